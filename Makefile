@@ -1,0 +1,57 @@
+# Everything a developer does here. `make help` lists it.
+# The first target that needs it creates .venv; nothing is installed outside this folder.
+# Paths are relative on purpose: a clone may live in a folder with spaces in its name.
+
+PY     := .venv/bin/python
+STAMP  := .venv/.installed
+BENCH  := .venv/.installed-bench
+N      ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format fuzz chaos bench constraints clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+setup: $(STAMP) ## create .venv and install what is missing (Java too, if there is none)
+
+$(STAMP): pyproject.toml constraints.txt scripts/setup
+	@sh scripts/setup dev
+	@touch $@
+
+$(BENCH): $(STAMP)
+	@sh scripts/setup dev,bench
+	@touch $@
+
+demo: $(STAMP) ## run three continuous joins and check every row of them
+	@.venv/bin/weft demo
+
+test: $(STAMP) ## run all tests: plain ones on two processes, then those on Spark in one
+	$(PY) -m pytest -n 2 -m "not spark"
+	$(PY) -m pytest -m spark
+
+check: $(STAMP) ## lint, formatting, types, layers
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	.venv/bin/lint-imports
+
+format: $(STAMP) ## format the code and mend what the linter can mend
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+fuzz: $(STAMP) ## random joins against the oracle (N=10000)
+	$(PY) -m tests.fuzz --n $(or $(N),10000)
+
+chaos: $(STAMP) ## runs that are killed and taken up again (N=100)
+	$(PY) -m tests.chaos --n $(or $(N),100)
+
+bench: $(BENCH) ## measure throughput on the TPC-H Q3 join
+	$(PY) -m bench.q3
+
+constraints: $(BENCH) ## write constraints.txt from what .venv holds now
+	$(PY) scripts/constraints.py > constraints.new
+	mv constraints.new constraints.txt
+
+clean: ## remove .venv and all caches
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
