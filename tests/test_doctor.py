@@ -1,0 +1,88 @@
+"""The doctor: each finding has a level, what was seen, and a hint when something is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from weft import doctor
+from weft.doctor import Finding, examine
+
+
+def by_name(findings: list[Finding]) -> dict[str, Finding]:
+    return {finding.name: finding for finding in findings}
+
+
+def test_this_machine_is_well_without_spark(tmp_path: Path) -> None:
+    found = by_name(list(examine(checkpoint=tmp_path / "not" / "yet", spark=False)))
+    assert list(found) == ["Python", "Java", "PySpark", "memory", "temp folder", "checkpoint", "numba"]
+    assert [finding for finding in found.values() if finding.level == "fail"] == []
+    assert not (tmp_path / "not").exists()
+
+
+def test_every_finding_short_of_ok_has_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "LEAST_MEMORY", 1 << 60)
+    monkeypatch.setattr(doctor, "LEAST_DISK", 1 << 60)
+    monkeypatch.setattr(doctor, "NEWEST_JAVA", 3)
+    found = by_name(list(examine(spark=False)))
+    assert {name: found[name].level for name in ("memory", "temp folder", "Java")} == {
+        "memory": "fail",
+        "temp folder": "warn",
+        "Java": "warn",
+    }
+    assert all(finding.hint for finding in found.values() if finding.level != "ok")
+
+
+def test_pandas_3_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = {"pyspark": "4.3.0", "pandas": "3.0.1"}
+    monkeypatch.setattr(doctor, "_version", lambda name: versions.get(name, "26.0"))
+    finding = by_name(list(examine(spark=False)))["PySpark"]
+    assert (finding.level, finding.seen) == ("fail", "4.3.0 with pandas 3.0.1 and pyarrow 26.0")
+    assert 'pip install "pandas<3"' in (finding.hint or "")
+
+
+def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_version", lambda name: None if name == "pyarrow" else "4.3.0")
+    assert by_name(list(examine(spark=False)))["PySpark"].seen == "not installed: pyarrow"
+
+
+def test_checkpoint_below_a_file_fails(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    finding = by_name(list(examine(checkpoint=tmp_path / "file", spark=False)))["checkpoint"]
+    assert (finding.level, finding.seen) == ("fail", f"{tmp_path / 'file'} is not a folder")
+
+
+def test_kernel_cache_that_cannot_be_written_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
+    finding = by_name(list(examine(spark=False)))["numba"]
+    assert (finding.level, finding.hint) == ("fail", "set NUMBA_CACHE_DIR")
+
+
+def test_surprise_in_a_check_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> Finding:
+        raise RuntimeError("out of luck")
+
+    monkeypatch.setattr(doctor, "_memory", broken)
+    found = by_name(list(examine(spark=False)))
+    assert (found["memory"].level, found["memory"].seen) == ("fail", "RuntimeError: out of luck")
+    assert "numba" in found
+
+
+def test_job_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_SMALL_JOB", "raise SystemExit('no gateway')")
+    finding = by_name(list(examine()))["Spark job"]
+    assert (finding.level, finding.seen) == ("fail", "a small join failed: no gateway")
+
+
+def test_job_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_SMALL_JOB", "import threading; threading.Event().wait()")
+    monkeypatch.setattr(doctor, "SPARK_SECONDS", 0.5)
+    assert by_name(list(examine()))["Spark job"].seen == "a small join did not end within 0.5 s"
+
+
+@pytest.mark.spark
+def test_small_join_runs_on_spark() -> None:
+    finding = by_name(list(examine()))["Spark job"]
+    assert finding.level == "ok", finding

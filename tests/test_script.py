@@ -1,0 +1,139 @@
+"""Scripts: what is read, and how a refusal points at its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import weft
+from weft.errors import ParseError, SourceError
+from weft.script import QueryStatement, StreamStatement, open_session, parse_script, read_script
+
+HERE = Path("/job")
+
+STREAM = "CREATE STREAM a FROM PARQUET 'in/a' WITH (event_time = 't');"
+QUERY = "CREATE QUERY q INTO PARQUET 'out/q' AS SELECT a.x FROM a;"
+
+
+def refusal(text: str) -> ParseError:
+    with pytest.raises(ParseError) as caught:
+        parse_script(text, folder=HERE)
+    return caught.value
+
+
+def test_whole_script_is_read() -> None:
+    script = parse_script(
+        """
+        -- where the state lives; it isn't shared
+        SET checkpoint = 'state';
+        set WORKERS = 3;
+        CREATE STREAM orders FROM PARQUET 'in/orders'
+            WITH (event_time = 'o_ts', lateness = '10 seconds', max_files = 1, unit = 'ms', unique = ('a', 'b'));
+        create stream "Line Item" from csv '/abs/it''s' with (event_time = 'l_ts', unique = 'k');
+        CREATE QUERY late INTO PARQUET 'out' WITH (strategy = 'flat', budget = 1.5) AS
+            SELECT o.x, ';' AS semi FROM orders o /* no ; here */ WHERE o.y = 'it''s';
+        """,
+        folder=HERE,
+    )
+    assert (script.checkpoint, script.workers) == (HERE / "state", 3)
+    options = {"event_time": "o_ts", "lateness": "10 seconds", "max_files": 1, "unit": "ms", "unique": ["a", "b"]}
+    assert script.streams == (
+        StreamStatement("orders", "parquet", HERE / "in/orders", options),
+        StreamStatement("Line Item", "csv", Path("/abs/it's"), {"event_time": "l_ts", "unique": ["k"]}),
+    )
+    sql = "SELECT o.x, ';' AS semi FROM orders o /* no ; here */ WHERE o.y = 'it''s'"
+    assert script.queries == (QueryStatement("late", HERE / "out", sql, {"strategy": "flat", "budget": 1.5}),)
+
+
+def test_checkpoint_stands_beside_the_script_by_default(tmp_path: Path) -> None:
+    file = tmp_path / "daily.sql"
+    file.write_text(STREAM + QUERY)
+    assert read_script(file).checkpoint == tmp_path.resolve() / "daily.checkpoint"
+    assert read_script(file).workers is None
+
+
+def test_last_semicolon_may_be_missing() -> None:
+    assert parse_script(STREAM + QUERY[:-1] + "  \n", folder=HERE).queries[0].sql == "SELECT a.x FROM a"
+
+
+def test_refusal_points_with_a_caret() -> None:
+    error = refusal(f"{STREAM}\nCREATE QUERY q INTO CSV 'out' AS SELECT 1;")
+    assert error.detail == "line 2, column 21\n  CREATE QUERY q INTO CSV 'out' AS SELECT 1;\n  " + " " * 20 + "^"
+    assert error.hint == "results of a script go to Parquet folders"
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "place"),
+    [
+        ("DROP STREAM a;", "expected SET, CREATE STREAM or CREATE QUERY, found DROP", "line 1, column 1"),
+        ("CREATE TABLE a;", "expected STREAM or QUERY, found TABLE", "line 1, column 8"),
+        ("SET colour = 'red';", 'unknown setting "colour"', "line 1, column 5"),
+        ("SET workers = 'two';", '"workers" takes a whole number', "line 1, column 15"),
+        ("SET workers = 2 3;", "expected the end of the statement, found 3", "line 1, column 17"),
+        ("CREATE STREAM a FROM AVRO 'x';", "expected a format, found AVRO", "line 1, column 22"),
+        ("CREATE STREAM a FROM CSV x;", "expected the folder of the stream in single quotes", "line 1, column 26"),
+        ("CREATE STREAM a FROM CSV 'x';", 'stream "a" has no event time', "line 1, column 29"),
+        ("CREATE STREAM a FROM CSV 'x' WITH (when = 't');", 'unknown option "when"', "line 1, column 36"),
+        ("CREATE STREAM a FROM CSV 'x' WITH (event_time = 1);", '"event_time" takes a string', "line 1, column 49"),
+        (f"{STREAM}\n{STREAM}\n{QUERY}", "stream a is created twice", "line 2, column 15"),
+        (f"{QUERY}\n{QUERY}", "query q is created twice", "line 2, column 14"),
+        ("CREATE QUERY q INTO PARQUET 'x' AS ;", 'query "q" has no SELECT', "line 1, column 36"),
+        ("CREATE QUERY q INTO PARQUET 'x", "this string does not end", "line 1, column 29"),
+        ("/* for ever", "this comment does not end", "line 1, column 1"),
+    ],
+)
+def test_mistake_is_refused_at_its_place(text: str, message: str, place: str) -> None:
+    error = refusal(text)
+    assert message in error.message
+    assert (error.detail or "").startswith(f"{place}\n")
+
+
+def test_option_given_twice_is_refused() -> None:
+    error = refusal("CREATE STREAM a FROM CSV 'x' WITH (event_time = 't', EVENT_TIME = 'u');")
+    assert error.message == 'option "event_time" is given twice'
+
+
+def test_script_without_query_is_refused() -> None:
+    assert refusal(STREAM).message == "the script has no query"
+    assert refusal("  -- nothing\n").message == "the script has no query"
+
+
+def test_missing_script_is_an_error_of_ours(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="cannot be read"):
+        read_script(tmp_path / "gone.sql")
+
+
+def test_session_is_told_all_that_the_script_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[Any, ...]] = []
+
+    class Recorder:
+        def __init__(self, **settings: Any) -> None:
+            calls.append(("session", settings))
+
+        def stream(self, name: str, source: Any, **options: Any) -> None:
+            calls.append(("stream", name, source, options))
+
+        def query(self, name: str, sql: str, **options: Any) -> Recorder:
+            calls.append(("query", name, sql, options))
+            return self
+
+        def to_parquet(self, path: str) -> None:
+            calls.append(("to_parquet", path))
+
+    class Read:
+        @staticmethod
+        def parquet(path: str, max_files: int | None = None) -> tuple[str, int | None]:
+            return path, max_files
+
+    monkeypatch.setattr(weft, "Session", Recorder, raising=False)
+    monkeypatch.setattr(weft, "read", Read, raising=False)
+    text = "CREATE STREAM a FROM PARQUET 'in' WITH (event_time = 't', max_files = 2, lateness = '1 second');" + QUERY
+    open_session(parse_script(text, folder=HERE), workers=5)
+    assert calls == [
+        ("session", {"checkpoint": "/job/job.checkpoint", "workers": 5}),
+        ("stream", "a", ("/job/in", 2), {"event_time": "t", "lateness": "1 second"}),
+        ("query", "q", "SELECT a.x FROM a", {}),
+        ("to_parquet", "/job/out/q"),
+    ]

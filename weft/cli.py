@@ -1,0 +1,134 @@
+"""The command line: `weft demo | run | explain | doctor | bench`.
+
+A command is a typed function; its docstring is its help page.  What a command needs is imported inside it,
+so that `weft --help` answers at once.  An error Weft raises on purpose ends as three lines on stderr and
+exit code 2; anything else is a bug and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import runpy
+import sys
+import tempfile
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+
+from cyclopts import App
+
+from weft.errors import HostError, WeftError
+
+FAILED_CHECK = 1
+REFUSED = 2
+
+app = App(
+    name="weft",
+    help="Continuous multi-way stream joins on Apache Spark.",
+    version=lambda: metadata.version("weft"),
+    help_format="plaintext",
+    result_action="return_value",
+)
+
+
+@app.command
+def demo(*, orders: int = 30_000, seed: int = 1, keep: Path | None = None, workers: int | None = None) -> int:
+    """Join generated streams in three ways and check every row of the answers.
+
+    Parameters
+    ----------
+    orders
+        How many orders to generate; the other streams follow.
+    seed
+        Of the generator: the same seed gives the same streams.
+    keep
+        A folder that does not exist yet, for streams, state and results; without it they are thrown away.
+    workers
+        Partitions of the state; chosen by Weft if not given.
+    """
+    from weft.demo import run_demo
+
+    return 0 if run_demo(orders=orders, seed=seed, keep=keep, workers=workers) else FAILED_CHECK
+
+
+@app.command
+def run(script: Path, *, workers: int | None = None) -> int:
+    """Run a script on everything its streams hold now, then end.
+
+    Parameters
+    ----------
+    script
+        A file of SET, CREATE STREAM and CREATE QUERY statements.
+    workers
+        Partitions of the state; overrides SET workers.
+    """
+    from weft.script import open_session, read_script
+
+    print(open_session(read_script(script), workers=workers).run())
+    return 0
+
+
+@app.command
+def explain(script: Path, *, workers: int | None = None) -> int:
+    """Print how the queries of a script would be run; reads and writes no data.
+
+    Parameters
+    ----------
+    script
+        A file of SET, CREATE STREAM and CREATE QUERY statements.
+    workers
+        Partitions of the state; overrides SET workers.
+    """
+    from weft.script import open_session, read_script
+
+    with tempfile.TemporaryDirectory(prefix="weft-explain-", ignore_cleanup_errors=True) as folder:
+        # A plan is a matter of the queries alone, so the job's own checkpoint is left alone.
+        print(open_session(read_script(script), checkpoint=Path(folder), workers=workers).explain())
+    return 0
+
+
+@app.command
+def doctor(*, checkpoint: Path | None = None, spark: bool = True) -> int:
+    """Look at this machine and say whether Weft can run on it.
+
+    Parameters
+    ----------
+    checkpoint
+        A checkpoint folder to check as well.
+    spark
+        Run a small join on Spark at the end.
+    """
+    from weft.doctor import examine
+
+    failed = False
+    for finding in examine(checkpoint=checkpoint, spark=spark):
+        print(f"{finding.level:<5} {finding.name:<12} {finding.seen}", flush=True)
+        if finding.hint:
+            print(f"{'':<18} hint: {finding.hint}", flush=True)
+        failed = failed or finding.level == "fail"
+    return FAILED_CHECK if failed else 0
+
+
+@app.command
+def bench() -> int:
+    """Measure throughput on the TPC-H Q3 join; runs inside a clone of the repository."""
+    sys.path.insert(0, str(Path.cwd()))
+    if importlib.util.find_spec("bench") is None or importlib.util.find_spec("bench.q3") is None:
+        hint = "run it at the top of a clone of Weft's repository, or use make bench there"
+        raise HostError("the benchmarks are not here", detail=f"no bench/q3.py in {Path.cwd()}", hint=hint)
+    runpy.run_module("bench.q3", run_name="__main__", alter_sys=True)
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and end the process with its exit code."""
+    try:
+        code = app(sys.argv[1:] if arguments is None else arguments)
+    except WeftError as error:
+        print(f"error: {error}", file=sys.stderr)
+        code = REFUSED
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+if __name__ == "__main__":
+    main()

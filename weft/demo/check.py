@@ -1,0 +1,79 @@
+"""Compares results with DuckDB's answer to one statement over the same files, as multisets.
+
+A row that comes out twice is as wrong as one that is missing, so the difference is taken with EXCEPT ALL,
+both ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from weft.demo.data import DemoStream
+from weft.demo.queries import DemoQuery
+from weft.errors import HostError
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How many rows there are, how many there should be, and how many differ."""
+
+    rows: int
+    expected: int
+    missing: int
+    extra: int
+
+    @property
+    def equal(self) -> bool:
+        """Whether the results are exactly the answer."""
+        return self.missing == 0 and self.extra == 0
+
+
+class Oracle:
+    """DuckDB with the demo's streams as views."""
+
+    def __init__(self, streams: Iterable[DemoStream]) -> None:
+        try:
+            import duckdb
+        except ModuleNotFoundError:
+            hint = 'pip install "weft[testing]"'
+            raise HostError("the demo checks its results with DuckDB, which is not installed", hint=hint) from None
+        self.duck: duckdb.DuckDBPyConnection = duckdb.connect()
+        for stream in streams:
+            self.duck.register(stream.name, ds.dataset(stream.folder, format="parquet"))
+
+    def check(self, query: DemoQuery, results: Path) -> Verdict:
+        """Compare the folder `results` with the answer of `query`."""
+        self.duck.execute(f"CREATE OR REPLACE TEMP TABLE wanted AS {query.oracle}")
+        self.duck.register("found", self._results(results))
+        return Verdict(
+            rows=self._count("FROM found"),
+            expected=self._count("FROM wanted"),
+            missing=self._count("(FROM wanted) EXCEPT ALL (FROM found)"),
+            extra=self._count("(FROM found) EXCEPT ALL (FROM wanted)"),
+        )
+
+    def sample(self, results: Path, rows: int) -> list[dict[str, Any]]:
+        """The first few rows of the folder `results`, in the order of their values."""
+        self.duck.register("found", self._results(results))
+        found: pa.Table = self.duck.sql(f"FROM found ORDER BY ALL LIMIT {rows:d}").to_arrow_table()
+        return found.to_pylist()
+
+    def _results(self, folder: Path) -> ds.Dataset | pa.Table:
+        """The results; with the columns of the answer, in case there is no file at all."""
+        files = ds.dataset(folder, format="parquet") if folder.is_dir() else None
+        if files is not None and files.files:
+            return files
+        return self.duck.sql("FROM wanted LIMIT 0").to_arrow_table()
+
+    def _count(self, statement: str) -> int:
+        [(count,)] = self.duck.sql(f"SELECT count(*) FROM ({statement})").fetchall()
+        return int(count)
