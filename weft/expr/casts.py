@@ -1,0 +1,137 @@
+"""CAST on Arrow data, with DuckDB's rounding.
+
+Floats round half to even on their way to an integer, decimals half away from zero; text is trimmed first.
+A value that does not fit is an ArrowInvalid, which `evaluate` turns into a QueryError; nothing wraps around
+and nothing becomes NULL.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+from weft.expr.types import DURATION, MAX_DIGITS, TIMESTAMP, TIMESTAMP_UTC, is_number
+
+Datum = pa.Array | pa.Scalar
+"""An array, or a scalar that stands for an array of equal values."""
+
+
+def castable(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether CAST from `source` to `target` is defined at all."""
+    if source == target or pt.is_null(source):
+        return True
+    if pt.is_string(source):
+        return bool(is_number(target) or pt.is_boolean(target) or target in _TIMES)
+    if pt.is_string(target):
+        return bool(is_number(source) or pt.is_boolean(source) or source in _TIMES)
+    if pt.is_boolean(source) or pt.is_boolean(target):
+        return is_number(source) or is_number(target)
+    if source in _TIMES and target in _TIMES:
+        return True
+    return is_number(source) and is_number(target)
+
+
+_TIMES = (pa.date32(), TIMESTAMP, TIMESTAMP_UTC)
+
+
+def cast(value: Datum, target: pa.DataType) -> Datum:
+    """`value` as `target`."""
+    source = value.type
+    if source == target:
+        return value
+    if pt.is_null(source):
+        return pa.scalar(None, target) if isinstance(value, pa.Scalar) else pa.nulls(len(value), target)
+    if pt.is_string(source):
+        return _from_text(value, target)
+    if pt.is_string(target):
+        return _to_text(value)
+    if pt.is_integer(target):
+        return _to_integer(value, target)
+    if pt.is_decimal(target):
+        return _to_decimal(value, target)
+    if pt.is_date(target) or (pt.is_timestamp(source) and pt.is_timestamp(target)) or pt.is_floating(target):
+        return pc.cast(value, target, safe=False)
+    return pc.cast(value, target)
+
+
+def _to_integer(value: Datum, target: pa.DataType) -> Datum:
+    if pt.is_decimal(value.type):
+        value = rescale(value, MAX_DIGITS, 0)
+    elif pt.is_floating(value.type):
+        value = pc.round(value, round_mode="half_to_even")
+    return pc.cast(value, target)
+
+
+def _to_decimal(value: Datum, target: pa.DataType) -> Datum:
+    if pt.is_boolean(value.type):
+        value = pc.cast(value, pa.int8())
+    if pt.is_floating(value.type):
+        return pc.cast(value, target)
+    if pt.is_integer(value.type):
+        value = pc.cast(value, pa.decimal256(MAX_DIGITS, 0))
+    return rescale(value, target.precision, target.scale)
+
+
+def rescale(value: Datum, precision: int, scale: int) -> Datum:
+    """A decimal with other digits, rounded half away from zero, exact otherwise."""
+    wide = pa.decimal256(76, max(scale, value.type.scale))
+    value = pc.cast(value, wide)
+    if wide.scale > scale:
+        value = pc.round(value, scale, round_mode="half_towards_infinity")
+    return pc.cast(value, pa.decimal128(precision, scale))
+
+
+def _from_text(value: Datum, target: pa.DataType) -> Datum:
+    value = pc.utf8_trim_whitespace(value)
+    if pt.is_integer(target) or pt.is_decimal(target):
+        return _number_from_text(value, target)
+    if pt.is_date(target):
+        return pc.cast(pc.cast(pc.utf8_slice_codeunits(value, 0, 10), TIMESTAMP), target, safe=False)
+    if pt.is_timestamp(target):
+        return _timestamp_from_text(value, target)
+    return pc.cast(value, target)
+
+
+def _number_from_text(value: Datum, target: pa.DataType) -> Datum:
+    try:
+        return pc.cast(value, target)
+    except pa.ArrowInvalid:
+        if pt.is_decimal(target):
+            return rescale(pc.cast(value, pa.decimal256(76, 37)), target.precision, target.scale)
+        return _to_integer(pc.cast(value, pa.decimal128(MAX_DIGITS, 18)), target)
+
+
+def _timestamp_from_text(value: Datum, target: pa.DataType) -> Datum:
+    if target.tz is None:
+        return pc.cast(value, target)
+    zoned = pc.match_substring_regex(value, r":.*([Zz]|[+-]\d\d(:?\d\d)?)$")
+    plain = pc.replace_substring_regex(value, r"(:.*)([Zz]|[+-]\d\d(:?\d\d)?)$", r"\1")
+    suffix = pc.replace_substring_regex(value, r"^.*:.*?([Zz]|[+-]\d\d(:?\d\d)?)$", r"\1")
+    full = pc.binary_join_element_wise(plain, pc.if_else(zoned, suffix, pa.scalar("Z")), "")
+    return pc.cast(full, target)
+
+
+def _to_text(value: Datum) -> Datum:
+    if pt.is_floating(value.type):
+        return _float_to_text(value)
+    text = pc.cast(value, pa.string())
+    if pt.is_timestamp(value.type):
+        text = pc.replace_substring_regex(text, r"\.(\d*?)0+(Z?)$", r".\1\2")
+        text = pc.replace_substring_regex(text, r"\.(Z?)$", r"\1")
+        text = pc.replace_substring_regex(text, r"Z$", "+00")
+    return text
+
+
+def _float_to_text(value: Datum) -> Datum:
+    """The shortest text that reads back as the same number, always with a point or an exponent."""
+    array = pa.array([value.as_py()], value.type) if isinstance(value, pa.Scalar) else value
+    numbers = array.fill_null(0).to_numpy(zero_copy_only=False)
+    text = pa.array(numbers.astype(str).astype(object), pa.string(), mask=np.asarray(array.is_null()))
+    return text[0] if isinstance(value, pa.Scalar) else text
+
+
+def as_duration(microseconds: Datum) -> Datum:
+    """Microseconds counted as int64 read as a duration."""
+    return pc.cast(microseconds, DURATION)

@@ -1,0 +1,165 @@
+"""Bringing expressions to a type: constants are rewritten, everything else gets a CAST around it.
+
+`unify` is where both sides of a comparison meet.  A constant gives way: it takes the type of what it is
+compared with whenever its value survives that, so that columns stay as they are stored and keys need no cast.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from weft.expr.casts import cast, castable
+from weft.expr.model import Call, Expr, Literal
+from weft.expr.types import (
+    DURATION,
+    TIMESTAMP,
+    TIMESTAMP_UTC,
+    ExprError,
+    common_type,
+    digits,
+    is_number,
+    sql_name,
+)
+
+
+def literal_type(value: object) -> pa.DataType:
+    """The type a bare Python constant has in a query."""
+    if isinstance(value, Decimal):
+        return _decimal_type(value)
+    if isinstance(value, dt.datetime):
+        return TIMESTAMP_UTC if value.tzinfo else TIMESTAMP
+    for kind, arrow in _PYTHON_TYPES:
+        if isinstance(value, kind):
+            return arrow
+    raise ExprError(
+        f"a constant of Python type {type(value).__name__} has no SQL type",
+        hint="use bool, int, float, Decimal, str, bytes, date, datetime, timedelta or None.",
+    )
+
+
+_PYTHON_TYPES: tuple[tuple[type, pa.DataType], ...] = (
+    (type(None), pa.null()),
+    (bool, pa.bool_()),
+    (int, pa.int64()),
+    (float, pa.float64()),
+    (str, pa.string()),
+    (bytes, pa.binary()),
+    (dt.date, pa.date32()),
+    (dt.timedelta, DURATION),
+)
+
+
+def _decimal_type(value: Decimal) -> pa.DataType:
+    _, written, exponent = value.as_tuple()
+    if not isinstance(exponent, int):
+        raise ExprError(f"{value} is no number", hint="write CAST('NaN' AS DOUBLE).")
+    scale = max(0, -exponent)
+    precision = max(len(written) + max(0, exponent), scale, 1)
+    if precision > 38:
+        raise ExprError(f"the number {value} has more than 38 digits", hint="write it with an exponent: a DOUBLE.")
+    return pa.decimal128(precision, scale)
+
+
+def typed_literal(node: Literal) -> Literal:
+    """The constant with its type, and checked against it."""
+    kind = literal_type(node.value) if node.type is None else node.type
+    try:
+        pa.scalar(node.value, kind)
+    except (pa.ArrowException, OverflowError) as error:
+        raise ExprError(f"the constant {node.value!r} is no {sql_name(kind)}", detail=str(error), span=node.span) from None
+    return replace(node, type=kind)
+
+
+def cast_to(expr: Expr, target: pa.DataType) -> Expr:
+    """The expression as `target`, by an explicit or implied CAST."""
+    if expr.type == target:
+        return expr
+    if not castable(expr.type, target):
+        raise ExprError(f"cannot cast {sql_name(expr.type)} to {sql_name(target)}", span=expr.span)
+    if not isinstance(expr, Literal):
+        return Call("cast", (expr,), target, expr.span)
+    try:
+        return Literal(cast(pa.scalar(expr.value, expr.type), target).as_py(), target, expr.span)
+    except pa.ArrowException as error:
+        raise ExprError(
+            f"cannot read {expr.value!r} as {sql_name(target)}", detail=str(error), hint=_FORMATS.get(target), span=expr.span
+        ) from None
+
+
+_FORMATS = {
+    pa.date32(): "write dates as '2020-12-31'.",
+    TIMESTAMP: "write timestamps as '2020-12-31 23:59:59'.",
+    TIMESTAMP_UTC: "write zoned timestamps as '2020-12-31 23:59:59+00'.",
+}
+
+
+def unify(exprs: Sequence[Expr], what: str) -> tuple[Expr, ...]:
+    """All expressions in one type; `what` names the operation in errors."""
+    fixed = [expr for expr in exprs if not isinstance(expr, Literal)]
+    target = pa.null()
+    for expr in fixed:
+        target = _meet(target, expr.type, expr, what)
+    constants = [_temporal(expr, target, exprs) for expr in exprs if isinstance(expr, Literal)]
+    for constant in constants:
+        if not (fixed and _survives(constant, target)):
+            target = _meet(target, constant.type, constant, what)
+    waiting = iter(constants)
+    return tuple(cast_to(next(waiting) if isinstance(expr, Literal) else expr, target) for expr in exprs)
+
+
+def _meet(a: pa.DataType, b: pa.DataType, at: Expr, what: str) -> pa.DataType:
+    common = common_type(a, b)
+    if common is None:
+        raise incomparable(a, b, at, what)
+    return common
+
+
+def incomparable(a: pa.DataType, b: pa.DataType, at: Expr, what: str) -> ExprError:
+    """The error for two types that do not meet."""
+    hint = f"CAST one side: CAST(... AS {sql_name(a if not pt.is_string(a) else b)})."
+    if pt.is_timestamp(a) and pt.is_timestamp(b):
+        hint = "one side has a time zone and the other has none; CAST the latter AS TIMESTAMPTZ, which reads it as UTC."
+    return ExprError(f"{what} of {sql_name(a)} and {sql_name(b)} is not defined", hint=hint, span=at.span)
+
+
+def _temporal(constant: Literal, target: pa.DataType, exprs: Sequence[Expr]) -> Literal:
+    """A text constant read as the date or time it stands beside."""
+    if not pt.is_string(constant.type):
+        return constant
+    kinds = [target, *(expr.type for expr in exprs if isinstance(expr, Literal))]
+    for kind in kinds:
+        if pt.is_timestamp(kind) or (pt.is_date(kind) and _has_time(constant)):
+            return _as_literal(cast_to(constant, kind if pt.is_timestamp(kind) else TIMESTAMP))
+        if pt.is_date(kind):
+            return _as_literal(cast_to(constant, kind))
+    return constant
+
+
+def _has_time(constant: Literal) -> bool:
+    return ":" in str(constant.value)
+
+
+def _as_literal(expr: Expr) -> Literal:
+    assert isinstance(expr, Literal)
+    return expr
+
+
+def _survives(constant: Literal, target: pa.DataType) -> bool:
+    """Whether the constant has exactly the same value as a `target`."""
+    if constant.value is None or constant.type == target:
+        return True
+    if not (is_number(constant.type) and is_number(target)) or pt.is_floating(constant.type):
+        return False
+    if pt.is_floating(target):
+        return target == pa.float64()
+    value = Decimal(str(constant.value))
+    precision, scale = digits(target)
+    if pt.is_integer(target):
+        return value == value.to_integral_value() and -(2 ** (target.bit_width - 1)) <= value < 2 ** (target.bit_width - 1)
+    return value == value.quantize(Decimal(1).scaleb(-scale)) and abs(value) < Decimal(10) ** (precision - scale)

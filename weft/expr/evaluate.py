@@ -1,0 +1,144 @@
+"""Evaluation of typed expressions on record batches.
+
+This runs inside the workers: arrays in, arrays out, no Python per row, nothing imported but Arrow and numpy.
+Constants stay scalars until the end.  Every failure is a QueryError that names the expression; no kernel ever
+gives a wrong number instead.
+
+SQL guards one expression by another: `CASE WHEN b <> 0 THEN a % b END`, `b <> 0 AND a % b = 1`.  Kernels are
+eager, so if a guarded part fails it is tried again on only those rows that reach it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.errors import InternalError, QueryError
+from weft.expr.casts import Datum
+from weft.expr.functions import FUNCTIONS
+from weft.expr.model import Call, Column, Expr, Literal, Udf
+from weft.expr.render import to_sql
+
+Functions = Mapping[str, Callable[..., pa.Array]]
+"""Registered Python functions by name."""
+
+
+def evaluate(expr: Expr, batch: pa.RecordBatch, functions: Functions) -> pa.Array:
+    """The values of `expr` for every row of `batch`.
+
+    >>> batch = pa.RecordBatch.from_pydict({"o.price": [1, None, 3]})
+    >>> double = Call("*", (Column("o", "price", pa.int64()), Literal(2, pa.int64())), pa.int64())
+    >>> evaluate(double, batch, {}).to_pylist()
+    [2, None, 6]
+    """
+    return _as_array(_evaluate(expr, batch, functions), batch.num_rows)
+
+
+def filter_mask(predicates: Sequence[Expr], batch: pa.RecordBatch, functions: Functions) -> pa.BooleanArray:
+    """Which rows make every predicate TRUE; no NULLs in the result."""
+    if not predicates:
+        return pa.array([True]).take(pa.nulls(batch.num_rows, pa.int8()).fill_null(0))
+    whole = Call("and", tuple(predicates), pa.bool_())
+    return pc.fill_null(evaluate(whole, batch, functions), False)
+
+
+def _as_array(value: Datum | pa.ChunkedArray, rows: int) -> pa.Array:
+    if isinstance(value, pa.Scalar):
+        return pa.repeat(value, rows)
+    return value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value
+
+
+def _evaluate(expr: Expr, batch: pa.RecordBatch, functions: Functions) -> Datum:
+    if isinstance(expr, Column):
+        return _column(expr, batch)
+    if isinstance(expr, Literal):
+        return pa.scalar(expr.value, expr.type)
+    if isinstance(expr, Udf):
+        return _call_udf(expr, batch, functions)
+    if expr.op in _GUARDS:
+        return _guarded(expr, batch, functions)
+    return _apply(expr, [_evaluate(arg, batch, functions) for arg in expr.args])
+
+
+def _column(column: Column, batch: pa.RecordBatch) -> pa.Array:
+    at = batch.schema.get_field_index(column.field)
+    if at < 0:
+        raise InternalError(f'column "{column.field}" is not in the batch', detail=f"it has {batch.schema.names}.")
+    return batch.column(at)
+
+
+def _apply(call: Call, args: Sequence[Datum]) -> Datum:
+    try:
+        return FUNCTIONS[call.op].kernel(args, call.type)
+    except (pa.ArrowException, OverflowError) as error:
+        raise _failure(call, error) from error
+
+
+def _failure(call: Call, error: Exception) -> QueryError:
+    problem = str(error).splitlines()[0]
+    hint = "guard it with CASE or NULLIF." if "zero" in problem else None
+    if "verflow" in problem or "fit" in problem:
+        hint = "CAST its operands AS DOUBLE, or filter such rows."
+    return QueryError(f"cannot compute {to_sql(call)}", detail=f"{problem}.", hint=hint)
+
+
+_GUARDS = {"and", "or", "case", "coalesce"}
+
+
+def _guarded(call: Call, batch: pa.RecordBatch, functions: Functions) -> Datum:
+    try:
+        return _apply(call, [_evaluate(arg, batch, functions) for arg in call.args])
+    except QueryError:
+        return _reached(call, batch, functions)
+
+
+def _reached(call: Call, batch: pa.RecordBatch, functions: Functions) -> Datum:
+    """The same value, with every argument evaluated only on rows whose earlier arguments leave it open."""
+    args: list[Datum] = []
+    open_ = pa.repeat(True, batch.num_rows)
+    for at, arg in enumerate(call.args):
+        reaches, closes = open_, None
+        is_condition = call.op == "case" and at % 2 == 0 and at < len(call.args) - 1
+        if call.op == "case" and not is_condition and at < len(call.args) - 1:
+            reaches = pc.and_(last_open, pc.fill_null(args[-1], False))
+        value = _on_rows(arg, batch, reaches, functions)
+        if is_condition:
+            last_open, closes = open_, pc.fill_null(value, False)
+        elif call.op != "case":
+            closes = pc.is_valid(value) if call.op == "coalesce" else pc.fill_null(pc.equal(value, call.op == "or"), False)
+        args.append(value)
+        open_ = open_ if closes is None else pc.and_not(open_, closes)
+    return _apply(call, args)
+
+
+def _on_rows(expr: Expr, batch: pa.RecordBatch, rows: pa.Array, functions: Functions) -> pa.Array:
+    """Values on the chosen rows, NULL elsewhere."""
+    some = evaluate(expr, batch.filter(rows), functions)
+    places = pc.subtract(pc.cumulative_sum(pc.cast(rows, pa.int64())), 1)
+    return some.take(pc.if_else(rows, places, pa.scalar(None, pa.int64())))
+
+
+def _call_udf(udf: Udf, batch: pa.RecordBatch, functions: Functions) -> pa.Array:
+    function = functions.get(udf.name)
+    if function is None:
+        raise QueryError(f'function "{udf.name}" is not registered', detail=f"known are: {', '.join(sorted(functions))}.")
+    result = function(*(evaluate(arg, batch, functions) for arg in udf.args))
+    if isinstance(result, pa.ChunkedArray):
+        result = result.combine_chunks()
+    if not isinstance(result, pa.Array):
+        raise _bad_result(udf, f"gave a {type(result).__name__}")
+    if len(result) != batch.num_rows:
+        raise _bad_result(udf, f"gave {len(result)} values for {batch.num_rows} rows")
+    if result.type != udf.type:
+        raise _bad_result(udf, f"gave values of type {result.type}, and {udf.type} was declared")
+    return result
+
+
+def _bad_result(udf: Udf, what: str) -> QueryError:
+    return QueryError(
+        f'function "{udf.name}" {what}',
+        detail=f"it was called as {to_sql(udf)}.",
+        hint="a registered function takes Arrow arrays and gives one Arrow array of equal length and of its declared type.",
+    )

@@ -1,0 +1,100 @@
+"""Kernels of comparisons and of three-valued logic.
+
+A comparison with NULL or NaN on either side is NULL.  Both operands have the same type: the planner saw to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+from weft.expr.casts import Datum
+
+Kernel = Callable[[Sequence[Datum], pa.DataType], Datum]
+"""Arguments and result type to result."""
+
+
+def comparison(compare: Callable[[Datum, Datum], Datum]) -> Kernel:
+    """The kernel of one comparison operator."""
+
+    def kernel(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+        left, right = (nan_to_null(arg) for arg in args)
+        return compare(left, right)
+
+    return kernel
+
+
+def nan_to_null(value: Datum) -> Datum:
+    """The value with NaN, which compares with nothing, made NULL."""
+    if not pt.is_floating(value.type):
+        return value
+    nan = pc.is_nan(value)
+    if isinstance(value, pa.Scalar):
+        return pa.scalar(None, value.type) if nan.as_py() else value
+    return pc.if_else(nan, pa.scalar(None, value.type), value) if pc.any(nan).as_py() else value
+
+
+def and_(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+    """AND of any number of conditions."""
+    return reduce(pc.and_kleene, args)
+
+
+def or_(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+    """OR of any number of conditions."""
+    return reduce(pc.or_kleene, args)
+
+
+def not_(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+    """NOT."""
+    return pc.invert(args[0])
+
+
+def is_null(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+    """IS NULL; NaN is not NULL."""
+    return pc.is_null(args[0])
+
+
+def in_(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+    """Whether the first value equals one of the others, which are constants."""
+    value = nan_to_null(args[0])
+    choices = [nan_to_null(arg) for arg in args[1:]]
+    known = pa.array([choice.as_py() for choice in choices if choice.is_valid], value.type)
+    found = pc.is_in(value, value_set=known)
+    if len(known) < len(choices):
+        found = pc.if_else(found, pa.scalar(True), pa.scalar(None, pa.bool_()))
+    return pc.if_else(pc.is_valid(value), found, pa.scalar(None, pa.bool_()))
+
+
+def case(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+    """CASE: condition, value, condition, value, ..., else."""
+    result = args[-1]
+    for at in range(len(args) - 3, -1, -2):
+        holds = pc.fill_null(args[at], False)
+        result = pc.if_else(holds, args[at + 1], result)
+    return result
+
+
+def coalesce(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+    """The first argument that is not NULL."""
+    return pc.coalesce(*args)
+
+
+def greatest(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+    """The largest argument; NULL and NaN do not take part."""
+    return _extreme(pc.greater, args)
+
+
+def least(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+    """The smallest argument; NULL and NaN do not take part."""
+    return _extreme(pc.less, args)
+
+
+def _extreme(better: Callable[[Datum, Datum], Datum], args: Sequence[Datum]) -> Datum:
+    def pick(best: Datum, other: Datum) -> Datum:
+        return pc.if_else(pc.coalesce(better(other, best), pc.is_null(best)), other, best)
+
+    return reduce(pick, [nan_to_null(arg) for arg in args])

@@ -1,0 +1,173 @@
+"""Kernels of arithmetic.
+
+Integers are int64 and every overflow is an error, as is integer division by zero; floats follow IEEE 754.
+Decimals are computed in 256 bits and brought back to the 38 digits of the result's type, again with a check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+from weft.expr.casts import Datum, rescale
+from weft.expr.logic import Kernel
+from weft.expr.types import DURATION, MAX_DIGITS
+
+Binary = Callable[[Datum, Datum], Datum]
+
+
+def arithmetic(checked: Binary, widest: int = MAX_DIGITS) -> Kernel:
+    """The kernel of + - or *; `widest` is the precision at which 256 bits still hold the result."""
+
+    def kernel(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+        if not pt.is_decimal(kind):
+            return checked(*args)
+        left, right = (pc.cast(arg, pa.decimal256(min(arg.type.precision, widest), arg.type.scale)) for arg in args)
+        return rescale(checked(left, right), kind.precision, kind.scale)
+
+    return kernel
+
+
+def divide(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+    """Division of floats: by zero it gives an infinity or NaN."""
+    return pc.divide(*args)
+
+
+def integer_divide(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+    """Integer division, cut towards zero."""
+    return pc.divide_checked(*args)
+
+
+def modulo(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+    """The remainder, with the sign of the dividend."""
+    left, right = args
+    if pt.is_floating(kind):
+        return _through_numpy(np.fmod, left, right)
+    if pt.is_decimal(kind):
+        return _decimal_modulo(left, right, kind)
+    # Nothing remains after division by -1, and the quotient of the smallest integer by it does not exist.
+    divisor = pc.if_else(pc.equal(right, -1), pa.scalar(1, kind), right)
+    return pc.subtract(left, pc.multiply(pc.divide_checked(left, divisor), divisor))
+
+
+def _through_numpy(function: Callable[..., Any], left: Datum, right: Datum) -> Datum:
+    valid = pc.and_(pc.is_valid(left), pc.is_valid(right))
+    with np.errstate(all="ignore"):
+        values = function(_to_numpy(left), _to_numpy(right))
+    if isinstance(valid, pa.Scalar):
+        return pa.scalar(values[0].item() if valid.as_py() else None, left.type)
+    return pc.if_else(valid, pa.array(values, left.type), pa.scalar(None, left.type))
+
+
+def _to_numpy(value: Datum) -> Any:
+    if isinstance(value, pa.Scalar):
+        return np.array([value.as_py() if value.is_valid else 1])
+    return value.fill_null(1).to_numpy(zero_copy_only=False)
+
+
+def _decimal_modulo(left: Datum, right: Datum, kind: pa.DataType) -> Datum:
+    """On the unscaled integers, which are int64 wherever they fit and else the remainder is taken value by value."""
+    unscaled = pa.decimal128(MAX_DIGITS, 0)
+    whole = [_unscale(side, unscaled) for side in (left, right)]
+    try:
+        small = [pc.cast(side, pa.int64()) for side in whole]
+        rest = pc.cast(modulo(small, pa.int64()), unscaled)
+    except pa.ArrowInvalid:
+        rest = _through_numpy(_exact_fmod, *whole)
+    return _rescale_unscaled(rest, kind)
+
+
+def _exact_fmod(left: Any, right: Any) -> Any:
+    if (right == 0).any():
+        raise pa.ArrowInvalid("divide by zero")
+    return left % right  # Decimal's own %, which keeps the sign of the dividend
+
+
+def _unscale(value: Datum, unscaled: pa.DataType) -> Datum:
+    """The digits of a decimal without its point: the same bits under another type."""
+    if isinstance(value, pa.Scalar):
+        return _unscale(pa.array([value.as_py()], value.type), unscaled)[0]
+    return value.cast(pa.decimal128(MAX_DIGITS, value.type.scale)).view(unscaled)
+
+
+def _rescale_unscaled(value: Datum, kind: pa.DataType) -> Datum:
+    if isinstance(value, pa.Scalar):
+        return _rescale_unscaled(pa.array([value.as_py()], value.type), kind)[0]
+    return value.view(pa.decimal128(MAX_DIGITS, kind.scale)).cast(kind)
+
+
+def multiply_duration(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+    """A duration times an integer, in either order."""
+    left, right = (pc.cast(arg, pa.int64()) for arg in args)
+    return pc.cast(pc.multiply_checked(left, right), DURATION)
+
+
+def negate(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+    """Unary minus."""
+    return pc.negate_checked(args[0])
+
+
+def abs_(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+    """Absolute value."""
+    return pc.abs_checked(args[0])
+
+
+def round_(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+    """Rounded half away from zero to a constant number of digits."""
+    value, places = args[0], args[1].as_py() if len(args) > 1 else 0
+    if places is None:
+        return pa.scalar(None, kind)
+    if pt.is_decimal(kind):
+        return _round_decimal(value, places, kind)
+    if pt.is_integer(kind) and places >= 0:
+        return value
+    return pc.round(value, places, round_mode="half_towards_infinity")
+
+
+def _round_decimal(value: Datum, places: int, kind: pa.DataType) -> Datum:
+    wide = pc.cast(value, pa.decimal256(MAX_DIGITS + 2, value.type.scale))
+    if places < value.type.scale:
+        wide = pc.round(wide, places, round_mode="half_towards_infinity")
+    return rescale(wide, kind.precision, kind.scale)
+
+
+def floor(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+    """The next integer below."""
+    return _to_whole(pc.floor, args[0], kind)
+
+
+def ceil(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+    """The next integer above."""
+    return _to_whole(pc.ceil, args[0], kind)
+
+
+def _to_whole(function: Callable[[Datum], Datum], value: Datum, kind: pa.DataType) -> Datum:
+    if not pt.is_decimal(kind):
+        return function(value)
+    wide = pc.cast(value, pa.decimal256(MAX_DIGITS + 2, value.type.scale))
+    return rescale(function(wide), kind.precision, kind.scale)
+
+
+def sign(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+    """-1, 0 or 1; 0 for NaN."""
+    value = args[0]
+    if pt.is_decimal(value.type):
+        return pc.cast(pc.sign(value), kind)
+    if pt.is_floating(value.type):
+        value = pc.if_else(pc.is_nan(value), pa.scalar(0, value.type), value)
+    return pc.cast(pc.sign(value), kind)
+
+
+def unary(function: Callable[[Datum], Datum]) -> Kernel:
+    """The kernel of a float function of one argument."""
+    return lambda args, _: function(args[0])
+
+
+def power(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+    """The first argument raised to the second."""
+    return pc.power(*args)

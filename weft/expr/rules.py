@@ -1,0 +1,294 @@
+"""Type rules: each takes a call whose arguments are typed and gives the call with casts put in and its type.
+
+After a rule has run, the kernel of the operator can rely on its arguments' types.  Rules may also rewrite a
+call into others that mean the same (`nullif` is a CASE).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from weft.expr.coerce import cast_to, incomparable, unify
+from weft.expr.model import Call, Expr, Literal
+from weft.expr.temporal import TRUNC_UNITS
+from weft.expr.types import DURATION, TIMESTAMP, ExprError, digits, is_comparable, is_number, sql_name
+
+Rule = Callable[[Call], Call]
+
+
+def comparison(call: Call) -> Call:
+    """Both sides in one type; the result is a truth value."""
+    args = unify(call.args, "comparison")
+    _require_all(args, is_comparable, "comparison", call)
+    return replace(call, args=args, type=pa.bool_())
+
+
+def membership(call: Call) -> Call:
+    """IN: like comparison with each element; elements that are no constants make it an OR."""
+    args = unify(call.args, "comparison")
+    _require_all(args, is_comparable, "comparison", call)
+    if all(isinstance(arg, Literal) for arg in args[1:]):
+        return replace(call, args=args, type=pa.bool_())
+    equal = tuple(Call("=", (args[0], arg), pa.bool_(), call.span) for arg in args[1:])
+    return replace(call, op="or", args=equal, type=pa.bool_())
+
+
+def logical(call: Call) -> Call:
+    """AND, OR, NOT."""
+    return replace(call, args=tuple(condition(arg) for arg in call.args), type=pa.bool_())
+
+
+def condition(expr: Expr) -> Expr:
+    """The expression if it is a truth value."""
+    if pt.is_boolean(expr.type) or pt.is_null(expr.type):
+        return cast_to(expr, pa.bool_())
+    raise ExprError(
+        f"a condition is needed here, not a {sql_name(expr.type)}", hint="compare it with something.", span=expr.span
+    )
+
+
+def anything_to(kind: pa.DataType) -> Rule:
+    """Any arguments, a result of one type."""
+    return lambda call: replace(call, type=kind)
+
+
+def arithmetic(call: Call) -> Call:
+    """+ and - on numbers, dates, times and durations."""
+    left, right = _null_like_other(call.args)
+    if is_number(left.type) and is_number(right.type):
+        return _number_arithmetic(replace(call, args=(left, right)))
+    return _time_arithmetic(call, left, right)
+
+
+def _null_like_other(args: Sequence[Expr]) -> tuple[Expr, ...]:
+    known = [arg.type for arg in args if not pt.is_null(arg.type)]
+    kind = known[0] if known else pa.int64()
+    stand_in = kind if is_number(kind) else DURATION
+    return tuple(cast_to(arg, stand_in) if pt.is_null(arg.type) else arg for arg in args)
+
+
+def _number_arithmetic(call: Call) -> Call:
+    kinds = [arg.type for arg in call.args]
+    if any(pt.is_floating(kind) for kind in kinds):
+        return _floats(call)
+    if all(pt.is_integer(kind) for kind in kinds):
+        return _all_as(call, pa.int64())
+    return _decimals(call)
+
+
+def _floats(call: Call) -> Call:
+    single = all(arg.type == pa.float32() for arg in call.args)
+    return _all_as(call, pa.float32() if single else pa.float64())
+
+
+def _decimals(call: Call) -> Call:
+    (p, s), (q, t) = (digits(arg.type) for arg in call.args)
+    if call.op == "*":
+        if s + t > 38:
+            raise ExprError("the product has more than 38 decimal places", hint="CAST a factor AS DOUBLE.", span=call.span)
+        args = tuple(_decimal(arg) for arg in call.args)
+        return replace(call, args=args, type=pa.decimal128(min(38, p + q), s + t))
+    whole, scale = max(p - s, q - t), max(s, t)
+    if call.op == "%":
+        return _all_as(call, pa.decimal128(min(38, whole + scale), scale))
+    return _all_as(call, pa.decimal128(min(38, whole + scale + 1), scale))
+
+
+def _decimal(arg: Expr) -> Expr:
+    return cast_to(arg, pa.decimal128(*digits(arg.type)))
+
+
+def _all_as(call: Call, kind: pa.DataType) -> Call:
+    return replace(call, args=tuple(cast_to(arg, kind) for arg in call.args), type=kind)
+
+
+def _time_arithmetic(call: Call, left: Expr, right: Expr) -> Call:
+    a, b = left.type, right.type
+    if call.op == "+" and (pt.is_duration(a) or pt.is_integer(a)) and not pt.is_duration(b):
+        return _time_arithmetic(call, right, left)
+    if pt.is_date(a) and pt.is_integer(b):
+        return replace(call, args=(left, cast_to(right, pa.int64())), type=a)
+    if call.op == "-" and pt.is_date(a) and pt.is_date(b):
+        return replace(call, args=(left, right), type=pa.int64())
+    if pt.is_duration(b) and (pt.is_timestamp(a) or pt.is_date(a) or pt.is_duration(a)):
+        moved = cast_to(left, TIMESTAMP) if pt.is_date(a) else left
+        return replace(call, args=(moved, right), type=moved.type)
+    if call.op == "-" and _is_time(a) and _is_time(b):
+        return replace(call, args=unify((left, right), "difference"), type=DURATION)
+    raise incomparable(a, b, call, f'"{call.op}"')
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    return bool(pt.is_timestamp(kind) or pt.is_date(kind))
+
+
+def product(call: Call) -> Call:
+    """* on numbers, and a duration times an integer."""
+    left, right = _null_like_other(call.args) if any(is_number(arg.type) for arg in call.args) else call.args
+    if is_number(left.type) and is_number(right.type):
+        return _number_arithmetic(replace(call, args=(left, right)))
+    for duration, factor in ((left, right), (right, left)):
+        if pt.is_duration(duration.type) and pt.is_integer(factor.type):
+            return replace(call, args=(duration, cast_to(factor, pa.int64())), type=DURATION)
+    raise incomparable(left.type, right.type, call, '"*"')
+
+
+def remainder(call: Call) -> Call:
+    """% on numbers."""
+    call = replace(call, args=_null_like_other(call.args))
+    _require_all(call.args, is_number, '"%"', call)
+    return _number_arithmetic(call)
+
+
+def all_double(call: Call) -> Call:
+    """Float functions and /: everything is a DOUBLE."""
+    _require_all(call.args, _number_or_null, f'"{call.op}"', call)
+    return _all_as(call, pa.float64())
+
+
+def all_integer(call: Call) -> Call:
+    """Integer division."""
+    _require_all(call.args, lambda kind: bool(pt.is_integer(kind) or pt.is_null(kind)), f'"{call.op}"', call)
+    return _all_as(call, pa.int64())
+
+
+def _number_or_null(kind: pa.DataType) -> bool:
+    return is_number(kind) or bool(pt.is_null(kind))
+
+
+def negation(call: Call) -> Call:
+    """Unary minus and abs: integers become BIGINT, the rest stays."""
+    arg = _only_number(call, also_duration=call.op == "neg")
+    return replace(call, args=(arg,), type=arg.type)
+
+
+def _only_number(call: Call, *, also_duration: bool = False) -> Expr:
+    arg = call.args[0]
+    if also_duration and pt.is_duration(arg.type):
+        return arg
+    _require_all((arg,), _number_or_null, f'"{call.op}"', call)
+    return arg if pt.is_floating(arg.type) or pt.is_decimal(arg.type) else cast_to(arg, pa.int64())
+
+
+def rounding(call: Call) -> Call:
+    """round: a decimal keeps the digits it is rounded to."""
+    arg, *places = (_only_number(call), *call.args[1:])
+    if not places:
+        places = [Literal(0, pa.int64())]
+    digit = _constant(call, places[0], pa.int64())
+    kind = arg.type
+    if pt.is_decimal(kind):
+        kept = max(0, min(kind.scale, digit.value if isinstance(digit.value, int) else 0))
+        kind = pa.decimal128(kind.precision, kept)
+    return replace(call, args=(arg, digit), type=kind)
+
+
+def whole(call: Call) -> Call:
+    """floor and ceil: a decimal loses its places, an integer becomes a DOUBLE."""
+    arg = _only_number(call)
+    if pt.is_decimal(arg.type):
+        return replace(call, args=(arg,), type=pa.decimal128(arg.type.precision, 0))
+    return _all_as(call, arg.type if pt.is_floating(arg.type) else pa.float64())
+
+
+def sign(call: Call) -> Call:
+    """sign: -1, 0 or 1 as a TINYINT."""
+    return replace(call, args=(_only_number(call),), type=pa.int8())
+
+
+def case(call: Call) -> Call:
+    """Conditions are truth values, results meet in one type."""
+    conditions = [condition(arg) for arg in call.args[:-1:2]]
+    results = unify((*call.args[1:-1:2], call.args[-1]), "CASE")
+    pairs = (arg for pair in zip(conditions, results, strict=False) for arg in pair)
+    return replace(call, args=(*pairs, results[-1]), type=results[-1].type)
+
+
+def nullif(call: Call) -> Call:
+    """NULLIF(a, b) is CASE WHEN a = b THEN NULL ELSE a END."""
+    first = call.args[0]
+    equal = comparison(Call("=", call.args, None, call.span))
+    return case(Call("case", (equal, Literal(None, pa.null()), first), None, call.span))
+
+
+def same_type(call: Call) -> Call:
+    """coalesce, greatest, least: all arguments and the result in one type."""
+    args = unify(call.args, f'"{call.op}"')
+    if call.op != "coalesce":
+        _require_all(args, is_comparable, f'"{call.op}"', call)
+    return replace(call, args=args, type=args[0].type)
+
+
+def joined_text(call: Call) -> Call:
+    """|| and concat: everything is written as text."""
+    return _all_as(call, pa.string())
+
+
+def text(result: pa.DataType | None = None, constants: tuple[pa.DataType, ...] = ()) -> Rule:
+    """A function of one text; further arguments are constants of the given types."""
+
+    def rule(call: Call) -> Call:
+        subject, *rest = call.args
+        if not (pt.is_string(subject.type) or pt.is_null(subject.type)):
+            raise ExprError(
+                f'"{call.op}" needs text, not a {sql_name(subject.type)}', hint="CAST it AS VARCHAR.", span=subject.span
+            )
+        fixed = (_constant(call, arg, kind) for arg, kind in zip(rest, constants, strict=False))
+        kind = result if result is not None else pa.string()
+        return replace(call, args=(cast_to(subject, pa.string()), *fixed), type=kind)
+
+    return rule
+
+
+def _constant(call: Call, arg: Expr, kind: pa.DataType) -> Literal:
+    if not isinstance(arg, Literal):
+        raise ExprError(
+            f'"{call.op}" needs a constant here', detail="only its first argument may be a column.", span=arg.span or call.span
+        )
+    if not (pt.is_null(arg.type) or arg.type == kind or (pt.is_integer(kind) and pt.is_integer(arg.type))):
+        raise ExprError(f'"{call.op}" needs a {sql_name(kind)} here, not a {sql_name(arg.type)}', span=arg.span)
+    constant = cast_to(arg, kind)
+    assert isinstance(constant, Literal)
+    return constant
+
+
+def extraction(call: Call) -> Call:
+    """year .. second of a date or timestamp."""
+    arg = _time(call, call.args[0])
+    return replace(call, args=(arg,), type=pa.int64())
+
+
+def truncation(call: Call) -> Call:
+    """date_trunc: a constant unit; a date becomes a timestamp."""
+    unit = _constant(call, call.args[0], pa.string())
+    name = str(unit.value).lower()
+    name = name if name in TRUNC_UNITS else name.rstrip("s") if name.rstrip("s") in TRUNC_UNITS else f"{name}s"
+    if name not in TRUNC_UNITS:
+        raise ExprError(
+            f"date_trunc does not know the unit {unit.value!r}", hint=f"use one of {', '.join(TRUNC_UNITS)}.", span=unit.span
+        )
+    arg = _time(call, call.args[1])
+    return replace(call, args=(Literal(name, pa.string(), unit.span), arg), type=arg.type)
+
+
+def _time(call: Call, arg: Expr) -> Expr:
+    if not (_is_time(arg.type) or pt.is_null(arg.type)):
+        raise ExprError(
+            f'"{call.op}" needs a date or timestamp, not a {sql_name(arg.type)}', hint="CAST it AS TIMESTAMP.", span=arg.span
+        )
+    return arg if pt.is_timestamp(arg.type) else cast_to(arg, TIMESTAMP)
+
+
+def cast(call: Call) -> Call:
+    """CAST: the type stands in the call itself."""
+    return replace(call, args=call.args) if cast_to(call.args[0], call.type) else call
+
+
+def _require_all(args: Sequence[Expr], test: Callable[[pa.DataType], bool], what: str, call: Call) -> None:
+    for arg in args:
+        if not test(arg.type):
+            raise ExprError(f"{what} is not defined on {sql_name(arg.type)}", span=arg.span or call.span)

@@ -1,0 +1,192 @@
+"""The fluent builder: queries in Python instead of SQL.
+
+    from_(rel("orders", "o", within="10 minutes"), rel("lineitem", "l"))
+        .where(col("l.l_orderkey") == col("o.o_orderkey"), "l.l_price > o.o_limit")
+        .select("o.o_orderkey", price=col("l.l_price") * 2)
+
+It makes the same Draft that SQL text does, so both give equal queries.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from weft.errors import QueryError
+from weft.expr.model import Call, Column, Expr, Literal, Udf
+from weft.expr.render import to_sql
+from weft.query.draft import Condition, Draft, Item, Source, Star, Within
+from weft.query.duration import parse_duration
+
+__all__ = ["Condition", "Draft", "Item", "Source", "Star", "Term", "col", "fn", "from_", "lit", "rel"]
+
+Length = str | dt.timedelta | int | None
+"""A window as users give it; "unbounded" is full history, None is not said."""
+
+
+class Term:
+    """An expression under construction, with Python's operators."""
+
+    __slots__ = ("expr",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, expr: Expr) -> None:
+        self.expr = expr
+
+    def __repr__(self) -> str:
+        return f"Term({to_sql(self.expr)})"
+
+    def __bool__(self) -> bool:
+        raise QueryError(
+            f"{to_sql(self.expr)} has no truth value before the query runs",
+            hint="join conditions with & and |, not with `and` and `or`; use .between() instead of a chain.",
+        )
+
+    def __eq__(self, other: object) -> Term:  # type: ignore[override]
+        return _call("=", self, other)
+
+    def __ne__(self, other: object) -> Term:  # type: ignore[override]
+        return _call("<>", self, other)
+
+    def __lt__(self, other: object) -> Term:
+        return _call("<", self, other)
+
+    def __le__(self, other: object) -> Term:
+        return _call("<=", self, other)
+
+    def __gt__(self, other: object) -> Term:
+        return _call(">", self, other)
+
+    def __ge__(self, other: object) -> Term:
+        return _call(">=", self, other)
+
+    def __add__(self, other: object) -> Term:
+        return _call("+", self, other)
+
+    def __radd__(self, other: object) -> Term:
+        return _call("+", other, self)
+
+    def __sub__(self, other: object) -> Term:
+        return _call("-", self, other)
+
+    def __rsub__(self, other: object) -> Term:
+        return _call("-", other, self)
+
+    def __mul__(self, other: object) -> Term:
+        return _call("*", self, other)
+
+    def __rmul__(self, other: object) -> Term:
+        return _call("*", other, self)
+
+    def __truediv__(self, other: object) -> Term:
+        return _call("/", self, other)
+
+    def __rtruediv__(self, other: object) -> Term:
+        return _call("/", other, self)
+
+    def __floordiv__(self, other: object) -> Term:
+        return _call("div", self, other)
+
+    def __mod__(self, other: object) -> Term:
+        return _call("%", self, other)
+
+    def __neg__(self) -> Term:
+        return _call("neg", self)
+
+    def __and__(self, other: object) -> Term:
+        return _call("and", self, other)
+
+    def __or__(self, other: object) -> Term:
+        return _call("or", self, other)
+
+    def __invert__(self) -> Term:
+        return _call("not", self)
+
+    def between(self, low: object, high: object) -> Term:
+        """Whether the value lies between the two, both included."""
+        return (self >= low) & (self <= high)
+
+    def like(self, pattern: str, escape: str | None = None) -> Term:
+        """SQL's LIKE."""
+        return _call("like", self, pattern, *([] if escape is None else [escape]))
+
+    def is_in(self, values: Sequence[object]) -> Term:
+        """Whether the value is one of `values`."""
+        return _call("in", self, *values)
+
+    def is_null(self) -> Term:
+        """Whether the value is NULL."""
+        return _call("is_null", self)
+
+
+def _call(op: str, *args: object) -> Term:
+    return Term(Call(op, tuple(_expr(arg) for arg in args)))
+
+
+def _expr(value: object) -> Expr:
+    if isinstance(value, Term):
+        return value.expr
+    if isinstance(value, Column | Literal | Call | Udf):
+        return value
+    return Literal(value)
+
+
+def col(name: str) -> Term:
+    """A column: "alias.name", or "name" alone where only one alias has it."""
+    alias, dot, column = name.partition(".")
+    return Term(Column(alias, column) if dot else Column("", name))
+
+
+def lit(value: object) -> Term:
+    """A constant."""
+    return Term(Literal(value))
+
+
+def fn(name: str, *args: object) -> Term:
+    """A call of a function, built in or registered."""
+    return Term(Udf(name, tuple(_expr(arg) for arg in args)))
+
+
+def rel(stream: str, alias: str | None = None, *, within: Length = None) -> Source:
+    """A stream taking part in a join, under an alias and within a window."""
+    return Source(stream, alias or stream, _within(within))
+
+
+def _within(length: Length) -> Within:
+    if length is None:
+        return None
+    if isinstance(length, str) and length.strip().lower() == "unbounded":
+        return "unbounded"
+    return parse_duration(length)
+
+
+@dataclass(frozen=True, slots=True)
+class Builder:
+    """A join being described; every step gives a new one."""
+
+    draft: Draft
+
+    def where(self, *conditions: str | Term) -> Builder:
+        """The join restricted to what meets all the conditions."""
+        more = tuple(Condition(c if isinstance(c, str) else _expr(c), c if isinstance(c, str) else "") for c in conditions)
+        return Builder(replace(self.draft, conditions=(*self.draft.conditions, *more)))
+
+    def select(self, *items: str | Term, **named: str | Term) -> Draft:
+        """The finished query: what to give out, by position or under a name."""
+        listed = [_item(item, None) for item in items]
+        return replace(self.draft, items=(*listed, *(_item(item, name) for name, item in named.items())))
+
+
+def _item(item: str | Term, name: str | None) -> Item:
+    if isinstance(item, str):
+        return Item(item, name, item, item)
+    expr = _expr(item)
+    return Item(expr, name, "", to_sql(expr))
+
+
+def from_(*sources: Source, within: Length = None) -> Builder:
+    """Begin a join of `sources`; `within` is the window of those that have none of their own."""
+    if not sources:
+        raise QueryError("from_() needs at least one relation", hint='write from_(rel("orders", "o"), ...).')
+    return Builder(Draft(tuple(sources), (), (), _within(within)))

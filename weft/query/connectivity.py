@@ -1,0 +1,35 @@
+"""Whether the predicates hold a query together.
+
+Only predicates over exactly two aliases connect: one over three is checked once all three are there, and by
+then two of them have been multiplied.
+"""
+
+from __future__ import annotations
+
+from weft.errors import PlanError
+from weft.expr.model import aliases
+from weft.query.model import Query
+
+
+def parts(query: Query) -> tuple[tuple[str, ...], ...]:
+    """The aliases grouped by which are connected, groups and members in query order."""
+    group = {alias: alias for alias in query.aliases}
+    for predicate in query.joins:
+        joined = aliases(predicate)
+        if len(joined) == 2:
+            keep, gone = (group[alias] for alias in joined)
+            group = {alias: keep if leader == gone else leader for alias, leader in group.items()}
+    leaders = dict.fromkeys(group[alias] for alias in query.aliases)
+    return tuple(tuple(alias for alias in query.aliases if group[alias] == leader) for leader in leaders)
+
+
+def require_connected(query: Query) -> None:
+    """Refuse a query that multiplies parts no predicate connects."""
+    found = parts(query)
+    if len(found) > 1:
+        names = " and ".join("{" + ", ".join(part) + "}" for part in found)
+        raise PlanError(
+            "the query is a cross product",
+            detail=f"no predicate over two aliases connects {names}.",
+            hint="add a join condition, or pass cross_product=True if every combination is wanted.",
+        )

@@ -1,0 +1,67 @@
+"""A query as written: names not yet looked up, types not yet known.
+
+SQL text and the builder both end in a Draft; `weft.query.resolve` makes it a Query.  Conditions and items may
+still be SQL fragments (the builder takes them); `weft.sql` parses those before it resolves, so that this
+layer needs no parser.  Texts and spans only serve error messages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal as OneOf
+
+from weft.expr.model import Expr, Span
+
+Within = int | OneOf["unbounded"] | None
+"""A window in microseconds, full history, or not said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Star:
+    """`*`, or `alias.*`."""
+
+    alias: str = ""
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One table factor of FROM."""
+
+    stream: str
+    alias: str
+    within: Within = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+    within_span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition of ON or WHERE, or a fragment of SQL that states one."""
+
+    expr: Expr | str
+    text: str = field(default="", compare=False, repr=False)
+    """The text that the spans inside `expr` point into."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One entry of the SELECT list."""
+
+    expr: Expr | Star | str
+    name: str | None = None
+    text: str = field(default="", compare=False, repr=False)
+    source: str = ""
+    """How the entry was written: its name if it has no better one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A query before names are resolved."""
+
+    sources: tuple[Source, ...]
+    conditions: tuple[Condition, ...]
+    items: tuple[Item, ...]
+    within: Within = None
+    """Window of every source that states none."""
+    text: str = field(default="", compare=False, repr=False)

@@ -1,0 +1,143 @@
+"""Queries as plain data, after all names and types are known.
+
+A query joins relations (aliases of streams) by a conjunction of predicates.  Which predicates are
+selections on one alias and which join several is read off the aliases they mention; nothing else is kept.
+Times are microseconds.  A window is the *exclusive* bound on the age of a tuple when the newest tuple of
+a result arrives (strict rule): newest - time < window.  None is full history.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+import pyarrow as pa
+
+from weft.errors import QueryError
+from weft.expr.model import Expr, aliases
+
+Unit = OneOf["s", "ms", "us"]
+"""Unit of an integer event-time column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A named input."""
+
+    name: str
+    schema: pa.Schema
+    event_time: str | None = None
+    """Column with the event time; None means the stream takes no part in windows."""
+    unit: Unit = "s"
+    """What one step of an integer event time is; ignored for timestamps."""
+    lateness: int = 0
+    """How far, in microseconds, a row may lie behind the newest one and still be read."""
+    unique: tuple[str, ...] = ()
+    """Columns that identify a row, if declared."""
+
+    def __post_init__(self) -> None:
+        for column in (self.event_time, *self.unique):
+            if column is not None and column not in self.schema.names:
+                raise QueryError(
+                    f'stream "{self.name}" has no column "{column}"',
+                    detail=f"its columns are: {', '.join(self.schema.names)}.",
+                )
+        if self.event_time is not None:
+            kind = self.schema.field(self.event_time).type
+            if not (pa.types.is_timestamp(kind) or pa.types.is_integer(kind) or pa.types.is_date(kind)):
+                raise QueryError(
+                    f'event time "{self.event_time}" of stream "{self.name}" has type {kind}',
+                    detail="an event time is a timestamp, a date or an integer column.",
+                    hint='for an integer column give its unit: unit="s", "ms" or "us".',
+                )
+        if self.unit not in ("s", "ms", "us"):
+            raise QueryError(f'unit "{self.unit}" is unknown', hint='use "s", "ms" or "us".')
+        if self.lateness < 0:
+            raise QueryError(f'lateness of stream "{self.name}" is negative')
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """One alias of a stream in a query."""
+
+    alias: str
+    stream: Stream
+    window: int | None = None
+    """Exclusive age bound in microseconds; None is full history."""
+
+    def __post_init__(self) -> None:
+        if self.window is None:
+            return
+        if self.window <= 0:
+            raise QueryError(f'window of "{self.alias}" is not positive', hint="use WITHIN with a positive interval.")
+        if self.stream.event_time is None:
+            raise QueryError(
+                f'stream "{self.stream.name}" has no event time',
+                detail=f'alias "{self.alias}" is joined within a window, and a window needs an event time.',
+                hint=f'declare it: s.stream("{self.stream.name}", source, event_time="...").',
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One column of the result."""
+
+    name: str
+    expr: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A multi-way join: relations, a conjunction of predicates, output columns."""
+
+    relations: tuple[Relation, ...]
+    predicates: tuple[Expr, ...]
+    outputs: tuple[Output, ...]
+    cross_product: bool = False
+    """Whether parts that no predicate connects may be multiplied."""
+
+    def __post_init__(self) -> None:
+        _refuse_duplicates("alias", [relation.alias for relation in self.relations])
+        _refuse_duplicates("output name", [output.name for output in self.outputs])
+        known = {relation.alias for relation in self.relations}
+        for expr in (*self.predicates, *(output.expr for output in self.outputs)):
+            if unknown := aliases(expr) - known:
+                raise QueryError(f"unknown alias {sorted(unknown)[0]!r}", detail=f"the query has {', '.join(sorted(known))}.")
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """All aliases in query order; the place in this order is the alias's position."""
+        return tuple(relation.alias for relation in self.relations)
+
+    def relation(self, alias: str) -> Relation:
+        """The relation called `alias`."""
+        return self.relations[self.aliases.index(alias)]
+
+    def position(self, alias: str) -> int:
+        """Where `alias` stands in the query."""
+        return self.aliases.index(alias)
+
+    def selections(self, alias: str) -> tuple[Expr, ...]:
+        """Predicates over `alias` alone; those over no alias at all are checked with the first one."""
+        first = self.relations[0].alias == alias
+        return tuple(p for p in self.predicates if aliases(p) == {alias} or (first and not aliases(p)))
+
+    @property
+    def joins(self) -> tuple[Expr, ...]:
+        """Predicates over two or more aliases."""
+        return tuple(p for p in self.predicates if len(aliases(p)) >= 2)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the result."""
+        return pa.schema([(output.name, output.expr.type) for output in self.outputs])
+
+
+def _refuse_duplicates(kind: str, names: list[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise QueryError(
+            f"duplicate {kind} {twice[0]!r}",
+            detail=f"these appear more than once: {', '.join(twice)}.",
+            hint=f"give each {kind} a name of its own with AS.",
+        )

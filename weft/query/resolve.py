@@ -1,0 +1,204 @@
+"""From a draft to a query: names looked up, types found, everything checked.
+
+Names are taken exactly first and then ignoring case, if only one fits.  A column without alias belongs to the
+only alias that has it.  After this step a query is known to mean something; errors point at the SQL text where
+there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from weft.errors import InternalError, QueryError
+from weft.expr.functions import NAMED, SYNONYMS
+from weft.expr.model import Call, Column, Expr, Span, Udf, conjuncts, transform
+from weft.expr.rules import condition as require_condition
+from weft.expr.types import ExprError, normalize
+from weft.expr.typing import typed
+from weft.query.caret import point
+from weft.query.connectivity import require_connected
+from weft.query.draft import Condition, Draft, Item, Source, Star, Within
+from weft.query.model import Output, Query, Relation, Stream
+from weft.query.names import find, suggestion
+
+_AGGREGATES = frozenset(
+    """count sum avg mean min max any_value first last median mode stddev stddev_pop stddev_samp variance var_pop var_samp
+    string_agg array_agg list listagg group_concat bool_and bool_or approx_count_distinct quantile row_number rank
+    dense_rank lag lead ntile first_value last_value""".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSignature:
+    """A registered Python function as queries see it."""
+
+    name: str
+    returns: pa.DataType
+
+
+def resolve(
+    draft: Draft,
+    streams: Mapping[str, Stream],
+    functions: Mapping[str, FunctionSignature],
+    cross_product: bool = False,
+) -> Query:
+    """The query that `draft` states over `streams`."""
+    relations = tuple(_relation(draft, source, streams) for source in draft.sources)
+    scope = _Scope(relations, functions)
+    predicates = tuple(part for condition in draft.conditions for part in scope.predicate(condition))
+    outputs = tuple(output for item in draft.items for output in scope.outputs(item))
+    query = Query(relations, predicates, outputs, cross_product)
+    if not cross_product:
+        require_connected(query)
+    return query
+
+
+def _relation(draft: Draft, source: Source, streams: Mapping[str, Stream]) -> Relation:
+    name = find(source.stream, streams)
+    if name is None:
+        raise located(
+            f'there is no stream "{source.stream}"',
+            draft.text,
+            source.span,
+            detail=f"streams are: {', '.join(sorted(streams)) or 'none yet'}.",
+            hint=suggestion(source.stream, streams) or 'declare it with s.stream("name", source).',
+        )
+    try:
+        return Relation(source.alias, streams[name], _window(source.within, draft.within))
+    except QueryError as error:
+        span = source.within_span or source.span
+        hint = error.hint if source.within else f"{error.hint} Or write WITHIN UNBOUNDED after {source.alias}."
+        raise located(error.message, draft.text, span, detail=error.detail, hint=hint) from None
+
+
+def _window(own: Within, default: Within) -> int | None:
+    within = default if own is None else own
+    return within if isinstance(within, int) else None
+
+
+def located(
+    message: str, text: str, span: Span | None, *, detail: str | None = None, hint: str | None = None
+) -> QueryError:
+    """A QueryError that points at `span` of `text`, if there is such a place."""
+    where = point(text, span) if text and span else None
+    return QueryError(message, detail="\n".join(part for part in (where, detail) if part) or None, hint=hint)
+
+
+class _Scope:
+    """The names one query can see."""
+
+    def __init__(self, relations: tuple[Relation, ...], functions: Mapping[str, FunctionSignature]) -> None:
+        self.relations = {relation.alias: relation for relation in relations}
+        self.functions = functions
+
+    def predicate(self, condition: Condition) -> tuple[Expr, ...]:
+        """The conjuncts of one condition, resolved and typed."""
+        if isinstance(condition.expr, str):
+            raise InternalError("a fragment of SQL was not parsed before it was resolved")
+        expr = condition.expr
+        return self._pointing(condition.text, lambda: tuple(require_condition(self._typed(part)) for part in conjuncts(expr)))
+
+    def outputs(self, item: Item) -> Iterator[Output]:
+        """The columns one entry of the SELECT list stands for."""
+        if isinstance(item.expr, str):
+            raise InternalError("a fragment of SQL was not parsed before it was resolved")
+        if isinstance(item.expr, Star):
+            yield from self._star(item.expr, item.text)
+            return
+        expr = item.expr
+        resolved = self._pointing(item.text, lambda: (_storable(self._typed(expr)),))[0]
+        name = item.name or (resolved.name if isinstance(resolved, Column) else item.source)
+        yield Output(name, resolved)
+
+    def _pointing(self, text: str, work: Callable[[], tuple[Expr, ...]]) -> tuple[Expr, ...]:
+        try:
+            return work()
+        except ExprError as error:
+            raise located(error.message, text, error.span, detail=error.detail, hint=error.hint) from None
+
+    def _typed(self, expr: Expr) -> Expr:
+        return typed(transform(expr, self._resolved))
+
+    def _resolved(self, node: Expr) -> Expr:
+        if isinstance(node, Column):
+            return self._column(node)
+        return self._function(node) if isinstance(node, Udf) else node
+
+    def _star(self, star: Star, text: str) -> Iterator[Output]:
+        alias = self._pointing(text, lambda: (Column(self._alias(star.alias, star.span), ""),))[0] if star.alias else None
+        chosen = [alias.alias] if isinstance(alias, Column) else list(self.relations)
+        for name in chosen:
+            for field in self.relations[name].stream.schema:
+                yield Output(field.name, Column(name, field.name, normalize(field.type)))
+
+    def _alias(self, name: str, span: Span | None) -> str:
+        alias = find(name, self.relations)
+        if alias is None:
+            raise ExprError(
+                f'there is no alias "{name}"',
+                detail=f"aliases are: {', '.join(self.relations)}.",
+                hint=suggestion(name, self.relations),
+                span=span,
+            )
+        return alias
+
+    def _column(self, column: Column) -> Column:
+        alias = self._alias(column.alias, column.span) if column.alias else self._owner(column)
+        schema = self.relations[alias].stream.schema
+        name = find(column.name, schema.names)
+        if name is None:
+            raise ExprError(
+                f'"{alias}" has no column "{column.name}"',
+                detail=f"its columns are: {', '.join(schema.names)}.",
+                hint=suggestion(column.name, schema.names),
+                span=column.span,
+            )
+        return replace(column, alias=alias, name=name, type=normalize(schema.field(name).type))
+
+    def _owner(self, column: Column) -> str:
+        """The only alias with a column of this name."""
+        owners = [alias for alias, relation in self.relations.items() if column.name in relation.stream.schema.names]
+        owners = owners or [a for a, relation in self.relations.items() if find(column.name, relation.stream.schema.names)]
+        if len(owners) == 1:
+            return owners[0]
+        if owners:
+            raise ExprError(
+                f'column "{column.name}" is ambiguous',
+                detail=f"these aliases have one: {', '.join(owners)}.",
+                hint=f"write {owners[0]}.{column.name}.",
+                span=column.span,
+            )
+        every = [f"{alias}.{name}" for alias, relation in self.relations.items() for name in relation.stream.schema.names]
+        raise ExprError(
+            f'there is no column "{column.name}"',
+            detail=f"columns are: {', '.join(every)}.",
+            hint=suggestion(column.name, [name.partition(".")[2] for name in every]),
+            span=column.span,
+        )
+
+    def _function(self, call: Udf) -> Expr:
+        name = find(call.name, self.functions)
+        if name is not None:
+            return replace(call, name=name, type=normalize(self.functions[name].returns))
+        builtin = call.name.lower()
+        builtin = SYNONYMS.get(builtin, builtin)
+        if builtin in NAMED or builtin == "%":
+            return Call(builtin, call.args, None, call.span)
+        if builtin in _AGGREGATES:
+            raise ExprError(f'"{call.name}" is not supported yet: there are no aggregate or window functions', span=call.span)
+        raise ExprError(
+            f'there is no function "{call.name}"',
+            hint=suggestion(call.name, [*NAMED, *SYNONYMS, *self.functions]) or "register a Python function of that name.",
+            span=call.span,
+        )
+
+
+def _storable(expr: Expr) -> Expr:
+    """An output without type (a bare NULL) has no column to go to."""
+    if pt.is_null(expr.type) or pt.is_interval(expr.type):
+        raise ExprError("this output has no type of its own", hint="write CAST(NULL AS type).", span=expr.span)
+    return expr

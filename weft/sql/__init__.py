@@ -1,0 +1,49 @@
+"""SQL text to queries: tokens, a grammar of our own that refuses what Weft cannot do, then name resolution."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from weft.expr.model import conjuncts
+from weft.query.draft import Condition, Draft, Item
+from weft.query.model import Query, Stream
+from weft.query.resolve import FunctionSignature, resolve
+from weft.sql.statement import parse_expression, parse_item, parse_select
+
+__all__ = ["FunctionSignature", "parse", "parse_expression", "resolve", "to_query"]
+
+
+def parse(text: str) -> Draft:
+    """The query that `text` states, its names not looked up."""
+    return parse_select(text)
+
+
+def to_query(
+    query: str | Draft,
+    streams: Mapping[str, Stream],
+    functions: Mapping[str, FunctionSignature] | None = None,
+    cross_product: bool = False,
+) -> Query:
+    """The checked query behind SQL text or a builder's draft."""
+    draft = parse(query) if isinstance(query, str) else parse_fragments(query)
+    return resolve(draft, streams, functions or {}, cross_product)
+
+
+def parse_fragments(draft: Draft) -> Draft:
+    """The draft with every fragment of SQL text parsed."""
+    conditions = tuple(part for condition in draft.conditions for part in _split(condition))
+    return replace(draft, conditions=conditions, items=tuple(_parsed_item(item) for item in draft.items))
+
+
+def _split(condition: Condition) -> tuple[Condition, ...]:
+    text = condition.expr if isinstance(condition.expr, str) else condition.text
+    expr = parse_expression(condition.expr) if isinstance(condition.expr, str) else condition.expr
+    return tuple(Condition(part, text) for part in conjuncts(expr))
+
+
+def _parsed_item(item: Item) -> Item:
+    if not isinstance(item.expr, str):
+        return item
+    parsed = parse_item(item.expr)
+    return replace(parsed, name=item.name or parsed.name)

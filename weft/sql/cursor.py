@@ -1,0 +1,92 @@
+"""A reader of tokens with one token of look-ahead and errors that point."""
+
+from __future__ import annotations
+
+from weft.errors import ParseError
+from weft.expr.model import Span
+from weft.sql.tokens import Token, error, tokenize
+
+RESERVED = frozenset(
+    """ALL AND ANY AS ASC BETWEEN CASE CAST CROSS DESC DISTINCT ELSE END EXCEPT EXISTS FALSE FETCH FOR FROM FULL GROUP HAVING
+    ILIKE IN INNER INTERSECT INTERVAL INTO IS JOIN LATERAL LEFT LIKE LIMIT NATURAL NOT NULL OFFSET ON OR ORDER OUTER
+    QUALIFY RIGHT SELECT SEMI ANTI ASOF POSITIONAL SOME TABLESAMPLE THEN TRUE UNION USING VALUES WHEN WHERE WINDOW WITH
+    WITHIN PIVOT UNPIVOT SAMPLE""".split()
+)
+"""Words that are never names unless quoted."""
+
+
+class Cursor:
+    """Where the parser stands in a text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = tokenize(text)
+        self.at = 0
+
+    @property
+    def token(self) -> Token:
+        """The token to be read next."""
+        return self.tokens[self.at]
+
+    def peek(self, ahead: int = 1) -> Token:
+        """A token further on."""
+        return self.tokens[min(self.at + ahead, len(self.tokens) - 1)]
+
+    def next(self) -> Token:
+        """Read one token."""
+        token = self.token
+        self.at = min(self.at + 1, len(self.tokens) - 1)
+        return token
+
+    def sees(self, *words: str) -> bool:
+        """Whether these words or operators come next, in this order."""
+        return all(self.peek(ahead).upper == word for ahead, word in enumerate(words))
+
+    def sees_any(self, *words: str) -> bool:
+        """Whether one of these words comes next."""
+        return self.token.upper in words
+
+    def accept(self, *words: str) -> bool:
+        """Read these words if they come next."""
+        if not self.sees(*words):
+            return False
+        self.at += len(words)
+        return True
+
+    def expect(self, word: str, why: str) -> Token:
+        """Read `word`, or say what is missing."""
+        if not self.sees(word):
+            raise self.unexpected(f"{word} is missing", why)
+        return self.next()
+
+    def is_name(self, ahead: int = 0) -> bool:
+        """Whether a name comes next."""
+        token = self.peek(ahead)
+        return token.kind == "name" or (token.kind == "word" and token.upper.split()[0] not in RESERVED)
+
+    def name(self, what: str) -> Token:
+        """Read a name."""
+        if not self.is_name():
+            hint = None
+            if self.token.kind == "word":
+                hint = f'"{self.token.text}" is a word of SQL; put it in double quotes to use it as a name.'
+            raise self.unexpected(f"{what} is missing", hint=hint)
+        return self.next()
+
+    def span_from(self, start: int) -> Span:
+        """From the token at index `start` to the one read last."""
+        last = max(start, self.at - 1)
+        return Span(self.tokens[start].span.start, self.tokens[last].span.end)
+
+    def source(self, span: Span) -> str:
+        """The text of a span, with white space made single blanks."""
+        return " ".join(self.text[span.start : span.end + 1].split())
+
+    def unexpected(self, message: str, detail: str = "", hint: str | None = None) -> ParseError:
+        """An error at the next token."""
+        found = "the text ends here" if self.token.kind == "end" else f"found {self.source(self.token.span)}"
+        return error(self.text, self.token.span, f"{message}: {found}", detail=detail, hint=hint)
+
+    def fail(self, span: Span, message: str, *, detail: str = "", hint: str | None = None) -> ParseError:
+        """An error at `span`."""
+        return error(self.text, span, message, detail=detail, hint=hint)

@@ -1,0 +1,420 @@
+"""The grammar of scalar expressions, by precedence climbing.
+
+Weakest first: OR, AND, NOT, IS, comparisons with IN LIKE BETWEEN, ||, + -, * / // %, unary minus, `::`.
+Names are not looked up here; a call by name becomes a Udf node without type, whatever the function turns out
+to be.  Whatever is not in this grammar is refused with a pointer to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+
+import pyarrow as pa
+
+from weft.expr.model import Call, Column, Expr, Literal, Span, Udf
+from weft.expr.types import from_sql_name, type_names
+from weft.sql.cursor import Cursor
+from weft.sql.interval import interval_literal
+from weft.query.names import nearest
+
+_COMPARE = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_MULTIPLY = {"*": "*", "/": "/", "//": "div", "%": "%"}
+_TYPED = ("DATE", "TIMESTAMP", "TIMESTAMPTZ", "DATETIME")
+_EXTRACT = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
+
+
+def parse_condition(cursor: Cursor) -> Expr:
+    """Read one expression."""
+    return _left_associative(cursor, {"OR": "or"}, _and)
+
+
+def _left_associative(cursor: Cursor, operators: dict[str, str], operand: Callable[[Cursor], Expr]) -> Expr:
+    start = cursor.at
+    left = operand(cursor)
+    while cursor.token.upper in operators:
+        op = operators[cursor.next().upper]
+        right = operand(cursor)
+        left = Call(op, (left, right), None, cursor.span_from(start))
+    return left
+
+
+def _and(cursor: Cursor) -> Expr:
+    return _left_associative(cursor, {"AND": "and"}, _not)
+
+
+def _not(cursor: Cursor) -> Expr:
+    start = cursor.at
+    if cursor.accept("NOT"):
+        return Call("not", (_not(cursor),), None, cursor.span_from(start))
+    return _is(cursor)
+
+
+def _is(cursor: Cursor) -> Expr:
+    start = cursor.at
+    value = _comparison(cursor)
+    while cursor.sees("IS") or cursor.sees("ISNULL") or cursor.sees("NOTNULL"):
+        value = _is_suffix(cursor, value, start)
+    return value
+
+
+def _is_suffix(cursor: Cursor, value: Expr, start: int) -> Expr:
+    at = cursor.next()
+    negated = at.upper == "NOTNULL" or (at.upper == "IS" and cursor.accept("NOT"))
+    if at.upper == "IS" and cursor.sees("DISTINCT"):
+        raise cursor.fail(cursor.token.span, "IS DISTINCT FROM is not supported", hint="NULL matches nothing; use <>.")
+    if at.upper == "IS" and cursor.sees_any("TRUE", "FALSE"):
+        wanted = cursor.next().upper == "TRUE"
+        known = Call("coalesce", (value, Literal(not wanted)), None, cursor.span_from(start))
+        result = Call("=", (known, Literal(wanted)), None, cursor.span_from(start))
+    else:
+        if at.upper == "IS":
+            cursor.expect("NULL", "IS is followed by [NOT] NULL, TRUE or FALSE.")
+        result = Call("is_null", (value,), None, cursor.span_from(start))
+    return Call("not", (result,), None, cursor.span_from(start)) if negated else result
+
+
+def _comparison(cursor: Cursor) -> Expr:
+    start = cursor.at
+    left = _concat(cursor)
+    while True:
+        if cursor.token.upper in _COMPARE:
+            op = _COMPARE[cursor.next().upper]
+            if cursor.sees_any("ANY", "ALL", "SOME"):
+                raise cursor.fail(cursor.token.span, f"{cursor.token.upper} is not supported", hint="write IN (...).")
+            left = Call(op, (left, _concat(cursor)), None, cursor.span_from(start))
+        elif cursor.sees_any("BETWEEN", "IN", "LIKE", "ILIKE") or (
+            cursor.sees("NOT") and cursor.peek().upper in ("BETWEEN", "IN", "LIKE", "ILIKE")
+        ):
+            left = _word_comparison(cursor, left, start)
+        else:
+            return left
+
+
+def _word_comparison(cursor: Cursor, left: Expr, start: int) -> Expr:
+    negated = cursor.accept("NOT")
+    word = cursor.next().upper
+    readers = {"BETWEEN": _between, "IN": _in, "LIKE": _like, "ILIKE": _like}
+    result = readers[word](cursor, left, start, word.lower())
+    return Call("not", (result,), None, cursor.span_from(start)) if negated else result
+
+
+def _between(cursor: Cursor, left: Expr, start: int, op: str) -> Expr:
+    if cursor.sees("SYMMETRIC"):
+        raise cursor.fail(cursor.token.span, "BETWEEN SYMMETRIC is not supported")
+    low = _concat(cursor)
+    cursor.expect("AND", "BETWEEN takes two bounds: BETWEEN low AND high.")
+    high = _concat(cursor)
+    span = cursor.span_from(start)
+    return Call("and", (Call(">=", (left, low), None, span), Call("<=", (left, high), None, span)), None, span)
+
+
+def _in(cursor: Cursor, left: Expr, start: int, op: str) -> Expr:
+    cursor.expect("(", "IN is followed by a list in parentheses.")
+    return Call("in", (left, *_arguments(cursor)), None, cursor.span_from(start))
+
+
+def _like(cursor: Cursor, left: Expr, start: int, op: str) -> Expr:
+    args = [left, _concat(cursor)]
+    if cursor.accept("ESCAPE"):
+        args.append(_concat(cursor))
+    return Call(op, tuple(args), None, cursor.span_from(start))
+
+
+def _concat(cursor: Cursor) -> Expr:
+    return _left_associative(cursor, {"||": "||"}, _sum)
+
+
+def _sum(cursor: Cursor) -> Expr:
+    return _left_associative(cursor, {"+": "+", "-": "-"}, _product)
+
+
+def _product(cursor: Cursor) -> Expr:
+    return _left_associative(cursor, _MULTIPLY, _unary)
+
+
+def _unary(cursor: Cursor) -> Expr:
+    start = cursor.at
+    if cursor.accept("-"):
+        inner = _unary(cursor)
+        if isinstance(inner, Literal) and inner.type is None and isinstance(inner.value, int | float | Decimal):
+            return Literal(-inner.value, None, cursor.span_from(start))
+        return Call("neg", (inner,), None, cursor.span_from(start))
+    if cursor.accept("+"):
+        return _unary(cursor)
+    return _suffixed(cursor)
+
+
+def _suffixed(cursor: Cursor) -> Expr:
+    start = cursor.at
+    value = _primary(cursor)
+    while cursor.accept("::"):
+        value = Call("cast", (value,), _type(cursor), cursor.span_from(start))
+    if cursor.sees("["):
+        raise cursor.fail(cursor.token.span, "subscripts are not supported")
+    return value
+
+
+def _primary(cursor: Cursor) -> Expr:
+    token = cursor.token
+    if token.kind == "string":
+        return Literal(cursor.next().text, None, token.span)
+    if token.kind == "number" or (cursor.sees(".") and cursor.peek().kind == "number"):
+        return _number(cursor)
+    if cursor.accept("("):
+        return _parenthesis(cursor)
+    if token.kind in ("word", "name"):
+        return _named(cursor)
+    raise cursor.unexpected("an expression is missing")
+
+
+def _parenthesis(cursor: Cursor) -> Expr:
+    start = cursor.at - 1
+    refuse_subquery(cursor)
+    inner = parse_condition(cursor)
+    if cursor.sees(","):
+        raise cursor.fail(cursor.token.span, "row values are not supported", hint="compare the columns one by one.")
+    cursor.expect(")", "the parenthesis is never closed.")
+    return replace(inner, span=cursor.span_from(start))
+
+
+def refuse_subquery(cursor: Cursor) -> None:
+    """Subqueries have a message of their own."""
+    if cursor.sees_any("SELECT", "WITH", "VALUES"):
+        raise cursor.fail(cursor.token.span, "subqueries are not supported", hint="join the streams in one FROM clause.")
+
+
+def _number(cursor: Cursor) -> Literal:
+    start = cursor.at
+    text = "." if cursor.accept(".") else ""
+    token = cursor.next()
+    text = (text + token.text).replace("_", "")
+    after = cursor.token
+    if after.span.start == token.span.end + 1 and after.kind in ("word", "number"):
+        raise cursor.fail(Span(token.span.start, after.span.end), "this number cannot be read")
+    span = cursor.span_from(start)
+    if "e" in text.lower():
+        return Literal(float(text), None, span)
+    if "." in text:
+        return Literal(Decimal(text), None, span)
+    value = int(text)
+    return Literal(value if value < 2**63 else Decimal(value), None, span)
+
+
+def _named(cursor: Cursor) -> Expr:
+    special = _SPECIAL.get(cursor.token.upper)
+    follower = cursor.peek()
+    if special is not None and not (cursor.token.upper in _BARE_NAMES and follower.upper != "("):
+        return special(cursor)
+    if cursor.token.upper in _TYPED and (follower.kind == "string" or cursor.sees("TIMESTAMP", "WITH")):
+        return _typed_literal(cursor)
+    if follower.upper == "(":
+        return _function(cursor)
+    return _column(cursor)
+
+
+_BARE_NAMES = ("CAST", "EXTRACT", "SUBSTRING", "SUBSTR", "TRIM", "EXISTS", "TRY_CAST", "IF")
+
+
+def _column(cursor: Cursor) -> Expr:
+    start = cursor.at
+    first = cursor.name("an expression")
+    if not cursor.sees("."):
+        return Column("", first.text, None, first.span)
+    cursor.next()
+    if cursor.sees("*"):
+        raise cursor.fail(cursor.token.span, "* stands for columns, and only in the SELECT list")
+    if cursor.token.kind not in ("word", "name"):
+        raise cursor.unexpected("a column name is missing")
+    second = cursor.next()
+    if cursor.sees("."):
+        raise cursor.fail(
+            cursor.span_from(start), "a name has at most two parts", hint="write alias.column; give the stream an alias."
+        )
+    return Column(first.text, second.text, None, cursor.span_from(start))
+
+
+def _function(cursor: Cursor) -> Expr:
+    start = cursor.at
+    name = cursor.next()
+    cursor.next()
+    if cursor.sees_any("*", "DISTINCT"):
+        raise cursor.fail(cursor.span_from(start), "aggregate functions are not supported yet")
+    args = () if cursor.accept(")") else _arguments(cursor)
+    if cursor.sees_any("OVER", "FILTER"):
+        raise cursor.fail(cursor.token.span, f"{cursor.token.upper} is not supported: there are no window functions")
+    return Udf(name.text, args, None, cursor.span_from(start))
+
+
+def _arguments(cursor: Cursor) -> tuple[Expr, ...]:
+    """Expressions up to the closing parenthesis."""
+    refuse_subquery(cursor)
+    args = [parse_condition(cursor)]
+    while cursor.accept(","):
+        args.append(parse_condition(cursor))
+    if cursor.sees("ORDER BY"):
+        raise cursor.fail(cursor.token.span, "aggregate functions are not supported yet")
+    cursor.expect(")", "the list of arguments is never closed.")
+    return tuple(args)
+
+
+def _constant(value: object) -> Callable[[Cursor], Expr]:
+    return lambda cursor: Literal(value, None, cursor.next().span)
+
+
+def _typed_literal(cursor: Cursor) -> Expr:
+    start = cursor.at
+    kind = _type(cursor)
+    if cursor.token.kind != "string":
+        raise cursor.unexpected("the text of the constant is missing")
+    text = Literal(cursor.token.text, None, cursor.next().span)
+    return Call("cast", (text,), kind, cursor.span_from(start))
+
+
+def _type(cursor: Cursor) -> pa.DataType:
+    start = cursor.at
+    if cursor.token.kind != "word":
+        raise cursor.unexpected("a type is missing")
+    name = cursor.next().upper
+    if name == "DOUBLE" and cursor.sees("PRECISION"):
+        cursor.next()
+    zoned = _time_zone(cursor) if name == "TIMESTAMP" else None
+    parameters = _type_parameters(cursor)
+    kind = from_sql_name("TIMESTAMPTZ" if zoned else name, () if name == "VARCHAR" else parameters)
+    if kind is None or cursor.sees("["):
+        raise cursor.fail(
+            cursor.span_from(start), f"there is no type {cursor.source(cursor.span_from(start))}", hint=_type_hint(name)
+        )
+    return kind
+
+
+def _type_hint(name: str) -> str:
+    close = nearest(name, type_names())
+    return f"did you mean {close}?" if close and close != name else f"types are {', '.join(type_names())}."
+
+
+def _time_zone(cursor: Cursor) -> bool:
+    if cursor.sees("WITH", "TIME", "ZONE") or cursor.sees("WITHOUT", "TIME", "ZONE"):
+        zoned = cursor.next().upper == "WITH"
+        cursor.next(), cursor.next()
+        return zoned
+    return False
+
+
+def _type_parameters(cursor: Cursor) -> tuple[int, ...]:
+    if not cursor.accept("("):
+        return ()
+    values: list[int] = []
+    while True:
+        if cursor.token.kind != "number" or not cursor.token.text.isdigit():
+            raise cursor.unexpected("a number of digits is missing")
+        values.append(int(cursor.next().text))
+        if not cursor.accept(","):
+            break
+    cursor.expect(")", "the type is never closed.")
+    return tuple(values)
+
+
+def _cast(cursor: Cursor) -> Expr:
+    start = cursor.at
+    cursor.next()
+    cursor.expect("(", "CAST(value AS type).")
+    value = parse_condition(cursor)
+    cursor.expect("AS", "CAST(value AS type).")
+    kind = _type(cursor)
+    cursor.expect(")", "CAST(value AS type).")
+    return Call("cast", (value,), kind, cursor.span_from(start))
+
+
+def _case(cursor: Cursor) -> Expr:
+    start = cursor.at
+    cursor.next()
+    subject = None if cursor.sees("WHEN") else parse_condition(cursor)
+    args: list[Expr] = []
+    while cursor.accept("WHEN"):
+        test = parse_condition(cursor)
+        args.append(test if subject is None else Call("=", (subject, test), None, test.span))
+        cursor.expect("THEN", "CASE WHEN condition THEN value ... END.")
+        args.append(parse_condition(cursor))
+    if not args:
+        raise cursor.unexpected("WHEN is missing", "CASE WHEN condition THEN value ... END.")
+    args.append(parse_condition(cursor) if cursor.accept("ELSE") else Literal(None))
+    cursor.expect("END", "CASE is closed by END.")
+    return Call("case", tuple(args), None, cursor.span_from(start))
+
+
+def _extract(cursor: Cursor) -> Expr:
+    start = cursor.at
+    cursor.next()
+    cursor.expect("(", "EXTRACT(unit FROM value).")
+    unit = cursor.next()
+    if unit.text.upper() not in _EXTRACT:
+        raise cursor.fail(unit.span, f"EXTRACT does not know {unit.text!r}", hint=f"use one of {', '.join(_EXTRACT)}.")
+    cursor.expect("FROM", "EXTRACT(unit FROM value).")
+    value = parse_condition(cursor)
+    cursor.expect(")", "EXTRACT(unit FROM value).")
+    return Call(unit.text.lower(), (value,), None, cursor.span_from(start))
+
+
+def _substring(cursor: Cursor) -> Expr:
+    start = cursor.at
+    name = cursor.next()
+    cursor.next()
+    value = parse_condition(cursor)
+    if cursor.sees(","):
+        cursor.next()
+        return Udf(name.text, (value, *_arguments(cursor)), None, cursor.span_from(start))
+    args = [value]
+    if cursor.accept("FROM"):
+        args.append(parse_condition(cursor))
+    if cursor.accept("FOR"):
+        args = [*args, *([Literal(1)] * (len(args) == 1)), parse_condition(cursor)]
+    cursor.expect(")", "SUBSTRING(text FROM start FOR length).")
+    return Udf(name.text, tuple(args), None, cursor.span_from(start))
+
+
+def _trim(cursor: Cursor) -> Expr:
+    start = cursor.at
+    if cursor.peek(2).upper not in ("BOTH", "LEADING", "TRAILING"):
+        return _function(cursor)
+    cursor.next(), cursor.next()
+    op = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}[cursor.next().upper]
+    characters = [] if cursor.sees("FROM") else [parse_condition(cursor)]
+    cursor.expect("FROM", "TRIM(BOTH characters FROM text).")
+    value = parse_condition(cursor)
+    cursor.expect(")", "TRIM(BOTH characters FROM text).")
+    return Call(op, (value, *characters), None, cursor.span_from(start))
+
+
+def _interval(cursor: Cursor) -> Expr:
+    return interval_literal(cursor)
+
+
+def _exists(cursor: Cursor) -> Expr:
+    raise cursor.fail(cursor.token.span, "EXISTS is not supported", hint="join the streams in one FROM clause.")
+
+
+def _if(cursor: Cursor) -> Expr:
+    start = cursor.at
+    cursor.next(), cursor.next()
+    args = _arguments(cursor)
+    if len(args) != 3:
+        raise cursor.fail(cursor.span_from(start), "if takes 3 arguments: condition, value, value otherwise")
+    return Call("case", args, None, cursor.span_from(start))
+
+
+_SPECIAL: dict[str, Callable[[Cursor], Expr]] = {
+    "TRUE": _constant(True),
+    "FALSE": _constant(False),
+    "NULL": _constant(None),
+    "CASE": _case,
+    "CAST": _cast,
+    "EXTRACT": _extract,
+    "SUBSTRING": _substring,
+    "SUBSTR": _substring,
+    "TRIM": _trim,
+    "INTERVAL": _interval,
+    "EXISTS": _exists,
+    "IF": _if,
+}

@@ -1,0 +1,111 @@
+"""INTERVAL constants and the lengths of WITHIN.
+
+Days and smaller are exact and become durations.  Months and years have no fixed length: they stay apart and are
+only good for moving a constant date.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+
+import pyarrow as pa
+
+from weft.errors import QueryError
+from weft.expr.model import Literal
+from weft.expr.types import DURATION, MONTHS
+from weft.query.draft import Within
+from weft.query.duration import parse_duration, unit_size
+from weft.sql.cursor import Cursor
+
+_MONTHS = {"month": 1, "mon": 1, "quarter": 3, "year": 12}
+_MONTH_PARTS = re.compile(r"\s*([+-]?\d+)\s*([A-Za-z]+)\s*")
+
+
+def interval_literal(cursor: Cursor) -> Literal:
+    """Read INTERVAL '10' MINUTE, INTERVAL 10 MINUTE or INTERVAL '10 minutes'."""
+    start = cursor.at
+    cursor.next()
+    text = _interval_text(cursor)
+    span = cursor.span_from(start)
+    months = _months_in(text)
+    if months is not None:
+        return Literal(pa.MonthDayNano((months, 0, 0)), MONTHS, span)
+    try:
+        return Literal(dt.timedelta(microseconds=signed_duration(text)), DURATION, span)
+    except QueryError as problem:
+        raise cursor.fail(span, problem.message, detail=problem.detail or "", hint=problem.hint) from None
+
+
+def _interval_text(cursor: Cursor) -> str:
+    sign = "-" if cursor.accept("-") else ""
+    token = cursor.token
+    if token.kind not in ("string", "number"):
+        raise cursor.unexpected("the length of the interval is missing", "as in INTERVAL '10' MINUTE.")
+    if token.kind == "number" and not token.text.isdigit():
+        raise cursor.fail(token.span, "an interval counts whole units", hint="write 90 SECOND for 1.5 MINUTE.")
+    amount = sign + cursor.next().text
+    if cursor.token.kind == "word" and (_month_size(cursor.token.text) or unit_size(cursor.token.text)):
+        unit = cursor.next().text
+        if cursor.sees("TO"):
+            raise cursor.fail(cursor.token.span, "intervals with TO are not supported")
+        if not re.fullmatch(r"\s*[+-]?[\d.]+\s*", amount):
+            raise cursor.fail(token.span, f"{token.text!r} is no number", hint="give the unit once, as in '10' MINUTE.")
+        return f"{amount} {unit}"
+    return amount
+
+
+def _month_size(unit: str) -> int | None:
+    return _MONTHS.get(unit.lower()) or _MONTHS.get(unit.lower().removesuffix("s"))
+
+
+def _months_in(text: str) -> int | None:
+    total, at = 0, 0
+    while at < len(text):
+        part = _MONTH_PARTS.match(text, at)
+        size = _month_size(part[2]) if part else None
+        if part is None or size is None:
+            return None
+        total, at = total + int(part[1]) * size, part.end()
+    return total if at else None
+
+
+def signed_duration(text: str) -> int:
+    """A duration that may be negative."""
+    stripped = text.strip()
+    return -parse_duration(stripped[1:]) if stripped.startswith("-") else parse_duration(stripped.removeprefix("+"))
+
+
+def window_length(cursor: Cursor) -> Within:
+    """Read what stands after WITHIN."""
+    if cursor.accept("UNBOUNDED"):
+        return "unbounded"
+    start = cursor.at
+    if cursor.sees("INTERVAL"):
+        literal = interval_literal(cursor)
+        if literal.type == MONTHS:
+            raise cursor.fail(
+                cursor.span_from(start),
+                "an interval of months or years has no fixed length",
+                hint="write it in days, such as INTERVAL '30' DAY.",
+            )
+        assert isinstance(literal.value, dt.timedelta)
+        length = literal.value // dt.timedelta(microseconds=1)
+    else:
+        length = _bare_length(cursor)
+    if length <= 0:
+        raise cursor.fail(cursor.span_from(start), "a window is longer than nothing")
+    return length
+
+
+def _bare_length(cursor: Cursor) -> int:
+    start = cursor.at
+    if cursor.token.kind not in ("string", "number"):
+        raise cursor.unexpected("the length of the window is missing", "as in WITHIN INTERVAL '10' MINUTE.")
+    text = _interval_text(cursor)
+    try:
+        return signed_duration(text)
+    except QueryError as problem:
+        raise cursor.fail(
+            cursor.span_from(start), problem.message, detail=problem.detail or "", hint=problem.hint
+        ) from None

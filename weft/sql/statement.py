@@ -1,0 +1,243 @@
+"""The grammar of a continuous query.
+
+    SELECT item, ... FROM stream [AS] alias [WITHIN length] {, ... | [INNER|CROSS] JOIN ... [ON condition]}
+    [WHERE condition] [WITHIN length] [;]
+
+WITHIN after a table factor is the window of that alias; at the very end it is the default of all others.
+Everything else SQL knows is refused by name.
+"""
+
+from __future__ import annotations
+
+from weft.expr.model import Expr, Span, conjuncts
+from weft.query.draft import Condition, Draft, Item, Source, Star, Within
+from weft.sql.cursor import Cursor
+from weft.sql.expression import parse_condition, refuse_subquery
+from weft.sql.interval import window_length
+
+_NOT_YET = {
+    "GROUP BY": ("GROUP BY is not supported yet", "aggregate the result downstream."),
+    "HAVING": ("HAVING is not supported yet", "aggregate the result downstream."),
+    "ORDER BY": ("ORDER BY is not supported", "a continuous result never ends; sort it where it is read."),
+    "LIMIT": ("LIMIT is not supported", "a continuous result never ends; cut it where it is read."),
+    "OFFSET": ("OFFSET is not supported", "a continuous result never ends; cut it where it is read."),
+    "FETCH": ("FETCH is not supported", "a continuous result never ends; cut it where it is read."),
+    "QUALIFY": ("QUALIFY is not supported: there are no window functions", None),
+    "WINDOW": ("WINDOW is not supported: there are no window functions", "a stream's window is written WITHIN."),
+    "UNION": ("UNION is not supported", "register one query for each part."),
+    "INTERSECT": ("INTERSECT is not supported", None),
+    "EXCEPT": ("EXCEPT is not supported", None),
+    "USING": ("USING is not supported", "write the condition out: ON a.key = b.key."),
+    "USING SAMPLE": ("USING SAMPLE is not supported", None),
+    "TABLESAMPLE": ("TABLESAMPLE is not supported", None),
+    "FOR": ("FOR is not supported", None),
+    "INTO": ("INTO is not supported", "give the query a sink: q.to_parquet(...)."),
+    "PIVOT": ("PIVOT is not supported", None),
+    "UNPIVOT": ("UNPIVOT is not supported", None),
+}
+_JOINS = ("LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "NATURAL", "ASOF", "POSITIONAL", "LATERAL")
+
+
+def parse_select(text: str) -> Draft:
+    """One SELECT statement as a draft."""
+    cursor = Cursor(text)
+    _begin(cursor)
+    items = _items(cursor)
+    cursor.expect("FROM", "a query reads FROM at least one stream.")
+    sources, conditions = _from(cursor)
+    if cursor.accept("WHERE"):
+        conditions.extend(conjuncts(_condition(cursor, "WHERE")))
+    default = window_length(cursor) if cursor.accept("WITHIN") else None
+    _finish(cursor)
+    stated = tuple(Condition(condition, text) for condition in conditions)
+    return Draft(tuple(sources), stated, items, default, text)
+
+
+def _begin(cursor: Cursor) -> None:
+    if cursor.sees("WITH"):
+        raise cursor.fail(cursor.token.span, "WITH is not supported", hint="join the streams in one FROM clause.")
+    cursor.expect("SELECT", "a query begins with SELECT.")
+    if cursor.sees("DISTINCT"):
+        raise cursor.fail(cursor.token.span, "DISTINCT is not supported", hint="drop duplicates where the result is read.")
+    cursor.accept("ALL")
+
+
+def _finish(cursor: Cursor) -> None:
+    while cursor.accept(";"):
+        pass
+    if cursor.token.kind == "end":
+        return
+    refuse_clause(cursor)
+    if cursor.tokens[cursor.at - 1].upper == ";":
+        raise cursor.fail(cursor.token.span, "there is more than one statement", hint="register one query for each.")
+    if cursor.sees("WITHIN"):
+        raise cursor.fail(cursor.token.span, "WITHIN cannot stand here", hint=_WITHIN_HINT)
+    raise cursor.unexpected("the query should end here")
+
+
+_WITHIN_HINT = "write it directly after a stream and its alias, or once at the end of the query."
+
+
+def refuse_clause(cursor: Cursor) -> None:
+    """Clauses of SQL that Weft does not have, each with its own message."""
+    known = _NOT_YET.get(cursor.token.upper)
+    if known is not None:
+        raise cursor.fail(cursor.token.span, known[0], hint=known[1])
+    if cursor.token.upper in _JOINS:
+        raise _outer_join(cursor)
+
+
+def _outer_join(cursor: Cursor) -> Exception:
+    start, words = cursor.at, []
+    while cursor.token.upper in (*_JOINS, "INNER", "JOIN"):
+        words.append(cursor.next().upper)
+    kind = " ".join(word for word in words if word != "JOIN")
+    hint = "write ON with the columns to compare." if kind == "NATURAL" else "only inner joins are continuous here: write JOIN ... ON."
+    return cursor.fail(cursor.span_from(start), f"{kind} joins are not supported", hint=hint)
+
+
+def _items(cursor: Cursor) -> tuple[Item, ...]:
+    items = [_item(cursor)]
+    while cursor.accept(","):
+        items.append(_item(cursor))
+    return tuple(items)
+
+
+def _item(cursor: Cursor) -> Item:
+    start = cursor.at
+    star = _star(cursor)
+    if star is not None:
+        return Item(star, None, cursor.text, cursor.source(cursor.span_from(start)))
+    refuse_subquery(cursor)
+    if cursor.sees("FROM") or cursor.token.kind == "end":
+        raise cursor.unexpected("the SELECT list is empty or ends with a comma")
+    expr = parse_condition(cursor)
+    source = cursor.source(cursor.span_from(start))
+    return Item(expr, _item_name(cursor), cursor.text, source)
+
+
+def _item_name(cursor: Cursor) -> str | None:
+    if cursor.accept("AS"):
+        return cursor.name("a name after AS").text
+    if cursor.is_name():
+        return cursor.next().text
+    if cursor.sees("WITHIN"):
+        raise cursor.fail(cursor.token.span, "WITHIN cannot stand here", hint=_WITHIN_HINT)
+    return None
+
+
+def _star(cursor: Cursor) -> Star | None:
+    start = cursor.at
+    alias = ""
+    if cursor.is_name() and cursor.peek(1).upper == "." and cursor.peek(2).upper == "*":
+        alias = cursor.next().text
+        cursor.next()
+    elif not cursor.sees("*"):
+        return None
+    cursor.next()
+    if cursor.sees_any("EXCLUDE", "REPLACE", "RENAME", "EXCEPT"):
+        raise cursor.fail(cursor.token.span, f"* {cursor.token.upper} is not supported", hint="list the columns.")
+    if cursor.sees("AS") or cursor.is_name():
+        raise cursor.fail(cursor.token.span, "* cannot be renamed")
+    return Star(alias, cursor.span_from(start))
+
+
+def _from(cursor: Cursor) -> tuple[list[Source], list[Expr]]:
+    sources, conditions = [_source(cursor)], []
+    while True:
+        if cursor.accept(","):
+            sources.append(_source(cursor))
+        elif cursor.sees("CROSS") or cursor.sees("INNER") or cursor.sees("JOIN"):
+            crossed = cursor.accept("CROSS")
+            if not crossed:
+                cursor.accept("INNER")
+            cursor.expect("JOIN", "")
+            sources.append(_source(cursor))
+            conditions.extend(() if crossed else _on(cursor, sources[-1]))
+        else:
+            refuse_clause(cursor)
+            return sources, conditions
+
+
+def _on(cursor: Cursor, source: Source) -> tuple[Expr, ...]:
+    refuse_clause(cursor)
+    if not cursor.accept("ON"):
+        raise cursor.unexpected(
+            f'JOIN "{source.alias}" has no ON', hint="write ON condition, or CROSS JOIN and the condition in WHERE."
+        )
+    return conjuncts(_condition(cursor, "ON"))
+
+
+def _condition(cursor: Cursor, clause: str) -> Expr:
+    ends = cursor.token.kind == "end" or cursor.sees_any("JOIN", "WHERE", "WITHIN", "INNER", "CROSS", ";", ",", ")")
+    if ends or cursor.token.upper in _NOT_YET or cursor.token.upper in _JOINS and cursor.peek().upper != "(":
+        raise cursor.unexpected(f"{clause} has no condition")
+    return parse_condition(cursor)
+
+
+def _source(cursor: Cursor) -> Source:
+    start = cursor.at
+    if cursor.sees("("):
+        cursor.next()
+        refuse_subquery(cursor)
+        raise cursor.fail(cursor.span_from(start), "parentheses in FROM are not supported", hint="list the joins one by one.")
+    if cursor.sees("LATERAL"):
+        raise _outer_join(cursor)
+    name = cursor.name("the name of a stream")
+    if cursor.sees("("):
+        raise cursor.fail(cursor.span_from(start), "table functions are not supported", hint="register a stream under a name.")
+    if cursor.sees("."):
+        raise cursor.fail(cursor.token.span, "a stream's name has one part", hint="put it in double quotes if it has a dot.")
+    alias = _alias(cursor) or name.text
+    span = cursor.span_from(start)
+    within, within_span = _window(cursor)
+    return Source(name.text, alias, within, span, within_span)
+
+
+def _alias(cursor: Cursor) -> str | None:
+    if cursor.accept("AS"):
+        alias = cursor.name("an alias after AS").text
+    elif cursor.is_name():
+        alias = cursor.next().text
+    else:
+        return None
+    if cursor.sees("("):
+        raise cursor.fail(cursor.token.span, "renaming the columns of a stream is not supported")
+    return alias
+
+
+def _window(cursor: Cursor) -> tuple[Within, Span | None]:
+    """WITHIN behind a table factor, unless the query ends behind it: then it is the default of all."""
+    if not cursor.sees("WITHIN"):
+        return None, None
+    start = cursor.at
+    cursor.next()
+    length = window_length(cursor)
+    return length, cursor.span_from(start)
+
+
+def parse_item(text: str) -> Item:
+    """One entry of a SELECT list, as the builder takes it."""
+    cursor = Cursor(text)
+    item = _item(cursor)
+    if cursor.token.kind != "end":
+        raise cursor.unexpected("the expression should end here")
+    return item
+
+
+def parse_expression(text: str) -> Expr:
+    """One expression, its names not looked up.
+
+    >>> parse_expression("o.price")
+    Column(alias='o', name='price', type=None)
+    """
+    cursor = Cursor(text)
+    if cursor.token.kind == "end":
+        raise cursor.unexpected("an expression is missing")
+    expr = parse_condition(cursor)
+    if cursor.token.kind != "end":
+        refuse_clause(cursor)
+        raise cursor.unexpected("the expression should end here")
+    return expr
+
+
