@@ -24,7 +24,7 @@ $(BENCH): $(STAMP)
 	@touch $@
 
 demo: $(STAMP) ## run three continuous joins and check every row of them
-	@.venv/bin/weft demo
+	@$(PY) -m weft.cli demo
 
 test: $(STAMP) ## run all tests: plain ones on two processes, then those on Spark in one
 	$(PY) -m pytest -n 2 -m "not spark"

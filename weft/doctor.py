@@ -211,7 +211,12 @@ def _spark_job() -> Finding:
     if done.returncode != 0:
         said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
         last = said[-1] if said else f"exit code {done.returncode}"
-        return Finding("Spark job", "fail", f"a small join failed: {last}", "mend the findings above first")
+        return Finding(
+            "Spark job",
+            "fail",
+            f"a small join failed: {last}",
+            "mend what failed above first; `weft demo` shows Spark's own messages",
+        )
     return Finding("Spark job", "ok", f"a small join gave the right answer in {time.perf_counter() - start:.1f} s")
 
 

@@ -117,7 +117,7 @@ def write_wrapper(java: Path, folder: Path) -> Path:
 
 def _search(environ: MutableMapping[str, str]) -> tuple[Java | None, list[str]]:
     """The first Java that fits, and what was wrong with those before it."""
-    troubles = []
+    troubles: list[str] = []
     home = environ.get("JAVA_HOME")
     if home:
         probe = _probe(Path(home) / "bin" / "java")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,9 +27,15 @@ def run_demo(*, orders: int = 30_000, seed: int = 1, keep: Path | None = None, w
     """Run the demo and say whether every row was right."""
     if keep is not None and keep.exists():
         raise SinkError(f'folder "{keep}" exists', hint="name a folder that does not exist yet")
-    temporary = tempfile.TemporaryDirectory(prefix="weft-demo-", ignore_cleanup_errors=True)
-    with temporary if keep is None else nullcontext(str(keep)) as folder:
+    with _folder(keep) as folder:
         return _Demo(Path(folder), Console(highlight=False, markup=False)).run(orders, seed, workers)
+
+
+def _folder(keep: Path | None) -> AbstractContextManager[str]:
+    if keep is not None:
+        return nullcontext(str(keep))
+    # The JVM may still hold files in there when the demo ends.
+    return tempfile.TemporaryDirectory(prefix="weft-demo-", ignore_cleanup_errors=True)
 
 
 class _Demo:
@@ -50,6 +56,8 @@ class _Demo:
         start = time.perf_counter()
         with Live(_Progress(self._results), console=self._console, refresh_per_second=4):
             report = session.run()
+        if not self._console.is_terminal:
+            self._console.print()  # a live display ends its line only on a terminal
         rows = sum(stream.rows for stream in streams)
         self._console.print(f"{rows:,} rows in, done after {time.perf_counter() - start:.1f} s")
         self._console.print(str(report), soft_wrap=True)
@@ -73,7 +81,7 @@ class _Demo:
     def _tell_streams(self, streams: tuple[DemoStream, ...]) -> None:
         self._title("The streams: an hour in a shop, event times up to 5 seconds out of order")
         for stream in streams:
-            self._console.print(f"  {stream.name:<10} {stream.rows:>9,} rows in {stream.files} Parquet files")
+            self._console.print(f"  {stream.name:<10} {stream.rows:>9,} rows, Parquet files: {stream.files}")
 
     def _tell_queries(self) -> None:
         for query in QUERIES:
