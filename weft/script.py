@@ -38,7 +38,7 @@ _KINDS = {str: "a string", int: "a whole number", tuple: "a list of strings"}
 _TOKEN = re.compile(
     r"""(?P<space>\s+|--[^\n]*|/\*.*?\*/)
       | (?P<string>'(?:[^']|'')*')
-      | (?P<name>"(?:[^"]|"")*"|[A-Za-z_]\w*)
+      | (?P<name>"(?:[^"]|"")*"|[^\W\d]\w*)
       | (?P<number>-?\d+(?:\.\d+)?)
       | (?P<mark>.)""",
     re.VERBOSE | re.DOTALL,
@@ -122,7 +122,8 @@ def open_session(script: Script, *, checkpoint: Path | None = None, workers: int
     """A session with the script's streams and queries declared and nothing started."""
     import weft
 
-    session = weft.Session(checkpoint=str(checkpoint or script.checkpoint), workers=workers or script.workers)
+    workers = script.workers if workers is None else workers
+    session = weft.Session(checkpoint=str(checkpoint or script.checkpoint), workers=workers)
     for stream in script.streams:
         options: dict[str, Any] = dict(stream.options)
         source = getattr(weft.read, stream.format)(str(stream.path), max_files=options.pop("max_files", None))
