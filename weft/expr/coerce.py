@@ -72,7 +72,9 @@ def typed_literal(node: Literal) -> Literal:
     try:
         pa.scalar(node.value, kind)
     except (pa.ArrowException, OverflowError) as error:
-        raise ExprError(f"the constant {node.value!r} is no {sql_name(kind)}", detail=str(error), span=node.span) from None
+        raise ExprError(
+            f"the constant {node.value!r} is no {sql_name(kind)}", detail=str(error), span=node.span
+        ) from None
     return replace(node, type=kind)
 
 
@@ -88,7 +90,10 @@ def cast_to(expr: Expr, target: pa.DataType) -> Expr:
         return Literal(cast(pa.scalar(expr.value, expr.type), target).as_py(), target, expr.span)
     except pa.ArrowException as error:
         raise ExprError(
-            f"cannot read {expr.value!r} as {sql_name(target)}", detail=str(error), hint=_FORMATS.get(target), span=expr.span
+            f"cannot read {expr.value!r} as {sql_name(target)}",
+            detail=str(error),
+            hint=_FORMATS.get(target),
+            span=expr.span,
         ) from None
 
 
@@ -157,9 +162,10 @@ def _survives(constant: Literal, target: pa.DataType) -> bool:
     if not (is_number(constant.type) and is_number(target)) or pt.is_floating(constant.type):
         return False
     if pt.is_floating(target):
-        return target == pa.float64()
+        return bool(target == pa.float64())
     value = Decimal(str(constant.value))
-    precision, scale = digits(target)
     if pt.is_integer(target):
-        return value == value.to_integral_value() and -(2 ** (target.bit_width - 1)) <= value < 2 ** (target.bit_width - 1)
-    return value == value.quantize(Decimal(1).scaleb(-scale)) and abs(value) < Decimal(10) ** (precision - scale)
+        limit = 2 ** (target.bit_width - 1)
+        return value == value.to_integral_value() and -limit <= value < limit
+    precision, scale = digits(target)
+    return value == round(value, scale) and abs(value) < Decimal(10) ** (precision - scale)

@@ -96,21 +96,29 @@ def _guarded(call: Call, batch: pa.RecordBatch, functions: Functions) -> Datum:
 
 def _reached(call: Call, batch: pa.RecordBatch, functions: Functions) -> Datum:
     """The same value, with every argument evaluated only on rows whose earlier arguments leave it open."""
+    if call.op == "case":
+        return _reached_case(call, batch, functions)
     args: list[Datum] = []
-    open_ = pa.repeat(True, batch.num_rows)
-    for at, arg in enumerate(call.args):
-        reaches, closes = open_, None
-        is_condition = call.op == "case" and at % 2 == 0 and at < len(call.args) - 1
-        if call.op == "case" and not is_condition and at < len(call.args) - 1:
-            reaches = pc.and_(last_open, pc.fill_null(args[-1], False))
-        value = _on_rows(arg, batch, reaches, functions)
-        if is_condition:
-            last_open, closes = open_, pc.fill_null(value, False)
-        elif call.op != "case":
-            closes = pc.is_valid(value) if call.op == "coalesce" else pc.fill_null(pc.equal(value, call.op == "or"), False)
-        args.append(value)
-        open_ = open_ if closes is None else pc.and_not(open_, closes)
+    undecided = pa.repeat(True, batch.num_rows)
+    for arg in call.args:
+        args.append(_on_rows(arg, batch, undecided, functions))
+        undecided = pc.and_not(undecided, _decides(call.op, args[-1]))
     return _apply(call, args)
+
+
+def _decides(op: str, value: pa.Array) -> pa.Array:
+    """Where one argument settles the result: TRUE for OR, FALSE for AND, any value for COALESCE."""
+    return pc.is_valid(value) if op == "coalesce" else pc.fill_null(pc.equal(value, pa.scalar(op == "or")), False)
+
+
+def _reached_case(call: Call, batch: pa.RecordBatch, functions: Functions) -> Datum:
+    args: list[Datum] = []
+    undecided = pa.repeat(True, batch.num_rows)
+    for condition, result in zip(call.args[:-1:2], call.args[1:-1:2], strict=True):
+        holds = pc.fill_null(_on_rows(condition, batch, undecided, functions), False)
+        args += [holds, _on_rows(result, batch, pc.and_(undecided, holds), functions)]
+        undecided = pc.and_not(undecided, holds)
+    return _apply(call, [*args, _on_rows(call.args[-1], batch, undecided, functions)])
 
 
 def _on_rows(expr: Expr, batch: pa.RecordBatch, rows: pa.Array, functions: Functions) -> pa.Array:
@@ -123,7 +131,9 @@ def _on_rows(expr: Expr, batch: pa.RecordBatch, rows: pa.Array, functions: Funct
 def _call_udf(udf: Udf, batch: pa.RecordBatch, functions: Functions) -> pa.Array:
     function = functions.get(udf.name)
     if function is None:
-        raise QueryError(f'function "{udf.name}" is not registered', detail=f"known are: {', '.join(sorted(functions))}.")
+        raise QueryError(
+            f'function "{udf.name}" is not registered', detail=f"known are: {', '.join(sorted(functions))}."
+        )
     result = function(*(evaluate(arg, batch, functions) for arg in udf.args))
     if isinstance(result, pa.ChunkedArray):
         result = result.combine_chunks()
@@ -140,5 +150,5 @@ def _bad_result(udf: Udf, what: str) -> QueryError:
     return QueryError(
         f'function "{udf.name}" {what}',
         detail=f"it was called as {to_sql(udf)}.",
-        hint="a registered function takes Arrow arrays and gives one Arrow array of equal length and of its declared type.",
+        hint="it must give one Arrow array, as long as its arguments and of the type it was registered with.",
     )

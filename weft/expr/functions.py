@@ -58,7 +58,7 @@ def _cast(args: Sequence[Datum], kind: pa.DataType) -> Datum:
     return casts.cast(args[0], kind)
 
 
-def _never(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+def _never(_args: Sequence[Datum], _kind: pa.DataType) -> Datum:
     raise AssertionError("the planner rewrites this function")
 
 

@@ -21,7 +21,7 @@ Kernel = Callable[[Sequence[Datum], pa.DataType], Datum]
 def comparison(compare: Callable[[Datum, Datum], Datum]) -> Kernel:
     """The kernel of one comparison operator."""
 
-    def kernel(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+    def kernel(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
         left, right = (nan_to_null(arg) for arg in args)
         return compare(left, right)
 
@@ -38,27 +38,27 @@ def nan_to_null(value: Datum) -> Datum:
     return pc.if_else(nan, pa.scalar(None, value.type), value) if pc.any(nan).as_py() else value
 
 
-def and_(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+def and_(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
     """AND of any number of conditions."""
     return reduce(pc.and_kleene, args)
 
 
-def or_(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+def or_(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
     """OR of any number of conditions."""
     return reduce(pc.or_kleene, args)
 
 
-def not_(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+def not_(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
     """NOT."""
     return pc.invert(args[0])
 
 
-def is_null(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+def is_null(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
     """IS NULL; NaN is not NULL."""
     return pc.is_null(args[0])
 
 
-def in_(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+def in_(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
     """Whether the first value equals one of the others, which are constants."""
     value = nan_to_null(args[0])
     choices = [nan_to_null(arg) for arg in args[1:]]
@@ -69,7 +69,7 @@ def in_(args: Sequence[Datum], kind: pa.DataType) -> Datum:
     return pc.if_else(pc.is_valid(value), found, pa.scalar(None, pa.bool_()))
 
 
-def case(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+def case(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
     """CASE: condition, value, condition, value, ..., else."""
     result = args[-1]
     for at in range(len(args) - 3, -1, -2):
@@ -78,17 +78,17 @@ def case(args: Sequence[Datum], kind: pa.DataType) -> Datum:
     return result
 
 
-def coalesce(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+def coalesce(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
     """The first argument that is not NULL."""
     return pc.coalesce(*args)
 
 
-def greatest(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+def greatest(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
     """The largest argument; NULL and NaN do not take part."""
     return _extreme(pc.greater, args)
 
 
-def least(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+def least(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
     """The smallest argument; NULL and NaN do not take part."""
     return _extreme(pc.less, args)
 

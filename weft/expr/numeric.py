@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from weft.expr.casts import Datum, rescale
+from weft.expr.casts import Datum, rescale, unscaled
 from weft.expr.logic import Kernel
 from weft.expr.types import DURATION, MAX_DIGITS
 
@@ -33,12 +33,12 @@ def arithmetic(checked: Binary, widest: int = MAX_DIGITS) -> Kernel:
     return kernel
 
 
-def divide(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+def divide(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
     """Division of floats: by zero it gives an infinity or NaN."""
     return pc.divide(*args)
 
 
-def integer_divide(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+def integer_divide(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
     """Integer division, cut towards zero."""
     return pc.divide_checked(*args)
 
@@ -72,11 +72,10 @@ def _to_numpy(value: Datum) -> Any:
 
 def _decimal_modulo(left: Datum, right: Datum, kind: pa.DataType) -> Datum:
     """On the unscaled integers, which are int64 wherever they fit and else the remainder is taken value by value."""
-    unscaled = pa.decimal128(MAX_DIGITS, 0)
-    whole = [_unscale(side, unscaled) for side in (left, right)]
+    whole = [unscaled(side) for side in (left, right)]
     try:
         small = [pc.cast(side, pa.int64()) for side in whole]
-        rest = pc.cast(modulo(small, pa.int64()), unscaled)
+        rest = pc.cast(modulo(small, pa.int64()), whole[0].type)
     except pa.ArrowInvalid:
         rest = _through_numpy(_exact_fmod, *whole)
     return _rescale_unscaled(rest, kind)
@@ -88,31 +87,24 @@ def _exact_fmod(left: Any, right: Any) -> Any:
     return left % right  # Decimal's own %, which keeps the sign of the dividend
 
 
-def _unscale(value: Datum, unscaled: pa.DataType) -> Datum:
-    """The digits of a decimal without its point: the same bits under another type."""
-    if isinstance(value, pa.Scalar):
-        return _unscale(pa.array([value.as_py()], value.type), unscaled)[0]
-    return value.cast(pa.decimal128(MAX_DIGITS, value.type.scale)).view(unscaled)
-
-
 def _rescale_unscaled(value: Datum, kind: pa.DataType) -> Datum:
     if isinstance(value, pa.Scalar):
         return _rescale_unscaled(pa.array([value.as_py()], value.type), kind)[0]
     return value.view(pa.decimal128(MAX_DIGITS, kind.scale)).cast(kind)
 
 
-def multiply_duration(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+def multiply_duration(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
     """A duration times an integer, in either order."""
     left, right = (pc.cast(arg, pa.int64()) for arg in args)
     return pc.cast(pc.multiply_checked(left, right), DURATION)
 
 
-def negate(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+def negate(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
     """Unary minus."""
     return pc.negate_checked(args[0])
 
 
-def abs_(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+def abs_(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
     """Absolute value."""
     return pc.abs_checked(args[0])
 
@@ -168,6 +160,6 @@ def unary(function: Callable[[Datum], Datum]) -> Kernel:
     return lambda args, _: function(args[0])
 
 
-def power(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+def power(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
     """The first argument raised to the second."""
     return pc.power(*args)

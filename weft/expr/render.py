@@ -25,12 +25,107 @@ _BINDING = {
 _ATOM = 10
 _WORDS = {"and": "AND", "or": "OR", "like": "LIKE", "ilike": "ILIKE", "div": "//"}
 _RESERVED = frozenset(
-    """all and any as asc between both by case cast collate column constraint create cross default desc distinct do else
-    end except exists false fetch for foreign from full group having ilike in inner intersect interval into is join
-    lateral leading left like limit natural not null offset on or order outer primary references returning right select
-    semi set similar some table then to trailing true union unique unnest using values when where window with within
-    anti asof positional qualify pivot unpivot summarize describe show check deferrable grant initially only placing
-    symmetric asymmetric variadic analyse analyze array end-exec lambda""".split()
+    [
+        "all",
+        "and",
+        "any",
+        "as",
+        "asc",
+        "between",
+        "both",
+        "by",
+        "case",
+        "cast",
+        "collate",
+        "column",
+        "constraint",
+        "create",
+        "cross",
+        "default",
+        "desc",
+        "distinct",
+        "do",
+        "else",
+        "end",
+        "except",
+        "exists",
+        "false",
+        "fetch",
+        "for",
+        "foreign",
+        "from",
+        "full",
+        "group",
+        "having",
+        "ilike",
+        "in",
+        "inner",
+        "intersect",
+        "interval",
+        "into",
+        "is",
+        "join",
+        "lateral",
+        "leading",
+        "left",
+        "like",
+        "limit",
+        "natural",
+        "not",
+        "null",
+        "offset",
+        "on",
+        "or",
+        "order",
+        "outer",
+        "primary",
+        "references",
+        "returning",
+        "right",
+        "select",
+        "semi",
+        "set",
+        "similar",
+        "some",
+        "table",
+        "then",
+        "to",
+        "trailing",
+        "true",
+        "union",
+        "unique",
+        "unnest",
+        "using",
+        "values",
+        "when",
+        "where",
+        "window",
+        "with",
+        "within",
+        "anti",
+        "asof",
+        "positional",
+        "qualify",
+        "pivot",
+        "unpivot",
+        "summarize",
+        "describe",
+        "show",
+        "check",
+        "deferrable",
+        "grant",
+        "initially",
+        "only",
+        "placing",
+        "symmetric",
+        "asymmetric",
+        "variadic",
+        "analyse",
+        "analyze",
+        "array",
+        "end-exec",
+        "lambda",
+    ]
 )
 
 
@@ -81,7 +176,11 @@ class _Writer:
         special = getattr(self, f"_write_{call.op}", None)
         if special is not None:
             return str(special(call))
-        args = [self._compared(arg, 0) for arg in call.args] if call.op in ("greatest", "least") else map(self.write, call.args)
+        args = (
+            [self._compared(arg, 0) for arg in call.args]
+            if call.op in ("greatest", "least")
+            else map(self.write, call.args)
+        )
         return f"{call.op}({', '.join(args)})"
 
     def _list(self, args: tuple[Expr, ...]) -> str:
@@ -98,7 +197,11 @@ class _Writer:
     def _compared(self, arg: Expr, binding: int) -> str:
         if self.nan_is_null and arg.type is not None and pt.is_floating(arg.type) and not isinstance(arg, Literal):
             text = self.write(arg)
-            return f"CASE WHEN NOT isnan({text}) THEN {text} END" if not binding else f"(CASE WHEN NOT isnan({text}) THEN {text} END)"
+            return (
+                f"CASE WHEN NOT isnan({text}) THEN {text} END"
+                if not binding
+                else f"(CASE WHEN NOT isnan({text}) THEN {text} END)"
+            )
         return self.write(arg, binding)
 
     def _write_not(self, call: Call) -> str:
@@ -124,7 +227,8 @@ class _Writer:
 
     def _write_case(self, call: Call) -> str:
         parts = [
-            f"WHEN {self.write(call.args[at])} THEN {self.write(call.args[at + 1])}" for at in range(0, len(call.args) - 1, 2)
+            f"WHEN {self.write(call.args[at])} THEN {self.write(call.args[at + 1])}"
+            for at in range(0, len(call.args) - 1, 2)
         ]
         return f"CASE {' '.join(parts)} ELSE {self.write(call.args[-1])} END"
 
@@ -188,7 +292,13 @@ def _other_sql(value: object, kind: pa.DataType | None) -> str:
     return quote_text(str(value))
 
 
-_UNITS = (("DAY", 86_400_000_000), ("HOUR", 3_600_000_000), ("MINUTE", 60_000_000), ("SECOND", 1_000_000), ("MILLISECOND", 1000))
+_UNITS = (
+    ("DAY", 86_400_000_000),
+    ("HOUR", 3_600_000_000),
+    ("MINUTE", 60_000_000),
+    ("SECOND", 1_000_000),
+    ("MILLISECOND", 1000),
+)
 
 
 def _interval_sql(microseconds: int) -> str:

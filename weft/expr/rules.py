@@ -12,6 +12,7 @@ from dataclasses import replace
 import pyarrow as pa
 from pyarrow import types as pt
 
+from weft.expr.casts import castable
 from weft.expr.coerce import cast_to, incomparable, unify
 from weft.expr.model import Call, Expr, Literal
 from weft.expr.temporal import TRUNC_UNITS
@@ -89,7 +90,9 @@ def _decimals(call: Call) -> Call:
     (p, s), (q, t) = (digits(arg.type) for arg in call.args)
     if call.op == "*":
         if s + t > 38:
-            raise ExprError("the product has more than 38 decimal places", hint="CAST a factor AS DOUBLE.", span=call.span)
+            raise ExprError(
+                "the product has more than 38 decimal places", hint="CAST a factor AS DOUBLE.", span=call.span
+            )
         args = tuple(_decimal(arg) for arg in call.args)
         return replace(call, args=args, type=pa.decimal128(min(38, p + q), s + t))
     whole, scale = max(p - s, q - t), max(s, t)
@@ -111,7 +114,7 @@ def _time_arithmetic(call: Call, left: Expr, right: Expr) -> Call:
     if call.op == "+" and (pt.is_duration(a) or pt.is_integer(a)) and not pt.is_duration(b):
         return _time_arithmetic(call, right, left)
     if pt.is_date(a) and pt.is_integer(b):
-        return replace(call, args=(left, cast_to(right, pa.int64())), type=a)
+        return replace(call, args=(left, cast_to(right, pa.int32())), type=a)  # days, as many as a date can hold
     if call.op == "-" and pt.is_date(a) and pt.is_date(b):
         return replace(call, args=(left, right), type=pa.int64())
     if pt.is_duration(b) and (pt.is_timestamp(a) or pt.is_date(a) or pt.is_duration(a)):
@@ -180,7 +183,7 @@ def rounding(call: Call) -> Call:
     if not places:
         places = [Literal(0, pa.int64())]
     digit = _constant(call, places[0], pa.int64())
-    kind = arg.type
+    kind: pa.DataType = arg.type
     if pt.is_decimal(kind):
         kept = max(0, min(kind.scale, digit.value if isinstance(digit.value, int) else 0))
         kind = pa.decimal128(kind.precision, kept)
@@ -191,7 +194,7 @@ def whole(call: Call) -> Call:
     """floor and ceil: a decimal loses its places, an integer becomes a DOUBLE."""
     arg = _only_number(call)
     if pt.is_decimal(arg.type):
-        return replace(call, args=(arg,), type=pa.decimal128(arg.type.precision, 0))
+        return replace(call, args=(arg,), type=pa.decimal128(digits(arg.type)[0], 0))
     return _all_as(call, arg.type if pt.is_floating(arg.type) else pa.float64())
 
 
@@ -247,7 +250,9 @@ def text(result: pa.DataType | None = None, constants: tuple[pa.DataType, ...] =
 def _constant(call: Call, arg: Expr, kind: pa.DataType) -> Literal:
     if not isinstance(arg, Literal):
         raise ExprError(
-            f'"{call.op}" needs a constant here', detail="only its first argument may be a column.", span=arg.span or call.span
+            f'"{call.op}" needs a constant here',
+            detail="only its first argument may be a column.",
+            span=arg.span or call.span,
         )
     if not (pt.is_null(arg.type) or arg.type == kind or (pt.is_integer(kind) and pt.is_integer(arg.type))):
         raise ExprError(f'"{call.op}" needs a {sql_name(kind)} here, not a {sql_name(arg.type)}', span=arg.span)
@@ -269,7 +274,9 @@ def truncation(call: Call) -> Call:
     name = name if name in TRUNC_UNITS else name.rstrip("s") if name.rstrip("s") in TRUNC_UNITS else f"{name}s"
     if name not in TRUNC_UNITS:
         raise ExprError(
-            f"date_trunc does not know the unit {unit.value!r}", hint=f"use one of {', '.join(TRUNC_UNITS)}.", span=unit.span
+            f"date_trunc does not know the unit {unit.value!r}",
+            hint=f"use one of {', '.join(TRUNC_UNITS)}.",
+            span=unit.span,
         )
     arg = _time(call, call.args[1])
     return replace(call, args=(Literal(name, pa.string(), unit.span), arg), type=arg.type)
@@ -278,14 +285,18 @@ def truncation(call: Call) -> Call:
 def _time(call: Call, arg: Expr) -> Expr:
     if not (_is_time(arg.type) or pt.is_null(arg.type)):
         raise ExprError(
-            f'"{call.op}" needs a date or timestamp, not a {sql_name(arg.type)}', hint="CAST it AS TIMESTAMP.", span=arg.span
+            f'"{call.op}" needs a date or timestamp, not a {sql_name(arg.type)}',
+            hint="CAST it AS TIMESTAMP.",
+            span=arg.span,
         )
     return arg if pt.is_timestamp(arg.type) else cast_to(arg, TIMESTAMP)
 
 
 def cast(call: Call) -> Call:
     """CAST: the type stands in the call itself."""
-    return replace(call, args=call.args) if cast_to(call.args[0], call.type) else call
+    if not castable(call.args[0].type, call.type):
+        raise ExprError(f"cannot cast {sql_name(call.args[0].type)} to {sql_name(call.type)}", span=call.span)
+    return call
 
 
 def _require_all(args: Sequence[Expr], test: Callable[[pa.DataType], bool], what: str, call: Call) -> None:

@@ -49,17 +49,17 @@ def subtract_time(args: Sequence[Datum], kind: pa.DataType) -> Datum:
     return _through_int64(pc.subtract_checked, args, kind)
 
 
-def add_days(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+def add_days(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
     """A date and a number of days, in either order."""
     return _to_date(pc.add_checked(*(_days(arg) for arg in args)))
 
 
-def subtract_days(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+def subtract_days(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
     """A date some days earlier."""
     return _to_date(pc.subtract_checked(*(_days(arg) for arg in args)))
 
 
-def days_between(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+def days_between(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
     """Date - date as a number of days."""
     return pc.subtract_checked(*(_days(arg) for arg in args))
 
@@ -74,7 +74,7 @@ def _through_int64(function: Callable[..., Datum], args: Sequence[Datum], kind: 
 
 
 def _days(value: Datum) -> Datum:
-    return pc.cast(pc.cast(value, pa.int32()), pa.int64()) if pa.types.is_date(value.type) else value
+    return pc.cast(pc.cast(value, pa.int32()), pa.int64())
 
 
 def _to_date(days: Datum) -> Datum:

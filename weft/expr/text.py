@@ -16,22 +16,22 @@ from weft.expr.casts import Datum
 from weft.expr.logic import Kernel
 
 
-def concat_all(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+def concat_all(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
     """concat(): NULL counts as empty text."""
     return pc.binary_join_element_wise(*args, "", null_handling="replace", null_replacement="")
 
 
-def concat_strict(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+def concat_strict(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
     """||: NULL if one side is."""
     return pc.binary_join_element_wise(*args, "")
 
 
-def like(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+def like(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
     """LIKE with a constant pattern and, if given, a constant escape character."""
     return _like(args, fold=lambda value: value)
 
 
-def ilike(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+def ilike(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
     """LIKE that ignores case."""
     return _like(args, fold=pc.utf8_lower)
 

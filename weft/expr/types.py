@@ -154,7 +154,7 @@ _SQL_NAMES = {
 }
 
 _WORDS = {
-    **{name: type for type, name in _SQL_NAMES.items()},
+    **{name: kind for kind, name in _SQL_NAMES.items()},
     "BOOL": pa.bool_(),
     "INT": pa.int32(),
     "INT1": pa.int8(),

@@ -50,8 +50,13 @@ def _typed_call(call: Call) -> Expr:
     if function is None:
         raise InternalError(f'no operator is called "{call.op}"')
     if not function.least <= len(call.args) <= function.most:
-        raise ExprError(f'"{call.op}" takes {_count(function.least, function.most)}, not {len(call.args)}', span=call.span)
-    return _folded(function.rule(call))
+        raise ExprError(
+            f'"{call.op}" takes {_count(function.least, function.most)}, not {len(call.args)}', span=call.span
+        )
+    ruled = function.rule(call)
+    if ruled.op != call.op:  # rewritten: what it is made of now may be constant in turn
+        ruled = replace(ruled, args=tuple(_folded(arg) if isinstance(arg, Call) else arg for arg in ruled.args))
+    return _folded(ruled)
 
 
 def _count(least: int, most: int) -> str:

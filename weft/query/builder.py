@@ -169,7 +169,9 @@ class Builder:
 
     def where(self, *conditions: str | Term) -> Builder:
         """The join restricted to what meets all the conditions."""
-        more = tuple(Condition(c if isinstance(c, str) else _expr(c), c if isinstance(c, str) else "") for c in conditions)
+        more = tuple(
+            Condition(c if isinstance(c, str) else _expr(c), c if isinstance(c, str) else "") for c in conditions
+        )
         return Builder(replace(self.draft, conditions=(*self.draft.conditions, *more)))
 
     def select(self, *items: str | Term, **named: str | Term) -> Draft:

@@ -102,7 +102,7 @@ class Query:
         known = {relation.alias for relation in self.relations}
         for expr in (*self.predicates, *(output.expr for output in self.outputs)):
             if unknown := aliases(expr) - known:
-                raise QueryError(f"unknown alias {sorted(unknown)[0]!r}", detail=f"the query has {', '.join(sorted(known))}.")
+                raise QueryError(f"unknown alias {min(unknown)!r}", detail=f"the query has {', '.join(sorted(known))}.")
 
     @property
     def aliases(self) -> tuple[str, ...]:

@@ -26,9 +26,42 @@ from weft.query.model import Output, Query, Relation, Stream
 from weft.query.names import find, suggestion
 
 _AGGREGATES = frozenset(
-    """count sum avg mean min max any_value first last median mode stddev stddev_pop stddev_samp variance var_pop var_samp
-    string_agg array_agg list listagg group_concat bool_and bool_or approx_count_distinct quantile row_number rank
-    dense_rank lag lead ntile first_value last_value""".split()
+    [
+        "count",
+        "sum",
+        "avg",
+        "mean",
+        "min",
+        "max",
+        "any_value",
+        "first",
+        "last",
+        "median",
+        "mode",
+        "stddev",
+        "stddev_pop",
+        "stddev_samp",
+        "variance",
+        "var_pop",
+        "var_samp",
+        "string_agg",
+        "array_agg",
+        "list",
+        "listagg",
+        "group_concat",
+        "bool_and",
+        "bool_or",
+        "approx_count_distinct",
+        "quantile",
+        "row_number",
+        "rank",
+        "dense_rank",
+        "lag",
+        "lead",
+        "ntile",
+        "first_value",
+        "last_value",
+    ]
 )
 
 
@@ -100,7 +133,9 @@ class _Scope:
         if isinstance(condition.expr, str):
             raise InternalError("a fragment of SQL was not parsed before it was resolved")
         expr = condition.expr
-        return self._pointing(condition.text, lambda: tuple(require_condition(self._typed(part)) for part in conjuncts(expr)))
+        return self._pointing(
+            condition.text, lambda: tuple(require_condition(self._typed(part)) for part in conjuncts(expr))
+        )
 
     def outputs(self, item: Item) -> Iterator[Output]:
         """The columns one entry of the SELECT list stands for."""
@@ -129,7 +164,9 @@ class _Scope:
         return self._function(node) if isinstance(node, Udf) else node
 
     def _star(self, star: Star, text: str) -> Iterator[Output]:
-        alias = self._pointing(text, lambda: (Column(self._alias(star.alias, star.span), ""),))[0] if star.alias else None
+        alias = (
+            self._pointing(text, lambda: (Column(self._alias(star.alias, star.span), ""),))[0] if star.alias else None
+        )
         chosen = [alias.alias] if isinstance(alias, Column) else list(self.relations)
         for name in chosen:
             for field in self.relations[name].stream.schema:
@@ -162,7 +199,9 @@ class _Scope:
     def _owner(self, column: Column) -> str:
         """The only alias with a column of this name."""
         owners = [alias for alias, relation in self.relations.items() if column.name in relation.stream.schema.names]
-        owners = owners or [a for a, relation in self.relations.items() if find(column.name, relation.stream.schema.names)]
+        owners = owners or [
+            a for a, relation in self.relations.items() if find(column.name, relation.stream.schema.names)
+        ]
         if len(owners) == 1:
             return owners[0]
         if owners:
@@ -172,7 +211,9 @@ class _Scope:
                 hint=f"write {owners[0]}.{column.name}.",
                 span=column.span,
             )
-        every = [f"{alias}.{name}" for alias, relation in self.relations.items() for name in relation.stream.schema.names]
+        every = [
+            f"{alias}.{name}" for alias, relation in self.relations.items() for name in relation.stream.schema.names
+        ]
         raise ExprError(
             f'there is no column "{column.name}"',
             detail=f"columns are: {', '.join(every)}.",
@@ -189,10 +230,13 @@ class _Scope:
         if builtin in NAMED or builtin == "%":
             return Call(builtin, call.args, None, call.span)
         if builtin in _AGGREGATES:
-            raise ExprError(f'"{call.name}" is not supported yet: there are no aggregate or window functions', span=call.span)
+            raise ExprError(
+                f'"{call.name}" is not supported yet: there are no aggregate or window functions', span=call.span
+            )
         raise ExprError(
             f'there is no function "{call.name}"',
-            hint=suggestion(call.name, [*NAMED, *SYNONYMS, *self.functions]) or "register a Python function of that name.",
+            hint=suggestion(call.name, [*NAMED, *SYNONYMS, *self.functions])
+            or "register a Python function of that name.",
             span=call.span,
         )
 

@@ -7,10 +7,72 @@ from weft.expr.model import Span
 from weft.sql.tokens import Token, error, tokenize
 
 RESERVED = frozenset(
-    """ALL AND ANY AS ASC BETWEEN CASE CAST CROSS DESC DISTINCT ELSE END EXCEPT EXISTS FALSE FETCH FOR FROM FULL GROUP HAVING
-    ILIKE IN INNER INTERSECT INTERVAL INTO IS JOIN LATERAL LEFT LIKE LIMIT NATURAL NOT NULL OFFSET ON OR ORDER OUTER
-    QUALIFY RIGHT SELECT SEMI ANTI ASOF POSITIONAL SOME TABLESAMPLE THEN TRUE UNION USING VALUES WHEN WHERE WINDOW WITH
-    WITHIN PIVOT UNPIVOT SAMPLE""".split()
+    [
+        "ALL",
+        "AND",
+        "ANY",
+        "AS",
+        "ASC",
+        "BETWEEN",
+        "CASE",
+        "CAST",
+        "CROSS",
+        "DESC",
+        "DISTINCT",
+        "ELSE",
+        "END",
+        "EXCEPT",
+        "EXISTS",
+        "FALSE",
+        "FETCH",
+        "FOR",
+        "FROM",
+        "FULL",
+        "GROUP",
+        "HAVING",
+        "ILIKE",
+        "IN",
+        "INNER",
+        "INTERSECT",
+        "INTERVAL",
+        "INTO",
+        "IS",
+        "JOIN",
+        "LATERAL",
+        "LEFT",
+        "LIKE",
+        "LIMIT",
+        "NATURAL",
+        "NOT",
+        "NULL",
+        "OFFSET",
+        "ON",
+        "OR",
+        "ORDER",
+        "OUTER",
+        "QUALIFY",
+        "RIGHT",
+        "SELECT",
+        "SEMI",
+        "ANTI",
+        "ASOF",
+        "POSITIONAL",
+        "SOME",
+        "TABLESAMPLE",
+        "THEN",
+        "TRUE",
+        "UNION",
+        "USING",
+        "VALUES",
+        "WHEN",
+        "WHERE",
+        "WINDOW",
+        "WITH",
+        "WITHIN",
+        "PIVOT",
+        "UNPIVOT",
+        "SAMPLE",
+    ]
 )
 """Words that are never names unless quoted."""
 
@@ -27,6 +89,11 @@ class Cursor:
     def token(self) -> Token:
         """The token to be read next."""
         return self.tokens[self.at]
+
+    @property
+    def at_end(self) -> bool:
+        """Whether everything is read."""
+        return self.token.kind == "end"
 
     def peek(self, ahead: int = 1) -> Token:
         """A token further on."""

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from weft.expr.model import Call, Column, Expr, Literal, Span, Udf
 from weft.expr.types import from_sql_name, type_names
+from weft.query.names import nearest
 from weft.sql.cursor import Cursor
 from weft.sql.interval import interval_literal
-from weft.query.names import nearest
 
 _COMPARE = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _MULTIPLY = {"*": "*", "/": "/", "//": "div", "%": "%"}
@@ -100,7 +100,7 @@ def _word_comparison(cursor: Cursor, left: Expr, start: int) -> Expr:
     return Call("not", (result,), None, cursor.span_from(start)) if negated else result
 
 
-def _between(cursor: Cursor, left: Expr, start: int, op: str) -> Expr:
+def _between(cursor: Cursor, left: Expr, start: int, _op: str) -> Expr:
     if cursor.sees("SYMMETRIC"):
         raise cursor.fail(cursor.token.span, "BETWEEN SYMMETRIC is not supported")
     low = _concat(cursor)
@@ -110,7 +110,7 @@ def _between(cursor: Cursor, left: Expr, start: int, op: str) -> Expr:
     return Call("and", (Call(">=", (left, low), None, span), Call("<=", (left, high), None, span)), None, span)
 
 
-def _in(cursor: Cursor, left: Expr, start: int, op: str) -> Expr:
+def _in(cursor: Cursor, left: Expr, start: int, _op: str) -> Expr:
     cursor.expect("(", "IN is followed by a list in parentheses.")
     return Call("in", (left, *_arguments(cursor)), None, cursor.span_from(start))
 
@@ -182,7 +182,9 @@ def _parenthesis(cursor: Cursor) -> Expr:
 def refuse_subquery(cursor: Cursor) -> None:
     """Subqueries have a message of their own."""
     if cursor.sees_any("SELECT", "WITH", "VALUES"):
-        raise cursor.fail(cursor.token.span, "subqueries are not supported", hint="join the streams in one FROM clause.")
+        raise cursor.fail(
+            cursor.token.span, "subqueries are not supported", hint="join the streams in one FROM clause."
+        )
 
 
 def _number(cursor: Cursor) -> Literal:
@@ -230,7 +232,9 @@ def _column(cursor: Cursor) -> Expr:
     second = cursor.next()
     if cursor.sees("."):
         raise cursor.fail(
-            cursor.span_from(start), "a name has at most two parts", hint="write alias.column; give the stream an alias."
+            cursor.span_from(start),
+            "a name has at most two parts",
+            hint="write alias.column; give the stream an alias.",
         )
     return Column(first.text, second.text, None, cursor.span_from(start))
 

@@ -58,14 +58,16 @@ def _begin(cursor: Cursor) -> None:
         raise cursor.fail(cursor.token.span, "WITH is not supported", hint="join the streams in one FROM clause.")
     cursor.expect("SELECT", "a query begins with SELECT.")
     if cursor.sees("DISTINCT"):
-        raise cursor.fail(cursor.token.span, "DISTINCT is not supported", hint="drop duplicates where the result is read.")
+        raise cursor.fail(
+            cursor.token.span, "DISTINCT is not supported", hint="drop duplicates where the result is read."
+        )
     cursor.accept("ALL")
 
 
 def _finish(cursor: Cursor) -> None:
     while cursor.accept(";"):
         pass
-    if cursor.token.kind == "end":
+    if cursor.at_end:
         return
     refuse_clause(cursor)
     if cursor.tokens[cursor.at - 1].upper == ";":
@@ -92,7 +94,11 @@ def _outer_join(cursor: Cursor) -> Exception:
     while cursor.token.upper in (*_JOINS, "INNER", "JOIN"):
         words.append(cursor.next().upper)
     kind = " ".join(word for word in words if word != "JOIN")
-    hint = "write ON with the columns to compare." if kind == "NATURAL" else "only inner joins are continuous here: write JOIN ... ON."
+    hint = (
+        "write ON with the columns to compare."
+        if kind == "NATURAL"
+        else "only inner joins are continuous here: write JOIN ... ON."
+    )
     return cursor.fail(cursor.span_from(start), f"{kind} joins are not supported", hint=hint)
 
 
@@ -109,7 +115,7 @@ def _item(cursor: Cursor) -> Item:
     if star is not None:
         return Item(star, None, cursor.text, cursor.source(cursor.span_from(start)))
     refuse_subquery(cursor)
-    if cursor.sees("FROM") or cursor.token.kind == "end":
+    if cursor.sees("FROM") or cursor.at_end:
         raise cursor.unexpected("the SELECT list is empty or ends with a comma")
     expr = parse_condition(cursor)
     source = cursor.source(cursor.span_from(start))
@@ -143,7 +149,8 @@ def _star(cursor: Cursor) -> Star | None:
 
 
 def _from(cursor: Cursor) -> tuple[list[Source], list[Expr]]:
-    sources, conditions = [_source(cursor)], []
+    sources = [_source(cursor)]
+    conditions: list[Expr] = []
     while True:
         if cursor.accept(","):
             sources.append(_source(cursor))
@@ -169,8 +176,8 @@ def _on(cursor: Cursor, source: Source) -> tuple[Expr, ...]:
 
 
 def _condition(cursor: Cursor, clause: str) -> Expr:
-    ends = cursor.token.kind == "end" or cursor.sees_any("JOIN", "WHERE", "WITHIN", "INNER", "CROSS", ";", ",", ")")
-    if ends or cursor.token.upper in _NOT_YET or cursor.token.upper in _JOINS and cursor.peek().upper != "(":
+    ends = cursor.at_end or cursor.sees_any("JOIN", "WHERE", "WITHIN", "INNER", "CROSS", ";", ",", ")")
+    if ends or cursor.token.upper in _NOT_YET or (cursor.token.upper in _JOINS and cursor.peek().upper != "("):
         raise cursor.unexpected(f"{clause} has no condition")
     return parse_condition(cursor)
 
@@ -180,14 +187,20 @@ def _source(cursor: Cursor) -> Source:
     if cursor.sees("("):
         cursor.next()
         refuse_subquery(cursor)
-        raise cursor.fail(cursor.span_from(start), "parentheses in FROM are not supported", hint="list the joins one by one.")
+        raise cursor.fail(
+            cursor.span_from(start), "parentheses in FROM are not supported", hint="list the joins one by one."
+        )
     if cursor.sees("LATERAL"):
         raise _outer_join(cursor)
     name = cursor.name("the name of a stream")
     if cursor.sees("("):
-        raise cursor.fail(cursor.span_from(start), "table functions are not supported", hint="register a stream under a name.")
+        raise cursor.fail(
+            cursor.span_from(start), "table functions are not supported", hint="register a stream under a name."
+        )
     if cursor.sees("."):
-        raise cursor.fail(cursor.token.span, "a stream's name has one part", hint="put it in double quotes if it has a dot.")
+        raise cursor.fail(
+            cursor.token.span, "a stream's name has one part", hint="put it in double quotes if it has a dot."
+        )
     alias = _alias(cursor) or name.text
     span = cursor.span_from(start)
     within, within_span = _window(cursor)
@@ -220,7 +233,7 @@ def parse_item(text: str) -> Item:
     """One entry of a SELECT list, as the builder takes it."""
     cursor = Cursor(text)
     item = _item(cursor)
-    if cursor.token.kind != "end":
+    if not cursor.at_end:
         raise cursor.unexpected("the expression should end here")
     return item
 
@@ -232,12 +245,8 @@ def parse_expression(text: str) -> Expr:
     Column(alias='o', name='price', type=None)
     """
     cursor = Cursor(text)
-    if cursor.token.kind == "end":
-        raise cursor.unexpected("an expression is missing")
     expr = parse_condition(cursor)
-    if cursor.token.kind != "end":
+    if not cursor.at_end:
         refuse_clause(cursor)
         raise cursor.unexpected("the expression should end here")
     return expr
-
-

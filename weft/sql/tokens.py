@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal as OneOf
 
 from sqlglot import Dialect, TokenError
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from weft.errors import ParseError
 from weft.expr.model import Span

@@ -1,0 +1,161 @@
+"""Whatever Weft does not do is refused, with a caret under the construct."""
+
+import pytest
+
+from tests.sql.shop import FUNCTIONS, STREAMS
+from weft.errors import ParseError, QueryError, WeftError
+from weft.query.builder import from_, rel
+from weft.sql import to_query
+
+
+def refusal(text: str) -> WeftError:
+    with pytest.raises(WeftError) as caught:
+        to_query(text, STREAMS, FUNCTIONS, cross_product=True)
+    return caught.value
+
+
+def underlined(text: str) -> str:
+    """What the caret line of the error stands under."""
+    lines = str(refusal(text)).splitlines()
+    at = next(number for number, line in enumerate(lines) if line.strip() and set(line.strip()) == {"^"})
+    first = lines[at].index("^")
+    return lines[at - 1][first : first + lines[at].count("^")]
+
+
+O = "SELECT o_orderkey FROM orders o"  # noqa: E741
+J = "SELECT o_orderkey FROM orders o JOIN lineitem l"
+
+SYNTAX = [
+    (f"{O} GROUP BY o_orderkey", "GROUP BY is not supported yet", "GROUP BY"),
+    (f"{O} HAVING 1 = 1", "HAVING", "HAVING"),
+    (f"{O} ORDER BY o_orderkey", "ORDER BY", "ORDER BY"),
+    (f"{O} LIMIT 5", "LIMIT", "LIMIT"),
+    (f"{O} WHERE o_custkey = 1 OFFSET 5", "OFFSET", "OFFSET"),
+    ("SELECT DISTINCT o_orderkey FROM orders", "DISTINCT", "DISTINCT"),
+    (f"{O} LEFT JOIN lineitem l ON o_orderkey = l_orderkey", "LEFT joins", "LEFT JOIN"),
+    (f"{O} LEFT OUTER JOIN lineitem l ON true", "LEFT OUTER joins", "LEFT OUTER JOIN"),
+    (f"{O} FULL JOIN lineitem l ON true", "FULL joins", "FULL JOIN"),
+    (f"{O} SEMI JOIN lineitem l ON true", "SEMI joins", "SEMI JOIN"),
+    (f"{O} ANTI JOIN lineitem l ON true", "ANTI joins", "ANTI JOIN"),
+    (f"{O} NATURAL JOIN lineitem", "NATURAL joins", "NATURAL JOIN"),
+    (f"{O} ASOF JOIN lineitem l ON true", "ASOF joins", "ASOF JOIN"),
+    (f"{O}, LATERAL (SELECT 1) x", "LATERAL", "LATERAL"),
+    (f"{J} USING (o_orderkey)", "USING", "USING"),
+    (f"{J} ON", "ON has no condition", "^"),
+    (f"{J} ON WHERE 1 = 1", "ON has no condition", "WHERE"),
+    (f"{J}", "has no ON", "^"),
+    (f"{J} WHERE true", "has no ON", "WHERE"),
+    (f"{O} WHERE", "WHERE has no condition", "^"),
+    ("SELECT * FROM (SELECT 1) x", "subqueries", "SELECT"),
+    (f"{O} WHERE o_custkey IN (SELECT 1)", "subqueries", "SELECT"),
+    (f"{O} WHERE EXISTS (SELECT 1)", "EXISTS", "EXISTS"),
+    (f"{O} WHERE o_custkey = (SELECT 1)", "subqueries", "SELECT"),
+    (f"WITH x AS (SELECT 1) {O}", "WITH", "WITH"),
+    (f"{O} UNION ALL {O}", "UNION", "UNION"),
+    (f"{O} EXCEPT {O}", "EXCEPT", "EXCEPT"),
+    (f"{O} WINDOW w AS ()", "WINDOW", "WINDOW"),
+    ("SELECT count(*) FROM orders", "aggregate", "count("),
+    ("SELECT row_number() OVER () FROM orders", "OVER", "OVER"),
+    (f"{O} WHERE o_custkey = ?", "parameters", "?"),
+    (f"{O} WHERE o_custkey = $1", "parameters", "$"),
+    (f"{O}; {O}", "more than one statement", "SELECT"),
+    (f"{O} WHERE o_custkey WITHIN '1 minute' = 2", "should end here", "="),
+    ("SELECT o_orderkey WITHIN '1 minute' FROM orders", "WITHIN cannot stand here", "WITHIN"),
+    (f"{O} WITHIN '1 minute' WHERE true WITHIN '1 minute' WITHIN '2 minutes'", "WITHIN cannot stand here", "WITHIN"),
+    (f"{O} WITHIN '1 fortnight'", "no duration", "'1 fortnight'"),
+    (f"{O} WITHIN INTERVAL '1' MONTH", "no fixed length", "INTERVAL '1' MONTH"),
+    (f"{O} WITHIN INTERVAL '0' MINUTE", "longer than nothing", "INTERVAL '0' MINUTE"),
+    (f"{O} WITHIN", "length of the window is missing", "^"),
+    ("SELECT a, FROM orders", "SELECT list", "FROM"),
+    ("SELECT 'abc FROM orders", "never closed", "'abc FROM orders"),
+    ("SELECT o_orderkey", "FROM is missing", "^"),
+    ("UPDATE orders SET a = 1", "SELECT is missing", "UPDATE"),
+    ("SELECT * EXCLUDE (a) FROM orders", "EXCLUDE", "EXCLUDE"),
+    ("SELECT a FROM range(5)", "table functions", "range"),
+    ("SELECT a FROM db.orders", "one part", "."),
+    ("SELECT a FROM orders o (x, y)", "renaming", "("),
+    ("SELECT a FROM orders TABLESAMPLE 5", "TABLESAMPLE", "TABLESAMPLE"),
+    (f"{O} WHERE o_custkey = ANY (1)", "ANY", "ANY"),
+    (f"{O} WHERE o_custkey IS DISTINCT FROM 1", "IS DISTINCT FROM", "DISTINCT"),
+    (f"{O} WHERE (o_custkey, 1) = (1, 2)", "row values", ","),
+    (f"{O} WHERE o_custkey = [1]", "expression is missing", "["),
+    (f"{O} WHERE o_custkey[1] = 2", "subscripts", "["),
+    (f"{O} WHERE o_custkey ~ 'a'", "should end here", "~"),
+    (f"{O} WHERE (o_custkey = 1", ") is missing", "^"),
+    (f"{O} WHERE CAST(o_custkey AS blurb) = 1", "no type", "blurb"),
+    (f"{O} WHERE o_custkey BETWEEN 1", "AND is missing", "^"),
+    (f"{O} WHERE o_custkey = 0x1F", "number", "0x1F"),
+    (f"{O} WHERE a.b.c = 1", "two parts", "a.b"),
+    (f"{O} FOR UPDATE", "FOR", "FOR"),
+    (f"{O} WHERE o_ts < INTERVAL '1' YEAR TO MONTH", "TO", "TO"),
+    ("", "SELECT is missing", "^"),
+]
+
+
+@pytest.mark.parametrize(("text", "message", "place"), SYNTAX, ids=[case[0] for case in SYNTAX])
+def test_syntax_is_refused_where_it_stands(text: str, message: str, place: str) -> None:
+    error = refusal(text)
+    assert isinstance(error, ParseError)
+    assert message in error.message
+    assert place == "^" or underlined(text) == place
+
+
+MEANING = [
+    ("SELECT a FROM oders", 'no stream "oders"', "oders", "orders"),
+    ("SELECT x.o_orderkey FROM orders o", 'no alias "x"', "x.o_orderkey", "aliases are: o"),
+    ("SELECT o.o_orderky FROM orders o", 'no column "o_orderky"', "o.o_orderky", '"o_orderkey"'),
+    ("SELECT price FROM orders o", 'no column "price"', "price", "o.o_limit"),
+    ("SELECT o_orderkey FROM orders a, orders b", "ambiguous", "o_orderkey", "a, b"),
+    ("SELECT x.* FROM orders o", 'no alias "x"', "x.*", "aliases are: o"),
+    ("SELECT lwer('a') x FROM orders", 'no function "lwer"', "lwer('a')", '"lower"'),
+    ("SELECT distnce(1) x FROM orders", "no function", "distnce(1)", '"distance"'),
+    ("SELECT sum(o_limit) x FROM orders", "aggregate", "sum(o_limit)", ""),
+    ("SELECT max(o_limit) x FROM orders", "aggregate", "max(o_limit)", ""),
+    (f"{O} WHERE o_custkey = 'a'", "BIGINT and VARCHAR", "'a'", "CAST"),
+    (f"{O} WHERE o_custkey = o_ts", "BIGINT and TIMESTAMP", "o_ts", "CAST"),
+    (f"{O} WHERE o_custkey", "condition is needed", "o_custkey", "compare"),
+    (f"{O} WHERE o_custkey AND true", "condition is needed", "o_custkey", ""),
+    (f"{O} WHERE o_ts + 1 > o_ts", "not defined", "o_ts + 1", ""),
+    (f"{O} WHERE o_ts + INTERVAL '1' MONTH > o_ts", "no fixed length", "INTERVAL '1' MONTH", "30"),
+    (f"{O} WHERE o_ts > 'yesterday'", "cannot read 'yesterday'", "'yesterday'", "2020-12-31"),
+    (f"{O} WHERE lower(o_custkey) = 'a'", "needs text", "o_custkey", "CAST"),
+    (f"{O} WHERE 'a' LIKE lower(o_ts::VARCHAR)", "needs a constant", "lower(o_ts::VARCHAR)", ""),
+    (f"{O} WHERE substring('a') = 'b'", "2 to 3 arguments", "substring('a')", ""),
+    (f"{O} WHERE 1 % 0 = 1", "cannot compute 1 % 0", "1 % 0", "NULLIF"),
+    (f"{O} WHERE 9223372036854775807 + 1 > 0", "cannot compute", "9223372036854775807 + 1", ""),
+    ("SELECT NULL AS x FROM orders", "no type", "NULL", "CAST"),
+    ("SELECT c_name FROM customer c WITHIN '1 minute'", "has no event time", "WITHIN '1 minute'", "event_time="),
+    ("SELECT c_name FROM customer c WHERE true WITHIN '1 minute'", "no event time", "customer c", "WITHIN UNBOUNDED"),
+    (f"{O} WHERE date_trunc('eon', o_ts) = o_ts", "unit 'eon'", "'eon'", "quarter"),
+]
+
+
+@pytest.mark.parametrize(("text", "message", "place", "help_"), MEANING, ids=[case[0] for case in MEANING])
+def test_meaningless_queries_are_refused_where_it_shows(text: str, message: str, place: str, help_: str) -> None:
+    error = refusal(text)
+    assert isinstance(error, QueryError)
+    assert message in error.message
+    assert underlined(text) == place
+    assert help_ in str(error)
+
+
+def test_duplicate_names_are_refused() -> None:
+    assert "duplicate output name 'o_orderkey'" in str(refusal("SELECT o_orderkey, o_orderkey FROM orders"))
+    assert "duplicate alias 'o'" in str(refusal("SELECT 1 AS x FROM orders o, lineitem o"))
+
+
+def test_the_whole_message() -> None:
+    assert str(refusal("SELECT o_orderkey\nFROM orders o\n\tLIMIT 5")).splitlines() == [
+        "LIMIT is not supported",
+        "detail: line 3, column 2",
+        "  \tLIMIT 5",
+        "  \t^^^^^",
+        "hint: a continuous result never ends; cut it where it is read.",
+    ]
+
+
+def test_fragments_of_the_builder_point_into_themselves() -> None:
+    draft = from_(rel("orders", "o")).where("o.o_custkey = 1", "o.nothing > 2").select("o.o_orderkey")
+    with pytest.raises(QueryError) as caught:
+        to_query(draft, STREAMS)
+    assert "  o.nothing > 2\n  ^^^^^^^^^" in str(caught.value)
