@@ -64,7 +64,8 @@ def run(script: Path, *, workers: int | None = None) -> int:
     """
     from weft.script import open_session, read_script
 
-    print(open_session(read_script(script), workers=workers).run())
+    with open_session(read_script(script), workers=workers) as session:
+        print(session.run())
     return 0
 
 

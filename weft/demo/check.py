@@ -6,10 +6,11 @@ both ways.
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -17,9 +18,6 @@ import pyarrow.dataset as ds
 from weft.demo.data import DemoStream
 from weft.demo.queries import DemoQuery
 from weft.errors import HostError
-
-if TYPE_CHECKING:
-    import duckdb
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +35,29 @@ class Verdict:
         return self.missing == 0 and self.extra == 0
 
 
+def require_duckdb() -> None:
+    """Say how to get DuckDB if it is not installed."""
+    if importlib.util.find_spec("duckdb") is None:
+        hint = 'pip install "weft[testing]"'
+        raise HostError("the demo checks its results with DuckDB, which is not installed", hint=hint)
+
+
 class Oracle:
     """DuckDB with the demo's streams as views."""
 
     def __init__(self, streams: Iterable[DemoStream]) -> None:
-        try:
-            import duckdb
-        except ModuleNotFoundError:
-            hint = 'pip install "weft[testing]"'
-            raise HostError("the demo checks its results with DuckDB, which is not installed", hint=hint) from None
-        self.duck: duckdb.DuckDBPyConnection = duckdb.connect()
+        require_duckdb()
+        import duckdb
+
+        self.duck = duckdb.connect()
         for stream in streams:
             self.duck.register(stream.name, ds.dataset(stream.folder, format="parquet"))
+
+    def __enter__(self) -> Oracle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.duck.close()
 
     def check(self, query: DemoQuery, results: Path) -> Verdict:
         """Compare the folder `results` with the answer of `query`."""

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from rich.console import Console
-from rich.live import Live
 from rich.table import Table
 
-from weft.demo.check import Oracle, Verdict
+from weft.demo.check import Oracle, Verdict, require_duckdb
 from weft.demo.data import LATENESS, DemoStream, write_streams
 from weft.demo.queries import QUERIES, DemoQuery
 from weft.errors import SinkError
+
+if TYPE_CHECKING:
+    from weft import Session
 
 _SAMPLE = 3
 
@@ -45,29 +43,23 @@ class _Demo:
         self._folder, self._console = folder, console
 
     def run(self, orders: int, seed: int, workers: int | None) -> bool:
+        require_duckdb()
         streams = write_streams(self._folder / "streams", orders=orders, seed=seed)
-        oracle = Oracle(streams)
         self._tell_streams(streams)
         self._tell_queries()
-        session = self._declare(streams, workers)
-        self._title("The plan")
-        self._console.print(str(session.explain()), soft_wrap=True)
-        self._title("The run")
-        start = time.perf_counter()
-        with Live(_Progress(self._results), console=self._console, refresh_per_second=4):
-            report = session.run()
-        if not self._console.is_terminal:
-            self._console.print()  # a live display ends its line only on a terminal
-        rows = sum(stream.rows for stream in streams)
-        self._console.print(f"{rows:,} rows in, done after {time.perf_counter() - start:.1f} s")
-        self._console.print(str(report), soft_wrap=True)
-        return self._tell_results(oracle)
+        with self._declare(streams, workers) as session:
+            self._title("The plan")
+            self._console.print(session.explain(), soft_wrap=True)
+            self._title("The run")
+            self._console.print(str(session.run()), soft_wrap=True)
+        with Oracle(streams) as oracle:
+            return self._tell_results(oracle)
 
     @property
     def _results(self) -> dict[str, Path]:
         return {query.name: self._folder / "results" / query.name for query in QUERIES}
 
-    def _declare(self, streams: tuple[DemoStream, ...], workers: int | None) -> Any:
+    def _declare(self, streams: tuple[DemoStream, ...], workers: int | None) -> Session:
         import weft
 
         session = weft.Session(checkpoint=str(self._folder / "checkpoint"), workers=workers)
@@ -101,30 +93,6 @@ class _Demo:
 
     def _title(self, text: str) -> None:
         self._console.print(f"\n{text}", style="bold", soft_wrap=True)
-
-
-@dataclass
-class _Progress:
-    """Rows written so far, counted from the footers of the result files whenever it is drawn."""
-
-    folders: dict[str, Path]
-    _known: dict[Path, int] = field(default_factory=dict)
-
-    def __rich__(self) -> str:
-        written = [f"{name} {self._count(folder):,}" for name, folder in self.folders.items()]
-        return "rows written: " + ", ".join(written)
-
-    def _count(self, folder: Path) -> int:
-        files = [path for path in folder.glob("*.parquet") if not path.name.startswith((".", "_"))]
-        return sum(self._rows(path) for path in files)
-
-    def _rows(self, path: Path) -> int:
-        if path not in self._known:
-            try:
-                self._known[path] = pq.read_metadata(path).num_rows
-            except (OSError, pa.ArrowInvalid):
-                return 0  # still being written, or just replaced; the next drawing will see it
-        return self._known[path]
 
 
 def _judge(query: DemoQuery, verdict: Verdict) -> str:

@@ -1,0 +1,104 @@
+"""Every error Weft raises on purpose.
+
+    WeftError
+    ├── ParseError      SQL text that Weft does not accept; points at the construct with a caret
+    ├── QueryError      a query or stream that cannot mean anything: unknown names, types, windows
+    ├── PlanError       a query that cannot be planned as asked: cross products, options
+    ├── SourceError     input that cannot be read as declared
+    ├── SinkError       output that cannot be written where asked
+    ├── StateError      a checkpoint that is damaged, or belongs to other queries
+    ├── HostError       the run itself: Spark, Java, workers
+    └── InternalError   an invariant of Weft is broken; this is a bug of Weft
+
+A message has three layers: the primary line says what is wrong, the detail says where and with which
+values, the hint says what to do.  Errors cross process borders as text, so they can be rebuilt from
+their class name and the three strings.
+"""
+
+from __future__ import annotations
+
+import json
+
+
+class WeftError(Exception):
+    """Root of all errors raised by Weft on purpose."""
+
+    def __init__(self, message: str, *, detail: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.detail = detail
+        self.hint = hint
+
+    def __str__(self) -> str:
+        lines = [self.message]
+        if self.detail:
+            lines.append(f"detail: {self.detail}")
+        if self.hint:
+            lines.append(f"hint: {self.hint}")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self).__name__, self.message, self.detail, self.hint))
+
+
+class ParseError(WeftError):
+    """SQL text that Weft does not accept."""
+
+
+class QueryError(WeftError):
+    """A query or a stream that cannot mean anything."""
+
+
+class PlanError(WeftError):
+    """A query that cannot be planned as asked."""
+
+
+class SourceError(WeftError):
+    """Input that cannot be read as declared."""
+
+
+class SinkError(WeftError):
+    """Output that cannot be written where asked."""
+
+
+class StateError(WeftError):
+    """A checkpoint that is damaged, or that belongs to other queries."""
+
+
+class HostError(WeftError):
+    """The run itself failed: Spark, Java or a worker."""
+
+
+class InternalError(WeftError):
+    """An invariant of Weft is broken."""
+
+    def __init__(self, message: str, *, detail: str | None = None, hint: str | None = None) -> None:
+        hint = hint or "this is a bug in Weft; please report it with the plan that explain() prints."
+        super().__init__(message, detail=detail, hint=hint)
+
+
+_LEAVES: dict[str, type[WeftError]] = {
+    leaf.__name__: leaf
+    for leaf in (WeftError, ParseError, QueryError, PlanError, SourceError, SinkError, StateError, HostError, InternalError)
+}
+
+_OPEN, _CLOSE = "<<weft-error ", " weft-error>>"
+
+
+def _rebuild(name: str, message: str, detail: str | None, hint: str | None) -> WeftError:
+    return _LEAVES.get(name, WeftError)(message, detail=detail, hint=hint)
+
+
+def to_wire(error: WeftError) -> str:
+    """The error as one line that survives being quoted inside another process's traceback."""
+    text = json.dumps([type(error).__name__, error.message, error.detail, error.hint])
+    return f"{_OPEN}{text.encode().hex()}{_CLOSE}"
+
+
+def from_wire(text: str) -> WeftError | None:
+    """The innermost error written by :func:`to_wire` anywhere in `text`, if there is one."""
+    start = text.find(_OPEN)
+    end = text.find(_CLOSE, start)
+    if start < 0 or end < 0:
+        return None
+    return _rebuild(*json.loads(bytes.fromhex(text[start + len(_OPEN) : end])))

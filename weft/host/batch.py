@@ -1,0 +1,110 @@
+"""What workers must know of one micro-batch, and what they tell the driver about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from weft.host.crash import CrashPoint
+from weft.host.segment import Segment, SegmentRef
+
+Functions = Mapping[str, Callable[..., pa.Array]]
+"""Python functions of the user, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The state of the world when a micro-batch begins: what manifest N-1 says."""
+
+    number: int
+    watermarks: Mapping[str, int | None]
+    """Clock id -> watermark that late rows are measured by."""
+    live: Mapping[int, tuple[SegmentRef, ...]]
+    """Worker -> segments of earlier batches."""
+    run: str = ""
+    """Names this run in the names of its files, so that a worker left over from a killed run cannot touch them."""
+    crash: CrashPoint | None = None
+
+
+class State(Protocol):
+    """Where segments live."""
+
+    def write(self, name: str, segment: Segment, halfway: Callable[[], None]) -> tuple[int, str]:
+        """Keep a segment; return its length in bytes and its checksum."""
+
+    def open(self, ref: SegmentRef) -> Segment:
+        """Get a segment back."""
+
+    def note(self, batch: int, worker: int, refs: Iterable[SegmentRef]) -> None:
+        """Remember which segments the worker made in this batch, for its later waves."""
+
+    def noted(self, batch: int, worker: int) -> tuple[SegmentRef, ...]:
+        """What `note` remembered."""
+
+
+class Results(Protocol):
+    """Where results of one worker and wave go."""
+
+    def write(self, query: str, rows: pa.RecordBatch) -> None:
+        """Take some results."""
+
+    def close(self) -> list[dict[str, Any]]:
+        """Finish; what the driver must know to publish them."""
+
+
+@dataclass(slots=True)
+class Report:
+    """Counters of one task, merged by the driver; every value is a sum except `newest`."""
+
+    rows_in: dict[str, int] = field(default_factory=dict)
+    """Stream -> rows read, before selections."""
+    untimed: dict[str, int] = field(default_factory=dict)
+    """Stream -> rows without an event time that a windowed query had to refuse."""
+    late: dict[str, int] = field(default_factory=dict)
+    """Stream -> rows below the watermark."""
+    newest: dict[str, int] = field(default_factory=dict)
+    """Stream -> newest event time, a maximum."""
+    stored: dict[str, int] = field(default_factory=dict)
+    """Store -> rows kept."""
+    probed: dict[str, int] = field(default_factory=dict)
+    """Probe -> tuples that came to look."""
+    matched: dict[str, int] = field(default_factory=dict)
+    """Probe -> matches handed on."""
+    sent: dict[str, int] = field(default_factory=dict)
+    """Edge or probe -> tuples put on the way to it."""
+    results: dict[str, int] = field(default_factory=dict)
+    """Query -> results."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Wave -> time spent by workers."""
+    files: list[dict[str, Any]] = field(default_factory=list)
+    """Result files."""
+    added: list[dict[str, Any]] = field(default_factory=list)
+    """Segments that are live after this batch and were not before."""
+    removed: list[str] = field(default_factory=list)
+    """Segments that were merged away."""
+
+    def merge(self, other: Mapping[str, Any]) -> None:
+        """Add the counters of another task."""
+        for name in _SUMS:
+            mine = getattr(self, name)
+            for key, value in other.get(name, {}).items():
+                mine[key] = mine.get(key, 0) + value
+        for key, value in other.get("newest", {}).items():
+            self.newest[key] = max(value, self.newest.get(key, value))
+        for name in ("files", "added", "removed"):
+            getattr(self, name).extend(other.get(name, []))
+
+    def plain(self) -> dict[str, Any]:
+        """The counters that are not empty, as JSON-able data."""
+        return {name: value for name in (*_SUMS, "newest", "files", "added", "removed") if (value := getattr(self, name))}
+
+
+_SUMS = ("rows_in", "untimed", "late", "stored", "probed", "matched", "sent", "results", "seconds")
+
+
+def bump(counter: dict[str, int], key: str, by: int) -> None:
+    """Add to a counter."""
+    counter[key] = counter.get(key, 0) + by

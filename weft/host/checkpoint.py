@@ -1,0 +1,135 @@
+"""The checkpoint folder: whose it is, and that only one run uses it at a time.
+
+`session.json` describes the streams, queries and workers the state was made for.  A session that differs is refused, with
+what differs.  A lock that dies with its process keeps a second run out.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from weft.errors import StateError
+from weft.expr.render import to_sql
+from weft.host.manifest import write_durably
+from weft.host.source import FileSource
+from weft.query.model import Query, Stream
+from weft.topology.model import Topology
+
+
+class Checkpoint:
+    """A folder with the state of one session."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.absolute()
+        self._lock: int | None = None
+
+    @property
+    def id(self) -> str:
+        """Names the checkpoint in the folders of its sinks."""
+        return str(self._found()["id"])
+
+    def workers(self) -> int | None:
+        """The number of workers its state is placed on, if there is any."""
+        found = self._found()
+        return int(found["workers"]) if found else None
+
+    def claim(self, topology: Topology, queries: Mapping[str, Query], sources: Mapping[str, object]) -> None:
+        """Take the checkpoint for this session, or say why not."""
+        self._make()
+        self._take_lock()
+        try:
+            mine = describe(topology, queries, sources)
+            found = self._found()
+            if not found:
+                write_durably(self.root / "session.json", json.dumps({"id": uuid.uuid4().hex, **mine}, indent=1).encode())
+            elif differences := _differences(found, mine):
+                raise StateError(
+                    f"checkpoint {self.root} belongs to another session",
+                    detail="\n  ".join(["what differs:", *differences]),
+                    hint="use the same streams, queries and workers, or an empty checkpoint folder.",
+                )
+        except BaseException:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Let other runs use it."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _make(self) -> None:
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StateError(f"checkpoint {self.root} cannot be made", detail=str(error)) from error
+
+    def _take_lock(self) -> None:
+        lock = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(lock)
+            raise StateError(f"checkpoint {self.root} is in use", detail="another run holds its lock.", hint="stop that run first.") from error
+        self._lock = lock
+
+    def _found(self) -> dict[str, Any]:
+        path = self.root / "session.json"
+        if not path.exists():
+            return {}
+        try:
+            found: dict[str, Any] = json.loads(path.read_text())
+        except ValueError as error:
+            raise StateError(f"{path} is damaged", detail=str(error)) from error
+        return found
+
+
+def describe(topology: Topology, queries: Mapping[str, Query], sources: Mapping[str, object]) -> dict[str, Any]:
+    """What state depends on, as plain data."""
+    return {
+        "workers": topology.workers,
+        "streams": {stream.name: _stream(stream, sources[stream.name]) for stream in topology.streams},
+        "queries": {name: _query(query) for name, query in queries.items()},
+    }
+
+
+def _stream(stream: Stream, source: object) -> dict[str, Any]:
+    return {
+        "columns": ", ".join(f"{f.name} {f.type}" for f in stream.schema),
+        "event time": f"{stream.event_time} ({stream.unit})" if stream.event_time else "none",
+        "lateness": f"{stream.lateness} us",
+        "source": f"{source.format} {os.path.abspath(source.path)}" if isinstance(source, FileSource) else type(source).__name__,
+    }
+
+
+def _query(query: Query) -> dict[str, Any]:
+    return {
+        "from": ", ".join(f"{r.stream.name} {r.alias} within {r.window or 'unbounded'} us" for r in query.relations),
+        "where": " AND ".join(to_sql(p) for p in query.predicates),
+        "select": ", ".join(f"{to_sql(o.expr)} AS {o.name}" for o in query.outputs),
+    }
+
+
+def _differences(found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
+    lines = []
+    if found["workers"] != mine["workers"]:
+        lines.append(f"workers: the checkpoint has {found['workers']}, this session {mine['workers']}")
+    for kind in ("streams", "queries"):
+        noun = {"streams": "stream", "queries": "query"}[kind]
+        for name in sorted({*found[kind], *mine[kind]}):
+            lines += _one(f'{noun} "{name}"', found[kind].get(name), mine[kind].get(name))
+    return lines
+
+
+def _one(what: str, found: Mapping[str, Any] | None, mine: Mapping[str, Any] | None) -> list[str]:
+    if found is None:
+        return [f"{what} is not in the checkpoint"]
+    if mine is None:
+        return [f"{what} of the checkpoint is missing"]
+    return [f"{what}, {key}: the checkpoint has {found[key]}, this session {mine[key]}" for key in mine if found[key] != mine[key]]

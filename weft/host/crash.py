@@ -1,0 +1,45 @@
+"""Places where a run can be made to die, by name, to prove that nothing is lost.
+
+    wave N before / wave N after     on a worker, around one wave
+    segment write                    on a worker, with half a segment on disk
+    commit before / commit after     on the driver, around the rename that commits a batch
+    publish                          on the driver, between two result files
+
+"raise" abandons the batch with an error.  "hang" leaves a mark on disk and waits to be killed from outside.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal as OneOf
+
+from weft.errors import HostError
+
+
+@dataclass(frozen=True, slots=True)
+class CrashPoint:
+    """Die at `name` in micro-batch `batch`."""
+
+    name: str
+    batch: int
+    action: OneOf["raise", "hang"] = "raise"
+    mark: str = ""
+    """File to create when a hanging crash point is reached."""
+
+
+def reach(crash: CrashPoint | None, name: str, batch: int) -> None:
+    """Die here if this is the place."""
+    if crash is None or crash.name != name or crash.batch != batch:
+        return
+    if crash.action == "raise":
+        raise HostError(f"crash point reached: {name}", detail=f"in batch {batch}, as asked.")
+    Path(crash.mark).touch()
+    time.sleep(3600)
+
+
+def points(waves: int) -> tuple[str, ...]:
+    """All crash points of a topology with this many waves."""
+    around = [f"wave {wave} {side}" for wave in range(1, waves + 1) for side in ("before", "after")]
+    return (*around, "segment write", "commit before", "commit after", "publish")

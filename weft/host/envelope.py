@@ -1,0 +1,86 @@
+"""What travels between waves: a destination, a label, and many tuples at once.
+
+`edge` says what the receiver does: an edge id of the topology (rows of a stream), a probe id (tuples on
+their way), or REPORT (counters for the driver, handed on unread by every wave).  `seq` orders the envelopes of
+one batch in the same way in every run, so that a batch that is run again writes the same state.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+REPORT = "#report"
+ROWS = 65_536
+"""At most this many tuples in one payload."""
+BYTES = 8 << 20
+"""Payloads are cut near this many bytes."""
+
+Frame = pa.RecordBatch
+"""Tuples in columns; fields are called "alias.column", or "column" for rows of a stream."""
+
+
+@dataclass(slots=True)
+class Envelope:
+    """A payload for one worker."""
+
+    dest: int
+    seq: int
+    edge: str
+    frame: Frame | None = None
+    report: dict[str, Any] | None = None
+
+
+def pack(envelope: Envelope) -> pa.Buffer:
+    """The payload as bytes."""
+    if envelope.report is not None:
+        return pa.py_buffer(json.dumps(envelope.report).encode())
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, envelope.frame.schema) as writer:
+        writer.write_batch(envelope.frame)
+    return sink.getvalue()
+
+
+def unpack(dest: int, seq: int, edge: str, payload: pa.Buffer) -> Envelope:
+    """The envelope around a payload of :func:`pack`; tuples are not copied."""
+    if edge == REPORT:
+        return Envelope(dest, seq, edge, report=json.loads(payload.to_pybytes()))
+    with pa.ipc.open_stream(pa.BufferReader(payload)) as reader:
+        return Envelope(dest, seq, edge, frame=reader.read_next_batch())
+
+
+def slices(frame: Frame) -> Iterator[Frame]:
+    """The frame cut into pieces that fit a payload."""
+    if frame.num_rows == 0:
+        return
+    width = max(1, frame.nbytes // frame.num_rows)
+    step = int(max(1, min(ROWS, BYTES // width)))
+    for start in range(0, frame.num_rows, step):
+        yield frame.slice(start, step)
+
+
+def split(frame: Frame, dest: npt.NDArray[np.int32], workers: int) -> Iterator[tuple[int, Frame]]:
+    """The frame's rows by destination; rows with a negative destination go nowhere."""
+    counts = np.bincount(dest + 1, minlength=workers + 1)
+    if counts[0] == 0 and np.count_nonzero(counts) == 1:
+        yield int(np.flatnonzero(counts)[0]) - 1, frame
+        return
+    narrow = dest.astype(np.int16) if workers < 32_000 else dest  # numpy sorts 16 bits by radix
+    ordered = frame.take(pa.array(np.argsort(narrow, kind="stable")))
+    start = int(counts[0])
+    for worker in range(workers):
+        size = int(counts[worker + 1])
+        if size:
+            yield worker, ordered.slice(start, size)
+        start += size
+
+
+def join(frames: list[Frame]) -> Frame:
+    """Frames of one schema as one."""
+    return frames[0] if len(frames) == 1 else pa.concat_batches(frames)

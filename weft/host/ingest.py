@@ -1,0 +1,177 @@
+"""Wave 0: rows of a stream become envelopes.
+
+Rows are brought to the declared types, stamped with their event time, selected, cut to the needed columns
+and routed, once per edge.  The newest event time is taken over all rows, also those a selection refuses: the clock of a
+stream does not depend on who listens.  A row without event time cannot be in any window; clocked edges refuse and count it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.errors import SourceError
+from weft.expr.evaluate import evaluate, filter_mask
+from weft.expr.model import Expr, columns
+from weft.expr.types import normalize
+from weft.host.batch import Functions, Report, bump
+from weft.host.envelope import REPORT, Envelope, Frame, slices, split
+from weft.kernels.codes import destinations, equality_codes
+from weft.query.model import Stream
+from weft.topology.model import TIME, Edge, Topology
+
+MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+DAY = 86_400_000_000
+
+
+@dataclass(frozen=True)
+class Ingest:
+    """All that wave 0 needs to know of one stream."""
+
+    stream: Stream
+    edges: tuple[Edge, ...]
+    workers: int
+    functions: Functions
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns to read from the source; at least one, so that rows can be counted."""
+        reads = {c for edge in self.edges for c in edge.columns}
+        reads |= {c.name for edge in self.edges for expr in (*edge.filter, *edge.route_key) for c in columns(expr)}
+        if self.stream.event_time is not None:
+            reads.add(self.stream.event_time)
+        wanted = tuple(name for name in self.stream.schema.names if name in reads)
+        return wanted or (self.stream.schema.names[0],)
+
+    def run(self, batches: Iterator[pa.RecordBatch], task: int, where: str = "") -> Iterator[Envelope]:
+        """Envelopes of all batches of one task, then one report."""
+        report = Report()
+        seq = task << 32
+        row = task  # spreads the first rows of different tasks over the workers
+        for raw in batches:
+            frame = self._stamped(conform(raw, self.stream, self.columns, where), report)
+            for edge, dest, piece in self._routed(frame, row, report):
+                yield Envelope(dest, seq, edge.id, piece)
+                seq += 1
+            row += raw.num_rows
+        yield Envelope(task % self.workers, seq, REPORT, report=report.plain())
+
+    def _stamped(self, frame: Frame, report: Report) -> Frame:
+        name = self.stream.name
+        bump(report.rows_in, name, frame.num_rows)
+        if self.stream.event_time is None or frame.num_rows == 0:
+            return frame
+        time = event_times(frame.column(self.stream.event_time), self.stream)
+        newest = pc.max(time).as_py()
+        if newest is not None:
+            report.newest[name] = max(newest, report.newest.get(name, newest))
+        return frame.append_column(TIME, time)
+
+    def _routed(self, frame: Frame, row: int, report: Report) -> Iterator[tuple[Edge, int, Frame]]:
+        if frame.num_rows == 0:
+            return
+        selected: dict[tuple[tuple[Expr, ...], bool], Frame] = {}
+        for edge in self.edges:
+            kind = (edge.filter, edge.clock is not None)
+            if kind not in selected:
+                selected[kind] = self._select(frame, *kind, report)
+            rows = selected[kind]
+            if rows.num_rows == 0:
+                continue
+            for dest, part in route(rows, edge.route, edge.route_key, self.workers, self.functions, row):
+                for piece in slices(part.select(list(edge.columns))):
+                    bump(report.sent, edge.id, piece.num_rows)
+                    yield edge, dest, piece
+
+    def _select(self, frame: Frame, predicates: Sequence[Expr], timed: bool, report: Report) -> Frame:
+        if timed and (missing := frame.column(TIME).null_count):
+            bump(report.untimed, self.stream.name, missing)
+            frame = frame.filter(pc.is_valid(frame.column(TIME)))
+        return frame.filter(filter_mask(predicates, frame, self.functions)) if predicates else frame
+
+
+def ingests(topology: Topology, functions: Functions) -> dict[str, Ingest]:
+    """The readers of all streams of a topology."""
+    return {
+        stream.name: Ingest(stream, tuple(e for e in topology.edges if e.stream == stream.name), topology.workers, functions)
+        for stream in topology.streams
+    }
+
+
+def route(
+    frame: Frame, kind: str, key: Sequence[Expr], workers: int, functions: Functions, row: int
+) -> Iterator[tuple[int, Frame]]:
+    """The frame by destination worker."""
+    if workers == 1:
+        yield 0, frame
+    elif kind == "broadcast":
+        for worker in range(workers):
+            yield worker, frame
+    else:
+        anywhere = ((np.arange(frame.num_rows) + row) % workers).astype(np.int32)
+        if kind == "key":
+            codes = equality_codes([evaluate(expr, frame, functions) for expr in key])
+            owners = destinations(codes.values, workers)
+            # A NULL key equals nothing: a keyed probe never needs that row, a broadcast one finds it anywhere.
+            anywhere = owners if codes.valid is None else np.where(codes.valid, owners, anywhere)
+        yield from split(frame, anywhere, workers)
+
+
+def event_times(column: pa.Array, stream: Stream) -> pa.Array:
+    """A column of event times in microseconds."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        return column.view(pa.int64())
+    if pa.types.is_date32(kind):
+        return pc.multiply(pc.cast(column.view(pa.int32()), pa.int64()), DAY)
+    try:
+        return pc.multiply_checked(pc.cast(column, pa.int64()), MICROSECONDS[stream.unit])
+    except pa.ArrowInvalid as error:
+        raise SourceError(
+            f'event time "{stream.event_time}" of stream "{stream.name}" is out of range',
+            detail=f"a value in {stream.unit} does not fit 64 bits of microseconds.",
+            hint='declare the right unit: unit="s", "ms" or "us".',
+        ) from error
+
+
+def conform(raw: pa.RecordBatch, stream: Stream, wanted: Sequence[str], where: str) -> Frame:
+    """The wanted columns in their declared types, or an error that names the column and the place."""
+    arrays = []
+    for name in wanted:
+        declared = stream.schema.field(name).type
+        if name not in raw.schema.names:
+            raise SourceError(
+                f'column "{name}" of stream "{stream.name}" is missing{where}',
+                detail=f"columns found: {', '.join(raw.schema.names)}.",
+                hint="nothing of this batch was joined; repair the input and run again.",
+            )
+        arrays.append(_cast(raw.column(name), declared, name, stream, where))
+    return pa.RecordBatch.from_arrays(arrays, names=list(wanted))
+
+
+def _cast(column: pa.Array, declared: pa.DataType, name: str, stream: Stream, where: str) -> pa.Array:
+    if column.type == declared:
+        return column
+    try:
+        if normalize(column.type) != declared and not _widens(column.type, declared):
+            raise pa.ArrowInvalid(f"it is {column.type}, declared is {declared}")
+        return pc.cast(column, declared)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SourceError(
+            f'column "{name}" of stream "{stream.name}" has another type than declared{where}',
+            detail=f"{str(error).rstrip('.')}.",
+            hint="nothing of this batch was joined; repair the input and run again.",
+        ) from error
+
+
+def _widens(found: pa.DataType, declared: pa.DataType) -> bool:
+    """Whether every value of one type is a value of the other, or a checked cast will say."""
+    whole = pa.types.is_integer(found) and (pa.types.is_integer(declared) or pa.types.is_floating(declared))
+    real = pa.types.is_floating(found) and pa.types.is_floating(declared) and found.bit_width <= declared.bit_width
+    exact = pa.types.is_decimal(found) and pa.types.is_decimal(declared)
+    empty = pa.types.is_null(found)
+    return whole or real or exact or empty

@@ -1,0 +1,101 @@
+"""Runs a topology in this process, over micro-batches given by hand.
+
+The exchange is a list per worker; state is memory, or a folder when crashes are to be tested.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from weft.host.batch import Functions, Report, State
+from weft.host.crash import CrashPoint
+from weft.host.envelope import Envelope
+from weft.host.ingest import ingests
+from weft.host.manifest import Manifest
+from weft.host.segment import MemorySegments, SegmentRef
+from weft.host.worker import Worker
+from weft.topology.model import Topology
+
+
+class MemoryState(MemorySegments):
+    """Segments and notes in memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._notes: dict[tuple[int, int], tuple[SegmentRef, ...]] = {}
+
+    def note(self, batch: int, worker: int, refs: Iterable[SegmentRef]) -> None:
+        """Remember this batch's segments of a worker."""
+        self._notes = {key: found for key, found in self._notes.items() if key[0] == batch}
+        self._notes[batch, worker] = tuple(refs)
+
+    def noted(self, batch: int, worker: int) -> tuple[SegmentRef, ...]:
+        """This batch's segments of a worker."""
+        return self._notes[batch, worker]
+
+
+class MemoryResults:
+    """Results of one batch in memory."""
+
+    def __init__(self, into: dict[str, list[pa.RecordBatch]]) -> None:
+        self.into = into
+
+    def write(self, query: str, rows: pa.RecordBatch) -> None:
+        """Take some results."""
+        self.into[query].append(rows)
+
+    def close(self) -> list[dict[str, Any]]:
+        """Nothing to publish."""
+        return []
+
+
+class InProcess:
+    """A running topology."""
+
+    def __init__(self, topology: Topology, functions: Functions | None = None, state: State | None = None) -> None:
+        self.topology = topology
+        self.functions: Functions = functions or {}
+        self.state: State = state or MemoryState()
+        self.manifest = Manifest()
+        self.results: dict[str, list[pa.RecordBatch]] = {emit.query: [] for emit in topology.emits}
+
+    def feed(self, tables: Mapping[str, pa.Table], crash: CrashPoint | None = None) -> Report:
+        """One micro-batch: rows for some of the streams.  A crash leaves everything as it was before."""
+        number = self.manifest.batch + 1
+        batch = self.manifest.next(self.topology, number, crash=crash)
+        fresh: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+        envelopes = list(self._read(tables))
+        for wave in range(1, self.topology.waves + 1):
+            inbox: dict[int, list[Envelope]] = defaultdict(list)
+            for envelope in envelopes:
+                inbox[envelope.dest].append(envelope)
+            envelopes = []
+            for number_ in range(self.topology.workers):
+                worker = Worker(self.topology, number_, batch, self.state, self.functions, MemoryResults(fresh))
+                envelopes += worker.run(wave, inbox[number_])
+        report = Report()
+        for envelope in envelopes:
+            report.merge(envelope.report or {})
+        self.manifest = self.manifest.after(self.topology, number, report)
+        if isinstance(self.state, MemoryState):
+            self.state.retain(ref.name for ref in self.manifest.segments)
+        for query, rows in fresh.items():
+            self.results[query] += rows
+        return report
+
+    def table(self, query: str) -> pa.Table:
+        """All results of a query so far."""
+        emit = next(emit for emit in self.topology.emits if emit.query == query)
+        schema = pa.schema([(output.name, output.expr.type) for output in emit.outputs])
+        return pa.Table.from_batches(self.results[query], schema=schema)
+
+    def _read(self, tables: Mapping[str, pa.Table]) -> Iterator[Envelope]:
+        for task, (name, ingest) in enumerate(ingests(self.topology, self.functions).items()):
+            if name in tables:
+                yield from ingest.run(iter(tables[name].to_batches()), task)
+
+

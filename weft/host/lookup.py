@@ -1,0 +1,112 @@
+"""Probing tuples meet the rows of some segments.
+
+Input: a frame of tuples, the segments they may see, each with the index that `probe` names.
+Output: frames of joined tuples, cut to the fields that live on.  A (tuple, row) pair comes out once iff the index key
+matches and all residual predicates are TRUE.
+
+Candidates come in chunks.  The fields that residuals read are fetched first, the rest only for pairs that survive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from weft.expr.evaluate import evaluate, filter_mask
+from weft.expr.model import columns
+from weft.host.batch import Functions
+from weft.host.envelope import Frame, join
+from weft.host.segment import Segment
+from weft.kernels.codes import Bools, Ints, equality_codes, order_codes
+from weft.kernels.index import HIGHEST, LOWEST, Pairs, probe
+from weft.topology.model import Bound, Key, Probe
+
+CHUNK = 65_536
+"""Candidate pairs at a time."""
+CHUNK_BYTES = 64 << 20
+
+
+def lookup(
+    step: Probe, key: Key, frame: Frame, segments: Sequence[Segment], functions: Functions
+) -> Iterator[Frame]:
+    """All matches of the frame's tuples in the segments."""
+    if not segments:
+        return
+    codes, low, high, valid = _question(step, key, frame, functions)
+    waiting: list[Frame] = []
+    for segment in segments:
+        index = segment.indexes[step.index]
+        for pairs in probe(index, frame.num_rows, codes, low, high, valid, _chunk(frame, segment)):
+            matches = _joined(step, frame, segment.rows, pairs, functions)
+            if matches.num_rows == 0:
+                continue
+            waiting.append(matches)
+            if sum(part.num_rows for part in waiting) >= CHUNK or sum(part.nbytes for part in waiting) >= CHUNK_BYTES:
+                yield join(waiting)
+                waiting = []
+    if waiting:
+        yield join(waiting)
+
+
+def _chunk(frame: Frame, segment: Segment) -> int:
+    """How many pairs to make at a time, fewer if tuples are wide."""
+    width = frame.nbytes // max(1, frame.num_rows) + segment.rows.nbytes // max(1, segment.rows.num_rows)
+    return int(max(16, min(CHUNK, CHUNK_BYTES // max(1, width))))
+
+
+def _question(
+    step: Probe, key: Key, frame: Frame, functions: Functions
+) -> tuple[Ints | None, Ints | None, Ints | None, Bools | None]:
+    """What each tuple asks the index for."""
+    masks: list[Bools] = []
+    codes = None
+    if key.equal:
+        found = equality_codes([evaluate(expr, frame, functions) for expr in step.equal])
+        codes = found.values
+        masks += [found.valid] if found.valid is not None else []
+    low = _limit(step.low, frame, functions, masks, upper=False)
+    high = _limit(step.high, frame, functions, masks, upper=True)
+    return codes, low, high, np.logical_and.reduce(masks) if masks else None
+
+
+def _limit(
+    bounds: Sequence[Bound], frame: Frame, functions: Functions, masks: list[Bools], *, upper: bool
+) -> Ints | None:
+    """The tightest of several bounds as inclusive order codes."""
+    limit: Ints | None = None
+    for bound in bounds:
+        found = order_codes(evaluate(bound.expr, frame, functions))
+        if found.valid is not None:
+            masks.append(found.valid)
+        values = found.values
+        if bound.strict and found.exact:
+            edge = LOWEST if upper else HIGHEST
+            masks.append(values != edge)  # nothing lies beyond the last code
+            values = np.where(values == edge, values, values - 1 if upper else values + 1)
+        limit = values if limit is None else (np.minimum if upper else np.maximum)(limit, values)
+    return limit
+
+
+def _joined(step: Probe, frame: Frame, rows: Frame, pairs: Pairs, functions: Functions) -> Frame:
+    """The pairs that pass the residuals, as tuples."""
+    if step.residual:
+        reads = sorted({c.field for expr in step.residual for c in columns(expr)})
+        mask = filter_mask(step.residual, _fetch(step, frame, rows, pairs, reads), functions)
+        keep = mask.to_numpy(zero_copy_only=False)
+        if not keep.all():
+            pairs = (pairs[0][keep], pairs[1][keep])
+    return _fetch(step, frame, rows, pairs, step.carry)
+
+
+def _fetch(step: Probe, frame: Frame, rows: Frame, pairs: Pairs, fields: Sequence[str]) -> Frame:
+    mine = f"{step.alias}."
+    probes, found = pa.array(pairs[0]), pa.array(pairs[1])
+    arrays = [
+        rows.column(name[len(mine) :]).take(found) if name.startswith(mine) else frame.column(name).take(probes)
+        for name in fields
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=list(fields))
+
+

@@ -1,0 +1,172 @@
+"""Segments: immutable rows of one store on one worker, with their indexes, in memory or in one mapped file.
+
+File layout, everything aligned to 64 bytes so that it can be used where it lies:
+
+    Arrow IPC file with one record batch | index arrays | footer (JSON) | footer length | magic
+
+A file is written aside, synced and renamed; its name is a function of store, worker and batch.  The reference
+in the manifest holds its length and checksum.  A file is checked in full when a process first opens it, and again
+if its length, inode or time of change is another than before; a damaged file is an error that names it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from weft.errors import StateError
+from weft.kernels.checksum import checksum
+from weft.kernels.index import Index
+
+MAGIC = b"WEFTSEG1"
+ALIGN = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Rows and their indexes, ready to be probed."""
+
+    rows: pa.RecordBatch
+    indexes: tuple[Index, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRef:
+    """What the manifest knows about a segment."""
+
+    name: str
+    store: str
+    worker: int
+    rows: int
+    bytes: int
+    level: int
+    """How often its rows were merged."""
+    first_batch: int
+    last_batch: int
+    oldest: int | None
+    newest: int | None
+    """Event times of its rows, if the store has a clock."""
+    checksum: str
+
+
+class MemorySegments:
+    """Segments of the in-process host."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Segment] = {}
+
+    def write(self, name: str, segment: Segment, halfway: Callable[[], None]) -> tuple[int, str]:
+        """Keep the segment under `name`."""
+        halfway()
+        self._kept[name] = segment
+        return segment.rows.nbytes, ""
+
+    def open(self, ref: SegmentRef) -> Segment:
+        """The segment behind a reference."""
+        return self._kept[ref.name]
+
+    def retain(self, names: Iterable[str]) -> None:
+        """Forget all segments but these."""
+        keep = set(names)
+        self._kept = {name: segment for name, segment in self._kept.items() if name in keep}
+
+
+_open: dict[str, tuple[tuple[int, ...], Segment]] = {}
+"""Segments this process has opened and checked, by path."""
+
+
+class SegmentFiles:
+    """Segments in a folder."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    def write(self, name: str, segment: Segment, halfway: Callable[[], None]) -> tuple[int, str]:
+        """Write the segment under `name`; return its length and checksum."""
+        final = Path(self.root, name)
+        final.parent.mkdir(parents=True, exist_ok=True)
+        aside = final.with_name(f".{final.name}.{os.getpid()}.tmp")
+        with open(aside, "wb") as file:
+            _write(file, segment, halfway)
+            file.flush()
+            os.fsync(file.fileno())
+        with pa.memory_map(str(aside)) as mapped:
+            found = mapped.size(), checksum(mapped.read_buffer())
+        os.replace(aside, final)
+        return found
+
+    def open(self, ref: SegmentRef) -> Segment:
+        """Map the segment, checking it if this process has not done so."""
+        path = str(Path(self.root, ref.name))
+        try:
+            stat = os.stat(path)
+        except OSError as error:
+            raise _damaged(path, "the file is missing") from error
+        seen = (stat.st_size, stat.st_ino, stat.st_mtime_ns)
+        known = _open.get(path)
+        if known is None or known[0] != seen:
+            _open[path] = (seen, _load(path, ref))
+        return _open[path][1]
+
+    def forget(self, live: Iterable[str]) -> None:
+        """Unmap all segments of this folder that are not live any more."""
+        keep = {str(Path(self.root, name)) for name in live}
+        for path in [path for path in _open if path.startswith(self.root + os.sep) and path not in keep]:
+            del _open[path]
+
+
+def _write(file: Any, segment: Segment, halfway: Callable[[], None]) -> None:
+    with pa.ipc.new_file(file, segment.rows.schema) as writer:
+        writer.write_batch(segment.rows)
+    footer: dict[str, Any] = {"arrow": file.tell(), "indexes": []}
+    halfway()
+    for index in segment.indexes:
+        places = {name: _append(file, array) for name, array in index.arrays.items()}
+        footer["indexes"].append({"codes": index.has_codes, "ranges": index.has_ranges, "arrays": places})
+    text = json.dumps(footer).encode()
+    file.write(text)
+    file.write(len(text).to_bytes(8, "little"))
+    file.write(MAGIC)
+
+
+def _append(file: Any, array: Any) -> list[Any]:
+    file.write(b"\0" * (-file.tell() % ALIGN))
+    place = [file.tell(), array.dtype.str, len(array)]
+    file.write(memoryview(np.ascontiguousarray(array)).cast("B") if len(array) else b"")
+    return place
+
+
+def _load(path: str, ref: SegmentRef) -> Segment:
+    with pa.memory_map(path) as mapped:
+        buffer = mapped.read_buffer()
+    if buffer.size != ref.bytes:
+        raise _damaged(path, f"it has {buffer.size} bytes instead of {ref.bytes}")
+    if (found := checksum(buffer)) != ref.checksum:
+        raise _damaged(path, f"its checksum is {found} instead of {ref.checksum}")
+    size = int.from_bytes(buffer[buffer.size - 16 : buffer.size - 8].to_pybytes(), "little")
+    footer = json.loads(buffer[buffer.size - 16 - size : buffer.size - 16].to_pybytes())
+    rows = pa.ipc.open_file(pa.BufferReader(buffer.slice(0, footer["arrow"]))).get_batch(0)
+    return Segment(rows, tuple(_index(buffer, entry) for entry in footer["indexes"]))
+
+
+def _index(buffer: pa.Buffer, entry: dict[str, Any]) -> Index:
+    arrays = {
+        name: np.frombuffer(buffer, dtype=np.dtype(kind), count=count, offset=at) if count else np.empty(0, dtype=np.dtype(kind))
+        for name, (at, kind, count) in entry["arrays"].items()
+    }
+    return Index(**arrays, has_codes=entry["codes"], has_ranges=entry["ranges"])
+
+
+def _damaged(path: str, what: str) -> StateError:
+    return StateError(
+        f"state file {path} is damaged",
+        detail=f"{what}; nothing was joined with it.",
+        hint="restore the file from a backup of the checkpoint, or start again from an empty checkpoint.",
+    )

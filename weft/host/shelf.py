@@ -1,0 +1,102 @@
+"""A worker's stores: new rows become segments, old segments are merged.
+
+What must hold: after a batch, the live segments of a store hold exactly the rows that were live before, minus expired
+ones, plus this batch's rows.  Names depend on store, worker, batch and run, so a repeated task replaces its own files and no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+import numpy as np
+import pyarrow.compute as pc
+
+from weft.expr.evaluate import evaluate
+from weft.host.batch import Batch, Functions, Report, State, bump
+from weft.host.compaction import MOST_BYTES, groups
+from weft.host.crash import reach
+from weft.host.envelope import Frame, join
+from weft.host.segment import Segment, SegmentRef
+from weft.kernels.codes import equality_codes, order_codes
+from weft.kernels.index import Index, build
+from weft.topology.model import TIME, Key, Store, Topology
+
+
+class Shelf:
+    """The stores of one worker in one batch."""
+
+    def __init__(
+        self, topology: Topology, worker: int, batch: Batch, state: State, functions: Functions, report: Report
+    ) -> None:
+        self.topology, self.worker, self.batch = topology, worker, batch
+        self.state, self.functions, self.report = state, functions, report
+
+    def keep(self, name: str, frames: Sequence[Frame]) -> list[SegmentRef]:
+        """Write this batch's rows of a store; more than one segment only if they would not fit one."""
+        store = self.topology.store(name)
+        parts = _portions([frame.select(list(store.columns)) for frame in frames])
+        label = f"{self.batch.number:012d}{self.batch.run}"
+        return [
+            self._write(store, join(part), f"{label}-{i}", 0, self.batch.number, self.batch.number)
+            for i, part in enumerate(parts)
+        ]
+
+    def tidy(self, old: Mapping[str, Sequence[SegmentRef]], delta: Mapping[str, Sequence[SegmentRef]]) -> None:
+        """Merge what is due, and tell the driver what is new and what is gone."""
+        added = {ref.name: ref for refs in delta.values() for ref in refs}
+        for name in sorted({*old, *delta}):
+            store = self.topology.store(name)
+            for group in groups([*old.get(name, ()), *delta.get(name, ())], store.retention):
+                self.report.removed += [ref.name for ref in group if added.pop(ref.name, None) is None]
+                merged = self._merge(store, group)
+                if merged is not None:
+                    added[merged.name] = merged
+        self.report.added = [asdict(ref) for ref in added.values()]
+
+    def _merge(self, store: Store, group: Sequence[SegmentRef]) -> SegmentRef | None:
+        rows = join([self.state.open(ref).rows for ref in group])
+        watermark = None if store.clock is None else self.batch.watermarks.get(store.clock)
+        if watermark is not None and store.retention is not None:
+            rows = rows.filter(pc.greater_equal(rows.column(TIME), watermark - store.retention))
+        if rows.num_rows == 0:
+            return None
+        level = group[0].level + 1
+        label = f"{self.batch.number:012d}{self.batch.run}-m{level}-{group[0].first_batch}"
+        return self._write(store, rows, label, level, group[0].first_batch, group[-1].last_batch)
+
+    def _write(self, store: Store, rows: Frame, label: str, level: int, first: int, last: int) -> SegmentRef:
+        indexes = tuple(index_rows(rows, key, self.functions) for key in store.indexes)
+        name = f"{store.id}/{self.worker}/{label}.seg"
+        size, checksum = self.state.write(
+            name, Segment(rows, indexes), lambda: reach(self.batch.crash, "segment write", self.batch.number)
+        )
+        span = pc.min_max(rows.column(TIME)).as_py() if store.clock is not None else {"min": None, "max": None}
+        if level == 0:
+            bump(self.report.stored, store.id, rows.num_rows)
+        return SegmentRef(
+            name, store.id, self.worker, rows.num_rows, size, level, first, last, span["min"], span["max"], checksum
+        )
+
+
+def index_rows(rows: Frame, key: Key, functions: Functions) -> Index:
+    """The rows in the order of a key."""
+    codes = equality_codes([evaluate(expr, rows, functions) for expr in key.equal]) if key.equal else None
+    ranges = order_codes(evaluate(key.range, rows, functions)) if key.range is not None else None
+    masks = [part.valid for part in (codes, ranges) if part is not None and part.valid is not None]
+    valid = np.logical_and.reduce(masks) if masks else None
+    return build(rows.num_rows, codes.values if codes else None, ranges.values if ranges else None, valid)
+
+
+def _portions(frames: Sequence[Frame]) -> list[list[Frame]]:
+    portions: list[list[Frame]] = []
+    room = 0
+    for frame in frames:
+        if frame.nbytes > room:
+            portions.append([])
+            room = MOST_BYTES
+        portions[-1].append(frame)
+        room -= frame.nbytes
+    return portions
+
+

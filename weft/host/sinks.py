@@ -1,0 +1,102 @@
+"""Where results go.
+
+A Parquet sink is a folder that holds exactly the committed results: files are put there by rename after the manifest that
+names them, under names that a repeated publication replaces.  A folder belongs to one query of one checkpoint; a
+marker file says to which.  An empty file with the schema makes the folder readable from the start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from weft.errors import SinkError
+
+MARKER = "_weft.json"
+
+
+@dataclass
+class MemorySink:
+    """Keeps results of this run in memory."""
+
+    schema: pa.Schema
+    tables: list[pa.Table] = field(default_factory=list)
+
+    def table(self) -> pa.Table:
+        """All results so far."""
+        return pa.concat_tables([self.schema.empty_table(), *self.tables])
+
+    def publish(self, staged: Sequence[Path]) -> None:
+        """Take the results of a batch."""
+        self.tables += [pq.read_table(path, schema=self.schema) for path in staged]
+
+
+@dataclass(frozen=True)
+class ForeachSink:
+    """Hands every batch to a function of the user, before the batch is committed: at least once, with a batch number."""
+
+    function: Callable[[Any, int], object]
+
+
+@dataclass(frozen=True)
+class ParquetSink:
+    """A folder of Parquet files."""
+
+    path: Path
+    query: str
+    schema: pa.Schema
+
+    def claim(self, owner: str) -> None:
+        """Make the folder ours, or refuse if it holds anything else."""
+        mine = {"checkpoint": owner, "query": self.query}
+        marker = self.path / MARKER
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            found = json.loads(marker.read_text()) if marker.exists() else None
+        except (OSError, ValueError) as error:
+            raise SinkError(f"folder {self.path} cannot be used for results", detail=str(error)) from error
+        others = [entry.name for entry in self.path.iterdir() if not entry.name.startswith((".", "_"))]
+        if found != mine and (found is not None or others):
+            raise SinkError(
+                f"folder {self.path} already holds other results",
+                detail=f'it belongs to {found or "somebody else"}; this is query "{self.query}" of checkpoint {owner}.',
+                hint="choose an empty folder, or remove this one.",
+            )
+        for stale in self.path.glob(".*.tmp"):
+            stale.unlink(missing_ok=True)
+        if found is None:
+            pq.write_table(self.schema.empty_table(), self.path / "empty.parquet")
+            marker.write_text(json.dumps(mine))
+
+    def publish(self, staged: Sequence[Path]) -> None:
+        """Put the files of a batch in place; doing it again changes nothing."""
+        for source in staged:
+            aside = self.path / f".{source.name}.tmp"
+            aside.unlink(missing_ok=True)
+            try:
+                os.link(source, aside)
+            except OSError:
+                shutil.copyfile(source, aside)
+            os.replace(aside, self.path / source.name)
+
+
+Sink = MemorySink | ForeachSink | ParquetSink
+
+
+def publish(sinks: Mapping[str, Sequence[Sink]], folder: Path, files: Sequence[Mapping[str, Any]], between: Callable[[], None]) -> None:
+    """Give every sink the committed files of a batch.  Files that were published before are gone and are passed over."""
+    for query, wanted in sinks.items():
+        staged = [folder / query / entry["file"] for entry in files if entry["query"] == query]
+        present = [path for path in staged if path.exists()]
+        for sink in wanted:
+            if present and not isinstance(sink, ForeachSink):
+                sink.publish(present)
+                between()

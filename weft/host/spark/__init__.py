@@ -1,0 +1,1 @@
+"""Runs a topology on Spark.  Nothing outside this folder imports pyspark."""

@@ -1,0 +1,160 @@
+"""Envelopes as Spark rows, and the task that runs one wave on one worker.
+
+    dest INT, seq BIGINT, edge STRING, payload BINARY
+
+Spark moves few, large, opaque rows.  Partition p after `repartitionById` is worker p.
+"""
+
+from __future__ import annotations
+
+import functools
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext, cloudpickle
+
+from weft.errors import HostError, WeftError, to_wire
+from weft.host.batch import Batch, Functions
+from weft.host.envelope import Envelope, pack, unpack
+from weft.host.ingest import Ingest
+from weft.host.manifest import FileState
+from weft.host.spark.results import StagedResults
+from weft.host.worker import Worker
+from weft.topology.model import Topology
+
+SCHEMA = "dest INT, seq BIGINT, edge STRING, payload BINARY"
+SMALL = 65_536
+"""Payloads below this many bytes share a record batch."""
+ARROW = pa.schema([("dest", pa.int32()), ("seq", pa.int64()), ("edge", pa.string()), ("payload", pa.binary())])
+
+
+def to_rows(envelopes: Iterable[Envelope]) -> Iterator[pa.RecordBatch]:
+    """Envelopes as record batches: large payloads alone and uncopied, small ones together."""
+    small: list[tuple[Envelope, pa.Buffer]] = []
+    for envelope in envelopes:
+        payload = pack(envelope)
+        if payload.size >= SMALL:
+            yield _rows([envelope], _single(payload))
+        else:
+            small.append((envelope, payload))
+        if len(small) >= 64:
+            yield _together(small)
+            small = []
+    if small:
+        yield _together(small)
+
+
+def from_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
+    """Envelopes out of record batches; payloads are not copied."""
+    for batch in batches:
+        dests, seqs, edges = (batch.column(i).to_pylist() for i in range(3))
+        payloads = batch.column(3)
+        for i in range(batch.num_rows):
+            yield unpack(dests[i], seqs[i], edges[i], payloads[i].as_buffer())
+
+
+def _together(small: Sequence[tuple[Envelope, pa.Buffer]]) -> pa.RecordBatch:
+    return _rows([envelope for envelope, _ in small], pa.array([payload.to_pybytes() for _, payload in small], pa.binary()))
+
+
+def _single(payload: pa.Buffer) -> pa.Array:
+    offsets = pa.py_buffer(np.array([0, payload.size], dtype=np.int32))
+    return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, payload])
+
+
+def _rows(envelopes: Sequence[Envelope], payloads: pa.Array) -> pa.RecordBatch:
+    columns = ([e.dest for e in envelopes], [e.seq for e in envelopes], [e.edge for e in envelopes])
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, ARROW.types, strict=False)]
+    return pa.RecordBatch.from_arrays([*arrays, payloads], schema=ARROW)
+
+
+def spoken(task: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+    """Let Weft's errors survive the way through Spark's tracebacks."""
+
+    @functools.wraps(task)
+    def guarded(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        try:
+            yield from task(*args, **kwargs)
+        except WeftError as error:
+            raise RuntimeError(to_wire(error)) from error
+        except (pa.ArrowException, MemoryError, OSError, TypeError, ValueError, KeyError, IndexError) as error:
+            lost = HostError(f"a worker failed: {type(error).__name__}: {error}", detail=traceback.format_exc(limit=-4))
+            raise RuntimeError(to_wire(lost)) from error
+
+    return guarded
+
+
+@dataclass(frozen=True)
+class Shipment:
+    """The plan as bytes, decoded once per process and plan."""
+
+    content: bytes
+
+    @staticmethod
+    def of(topology: Topology, functions: Functions) -> Shipment:
+        """Pack a plan and the user's functions."""
+        return Shipment(cloudpickle.dumps((topology, dict(functions))))
+
+
+@functools.lru_cache(maxsize=8)
+def _opened(content: bytes) -> tuple[Topology, Functions]:
+    plan: tuple[Topology, Functions] = cloudpickle.loads(content)
+    return plan
+
+
+@dataclass(frozen=True)
+class WaveTask:
+    """One wave on whatever worker this partition is."""
+
+    plan: Any
+    """Broadcast of a Shipment."""
+    batch: Batch
+    wave: int
+    segments: str
+    notes: str
+    staging: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Run the wave."""
+        return self._run(batches)
+
+    @spoken
+    def _run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        number = context.partitionId() if context is not None else 0
+        topology, functions = _opened(self.plan.value.content)
+        state = FileState(self.segments, self.notes)
+        if self.wave == 1:
+            state.forget(ref.name for refs in self.batch.live.values() for ref in refs)
+        results = StagedResults(self.staging, number, self.wave, topology)
+        worker = Worker(topology, number, self.batch, state, functions, results)
+        yield from to_rows(worker.run(self.wave, from_rows(batches)))
+
+
+@dataclass(frozen=True)
+class PackTask:
+    """Wave 0 over an ordinary Spark DataFrame."""
+
+    content: bytes
+    """A pickled Ingest."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Turn rows into envelopes."""
+        return self._run(batches)
+
+    @spoken
+    def _run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        task = context.partitionId() if context is not None else 0
+        yield from to_rows(open_ingest(self.content).run(batches, task))
+
+
+@functools.lru_cache(maxsize=64)
+def open_ingest(content: bytes) -> Ingest:
+    """The Ingest behind some bytes, decoded once per process."""
+    ingest: Ingest = cloudpickle.loads(content)
+    return ingest

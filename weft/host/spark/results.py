@@ -1,0 +1,73 @@
+"""Results of one worker in one wave, written as Parquet into the staging folder of the batch.
+
+A file is written aside and renamed when it is complete; its name is a function of query, wave and worker, so a task
+that is run again replaces it.  Rows go to the writer as they are made, and leave memory with each row group.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from weft.topology.model import Topology
+
+GROUP = 262_144
+"""Rows of a row group."""
+GROUP_BYTES = 64 << 20
+
+
+class StagedResults:
+    """Parquet files of one task, one per query that has results."""
+
+    def __init__(self, folder: str, worker: int, wave: int, topology: Topology) -> None:
+        self.folder, self.worker, self.wave = Path(folder), worker, wave
+        self.schemas = {e.query: pa.schema([(o.name, o.expr.type) for o in e.outputs]) for e in topology.emits}
+        self.writers: dict[str, pq.ParquetWriter] = {}
+        self.waiting: dict[str, list[pa.RecordBatch]] = {}
+        self.counts: dict[str, int] = {}
+
+    def write(self, query: str, rows: pa.RecordBatch) -> None:
+        """Take some results."""
+        waiting = self.waiting.setdefault(query, [])
+        waiting.append(rows)
+        self.counts[query] = self.counts.get(query, 0) + rows.num_rows
+        if sum(part.num_rows for part in waiting) >= GROUP or sum(part.nbytes for part in waiting) >= GROUP_BYTES:
+            self._flush(query)
+
+    def close(self) -> list[dict[str, Any]]:
+        """Finish all files; what was written."""
+        for query in self.waiting:
+            self._flush(query)
+        files = []
+        for query, writer in self.writers.items():
+            writer.close()
+            _sync(self._aside(query))
+            os.replace(self._aside(query), self._final(query))
+            files.append({"query": query, "file": self._final(query).name, "rows": self.counts[query]})
+        return files
+
+    def _flush(self, query: str) -> None:
+        if not self.waiting[query]:
+            return
+        table = pa.Table.from_batches(self.waiting[query], schema=self.schemas[query])
+        self.waiting[query] = []
+        if query not in self.writers:
+            self._final(query).parent.mkdir(parents=True, exist_ok=True)
+            self.writers[query] = pq.ParquetWriter(self._aside(query), self.schemas[query], use_dictionary=False)
+        self.writers[query].write_table(table, row_group_size=GROUP)
+
+    def _final(self, query: str) -> Path:
+        return self.folder / query / f"{self.folder.name}-{self.wave}-{self.worker:04d}.parquet"
+
+    def _aside(self, query: str) -> Path:
+        final = self._final(query)
+        return final.with_name(f".{final.name}.{os.getpid()}.tmp")
+
+
+def _sync(path: Path) -> None:
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())

@@ -1,0 +1,200 @@
+"""The driver: one Structured Streaming query, and for every micro-batch one Spark job of all waves.
+
+    union of envelopes  --foreachBatch-->  wave 1 -> wave 2 -> ... -> counters
+                                           then: foreach sinks, manifest, publication
+
+Order within a batch: the waves write segments and staged results; functions of the user see the results; the manifest is
+renamed into place, and the batch is true; results are published; garbage goes.  Dying anywhere before the
+manifest means the batch is run again from the manifest before it.  Dying after it means publication is repeated
+at the next start, and Spark's repetition of the batch is recognised by its number and skipped.
+"""
+
+from __future__ import annotations
+
+import datetime
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.query import StreamingQuery
+
+from weft.errors import HostError, WeftError, from_wire
+from weft.host.batch import Functions, Report
+from weft.host.crash import CrashPoint, reach
+from weft.host.envelope import unpack
+from weft.host.ingest import ingests
+from weft.host.manifest import Ledger, Manifest
+from weft.host.sinks import ForeachSink, Sink, publish
+from weft.host.spark.exchange import SCHEMA, Shipment, WaveTask
+from weft.host.spark.session import BATCH_SETTINGS
+from weft.host.spark.sources import WeftSource, envelopes
+from weft.observe.progress import Progress
+from weft.topology.model import Topology
+
+
+class SparkRun:
+    """A topology on Spark, from one checkpoint."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        topology: Topology,
+        functions: Functions,
+        sources: Mapping[str, object],
+        sinks: Mapping[str, Sequence[Sink]],
+        checkpoint: Path,
+        *,
+        on_progress: Callable[[Progress], None],
+        crash: CrashPoint | None = None,
+    ) -> None:
+        self.spark, self.topology, self.functions = spark, topology, functions
+        self.sources, self.sinks, self.checkpoint = sources, sinks, checkpoint
+        self.on_progress, self.crash = on_progress, crash
+        self.ledger = Ledger(checkpoint)
+        self.run = f"-{uuid.uuid4().hex[:6]}"
+        self.failure: BaseException | None = None
+        self.stopping = False
+        self._gate = threading.Lock()
+        self._query: StreamingQuery | None = None
+
+    def start(self, *, every: str | None) -> None:
+        """Begin: read what is there now (`every` None), or for ever with that pause between batches."""
+        self.manifest = self.ledger.last()
+        self._publish(self.manifest)
+        self.ledger.collect()
+        self.plan = self.spark.sparkContext.broadcast(Shipment.of(self.topology, self.functions))
+        self.spark.dataSource.register(WeftSource)
+        folder = str(self.checkpoint / "sources")
+        frames = [
+            envelopes(self.spark, self.sources[name], ingest, folder)
+            for name, ingest in ingests(self.topology, self.functions).items()
+        ]
+        stream = frames[0]
+        for frame in frames[1:]:
+            stream = stream.union(frame)
+        writer = stream.writeStream.foreachBatch(self._guarded).option("checkpointLocation", str(self.checkpoint / "spark"))
+        writer = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)
+        self._query = writer.start()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the end at most so long; whether it has ended.  A failed run raises."""
+        assert self._query is not None
+        try:
+            return bool(self._query.awaitTermination(seconds))
+        except Exception as error:  # py4j wraps whatever the JVM says
+            cause = self._cause(error)
+        raise cause
+
+    def stop(self) -> None:
+        """Let the current batch finish, then stop."""
+        self.stopping = True
+        with self._gate:
+            if self._query is not None:
+                self._query.stop()
+
+    @property
+    def active(self) -> bool:
+        """Whether batches may still come."""
+        return self._query is not None and self._query.isActive
+
+    def _cause(self, error: Exception) -> BaseException:
+        """The reason behind Spark's exception, in Weft's words if it was Weft's."""
+        if self.failure is not None:
+            return self.failure
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        return from_wire(str(error)) or HostError("the Spark query failed", detail="\n".join(lines[:12]))
+
+    def _guarded(self, frame: DataFrame, number: int) -> None:
+        with self._gate:
+            if self.stopping or number <= self.manifest.batch:
+                return
+            try:
+                self._batch(frame, number)
+            except WeftError as error:
+                self.failure = error
+                raise
+            except Exception as error:
+                self.failure = from_wire(str(error)) or self.failure
+                raise
+
+    def _batch(self, frame: DataFrame, number: int) -> None:
+        began = time.perf_counter()
+        report = self._waves(frame, number)
+        self._foreach(frame.sparkSession, number, report)
+        manifest = self.manifest.after(self.topology, number, report)
+        reach(self.crash, "commit before", number)
+        self.ledger.commit(manifest)
+        self.manifest = manifest
+        reach(self.crash, "commit after", number)
+        self._publish(manifest)
+        self.ledger.collect()
+        self.on_progress(self._progress(number, time.perf_counter() - began, report))
+
+    def _waves(self, frame: DataFrame, number: int) -> Report:
+        """One job: all waves, and the counters of all tasks."""
+        for name, value in BATCH_SETTINGS.items():
+            frame.sparkSession.conf.set(name, value)
+        batch = self.manifest.next(self.topology, number, self.run, self.crash)
+        self.ledger.unstage(number)  # what an attempt that died left behind
+        staging = str(self.ledger.staged(number))
+        for wave in range(1, self.topology.waves + 1):
+            task = WaveTask(self.plan, batch, wave, str(self.ledger.segments), str(self.ledger.notes), staging)
+            frame = frame.repartitionById(self.topology.workers, "dest").mapInArrow(task, SCHEMA)
+        report = Report()
+        for row in frame.collect():
+            report.merge(unpack(row.dest, row.seq, row.edge, _buffer(row.payload)).report or {})
+        return report
+
+    def _foreach(self, spark: SparkSession, number: int, report: Report) -> None:
+        for query, sinks in self.sinks.items():
+            for sink in sinks:
+                if isinstance(sink, ForeachSink):
+                    sink.function(self._frame(spark, query, number, report), number)
+
+    def _frame(self, spark: SparkSession, query: str, number: int, report: Report) -> DataFrame:
+        emit = next(emit for emit in self.topology.emits if emit.query == query)
+        schema = from_arrow_schema(pa.schema([(output.name, output.expr.type) for output in emit.outputs]))
+        files = [str(self.ledger.staged(number) / query / f["file"]) for f in report.files if f["query"] == query]
+        return spark.read.schema(schema).parquet(*files) if files else spark.createDataFrame([], schema)
+
+    def _publish(self, manifest: Manifest) -> None:
+        if manifest.batch >= 0:
+            publish(
+                self.sinks, self.ledger.staged(manifest.batch), manifest.files,
+                lambda: reach(self.crash, "publish", manifest.batch),
+            )  # fmt: skip
+            self.ledger.unstage(manifest.batch)
+
+    def _progress(self, number: int, seconds: float, report: Report) -> Progress:
+        segments = self.manifest.segments
+        marks = [mark for mark in self.manifest.watermarks(self.topology).values() if mark is not None]
+        return Progress(
+            batch=number,
+            seconds=seconds,
+            rows_in={stream.name: report.rows_in.get(stream.name, 0) for stream in self.topology.streams},
+            rows_out={emit.query: report.results.get(emit.query, 0) for emit in self.topology.emits},
+            late=report.late,
+            untimed=report.untimed,
+            state_rows=sum(ref.rows for ref in segments),
+            state_bytes=sum(ref.bytes for ref in segments),
+            segments=len(segments),
+            watermark=_moment(min(marks)) if marks else None,
+            wave_seconds={int(wave): spent for wave, spent in report.seconds.items()},
+        )
+
+
+def _moment(microseconds: int) -> datetime.datetime | int:
+    try:
+        return datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=microseconds)
+    except OverflowError:
+        return microseconds
+
+
+def _buffer(payload: Any) -> Any:
+    return pa.py_buffer(bytes(payload))

@@ -1,0 +1,56 @@
+"""The Spark session Weft starts when it is given none, and the settings its batches run under."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from weft.errors import HostError
+from weft.java import ensure_java
+
+BATCH_SETTINGS = {
+    # Payloads are megabytes, so few of them fit one Arrow batch on the way to Python.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
+    # The plan of a batch is fixed; there is nothing to adapt, and each adapted stage costs a round trip.
+    "spark.sql.adaptive.enabled": "false",
+}
+
+
+def local_session(workers: int) -> SparkSession:
+    """A local Spark session with one core a worker, up to what the machine has."""
+    ensure_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    cores = max(1, min(workers, os.cpu_count() or 1))
+    builder = SparkSession.builder.appName("weft").master(f"local[{cores}]")
+    for name, value in _settings().items():
+        builder = builder.config(name, value)
+    try:
+        spark = builder.getOrCreate()
+    except Exception as error:  # py4j wraps whatever the JVM says
+        raise HostError("Spark did not start", detail=str(error).splitlines()[0], hint="run: weft doctor") from error
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def _settings() -> dict[str, Any]:
+    return {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "2g",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.streaming.metricsEnabled": "false",
+        "spark.sql.streaming.numRecentProgressUpdates": "2",
+        "spark.sql.streaming.minBatchesToRetain": "2",
+        "spark.sql.streaming.pollingDelay": "10ms",
+        "spark.log.level": "OFF",
+        **BATCH_SETTINGS,
+    }

@@ -1,0 +1,32 @@
+"""The line that shows a run while it runs."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+from weft.observe.progress import Progress
+
+
+class LiveLine:
+    """One line on the terminal that is rewritten with every batch; or one line a batch where there is no terminal."""
+
+    def __init__(self, wanted: bool | None) -> None:
+        self._terminal = sys.stderr.isatty()
+        self._shown = self._terminal if wanted is None else wanted
+
+    def show(self, progress: Progress) -> None:
+        """Show a finished batch."""
+        if not self._shown:
+            return
+        if self._terminal:
+            width = shutil.get_terminal_size().columns - 1
+            sys.stderr.write("\r" + progress.line()[:width].ljust(width))
+        else:
+            sys.stderr.write(progress.line() + "\n")
+        sys.stderr.flush()
+
+    def close(self) -> None:
+        """The run is over."""
+        if self._shown and self._terminal:
+            sys.stderr.write("\n")

@@ -1,0 +1,129 @@
+"""Progress of a run as plain data, one record a micro-batch, and the report at the end."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One finished micro-batch."""
+
+    batch: int
+    seconds: float
+    """Wall time from the start of the batch to its commit."""
+    rows_in: Mapping[str, int]
+    """Stream -> rows read in this batch."""
+    rows_out: Mapping[str, int]
+    """Query -> results of this batch."""
+    late: Mapping[str, int]
+    """Stream -> rows of this batch that were dropped because they were below the watermark."""
+    untimed: Mapping[str, int]
+    """Stream -> rows of this batch that were dropped because their event time is NULL."""
+    state_rows: int
+    state_bytes: int
+    segments: int
+    watermark: datetime.datetime | int | None
+    """The earliest watermark of all queries; None while there is none.  Beyond the calendar, microseconds."""
+    wave_seconds: Mapping[int, float] = field(default_factory=dict)
+    """Wave -> seconds of work, summed over the workers."""
+
+    @property
+    def total_in(self) -> int:
+        """Rows read in this batch."""
+        return sum(self.rows_in.values())
+
+    @property
+    def total_out(self) -> int:
+        """Results of this batch."""
+        return sum(self.rows_out.values())
+
+    def line(self) -> str:
+        """The batch in one line."""
+        parts = [
+            f"batch {self.batch}",
+            f"{self.total_in:,} rows in",
+            f"{self.total_out:,} results",
+            f"{self.seconds:.2f} s",
+            f"state {self.state_rows:,} rows, {human_bytes(self.state_bytes)}",
+        ]
+        if self.watermark is not None:
+            parts.append(f"watermark {self.watermark}")
+        if dropped := sum(self.late.values()):
+            parts.append(f"{dropped:,} late rows dropped")
+        if missing := sum(self.untimed.values()):
+            parts.append(f"{missing:,} rows without event time dropped")
+        return "  ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """Everything a run did."""
+
+    batches: Sequence[Progress]
+    seconds: float
+    """Wall time of the run, start-up included."""
+    stopped: bool = False
+    """Whether the run was stopped before all input was read."""
+
+    @property
+    def rows_in(self) -> dict[str, int]:
+        """Stream -> rows read."""
+        return _sum([batch.rows_in for batch in self.batches])
+
+    @property
+    def rows_out(self) -> dict[str, int]:
+        """Query -> results."""
+        return _sum([batch.rows_out for batch in self.batches])
+
+    @property
+    def late(self) -> dict[str, int]:
+        """Stream -> rows dropped as late."""
+        return _sum([batch.late for batch in self.batches])
+
+    @property
+    def untimed(self) -> dict[str, int]:
+        """Stream -> rows dropped for want of an event time."""
+        return _sum([batch.untimed for batch in self.batches])
+
+    def __str__(self) -> str:
+        rows, results = sum(self.rows_in.values()), sum(self.rows_out.values())
+        speed = rows / self.seconds if self.seconds else 0.0
+        lines = [
+            f"{'stopped after' if self.stopped else 'done:'} {len(self.batches)} batches, {rows:,} rows in, "
+            f"{results:,} results, {self.seconds:.1f} s ({speed:,.0f} rows/s)"
+        ]
+        lines += [f"  stream {name:<16} {count:>12,} rows{_dropped(self, name)}" for name, count in self.rows_in.items()]
+        lines += [f"  query  {name:<16} {count:>12,} results" for name, count in self.rows_out.items()]
+        if self.batches:
+            last = self.batches[-1]
+            lines.append(f"  state  {last.state_rows:,} rows, {human_bytes(last.state_bytes)}, {last.segments} segments")
+        return "\n".join(lines)
+
+
+def human_bytes(count: float) -> str:
+    """A number of bytes with a unit."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"
+
+
+def _dropped(report: RunReport, stream: str) -> str:
+    parts = []
+    if late := report.late.get(stream):
+        parts.append(f"{late:,} late, dropped")
+    if missing := report.untimed.get(stream):
+        parts.append(f"{missing:,} without event time, dropped")
+    return f"  ({'; '.join(parts)})" if parts else ""
+
+
+def _sum(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for part in parts:
+        for name, count in part.items():
+            total[name] = total.get(name, 0) + count
+    return total

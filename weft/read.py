@@ -1,0 +1,33 @@
+"""Sources for `Session.stream`: files of a folder, or tables given by hand.
+
+    s.stream("orders", weft.read.parquet("landing/orders", max_files=4), event_time="o_ts")
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from weft.host.source import FileSource, TableSource
+
+
+def parquet(path: str | os.PathLike[str], max_files: int | None = None, *, schema: pa.Schema | None = None) -> FileSource:
+    """Parquet files of a folder, in name order, at most `max_files` a micro-batch; new files are found as they arrive."""
+    return FileSource("parquet", os.fspath(path), max_files, schema)
+
+
+def csv(path: str | os.PathLike[str], max_files: int | None = None, *, schema: pa.Schema | None = None) -> FileSource:
+    """CSV files with a header line; types are taken from `schema`, or from the first file."""
+    return FileSource("csv", os.fspath(path), max_files, schema)
+
+
+def json(path: str | os.PathLike[str], max_files: int | None = None, *, schema: pa.Schema | None = None) -> FileSource:
+    """Files with one JSON object a line; a field that is missing in a line is NULL."""
+    return FileSource("json", os.fspath(path), max_files, schema)
+
+
+def batches(tables: Sequence[pa.Table]) -> TableSource:
+    """Arrow tables, one per micro-batch."""
+    return TableSource(tuple(tables))

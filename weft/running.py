@@ -1,0 +1,108 @@
+"""A run in progress, as its owner sees it: progress, stop, the report at the end.
+
+Ctrl-C during a foreground run lets the current batch finish and returns the report; a second one interrupts at once.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from weft.host.checkpoint import Checkpoint
+from weft.observe.live import LiveLine
+from weft.observe.progress import Progress, RunReport
+
+
+class Handle:
+    """A running session."""
+
+    def __init__(self, checkpoint: Checkpoint, live: LiveLine) -> None:
+        self._checkpoint, self._live = checkpoint, live
+        self._batches: list[Progress] = []
+        self._began = time.perf_counter()
+        self._run: Any = None
+        self._stopped = False
+        self._ended: float | None = None
+
+    def begin(self, run: Any, every: str | None) -> None:
+        """Start the host's run."""
+        self._run = run
+        run.start(every=every)
+
+    def note(self, progress: Progress) -> None:
+        """A batch is done."""
+        self._batches.append(progress)
+        self._live.show(progress)
+
+    @property
+    def active(self) -> bool:
+        """Whether the run goes on."""
+        return self._ended is None and self._run is not None and bool(self._run.active)
+
+    def progress(self) -> list[Progress]:
+        """All batches finished so far."""
+        return list(self._batches)
+
+    def report(self) -> RunReport:
+        """The sum of all batches so far."""
+        return RunReport(tuple(self._batches), (self._ended or time.perf_counter()) - self._began, self._stopped)
+
+    def stop(self) -> RunReport:
+        """Let the current batch finish, then stop."""
+        if self._ended is None:
+            self._stopped = True
+            self._run.stop()
+            self._end()
+        return self.report()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait for the end, at most so long; whether it has ended.  A failed run raises."""
+        limit = None if seconds is None else time.monotonic() + seconds
+        while self._ended is None:
+            try:
+                if self._run.wait(0.2):
+                    self._end()
+            except BaseException:
+                self._end()
+                raise
+            if limit is not None and time.monotonic() >= limit:
+                break
+        return self._ended is not None
+
+    def finish(self) -> RunReport:
+        """Wait for the end in the foreground."""
+        with _interrupt() as asked:
+            while not self.wait(0.2):
+                if asked.is_set():
+                    self.stop()
+        return self.report()
+
+    def _end(self) -> None:
+        self._ended = time.perf_counter()
+        self._live.close()
+        self._checkpoint.release()
+
+
+@contextmanager
+def _interrupt() -> Iterator[threading.Event]:
+    """Turn the first Ctrl-C into an event."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+
+    def ask(_signal: int, _frame: FrameType | None) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)

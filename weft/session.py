@@ -1,0 +1,244 @@
+"""A session: streams, queries, sinks, one checkpoint, one run.
+
+    s = weft.Session(checkpoint="state")
+    s.stream("orders", weft.read.parquet("in/orders"), event_time="o_ts", lateness="10 seconds")
+    q = s.query("late_orders", "SELECT ...")
+    q.to_parquet("out/late_orders")
+    print(s.run())
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from weft.errors import PlanError, QueryError, SinkError
+from weft.expr.types import normalize, normalize_schema
+from weft.host.checkpoint import Checkpoint
+from weft.host.crash import CrashPoint
+from weft.host.sinks import ForeachSink, MemorySink, ParquetSink, Sink
+from weft.host.source import FileSource, TableSource
+from weft.observe.live import LiveLine
+from weft.observe.progress import Progress, RunReport
+from weft.optimizer.assemble import plan
+from weft.query.draft import Draft
+from weft.query.duration import parse_duration
+from weft.query.model import Query, Stream, Unit
+from weft.query.resolve import FunctionSignature
+from weft.running import Handle
+from weft.sql import to_query
+from weft.topology.explain import explain
+from weft.topology.model import Topology
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+class Session:
+    """Streams and the queries that join them, run from one checkpoint."""
+
+    def __init__(
+        self,
+        checkpoint: str | os.PathLike[str],
+        spark: SparkSession | None = None,
+        workers: int | None = None,
+        *,
+        progress: bool | None = None,
+    ) -> None:
+        """`spark` None starts a local session; `workers` None takes the checkpoint's number, or one per core.
+
+        `progress` shows a live line; None shows it on a terminal only.
+        """
+        if workers is not None and workers < 1:
+            raise PlanError(f"workers is {workers}", hint="use any number from 1.")
+        self.checkpoint = Checkpoint(Path(checkpoint))
+        self._spark = spark
+        self._workers = workers
+        self._progress = progress
+        self._streams: dict[str, Stream] = {}
+        self._sources: dict[str, object] = {}
+        self._functions: dict[str, tuple[FunctionSignature, Callable[..., pa.Array]]] = {}
+        self._queries: dict[str, QueryHandle] = {}
+        self._crash: CrashPoint | None = None
+        self._handle: Handle | None = None
+
+    def stream(
+        self,
+        name: str,
+        source: object,
+        *,
+        event_time: str | None = None,
+        unit: Unit = "s",
+        lateness: str | datetime.timedelta | float = 0,
+        unique: Sequence[str] = (),
+    ) -> Stream:
+        """Declare an input.  `source` is a Spark streaming DataFrame or one of `weft.read`."""
+        _check_name("stream", name, self._streams)
+        schema = self._schema(name, source)
+        late = parse_duration(lateness) if lateness else 0
+        stream = Stream(name, schema, event_time, unit, late, tuple([unique] if isinstance(unique, str) else unique))
+        self._streams[name], self._sources[name] = stream, source
+        return stream
+
+    def function(self, name: str, function: Callable[..., pa.Array], returns: pa.DataType | None = None) -> None:
+        """Register a vectorised Python function for use in queries: Arrow arrays in, one array of `returns` out."""
+        _check_name("function", name, self._functions)
+        kind = normalize(returns if returns is not None else pa.bool_())
+        self._functions[name.lower()] = (FunctionSignature(name.lower(), kind), function)
+
+    def query(self, name: str, query: str | Draft, *, cross_product: bool = False, strategy: str = "auto") -> QueryHandle:
+        """Register a query, as SQL text or from the builder."""
+        _check_name("query", name, self._queries)
+        if strategy not in ("auto", "flat"):
+            raise PlanError(f'strategy "{strategy}" is unknown', hint='use "auto" or "flat".')
+        signatures = {key: signature for key, (signature, _) in self._functions.items()}
+        if not isinstance(query, str | Draft):
+            raise QueryError(f"a query cannot be a {type(query).__name__}", hint="use SQL text, or weft.from_(...).where(...).select(...).")
+        made = to_query(query, self._streams, signatures, cross_product)
+        handle = QueryHandle(name, made)
+        self._queries[name] = handle
+        return handle
+
+    @property
+    def workers(self) -> int:
+        """How many workers the plan is made for."""
+        if self._workers is not None:
+            return self._workers
+        known = self.checkpoint.workers()
+        if known is not None:
+            return known
+        return int(self._spark.sparkContext.defaultParallelism) if self._spark is not None else os.cpu_count() or 1
+
+    @property
+    def topology(self) -> Topology:
+        """The plan of all queries."""
+        if not self._queries:
+            raise PlanError("the session has no query", hint='add one: s.query("name", "SELECT ...").')
+        sizes = {name: size for name, source in self._sources.items() if (size := _size(source)) is not None}
+        return plan({name: handle.query for name, handle in self._queries.items()}, self.workers, sizes)
+
+    def explain(self) -> str:
+        """The plan as text: stores, how long they keep rows and why, and what each arriving tuple does."""
+        return explain(self.topology, {name: handle.query for name, handle in self._queries.items()})
+
+    def run(self) -> RunReport:
+        """Answer everything that is available now, then return.  Ctrl-C stops after the current batch."""
+        return self._begin(every=None).finish()
+
+    def start(self, every: str | datetime.timedelta | float = "1 second") -> Handle:
+        """Answer for ever in the background, looking for new input at this pace."""
+        microseconds = parse_duration(every)
+        return self._begin(every=f"{max(1, microseconds // 1000)} milliseconds")
+
+    def close(self) -> None:
+        """Stop what runs and let the checkpoint go."""
+        if self._handle is not None:
+            self._handle.stop()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _begin(self, *, every: str | None) -> Handle:
+        if self._handle is not None and self._handle.active:
+            raise PlanError("the session is already running", hint="stop it first: h.stop().")
+        topology = self.topology
+        sinks = {name: tuple(handle.sinks) for name, handle in self._queries.items()}
+        for name, found in sinks.items():
+            if not found:
+                raise SinkError(f'query "{name}" has no sink', hint="add q.to_parquet(path), q.to_memory() or q.foreach_batch(f).")
+        queries = {name: handle.query for name, handle in self._queries.items()}
+        self.checkpoint.claim(topology, queries, {s.name: self._sources[s.name] for s in topology.streams})
+        for found in sinks.values():
+            for sink in found:
+                if isinstance(sink, ParquetSink):
+                    sink.claim(self.checkpoint.id)
+        self._handle = Handle(self.checkpoint, LiveLine(self._progress))
+        try:
+            self._handle.begin(self._run(topology, sinks, self._handle.note), every)
+        except BaseException:
+            self.checkpoint.release()
+            raise
+        return self._handle
+
+    def _run(self, topology: Topology, sinks: dict[str, tuple[Sink, ...]], note: Callable[[Progress], None]) -> Any:
+        from weft.host.spark.run import SparkRun
+        from weft.host.spark.session import local_session
+
+        if self._spark is None:
+            self._spark = local_session(topology.workers)
+        functions = {key: function for key, (_, function) in self._functions.items()}
+        return SparkRun(
+            self._spark, topology, functions, self._sources, sinks, self.checkpoint.root, on_progress=note, crash=self._crash
+        )
+
+    def _schema(self, name: str, source: object) -> pa.Schema:
+        if isinstance(source, FileSource | TableSource):
+            return source.schema
+        if type(source).__module__.startswith("pyspark."):
+            from weft.host.spark.sources import frame_schema
+
+            schema, spark = frame_schema(source, name)
+            self._spark = self._spark or spark
+            return normalize_schema(schema)
+        raise QueryError(
+            f'source of stream "{name}" is a {type(source).__name__}',
+            hint="use a Spark streaming DataFrame, or weft.read.parquet, .csv, .json or .batches.",
+        )
+
+
+class QueryHandle:
+    """A registered query and its sinks."""
+
+    def __init__(self, name: str, query: Query) -> None:
+        self.name, self.query = name, query
+        self.sinks: list[Sink] = []
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> QueryHandle:
+        """Write results to a folder that holds every result exactly once."""
+        self.sinks.append(ParquetSink(Path(path), self.name, self.query.schema))
+        return self
+
+    def to_memory(self) -> QueryHandle:
+        """Keep results of this session in memory, for `table()`."""
+        self.sinks.append(MemorySink(self.query.schema))
+        return self
+
+    def foreach_batch(self, function: Callable[[Any, int], object]) -> QueryHandle:
+        """Call `function(df, batch_id)` with the results of every batch, before the batch is committed.
+
+        After a crash the last batch may be handed over again, with the same number and rows.
+        """
+        self.sinks.append(ForeachSink(function))
+        return self
+
+    def table(self) -> pa.Table:
+        """Everything the memory sink has received."""
+        for sink in self.sinks:
+            if isinstance(sink, MemorySink):
+                return sink.table()
+        raise SinkError(f'query "{self.name}" has no memory sink', hint="call q.to_memory() before the run.")
+
+    def __repr__(self) -> str:
+        return f"<query {self.name}: {', '.join(self.query.aliases)}>"
+
+
+def _check_name(kind: str, name: str, taken: Any) -> None:
+    if not isinstance(name, str) or not NAME.match(name):
+        raise QueryError(f"{kind} name {name!r} is not usable", hint="use letters, digits and underscores, not starting with a digit.")
+    if name in taken:
+        raise QueryError(f'{kind} "{name}" exists already', detail=f"known: {', '.join(sorted(taken))}.")
+
+
+def _size(source: object) -> float | None:
+    return source.size() if isinstance(source, FileSource | TableSource) else None
