@@ -67,7 +67,7 @@ def random_batch(rng: random.Random, rows: int) -> pa.RecordBatch:
         "t": lambda: rng.choice(TEXTS),
         "b": lambda: rng.random() < 0.5,
         "day": lambda: dt.date(2000, 1, 1) + dt.timedelta(days=rng.randint(-15000, 9000)),
-        "ts": lambda: dt.datetime(2000, 1, 1) + dt.timedelta(microseconds=rng.randint(-(10**15), 10**15)),
+        "ts": lambda: dt.datetime(2000, 1, 1) + dt.timedelta(microseconds=rng.randint(-(10**15), 10**15)),  # noqa: DTZ001
         "tz": lambda: dt.datetime(2000, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=rng.randint(-(10**9), 10**9)),
     }
     data = {

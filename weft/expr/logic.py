@@ -61,12 +61,18 @@ def is_null(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
 def in_(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
     """Whether the first value equals one of the others, which are constants."""
     value = nan_to_null(args[0])
+    if pt.is_floating(value.type):
+        value = pc.add(value, pa.scalar(0.0, value.type))  # makes -0.0 0.0: is_in compares bits
     choices = [nan_to_null(arg) for arg in args[1:]]
-    known = pa.array([choice.as_py() for choice in choices if choice.is_valid], value.type)
+    known = pa.array([_without_sign_of_zero(choice.as_py()) for choice in choices if choice.is_valid], value.type)
     found = pc.is_in(value, value_set=known)
     if len(known) < len(choices):
         found = pc.if_else(found, pa.scalar(True), pa.scalar(None, pa.bool_()))
     return pc.if_else(pc.is_valid(value), found, pa.scalar(None, pa.bool_()))
+
+
+def _without_sign_of_zero(value: object) -> object:
+    return 0.0 if isinstance(value, float) and value == 0 else value
 
 
 def case(args: Sequence[Datum], _kind: pa.DataType) -> Datum:

@@ -7,6 +7,7 @@ Decimals are computed in 256 bits and brought back to the 38 digits of the resul
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,12 @@ def _decimal_modulo(left: Datum, right: Datum, kind: pa.DataType) -> Datum:
 def _exact_fmod(left: Any, right: Any) -> Any:
     if (right == 0).any():
         raise pa.ArrowInvalid("divide by zero")
-    return left % right  # Decimal's own %, which keeps the sign of the dividend
+    return np.frompyfunc(_remainder, 2, 1)(left, right)
+
+
+def _remainder(left: Decimal, right: Decimal) -> Decimal:
+    rest = abs(int(left)) % abs(int(right))
+    return Decimal(rest if left >= 0 else -rest)
 
 
 def _rescale_unscaled(value: Datum, kind: pa.DataType) -> Datum:

@@ -50,7 +50,7 @@ def like_to_regex(pattern: str, escape: str = "", fold: Callable[[str], str] = s
     >>> print(like_to_regex("a%b_."))
     (?s)\Aa.*b.\.\z
     >>> print(like_to_regex("10$%", "$"))
-    (?s)\A10%\z
+    (?s)\A10\%\z
     """
     body = "".join(
         {"%": ".*", "_": "."}[char] if wild else _quote(fold(char)) for char, wild in _like_parts(pattern, escape)
