@@ -11,18 +11,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 
-import pyarrow as pa
-
-from weft.expr.model import Call, Column, Expr, Literal, Span, Udf
-from weft.expr.types import from_sql_name, type_names
-from weft.query.names import nearest
+from weft.expr.model import Call, Column, Expr, Literal, Span
+from weft.sql import forms
 from weft.sql.cursor import Cursor
 from weft.sql.interval import interval_literal
+from weft.sql.typename import read_type
 
 _COMPARE = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _MULTIPLY = {"*": "*", "/": "/", "//": "div", "%": "%"}
 _TYPED = ("DATE", "TIMESTAMP", "TIMESTAMPTZ", "DATETIME")
-_EXTRACT = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
 
 
 def parse_condition(cursor: Cursor) -> Expr:
@@ -112,7 +109,7 @@ def _between(cursor: Cursor, left: Expr, start: int, _op: str) -> Expr:
 
 def _in(cursor: Cursor, left: Expr, start: int, _op: str) -> Expr:
     cursor.expect("(", "IN is followed by a list in parentheses.")
-    return Call("in", (left, *_arguments(cursor)), None, cursor.span_from(start))
+    return Call("in", (left, *forms.arguments(cursor, parse_condition)), None, cursor.span_from(start))
 
 
 def _like(cursor: Cursor, left: Expr, start: int, op: str) -> Expr:
@@ -150,7 +147,7 @@ def _suffixed(cursor: Cursor) -> Expr:
     start = cursor.at
     value = _primary(cursor)
     while cursor.accept("::"):
-        value = Call("cast", (value,), _type(cursor), cursor.span_from(start))
+        value = Call("cast", (value,), read_type(cursor), cursor.span_from(start))
     if cursor.sees("["):
         raise cursor.fail(cursor.token.span, "subscripts are not supported")
     return value
@@ -171,20 +168,12 @@ def _primary(cursor: Cursor) -> Expr:
 
 def _parenthesis(cursor: Cursor) -> Expr:
     start = cursor.at - 1
-    refuse_subquery(cursor)
+    forms.refuse_subquery(cursor)
     inner = parse_condition(cursor)
     if cursor.sees(","):
         raise cursor.fail(cursor.token.span, "row values are not supported", hint="compare the columns one by one.")
     cursor.expect(")", "the parenthesis is never closed.")
     return replace(inner, span=cursor.span_from(start))
-
-
-def refuse_subquery(cursor: Cursor) -> None:
-    """Subqueries have a message of their own."""
-    if cursor.sees_any("SELECT", "WITH", "VALUES"):
-        raise cursor.fail(
-            cursor.token.span, "subqueries are not supported", hint="join the streams in one FROM clause."
-        )
 
 
 def _number(cursor: Cursor) -> Literal:
@@ -208,11 +197,11 @@ def _named(cursor: Cursor) -> Expr:
     special = _SPECIAL.get(cursor.token.upper)
     follower = cursor.peek()
     if special is not None and not (cursor.token.upper in _BARE_NAMES and follower.upper != "("):
-        return special(cursor)
+        return special(cursor, parse_condition)
     if cursor.token.upper in _TYPED and (follower.kind == "string" or cursor.sees("TIMESTAMP", "WITH")):
         return _typed_literal(cursor)
     if follower.upper == "(":
-        return _function(cursor)
+        return forms.function(cursor, parse_condition)
     return _column(cursor)
 
 
@@ -239,186 +228,30 @@ def _column(cursor: Cursor) -> Expr:
     return Column(first.text, second.text, None, cursor.span_from(start))
 
 
-def _function(cursor: Cursor) -> Expr:
-    start = cursor.at
-    name = cursor.next()
-    cursor.next()
-    if cursor.sees_any("*", "DISTINCT"):
-        raise cursor.fail(cursor.span_from(start), "aggregate functions are not supported yet")
-    args = () if cursor.accept(")") else _arguments(cursor)
-    if cursor.sees_any("OVER", "FILTER"):
-        raise cursor.fail(cursor.token.span, f"{cursor.token.upper} is not supported: there are no window functions")
-    return Udf(name.text, args, None, cursor.span_from(start))
-
-
-def _arguments(cursor: Cursor) -> tuple[Expr, ...]:
-    """Expressions up to the closing parenthesis."""
-    refuse_subquery(cursor)
-    args = [parse_condition(cursor)]
-    while cursor.accept(","):
-        args.append(parse_condition(cursor))
-    if cursor.sees("ORDER BY"):
-        raise cursor.fail(cursor.token.span, "aggregate functions are not supported yet")
-    cursor.expect(")", "the list of arguments is never closed.")
-    return tuple(args)
-
-
-def _constant(value: object) -> Callable[[Cursor], Expr]:
-    return lambda cursor: Literal(value, None, cursor.next().span)
+def _constant(value: object) -> Callable[[Cursor, forms.Read], Expr]:
+    return lambda cursor, _: Literal(value, None, cursor.next().span)
 
 
 def _typed_literal(cursor: Cursor) -> Expr:
     start = cursor.at
-    kind = _type(cursor)
+    kind = read_type(cursor)
     if cursor.token.kind != "string":
         raise cursor.unexpected("the text of the constant is missing")
     text = Literal(cursor.token.text, None, cursor.next().span)
     return Call("cast", (text,), kind, cursor.span_from(start))
 
 
-def _type(cursor: Cursor) -> pa.DataType:
-    start = cursor.at
-    if cursor.token.kind != "word":
-        raise cursor.unexpected("a type is missing")
-    name = cursor.next().upper
-    if name == "DOUBLE" and cursor.sees("PRECISION"):
-        cursor.next()
-    zoned = _time_zone(cursor) if name == "TIMESTAMP" else None
-    parameters = _type_parameters(cursor)
-    kind = from_sql_name("TIMESTAMPTZ" if zoned else name, () if name == "VARCHAR" else parameters)
-    if kind is None or cursor.sees("["):
-        raise cursor.fail(
-            cursor.span_from(start), f"there is no type {cursor.source(cursor.span_from(start))}", hint=_type_hint(name)
-        )
-    return kind
-
-
-def _type_hint(name: str) -> str:
-    close = nearest(name, type_names())
-    return f"did you mean {close}?" if close and close != name else f"types are {', '.join(type_names())}."
-
-
-def _time_zone(cursor: Cursor) -> bool:
-    if cursor.sees("WITH", "TIME", "ZONE") or cursor.sees("WITHOUT", "TIME", "ZONE"):
-        zoned = cursor.next().upper == "WITH"
-        cursor.next(), cursor.next()
-        return zoned
-    return False
-
-
-def _type_parameters(cursor: Cursor) -> tuple[int, ...]:
-    if not cursor.accept("("):
-        return ()
-    values: list[int] = []
-    while True:
-        if cursor.token.kind != "number" or not cursor.token.text.isdigit():
-            raise cursor.unexpected("a number of digits is missing")
-        values.append(int(cursor.next().text))
-        if not cursor.accept(","):
-            break
-    cursor.expect(")", "the type is never closed.")
-    return tuple(values)
-
-
-def _cast(cursor: Cursor) -> Expr:
-    start = cursor.at
-    cursor.next()
-    cursor.expect("(", "CAST(value AS type).")
-    value = parse_condition(cursor)
-    cursor.expect("AS", "CAST(value AS type).")
-    kind = _type(cursor)
-    cursor.expect(")", "CAST(value AS type).")
-    return Call("cast", (value,), kind, cursor.span_from(start))
-
-
-def _case(cursor: Cursor) -> Expr:
-    start = cursor.at
-    cursor.next()
-    subject = None if cursor.sees("WHEN") else parse_condition(cursor)
-    args: list[Expr] = []
-    while cursor.accept("WHEN"):
-        test = parse_condition(cursor)
-        args.append(test if subject is None else Call("=", (subject, test), None, test.span))
-        cursor.expect("THEN", "CASE WHEN condition THEN value ... END.")
-        args.append(parse_condition(cursor))
-    if not args:
-        raise cursor.unexpected("WHEN is missing", "CASE WHEN condition THEN value ... END.")
-    args.append(parse_condition(cursor) if cursor.accept("ELSE") else Literal(None))
-    cursor.expect("END", "CASE is closed by END.")
-    return Call("case", tuple(args), None, cursor.span_from(start))
-
-
-def _extract(cursor: Cursor) -> Expr:
-    start = cursor.at
-    cursor.next()
-    cursor.expect("(", "EXTRACT(unit FROM value).")
-    unit = cursor.next()
-    if unit.text.upper() not in _EXTRACT:
-        raise cursor.fail(unit.span, f"EXTRACT does not know {unit.text!r}", hint=f"use one of {', '.join(_EXTRACT)}.")
-    cursor.expect("FROM", "EXTRACT(unit FROM value).")
-    value = parse_condition(cursor)
-    cursor.expect(")", "EXTRACT(unit FROM value).")
-    return Call(unit.text.lower(), (value,), None, cursor.span_from(start))
-
-
-def _substring(cursor: Cursor) -> Expr:
-    start = cursor.at
-    name = cursor.next()
-    cursor.next()
-    value = parse_condition(cursor)
-    if cursor.sees(","):
-        cursor.next()
-        return Udf(name.text, (value, *_arguments(cursor)), None, cursor.span_from(start))
-    args = [value]
-    if cursor.accept("FROM"):
-        args.append(parse_condition(cursor))
-    if cursor.accept("FOR"):
-        args = [*args, *([Literal(1)] * (len(args) == 1)), parse_condition(cursor)]
-    cursor.expect(")", "SUBSTRING(text FROM start FOR length).")
-    return Udf(name.text, tuple(args), None, cursor.span_from(start))
-
-
-def _trim(cursor: Cursor) -> Expr:
-    start = cursor.at
-    if cursor.peek(2).upper not in ("BOTH", "LEADING", "TRAILING"):
-        return _function(cursor)
-    cursor.next(), cursor.next()
-    op = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}[cursor.next().upper]
-    characters = [] if cursor.sees("FROM") else [parse_condition(cursor)]
-    cursor.expect("FROM", "TRIM(BOTH characters FROM text).")
-    value = parse_condition(cursor)
-    cursor.expect(")", "TRIM(BOTH characters FROM text).")
-    return Call(op, (value, *characters), None, cursor.span_from(start))
-
-
-def _interval(cursor: Cursor) -> Expr:
-    return interval_literal(cursor)
-
-
-def _exists(cursor: Cursor) -> Expr:
-    raise cursor.fail(cursor.token.span, "EXISTS is not supported", hint="join the streams in one FROM clause.")
-
-
-def _if(cursor: Cursor) -> Expr:
-    start = cursor.at
-    cursor.next(), cursor.next()
-    args = _arguments(cursor)
-    if len(args) != 3:
-        raise cursor.fail(cursor.span_from(start), "if takes 3 arguments: condition, value, value otherwise")
-    return Call("case", args, None, cursor.span_from(start))
-
-
-_SPECIAL: dict[str, Callable[[Cursor], Expr]] = {
+_SPECIAL: dict[str, Callable[[Cursor, forms.Read], Expr]] = {
     "TRUE": _constant(True),
     "FALSE": _constant(False),
     "NULL": _constant(None),
-    "CASE": _case,
-    "CAST": _cast,
-    "EXTRACT": _extract,
-    "SUBSTRING": _substring,
-    "SUBSTR": _substring,
-    "TRIM": _trim,
-    "INTERVAL": _interval,
-    "EXISTS": _exists,
-    "IF": _if,
+    "INTERVAL": lambda cursor, _: interval_literal(cursor),
+    "CASE": forms.case,
+    "CAST": forms.cast,
+    "EXTRACT": forms.extract,
+    "SUBSTRING": forms.substring,
+    "SUBSTR": forms.substring,
+    "TRIM": forms.trim,
+    "EXISTS": forms.exists,
+    "IF": forms.if_,
 }

@@ -12,7 +12,8 @@ from __future__ import annotations
 from weft.expr.model import Expr, Span, conjuncts
 from weft.query.draft import Condition, Draft, Item, Source, Star, Within
 from weft.sql.cursor import Cursor
-from weft.sql.expression import parse_condition, refuse_subquery
+from weft.sql.expression import parse_condition
+from weft.sql.forms import refuse_subquery
 from weft.sql.interval import window_length
 
 _NOT_YET = {
@@ -220,7 +221,7 @@ def _alias(cursor: Cursor) -> str | None:
 
 
 def _window(cursor: Cursor) -> tuple[Within, Span | None]:
-    """WITHIN behind a table factor, unless the query ends behind it: then it is the default of all."""
+    """WITHIN directly behind a table factor."""
     if not cursor.sees("WITHIN"):
         return None, None
     start = cursor.at

@@ -1,0 +1,140 @@
+"""Expressions with a syntax of their own: calls, CASE, CAST, EXTRACT, SUBSTRING, TRIM.
+
+Each function reads one form; `read` reads an expression inside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from weft.expr.model import Call, Expr, Literal, Udf
+from weft.sql.cursor import Cursor
+from weft.sql.typename import read_type
+
+Read = Callable[[Cursor], Expr]
+
+_EXTRACT = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
+
+
+def refuse_subquery(cursor: Cursor) -> None:
+    """Subqueries have a message of their own."""
+    if cursor.sees_any("SELECT", "WITH", "VALUES"):
+        raise cursor.fail(
+            cursor.token.span, "subqueries are not supported", hint="join the streams in one FROM clause."
+        )
+
+
+def function(cursor: Cursor, read: Read) -> Expr:
+    """A call by name."""
+    start = cursor.at
+    name = cursor.next()
+    cursor.next()
+    if cursor.sees_any("*", "DISTINCT"):
+        raise cursor.fail(cursor.span_from(start), "aggregate functions are not supported yet")
+    args = () if cursor.accept(")") else arguments(cursor, read)
+    if cursor.sees_any("OVER", "FILTER"):
+        raise cursor.fail(cursor.token.span, f"{cursor.token.upper} is not supported: there are no window functions")
+    return Udf(name.text, args, None, cursor.span_from(start))
+
+
+def arguments(cursor: Cursor, read: Read) -> tuple[Expr, ...]:
+    """Expressions up to the closing parenthesis."""
+    refuse_subquery(cursor)
+    args = [read(cursor)]
+    while cursor.accept(","):
+        args.append(read(cursor))
+    if cursor.sees("ORDER BY"):
+        raise cursor.fail(cursor.token.span, "aggregate functions are not supported yet")
+    cursor.expect(")", "the list of arguments is never closed.")
+    return tuple(args)
+
+
+def cast(cursor: Cursor, read: Read) -> Expr:
+    """CAST(value AS type)."""
+    start = cursor.at
+    cursor.next()
+    cursor.expect("(", "CAST(value AS type).")
+    value = read(cursor)
+    cursor.expect("AS", "CAST(value AS type).")
+    kind = read_type(cursor)
+    cursor.expect(")", "CAST(value AS type).")
+    return Call("cast", (value,), kind, cursor.span_from(start))
+
+
+def case(cursor: Cursor, read: Read) -> Expr:
+    """CASE with or without a subject."""
+    start = cursor.at
+    cursor.next()
+    subject = None if cursor.sees("WHEN") else read(cursor)
+    args: list[Expr] = []
+    while cursor.accept("WHEN"):
+        test = read(cursor)
+        args.append(test if subject is None else Call("=", (subject, test), None, test.span))
+        cursor.expect("THEN", "CASE WHEN condition THEN value ... END.")
+        args.append(read(cursor))
+    if not args:
+        raise cursor.unexpected("WHEN is missing", "CASE WHEN condition THEN value ... END.")
+    args.append(read(cursor) if cursor.accept("ELSE") else Literal(None))
+    cursor.expect("END", "CASE is closed by END.")
+    return Call("case", tuple(args), None, cursor.span_from(start))
+
+
+def extract(cursor: Cursor, read: Read) -> Expr:
+    """EXTRACT(unit FROM value)."""
+    start = cursor.at
+    cursor.next()
+    cursor.expect("(", "EXTRACT(unit FROM value).")
+    unit = cursor.next()
+    if unit.text.upper() not in _EXTRACT:
+        raise cursor.fail(unit.span, f"EXTRACT does not know {unit.text!r}", hint=f"use one of {', '.join(_EXTRACT)}.")
+    cursor.expect("FROM", "EXTRACT(unit FROM value).")
+    value = read(cursor)
+    cursor.expect(")", "EXTRACT(unit FROM value).")
+    return Call(unit.text.lower(), (value,), None, cursor.span_from(start))
+
+
+def substring(cursor: Cursor, read: Read) -> Expr:
+    """SUBSTRING with commas, or with FROM and FOR."""
+    start = cursor.at
+    name = cursor.next()
+    cursor.next()
+    value = read(cursor)
+    if cursor.sees(","):
+        cursor.next()
+        return Udf(name.text, (value, *arguments(cursor, read)), None, cursor.span_from(start))
+    args = [value]
+    if cursor.accept("FROM"):
+        args.append(read(cursor))
+    if cursor.accept("FOR"):
+        args = [*args, *([Literal(1)] * (len(args) == 1)), read(cursor)]
+    cursor.expect(")", "SUBSTRING(text FROM start FOR length).")
+    return Udf(name.text, tuple(args), None, cursor.span_from(start))
+
+
+def trim(cursor: Cursor, read: Read) -> Expr:
+    """TRIM as a function, or with BOTH, LEADING, TRAILING."""
+    start = cursor.at
+    if cursor.peek(2).upper not in ("BOTH", "LEADING", "TRAILING"):
+        return function(cursor, read)
+    cursor.next(), cursor.next()
+    op = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}[cursor.next().upper]
+    characters = [] if cursor.sees("FROM") else [read(cursor)]
+    cursor.expect("FROM", "TRIM(BOTH characters FROM text).")
+    value = read(cursor)
+    cursor.expect(")", "TRIM(BOTH characters FROM text).")
+    return Call(op, (value, *characters), None, cursor.span_from(start))
+
+
+def exists(cursor: Cursor, _read: Read) -> Expr:
+    """EXISTS, which is refused."""
+    raise cursor.fail(cursor.token.span, "EXISTS is not supported", hint="join the streams in one FROM clause.")
+
+
+def if_(cursor: Cursor, read: Read) -> Expr:
+    """if(condition, value, value otherwise)."""
+    start = cursor.at
+    cursor.next(), cursor.next()
+    args = arguments(cursor, read)
+    if len(args) != 3:
+        raise cursor.fail(cursor.span_from(start), "if takes 3 arguments: condition, value, value otherwise")
+    return Call("case", args, None, cursor.span_from(start))
