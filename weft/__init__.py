@@ -1,36 +1,42 @@
 """Weft: continuous multi-way joins over streams, exactly once, on Apache Spark.
 
-    import weft
+import weft
 
-    s = weft.Session(checkpoint="state")
-    s.stream("orders", weft.read.parquet("in/orders"), event_time="o_ts", lateness="10 seconds")
-    s.stream("lines", weft.read.parquet("in/lines"), event_time="l_ts", lateness="10 seconds")
-    q = s.query("matched", '''
-        SELECT o.id, l.part FROM orders o JOIN lines l ON l.order_id = o.id
-        WITHIN INTERVAL '10' MINUTE
-    ''')
-    q.to_parquet("out/matched")
-    print(s.explain())
-    print(s.run())
+s = weft.Session(checkpoint="state")
+s.stream("orders", weft.read.parquet("in/orders"), event_time="o_ts", lateness="10 seconds")
+s.stream("lines", weft.read.parquet("in/lines"), event_time="l_ts", lateness="10 seconds")
+q = s.query("matched", '''
+    SELECT o.id, l.part FROM orders o JOIN lines l ON l.order_id = o.id
+    WITHIN INTERVAL '10' MINUTE
+''')
+q.to_parquet("out/matched")
+print(s.explain())
+print(s.run())
 """
 
-from weft import read
-from weft.errors import (
-    HostError,
-    InternalError,
-    ParseError,
-    PlanError,
-    QueryError,
-    SinkError,
-    SourceError,
-    StateError,
-    WeftError,
-)
-from weft.observe.progress import Progress, RunReport
-from weft.query.builder import col, fn, from_, lit, rel
-from weft.query.model import Query, Stream
-from weft.running import Handle
-from weft.session import QueryHandle, Session
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft import read
+    from weft.errors import (
+        HostError,
+        InternalError,
+        ParseError,
+        PlanError,
+        QueryError,
+        SinkError,
+        SourceError,
+        StateError,
+        WeftError,
+    )
+    from weft.observe.progress import Progress, RunReport
+    from weft.query.builder import col, fn, from_, lit, rel
+    from weft.query.model import Query, Stream
+    from weft.running import Handle
+    from weft.session import QueryHandle, Session
 
 __version__ = "0.1.0"
 
@@ -59,3 +65,29 @@ __all__ = [
     "read",
     "rel",
 ]
+
+_HOMES = {
+    "weft.errors": (
+        "HostError", "InternalError", "ParseError", "PlanError", "QueryError",
+        "SinkError", "SourceError", "StateError", "WeftError",
+    ),
+    "weft.observe.progress": ("Progress", "RunReport"),
+    "weft.query.builder": ("col", "fn", "from_", "lit", "rel"),
+    "weft.query.model": ("Query", "Stream"),
+    "weft.running": ("Handle",),
+    "weft.session": ("QueryHandle", "Session"),
+}  # fmt: skip
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used: worker processes import parts of Weft and need no SQL front end."""
+    if name in ("read", "testing"):
+        return importlib.import_module(f"weft.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'weft' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

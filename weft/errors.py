@@ -79,7 +79,17 @@ class InternalError(WeftError):
 
 _LEAVES: dict[str, type[WeftError]] = {
     leaf.__name__: leaf
-    for leaf in (WeftError, ParseError, QueryError, PlanError, SourceError, SinkError, StateError, HostError, InternalError)
+    for leaf in (
+        WeftError,
+        ParseError,
+        QueryError,
+        PlanError,
+        SourceError,
+        SinkError,
+        StateError,
+        HostError,
+        InternalError,
+    )
 }
 
 _OPEN, _CLOSE = "<<weft-error ", " weft-error>>"

@@ -1,6 +1,6 @@
 """Sources for `Session.stream`: files of a folder, or tables given by hand.
 
-    s.stream("orders", weft.read.parquet("landing/orders", max_files=4), event_time="o_ts")
+s.stream("orders", weft.read.parquet("landing/orders", max_files=4), event_time="o_ts")
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import pyarrow as pa
 from weft.host.source import FileSource, TableSource
 
 
-def parquet(path: str | os.PathLike[str], max_files: int | None = None, *, schema: pa.Schema | None = None) -> FileSource:
+def parquet(
+    path: str | os.PathLike[str], max_files: int | None = None, *, schema: pa.Schema | None = None
+) -> FileSource:
     """Parquet files of a folder, in name order, at most `max_files` a micro-batch; new files are found as they arrive."""
     return FileSource("parquet", os.fspath(path), max_files, schema)
 

@@ -1,10 +1,10 @@
 """A session: streams, queries, sinks, one checkpoint, one run.
 
-    s = weft.Session(checkpoint="state")
-    s.stream("orders", weft.read.parquet("in/orders"), event_time="o_ts", lateness="10 seconds")
-    q = s.query("late_orders", "SELECT ...")
-    q.to_parquet("out/late_orders")
-    print(s.run())
+s = weft.Session(checkpoint="state")
+s.stream("orders", weft.read.parquet("in/orders"), event_time="o_ts", lateness="10 seconds")
+q = s.query("late_orders", "SELECT ...")
+q.to_parquet("out/late_orders")
+print(s.run())
 """
 
 from __future__ import annotations
@@ -94,14 +94,19 @@ class Session:
         kind = normalize(returns if returns is not None else pa.bool_())
         self._functions[name.lower()] = (FunctionSignature(name.lower(), kind), function)
 
-    def query(self, name: str, query: str | Draft, *, cross_product: bool = False, strategy: str = "auto") -> QueryHandle:
+    def query(
+        self, name: str, query: str | Draft, *, cross_product: bool = False, strategy: str = "auto"
+    ) -> QueryHandle:
         """Register a query, as SQL text or from the builder."""
         _check_name("query", name, self._queries)
         if strategy not in ("auto", "flat"):
             raise PlanError(f'strategy "{strategy}" is unknown', hint='use "auto" or "flat".')
         signatures = {key: signature for key, (signature, _) in self._functions.items()}
         if not isinstance(query, str | Draft):
-            raise QueryError(f"a query cannot be a {type(query).__name__}", hint="use SQL text, or weft.from_(...).where(...).select(...).")
+            raise QueryError(
+                f"a query cannot be a {type(query).__name__}",
+                hint="use SQL text, or weft.from_(...).where(...).select(...).",
+            )
         made = to_query(query, self._streams, signatures, cross_product)
         handle = QueryHandle(name, made)
         self._queries[name] = handle
@@ -156,7 +161,9 @@ class Session:
         sinks = {name: tuple(handle.sinks) for name, handle in self._queries.items()}
         for name, found in sinks.items():
             if not found:
-                raise SinkError(f'query "{name}" has no sink', hint="add q.to_parquet(path), q.to_memory() or q.foreach_batch(f).")
+                raise SinkError(
+                    f'query "{name}" has no sink', hint="add q.to_parquet(path), q.to_memory() or q.foreach_batch(f)."
+                )
         queries = {name: handle.query for name, handle in self._queries.items()}
         self.checkpoint.claim(topology, queries, {s.name: self._sources[s.name] for s in topology.streams})
         for found in sinks.values():
@@ -179,7 +186,14 @@ class Session:
             self._spark = local_session(topology.workers)
         functions = {key: function for key, (_, function) in self._functions.items()}
         return SparkRun(
-            self._spark, topology, functions, self._sources, sinks, self.checkpoint.root, on_progress=note, crash=self._crash
+            self._spark,
+            topology,
+            functions,
+            self._sources,
+            sinks,
+            self.checkpoint.root,
+            on_progress=note,
+            crash=self._crash,
         )
 
     def _schema(self, name: str, source: object) -> pa.Schema:
@@ -235,7 +249,10 @@ class QueryHandle:
 
 def _check_name(kind: str, name: str, taken: Any) -> None:
     if not isinstance(name, str) or not NAME.match(name):
-        raise QueryError(f"{kind} name {name!r} is not usable", hint="use letters, digits and underscores, not starting with a digit.")
+        raise QueryError(
+            f"{kind} name {name!r} is not usable",
+            hint="use letters, digits and underscores, not starting with a digit.",
+        )
     if name in taken:
         raise QueryError(f'{kind} "{name}" exists already', detail=f"known: {', '.join(sorted(taken))}.")
 

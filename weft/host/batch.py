@@ -99,7 +99,9 @@ class Report:
 
     def plain(self) -> dict[str, Any]:
         """The counters that are not empty, as JSON-able data."""
-        return {name: value for name in (*_SUMS, "newest", "files", "added", "removed") if (value := getattr(self, name))}
+        return {
+            name: value for name in (*_SUMS, "newest", "files", "added", "removed") if (value := getattr(self, name))
+        }
 
 
 _SUMS = ("rows_in", "untimed", "late", "stored", "probed", "matched", "sent", "results", "seconds")

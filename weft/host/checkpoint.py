@@ -47,7 +47,9 @@ class Checkpoint:
             mine = describe(topology, queries, sources)
             found = self._found()
             if not found:
-                write_durably(self.root / "session.json", json.dumps({"id": uuid.uuid4().hex, **mine}, indent=1).encode())
+                write_durably(
+                    self.root / "session.json", json.dumps({"id": uuid.uuid4().hex, **mine}, indent=1).encode()
+                )
             elif differences := _differences(found, mine):
                 raise StateError(
                     f"checkpoint {self.root} belongs to another session",
@@ -76,7 +78,9 @@ class Checkpoint:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(lock)
-            raise StateError(f"checkpoint {self.root} is in use", detail="another run holds its lock.", hint="stop that run first.") from error
+            raise StateError(
+                f"checkpoint {self.root} is in use", detail="another run holds its lock.", hint="stop that run first."
+            ) from error
         self._lock = lock
 
     def _found(self) -> dict[str, Any]:
@@ -104,7 +108,9 @@ def _stream(stream: Stream, source: object) -> dict[str, Any]:
         "columns": ", ".join(f"{f.name} {f.type}" for f in stream.schema),
         "event time": f"{stream.event_time} ({stream.unit})" if stream.event_time else "none",
         "lateness": f"{stream.lateness} us",
-        "source": f"{source.format} {os.path.abspath(source.path)}" if isinstance(source, FileSource) else type(source).__name__,
+        "source": f"{source.format} {os.path.abspath(source.path)}"
+        if isinstance(source, FileSource)
+        else type(source).__name__,
     }
 
 
@@ -132,4 +138,8 @@ def _one(what: str, found: Mapping[str, Any] | None, mine: Mapping[str, Any] | N
         return [f"{what} is not in the checkpoint"]
     if mine is None:
         return [f"{what} of the checkpoint is missing"]
-    return [f"{what}, {key}: the checkpoint has {found[key]}, this session {mine[key]}" for key in mine if found[key] != mine[key]]
+    return [
+        f"{what}, {key}: the checkpoint has {found[key]}, this session {mine[key]}"
+        for key in mine
+        if found[key] != mine[key]
+    ]

@@ -97,7 +97,9 @@ class Ingest:
 def ingests(topology: Topology, functions: Functions) -> dict[str, Ingest]:
     """The readers of all streams of a topology."""
     return {
-        stream.name: Ingest(stream, tuple(e for e in topology.edges if e.stream == stream.name), topology.workers, functions)
+        stream.name: Ingest(
+            stream, tuple(e for e in topology.edges if e.stream == stream.name), topology.workers, functions
+        )
         for stream in topology.streams
     }
 

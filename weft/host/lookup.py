@@ -28,9 +28,7 @@ CHUNK = 65_536
 CHUNK_BYTES = 64 << 20
 
 
-def lookup(
-    step: Probe, key: Key, frame: Frame, segments: Sequence[Segment], functions: Functions
-) -> Iterator[Frame]:
+def lookup(step: Probe, key: Key, frame: Frame, segments: Sequence[Segment], functions: Functions) -> Iterator[Frame]:
     """All matches of the frame's tuples in the segments."""
     if not segments:
         return
@@ -108,5 +106,3 @@ def _fetch(step: Probe, frame: Frame, rows: Frame, pairs: Pairs, fields: Sequenc
         for name in fields
     ]
     return pa.RecordBatch.from_arrays(arrays, names=list(fields))
-
-

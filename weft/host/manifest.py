@@ -170,4 +170,6 @@ def _read(path: Path) -> Manifest:
         segments = tuple(SegmentRef(**ref) for ref in plain.pop("segments"))
         return Manifest(segments=segments, files=tuple(plain.pop("files")), **plain)
     except (ValueError, TypeError, KeyError) as error:
-        raise StateError(f"manifest {path} is damaged", detail=str(error), hint="restore it from a backup of the checkpoint.") from error
+        raise StateError(
+            f"manifest {path} is damaged", detail=str(error), hint="restore it from a backup of the checkpoint."
+        ) from error

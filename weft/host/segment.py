@@ -158,7 +158,9 @@ def _load(path: str, ref: SegmentRef) -> Segment:
 
 def _index(buffer: pa.Buffer, entry: dict[str, Any]) -> Index:
     arrays = {
-        name: np.frombuffer(buffer, dtype=np.dtype(kind), count=count, offset=at) if count else np.empty(0, dtype=np.dtype(kind))
+        name: np.frombuffer(buffer, dtype=np.dtype(kind), count=count, offset=at)
+        if count
+        else np.empty(0, dtype=np.dtype(kind))
         for name, (at, kind, count) in entry["arrays"].items()
     }
     return Index(**arrays, has_codes=entry["codes"], has_ranges=entry["ranges"])

@@ -98,5 +98,3 @@ def _portions(frames: Sequence[Frame]) -> list[list[Frame]]:
         portions[-1].append(frame)
         room -= frame.nbytes
     return portions
-
-

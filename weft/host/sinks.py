@@ -91,7 +91,9 @@ class ParquetSink:
 Sink = MemorySink | ForeachSink | ParquetSink
 
 
-def publish(sinks: Mapping[str, Sequence[Sink]], folder: Path, files: Sequence[Mapping[str, Any]], between: Callable[[], None]) -> None:
+def publish(
+    sinks: Mapping[str, Sequence[Sink]], folder: Path, files: Sequence[Mapping[str, Any]], between: Callable[[], None]
+) -> None:
     """Give every sink the committed files of a batch.  Files that were published before are gone and are passed over."""
     for query, wanted in sinks.items():
         staged = [folder / query / entry["file"] for entry in files if entry["query"] == query]

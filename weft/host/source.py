@@ -195,7 +195,9 @@ def _json(piece: Piece, columns: list[str], schema: pa.Schema) -> Iterator[pa.Re
     wanted = pa.schema([schema.field(name) for name in columns])
     parse = pa.json.ParseOptions(explicit_schema=wanted, unexpected_field_behavior="ignore")
     if os.path.getsize(piece.file):
-        yield from pa.json.read_json(piece.file, pa.json.ReadOptions(use_threads=False, block_size=64 << 20), parse).to_batches()
+        yield from pa.json.read_json(
+            piece.file, pa.json.ReadOptions(use_threads=False, block_size=64 << 20), parse
+        ).to_batches()
 
 
 def _arrow(piece: Piece, columns: list[str], _schema: pa.Schema) -> Iterator[pa.RecordBatch]:

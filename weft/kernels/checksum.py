@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+from numba import njit, types
 
-from weft.kernels.codes import mix
+from weft.kernels.codes import BYTES, WORDS, mix
 
 
 def checksum(data: bytes | memoryview | Any) -> str:
@@ -23,7 +23,7 @@ def checksum(data: bytes | memoryview | Any) -> str:
     return f"{int(_fold(words, raw[whole:], len(raw))):016x}"
 
 
-@njit(cache=True)
+@njit(types.uint64(WORDS, BYTES, types.int64), cache=True)
 def _fold(words: npt.NDArray[np.uint64], tail: npt.NDArray[np.uint8], length: int) -> np.uint64:
     k = np.uint64(0x9E3779B185EBCA87)
     left, right = np.uint64(31), np.uint64(33)

@@ -37,7 +37,9 @@ class Codes(NamedTuple):
 
 def has_codes(kind: pa.DataType) -> bool:
     """Whether values of this type can be hashed and ordered."""
-    return exact_order(kind) or any(check(kind) for check in (pa.types.is_string, pa.types.is_binary, pa.types.is_decimal))
+    return exact_order(kind) or any(
+        check(kind) for check in (pa.types.is_string, pa.types.is_binary, pa.types.is_decimal)
+    )
 
 
 def exact_equality(kinds: Sequence[pa.DataType]) -> bool:
@@ -47,7 +49,14 @@ def exact_equality(kinds: Sequence[pa.DataType]) -> bool:
 
 def exact_order(kind: pa.DataType) -> bool:
     """Whether order codes of this type never tie for different values."""
-    plain = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_date32, pa.types.is_timestamp, pa.types.is_duration)
+    plain = (
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_boolean,
+        pa.types.is_date32,
+        pa.types.is_timestamp,
+        pa.types.is_duration,
+    )
     return any(check(kind) for check in plain) or (pa.types.is_decimal(kind) and kind.precision <= 18)
 
 
@@ -89,7 +98,9 @@ def _equality(column: pa.Array) -> Codes:
         return Codes(_hash_bytes(*_bytes(column)), _valid(column), exact=False)
     if pa.types.is_decimal(kind):
         words = _words(column)
-        return Codes(_mix_into(_mix_into(np.zeros(len(column), dtype=np.int64), words[0]), words[1]), _valid(column), exact=False)
+        return Codes(
+            _mix_into(_mix_into(np.zeros(len(column), dtype=np.int64), words[0]), words[1]), _valid(column), exact=False
+        )
     if pa.types.is_floating(kind):
         values, valid = _floats(column)
         return Codes((values + 0.0).view(np.int64), valid, exact=True)  # + 0.0 makes -0.0 equal 0.0
@@ -156,7 +167,17 @@ def _bytes(column: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint
         return np.zeros(1, dtype=np.int32), np.empty(0, dtype=np.uint8)
     _, offsets, data = column.buffers()
     bounds = np.frombuffer(offsets, dtype=np.int32, count=len(column) + 1, offset=column.offset * 4)
-    return bounds, np.frombuffer(data, dtype=np.uint8) if data is not None and data.size else np.empty(0, dtype=np.uint8)
+    return bounds, np.frombuffer(data, dtype=np.uint8) if data is not None and data.size else np.empty(
+        0, dtype=np.uint8
+    )
+
+
+INTS = types.Array(types.int64, 1, "C", readonly=True)
+INTS32 = types.Array(types.int32, 1, "C", readonly=True)
+BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+WORDS = types.Array(types.uint64, 1, "C", readonly=True)
+BOOLS = types.Array(types.bool_, 1, "C", readonly=True)
+# Signatures are given, so that kernels are compiled once, not again for every mix of writable and mapped arrays.
 
 
 @intrinsic
@@ -183,15 +204,15 @@ def mix(value: Any) -> Any:
     return x ^ (x >> np.uint64(31))
 
 
-@njit(cache=True)
+@njit(types.int64[::1](INTS, INTS), cache=True)
 def _mix_into(state: Ints, values: Ints) -> Ints:
-    out = np.empty_like(state)
+    out = np.empty(len(state), dtype=np.int64)
     for i in range(len(state)):
         out[i] = np.int64(mix(mix(values[i]) + np.uint64(state[i]) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1)))
     return out
 
 
-@njit(cache=True)
+@njit(types.int32[::1](INTS, types.int64), cache=True)
 def _destinations(codes: Ints, workers: int) -> npt.NDArray[np.int32]:
     out = np.empty(len(codes), dtype=np.int32)
     for i in range(len(codes)):
@@ -199,7 +220,7 @@ def _destinations(codes: Ints, workers: int) -> npt.NDArray[np.int32]:
     return out
 
 
-@njit(cache=True)
+@njit(types.int64[::1](INTS32, BYTES), cache=True)
 def _hash_bytes(offsets: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> Ints:
     out = np.empty(len(offsets) - 1, dtype=np.int64)
     for i in range(len(out)):
@@ -217,7 +238,7 @@ def _hash_bytes(offsets: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> 
     return out
 
 
-@njit(cache=True)
+@njit(types.int64[::1](INTS32, BYTES), cache=True)
 def _prefixes(offsets: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> Ints:
     """The first eight bytes, big-endian, shifted so that signed comparison orders them."""
     out = np.empty(len(offsets) - 1, dtype=np.int64)

@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+from numba import njit, types
 
-from weft.kernels.codes import Bools, Ints, mix
+from weft.kernels.codes import BOOLS, INTS, INTS32, Bools, Ints, mix
 
 LOWEST = np.iinfo(np.int64).min
 HIGHEST = np.iinfo(np.int64).max
@@ -56,18 +56,13 @@ def build(count: int, codes: Ints | None, ranges: Ints | None, valid: Bools | No
     rows = np.arange(count, dtype=np.int32) if valid is None else np.flatnonzero(valid).astype(np.int32)
     if ranges is not None and not _ascending(ranges, rows):
         rows = rows[np.argsort(ranges[rows], kind="stable")]
-    if codes is None:
-        starts = np.array([0, len(rows)], dtype=np.int64)
-    else:
-        starts, rows = _bucketed(codes, rows, _bits(len(rows)))
     empty = np.empty(0, dtype=np.int64)
+    if codes is None:
+        starts, ordered = np.array([0, len(rows)], dtype=np.int64), empty
+    else:
+        starts, rows, ordered = _bucketed(codes, rows, _bits(len(rows)))
     return Index(
-        starts,
-        rows,
-        empty if codes is None else codes[rows],
-        empty if ranges is None else ranges[rows],
-        codes is not None,
-        ranges is not None,
+        starts, rows, ordered, empty if ranges is None else ranges[rows], codes is not None, ranges is not None
     )
 
 
@@ -78,7 +73,7 @@ def probe(
     empty = np.empty(0, dtype=np.int64)
     mask = np.empty(0, dtype=np.bool_) if valid is None else valid
     c, lo, hi = (empty if part is None else part for part in (codes, low, high))
-    at, row = 0, np.int64(-1)
+    at, row = 0, -1
     while at < count:
         probes = np.empty(chunk, dtype=np.int64)
         rows = np.empty(chunk, dtype=np.int32)
@@ -91,7 +86,7 @@ def probe(
 
 
 def _bits(count: int) -> int:
-    """Bits of the bucket number: about two rows a bucket."""
+    """Bits of the bucket number: about one to two rows a bucket."""
     return max(1, int(count).bit_length() - 1)
 
 
@@ -100,7 +95,7 @@ def _bucket(code: Any, bits: Any) -> Any:
     return np.int64(mix(code) >> np.uint64(64 - bits))
 
 
-@njit(cache=True)
+@njit(types.bool_(INTS, INTS32), cache=True)
 def _ascending(values: Ints, rows: npt.NDArray[np.int32]) -> bool:
     for i in range(1, len(rows)):
         if values[rows[i - 1]] > values[rows[i]]:
@@ -108,57 +103,57 @@ def _ascending(values: Ints, rows: npt.NDArray[np.int32]) -> bool:
     return True
 
 
-@njit(cache=True)
-def _bucketed(codes: Ints, rows: npt.NDArray[np.int32], bits: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    """A stable counting sort by bucket, then a stable sort by code inside each bucket."""
+# Compiled where they stand, so helpers come before their callers here.
+
+
+@njit(types.void(types.int64[::1], types.int32[::1], types.int64, types.int64), cache=True)
+def _order_by_code(codes: Ints, rows: npt.NDArray[np.int32], start: int, end: int) -> None:
+    if end - start > SCAN:
+        order = np.argsort(codes[start:end], kind="mergesort")
+        codes[start:end] = codes[start:end][order]
+        rows[start:end] = rows[start:end][order]
+        return
+    for i in range(start + 1, end):
+        code, row = codes[i], rows[i]
+        k = i
+        while k > start and codes[k - 1] > code:
+            codes[k], rows[k] = codes[k - 1], rows[k - 1]
+            k -= 1
+        codes[k], rows[k] = code, row
+
+
+@njit(types.Tuple((types.int64[::1], types.int32[::1], types.int64[::1]))(INTS, INTS32, types.int64), cache=True)
+def _bucketed(codes: Ints, rows: npt.NDArray[np.int32], bits: int) -> Any:
+    """A stable counting sort by bucket, then a stable sort by code inside each bucket: bucket starts, rows, codes."""
     starts = np.zeros((1 << bits) + 1, dtype=np.int64)
+    buckets = np.empty(len(rows), dtype=np.int32)
     for i in range(len(rows)):
-        starts[_bucket(codes[rows[i]], bits) + 1] += 1
+        b = _bucket(codes[rows[i]], bits)
+        buckets[i] = b
+        starts[b + 1] += 1
     for b in range(1, len(starts)):
         starts[b] += starts[b - 1]
     fill = starts[:-1].copy()
     out = np.empty(len(rows), dtype=np.int32)
+    ordered = np.empty(len(rows), dtype=np.int64)
     for i in range(len(rows)):
-        b = _bucket(codes[rows[i]], bits)
-        out[fill[b]] = rows[i]
-        fill[b] += 1
+        at = fill[buckets[i]]
+        fill[buckets[i]] = at + 1
+        out[at] = rows[i]
+        ordered[at] = codes[rows[i]]
     for b in range(len(starts) - 1):
-        _order_by_code(codes, out, starts[b], starts[b + 1])
-    return starts, out
+        if starts[b + 1] - starts[b] > 1:
+            _order_by_code(ordered, out, starts[b], starts[b + 1])
+    return starts, out, ordered
 
 
-@njit(cache=True)
-def _order_by_code(codes: Ints, rows: npt.NDArray[np.int32], start: int, end: int) -> None:
-    ordered = True
-    for i in range(start + 1, end):
-        if codes[rows[i - 1]] > codes[rows[i]]:
-            ordered = False
-            break
-    if ordered:
-        return
-    if end - start > SCAN:
-        part = rows[start:end].copy()
-        rows[start:end] = part[np.argsort(codes[part], kind="mergesort")]
-        return
-    for i in range(start + 1, end):
-        row = rows[i]
-        k = i
-        while k > start and codes[rows[k - 1]] > codes[row]:
-            rows[k] = rows[k - 1]
-            k -= 1
-        rows[k] = row
-
-
-@njit(cache=True)
-def _first(
-    codes: Ints, ranges: Ints, has_codes: bool, has_ranges: bool, start: int, end: int, code: int, low: int
-) -> int:
+@njit(inline="always")
+def _first(codes: Any, ranges: Any, has_codes: Any, has_ranges: Any, start: Any, end: Any, code: Any, low: Any) -> Any:
     """The first position in [start, end) at or after (code, low)."""
     if has_codes and end - start <= SCAN:
-        at = start
-        while at < end and (codes[at] < code or (has_ranges and codes[at] == code and ranges[at] < low)):
-            at += 1
-        return at
+        while start < end and (codes[start] < code or (has_ranges and codes[start] == code and ranges[start] < low)):
+            start += 1
+        return start
     while start < end:
         middle = (start + end) >> 1
         before = False
@@ -173,7 +168,13 @@ def _first(
     return start
 
 
-@njit(cache=True)
+@njit(
+    types.UniTuple(types.int64, 3)(
+        INTS, INTS32, INTS, INTS, types.bool_, types.bool_, types.int64, INTS, INTS, INTS, BOOLS,
+        types.int64, types.int64, types.int64[::1], types.int32[::1],
+    ),
+    cache=True,
+)  # fmt: skip
 def _probe(
     starts: Any, index_rows: Any, index_codes: Any, index_ranges: Any, has_codes: bool, has_ranges: bool,
     count: int, codes: Any, low: Any, high: Any, valid: Any, at: int, row: int, out_probes: Any, out_rows: Any,

@@ -95,11 +95,15 @@ class RunReport:
             f"{'stopped after' if self.stopped else 'done:'} {len(self.batches)} batches, {rows:,} rows in, "
             f"{results:,} results, {self.seconds:.1f} s ({speed:,.0f} rows/s)"
         ]
-        lines += [f"  stream {name:<16} {count:>12,} rows{_dropped(self, name)}" for name, count in self.rows_in.items()]
+        lines += [
+            f"  stream {name:<16} {count:>12,} rows{_dropped(self, name)}" for name, count in self.rows_in.items()
+        ]
         lines += [f"  query  {name:<16} {count:>12,} results" for name, count in self.rows_out.items()]
         if self.batches:
             last = self.batches[-1]
-            lines.append(f"  state  {last.state_rows:,} rows, {human_bytes(last.state_bytes)}, {last.segments} segments")
+            lines.append(
+                f"  state  {last.state_rows:,} rows, {human_bytes(last.state_bytes)}, {last.segments} segments"
+            )
         return "\n".join(lines)
 
 

@@ -137,7 +137,12 @@ def _route(
 
 
 def _whereabouts(
-    query: Query, s: Step, placement: Mapping[str, tuple[Expr, ...]], located: frozenset[Expr], route: Route, key: tuple[Expr, ...]
+    query: Query,
+    s: Step,
+    placement: Mapping[str, tuple[Expr, ...]],
+    located: frozenset[Expr],
+    route: Route,
+    key: tuple[Expr, ...],
 ) -> frozenset[Expr]:
     """Expressions of the tuple whose value names the worker it is on, after this step."""
     if route == "broadcast":

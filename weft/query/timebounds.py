@@ -44,7 +44,8 @@ def reason(query: Query, alias: str) -> str:
     bounds = differences(query)
     kept = _retention(query, alias, bounds)
     if kept is None:
-        return "full history: grows without bound"
+        untimed = [r.alias for r in query.relations if r.stream.event_time is None]
+        return f"{untimed[0]} has no event time: its rows may come at any time" if untimed else "full history"
     window = query.relation(alias).window
     if window is not None and kept == window - 1:
         return f"window {format_duration(window)}"
@@ -54,8 +55,8 @@ def reason(query: Query, alias: str) -> str:
 
 def _retention(query: Query, alias: str, bounds: Bounds) -> int | None:
     relation = query.relation(alias)
-    if relation.stream.event_time is None:
-        return None
+    if any(r.stream.event_time is None for r in query.relations):
+        return None  # a row without a time is inside every window, whenever it comes
     partners = _partners(query, alias)
     if not partners:
         return None if relation.window is None else relation.window - 1

@@ -24,9 +24,13 @@ def check(topology: Topology, queries: Mapping[str, Query]) -> None:
             met = _follow(topology, probes, emits, start.then, {f"{start.alias}.{c}" for c in start.columns})
             _must(sorted([start.alias, *met]) == sorted(query.aliases), f"the way from {start.id} misses an alias")
     for start in topology.starts:
-        _must(sum(start.id in edge.starts for edge in topology.edges) == 1, f"{start.id} is fed by not exactly one edge")
+        _must(
+            sum(start.id in edge.starts for edge in topology.edges) == 1, f"{start.id} is fed by not exactly one edge"
+        )
     for store in topology.stores:
-        _must(sum(store.id in edge.stores for edge in topology.edges) == 1, f"{store.id} is fed by not exactly one edge")
+        _must(
+            sum(store.id in edge.stores for edge in topology.edges) == 1, f"{store.id} is fed by not exactly one edge"
+        )
 
 
 def _follow(topology: Topology, probes: Mapping[str, Probe], emits: set[str], at: str, fields: set[str]) -> list[str]:

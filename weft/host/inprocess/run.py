@@ -97,5 +97,3 @@ class InProcess:
         for task, (name, ingest) in enumerate(ingests(self.topology, self.functions).items()):
             if name in tables:
                 yield from ingest.run(iter(tables[name].to_batches()), task)
-
-

@@ -26,7 +26,6 @@ from weft.host.spark.results import StagedResults
 from weft.host.worker import Worker
 from weft.topology.model import Topology
 
-SCHEMA = "dest INT, seq BIGINT, edge STRING, payload BINARY"
 SMALL = 65_536
 """Payloads below this many bytes share a record batch."""
 ARROW = pa.schema([("dest", pa.int32()), ("seq", pa.int64()), ("edge", pa.string()), ("payload", pa.binary())])
@@ -58,7 +57,9 @@ def from_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
 
 
 def _together(small: Sequence[tuple[Envelope, pa.Buffer]]) -> pa.RecordBatch:
-    return _rows([envelope for envelope, _ in small], pa.array([payload.to_pybytes() for _, payload in small], pa.binary()))
+    return _rows(
+        [envelope for envelope, _ in small], pa.array([payload.to_pybytes() for _, payload in small], pa.binary())
+    )
 
 
 def _single(payload: pa.Buffer) -> pa.Array:

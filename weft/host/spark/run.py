@@ -31,9 +31,10 @@ from weft.host.envelope import unpack
 from weft.host.ingest import ingests
 from weft.host.manifest import Ledger, Manifest
 from weft.host.sinks import ForeachSink, Sink, publish
-from weft.host.spark.exchange import SCHEMA, Shipment, WaveTask
+from weft.host.spark.exchange import Shipment, WaveTask
+from weft.host.spark.reader import SCHEMA, WeftSource
 from weft.host.spark.session import BATCH_SETTINGS
-from weft.host.spark.sources import WeftSource, envelopes
+from weft.host.spark.sources import envelopes
 from weft.observe.progress import Progress
 from weft.topology.model import Topology
 
@@ -78,7 +79,9 @@ class SparkRun:
         stream = frames[0]
         for frame in frames[1:]:
             stream = stream.union(frame)
-        writer = stream.writeStream.foreachBatch(self._guarded).option("checkpointLocation", str(self.checkpoint / "spark"))
+        writer = stream.writeStream.foreachBatch(self._guarded).option(
+            "checkpointLocation", str(self.checkpoint / "spark")
+        )
         writer = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)
         self._query = writer.start()
 
