@@ -76,6 +76,18 @@ def test_job_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (finding.level, finding.seen) == ("fail", "a small join failed: no gateway")
 
 
+def test_innermost_cause_is_picked_from_a_java_traceback() -> None:
+    said = """
+    py4j.protocol.Py4JJavaError: An error occurred while calling o105.start.
+    : java.io.IOException: Cannot run program "chmod"
+        at java.base/java.lang.ProcessBuilder.start(ProcessBuilder.java:1110)
+    Caused by: java.io.IOException: error=2, No such file or directory
+        ... 19 more
+    """
+    assert doctor._cause(said) == "Caused by: java.io.IOException: error=2, No such file or directory"
+    assert doctor._cause("") is None
+
+
 def test_job_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_SMALL_JOB", "import threading; threading.Event().wait()")
     monkeypatch.setattr(doctor, "SPARK_SECONDS", 0.5)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -218,6 +219,13 @@ def _spark_job() -> Finding:
             "mend what failed above first; `weft demo` shows Spark's own messages",
         )
     return Finding("Spark job", "ok", f"a small join gave the right answer in {time.perf_counter() - start:.1f} s")
+
+
+def _cause(said: str) -> str | None:
+    """The line of a traceback, Python's or Java's, that names the innermost error; else the last line."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    named = [line for line in lines if re.match(r"(Caused by: )?[\w.]+(Error|Exception): ", line)]
+    return (named or lines or [None])[-1]
 
 
 def _version(package: str) -> str | None:
