@@ -225,7 +225,7 @@ def _cause(said: str) -> str | None:
     """The line of a traceback, Python's or Java's, that names the innermost error; else the last line."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     named = [line for line in lines if re.match(r"(Caused by: )?[\w.]+(Error|Exception): ", line)]
-    return (named or lines or [None])[-1]
+    return next(reversed(named or lines), None)
 
 
 def _version(package: str) -> str | None:
