@@ -16,7 +16,7 @@ from weft.host.source import FileSource, TableSource
 def parquet(
     path: str | os.PathLike[str], max_files: int | None = None, *, schema: pa.Schema | None = None
 ) -> FileSource:
-    """Parquet files of a folder, in name order, at most `max_files` a micro-batch; new files are found as they arrive."""
+    """Parquet files of a folder, in name order, at most `max_files` a batch; new ones are found as they arrive."""
     return FileSource("parquet", os.fspath(path), max_files, schema)
 
 

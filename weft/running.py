@@ -56,7 +56,8 @@ class Handle:
         """Let the current batch finish, then stop."""
         if self._ended is None:
             self._stopped = True
-            self._run.stop()
+            if self._run is not None:
+                self._run.stop()
             self._end()
         return self.report()
 

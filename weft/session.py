@@ -127,8 +127,8 @@ class Session:
         """The plan of all queries."""
         if not self._queries:
             raise PlanError("the session has no query", hint='add one: s.query("name", "SELECT ...").')
-        sizes = {name: size for name, source in self._sources.items() if (size := _size(source)) is not None}
-        return plan({name: handle.query for name, handle in self._queries.items()}, self.workers, sizes)
+        # By name, not by time of registration: a session that resumes must get the plan its state was made for.
+        return plan({name: self._queries[name].query for name in sorted(self._queries)}, self.workers, self._sizes())
 
     def explain(self) -> str:
         """The plan as text: stores, how long they keep rows and why, and what each arriving tuple does."""
@@ -165,18 +165,26 @@ class Session:
                     f'query "{name}" has no sink', hint="add q.to_parquet(path), q.to_memory() or q.foreach_batch(f)."
                 )
         queries = {name: handle.query for name, handle in self._queries.items()}
-        self.checkpoint.claim(topology, queries, {s.name: self._sources[s.name] for s in topology.streams})
-        for found in sinks.values():
-            for sink in found:
-                if isinstance(sink, ParquetSink):
-                    sink.claim(self.checkpoint.id)
-        self._handle = Handle(self.checkpoint, LiveLine(self._progress))
+        sources = {s.name: self._sources[s.name] for s in topology.streams}
+        self.checkpoint.claim(topology, queries, sources, self._sizes())
         try:
+            for found in sinks.values():
+                for sink in found:
+                    if isinstance(sink, ParquetSink):
+                        sink.claim(self.checkpoint.id)
+            self._handle = Handle(self.checkpoint, LiveLine(self._progress))
             self._handle.begin(self._run(topology, sinks, self._handle.note), every)
         except BaseException:
             self.checkpoint.release()
             raise
         return self._handle
+
+    def _sizes(self) -> dict[str, float]:
+        """How much comes from each stream: what the checkpoint was planned with, or what lies there now."""
+        known = self.checkpoint.sizes()
+        if known is not None:
+            return known
+        return {name: size for name, source in self._sources.items() if (size := _size(source)) is not None}
 
     def _run(self, topology: Topology, sinks: dict[str, tuple[Sink, ...]], note: Callable[[Progress], None]) -> Any:
         from weft.host.spark.run import SparkRun

@@ -10,6 +10,7 @@ eager, so if a guarded part fails it is tried again on only those rows that reac
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
@@ -134,7 +135,15 @@ def _call_udf(udf: Udf, batch: pa.RecordBatch, functions: Functions) -> pa.Array
         raise QueryError(
             f'function "{udf.name}" is not registered', detail=f"known are: {', '.join(sorted(functions))}."
         )
-    result = function(*(evaluate(arg, batch, functions) for arg in udf.args))
+    args = [evaluate(arg, batch, functions) for arg in udf.args]
+    try:
+        result = function(*args)
+    except Exception as error:
+        raise QueryError(
+            f'function "{udf.name}" failed: {type(error).__name__}: {error}',
+            detail=traceback.format_exc(limit=-3).rstrip(),
+            hint="nothing of this batch was joined; correct the function and run again.",
+        ) from error
     if isinstance(result, pa.ChunkedArray):
         result = result.combine_chunks()
     if not isinstance(result, pa.Array):

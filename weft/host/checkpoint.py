@@ -1,7 +1,7 @@
 """The checkpoint folder: whose it is, and that only one run uses it at a time.
 
-`session.json` describes the streams, queries and workers the state was made for.  A session that differs is refused, with
-what differs.  A lock that dies with its process keeps a second run out.
+`session.json` describes the streams, queries and workers the state was made for.  A session that differs is
+refused, with what differs.  A lock that dies with its process keeps a second run out.
 """
 
 from __future__ import annotations
@@ -39,7 +39,18 @@ class Checkpoint:
         found = self._found()
         return int(found["workers"]) if found else None
 
-    def claim(self, topology: Topology, queries: Mapping[str, Query], sources: Mapping[str, object]) -> None:
+    def sizes(self) -> dict[str, float] | None:
+        """The sizes of streams its plan was made with, if there is any.  Placement depends on them, so they stay."""
+        found = self._found()
+        return dict(found["sizes"]) if found else None
+
+    def claim(
+        self,
+        topology: Topology,
+        queries: Mapping[str, Query],
+        sources: Mapping[str, object],
+        sizes: Mapping[str, float],
+    ) -> None:
         """Take the checkpoint for this session, or say why not."""
         self._make()
         self._take_lock()
@@ -47,9 +58,7 @@ class Checkpoint:
             mine = describe(topology, queries, sources)
             found = self._found()
             if not found:
-                write_durably(
-                    self.root / "session.json", json.dumps({"id": uuid.uuid4().hex, **mine}, indent=1).encode()
-                )
+                write_durably(self.root / "session.json", _text(mine, sizes))
             elif differences := _differences(found, mine):
                 raise StateError(
                     f"checkpoint {self.root} belongs to another session",
@@ -85,13 +94,25 @@ class Checkpoint:
 
     def _found(self) -> dict[str, Any]:
         path = self.root / "session.json"
+        hint = "restore it from a backup of the checkpoint, or start again from an empty checkpoint."
         if not path.exists():
+            if any(self.root.glob("manifests/*.json")):
+                raise StateError(f"{path} is missing", detail="there is state, and nothing says whose.", hint=hint)
             return {}
         try:
             found: dict[str, Any] = json.loads(path.read_text())
-        except ValueError as error:
-            raise StateError(f"{path} is damaged", detail=str(error)) from error
+            if missing := [key for key in _KEYS if key not in found]:
+                raise ValueError(f"it lacks {', '.join(missing)}")
+        except (ValueError, TypeError) as error:
+            raise StateError(f"{path} is damaged", detail=f"{error}.", hint=hint) from error
         return found
+
+
+_KEYS = ("id", "workers", "sizes", "streams", "queries")
+
+
+def _text(mine: Mapping[str, Any], sizes: Mapping[str, float]) -> bytes:
+    return json.dumps({"id": uuid.uuid4().hex, **mine, "sizes": dict(sizes)}, indent=1).encode()
 
 
 def describe(topology: Topology, queries: Mapping[str, Query], sources: Mapping[str, object]) -> dict[str, Any]:

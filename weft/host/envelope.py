@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ ROWS = 65_536
 BYTES = 8 << 20
 """Payloads are cut near this many bytes."""
 
-Frame = pa.RecordBatch
+Frame: TypeAlias = pa.RecordBatch
 """Tuples in columns; fields are called "alias.column", or "column" for rows of a stream."""
 
 
@@ -39,7 +39,7 @@ class Envelope:
 
 def pack(envelope: Envelope) -> pa.Buffer:
     """The payload as bytes."""
-    if envelope.report is not None:
+    if envelope.frame is None:
         return pa.py_buffer(json.dumps(envelope.report).encode())
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, envelope.frame.schema) as writer:

@@ -1,12 +1,14 @@
 """Wave 0: rows of a stream become envelopes.
 
-Rows are brought to the declared types, stamped with their event time, selected, cut to the needed columns
-and routed, once per edge.  The newest event time is taken over all rows, also those a selection refuses: the clock of a
-stream does not depend on who listens.  A row without event time cannot be in any window; clocked edges refuse and count it.
+Rows are brought to the declared types, stamped with their event time, selected, cut to the needed columns and
+routed, once per edge.  The newest event time is taken over all rows, also those a selection refuses: the
+clock of a stream does not depend on who listens.  A row without event time cannot be in any window; clocked
+edges refuse and count it.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -50,6 +52,7 @@ class Ingest:
     def run(self, batches: Iterator[pa.RecordBatch], task: int, where: str = "") -> Iterator[Envelope]:
         """Envelopes of all batches of one task, then one report."""
         report = Report()
+        began = time.perf_counter()
         seq = task << 32
         row = task  # spreads the first rows of different tasks over the workers
         for raw in batches:
@@ -58,6 +61,7 @@ class Ingest:
                 yield Envelope(dest, seq, edge.id, piece)
                 seq += 1
             row += raw.num_rows
+        report.seconds["0"] = time.perf_counter() - began
         yield Envelope(task % self.workers, seq, REPORT, report=report.plain())
 
     def _stamped(self, frame: Frame, report: Report) -> Frame:
@@ -74,11 +78,13 @@ class Ingest:
     def _routed(self, frame: Frame, row: int, report: Report) -> Iterator[tuple[Edge, int, Frame]]:
         if frame.num_rows == 0:
             return
+        if any(edge.clock is not None for edge in self.edges) and (missing := frame.column(TIME).null_count):
+            bump(report.untimed, self.stream.name, missing)
         selected: dict[tuple[tuple[Expr, ...], bool], Frame] = {}
         for edge in self.edges:
             kind = (edge.filter, edge.clock is not None)
             if kind not in selected:
-                selected[kind] = self._select(frame, *kind, report)
+                selected[kind] = self._select(frame, *kind)
             rows = selected[kind]
             if rows.num_rows == 0:
                 continue
@@ -87,9 +93,8 @@ class Ingest:
                     bump(report.sent, edge.id, piece.num_rows)
                     yield edge, dest, piece
 
-    def _select(self, frame: Frame, predicates: Sequence[Expr], timed: bool, report: Report) -> Frame:
-        if timed and (missing := frame.column(TIME).null_count):
-            bump(report.untimed, self.stream.name, missing)
+    def _select(self, frame: Frame, predicates: Sequence[Expr], timed: bool) -> Frame:
+        if timed and frame.column(TIME).null_count:
             frame = frame.filter(pc.is_valid(frame.column(TIME)))
         return frame.filter(filter_mask(predicates, frame, self.functions)) if predicates else frame
 

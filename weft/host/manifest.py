@@ -1,8 +1,8 @@
 """The manifest of a batch: the one file whose rename makes everything the batch did come true.
 
-It names the live segments, the newest event time of every stream, the result files to publish, and running totals.
-A batch that dies before its manifest never happened: the next attempt starts from the manifest before it and replaces what
-was left behind.  The two newest manifests are kept, and every segment they name.
+It names the live segments, the newest event time of every stream, the result files to publish, and running
+totals. A batch that dies before its manifest never happened: the next attempt starts from the manifest before
+it and replaces what was left behind.  The two newest manifests are kept, and every segment they name.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Ledger:
             if str(path) not in keep:
                 path.unlink(missing_ok=True)
         for note in self.notes.iterdir():
-            if int(note.name.split("-")[0]) <= batch:
+            if int(note.name.lstrip(".").split("-")[0]) <= batch:
                 note.unlink(missing_ok=True)
 
     def staged(self, batch: int) -> Path:
@@ -128,25 +128,28 @@ class Ledger:
 class FileState(SegmentFiles):
     """Segments of a checkpoint folder, and the notes workers leave for their later waves."""
 
-    def __init__(self, segments: str, notes: str) -> None:
+    def __init__(self, segments: str, notes: str, run: str = "") -> None:
         super().__init__(segments)
-        self.notes = notes
+        self.notes, self.run = notes, run
 
     def note(self, batch: int, worker: int, refs: Iterable[SegmentRef]) -> None:
         """Remember this batch's segments of a worker."""
-        final = Path(self.notes, f"{batch:012d}-{worker}")
+        final = Path(self.notes, f"{batch:012d}-{worker}{self.run}")
         aside = final.with_name(f".{final.name}.{os.getpid()}")
         aside.write_text(json.dumps([asdict(ref) for ref in refs]))
         os.replace(aside, final)
 
     def noted(self, batch: int, worker: int) -> tuple[SegmentRef, ...]:
         """This batch's segments of a worker."""
-        path = Path(self.notes, f"{batch:012d}-{worker}")
+        path = Path(self.notes, f"{batch:012d}-{worker}{self.run}")
         try:
             return tuple(SegmentRef(**ref) for ref in json.loads(path.read_text()))
         except FileNotFoundError as error:
-            raise StateError(f"note {path} is missing", detail="worker state is not visible to a later wave.",
-                             hint="the checkpoint must lie on a file system that all workers share.") from error  # fmt: skip
+            raise StateError(
+                f"note {path} is missing",
+                detail="worker state is not visible to a later wave.",
+                hint="the checkpoint must lie on a file system that all workers share.",
+            ) from error
 
 
 def write_durably(final: Path, content: bytes) -> None:

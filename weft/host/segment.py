@@ -139,7 +139,7 @@ def _write(file: Any, segment: Segment, halfway: Callable[[], None]) -> None:
 def _append(file: Any, array: Any) -> list[Any]:
     file.write(b"\0" * (-file.tell() % ALIGN))
     place = [file.tell(), array.dtype.str, len(array)]
-    file.write(memoryview(np.ascontiguousarray(array)).cast("B") if len(array) else b"")
+    file.write(np.ascontiguousarray(array).view(np.uint8).data)
     return place
 
 

@@ -1,7 +1,8 @@
 """A worker's stores: new rows become segments, old segments are merged.
 
-What must hold: after a batch, the live segments of a store hold exactly the rows that were live before, minus expired
-ones, plus this batch's rows.  Names depend on store, worker, batch and run, so a repeated task replaces its own files and no others.
+What must hold: after a batch, the live segments of a store hold exactly the rows that were live before, minus
+expired ones, plus this batch's rows.  Names depend on store, worker, batch and run, so a repeated task
+replaces its own files and no others.
 """
 
 from __future__ import annotations

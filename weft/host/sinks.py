@@ -1,8 +1,9 @@
 """Where results go.
 
-A Parquet sink is a folder that holds exactly the committed results: files are put there by rename after the manifest that
-names them, under names that a repeated publication replaces.  A folder belongs to one query of one checkpoint; a
-marker file says to which.  An empty file with the schema makes the folder readable from the start.
+A Parquet sink is a folder that holds exactly the committed results: files are put there by rename after the
+manifest that names them, under names that a repeated publication replaces.  A folder belongs to one query of
+one checkpoint; a marker file says to which.  An empty file with the schema makes the folder readable from the
+start.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from weft.errors import SinkError
+from weft.host.manifest import write_durably
 
 MARKER = "_weft.json"
 
@@ -28,20 +30,21 @@ class MemorySink:
     """Keeps results of this run in memory."""
 
     schema: pa.Schema
-    tables: list[pa.Table] = field(default_factory=list)
+    tables: dict[str, pa.Table] = field(default_factory=dict)
 
     def table(self) -> pa.Table:
         """All results so far."""
-        return pa.concat_tables([self.schema.empty_table(), *self.tables])
+        return pa.concat_tables([self.schema.empty_table(), *self.tables.values()])
 
-    def publish(self, staged: Sequence[Path]) -> None:
-        """Take the results of a batch."""
-        self.tables += [pq.read_table(path, schema=self.schema) for path in staged]
+    def publish(self, staged: Sequence[Path], between: Callable[[], None]) -> None:
+        """Take the results of a batch; doing it again changes nothing."""
+        self.tables |= {path.name: pq.read_table(path, schema=self.schema) for path in staged}
+        between()
 
 
 @dataclass(frozen=True)
 class ForeachSink:
-    """Hands every batch to a function of the user, before the batch is committed: at least once, with a batch number."""
+    """Hands every batch to a function of the user before it is committed: at least once, with its number."""
 
     function: Callable[[Any, int], object]
 
@@ -72,11 +75,15 @@ class ParquetSink:
             )
         for stale in self.path.glob(".*.tmp"):
             stale.unlink(missing_ok=True)
+        # The marker comes first: a run that dies here must find the folder its own.
         if found is None:
-            pq.write_table(self.schema.empty_table(), self.path / "empty.parquet")
-            marker.write_text(json.dumps(mine))
+            write_durably(marker, json.dumps(mine).encode())
+        if not (self.path / "empty.parquet").exists():
+            aside = self.path / ".empty.parquet.tmp"
+            pq.write_table(self.schema.empty_table(), aside)
+            aside.replace(self.path / "empty.parquet")
 
-    def publish(self, staged: Sequence[Path]) -> None:
+    def publish(self, staged: Sequence[Path], between: Callable[[], None]) -> None:
         """Put the files of a batch in place; doing it again changes nothing."""
         for source in staged:
             aside = self.path / f".{source.name}.tmp"
@@ -86,6 +93,8 @@ class ParquetSink:
             except OSError:
                 shutil.copyfile(source, aside)
             os.replace(aside, self.path / source.name)
+            aside.unlink(missing_ok=True)  # a rename onto a second name of the same file leaves both
+            between()
 
 
 Sink = MemorySink | ForeachSink | ParquetSink
@@ -94,11 +103,10 @@ Sink = MemorySink | ForeachSink | ParquetSink
 def publish(
     sinks: Mapping[str, Sequence[Sink]], folder: Path, files: Sequence[Mapping[str, Any]], between: Callable[[], None]
 ) -> None:
-    """Give every sink the committed files of a batch.  Files that were published before are gone and are passed over."""
+    """Give every sink the committed files of a batch; files published before are gone and are passed over."""
     for query, wanted in sinks.items():
         staged = [folder / query / entry["file"] for entry in files if entry["query"] == query]
         present = [path for path in staged if path.exists()]
         for sink in wanted:
             if present and not isinstance(sink, ForeachSink):
-                sink.publish(present)
-                between()
+                sink.publish(present, between)

@@ -1,7 +1,8 @@
 """Where rows come from: folders of files, tables given by hand, or a Spark streaming DataFrame.
 
-Files are discovered as they arrive and written down in a log, in name order among the new ones.  An offset is a position
-in that log, so a batch that is run again reads the same files, and a file whose name sorts before older ones is not lost.
+Files are discovered as they arrive and written down in a log, in name order among the new ones.  An offset is
+a position in that log, so a batch that is run again reads the same files, and a file whose name sorts before
+older ones is not lost.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 
-from weft.errors import SourceError
+from weft.errors import SourceError, StateError
 from weft.expr.types import normalize_schema
 
 Format = OneOf["parquet", "csv", "json", "arrow"]
@@ -87,7 +88,9 @@ class TableSource:
         os.makedirs(folder, exist_ok=True)
         for number, table in enumerate(self.tables):
             path = os.path.join(folder, f"{number:09d}.arrow")
-            if not os.path.exists(path):
+            if os.path.exists(path):
+                _same(table, path, number)
+            else:
                 with pa.ipc.new_file(f"{path}.tmp", table.schema) as writer:
                     writer.write_table(table)
                 os.replace(f"{path}.tmp", path)
@@ -96,6 +99,17 @@ class TableSource:
     def size(self) -> float | None:
         """Bytes of all tables."""
         return float(sum(table.nbytes for table in self.tables)) or None
+
+
+def _same(table: pa.Table, path: str, number: int) -> None:
+    with pa.memory_map(path) as file:
+        known = pa.ipc.open_file(file).read_all()
+    if not known.equals(table):
+        raise SourceError(
+            f"batch {number} is another table than in the run before",
+            detail=f"the checkpoint has read {known.num_rows} rows as batch {number}, in {path}.",
+            hint="pass the tables of earlier runs again, and new ones after them.",
+        )
 
 
 def list_files(path: str) -> list[str]:
@@ -107,12 +121,34 @@ def list_files(path: str) -> list[str]:
     return sorted(file for file in found if not os.path.basename(file).startswith((".", "_")))
 
 
+_RESTORE = "restore it from a backup of the checkpoint, or start again from an empty checkpoint."
+
+
 class FileLog:
     """The files a stream has met, in the order in which they are read."""
 
     def __init__(self, path: str, log: str) -> None:
         self.path, self.log = path, Path(log)
-        self.files: list[str] = json.loads(self.log.read_text()) if self.log.exists() else []
+        self.files = self._read()
+
+    def between(self, start: int, end: int) -> list[str]:
+        """The files between two offsets."""
+        if end > len(self.files):
+            raise StateError(
+                f"file log {self.log} is damaged",
+                detail=f"it names {len(self.files)} files, of which {end} were read.",
+                hint=_RESTORE,
+            )
+        return self.files[start:end]
+
+    def _read(self) -> list[str]:
+        try:
+            found = json.loads(self.log.read_text()) if self.log.exists() else []
+            if not isinstance(found, list):
+                raise ValueError("it is not a list of files")
+        except ValueError as error:
+            raise StateError(f"file log {self.log} is damaged", detail=f"{error}.", hint=_RESTORE) from error
+        return found
 
     def discover(self) -> int:
         """Note new files; return how many are known now."""
@@ -140,7 +176,7 @@ def pieces(kind: Format, files: Sequence[str]) -> list[Piece]:
     """The parts into which files can be cut."""
     found = []
     for file in files:
-        found += _guarded(file, lambda file=file: _cut(kind, file))  # type: ignore[misc]
+        found += _guarded(file, lambda file=file: _cut(kind, file))
     return found
 
 
@@ -228,7 +264,7 @@ def _unreadable(file: str, error: Exception) -> SourceError:
     return SourceError(
         f"file {file} cannot be read",
         detail=f"{str(error).splitlines()[0].rstrip('.') if str(error) else type(error).__name__}.",
-        hint="nothing of this batch was joined; repair or remove the file and run again.",
+        hint="nothing of this batch was joined; repair the file, or put an empty one in its place, and run again.",
     )
 
 

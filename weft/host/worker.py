@@ -1,8 +1,9 @@
 """One worker in one wave: store what came to be stored, answer what came to be probed, send on the rest.
 
-In wave 1 rows of the streams arrive.  Late ones are refused, the others are written as one new segment per store, and
-only then do probes start, so that every probe meets a complete store.  In later waves tuples arrive that are on their way
-and are handled as they come.  Hops to a store on the same worker are taken at once, without an envelope.
+In wave 1 rows of the streams arrive.  Late ones are refused, the others are written as one new segment per
+store, and only then do probes start, so that every probe meets a complete store.  In later waves tuples
+arrive that are on their way and are handled as they come.  Hops to a store on the same worker are taken at
+once, without an envelope.
 
 Bounded memory: matches are made in chunks, and handed on or written before the next chunk is made.  What is held is the
 input of wave 1, a chunk per hop, and the pages of the segments that are touched.
@@ -43,7 +44,8 @@ class Worker:
         self.state, self.functions, self.results = state, functions, results
         self.edges: dict[str, Edge] = {edge.id: edge for edge in topology.edges}
         self.starts: dict[str, Start] = {start.id: start for start in topology.starts}
-        self.nexts: dict[str, Probe | Emit] = {node.id: node for node in (*topology.probes, *topology.emits)}
+        self.nexts: dict[str, Probe | Emit] = {probe.id: probe for probe in topology.probes}
+        self.nexts |= {emit.id: emit for emit in topology.emits}
         self.report = Report()
         self.delta: dict[str, list[SegmentRef]] = defaultdict(list)
         self.old: dict[str, list[SegmentRef]] = defaultdict(list)

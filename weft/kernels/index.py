@@ -97,7 +97,7 @@ def _bucket(code: Any, bits: Any) -> Any:
 
 @njit(types.bool_(INTS, INTS32), cache=True)
 def _ascending(values: Ints, rows: npt.NDArray[np.int32]) -> bool:
-    for i in range(1, len(rows)):
+    for i in range(1, len(rows)):  # noqa: SIM110 - compiled
         if values[rows[i - 1]] > values[rows[i]]:
             return False
     return True

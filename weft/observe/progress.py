@@ -91,10 +91,9 @@ class RunReport:
     def __str__(self) -> str:
         rows, results = sum(self.rows_in.values()), sum(self.rows_out.values())
         speed = rows / self.seconds if self.seconds else 0.0
-        lines = [
-            f"{'stopped after' if self.stopped else 'done:'} {len(self.batches)} batches, {rows:,} rows in, "
-            f"{results:,} results, {self.seconds:.1f} s ({speed:,.0f} rows/s)"
-        ]
+        how = "stopped after" if self.stopped else "done:"
+        figures = f"{rows:,} rows in, {results:,} results, {self.seconds:.1f} s ({speed:,.0f} rows/s)"
+        lines = [f"{how} {len(self.batches)} batches, {figures}"]
         lines += [
             f"  stream {name:<16} {count:>12,} rows{_dropped(self, name)}" for name, count in self.rows_in.items()
         ]

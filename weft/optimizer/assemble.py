@@ -34,7 +34,7 @@ def plan(queries: Mapping[str, Query], workers: int, sizes: Sizes) -> Topology:
         _streams(queries),
         tuple({c.id: c for p in plans if (c := clock(p)) is not None}.values()),
         stores,
-        _edges(stores, ways, workers),
+        _edges(stores, ways),
         tuple(way.start for way in ways),
         tuple(probe for way in ways for probe in way.probes),
         tuple(_emit(p) for p in plans),
@@ -171,7 +171,7 @@ class _Way:
         return self.hops[0].route, tuple(without_alias(expr) for expr in self.hops[0].route_key)
 
 
-def _edges(stores: Sequence[Store], ways: Sequence[_Way], workers: int) -> tuple[Edge, ...]:
+def _edges(stores: Sequence[Store], ways: Sequence[_Way]) -> tuple[Edge, ...]:
     """One edge for all who want the same rows of a stream on the same workers."""
     edges: dict[str, Edge] = {}
 

@@ -85,7 +85,7 @@ def _path(
         _refuse_cross_product(query, best, bound)
         route, key = _route(best, placement, located, first=not hops, workers=workers)
         wave += bool(hops) and route != "local"
-        located = _whereabouts(query, best, placement, located, route, key)
+        located = _whereabouts(best, placement, located, route, key)
         hops.append(Hop(best, route, key, wave))
         bound |= {best.target}
     return _with_carry(query, hops, anchor=f"{start}.{query.relation(start).stream.schema.names[0]}")
@@ -137,7 +137,6 @@ def _route(
 
 
 def _whereabouts(
-    query: Query,
     s: Step,
     placement: Mapping[str, tuple[Expr, ...]],
     located: frozenset[Expr],

@@ -25,7 +25,7 @@ def explain(topology: Topology, queries: Mapping[str, Query]) -> str:
             if start.query == query:
                 lines.append(f"  on {start.alias}: {_way(topology, start, names)}")
     notices = [line for store in topology.stores for line in _notices(store, names[store.id])]
-    return "\n".join(lines + ([""] + notices if notices else [])) + "\n"
+    return "\n".join(lines + (["", *notices] if notices else [])) + "\n"
 
 
 def _store(store: Store, name: str) -> list[str]:
@@ -54,7 +54,8 @@ def _probe(probe: Probe, names: Mapping[str, str]) -> str:
     asks = [to_sql(expr) for expr in probe.equal]
     span = [f"{'>' if b.strict else '>='} {to_sql(b.expr)}" for b in probe.low]
     span += [f"{'<' if b.strict else '<='} {to_sql(b.expr)}" for b in probe.high]
-    return f"probe {names[probe.store]} as {probe.alias} [{', '.join(asks + span) or 'every row'}]{rest} ({how}, wave {probe.wave})"
+    sought = ", ".join(asks + span) or "every row"
+    return f"probe {names[probe.store]} as {probe.alias} [{sought}]{rest} ({how}, wave {probe.wave})"
 
 
 def _notices(store: Store, name: str) -> list[str]:

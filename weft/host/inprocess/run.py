@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from weft.host.batch import Functions, Report, State
-from weft.host.crash import CrashPoint
+from weft.host.crash import CrashPoint, reach
 from weft.host.envelope import Envelope
 from weft.host.ingest import ingests
 from weft.host.manifest import Manifest
@@ -80,11 +80,14 @@ class InProcess:
         report = Report()
         for envelope in envelopes:
             report.merge(envelope.report or {})
+        reach(crash, "commit before", number)
         self.manifest = self.manifest.after(self.topology, number, report)
         if isinstance(self.state, MemoryState):
             self.state.retain(ref.name for ref in self.manifest.segments)
         for query, rows in fresh.items():
             self.results[query] += rows
+        reach(crash, "commit after", number)
+        reach(crash, "publish", number)
         return report
 
     def table(self, query: str) -> pa.Table:

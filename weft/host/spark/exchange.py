@@ -128,10 +128,10 @@ class WaveTask:
         context = TaskContext.get()
         number = context.partitionId() if context is not None else 0
         topology, functions = _opened(self.plan.value.content)
-        state = FileState(self.segments, self.notes)
+        state = FileState(self.segments, self.notes, self.batch.run)
         if self.wave == 1:
             state.forget(ref.name for refs in self.batch.live.values() for ref in refs)
-        results = StagedResults(self.staging, number, self.wave, topology)
+        results = StagedResults(self.staging, self.batch.run, number, self.wave, topology)
         worker = Worker(topology, number, self.batch, state, functions, results)
         yield from to_rows(worker.run(self.wave, from_rows(batches)))
 

@@ -1,8 +1,8 @@
 """The Python data source behind `weft.read`: files in, envelopes out.
 
-Offsets are positions in the log of discovered files.  Reading, selecting and routing all happen in the task that reads, so
-rows never pass through the JVM one by one.  Spark starts a planning process for each source; that process imports this
-module and must not wait for kernels, so they are loaded by the task that reads.
+Offsets are positions in the log of discovered files.  Reading, selecting and routing all happen in the task
+that reads, so rows never pass through the JVM one by one.  Spark starts a planning process for each source;
+that process imports this module and must not wait for kernels, so they are loaded by the task that reads.
 """
 
 from __future__ import annotations
@@ -89,6 +89,7 @@ class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = self.log.discover() if self.until is None else self.until
         if isinstance(limit, ReadMaxFiles):
             end = min(end, start["at"] + limit.max_files)
+        self.log.between(0, start["at"])
         return {"at": max(end, start["at"])}
 
     @_loud
@@ -99,7 +100,7 @@ class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @_loud
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """The files between two offsets, dealt to tasks."""
-        files = self.log.files[start["at"] : end["at"]]
+        files = self.log.between(start["at"], end["at"])
         dealt = shares(pieces(self.source.format, files), self.tasks)
         return [InputPartition((task, share)) for task, share in enumerate(dealt)]
 

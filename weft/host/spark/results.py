@@ -1,7 +1,8 @@
 """Results of one worker in one wave, written as Parquet into the staging folder of the batch.
 
 A file is written aside and renamed when it is complete; its name is a function of query, wave and worker, so a task
-that is run again replaces it.  Rows go to the writer as they are made, and leave memory with each row group.
+that is run again replaces it.  Every run has a folder of its own there: a worker left over from a killed run may
+still be writing.  Rows go to the writer as they are made, and leave memory with each row group.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ GROUP_BYTES = 64 << 20
 class StagedResults:
     """Parquet files of one task, one per query that has results."""
 
-    def __init__(self, folder: str, worker: int, wave: int, topology: Topology) -> None:
-        self.folder, self.worker, self.wave = Path(folder), worker, wave
+    def __init__(self, folder: str, run: str, worker: int, wave: int, topology: Topology) -> None:
+        self.folder, self.run, self.worker, self.wave = Path(folder), run.strip("-"), worker, wave
         self.schemas = {e.query: pa.schema([(o.name, o.expr.type) for o in e.outputs]) for e in topology.emits}
         self.writers: dict[str, pq.ParquetWriter] = {}
         self.waiting: dict[str, list[pa.RecordBatch]] = {}
@@ -47,7 +48,7 @@ class StagedResults:
             writer.close()
             _sync(self._aside(query))
             os.replace(self._aside(query), self._final(query))
-            files.append({"query": query, "file": self._final(query).name, "rows": self.counts[query]})
+            files.append({"query": query, "file": f"{self.run}/{self._final(query).name}", "rows": self.counts[query]})
         return files
 
     def _flush(self, query: str) -> None:
@@ -61,7 +62,7 @@ class StagedResults:
         self.writers[query].write_table(table, row_group_size=GROUP)
 
     def _final(self, query: str) -> Path:
-        return self.folder / query / f"{self.folder.name}-{self.wave}-{self.worker:04d}.parquet"
+        return self.folder / query / self.run / f"{self.folder.name}-{self.wave}-{self.worker:04d}.parquet"
 
     def _aside(self, query: str) -> Path:
         final = self._final(query)

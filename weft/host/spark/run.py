@@ -3,10 +3,11 @@
     union of envelopes  --foreachBatch-->  wave 1 -> wave 2 -> ... -> counters
                                            then: foreach sinks, manifest, publication
 
-Order within a batch: the waves write segments and staged results; functions of the user see the results; the manifest is
-renamed into place, and the batch is true; results are published; garbage goes.  Dying anywhere before the
-manifest means the batch is run again from the manifest before it.  Dying after it means publication is repeated
-at the next start, and Spark's repetition of the batch is recognised by its number and skipped.
+Order within a batch: the waves write segments and staged results; functions of the user see the results; the
+manifest is renamed into place, and the batch is true; results are published; garbage goes.  Dying anywhere
+before the manifest means the batch is run again from the manifest before it.  Dying after it means
+publication is repeated at the next start, and Spark's repetition of the batch is recognised by its number and
+skipped.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import datetime
 import threading
 import time
+import traceback
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -24,7 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
-from weft.errors import HostError, WeftError, from_wire
+from weft.errors import HostError, StateError, WeftError, from_wire
 from weft.host.batch import Functions, Report
 from weft.host.crash import CrashPoint, reach
 from weft.host.envelope import unpack
@@ -37,6 +39,8 @@ from weft.host.spark.session import BATCH_SETTINGS
 from weft.host.spark.sources import envelopes
 from weft.observe.progress import Progress
 from weft.topology.model import Topology
+
+EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - event times have no zone
 
 
 class SparkRun:
@@ -90,7 +94,7 @@ class SparkRun:
         assert self._query is not None
         try:
             return bool(self._query.awaitTermination(seconds))
-        except Exception as error:  # py4j wraps whatever the JVM says
+        except Exception as error:  # noqa: BLE001 - py4j wraps whatever the JVM says
             cause = self._cause(error)
         raise cause
 
@@ -98,8 +102,9 @@ class SparkRun:
         """Let the current batch finish, then stop."""
         self.stopping = True
         with self._gate:
-            if self._query is not None:
-                self._query.stop()
+            pass  # the current batch, if any, is done
+        if self._query is not None:
+            self._query.stop()
 
     @property
     def active(self) -> bool:
@@ -115,8 +120,12 @@ class SparkRun:
 
     def _guarded(self, frame: DataFrame, number: int) -> None:
         with self._gate:
-            if self.stopping or number <= self.manifest.batch:
+            if number <= self.manifest.batch:
                 return
+            if self.stopping:
+                # To return would tell Spark that the batch is done, and its rows would never be seen again.
+                raise HostError(f"batch {number} was not begun", detail="the run is being stopped.")
+            self._expect(number)
             try:
                 self._batch(frame, number)
             except WeftError as error:
@@ -125,6 +134,16 @@ class SparkRun:
             except Exception as error:
                 self.failure = from_wire(str(error)) or self.failure
                 raise
+
+    def _expect(self, number: int) -> None:
+        """Spark's numbers and ours must go on together, or the halves of the checkpoint do not belong together."""
+        if number != self.manifest.batch + 1:
+            self.failure = StateError(
+                f"checkpoint {self.checkpoint} is damaged",
+                detail=f"Spark goes on with batch {number}, but the last manifest is of batch {self.manifest.batch}.",
+                hint="restore the folder from a backup, or start again from an empty checkpoint.",
+            )
+            raise self.failure
 
     def _batch(self, frame: DataFrame, number: int) -> None:
         began = time.perf_counter()
@@ -158,7 +177,15 @@ class SparkRun:
         for query, sinks in self.sinks.items():
             for sink in sinks:
                 if isinstance(sink, ForeachSink):
-                    sink.function(self._frame(spark, query, number, report), number)
+                    frame = self._frame(spark, query, number, report)
+                    try:
+                        sink.function(frame, number)
+                    except Exception as error:
+                        raise HostError(
+                            f'the function of query "{query}" failed: {type(error).__name__}: {_first(error)}',
+                            detail=traceback.format_exc(limit=-3).rstrip(),
+                            hint="nothing of this batch was committed; correct the function and run again.",
+                        ) from error
 
     def _frame(self, spark: SparkSession, query: str, number: int, report: Report) -> DataFrame:
         emit = next(emit for emit in self.topology.emits if emit.query == query)
@@ -194,9 +221,13 @@ class SparkRun:
 
 def _moment(microseconds: int) -> datetime.datetime | int:
     try:
-        return datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=microseconds)
+        return EPOCH + datetime.timedelta(microseconds=microseconds)
     except OverflowError:
         return microseconds
+
+
+def _first(error: Exception) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), "")
 
 
 def _buffer(payload: Any) -> Any:

@@ -1,0 +1,1 @@
+"""Measurements: named workloads through named systems, in one run, on one machine."""

@@ -1,0 +1,191 @@
+"""The oracle: what a query must answer, computed by DuckDB in one statement over all input rows.
+
+The window rule is written out as it is defined: the newest event time of a combination minus a row's own time is less
+than the row's window.  Event times are computed in SQL, not by Weft.  Nothing here knows of batches, plans or stores;
+only `survivors` replays the watermark, to leave out the rows that come too late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.errors import HostError
+from weft.expr.model import Expr, Udf, transform
+from weft.expr.render import quote_name, to_sql
+from weft.expr.types import normalize_schema, sql_name
+from weft.query.model import Query, Relation, Stream
+from weft.query.timebounds import retention
+
+Tables = Mapping[str, pa.Table]
+"""Rows by stream."""
+Functions = Mapping[str, Callable[..., pa.Array]]
+
+_TIME = '"#t"'
+_STEPS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+
+
+def oracle(query: Query, tables: Tables, functions: Functions | None = None) -> pa.Table:
+    """The answer of the query over all rows, of which none is late."""
+    duck = _connect()
+    try:
+        for relation in query.relations:
+            stream = relation.stream
+            duck.register(f"in {stream.name}", _typed(tables.get(stream.name), stream))
+        statement = oracle_sql(query, _Registry(duck, functions or {}).named)
+        found: pa.Table = duck.sql(statement).to_arrow_table()
+    finally:
+        duck.close()
+    return found.cast(query.schema)
+
+
+def oracle_sql(query: Query, rename: Callable[[Expr], Expr] = lambda expr: expr) -> str:
+    """The statement that DuckDB answers; its tables are called "in stream"."""
+    outputs = ", ".join(f"{_sql(o.expr, rename)} AS {_quoted(o.name)}" for o in query.outputs)
+    sources = ", ".join(_source(relation) for relation in query.relations)
+    predicates = [f"({_sql(p, rename)})" for p in query.predicates]
+    where = " AND ".join([*predicates, *_timed(query), *_windows(query)])
+    return f"SELECT {outputs}\nFROM {sources}" + (f"\nWHERE {where}" if where else "")
+
+
+def expires(query: Query) -> bool:
+    """Whether state of the query ever expires, so that rows can be late for it."""
+    return len(query.relations) > 1 and any(keep is not None for keep in retention(query).values())
+
+
+def survivors(query: Query, batches: Sequence[Tables]) -> dict[str, pa.Table]:
+    """The rows of all micro-batches that are not late for the query when they come.
+
+    A row is late if it lies below the watermark at the start of its batch: the least, over the query's streams
+    with an event time, of the newest time seen in earlier batches minus the stream's lateness.
+    """
+    streams = {relation.stream.name: relation.stream for relation in query.relations}
+    kept: dict[str, list[pa.Table]] = {name: [stream.schema.empty_table()] for name, stream in streams.items()}
+    newest: dict[str, int] = {}
+    for batch in batches:
+        mark = _watermark(streams.values(), newest) if expires(query) else None
+        for name, stream in streams.items():
+            if name in batch:
+                table = _typed(batch[name], stream)
+                kept[name].append(table if mark is None else table.filter(_in_time(table, stream, mark)))
+                _advance(newest, stream, table)
+    return {name: pa.concat_tables(tables) for name, tables in kept.items()}
+
+
+def expected_after_lateness(query: Query, batches: Sequence[Tables], functions: Functions | None = None) -> pa.Table:
+    """The answer over the rows that are not late."""
+    return oracle(query, survivors(query, batches), functions)
+
+
+def _watermark(streams: Iterable[Stream], newest: Mapping[str, int]) -> int | None:
+    timed = [stream for stream in streams if stream.event_time is not None]
+    if not timed or any(stream.name not in newest for stream in timed):
+        return None
+    return min(newest[stream.name] - stream.lateness for stream in timed)
+
+
+def _in_time(table: pa.Table, stream: Stream, mark: int) -> pa.ChunkedArray | pa.Scalar:
+    if stream.event_time is None:
+        return pa.chunked_array([pa.repeat(True, table.num_rows)])
+    return pc.fill_null(pc.greater_equal(_times(table, stream), mark), False)
+
+
+def _advance(newest: dict[str, int], stream: Stream, table: pa.Table) -> None:
+    if stream.event_time is None:
+        return
+    found = pc.max(_times(table, stream)).as_py()
+    if found is not None:
+        newest[stream.name] = max(found, newest.get(stream.name, found))
+
+
+def _times(table: pa.Table, stream: Stream) -> pa.ChunkedArray:
+    duck = _connect()
+    try:
+        duck.register("t", table)
+        times: pa.ChunkedArray = duck.sql(f"SELECT {_time_sql(stream)} AS t FROM t").to_arrow_table().column("t")
+        return times
+    finally:
+        duck.close()
+
+
+def _connect() -> Any:
+    try:
+        import duckdb
+    except ImportError as error:
+        raise HostError("the oracle needs DuckDB", hint='pip install "weft[testing]"') from error
+    duck = duckdb.connect(config={"threads": 1})
+    duck.execute("SET TimeZone = 'UTC'; SET preserve_insertion_order = true")
+    return duck
+
+
+def _typed(table: pa.Table | None, stream: Stream) -> pa.Table:
+    if table is None:
+        return stream.schema.empty_table()
+    return table.select(stream.schema.names).cast(normalize_schema(stream.schema))
+
+
+def _source(relation: Relation) -> str:
+    time = _time_sql(relation.stream) if relation.stream.event_time is not None else "NULL"
+    return f"(SELECT *, {time} AS {_TIME} FROM {_quoted('in ' + relation.stream.name)}) AS {_quoted(relation.alias)}"
+
+
+def _time_sql(stream: Stream) -> str:
+    assert stream.event_time is not None
+    column, kind = _quoted(stream.event_time), stream.schema.field(stream.event_time).type
+    if pa.types.is_timestamp(kind):
+        return f"epoch_us({column})"
+    if pa.types.is_date(kind):
+        return f"CAST({column} - DATE '1970-01-01' AS BIGINT) * 86400000000"
+    return f"CAST({column} AS BIGINT) * {_STEPS[stream.unit]}"
+
+
+def _timed(query: Query) -> list[str]:
+    """Where rows expire, one without a time is never in a window."""
+    timed = [r.alias for r in query.relations if r.stream.event_time is not None]
+    return [f"{_quoted(alias)}.{_TIME} IS NOT NULL" for alias in timed] if expires(query) else []
+
+
+def _windows(query: Query) -> list[str]:
+    timed = [r for r in query.relations if r.stream.event_time is not None]
+    newest = f"greatest({', '.join(f'{_quoted(r.alias)}.{_TIME}' for r in timed)})"
+    windowed = [r for r in timed if r.window is not None]
+    return [f"{newest} - {_quoted(r.alias)}.{_TIME} < {r.window}" for r in windowed] if len(query.relations) > 1 else []
+
+
+def _sql(expr: Expr, rename: Callable[[Expr], Expr]) -> str:
+    return to_sql(transform(expr, rename), nan_is_null=True)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"' if name != quote_name(name) or "#" in name or " " in name else name
+
+
+class _Registry:
+    """Python functions as DuckDB functions, one for every signature they are called with."""
+
+    def __init__(self, duck: Any, functions: Functions) -> None:
+        self.duck, self.functions = duck, functions
+        self.known: dict[tuple[str, tuple[str, ...]], str] = {}
+
+    def named(self, expr: Expr) -> Expr:
+        """A call of a Python function under the name DuckDB knows it by."""
+        if not isinstance(expr, Udf):
+            return expr
+        kinds = [arg.type for arg in expr.args]
+        key = (expr.name, tuple(map(str, kinds)))
+        if key not in self.known:
+            self.known[key] = f"{expr.name}_{len(self.known)}"
+            self._create(self.known[key], self.functions[expr.name], kinds, expr.type)
+        return Udf(self.known[key], expr.args, expr.type)
+
+    def _create(self, name: str, function: Callable[..., pa.Array], kinds: Sequence[pa.DataType], gives: Any) -> None:
+        def called(*args: pa.ChunkedArray) -> pa.Array:
+            arrays = [pa.concat_arrays(a.chunks) if a.num_chunks else pa.array([], a.type) for a in args]
+            return function(*(array.cast(kind) for array, kind in zip(arrays, kinds, strict=True)))
+
+        self.duck.create_function(
+            name, called, [sql_name(kind) for kind in kinds], sql_name(gives), type="arrow", null_handling="special"
+        )

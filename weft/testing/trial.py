@@ -1,0 +1,133 @@
+"""A session's queries, run in this process over micro-batches given by hand.
+
+The same plan, waves and kernels as on Spark; the exchange is a list, and state lives in memory or in a folder.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+
+from weft.host.batch import Functions, Report
+from weft.host.inprocess.run import InProcess
+from weft.host.manifest import FileState, Ledger, Manifest
+from weft.host.segment import SegmentRef
+from weft.optimizer.assemble import plan
+from weft.query.model import Query
+from weft.session import Session
+from weft.topology.explain import explain
+from weft.topology.model import Topology
+
+
+class Trial:
+    """Queries under test, fed by hand.
+
+    `queries` is a session, whose declarations are taken and whose sources are not read, or queries by name.
+    `state` is a folder for file-backed state; a trial given the same folder again goes on from the last batch.
+    """
+
+    def __init__(
+        self,
+        queries: Session | Mapping[str, Query],
+        *,
+        workers: int | None = None,
+        functions: Functions | None = None,
+        sizes: Mapping[str, float] | None = None,
+        state: Path | None = None,
+    ) -> None:
+        self._session = queries if isinstance(queries, Session) else None
+        self.queries = _queries(queries)
+        self.functions: Functions = {**_functions(self._session), **(functions or {})}
+        self.topology = _topology(queries, self.queries, workers, sizes)
+        self._ledger = None if state is None else Ledger(state)
+        files = None if self._ledger is None else FileState(str(self._ledger.segments), str(self._ledger.notes))
+        self._run = InProcess(self.topology, self.functions, files)
+        if self._ledger is not None:
+            self._run.manifest = self._ledger.last()
+        self.reports: list[Report] = []
+
+    def feed(self, tables: Mapping[str, pa.Table]) -> Report:
+        """Run one micro-batch; streams that are not named get no rows.  A crash leaves everything as it was."""
+        crash = self._session._crash if self._session is not None else None
+        report = self._run.feed(tables, crash)
+        if self._ledger is not None:
+            self._ledger.commit(self._run.manifest)
+            self._ledger.collect()
+            self._run.state.forget(ref.name for ref in self.segments)  # type: ignore[attr-defined]
+        self.reports.append(report)
+        return report
+
+    def table(self, query: str) -> pa.Table:
+        """All results of a query so far."""
+        return self._run.table(query)
+
+    def explain(self) -> str:
+        """The plan as text."""
+        return explain(self.topology, self.queries)
+
+    @property
+    def manifest(self) -> Manifest:
+        """What a checkpoint would hold now."""
+        return self._run.manifest
+
+    @property
+    def late(self) -> dict[str, int]:
+        """Stream -> rows that were dropped because they came below the watermark."""
+        return self._total("late")
+
+    @property
+    def untimed(self) -> dict[str, int]:
+        """Stream -> rows that were dropped because they have no event time."""
+        return self._total("untimed")
+
+    @property
+    def segments(self) -> tuple[SegmentRef, ...]:
+        """The live segments of all stores and workers."""
+        return self._run.manifest.segments
+
+    @property
+    def state_rows(self) -> dict[str, int]:
+        """Store -> rows it holds now."""
+        return self._sum(lambda ref: ref.rows)
+
+    @property
+    def state_bytes(self) -> dict[str, int]:
+        """Store -> bytes it holds now."""
+        return self._sum(lambda ref: ref.bytes)
+
+    def _sum(self, measure: Callable[[SegmentRef], int]) -> dict[str, int]:
+        found: dict[str, int] = defaultdict(int)
+        for ref in self.segments:
+            found[ref.store] += measure(ref)
+        return dict(found)
+
+    def _total(self, counter: str) -> dict[str, int]:
+        found: dict[str, int] = defaultdict(int)
+        for report in self.reports:
+            for stream, count in getattr(report, counter).items():
+                found[stream] += count
+        return dict(found)
+
+
+def _queries(given: Session | Mapping[str, Query]) -> dict[str, Query]:
+    if isinstance(given, Session):
+        return {name: handle.query for name, handle in given._queries.items()}
+    return dict(given)
+
+
+def _functions(session: Session | None) -> Functions:
+    return {} if session is None else {name: function for name, (_, function) in session._functions.items()}
+
+
+def _topology(
+    given: Session | Mapping[str, Query],
+    queries: Mapping[str, Query],
+    workers: int | None,
+    sizes: Mapping[str, float] | None,
+) -> Topology:
+    if isinstance(given, Session) and workers is None and sizes is None:
+        return given.topology
+    return plan(queries, workers or (given.workers if isinstance(given, Session) else 1), sizes or {})
