@@ -11,7 +11,9 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from weft.expr.model import Expr, without_alias
+import pyarrow as pa
+
+from weft.expr.model import Call, Column, Expr, without_alias
 from weft.optimizer.flat import Hop, QueryPlan, Sizes, plan_query, start_fields, store_columns
 from weft.query.model import Query, Stream
 from weft.query.timebounds import reason
@@ -57,7 +59,18 @@ def _streams(queries: Mapping[str, Query]) -> tuple[Stream, ...]:
 
 
 def _filter(query_plan: QueryPlan, alias: str) -> tuple[Expr, ...]:
-    return tuple(without_alias(p) for p in query_plan.query.selections(alias))
+    own = tuple(without_alias(p) for p in query_plan.query.selections(alias))
+    return own + _has_time(query_plan, alias)
+
+
+def _has_time(query_plan: QueryPlan, alias: str) -> tuple[Expr, ...]:
+    """A row without event time is in no window.  Clocked edges refuse it anyway; where nothing expires it is selected."""
+    relation = query_plan.query.relation(alias)
+    if query_plan.clocked or relation.window is None or len(query_plan.query.relations) == 1:
+        return ()
+    name = str(relation.stream.event_time)
+    missing = Call("is_null", (Column("", name, relation.stream.schema.field(name).type),), pa.bool_())
+    return (Call("not", (missing,), pa.bool_()),)
 
 
 def _clock_id(query_plan: QueryPlan, alias: str) -> str | None:

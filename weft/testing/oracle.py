@@ -7,7 +7,10 @@ only `survivors` replays the watermark, to leave out the rows that come too late
 
 from __future__ import annotations
 
+import atexit
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import Parameter, Signature
 from typing import Any
 
 import pyarrow as pa
@@ -31,13 +34,14 @@ _STEPS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 def oracle(query: Query, tables: Tables, functions: Functions | None = None) -> pa.Table:
     """The answer of the query over all rows, of which none is late."""
     duck = _connect()
+    registry = _Registry(duck, functions or {})
     try:
-        for relation in query.relations:
-            stream = relation.stream
+        for stream in {relation.stream.name: relation.stream for relation in query.relations}.values():
             duck.register(f"in {stream.name}", _typed(tables.get(stream.name), stream))
-        statement = oracle_sql(query, _Registry(duck, functions or {}).named)
+        statement = oracle_sql(query, registry.named)
         found: pa.Table = duck.sql(statement).to_arrow_table()
     finally:
+        registry.clear()
         duck.close()
     return found.cast(query.schema)
 
@@ -116,9 +120,15 @@ def _connect() -> Any:
         import duckdb
     except ImportError as error:
         raise HostError("the oracle needs DuckDB", hint='pip install "weft[testing]"') from error
-    duck = duckdb.connect(config={"threads": 1})
-    duck.execute("SET TimeZone = 'UTC'; SET preserve_insertion_order = true")
-    return duck
+    global _database
+    if _database is None:
+        _database = duckdb.connect(config={"threads": 1, "TimeZone": "UTC"})
+        atexit.register(_database.close)
+    return _database.cursor()
+
+
+_database: Any = None
+"""One database a process; every question has a connection of its own to it."""
 
 
 def _typed(table: pa.Table | None, stream: Stream) -> pa.Table:
@@ -143,9 +153,10 @@ def _time_sql(stream: Stream) -> str:
 
 
 def _timed(query: Query) -> list[str]:
-    """Where rows expire, one without a time is never in a window."""
-    timed = [r.alias for r in query.relations if r.stream.event_time is not None]
-    return [f"{_quoted(alias)}.{_TIME} IS NOT NULL" for alias in timed] if expires(query) else []
+    """Where there is a window or rows expire, a row of a stream with event times takes part only if it has one."""
+    timed = [r for r in query.relations if r.stream.event_time is not None]
+    matters = len(query.relations) > 1 and any(r.window is not None for r in timed)
+    return [f"{_quoted(r.alias)}.{_TIME} IS NOT NULL" for r in timed] if matters or expires(query) else []
 
 
 def _windows(query: Query) -> list[str]:
@@ -163,6 +174,9 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"' if name != quote_name(name) or "#" in name or " " in name else name
 
 
+_numbers = itertools.count()
+
+
 class _Registry:
     """Python functions as DuckDB functions, one for every signature they are called with."""
 
@@ -177,15 +191,23 @@ class _Registry:
         kinds = [arg.type for arg in expr.args]
         key = (expr.name, tuple(map(str, kinds)))
         if key not in self.known:
-            self.known[key] = f"{expr.name}_{len(self.known)}"
+            self.known[key] = f"{expr.name}_{next(_numbers)}"
             self._create(self.known[key], self.functions[expr.name], kinds, expr.type)
         return Udf(self.known[key], expr.args, expr.type)
+
+    def clear(self) -> None:
+        """Take the functions away again."""
+        for name in self.known.values():
+            self.duck.remove_function(name)
 
     def _create(self, name: str, function: Callable[..., pa.Array], kinds: Sequence[pa.DataType], gives: Any) -> None:
         def called(*args: pa.ChunkedArray) -> pa.Array:
             arrays = [pa.concat_arrays(a.chunks) if a.num_chunks else pa.array([], a.type) for a in args]
             return function(*(array.cast(kind) for array, kind in zip(arrays, kinds, strict=True)))
 
+        # DuckDB counts the parameters of what it is given.
+        parameters = [Parameter(f"a{i}", Parameter.POSITIONAL_ONLY) for i in range(len(kinds))]
+        called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
         self.duck.create_function(
             name, called, [sql_name(kind) for kind in kinds], sql_name(gives), type="arrow", null_handling="special"
         )

@@ -50,13 +50,19 @@ class Trial:
         self.reports: list[Report] = []
 
     def feed(self, tables: Mapping[str, pa.Table]) -> Report:
-        """Run one micro-batch; streams that are not named get no rows.  A crash leaves everything as it was."""
+        """Run one micro-batch; streams that are not named get no rows.
+
+        A crash before the commit leaves everything as it was; the same rows may be fed again.
+        """
         crash = self._session._crash if self._session is not None else None
-        report = self._run.feed(tables, crash)
-        if self._ledger is not None:
-            self._ledger.commit(self._run.manifest)
-            self._ledger.collect()
-            self._run.state.forget(ref.name for ref in self.segments)  # type: ignore[attr-defined]
+        before = self._run.manifest
+        try:
+            report = self._run.feed(tables, crash)
+        finally:
+            if self._ledger is not None and self._run.manifest is not before:
+                self._ledger.commit(self._run.manifest)
+                self._ledger.collect()
+                self._run.state.forget(ref.name for ref in self.segments)  # type: ignore[attr-defined]
         self.reports.append(report)
         return report
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from weft.expr.model import Expr
+from weft.expr.model import Call, Column, Expr, Literal
 from weft.expr.render import to_sql
 from weft.query.duration import format_duration
 from weft.query.model import Query
-from weft.topology.model import Key, Probe, Start, Store, Topology
+from weft.topology.model import TIME, Key, Probe, Start, Store, Topology
 
 
 def explain(topology: Topology, queries: Mapping[str, Query]) -> str:
@@ -23,39 +23,60 @@ def explain(topology: Topology, queries: Mapping[str, Query]) -> str:
         lines += ["", f"query {query}"]
         for start in topology.starts:
             if start.query == query:
-                lines.append(f"  on {start.alias}: {_way(topology, start, names)}")
+                lines += _way(topology, start, names)
     notices = [line for store in topology.stores for line in _notices(store, names[store.id])]
     return "\n".join(lines + (["", *notices] if notices else [])) + "\n"
 
 
 def _store(store: Store, name: str) -> list[str]:
     place = f"by {_list(store.placement)}" if store.placement else "scattered"
-    keep = "for ever" if store.retention is None else format_duration(store.retention + 1)
-    lines = [f"  {name}  store {store.stream}  {place}  keep {keep} ({store.reason})  for {', '.join(store.users)}"]
+    lines = [f"  {name}  store {store.stream}  {place}  for {', '.join(store.users)}", f"      keep {_keep(store)}"]
     if store.filter:
         lines.append(f"      where {' AND '.join(to_sql(p) for p in store.filter)}")
-    lines.append(f"      columns {', '.join(store.columns)}")
+    lines.append(f"      columns {', '.join(column for column in store.columns if column != TIME)}")
     lines += [f"      index {_key(key)}" for key in store.indexes]
     return lines
 
 
-def _way(topology: Topology, start: Start, names: Mapping[str, str]) -> str:
+def _keep(store: Store) -> str:
+    if store.retention is None:
+        return f"for ever ({store.reason})"
+    age = store.retention + store.reason.startswith("window")  # a window is an exclusive bound
+    return f"until the watermark is {format_duration(age)} later ({store.reason})"
+
+
+def _way(topology: Topology, start: Start, names: Mapping[str, str]) -> list[str]:
     probes = {probe.id: probe for probe in topology.probes}
-    parts, at = [], start.then
+    lines, at = [], start.then
     while at in probes:
-        parts.append(_probe(probes[at], names))
+        lines.append(f"    {_probe(probes[at], names)}")
         at = probes[at].then
-    return " -> ".join([*parts, "emit"])
+    return [f"  on {start.alias}", *lines, "    emit"]
 
 
 def _probe(probe: Probe, names: Mapping[str, str]) -> str:
     how = {"local": "here", "key": "one worker", "broadcast": "all workers", "scatter": "any worker"}[probe.route]
-    rest = f" check {' AND '.join(to_sql(p) for p in probe.residual)}" if probe.residual else ""
-    asks = [to_sql(expr) for expr in probe.equal]
-    span = [f"{'>' if b.strict else '>='} {to_sql(b.expr)}" for b in probe.low]
-    span += [f"{'<' if b.strict else '<='} {to_sql(b.expr)}" for b in probe.high]
-    sought = ", ".join(asks + span) or "every row"
-    return f"probe {names[probe.store]} as {probe.alias} [{sought}]{rest} ({how}, wave {probe.wave})"
+    asks = [f"= {_text(expr)}" for expr in probe.equal]
+    asks += [f"{'>' if b.strict else '>='} {_text(b.expr)}" for b in probe.low]
+    asks += [f"{'<' if b.strict else '<='} {_text(b.expr)}" for b in probe.high]
+    rest = f" check {' AND '.join(_text(p) for p in probe.residual)}" if probe.residual else ""
+    where = f"wave {probe.wave}, {how}"
+    return f"{where}: probe {names[probe.store]} as {probe.alias} [{', '.join(asks) or 'every row'}]{rest}"
+
+
+def _text(expr: Expr) -> str:
+    """SQL, with event times and windows in words."""
+    match expr:
+        case Column(alias, name) if name == TIME:
+            return f"{alias}.time" if alias else "time"
+        case Call("+" | "-" as op, (Column(_, name) as time, Literal(amount))) if name == TIME and isinstance(
+            amount, int
+        ):
+            return f"{_text(time)} {op} {format_duration(amount)}"
+        case Call("<" | ">" | "<=" | ">=" as op, (left, right)):
+            return f"{_text(left)} {op} {_text(right)}"
+        case _:
+            return to_sql(expr)
 
 
 def _notices(store: Store, name: str) -> list[str]:
@@ -70,7 +91,7 @@ def _notices(store: Store, name: str) -> list[str]:
 
 def _key(key: Key) -> str:
     parts = [f"= {_list(key.equal)}"] if key.equal else []
-    parts += [f"range {to_sql(key.range)}"] if key.range is not None else []
+    parts += [f"range {_text(key.range)}"] if key.range is not None else []
     return ", ".join(parts) or "none, every row is met"
 
 

@@ -8,6 +8,8 @@ that process imports this module and must not wait for kernels, so they are load
 from __future__ import annotations
 
 import functools
+import os
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -96,6 +98,11 @@ class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Whatever comes from now on is not for this run."""
         self.until = self.log.discover()
+
+    def stop(self) -> None:
+        """Leave quietly when Spark hangs up; its own way would end in a broken pipe on the terminal."""
+        if isinstance(sys.exc_info()[1], EOFError):
+            os._exit(0)
 
     @_loud
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:

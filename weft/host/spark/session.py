@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -25,6 +26,7 @@ def local_session(workers: int) -> SparkSession:
     ensure_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     cores = max(1, min(workers, os.cpu_count() or 1))
     builder = SparkSession.builder.appName("weft").master(f"local[{cores}]")
     for name, value in _settings().items():
@@ -38,7 +40,9 @@ def local_session(workers: int) -> SparkSession:
 
 
 def _settings() -> dict[str, Any]:
+    log = Path(__file__).with_name("log4j2.properties").as_uri()
     return {
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",
