@@ -122,9 +122,11 @@ def _connect() -> Any:
         raise HostError("the oracle needs DuckDB", hint='pip install "weft[testing]"') from error
     global _database
     if _database is None:
-        _database = duckdb.connect(config={"threads": 1, "TimeZone": "UTC"})
+        _database = duckdb.connect(config={"threads": 1})
         atexit.register(_database.close)
-    return _database.cursor()
+    duck = _database.cursor()
+    duck.execute("SET TimeZone = 'UTC'")
+    return duck
 
 
 _database: Any = None

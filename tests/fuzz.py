@@ -1,0 +1,537 @@
+"""Random queries over random streams, compared row by row with the oracle.
+
+    python -m tests.fuzz --n 10000 --seed 0      many cases in this process
+    python -m tests.fuzz --seed 4711 --n 1 -v    one case again, printed in full
+    python -m tests.fuzz --n 40 --spark          on Spark
+
+A case is a function of its seed: streams, rows, arrival order, cuts into micro-batches, one or more queries, workers.
+It is run as it is and compared with the oracle over the rows that are not late.  Then lateness is raised until nothing
+can be late, and the same rows come in another order, in other batches and to another number of workers: the answer
+must be that of the oracle over all rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import random
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import weft
+from weft.query.model import Query
+from weft.query.timebounds import retention
+from weft.testing import Trial, assert_same_rows, expected_after_lateness, oracle
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS = {1: 40, 2: 40, 3: 24, 4: 13, 5: 9, 6: 7}
+"""Most rows of a stream, by the number of aliases: the cross product stays below a hundred thousand."""
+EPOCH = dt.datetime(2020, 1, 1)  # noqa: DTZ001 - SQL's TIMESTAMP has no zone
+FOREVER = "3650000 days"
+TEXTS = ["", "a", "A", "ab", "abcdefgh", "abcdefghi", "abcdefghj", "b", "é", "a%", "x"]
+FLOATS = [0.0, -0.0, 1.0, 2.0, 0.5, 1.5, 0.1, 0.2, 0.3, 1e16, -1.0, float("nan"), float("inf"), float("-inf")]
+BIG = [2**63 - 1, -(2**63), 2**53, 2**53 + 1]
+
+Tables = dict[str, pa.Table]
+
+
+def functions() -> dict[str, tuple[pa.DataType, Callable[..., pa.Array]]]:
+    """Python functions that queries may call; made here so that they are pickled by value."""
+
+    def near(a: pa.Array, b: pa.Array) -> pa.Array:
+        import pyarrow.compute as pc
+
+        return pc.less_equal(pc.abs(pc.subtract(a, b)), 1)
+
+    def halved(a: pa.Array) -> pa.Array:
+        import pyarrow.compute as pc
+
+        return pc.divide(a, 2)
+
+    def tagged(a: pa.Array) -> pa.Array:
+        import pyarrow as pa
+
+        return pa.array([None if x.as_py() is None else f"<{x.as_py()}>" for x in a], pa.string())
+
+    return {"near": (pa.bool_(), near), "halved": (pa.int64(), halved), "tagged": (pa.string(), tagged)}
+
+
+@dataclass
+class StreamCase:
+    """One stream: its columns, how its event time is given, and its rows in arrival order."""
+
+    name: str
+    event_time: str | None
+    unit: str
+    lateness: float
+    schema: pa.Schema
+    rows: pa.Table
+
+    @property
+    def time_type(self) -> str:
+        """Streams with equal time types can be compared by time."""
+        if self.event_time is None:
+            return "none"
+        kind = self.schema.field(self.event_time).type
+        return f"{kind} {self.unit}" if pa.types.is_integer(kind) else str(kind)
+
+
+@dataclass
+class Case:
+    """Everything about one random test."""
+
+    seed: int
+    streams: dict[str, StreamCase]
+    queries: dict[str, str]
+    workers: int
+    batches: list[Tables] = field(default_factory=list)
+
+    def session(self, *, lateness: str | None = None, workers: int | None = None, spark: Any = None) -> weft.Session:
+        """The case as a session; `lateness` overrides that of every stream."""
+        folder = tempfile.mkdtemp(prefix="weft-fuzz-") if spark is not None else "never-made"
+        s = weft.Session(checkpoint=folder, workers=workers or self.workers, spark=spark, progress=False)
+        for name, (returns, function) in functions().items():
+            s.function(name, function, returns)
+        for stream in self.streams.values():
+            given = [batch[stream.name] for batch in self.batches if stream.name in batch]
+            s.stream(
+                stream.name,
+                weft.read.batches(given or [stream.schema.empty_table()]),
+                event_time=stream.event_time,
+                unit=stream.unit,  # type: ignore[arg-type]
+                lateness=lateness or stream.lateness,
+            )
+        for name, text in self.queries.items():
+            s.query(name, text)
+        return s
+
+    def tables(self) -> Tables:
+        """All rows by stream."""
+        return {name: stream.rows for name, stream in self.streams.items()}
+
+    def describe(self) -> str:
+        """The case as text from which it can be repeated by hand."""
+        lines = [f"seed {self.seed}, {self.workers} workers, {len(self.batches)} batches"]
+        for stream in self.streams.values():
+            kind = f"event_time={stream.event_time} unit={stream.unit} lateness={stream.lateness}"
+            columns = ", ".join(f"{f.name} {f.type}" for f in stream.schema)
+            lines.append(f"stream {stream.name} ({columns}) {kind}")
+            for number, batch in enumerate(self.batches):
+                lines += [f"  batch {number}: {row}" for row in batch.get(stream.name, pa.table({})).to_pylist()]
+        lines += [f"query {name}:\n{text}" for name, text in self.queries.items()]
+        return "\n".join(lines)
+
+
+# ------------------------------------------------------------------------------------------------ data
+
+
+class Rows:
+    """Random rows of one stream."""
+
+    def __init__(self, rng: random.Random, extremes: bool) -> None:
+        self.rng = rng
+        self.keys = rng.choice([2, 3, 5, 8])
+        self.nulls = rng.choice([0.0, 0.05, 0.2])
+        self.extremes = extremes
+
+    def value(self, kind: pa.DataType) -> object:
+        rng = self.rng
+        if rng.random() < self.nulls:
+            return None
+        if pa.types.is_integer(kind):
+            wide = self.extremes and kind == pa.int64() and rng.random() < 0.1
+            return rng.choice(BIG) if wide else rng.randrange(-1, self.keys)
+        if pa.types.is_floating(kind):
+            return rng.choice([*FLOATS, float(rng.randrange(self.keys))])
+        if pa.types.is_decimal(kind):
+            return Decimal(rng.randrange(-2, 2 * self.keys)) / 2
+        if pa.types.is_string(kind):
+            return rng.choice(TEXTS[: self.keys + 3])
+        if pa.types.is_boolean(kind):
+            return rng.random() < 0.5
+        if pa.types.is_date(kind):
+            return EPOCH.date() + dt.timedelta(days=rng.randrange(self.keys))
+        return EPOCH + dt.timedelta(seconds=rng.randrange(self.keys * 4))
+
+
+def make_stream(rng: random.Random, name: str, most: int) -> StreamCase:
+    number = pa.decimal128(9, 2) if rng.random() < 0.7 else pa.decimal128(25, 3)
+    fields: list[tuple[str, pa.DataType]] = [
+        ("n", pa.int64()), ("k", rng.choice([pa.int64(), pa.int64(), pa.int32()])), ("j", pa.int32()),
+        ("s", pa.string()), ("f", pa.float64()), ("g", pa.float32()), ("d", number), ("b", pa.bool_()),
+        ("day", pa.date32()), ("u", pa.timestamp("us")),
+    ]  # fmt: skip
+    kind = rng.choice(["ts", "ts", "ts", "tz", "s", "ms", "us", "date", "none", "none"])
+    times = {"ts": pa.timestamp("us"), "tz": pa.timestamp("us", "UTC"), "date": pa.date32(), "none": pa.timestamp("us")}
+    schema = pa.schema([*fields, ("ts", times.get(kind, pa.int64()))])
+    maker = Rows(rng, extremes=rng.random() < 0.06)
+    count = rng.choice([0, 1, rng.randint(0, most), rng.randint(0, most), most])
+    rows = [{f.name: maker.value(f.type) for f in schema} for _ in range(count)]
+    moments = _moments(rng, count)
+    for number_, (row, moment) in enumerate(zip(rows, moments, strict=True)):
+        row["n"] = number_
+        row["ts"] = None if moment is None else _moment(kind, moment)
+    if rows and rng.random() < 0.3:
+        rows += rng.choices(rows, k=min(3, len(rows)))
+    unit = kind if kind in ("s", "ms", "us") else "s"
+    lateness = rng.choice([0, 0, 1, 3, 10])
+    table = pa.Table.from_pylist(rows, schema)
+    return StreamCase(name, None if kind == "none" else "ts", unit, lateness, schema, table)
+
+
+def _moments(rng: random.Random, count: int) -> list[float | None]:
+    """Event times in seconds: ties, disorder, holes."""
+    span, step = rng.choice([10, 30, 60]), rng.choice([1, 1, 0.25])
+    found: list[float | None] = sorted(rng.randrange(int(span / step)) * step for _ in range(count))
+    disorder = rng.choice([0, 0, 2, 8])
+    order = sorted(range(count), key=lambda i: i + rng.uniform(0, disorder))
+    holes = rng.choice([0.0, 0.0, 0.1])
+    return [None if rng.random() < holes else found[i] for i in order]
+
+
+def _moment(kind: str, seconds: float) -> object:
+    if kind in ("s", "ms", "us"):
+        return int(seconds * {"s": 1, "ms": 1000, "us": 1_000_000}[kind])
+    if kind == "date":
+        return EPOCH.date() + dt.timedelta(days=int(seconds) // 5)
+    moment = EPOCH + dt.timedelta(seconds=seconds)
+    return moment.replace(tzinfo=dt.UTC) if kind == "tz" else moment
+
+
+def cut(rng: random.Random, case: Case) -> list[Tables]:
+    """The rows of all streams in random micro-batches, in arrival order."""
+    count = rng.choice([1, 2, 3, 5, 8, 12])
+    batches: list[Tables] = [{} for _ in range(count)]
+    for stream in case.streams.values():
+        places = sorted(rng.randint(0, stream.rows.num_rows) for _ in range(count - 1))
+        for number, (start, end) in enumerate(zip([0, *places], [*places, stream.rows.num_rows], strict=True)):
+            if end > start or rng.random() < 0.5:
+                batches[number][stream.name] = stream.rows.slice(start, end - start)
+    return batches
+
+
+def shuffled(rng: random.Random, case: Case) -> list[Tables]:
+    """The rows in another arrival order and other batches."""
+    streams = {}
+    for name, stream in case.streams.items():
+        order = list(range(stream.rows.num_rows))
+        rng.shuffle(order)
+        streams[name] = StreamCase(
+            name, stream.event_time, stream.unit, stream.lateness, stream.schema, stream.rows.take(pa.array(order, pa.int64()))
+        )
+    return cut(rng, Case(case.seed, streams, case.queries, case.workers))
+
+
+# --------------------------------------------------------------------------------------------- queries
+
+
+class QueryMaker:
+    """Random SQL over some streams."""
+
+    def __init__(self, rng: random.Random, streams: Mapping[str, StreamCase], extremes: bool = False) -> None:
+        self.rng, self.streams, self.extremes = rng, streams, extremes
+        self.of: dict[str, StreamCase] = {}
+
+    def query(self, count: int) -> str:
+        """A query over `count` aliases; its predicates connect them."""
+        rng = self.rng
+        names = [f"x{i}" for i in range(count)]
+        if rng.random() < 0.15:
+            names = [f"{name} y" if i % 2 else name.upper() for i, name in enumerate(names)]
+        pool = list(self.streams)
+        few = rng.choice(pool)
+        chosen = [few if rng.random() < 0.35 else rng.choice(pool) for _ in names]
+        aliases = [name if name.isidentifier() else f'"{name}"' for name in names]
+        self.of = {alias: self.streams[stream] for alias, stream in zip(aliases, chosen, strict=True)}
+        predicates = self._joins(aliases) + [self._selection(a) for a in aliases if rng.random() < 0.3]
+        windows = {alias: self._window(alias) for alias in aliases}
+        default = ""
+        if rng.random() < 0.3 and all(self.of[a].event_time for a in aliases if not windows[a]):
+            default = f"\nWITHIN {self._length()}"
+        text = f"SELECT {self._outputs(aliases)}\nFROM {self._from(aliases, predicates, windows)}{default}"
+        return text
+
+    def _from(self, aliases: Sequence[str], predicates: list[str], windows: Mapping[str, str]) -> str:
+        rng = self.rng
+        parts = [f"{self.of[a].name} {rng.choice(['', 'AS '])}{a}{windows[a]}" for a in aliases]
+        if rng.random() < 0.4 or len(aliases) == 1:
+            where = f"\nWHERE {' AND '.join(predicates)}" if predicates else ""
+            return ", ".join(parts) + where
+        text, rest = parts[0], list(predicates)
+        for at, part in enumerate(parts[1:], start=1):
+            known = aliases[: at + 1]
+            usable = [p for p in rest if not any(f"{a}." in p for a in aliases[at + 1 :]) and any(f"{a}." in p for a in known)]
+            rest = [p for p in rest if p not in usable]
+            text += f"\nJOIN {part} ON {' AND '.join(usable)}" if usable else f"\nCROSS JOIN {part}"
+        return text + (f"\nWHERE {' AND '.join(rest)}" if rest else "")
+
+    def _window(self, alias: str) -> str:
+        if self.of[alias].event_time is None:
+            return ""
+        return self.rng.choice(["", "", f" WITHIN {self._length()}", f" WITHIN {self._length()}", " WITHIN UNBOUNDED"])
+
+    def _length(self) -> str:
+        rng = self.rng
+        return rng.choice(
+            [f"INTERVAL '{rng.choice([1, 2, 5, 10, 30])}' SECOND", "INTERVAL '1500' MILLISECOND", "INTERVAL '2' DAY", "INTERVAL '1' MICROSECOND"]
+            if rng.random() < 0.3
+            else [f"INTERVAL '{rng.choice([3, 5, 8, 13, 25])}' SECOND"]
+        )
+
+    def _outputs(self, aliases: Sequence[str]) -> str:
+        rng = self.rng
+        kind = rng.random()
+        if kind < 0.04:
+            return "1 AS one"
+        if kind < 0.08 and len(aliases) == 1:
+            return "*"
+        items = [f"{a}.n AS n{i}" for i, a in enumerate(aliases) if kind > 0.2 or rng.random() < 0.5]
+        for number in range(rng.choice([0, 1, 2])):
+            a, b = rng.choice(aliases), rng.choice(aliases)
+            items.append(rng.choice([f"{a}.s || {b}.s", f"{a}.f", f"{a}.j + {b}.j", f"{a}.ts", f"{a}.d", f"tagged({a}.s)",
+                                     f"CASE WHEN {a}.b THEN {b}.j ELSE {a}.j END", f"coalesce({a}.day, {b}.day)", f"{a}.g"])
+                         + f" AS o{number}")  # fmt: skip
+        return ", ".join(items) or f"{aliases[-1]}.k"
+
+    def _joins(self, aliases: Sequence[str]) -> list[str]:
+        rng = self.rng
+        shape = rng.choice(["chain", "star", "tree", "cycle", "clique"])
+        n = len(aliases)
+        pairs = [(aliases[{"chain": i - 1, "cycle": i - 1, "star": 0}.get(shape, rng.randrange(i))], aliases[i]) for i in range(1, n)]
+        if shape == "cycle" and n > 2:
+            pairs.append((aliases[-1], aliases[0]))
+        if shape == "clique":
+            pairs = [(a, b) for i, b in enumerate(aliases) for a in aliases[:i]]
+        found = [predicate for pair in pairs for predicate in self._pair(*rng.sample(pair, 2))]
+        if n > 2 and rng.random() < 0.35:
+            found.append(self._three(*rng.sample(list(aliases), 3)))
+        return found
+
+    def _pair(self, a: str, b: str) -> list[str]:
+        """What joins two aliases: mostly an equality, so that results stay few, and sometimes more."""
+        rng = self.rng
+        kind = rng.random()
+        if kind < 0.5:
+            found = [self._equality(a, b)]
+            if rng.random() < 0.25:
+                found.append(self._equality(a, b))
+            if rng.random() < 0.3:
+                found.append(self._theta(a, b))
+        else:
+            found = [self._theta(a, b)]
+            if rng.random() < 0.3:
+                found.append(self._theta(a, b))
+        if rng.random() < 0.3 and self._comparable(a, b):
+            found.append(self._time_band(a, b))
+        return found
+
+    def _comparable(self, a: str, b: str) -> bool:
+        kind = self.of[a].time_type
+        return kind == self.of[b].time_type and kind != "none"
+
+    def _equality(self, a: str, b: str) -> str:
+        return self.rng.choice([
+            f"{a}.k = {b}.k", f"{a}.k = {b}.k", f"{a}.k = {b}.j", f"{a}.j = {b}.j", f"{a}.s = {b}.s", f"{a}.day = {b}.day",
+            f"{a}.d = {b}.d", f"{a}.d = {b}.k", f"{a}.k = {b}.f", f"{a}.f = {b}.f", f"{a}.g = {b}.f", f"{a}.g = {b}.g",
+            f"{a}.u = {b}.u", f"{a}.b = {b}.b", f"{a}.k + 1 = {b}.k" if not self.extremes else f"{a}.j + 1 = {b}.k",
+            f"{a}.j * 2 = {b}.j + 1", f"lower({a}.s) = lower({b}.s)", f"length({a}.s) = {b}.k", f"{a}.day + 1 = {b}.day",
+            f"CAST({a}.u AS DATE) = {b}.day", f"halved({a}.j::BIGINT) = {b}.j", f"tagged({a}.s) = tagged({b}.s)",
+            f"coalesce({a}.k, 0) = {b}.k", f"CASE WHEN {a}.b THEN {a}.k ELSE {a}.j END = {b}.k", f"abs({a}.j) = {b}.j",
+            f"{a}.f + 0.5 = {b}.f", f"{a}.j % 2 = {b}.j % 2", f"{a}.u = {b}.day", f"{a}.s || 'a' = {b}.s",
+            f"{a}.j - {b}.j = 0", f"{a}.u - INTERVAL '1' SECOND = {b}.u", f"nullif({a}.j, 1) = {b}.j",
+            f"round({a}.d) = {b}.d", f"{a}.k / 2 = {b}.f", f"({a}.j = 1) = {b}.b", f"{a}.j = {b}.f + {b}.j",
+        ])  # fmt: skip
+
+    def _theta(self, a: str, b: str) -> str:
+        rng = self.rng
+        op = rng.choice(["<", "<=", ">", ">="])
+        column = rng.choice(["k", "j", "s", "f", "g", "d", "day", "u", "b"])
+        c = rng.choice([0, 1, 2])
+        k = "j" if self.extremes else "k"
+        return rng.choice([
+            f"{a}.{column} {op} {b}.{column}", f"{a}.{column} {op} {b}.{column}", f"{a}.k {op} {b}.f", f"{a}.g {op} {b}.d",
+            f"{a}.{k} + {c} {op} {b}.{k}", f"{c} - {a}.{k} {op} {b}.{k}", f"{a}.{k} - {b}.{k} {op} {c}",
+            f"{a}.{k} BETWEEN {b}.{k} - {c} AND {b}.{k} + {c}", f"abs({a}.{k} - {b}.{k}) <= {c}", f"abs({a}.j - {b}.j) < {c}",
+            f"{c} >= abs({b}.{k} - {a}.{k})", f"abs({a}.{k} - {b}.{k}) > {c}",
+            f"abs({a}.f - {b}.f) <= {rng.choice(['0.1', '0.5', '1', '0.0', '1e16'])}", f"abs({a}.g - {b}.g) < 0.2",
+            f"{a}.f BETWEEN {b}.f - 0.1 AND {b}.f + 0.1", f"{a}.f - {b}.f {op} {b}.f", f"{a}.g - {b}.g {op} {b}.g",
+            f"{a}.f + {b}.f {op} 0.3", f"{a}.f {op} 0.1 + {b}.f", f"{a}.f - 0.1 {op} {b}.f",
+            f"{a}.d BETWEEN {b}.d - 0.5 AND {b}.d + 0.5", f"{a}.day BETWEEN {b}.day - 1 AND {b}.day + 1",
+            f"{a}.day + 1 {op} {b}.day", f"{a}.u BETWEEN {b}.u - INTERVAL '3' SECOND AND {b}.u + INTERVAL '3' SECOND",
+            f"{a}.u - {b}.u {op} INTERVAL '2' SECOND", f"{a}.u + INTERVAL '1' SECOND {op} {b}.u",
+            f"{a}.{column} <> {b}.{column}", f"NOT ({a}.{column} = {b}.{column})", f"NOT ({a}.f {op} {b}.f)",
+            f"({a}.k = {b}.k OR {a}.s = {b}.s)", f"({a}.k {op} {b}.k OR {a}.b)", f"({a}.s LIKE 'a%' OR {b}.s LIKE '%b')",
+            f"{a}.k IN ({b}.k, {b}.j)", f"{a}.s IN ({b}.s, 'a')", f"({a}.k IS NULL OR {a}.k = {b}.j)",
+            f"({a}.k IS NULL) = ({b}.k IS NULL)", f"near({a}.j::BIGINT, {b}.j::BIGINT)", f"near({a}.f, {b}.f)",
+            f"CASE WHEN {a}.b THEN {a}.j {op} {b}.j ELSE {a}.s = {b}.s END", f"length({a}.s) + {b}.j {op} 2",
+            f"lower({a}.s) {op} {b}.s", f"{a}.s NOT LIKE 'a%' AND {a}.j {op} {b}.j", f"greatest({a}.f, {b}.f) {op} 1",
+            f"{a}.j NOT BETWEEN {b}.j AND {b}.j + 1", f"halved({a}.j::BIGINT) {op} {b}.j", f"{a}.f {op} {b}.k",
+            f"{a}.f * 2 - {b}.f {op} 1", f"-{a}.j {op} {b}.j", f"{a}.s || {b}.s LIKE '%aa%'", f"{a}.u {op} {b}.day",
+        ])  # fmt: skip
+
+    def _three(self, a: str, b: str, c: str) -> str:
+        rng = self.rng
+        op = rng.choice(["<", "<=", ">", ">=", "=", "<>"])
+        return rng.choice([
+            f"{a}.j + {b}.j {op} {c}.j", f"{a}.j - {b}.j {op} {c}.k", f"{a}.f + {b}.f {op} {c}.f", f"{a}.g - {b}.g {op} {c}.g",
+            f"abs({a}.f - {b}.f) <= {c}.f", f"({a}.j = {b}.j OR {b}.j = {c}.j)", f"{a}.s || {b}.s {op} {c}.s",
+            f"{a}.j BETWEEN {b}.j AND {c}.j", f"{a}.f BETWEEN {b}.f - {c}.f AND {b}.f + {c}.f",
+            f"{a}.u - {b}.u {op} {a}.u - {c}.u", f"greatest({a}.j, {b}.j) {op} {c}.j", f"{a}.f - {b}.f {op} {c}.g",
+            f"CASE WHEN {a}.b THEN {b}.j ELSE {c}.j END {op} 1",
+        ])  # fmt: skip
+
+    def _time_band(self, a: str, b: str) -> str:
+        rng = self.rng
+        kind = self.of[a].schema.field("ts").type
+        if pa.types.is_timestamp(kind):
+            w = f"INTERVAL '{rng.choice([1, 3, 7, 20])}' SECOND"
+        elif pa.types.is_date(kind):
+            w = rng.choice(["1", "2"])
+        else:
+            w = str(int(rng.choice([1, 3, 7, 20]) * {"s": 1, "ms": 1000, "us": 1_000_000}[self.of[a].unit]))
+        return rng.choice([
+            f"{a}.ts BETWEEN {b}.ts AND {b}.ts + {w}", f"{a}.ts BETWEEN {b}.ts - {w} AND {b}.ts + {w}", f"{a}.ts = {b}.ts",
+            f"{a}.ts < {b}.ts + {w} AND {b}.ts < {a}.ts + {w}", f"{a}.ts >= {b}.ts", f"{a}.ts - {b}.ts <= {w}",
+            f"{a}.ts - {b}.ts <= {w} AND {b}.ts - {a}.ts < {w}",
+        ])  # fmt: skip
+
+    def _selection(self, a: str) -> str:
+        return self.rng.choice([
+            f"{a}.k > 0", f"{a}.s LIKE 'a%'", f"{a}.b", f"NOT {a}.b", f"{a}.k IS NOT NULL", f"{a}.s IN ('a', 'b', '')",
+            f"{a}.f < 1.5", f"{a}.f <> 1", f"NOT ({a}.f > 1)", f"{a}.k <> 1", f"{a}.d >= 0.5", f"{a}.day > DATE '2020-01-01'",
+            f"({a}.k = 1 OR {a}.s = 'a')", f"{a}.j BETWEEN 0 AND 2", f"{a}.s IS NULL OR length({a}.s) > 0", f"{a}.k = {a}.j",
+            f"near({a}.j::BIGINT, 1)", "1 = 1", f"{a}.u > '2020-01-01 00:00:02'", f"{a}.k IN (0, 1, NULL)",
+        ]).join(["(", ")"])  # fmt: skip
+
+
+def make_case(seed: int, *, queries: int | None = None) -> Case:
+    """The case of a seed."""
+    rng = random.Random(seed)
+    aliases = rng.choice([2, 2, 2, 3, 3, 3, 4, 4, 5, 6])
+    streams = [make_stream(rng, f"r{i}", ROWS[aliases]) for i in range(rng.randint(1, min(aliases, 5)))]
+    by_name = {stream.name: stream for stream in streams}
+    extremes = any(_has_extremes(stream.rows) for stream in streams)
+    count = queries or rng.choice([1, 1, 1, 1, 2])
+    texts = {f"q{i}": QueryMaker(rng, by_name, extremes).query(rng.randint(1 if rng.random() < 0.05 else 2, aliases)) for i in range(count)}
+    if count > 1 and rng.random() < 0.3:
+        texts["again"] = texts["q0"]
+    case = Case(seed, by_name, texts, rng.choice([1, 1, 2, 2, 3, 4, 5]))
+    case.batches = cut(rng, case)
+    return case
+
+
+def _has_extremes(rows: pa.Table) -> bool:
+    column = rows.column("k")
+    return bool(pc.any(pc.is_in(column, value_set=pa.array(BIG, pa.int64()))).as_py()) if column.type == pa.int64() else False
+
+
+# ------------------------------------------------------------------------------------------------ runs
+
+
+def plain_functions() -> dict[str, Callable[..., pa.Array]]:
+    return {name: function for name, (_, function) in functions().items()}
+
+
+def check(case: Case) -> int:
+    """Run the case every way; how many rows its answers have.  A difference is an AssertionError."""
+    rng = random.Random(case.seed + 1)
+    trial = Trial(case.session())
+    for batch in case.batches:
+        trial.feed(batch)
+    rows = 0
+    for name, query in trial.queries.items():
+        expected = expected_after_lateness(query, case.batches, plain_functions())
+        assert_same_rows(trial.table(name), expected, f"query {name}, as it is: ")
+        rows += expected.num_rows
+    patient = {name: handle.query for name, handle in case.session(lateness=FOREVER)._queries.items()}
+    wanted = {name: oracle(query, case.tables(), plain_functions()) for name, query in patient.items()}
+    for what, batches in (("other cuts", cut(rng, case)), ("other order", shuffled(rng, case))):
+        workers = rng.randint(1, 5)
+        again = Trial(patient, workers=workers, functions=plain_functions(), sizes=_sizes(rng, case))
+        for batch in batches:
+            again.feed(batch)
+        for name, expected in wanted.items():
+            assert_same_rows(again.table(name), expected, f"query {name}, {what}, {workers} workers: ")
+    return rows
+
+
+def _sizes(rng: random.Random, case: Case) -> dict[str, float]:
+    return {name: rng.choice([1.0, 10.0, 1000.0]) for name in case.streams if rng.random() < 0.7}
+
+
+def check_on_spark(case: Case, spark: SparkSession) -> int:
+    """Run the case on Spark and compare with the oracle."""
+    session = case.session(spark=spark)
+    handles = [handle.to_memory() for handle in session._queries.values()]
+    with session:
+        session.run()
+    given = replayed(case)
+    rows = 0
+    for handle in handles:
+        expected = expected_after_lateness(handle.query, given, plain_functions())
+        assert_same_rows(handle.table(), expected, f"query {handle.name} on Spark: ")
+        rows += expected.num_rows
+    return rows
+
+
+def replayed(case: Case) -> list[Tables]:
+    """The batches as `weft.read.batches` gives them: the i-th table of every stream in batch i."""
+    lists = {name: [b[name] for b in case.batches if name in b] for name in case.streams}
+    longest = max(map(len, lists.values()), default=0)
+    return [{name: tables[i] for name, tables in lists.items() if i < len(tables)} for i in range(longest)]
+
+
+def clocked(queries: Mapping[str, Query]) -> bool:
+    """Whether anything expires in any of the queries."""
+    return any(keep is not None for query in queries.values() for keep in retention(query).values())
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="random joins against the oracle")
+    parser.add_argument("--n", type=int, default=1000, help="how many cases")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first case")
+    parser.add_argument("--spark", action="store_true", help="run on Spark")
+    parser.add_argument("--keep-going", action="store_true", help="do not stop at the first failure")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print every case")
+    args = parser.parse_args()
+    spark = _spark() if args.spark else None
+    began, rows, failed = time.perf_counter(), 0, 0
+    for done, seed in enumerate(range(args.seed, args.seed + args.n), start=1):
+        case = make_case(seed)
+        if args.verbose:
+            print(case.describe())
+        try:
+            rows += check(case) if spark is None else check_on_spark(case, spark)
+        except Exception:  # noqa: BLE001 - whatever goes wrong is reported with its case
+            failed += 1
+            print(f"\nFAILED seed {seed}\n{case.describe() if not args.verbose else ''}")
+            print(traceback.format_exc(limit=-6))
+            print(f"repeat: python -m tests.fuzz --seed {seed} --n 1 -v{' --spark' if args.spark else ''}", flush=True)
+            if not args.keep_going:
+                return 1
+        if done % 100 == 0 or done == args.n:
+            print(f"{done} cases, {rows} result rows, {failed} failed, {time.perf_counter() - began:.0f} s", flush=True)
+    return 1 if failed else 0
+
+
+def _spark() -> SparkSession:
+    from weft.host.spark.session import local_session
+
+    return local_session(2)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
