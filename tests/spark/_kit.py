@@ -79,11 +79,11 @@ ORACLES = {
 }
 
 
-def make_input(root: Path, batches: int, seed: int, rows: int = 40) -> None:
+def make_input(root: Path, batches: int, seed: int, rows: int = 40, first: int = 0) -> None:
     """Files of three streams, one a batch each; rows are up to 10 seconds out of order."""
-    dice = np.random.default_rng(seed)
+    dice = np.random.default_rng([seed, first])
     for at, stream in enumerate(STREAMS):
-        for batch in range(batches):
+        for batch in range(first, first + batches):
             ids = np.arange(rows) + (batch * rows + at * 1_000_000)
             seconds = batch * 20 + dice.integers(-9, 10, rows)
             columns = {

@@ -1,0 +1,71 @@
+"""Kills runs at named and at random moments, takes them up again, and compares the results with the oracle.
+
+    python -m tests.chaos --n 100 --seed 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+from tests.spark._kill import Job, check_prefix, committed, complete, grow
+from weft.host.crash import points
+
+WAVES = 3
+A_JOB = 10
+"""Kills that hit one job."""
+
+
+def attack(root: Path, dice: random.Random, workers: int) -> str:
+    """One kill; what was hit."""
+    grow(root, dice.randrange(1 << 30), ahead=4)
+    named = dice.random() < 0.5
+    point, batch = dice.choice(points(WAVES if workers > 1 else 1)), committed(root) + 1 + dice.randrange(2)
+    only_driver = dice.random() < 0.2
+    with Job(root, workers, (point, batch) if named else None) as job:
+        if named:
+            # A point that lies on no path, for example a batch without results, is never reached.
+            alive = job.until(job.marked, 60)
+            moment = f"{point} of batch {batch}"
+        else:
+            delay = dice.uniform(0, 8)
+            began = time.monotonic()
+            early = dice.random() < 0.2
+            alive = early or job.until(job.working)
+            began = time.monotonic()
+            alive = alive and job.until(lambda: time.monotonic() - began > delay)
+            moment = f"{delay:.1f} s after {'start' if early else 'first input'}"
+        if alive:
+            job.kill(only_driver=only_driver)
+    check_prefix(root)
+    who = "" if alive else " (ended before)"
+    return f"{moment}{', driver only' if only_driver and alive else ''}{who}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--n", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=None)
+    options = parser.parse_args()
+    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 30)
+    dice = random.Random(seed)
+    began, kills, jobs = time.monotonic(), 0, 0
+    while kills < options.n:
+        root = Path(tempfile.mkdtemp(prefix="weft-chaos-"))
+        workers = dice.choice((1, 2, 3))
+        for _ in range(min(A_JOB, options.n - kills)):
+            kills += 1
+            print(f"kill {kills}, job {jobs}, {workers} workers: {attack(root, dice, workers)}", flush=True)
+        complete(root, workers)
+        shutil.rmtree(root)
+        jobs += 1
+    seconds = time.monotonic() - began
+    print(f"chaos: {kills} kills in {jobs} jobs, nothing lost, nothing doubled, {seconds:.0f} s, seed {seed}")
+
+
+if __name__ == "__main__":
+    main()

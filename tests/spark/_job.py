@@ -1,0 +1,22 @@
+"""The job that gets killed: `python -m tests.spark._job ROOT WORKERS [POINT BATCH MARK]`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.spark._kit import make_session
+from weft.host.crash import CrashPoint
+
+
+def main() -> None:
+    root, workers, *crash = sys.argv[1:]
+    session = make_session(Path(root), int(workers), progress=True)
+    if crash:
+        point, batch, mark = crash
+        session._crash = CrashPoint(point, int(batch), "hang", mark)
+    print(session.run(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

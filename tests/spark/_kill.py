@@ -1,0 +1,157 @@
+"""Kills a job from outside and looks at what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+
+import psutil
+import pyarrow.parquet as pq
+
+from tests.spark._kit import QUERIES, STREAMS, expected, found, listing, make_input
+
+HERE = Path(__file__).resolve().parents[2]
+
+
+class Job:
+    """One process of the job, in a process group of its own, and everything it starts."""
+
+    def __init__(self, root: Path, workers: int = 2, crash: tuple[str, int] | None = None) -> None:
+        self.root, self.mark, self.log = root, root / "mark", root / "log"
+        self.mark.unlink(missing_ok=True)
+        self.seen: dict[str, dict[str, int]] = {}
+        arguments = [str(root), str(workers), *((crash[0], str(crash[1]), str(self.mark)) if crash else ())]
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.spark._job", *arguments],
+                cwd=HERE, env={**os.environ, "PYTHONPATH": str(HERE)}, stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        if self.process.poll() is None:
+            self.kill()
+
+    def until(self, done: Callable[[], bool], seconds: float = 120) -> bool:
+        """Wait for something while watching the result folders; False if the job ended or time is up."""
+        limit = time.monotonic() + seconds
+        while time.monotonic() < limit:
+            self.watch()
+            if done():
+                return True
+            if self.process.poll() is not None:
+                return False
+            time.sleep(0.02)
+        return False
+
+    def watch(self) -> None:
+        """A published file never goes away and never changes."""
+        for query in QUERIES:
+            folder = self.root / "out" / query
+            if folder.exists():
+                files = listing(folder)
+                before = self.seen.get(query, {})
+                assert before.items() <= files.items(), f"{query}: {before} became {files}"
+                self.seen[query] = files
+
+    def marked(self) -> bool:
+        """Whether the job hangs at its crash point."""
+        return self.mark.exists()
+
+    def working(self) -> bool:
+        """Whether the job has begun to look for input."""
+        plans = [self.root / "checkpoint" / "sources" / f"{stream}.plan" for stream in STREAMS]
+        began = psutil.Process(self.process.pid).create_time() if self.process.poll() is None else 0.0
+        return all(plan.exists() and plan.stat().st_mtime > began for plan in plans)
+
+    def kill(self, *, only_driver: bool = False) -> None:
+        """kill -9 the whole group, or the Python driver alone; wait until nothing of it is left."""
+        family = [psutil.Process(self.process.pid)]
+        family += family[0].children(recursive=True)
+        if only_driver:
+            os.kill(self.process.pid, signal.SIGKILL)
+        else:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        if not only_driver:
+            orphans = survivors(family)
+            assert not orphans, f"still alive: {orphans}"
+
+    def finish(self, seconds: float = 300) -> int:
+        """Let the job run to its end; its exit code."""
+        family = [psutil.Process(self.process.pid)]
+        family += family[0].children(recursive=True)
+        self.until(lambda: False, seconds)
+        code = self.process.wait(timeout=1)
+        orphans = survivors(family)
+        assert not orphans, f"still alive: {orphans}"
+        return code
+
+
+def survivors(family: Sequence[psutil.Process], seconds: float = 30) -> list[psutil.Process]:
+    """Those that are still alive after a while; they are killed."""
+    _, alive = psutil.wait_procs(family, timeout=seconds)
+    for process in alive:
+        process.kill()
+    return list(alive)
+
+
+def check_prefix(root: Path) -> None:
+    """The result folders hold complete batches in order, of which only the last may be half published; nothing twice."""
+    manifests = {int(p.stem): json.loads(p.read_text()) for p in (root / "checkpoint" / "manifests").glob("*.json")}
+    last = max(manifests, default=-1)
+    for query in QUERIES:
+        folder = root / "out" / query
+        if not folder.exists():
+            continue
+        files = set(listing(folder)) - {"empty.parquet"}
+        assert all(int(name.split("-")[0]) <= last for name in files), f"{query} shows a batch that was not committed"
+        for name in files:
+            pq.read_table(folder / name)
+        for batch, manifest in manifests.items():
+            wanted = {Path(f["file"]).name for f in manifest["files"] if f["query"] == query}
+            here = {name for name in files if int(name.split("-")[0]) == batch}
+            assert here <= wanted, f"{query} shows files of batch {batch} that were not committed"
+            assert here == wanted or batch == last, f"{query} lacks files of batch {batch}"
+    wanted_answer = expected(root)
+    for query, rows in found(root).items():
+        assert rows <= wanted_answer[query], f"{query} shows a result too often, or a wrong one"
+
+
+def committed(root: Path) -> int:
+    """The newest committed batch."""
+    return max((int(p.stem) for p in (root / "checkpoint" / "manifests").glob("*.json")), default=-1)
+
+
+def known_batches(root: Path) -> int:
+    """How many batches the input is good for."""
+    return len(list((root / "in" / STREAMS[0]).glob("*.parquet")))
+
+
+def grow(root: Path, seed: int, ahead: int) -> None:
+    """Let more input arrive, so that this many batches are still to be done."""
+    have = known_batches(root)
+    need = committed(root) + 1 + ahead - have
+    if need > 0:
+        make_input(root, need, seed, first=have)
+
+
+def complete(root: Path, workers: int = 2) -> None:
+    """Run the job to its end and compare everything with the oracle."""
+    with Job(root, workers) as job:
+        code = job.finish()
+    assert code == 0, (root / "log").read_text()
+    check_prefix(root)
+    assert found(root) == expected(root)
+    assert not any((root / "checkpoint" / "results").iterdir()), "staged results stay behind"
+    hidden = [p.name for query in QUERIES for p in (root / "out" / query).glob(".*")]
+    assert not hidden, f"half-published files stay behind: {hidden}"
