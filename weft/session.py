@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import datetime
 import os
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -34,12 +33,15 @@ from weft.query.resolve import FunctionSignature
 from weft.running import Handle
 from weft.sql import to_query
 from weft.topology.explain import explain
-from weft.topology.model import Topology
+from weft.topology.model import Policy, Topology
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+STRATEGIES = ("auto", "flat")
+POLICIES: tuple[Policy, ...] = ("min", "max")
+Choice = TypeVar("Choice", bound=str)
 
 
 class Session:
@@ -57,11 +59,10 @@ class Session:
 
         `progress` shows a live line; None shows it on a terminal only.
         """
-        if workers is not None and workers < 1:
-            raise PlanError(f"workers is {workers}", hint="use any number from 1.")
         self.checkpoint = Checkpoint(Path(checkpoint))
         self._spark = spark
-        self._workers = workers
+        self._workers = None if workers is None else _check_workers(workers)
+        self._policy: Policy = "min"
         self._progress = progress
         self._streams: dict[str, Stream] = {}
         self._sources: dict[str, object] = {}
@@ -94,13 +95,37 @@ class Session:
         kind = normalize(returns if returns is not None else pa.bool_())
         self._functions[name.lower()] = (FunctionSignature(name.lower(), kind), function)
 
+    def options(
+        self, *, workers: int | None = None, watermark: Policy | None = None, strategy: str | None = None
+    ) -> Session:
+        """Set planning knobs for the whole session; what is not given stays as it is.
+
+        `watermark` says whether the slowest ("min", the default) or the fastest ("max") stream of a query decides
+        which rows are late.
+        """
+        if workers is not None:
+            self._workers = _check_workers(workers)
+        if watermark is not None:
+            self._policy = _one_of("watermark", watermark, POLICIES)
+        if strategy is not None:
+            _one_of("strategy", strategy, STRATEGIES)
+        return self
+
     def query(
-        self, name: str, query: str | Draft, *, cross_product: bool = False, strategy: str = "auto"
+        self,
+        name: str,
+        query: str | Draft,
+        *,
+        cross_product: bool = False,
+        closed: bool = False,
+        strategy: str = "auto",
     ) -> QueryHandle:
-        """Register a query, as SQL text or from the builder."""
+        """Register a query, as SQL text or from the builder.
+
+        `closed` makes windows closed: a row that is exactly as old as its window still joins.
+        """
         _check_name("query", name, self._queries)
-        if strategy not in ("auto", "flat"):
-            raise PlanError(f'strategy "{strategy}" is unknown', hint='use "auto" or "flat".')
+        _one_of("strategy", strategy, STRATEGIES)
         signatures = {key: signature for key, (signature, _) in self._functions.items()}
         if not isinstance(query, str | Draft):
             raise QueryError(
@@ -108,6 +133,7 @@ class Session:
                 hint="use SQL text, or weft.from_(...).where(...).select(...).",
             )
         made = to_query(query, self._streams, signatures, cross_product)
+        made = made.closed() if closed else made
         handle = QueryHandle(name, made)
         self._queries[name] = handle
         return handle
@@ -128,7 +154,12 @@ class Session:
         if not self._queries:
             raise PlanError("the session has no query", hint='add one: s.query("name", "SELECT ...").')
         # By name, not by time of registration: a session that resumes must get the plan its state was made for.
-        return plan({name: self._queries[name].query for name in sorted(self._queries)}, self.workers, self._sizes())
+        return plan(
+            {name: self._queries[name].query for name in sorted(self._queries)},
+            self.workers,
+            self._sizes(),
+            self._policy,
+        )
 
     def explain(self) -> str:
         """The plan as text: stores, how long they keep rows and why, and what each arriving tuple does."""
@@ -255,8 +286,20 @@ class QueryHandle:
         return f"<query {self.name}: {', '.join(self.query.aliases)}>"
 
 
+def _check_workers(workers: int) -> int:
+    if workers < 1:
+        raise PlanError(f"workers is {workers}", hint="use any number from 1.")
+    return workers
+
+
+def _one_of(knob: str, value: Choice, known: tuple[Choice, ...]) -> Choice:
+    if value not in known:
+        raise PlanError(f'{knob} "{value}" is unknown', hint=f"use one of: {', '.join(known)}.")
+    return value
+
+
 def _check_name(kind: str, name: str, taken: Any) -> None:
-    if not isinstance(name, str) or not NAME.match(name):
+    if not isinstance(name, str) or not name.isidentifier():
         raise QueryError(
             f"{kind} name {name!r} is not usable",
             hint="use letters, digits and underscores, not starting with a digit.",

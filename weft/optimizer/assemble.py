@@ -18,10 +18,10 @@ from weft.optimizer.flat import Hop, QueryPlan, Sizes, plan_query, start_fields,
 from weft.query.model import Query, Stream
 from weft.query.timebounds import reason
 from weft.topology.check import check
-from weft.topology.model import TIME, Clock, Edge, Emit, Key, Probe, Route, Start, Store, Topology
+from weft.topology.model import TIME, Clock, Edge, Emit, Key, Policy, Probe, Route, Start, Store, Topology
 
 
-def plan(queries: Mapping[str, Query], workers: int, sizes: Sizes) -> Topology:
+def plan(queries: Mapping[str, Query], workers: int, sizes: Sizes, policy: Policy = "min") -> Topology:
     """The topology that answers all queries."""
     plans = [plan_query(name, query, workers, sizes) for name, query in queries.items()]
     shelf = _Shelf()
@@ -34,7 +34,7 @@ def plan(queries: Mapping[str, Query], workers: int, sizes: Sizes) -> Topology:
     topology = Topology(
         workers,
         _streams(queries),
-        tuple({c.id: c for p in plans if (c := clock(p)) is not None}.values()),
+        tuple({c.id: replace(c, policy=policy) for p in plans if (c := clock(p)) is not None}.values()),
         stores,
         _edges(stores, ways),
         tuple(way.start for way in ways),

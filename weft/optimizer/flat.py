@@ -114,7 +114,7 @@ def _connected(query: Query, target: str, bound: frozenset[str]) -> bool:
 
 
 def _refuse_cross_product(query: Query, s: Step, bound: frozenset[str]) -> None:
-    if query.cross_product or _connected(query, s.target, bound):
+    if query.cross_product or s.equalities or _connected(query, s.target, bound):
         return
     raise PlanError(
         f'no predicate connects "{s.target}" with {", ".join(sorted(bound))}',

@@ -8,13 +8,16 @@ a result arrives (strict rule): newest - time < window.  None is full history.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal as OneOf
 
 import pyarrow as pa
 
 from weft.errors import QueryError
 from weft.expr.model import Expr, aliases
+
+TIME = "#t"
+"""Name of the hidden column that holds a row's event time in microseconds."""
 
 Unit = OneOf["s", "ms", "us"]
 """Unit of an integer event-time column."""
@@ -36,6 +39,9 @@ class Stream:
     """Columns that identify a row, if declared."""
 
     def __post_init__(self) -> None:
+        _refuse_duplicates(f'column of stream "{self.name}"', self.schema.names)
+        if TIME in self.schema.names:
+            raise QueryError(f'column name "{TIME}" of stream "{self.name}" is reserved', hint="rename the column.")
         for column in (self.event_time, *self.unique):
             if column is not None and column not in self.schema.names:
                 raise QueryError(
@@ -98,6 +104,8 @@ class Query:
 
     def __post_init__(self) -> None:
         _refuse_duplicates("alias", [relation.alias for relation in self.relations])
+        if dotted := [relation.alias for relation in self.relations if "." in relation.alias]:
+            raise QueryError(f"alias {dotted[0]!r} has a dot in it", hint="give it another name with AS.")
         _refuse_duplicates("output name", [output.name for output in self.outputs])
         known = {relation.alias for relation in self.relations}
         for expr in (*self.predicates, *(output.expr for output in self.outputs)):
@@ -126,6 +134,11 @@ class Query:
     def joins(self) -> tuple[Expr, ...]:
         """Predicates over two or more aliases."""
         return tuple(p for p in self.predicates if len(aliases(p)) >= 2)
+
+    def closed(self) -> Query:
+        """The query with windows that include their end: times are whole microseconds, so one more will do."""
+        wider = (replace(r, window=None if r.window is None else r.window + 1) for r in self.relations)
+        return replace(self, relations=tuple(wider))
 
     @property
     def schema(self) -> pa.Schema:

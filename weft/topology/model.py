@@ -18,10 +18,12 @@ from dataclasses import dataclass
 from typing import Literal as OneOf
 
 from weft.expr.model import Expr
-from weft.query.model import Output, Stream
+from weft.query.model import TIME, Output, Stream
 
-TIME = "#t"
-"""Name of the column that holds a row's event time in microseconds."""
+__all__ = ["TIME", "Bound", "Clock", "Edge", "Emit", "Key", "Probe", "Route", "Start", "Store", "Topology"]
+
+Policy = OneOf["min", "max"]
+"""How the watermarks of several streams make one."""
 
 Route = OneOf["local", "key", "broadcast", "scatter"]
 """How tuples travel: stay, to the owner of their key, to every worker, to any one worker."""
@@ -29,17 +31,20 @@ Route = OneOf["local", "key", "broadcast", "scatter"]
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A set of streams whose event times move one watermark: min over streams of (newest - lateness)."""
+    """A set of streams whose event times move one watermark."""
 
     id: str
     streams: tuple[tuple[str, int], ...]
     """(stream name, lateness in microseconds), sorted by name."""
+    policy: Policy = "min"
+    """Whether the slowest or the fastest stream decides."""
 
     def watermark(self, newest: dict[str, int]) -> int | None:
-        """The watermark given the newest event time of each stream; None while one has none."""
+        """Newest event time minus lateness, of the slowest or the fastest stream; None while one has shown nothing."""
         if any(stream not in newest for stream, _ in self.streams):
             return None
-        return min(newest[stream] - lateness for stream, lateness in self.streams)
+        marks = [newest[stream] - lateness for stream, lateness in self.streams]
+        return min(marks) if self.policy == "min" else max(marks)
 
 
 @dataclass(frozen=True, slots=True)
