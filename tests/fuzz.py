@@ -140,11 +140,10 @@ class Case:
 class Rows:
     """Random rows of one stream."""
 
-    def __init__(self, rng: random.Random, extremes: bool) -> None:
-        self.rng = rng
-        self.keys = rng.choice([2, 3, 5, 8])
-        self.nulls = rng.choice([0.0, 0.05, 0.2])
-        self.extremes = extremes
+    def __init__(self, rng: random.Random, keys: int, extremes: bool) -> None:
+        self.rng, self.keys, self.extremes = rng, keys, extremes
+        self.nulls = rng.choice([0.0, 0.0, 0.05, 0.2])
+        self.floats = rng.sample(FLOATS, 2) if rng.random() < 0.7 else FLOATS
 
     def value(self, kind: pa.DataType) -> object:
         rng = self.rng
@@ -154,19 +153,19 @@ class Rows:
             wide = self.extremes and kind == pa.int64() and rng.random() < 0.1
             return rng.choice(BIG) if wide else rng.randrange(-1, self.keys)
         if pa.types.is_floating(kind):
-            return rng.choice([*FLOATS, float(rng.randrange(self.keys))])
+            return rng.choice([*self.floats, *map(float, range(self.keys))])
         if pa.types.is_decimal(kind):
             return Decimal(rng.randrange(-2, 2 * self.keys)) / 2
         if pa.types.is_string(kind):
-            return rng.choice(TEXTS[: self.keys + 3])
+            return rng.choice(TEXTS[: self.keys + 1] if rng.random() < 0.8 else TEXTS)
         if pa.types.is_boolean(kind):
             return rng.random() < 0.5
         if pa.types.is_date(kind):
             return EPOCH.date() + dt.timedelta(days=rng.randrange(self.keys))
-        return EPOCH + dt.timedelta(seconds=rng.randrange(self.keys * 4))
+        return EPOCH + dt.timedelta(seconds=rng.randrange(self.keys))
 
 
-def make_stream(rng: random.Random, name: str, most: int) -> StreamCase:
+def make_stream(rng: random.Random, name: str, most: int, keys: int) -> StreamCase:
     number = pa.decimal128(9, 2) if rng.random() < 0.7 else pa.decimal128(25, 3)
     fields: list[tuple[str, pa.DataType]] = [
         ("n", pa.int64()), ("k", rng.choice([pa.int64(), pa.int64(), pa.int32()])), ("j", pa.int32()),
@@ -176,8 +175,8 @@ def make_stream(rng: random.Random, name: str, most: int) -> StreamCase:
     kind = rng.choice(["ts", "ts", "ts", "tz", "s", "ms", "us", "date", "none", "none"])
     times = {"ts": pa.timestamp("us"), "tz": pa.timestamp("us", "UTC"), "date": pa.date32(), "none": pa.timestamp("us")}
     schema = pa.schema([*fields, ("ts", times.get(kind, pa.int64()))])
-    maker = Rows(rng, extremes=rng.random() < 0.06)
-    count = rng.choice([0, 1, rng.randint(0, most), rng.randint(0, most), most])
+    maker = Rows(rng, keys, extremes=rng.random() < 0.06)
+    count = rng.choice([rng.randint(0, 1), *(rng.randint(0, most) for _ in range(4)), *[most] * 7])
     rows = [{f.name: maker.value(f.type) for f in schema} for _ in range(count)]
     moments = _moments(rng, count)
     for number_, (row, moment) in enumerate(zip(rows, moments, strict=True)):
@@ -255,7 +254,7 @@ class QueryMaker:
         chosen = [few if rng.random() < 0.35 else rng.choice(pool) for _ in names]
         aliases = [name if name.isidentifier() else f'"{name}"' for name in names]
         self.of = {alias: self.streams[stream] for alias, stream in zip(aliases, chosen, strict=True)}
-        predicates = self._joins(aliases) + [self._selection(a) for a in aliases if rng.random() < 0.3]
+        predicates = self._joins(aliases) + [self._selection(a) for a in aliases if rng.random() < 0.4 / count]
         windows = {alias: self._window(alias) for alias in aliases}
         default = ""
         if rng.random() < 0.3 and all(self.of[a].event_time for a in aliases if not windows[a]):
@@ -287,7 +286,7 @@ class QueryMaker:
         return rng.choice(
             [f"INTERVAL '{rng.choice([1, 2, 5, 10, 30])}' SECOND", "INTERVAL '1500' MILLISECOND", "INTERVAL '2' DAY", "INTERVAL '1' MICROSECOND"]
             if rng.random() < 0.3
-            else [f"INTERVAL '{rng.choice([3, 5, 8, 13, 25])}' SECOND"]
+            else [f"INTERVAL '{rng.choice([3, 8, 20, 20, 40])}' SECOND"]
         )
 
     def _outputs(self, aliases: Sequence[str]) -> str:
@@ -307,7 +306,7 @@ class QueryMaker:
 
     def _joins(self, aliases: Sequence[str]) -> list[str]:
         rng = self.rng
-        shape = rng.choice(["chain", "star", "tree", "cycle", "clique"])
+        shape = rng.choice(["chain", "chain", "star", "tree", "tree", "cycle", "clique"])
         n = len(aliases)
         pairs = [(aliases[{"chain": i - 1, "cycle": i - 1, "star": 0}.get(shape, rng.randrange(i))], aliases[i]) for i in range(1, n)]
         if shape == "cycle" and n > 2:
@@ -322,18 +321,16 @@ class QueryMaker:
     def _pair(self, a: str, b: str) -> list[str]:
         """What joins two aliases: mostly an equality, so that results stay few, and sometimes more."""
         rng = self.rng
-        kind = rng.random()
+        kind, more = rng.random(), 0.5 / len(self.of)
         if kind < 0.5:
             found = [self._equality(a, b)]
-            if rng.random() < 0.25:
+            if rng.random() < more:
                 found.append(self._equality(a, b))
-            if rng.random() < 0.3:
-                found.append(self._theta(a, b))
         else:
             found = [self._theta(a, b)]
-            if rng.random() < 0.3:
-                found.append(self._theta(a, b))
-        if rng.random() < 0.3 and self._comparable(a, b):
+        if rng.random() < more:
+            found.append(self._theta(a, b))
+        if rng.random() < 2 * more and self._comparable(a, b):
             found.append(self._time_band(a, b))
         return found
 
@@ -420,7 +417,8 @@ def make_case(seed: int, *, queries: int | None = None) -> Case:
     """The case of a seed."""
     rng = random.Random(seed)
     aliases = rng.choice([2, 2, 2, 3, 3, 3, 4, 4, 5, 6])
-    streams = [make_stream(rng, f"r{i}", ROWS[aliases]) for i in range(rng.randint(1, min(aliases, 5)))]
+    keys = rng.choice([1, 2, 2, 3, 6])
+    streams = [make_stream(rng, f"r{i}", ROWS[aliases], keys) for i in range(rng.randint(1, min(aliases, 5)))]
     by_name = {stream.name: stream for stream in streams}
     extremes = any(_has_extremes(stream.rows) for stream in streams)
     count = queries or rng.choice([1, 1, 1, 1, 2])

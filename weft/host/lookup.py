@@ -18,9 +18,10 @@ from weft.expr.evaluate import evaluate, filter_mask
 from weft.expr.model import columns
 from weft.host.batch import Functions
 from weft.host.envelope import Frame, join
+from weft.host.limits import limit_codes
 from weft.host.segment import Segment
-from weft.kernels.codes import Bools, Ints, equality_codes, order_codes
-from weft.kernels.index import HIGHEST, LOWEST, Pairs, probe
+from weft.kernels.codes import Bools, Ints, equality_codes
+from weft.kernels.index import Pairs, probe
 from weft.topology.model import Bound, Key, Probe
 
 CHUNK = 65_536
@@ -75,14 +76,8 @@ def _limit(
     """The tightest of several bounds as inclusive order codes."""
     limit: Ints | None = None
     for bound in bounds:
-        found = order_codes(evaluate(bound.expr, frame, functions))
-        if found.valid is not None:
-            masks.append(found.valid)
-        values = found.values
-        if bound.strict and found.exact:
-            edge = LOWEST if upper else HIGHEST
-            masks.append(values != edge)  # nothing lies beyond the last code
-            values = np.where(values == edge, values, values - 1 if upper else values + 1)
+        values, known = limit_codes(bound, frame, functions, upper=upper)
+        masks += known
         limit = values if limit is None else (np.minimum if upper else np.maximum)(limit, values)
     return limit
 

@@ -19,8 +19,8 @@ from weft.query.model import Query
 from weft.topology.model import TIME, Bound
 
 FLIP = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
-SLACK = 1e-14
-"""Relative widening of a float bound; several units in the last place."""
+SLACK = {"double": (1e-300, 1e-14), "float": (1e-37, 1e-5)}
+"""Type -> absolute and relative widening of a bound; several units in the last place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def _side(mine: Expr, other: Expr, op: str, target: str) -> tuple[Limit, ...]:
     strict = op in (">", "<")
     if not exact:
         other, strict = _widened(other, low), False
-    return (Limit(mine, Bound(other, strict), low, exact and exact_order(mine.type)),)
+    return (Limit(mine, Bound(other, strict, loose=not exact), low, exact and exact_order(mine.type)),)
 
 
 def _move(mine: Expr, other: Expr, op: str, target: str) -> tuple[Expr, Expr, str, bool] | None:
@@ -136,10 +136,11 @@ def _checked(mine: Expr, other: Call, op: str, clean: bool) -> tuple[Expr, Expr,
 def _widened(bound: Expr, low: bool) -> Expr:
     """The float bound moved outwards by more than rounding can have moved it inwards."""
     kind = bound.type
-    size: Expr = Literal(1e-300, kind)
+    tiny, share = SLACK[str(kind)]
+    size: Expr = Literal(tiny, kind)
     for term in _terms(bound):
         size = Call("+", (size, Call("abs", (term,), kind)), kind)
-    slack = Call("*", (size, Literal(SLACK, kind)), kind)
+    slack = Call("*", (size, Literal(share, kind)), kind)
     return Call("-" if low else "+", (bound, slack), kind)
 
 
