@@ -1,6 +1,6 @@
 """Kills runs at named and at random moments, takes them up again, and compares the results with the oracle.
 
-    python -m tests.chaos --n 100 --seed 1
+python -m tests.chaos --n 100 --seed 1
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -11,7 +12,7 @@ import pytest
 
 import weft
 from tests.spark._kill import Job, check_prefix, committed, complete, grow, survivors
-from tests.spark._kit import expected, found, make_input, make_session
+from tests.spark._kit import QUERIES, expected, found, listing, make_input, make_session
 from weft.host.crash import CrashPoint, points
 
 pytestmark = [pytest.mark.spark, pytest.mark.crash]
@@ -42,11 +43,14 @@ NAMED = ("wave 1 after", "segment write", "commit before", "commit after", "publ
 
 def test_kill_9_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
     dice = random.Random(20260801)
+    left_over: list[psutil.Process] = []
     for seed, point in enumerate(NAMED):
         grow(tmp_path, seed, ahead=2)
         with Job(tmp_path, crash=(point, committed(tmp_path) + 2)) as job:
             assert job.until(job.marked), f"{point}: {job.log.read_text()}"
-            job.kill()
+            left_over += psutil.Process(job.process.pid).children(recursive=True)
+            # A driver that is killed alone leaves a JVM and workers behind for a while: they must do no harm.
+            job.kill(only_driver=point == "wave 1 after")
         check_prefix(tmp_path)
     for seed in range(5):
         grow(tmp_path, 100 + seed, ahead=4)
@@ -57,14 +61,50 @@ def test_kill_9_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
             if job.until(lambda began=began, delay=delay: time.monotonic() - began > delay):  # type: ignore[misc]
                 job.kill()
         check_prefix(tmp_path)
+    assert not survivors(left_over)
     complete(tmp_path)
 
 
-def test_workers_of_a_killed_driver_do_no_harm(tmp_path: Path) -> None:
-    make_input(tmp_path, 3, seed=5)
-    with Job(tmp_path, crash=("wave 2 before", 1)) as job:
-        assert job.until(job.marked), job.log.read_text()
-        family = psutil.Process(job.process.pid).children(recursive=True)
-        job.kill(only_driver=True)
-    complete(tmp_path)
-    assert not survivors(family), "the JVM and its workers outlive their driver"
+# ------------------------------------------------------------------------------------ damaged state
+
+
+def _bitten(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0x40
+    path.write_bytes(content)
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def test_damaged_state_is_named_and_nothing_is_joined(tmp_path: Path) -> None:
+    make_input(tmp_path, 2, seed=7)
+    make_session(tmp_path).run()
+    before = {name: listing(tmp_path / "out" / name) for name in QUERIES}
+    make_input(tmp_path, 1, seed=7, first=2)
+    checkpoint = tmp_path / "checkpoint"
+    segments = sorted(checkpoint.glob("segments/*/*/*.seg"))
+    last = checkpoint / "manifests" / "000000000001.json"
+    first = checkpoint / "manifests" / "000000000000.json"
+    damages: list[tuple[Path, Callable[[Path], object]]] = [
+        (segments[0], _bitten), (segments[-1], _cut), (segments[1], Path.unlink),
+        (segments[2], lambda p: p.write_bytes(b"")),
+        (last, _cut), (first, _cut), (last, lambda p: p.write_text("{}")),
+        (last, lambda p: p.write_text("[1]")), (last, Path.unlink),
+        (checkpoint / "session.json", _cut), (checkpoint / "session.json", lambda p: p.write_text("[]")),
+        (checkpoint / "session.json", lambda p: p.write_text("{}")), (checkpoint / "session.json", Path.unlink),
+    ]  # fmt: skip
+    for path, damage in damages:
+        whole = path.read_bytes()
+        damage(path)
+        with pytest.raises(weft.StateError) as caught:
+            make_session(tmp_path).run()
+        error = caught.value
+        named = str(checkpoint) if path == last and not path.exists() else str(path)
+        assert named in str(error), str(error)
+        assert error.hint
+        assert {name: listing(tmp_path / "out" / name) for name in QUERIES} == before
+        path.write_bytes(whole)
+    make_session(tmp_path).run()
+    assert found(tmp_path) == expected(tmp_path)

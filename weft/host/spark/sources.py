@@ -44,4 +44,5 @@ def frame_schema(frame: Any, name: str) -> tuple[pa.Schema, SparkSession]:
         raise SourceError(
             f'source of stream "{name}" is not a streaming DataFrame', hint="use spark.readStream, or weft.read."
         )
-    return to_arrow_schema(frame.schema), frame.sparkSession
+    zone = frame.sparkSession.conf.get("spark.sql.session.timeZone")
+    return to_arrow_schema(frame.schema, timezone=zone), frame.sparkSession

@@ -1,0 +1,368 @@
+"""A session as its owner meets it: resuming, refusing, several sinks and queries, running for ever, Ctrl-C, errors."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import weft
+from tests.spark._kill import Job, committed, complete
+from tests.spark._kit import answer, drop, expected, found, listing, make_input, make_session, moment, table
+
+pytestmark = pytest.mark.spark
+
+PAIR = "SELECT a.id AS aid, b.id AS bid FROM a JOIN b ON a.k = b.k"
+NO_TRACE = re.compile(r"^\s+at [\w$.]+\(|Py4J|org\.apache\.spark", re.MULTILINE)
+
+
+def rows(*pairs: tuple[int, int]) -> pa.Table:
+    return table(id=[i for i, _ in pairs], k=[k for _, k in pairs], ts=[moment(i) for i, _ in pairs])
+
+
+def pair_session(root: Path, sql: str = PAIR, *, workers: int = 2, a: str = "a", **options: Any) -> weft.Session:
+    s = weft.Session(root / "checkpoint", workers=workers)
+    s.stream("a", weft.read.parquet(root / a, max_files=1, schema=rows((1, 1)).schema), **options)
+    s.stream("b", weft.read.parquet(root / "b", max_files=1, schema=rows((1, 1)).schema), **options)
+    s.query("q", sql)
+    return s
+
+
+# ------------------------------------------------------------------------------------------- resume
+
+
+def test_a_session_goes_on_where_it_ended(tmp_path: Path) -> None:
+    make_input(tmp_path, 2, seed=1)
+    first = make_session(tmp_path).run()
+    assert len(first.batches) == 2
+    before = listing(tmp_path / "out" / "history")
+    assert make_session(tmp_path).run().batches == ()
+    make_input(tmp_path, 1, seed=1, first=2)
+    report = make_session(tmp_path).run()
+    assert report.rows_in == {"r": 40, "s": 40, "t": 40}
+    assert found(tmp_path) == expected(tmp_path)
+    assert before.items() <= listing(tmp_path / "out" / "history").items()
+
+
+def test_the_order_of_registration_and_the_sizes_of_inputs_do_not_matter_when_resuming(tmp_path: Path) -> None:
+    """Spark's offsets are by position, and a plan depends on sizes: both must be those the state was made with."""
+    queries = {
+        "p": "SELECT a.id AS x, b.id AS y FROM b JOIN a ON a.k = b.k",
+        "q": "SELECT a.id AS x, b.id AS y, c.id AS z FROM a JOIN b ON a.k = b.k JOIN c ON b.m = c.m AND a.m = c.k",
+        "w": "SELECT c.id AS x, b.id AS y FROM c JOIN b ON b.m = c.m AND b.id < c.id",
+    }
+    sizes = {"a": (200, 2), "b": (5, 5), "c": (2, 300)}
+
+    def batch(name: str, number: int) -> pa.Table:
+        size = sizes[name][number]
+        return table(
+            id=[number * 1000 + i for i in range(size)],
+            k=[i % 7 for i in range(size)],
+            m=[(i * 3 + number) % 7 for i in range(size)],
+        )
+
+    def run(order: list[str]) -> None:
+        s = weft.Session(tmp_path / "checkpoint", workers=2)
+        for name in sizes:
+            s.stream(name, weft.read.parquet(tmp_path / name))
+        for name in order:
+            s.query(name, queries[name]).to_parquet(tmp_path / "out" / name)
+        s.run()
+
+    everything: dict[str, pa.Table] = {}
+    for number, order in enumerate((["p", "q", "w"], ["w", "q", "p"])):
+        for name in sizes:
+            drop(tmp_path / name, f"{number}.parquet", batch(name, number))
+        run(order)
+    from tests.spark._kit import oracle
+
+    for name in sizes:
+        everything[name] = pa.concat_tables([batch(name, 0), batch(name, 1)])
+    for name, sql in queries.items():
+        assert answer(tmp_path / "out" / name) == oracle(sql, **everything), name
+
+
+def test_another_session_on_the_checkpoint_is_told_what_differs(tmp_path: Path) -> None:
+    drop(tmp_path / "a", "0.parquet", rows((1, 1)))
+    drop(tmp_path / "b", "0.parquet", rows((2, 1)))
+    s = pair_session(tmp_path)
+    s._queries["q"].to_parquet(tmp_path / "out")
+    s.run()
+    others = {
+        r"workers: the checkpoint has 2, this session 3": pair_session(tmp_path, workers=3),
+        r'query "q", where': pair_session(tmp_path, PAIR + " AND a.id < b.id"),
+        r'query "q", select': pair_session(tmp_path, "SELECT a.id AS aid FROM a JOIN b ON a.k = b.k"),
+        r'query "q", from': pair_session(tmp_path, "SELECT a.id AS aid, b.id AS bid FROM b JOIN a ON a.k = b.k"),
+        r'stream "a", event time': pair_session(tmp_path, event_time="ts"),
+        r'stream "a", source: .*/a, .*/b': pair_session(tmp_path, a="b"),
+    }
+    windowed = pair_session(tmp_path / "w", PAIR + " WITHIN INTERVAL '1' MINUTE", event_time="ts")
+    more = pair_session(tmp_path)
+    more.query("second", PAIR).to_memory()
+    others[r'query "second" is not in the checkpoint'] = more
+    for pattern, other in others.items():
+        other._queries["q"].to_memory()
+        with pytest.raises(weft.StateError, match="belongs to another session") as caught:
+            other.run()
+        assert re.search(pattern, str(caught.value)), str(caught.value)
+        assert caught.value.hint
+    windowed._queries["q"].to_memory()
+    drop(tmp_path / "w" / "a", "0.parquet", rows((1, 1)))
+    windowed.run()
+    wider = pair_session(tmp_path / "w", PAIR + " WITHIN INTERVAL '2' MINUTE", event_time="ts")
+    wider._queries["q"].to_memory()
+    with pytest.raises(weft.StateError, match=r'query "q", from: .*60000000 us.*120000000 us'):
+        wider.run()
+    # the refusals have changed nothing
+    drop(tmp_path / "a", "1.parquet", rows((3, 1)))
+    s = pair_session(tmp_path)
+    s._queries["q"].to_parquet(tmp_path / "out")
+    s.run()
+    assert answer(tmp_path / "out") == {(1, 2): 1, (3, 2): 1}
+
+
+def test_foreign_folders_are_refused_and_the_checkpoint_stays_free(tmp_path: Path) -> None:
+    drop(tmp_path / "a", "0.parquet", rows((1, 1)))
+    drop(tmp_path / "b", "0.parquet", rows((2, 1)))
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "mine.txt").write_text("precious")
+    with pair_session(tmp_path) as s:
+        s._queries["q"].to_parquet(tmp_path / "foreign")
+        with pytest.raises(weft.SinkError, match="already holds other results"):
+            s.run()
+    assert [p.name for p in (tmp_path / "foreign").iterdir()] == ["mine.txt"]
+    s = pair_session(tmp_path)  # in the same process: the lock must have been let go
+    s._queries["q"].to_parquet(tmp_path / "out")
+    s.run()
+    other = pair_session(tmp_path / "other")
+    other._queries["q"].to_parquet(tmp_path / "out")
+    with pytest.raises(weft.SinkError, match="already holds other results"):
+        other.run()
+    assert answer(tmp_path / "out") == {(1, 2): 1}
+
+
+def test_a_run_that_died_while_it_claimed_its_folder_can_go_on(tmp_path: Path) -> None:
+    drop(tmp_path / "a", "0.parquet", rows((1, 1)))
+    drop(tmp_path / "b", "0.parquet", rows((2, 1)))
+    s = pair_session(tmp_path)
+    s._queries["q"].to_parquet(tmp_path / "out")
+    s.run()
+    (tmp_path / "out" / "empty.parquet").unlink()  # the marker is there, the empty file is not
+    (tmp_path / "out" / ".empty.parquet.tmp").write_bytes(b"PAR")
+    s = pair_session(tmp_path)
+    s._queries["q"].to_parquet(tmp_path / "out")
+    s.run()
+    assert answer(tmp_path / "out") == {(1, 2): 1}
+    assert not list((tmp_path / "out").glob(".*"))
+
+
+def test_what_a_killed_worker_left_half_written_is_no_obstacle(tmp_path: Path) -> None:
+    make_input(tmp_path, 2, seed=3)
+    make_session(tmp_path).run()
+    checkpoint = tmp_path / "checkpoint"
+    (checkpoint / "notes" / ".000000000001-0.4711").write_text("[{")
+    (checkpoint / "notes" / ".000000000002-0-abcdef.4711").write_text("")
+    (checkpoint / "notes" / "000000000002-1-abcdef").write_text("[{")
+    (checkpoint / "manifests" / ".000000000002.json.tmp").write_text('{"batch"')
+    staged = checkpoint / "results" / "000000000002" / "history" / "abcdef"
+    staged.mkdir(parents=True)
+    (staged / "000000000002-1-0000.parquet").write_bytes(b"PAR1")
+    store = next((checkpoint / "segments").iterdir())
+    (store / "0" / ".000000000002-abcdef-0.seg.4711.tmp").write_bytes(b"half")
+    (checkpoint / "sources" / ".r.files.tmp").write_text("[")
+    make_input(tmp_path, 2, seed=3, first=2)
+    make_session(tmp_path).run()
+    assert found(tmp_path) == expected(tmp_path)
+    assert not list(checkpoint.glob("notes/.*"))
+    assert not list(checkpoint.glob("segments/*/*/.*"))
+
+
+# --------------------------------------------------------------------------------------------- sinks
+
+
+def test_several_queries_with_several_sinks(tmp_path: Path) -> None:
+    for i in range(2):
+        drop(tmp_path / "a", f"{i}.parquet", rows((i, 1)))
+        drop(tmp_path / "b", f"{i}.parquet", rows((10 + i, 1)))
+    seen: list[tuple[str, int, list[Any]]] = []
+    s = pair_session(tmp_path)
+    q = s._queries["q"]
+    q.to_parquet(tmp_path / "one").to_parquet(tmp_path / "two").to_memory()
+    q.foreach_batch(lambda df, batch: seen.append(("q", batch, [tuple(r) for r in df.collect()])))
+    big = s.query("big", "SELECT a.id AS aid, b.ts AS t FROM a JOIN b ON a.k = b.k AND a.id > b.id").to_memory()
+    big.foreach_batch(lambda df, batch: seen.append(("big", batch, [df.columns, df.count()])))
+    report = s.run()
+    wanted = {(i, j): 1 for i in (0, 1) for j in (10, 11)}
+    assert answer(tmp_path / "one") == answer(tmp_path / "two") == answer(q.table()) == wanted
+    assert big.table().num_rows == 0
+    assert big.table().schema.field("t").type == pa.timestamp("us")
+    assert report.rows_out == {"q": 4, "big": 0}
+    by_batch = {batch: sorted(result) for name, batch, result in seen if name == "q"}
+    assert by_batch == {0: [(0, 10)], 1: [(0, 11), (1, 10), (1, 11)]}
+    assert [entry for entry in seen if entry[0] == "big"] == [("big", b, [["aid", "t"], 0]) for b in (0, 1)]
+
+
+def test_a_query_without_sink_and_a_table_without_memory(tmp_path: Path) -> None:
+    s = pair_session(tmp_path)
+    with pytest.raises(weft.SinkError, match='query "q" has no sink'):
+        s.run()
+    with pytest.raises(weft.SinkError, match="no memory sink"):
+        s._queries["q"].table()
+
+
+# ------------------------------------------------------------------------------------------ for ever
+
+
+def test_running_for_ever_progress_and_stop(tmp_path: Path) -> None:
+    drop(tmp_path / "a", "0.parquet", rows((0, 1)))
+    drop(tmp_path / "b", "0.parquet", rows((10, 1)))
+    s = pair_session(tmp_path)
+    s._queries["q"].to_parquet(tmp_path / "out")
+    with s:
+        handle = s.start(every="100 milliseconds")
+        assert handle.active
+        with pytest.raises(weft.PlanError, match="already running"):
+            s.run()
+        second = pair_session(tmp_path)
+        second._queries["q"].to_memory()
+        with pytest.raises(weft.StateError, match="is in use"):
+            second.run()
+        for i in range(1, 4):
+            drop(tmp_path / "a", f"{i}.parquet", rows((i, 1)))
+            _wait(lambda i=i: sum(p.rows_in["a"] for p in handle.progress()) > i)  # type: ignore[misc]
+        assert answer(tmp_path / "out") == {(i, 10): 1 for i in range(4)}
+        for i in range(4, 10):  # these may or may not be read before the stop
+            drop(tmp_path / "a", f"{i}.parquet", rows((i, 1)))
+        report = handle.stop()
+        assert report.stopped
+        assert not handle.active
+        assert handle.stop().batches == report.batches
+        read = report.rows_in["a"]
+        assert answer(tmp_path / "out") == {(i, 10): 1 for i in range(read)}
+    s = pair_session(tmp_path)
+    s._queries["q"].to_parquet(tmp_path / "out")
+    assert s.run().rows_in.get("a", 0) == 10 - read
+    assert answer(tmp_path / "out") == {(i, 10): 1 for i in range(10)}
+
+
+def test_no_batch_is_lost_however_often_a_run_is_stopped(tmp_path: Path) -> None:
+    """A stop that meets the beginning of a batch must not let Spark believe that the batch was done."""
+    n = 8
+    for i in range(n):
+        drop(tmp_path / "a", f"{i}.parquet", rows((i, 1)))
+    drop(tmp_path / "b", "0.parquet", rows((100, 1)))
+    for attempt in range(4):
+        s = pair_session(tmp_path)
+        s._queries["q"].to_parquet(tmp_path / "out")
+        handle = s.start(every="1 millisecond")
+        gate = handle._run._gate
+        if attempt % 2:  # let the stop come while the stream thread waits to begin
+            _wait(lambda handle=handle: bool(handle.progress()) or not handle.active)  # type: ignore[misc]
+            with gate:
+                handle._run.stopping = True
+                time.sleep(0.5)
+        else:
+            time.sleep(0.7 * attempt + 0.5)
+        stopper = threading.Thread(target=handle.stop, daemon=True)
+        stopper.start()
+        stopper.join(60)
+        assert not stopper.is_alive(), "stop hangs"
+    s = pair_session(tmp_path)
+    s._queries["q"].to_parquet(tmp_path / "out")
+    s.run()
+    assert answer(tmp_path / "out") == {(i, 100): 1 for i in range(n)}
+
+
+def test_ctrl_c_ends_after_the_batch_with_a_report(tmp_path: Path) -> None:
+    make_input(tmp_path, 8, seed=4)
+    with Job(tmp_path) as job:
+        assert job.until(lambda: committed(tmp_path) >= 1), job.log.read_text()
+        os.killpg(job.process.pid, signal.SIGINT)  # as a terminal does: to all of the group
+        code = job.finish(60)
+    log = job.log.read_text()
+    assert code == 0, log
+    assert "stopped after" in log
+    assert "Traceback" not in log
+    assert 1 <= committed(tmp_path) < 7
+    complete(tmp_path)
+
+
+# -------------------------------------------------------------------------------------------- errors
+
+
+def explode(values: pa.Array) -> pa.Array:
+    raise ZeroDivisionError("seven by zero")
+
+
+def test_a_failing_function_of_a_query_is_named(tmp_path: Path) -> None:
+    drop(tmp_path / "a", "0.parquet", rows((1, 1)))
+    drop(tmp_path / "b", "0.parquet", rows((2, 1)))
+    s = weft.Session(tmp_path / "checkpoint", workers=2)
+    s.stream("a", weft.read.parquet(tmp_path / "a"))
+    s.stream("b", weft.read.parquet(tmp_path / "b"))
+    s.function("boom", explode)
+    s.query("q", PAIR + " AND boom(a.id + b.id)").to_parquet(tmp_path / "out")
+    with pytest.raises(weft.WeftError, match='function "boom" failed: ZeroDivisionError: seven by zero') as caught:
+        s.run()
+    _is_readable(caught.value)
+    assert "explode" in str(caught.value.detail)
+    assert answer(tmp_path / "out") == {}
+
+
+def test_a_failing_foreach_function_is_named_and_its_batch_comes_again(tmp_path: Path) -> None:
+    for i in range(2):
+        drop(tmp_path / "a", f"{i}.parquet", rows((i, 1)))
+        drop(tmp_path / "b", f"{i}.parquet", rows((10 + i, 1)))
+    got: list[tuple[int, int]] = []
+
+    def fragile(df: Any, batch: int) -> None:
+        got.append((batch, df.count()))
+        if got == [(0, 1), (1, 3)]:
+            raise LookupError("the database is away")
+
+    s = pair_session(tmp_path)
+    s._queries["q"].foreach_batch(fragile).to_parquet(tmp_path / "out")
+    with pytest.raises(
+        weft.HostError, match='function of query "q" failed: LookupError: the database is away'
+    ) as caught:
+        s.run()
+    _is_readable(caught.value)
+    assert answer(tmp_path / "out") == {(0, 10): 1}
+    s.run()  # the same session object
+    assert got == [(0, 1), (1, 3), (1, 3)]
+    assert answer(tmp_path / "out") == {(i, j): 1 for i in (0, 1) for j in (10, 11)}
+
+
+def test_a_memory_sink_is_not_doubled_by_a_second_attempt(tmp_path: Path) -> None:
+    from weft.host.crash import CrashPoint
+
+    drop(tmp_path / "a", "0.parquet", rows((1, 1)))
+    drop(tmp_path / "b", "0.parquet", rows((2, 1)))
+    s = pair_session(tmp_path)
+    q = s._queries["q"].to_memory()
+    s._crash = CrashPoint("publish", 0)
+    with pytest.raises(weft.HostError, match="crash point reached: publish"):
+        s.run()
+    s._crash = None
+    s.run()
+    assert answer(q.table()) == {(1, 2): 1}
+
+
+def _is_readable(error: weft.WeftError) -> None:
+    assert error.detail
+    assert error.hint
+    assert not NO_TRACE.search(str(error)), str(error)
+
+
+def _wait(done: Any, seconds: float = 60) -> None:
+    limit = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < limit, "nothing happens"
+        time.sleep(0.05)
