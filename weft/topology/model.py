@@ -82,6 +82,8 @@ class Bound:
 
     expr: Expr
     strict: bool
+    loose: bool = False
+    """Whether it admits more than the predicate does, which is checked again; NaN then bounds nothing."""
 
 
 @dataclass(frozen=True, slots=True)
