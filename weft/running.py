@@ -53,12 +53,14 @@ class Handle:
         return RunReport(tuple(self._batches), (self._ended or time.perf_counter()) - self._began, self._stopped)
 
     def stop(self) -> RunReport:
-        """Let the current batch finish, then stop."""
+        """Let the current batch finish, then stop.  A run that has failed meanwhile raises."""
         if self._ended is None:
             self._stopped = True
-            if self._run is not None:
-                self._run.stop()
-            self._end()
+            try:
+                if self._run is not None:
+                    self._run.stop()
+            finally:
+                self._end()
         return self.report()
 
     def wait(self, seconds: float | None = None) -> bool:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 
 PAIR = "SELECT a.id AS aid, b.id AS bid FROM a JOIN b ON a.k = b.k"
 WITHIN = "SELECT a.id AS aid, b.id AS bid FROM a JOIN b ON a.k = b.k WITHIN INTERVAL '10' SECOND"
-TIMED = {"event_time": "ts", "lateness": "5 seconds"}
+TIMED: dict[str, Any] = {"event_time": "ts", "lateness": "5 seconds"}
 
 
 def session(root: Path, sources: dict[str, Any], sql: str, workers: int = 2, **options: Any) -> weft.Session:

@@ -94,6 +94,7 @@ def test_damaged_state_is_named_and_nothing_is_joined(tmp_path: Path) -> None:
         (last, lambda p: p.write_text("[1]")), (last, Path.unlink),
         (checkpoint / "session.json", _cut), (checkpoint / "session.json", lambda p: p.write_text("[]")),
         (checkpoint / "session.json", lambda p: p.write_text("{}")), (checkpoint / "session.json", Path.unlink),
+        (checkpoint / "spark" / "offsets" / "1", Path.unlink),
     ]  # fmt: skip
     for path, damage in damages:
         whole = path.read_bytes()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import threading
 import time
@@ -120,6 +121,11 @@ def test_another_session_on_the_checkpoint_is_told_what_differs(tmp_path: Path) 
     wider._queries["q"].to_memory()
     with pytest.raises(weft.StateError, match=r'query "q", from: .*60000000 us.*120000000 us'):
         wider.run()
+    fastest = pair_session(tmp_path / "w", PAIR + " WITHIN INTERVAL '1' MINUTE", event_time="ts")
+    fastest.options(watermark="max")
+    fastest._queries["q"].to_memory()
+    with pytest.raises(weft.StateError, match="watermark: the checkpoint has min, this session max"):
+        fastest.run()
     # the refusals have changed nothing
     drop(tmp_path / "a", "1.parquet", rows((3, 1)))
     s = pair_session(tmp_path)
@@ -236,7 +242,7 @@ def test_running_for_ever_progress_and_stop(tmp_path: Path) -> None:
             second.run()
         for i in range(1, 4):
             drop(tmp_path / "a", f"{i}.parquet", rows((i, 1)))
-            _wait(lambda i=i: sum(p.rows_in["a"] for p in handle.progress()) > i)  # type: ignore[misc]
+            _wait(lambda i=i: sum(p.rows_in["a"] for p in handle.progress()) > i)
         assert answer(tmp_path / "out") == {(i, 10): 1 for i in range(4)}
         for i in range(4, 10):  # these may or may not be read before the stop
             drop(tmp_path / "a", f"{i}.parquet", rows((i, 1)))
@@ -264,7 +270,7 @@ def test_no_batch_is_lost_however_often_a_run_is_stopped(tmp_path: Path) -> None
         handle = s.start(every="1 millisecond")
         gate = handle._run._gate
         if attempt % 2:  # let the stop come while the stream thread waits to begin
-            _wait(lambda handle=handle: bool(handle.progress()) or not handle.active)  # type: ignore[misc]
+            _wait(lambda handle=handle: bool(handle.progress()) or not handle.active)
             with gate:
                 handle._run.stopping = True
                 time.sleep(0.5)
@@ -338,6 +344,32 @@ def test_a_failing_foreach_function_is_named_and_its_batch_comes_again(tmp_path:
     s.run()  # the same session object
     assert got == [(0, 1), (1, 3), (1, 3)]
     assert answer(tmp_path / "out") == {(i, j): 1 for i in (0, 1) for j in (10, 11)}
+
+
+def test_a_failure_in_the_background_is_raised_by_stop(tmp_path: Path) -> None:
+    drop(tmp_path / "a", "0.parquet", rows((1, 1)))
+    s = pair_session(tmp_path)
+    s._queries["q"].to_memory()
+    handle = s.start(every="100 milliseconds")
+    drop(tmp_path / "b", "0.parquet", table(id=[1]))
+    _wait(lambda: not handle.active)
+    with pytest.raises(weft.SourceError, match=r'column "k" of stream "b" is missing.*0\.parquet'):
+        handle.stop()
+    assert handle.report().rows_in == {"a": 1, "b": 0}
+
+
+def test_a_result_folder_that_vanishes_is_named_and_nothing_is_lost(tmp_path: Path) -> None:
+    drop(tmp_path / "a", "0.parquet", rows((1, 1)))
+    drop(tmp_path / "b", "0.parquet", rows((2, 1)))
+    s = pair_session(tmp_path)
+    s._queries["q"].to_parquet(tmp_path / "out").foreach_batch(lambda *_: shutil.rmtree(tmp_path / "out"))
+    with pytest.raises(weft.SinkError, match=r"results cannot be put into folder .*/out") as caught:
+        s.run()
+    _is_readable(caught.value)
+    s = pair_session(tmp_path)
+    s._queries["q"].to_parquet(tmp_path / "out")
+    s.run()
+    assert answer(tmp_path / "out") == {(1, 2): 1}
 
 
 def test_a_memory_sink_is_not_doubled_by_a_second_attempt(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ class Checkpoint:
         return found
 
 
-_KEYS = ("id", "workers", "sizes", "streams", "queries")
+_KEYS = ("id", "workers", "watermark", "sizes", "streams", "queries")
 
 
 def _text(mine: Mapping[str, Any], sizes: Mapping[str, float]) -> bytes:
@@ -119,6 +119,7 @@ def describe(topology: Topology, queries: Mapping[str, Query], sources: Mapping[
     """What state depends on, as plain data."""
     return {
         "workers": topology.workers,
+        "watermark": topology.clocks[0].policy if topology.clocks else "min",
         "streams": {stream.name: _stream(stream, sources[stream.name]) for stream in topology.streams},
         "queries": {name: _query(query) for name, query in queries.items()},
     }
@@ -144,9 +145,11 @@ def _query(query: Query) -> dict[str, Any]:
 
 
 def _differences(found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
-    lines = []
-    if found["workers"] != mine["workers"]:
-        lines.append(f"workers: the checkpoint has {found['workers']}, this session {mine['workers']}")
+    lines = [
+        f"{key}: the checkpoint has {found[key]}, this session {mine[key]}"
+        for key in ("workers", "watermark")
+        if found[key] != mine[key]
+    ]
     for kind in ("streams", "queries"):
         noun = {"streams": "stream", "queries": "query"}[kind]
         for name in sorted({*found[kind], *mine[kind]}):

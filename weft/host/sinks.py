@@ -87,14 +87,24 @@ class ParquetSink:
         """Put the files of a batch in place; doing it again changes nothing."""
         for source in staged:
             aside = self.path / f".{source.name}.tmp"
-            aside.unlink(missing_ok=True)
             try:
-                os.link(source, aside)
-            except OSError:
-                shutil.copyfile(source, aside)
-            os.replace(aside, self.path / source.name)
-            aside.unlink(missing_ok=True)  # a rename onto a second name of the same file leaves both
+                self._place(source, aside)
+            except OSError as error:
+                raise SinkError(
+                    f"results cannot be put into folder {self.path}",
+                    detail=f"{error}.",
+                    hint="they are safe in the checkpoint; repair the folder and run again.",
+                ) from error
             between()
+
+    def _place(self, source: Path, aside: Path) -> None:
+        aside.unlink(missing_ok=True)
+        try:
+            os.link(source, aside)
+        except OSError:
+            shutil.copyfile(source, aside)
+        os.replace(aside, self.path / source.name)
+        aside.unlink(missing_ok=True)  # a rename onto a second name of the same file leaves both
 
 
 Sink = MemorySink | ForeachSink | ParquetSink

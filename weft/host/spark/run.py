@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
@@ -71,6 +72,7 @@ class SparkRun:
     def start(self, *, every: str | None) -> None:
         """Begin: read what is there now (`every` None), or for ever with that pause between batches."""
         self.manifest = self.ledger.last()
+        self._check_offsets()
         self._publish(self.manifest)
         self.ledger.collect()
         self.plan = self.spark.sparkContext.broadcast(Shipment.of(self.topology, self.functions))
@@ -89,6 +91,16 @@ class SparkRun:
         writer = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)
         self._query = writer.start()
 
+    def _check_offsets(self) -> None:
+        """Without its offsets Spark would begin again at batch 0, and all batches up to ours would be passed over."""
+        offsets = self.checkpoint / "spark" / "offsets" / str(self.manifest.batch)
+        if self.manifest.batch >= 0 and not offsets.exists():
+            raise StateError(
+                f"{offsets} is missing",
+                detail="Spark's part of the checkpoint is gone, or older than the manifests.",
+                hint="restore the folder from a backup, or start again from an empty checkpoint.",
+            )
+
     def wait(self, seconds: float) -> bool:
         """Wait for the end at most so long; whether it has ended.  A failed run raises."""
         assert self._query is not None
@@ -99,12 +111,16 @@ class SparkRun:
         raise cause
 
     def stop(self) -> None:
-        """Let the current batch finish, then stop."""
+        """Let the current batch finish, then stop.  A run that has failed before raises."""
         self.stopping = True
         with self._gate:
             pass  # the current batch, if any, is done
-        if self._query is not None:
-            self._query.stop()
+        if self._query is None:
+            return
+        died = None if self._query.isActive else self._query.exception()
+        self._query.stop()
+        if self.failure is not None or died is not None:
+            raise self._cause(died or HostError("the run failed"))
 
     @property
     def active(self) -> bool:
@@ -132,8 +148,15 @@ class SparkRun:
                 self.failure = error
                 raise
             except Exception as error:
-                self.failure = from_wire(str(error)) or self.failure
+                self.failure = from_wire(str(error)) or self._unforeseen(error, number)
                 raise
+
+    def _unforeseen(self, error: Exception, number: int) -> WeftError:
+        return HostError(
+            f"batch {number} failed: {type(error).__name__}: {_first(error)}",
+            detail=None if isinstance(error, PySparkException) else traceback.format_exc(limit=-3).rstrip(),
+            hint="the batch will be run again by the next run on this checkpoint.",
+        )
 
     def _expect(self, number: int) -> None:
         """Spark's numbers and ours must go on together, or the halves of the checkpoint do not belong together."""
