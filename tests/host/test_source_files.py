@@ -1,0 +1,94 @@
+"""Files of a stream: found once, in the order they came; cut into parts that tasks share."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from weft.errors import SourceError
+from weft.host.source import FileLog, FileSource, Piece, TableSource, list_files, pieces, read_piece, shares
+
+
+def test_files_are_noted_once_in_name_order_and_latecomers_come_last(tmp_path: Path) -> None:
+    data, log = tmp_path / "data", tmp_path / "log" / "files"
+    data.mkdir()
+    for name in ("b", "c"):
+        (data / name).touch()
+    found = FileLog(str(data), str(log))
+    assert found.discover() == 2
+    (data / "a").touch()
+    (data / ".hidden").touch()
+    (data / "_temporary").touch()
+    again = FileLog(str(data), str(log))
+    assert again.discover() == 3
+    assert [Path(file).name for file in again.files] == ["b", "c", "a"]
+    assert again.discover() == 3
+    (data / "b").unlink()
+    assert FileLog(str(data), str(log)).discover() == 3, "a file that was read and removed stays in the log"
+
+
+def test_a_log_that_knows_less_than_was_read_is_damaged(tmp_path: Path) -> None:
+    log = FileLog(str(tmp_path), str(tmp_path / ".log"))
+    with pytest.raises(Exception, match="damaged"):
+        log.between(0, 1)
+
+
+def test_folders_patterns_and_single_files(tmp_path: Path) -> None:
+    for name in ("1.parquet", "2.parquet", "note.txt"):
+        (tmp_path / name).touch()
+    (tmp_path / "sub").mkdir()
+    assert len(list_files(str(tmp_path))) == 3
+    assert len(list_files(str(tmp_path / "*.parquet"))) == 2
+    assert len(list_files(str(tmp_path / "1.parquet"))) == 1
+    assert list_files(str(tmp_path / "none")) == []
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_shares_hold_every_part_once_and_are_even(seed: int) -> None:
+    rng = random.Random(seed)
+    parts = [Piece(f"f{i // 3}", (i % 3,), rng.randint(1, 1000)) for i in range(rng.randint(0, 40))]
+    tasks = rng.randint(1, 8)
+    dealt = shares(parts, tasks)
+    assert len(dealt) <= tasks
+    assert sorted(str(p) for share in dealt for p in share) == sorted(map(str, parts))
+    assert all(dealt)
+    loads = [sum(p.bytes for p in share) for share in dealt]
+    assert not parts or max(loads) <= sum(loads) / tasks + max(p.bytes for p in parts)
+    assert dealt == shares(list(reversed(parts)), tasks), "the same parts are dealt the same way"
+
+
+def test_parquet_is_cut_at_row_groups_and_every_row_is_read_once(tmp_path: Path) -> None:
+    table = pa.table({"k": range(1000), "s": [str(i) for i in range(1000)]})
+    pq.write_table(table, tmp_path / "f.parquet", row_group_size=300)
+    found = pieces("parquet", [str(tmp_path / "f.parquet")])
+    assert len(found) == 4
+    rows = [row for piece in found for batch in read_piece("parquet", piece, ["k"], table.schema) for row in batch.to_pylist()]
+    assert sorted(row["k"] for row in rows) == list(range(1000))
+    assert rows[0].keys() == {"k"}
+
+
+def test_a_file_that_is_no_parquet_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    path.write_bytes(b"not parquet")
+    with pytest.raises(SourceError) as error:
+        pieces("parquet", [str(path)])
+    assert str(path) in str(error.value)
+
+
+def test_tables_become_files_once(tmp_path: Path) -> None:
+    source = TableSource((pa.table({"k": [1]}), pa.table({"k": [2, 3]})))
+    files = source.as_files(str(tmp_path))
+    assert isinstance(files, FileSource)
+    assert files.max_files == 1
+    source.as_files(str(tmp_path))
+    found = [r for p in pieces("arrow", list_files(str(tmp_path))) for b in read_piece("arrow", p, ["k"], source.schema) for r in b.to_pylist()]
+    assert [row["k"] for row in found] == [1, 2, 3]
+
+
+def test_tables_of_different_schemas_are_refused() -> None:
+    with pytest.raises(SourceError, match="batch 1"):
+        TableSource((pa.table({"k": [1]}), pa.table({"k": ["a"]})))
