@@ -92,14 +92,20 @@ class SparkRun:
         self._query = writer.start()
 
     def _check_offsets(self) -> None:
-        """Without its offsets Spark would begin again at batch 0, and all batches up to ours would be passed over."""
-        offsets = self.checkpoint / "spark" / "offsets" / str(self.manifest.batch)
-        if self.manifest.batch >= 0 and not offsets.exists():
-            raise StateError(
-                f"{offsets} is missing",
-                detail="Spark's part of the checkpoint is gone, or older than the manifests.",
-                hint="restore the folder from a backup, or start again from an empty checkpoint.",
-            )
+        """Refuse, before anything is touched, if Spark's half of the checkpoint and ours do not belong together.
+
+        Without its offsets Spark would begin again at batch 0, and all batches up to ours would be passed over.
+        Without our newest manifest, the segments it names would be swept away as garbage.
+        """
+        spark, last = self.checkpoint / "spark", self.manifest.batch
+        done = max((int(p.name) for p in spark.glob("commits/*") if p.name.isdigit()), default=-1)
+        hint = "restore the folder from a backup, or start again from an empty checkpoint."
+        if last >= 0 and not (spark / "offsets" / str(last)).exists():
+            detail = "Spark's part of the checkpoint is gone, or older than the manifests."
+            raise StateError(f"{spark / 'offsets' / str(last)} is missing", detail=detail, hint=hint)
+        if done > last:
+            detail = f"Spark has finished batch {done}, but the last manifest is of batch {last}."
+            raise StateError(f"checkpoint {self.checkpoint} lacks a manifest", detail=detail, hint=hint)
 
     def wait(self, seconds: float) -> bool:
         """Wait for the end at most so long; whether it has ended.  A failed run raises."""
