@@ -1,0 +1,151 @@
+"""What every plan has: no cross product that was not asked for, shared stores, rows that travel once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import weft
+from tests.fuzz import make_case
+from tests.topology.shop import QUERIES, session
+from weft.errors import PlanError, QueryError
+from weft.expr.model import aliases
+from weft.query.model import Query
+from weft.topology.model import Probe, Topology
+
+
+def ways(topology: Topology, query: str) -> Iterator[tuple[str, list[Probe]]]:
+    """For every alias the probes of its tuples in order."""
+    probes = {probe.id: probe for probe in topology.probes}
+    for start in topology.starts:
+        if start.query == query:
+            found, at = [], start.then
+            while at in probes:
+                found.append(probes[at])
+                at = probes[at].then
+            yield start.alias, found
+
+
+def decided(query: Query, bound: set[str], target: str) -> bool:
+    """Whether some predicate can be checked when `target` joins `bound`."""
+    return any(target in aliases(p) and aliases(p) <= bound | {target} for p in query.joins)
+
+
+@pytest.mark.parametrize("chunk", range(8))
+def test_random_plans_make_no_cross_product_and_meet_every_alias_once(chunk: int) -> None:
+    for seed in range(chunk * 25, chunk * 25 + 25):
+        s = make_case(seed).session()
+        topology = s.topology
+        for name, handle in s._queries.items():
+            for start, probes in ways(topology, name):
+                bound = {start}
+                for probe in probes:
+                    assert decided(handle.query, bound, probe.alias), f"seed {seed}: {probe.id} is a cross product"
+                    bound.add(probe.alias)
+                assert bound == set(handle.query.aliases)
+                assert len(probes) == len(handle.query.aliases) - 1
+
+
+@pytest.mark.parametrize("chunk", range(4))
+def test_every_predicate_is_checked_on_every_way(chunk: int) -> None:
+    """By an index or as a residual, at the hop where its last alias is met."""
+    for seed in range(300 + chunk * 25, 325 + chunk * 25):
+        s = make_case(seed).session()
+        topology = s.topology
+        for name, handle in s._queries.items():
+            for start, probes in ways(topology, name):
+                bound = {start}
+                for probe in probes:
+                    due = [p for p in handle.query.joins if probe.alias in aliases(p) and aliases(p) <= bound | {probe.alias}]
+                    missing = [p for p in due if p not in probe.residual]
+                    means = len(probe.equal) + len(probe.low) + len(probe.high)
+                    assert len(set(missing)) <= means, f"seed {seed}: {probe.id} drops a predicate"
+                    bound.add(probe.alias)
+
+
+def test_exactly_one_of_two_tuples_of_one_batch_finds_the_other() -> None:
+    for seed in range(60):
+        s = make_case(seed).session()
+        topology = s.topology
+        for name, handle in s._queries.items():
+            seen = {(start, probe.alias): probe.sees_delta for start, probes in ways(topology, name) for probe in probes}
+            for (a, b), sees in seen.items():
+                assert sees != seen[b, a]
+                assert sees == (handle.query.position(b) < handle.query.position(a))
+
+
+def test_a_cross_product_must_be_asked_for() -> None:
+    sql = "SELECT o.id, l.part FROM orders o, lines l WHERE o.price > 1"
+    with pytest.raises((PlanError, QueryError), match="cross product"):
+        session().query("q", sql)
+    s = session()
+    s.query("q", sql, cross_product=True)
+    assert len(s.topology.probes) == 2
+
+
+def test_aliases_of_one_stream_share_a_store_if_they_keep_the_same_rows() -> None:
+    s = session(1)
+    s.query("q", "SELECT a.id AS x, b.id AS y FROM orders a, orders b WHERE a.price < b.price WITHIN INTERVAL '1' MINUTE")
+    [store] = s.topology.stores
+    assert store.users == ("q.a", "q.b")
+
+
+def test_another_selection_has_a_store_of_its_own() -> None:
+    s = session(1)
+    s.query("q", "SELECT a.id AS x, b.id AS y FROM orders a, orders b WHERE a.price < b.price AND a.id > 5")
+    assert len(s.topology.stores) == 2
+
+
+def test_queries_share_stores_columns_are_united_and_the_longest_retention_wins() -> None:
+    s = session(2)
+    for name, column, minutes in (("short", "part", 1), ("long", "price", 10)):
+        s.query(name, f"""SELECT o.id, l.{column} FROM orders o JOIN lines l ON l."order" = o.id WITHIN INTERVAL '{minutes}' MINUTE""")
+    stores = {store.stream: store for store in s.topology.stores}
+    assert set(stores) == {"orders", "lines"}
+    assert len(s.topology.stores) == 2
+    assert {"part", "price"} <= set(stores["lines"].columns)
+    assert stores["lines"].retention == 10 * 60_000_000 - 1
+    assert set(stores["lines"].users) == {"short.l", "long.l"}
+
+
+def test_queries_with_other_clocks_do_not_share() -> None:
+    """A store expires by one watermark; another set of streams has another."""
+    s = session(1)
+    s.query("two", QUERIES["matched"])
+    s.query("three", QUERIES["triangle"])
+    lines = [store for store in s.topology.stores if store.stream == "lines"]
+    assert len({store.clock for store in lines}) == len(lines) == 2
+
+
+def test_a_single_worker_needs_one_wave() -> None:
+    s = session(1)
+    for name, sql in QUERIES.items():
+        s.query(name, sql)
+    assert s.topology.waves == 1
+    assert all(probe.route == "local" for probe in s.topology.probes)
+
+
+def test_rows_are_stored_and_probed_by_one_edge_where_their_key_is_the_same() -> None:
+    s = session(4)
+    s.query("matched", QUERIES["matched"])
+    topology = s.topology
+    assert len(topology.edges) == 2
+    assert all(edge.stores and edge.starts and edge.route == "key" for edge in topology.edges)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_store_and_edge_names_are_unique(seed: int) -> None:
+    topology = make_case(seed, queries=3).session().topology
+    for things in (topology.stores, topology.edges, topology.starts, topology.probes, topology.emits):
+        names = [thing.id for thing in things]
+        assert len(set(names)) == len(names)
+
+
+def test_the_same_query_twice_costs_no_second_store() -> None:
+    s = session(3)
+    s.query("one", QUERIES["triangle"])
+    before = len(s.topology.stores)
+    s.query("two", QUERIES["triangle"])
+    assert len(s.topology.stores) == before
+    assert isinstance(s, weft.Session)
