@@ -8,6 +8,7 @@ Spark moves few, large, opaque rows.  Partition p after `repartitionById` is wor
 from __future__ import annotations
 
 import functools
+import gc
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -73,11 +74,18 @@ def _rows(envelopes: Sequence[Envelope], payloads: pa.Array) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*arrays, payloads], schema=ARROW)
 
 
+@functools.cache
+def _freeze() -> None:
+    """Spare all that is loaded from the garbage collection that Spark's daemon does after every task."""
+    gc.freeze()
+
+
 def spoken(task: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
     """Let Weft's errors survive the way through Spark's tracebacks."""
 
     @functools.wraps(task)
     def guarded(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        _freeze()
         try:
             yield from task(*args, **kwargs)
         except WeftError as error:

@@ -18,7 +18,12 @@ BATCH_SETTINGS = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
     # The plan of a batch is fixed; there is nothing to adapt, and each adapted stage costs a round trip.
     "spark.sql.adaptive.enabled": "false",
+    # A batch has some dozens of rows, so generated code would never pay for its compilation.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
+JVM = "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC"
+"""The JVM only moves bytes and schedules: quick compilation and large arrays matter, peak speed of code does not."""
 
 
 def local_session(workers: int) -> SparkSession:
@@ -42,13 +47,17 @@ def local_session(workers: int) -> SparkSession:
 def _settings() -> dict[str, Any]:
     log = Path(__file__).with_name("log4j2.properties").as_uri()
     return {
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log} {JVM}",
+        # Payloads are few and already dense: compressing them costs more than it saves.
+        "spark.shuffle.compress": "false",
+        "spark.broadcast.compress": "false",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.daemon.module": "weft.host.spark.daemon",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.streaming.metricsEnabled": "false",
