@@ -59,7 +59,8 @@ def test_gw1_the_newest_tuple_makes_the_result_inside_the_window(window: int, ex
 
 
 def test_gw2_the_window_of_the_newest_tuple_is_not_used() -> None:
-    sql = """SELECT r.id AS r, s.id AS s, t.id AS t FROM R r WITHIN INTERVAL '10' SECOND, S s WITHIN INTERVAL '2' SECOND,
+    sql = """SELECT r.id AS r, s.id AS s, t.id AS t FROM R r WITHIN INTERVAL '10' SECOND,
+             S s WITHIN INTERVAL '2' SECOND,
              T t WITHIN INTERVAL '4' SECOND WHERE r.a = s.a AND s.b = t.b"""
     rows: list[Arrival] = [
         ("R", {"a": 1, "t": 0, "id": "r"}),
@@ -74,7 +75,10 @@ def test_gw2_the_window_of_the_newest_tuple_is_not_used() -> None:
 
 @pytest.mark.parametrize("order", ["rs", "sr", "both"])
 def test_gw3_ties_make_one_result_whichever_is_read_first(order: str) -> None:
-    run = trial({"R": ["a"], "S": ["a"]}, "SELECT r.id AS r, s.id AS s FROM R r, S s WHERE r.a = s.a WITHIN INTERVAL '10' SECOND")
+    run = trial(
+        {"R": ["a"], "S": ["a"]},
+        "SELECT r.id AS r, s.id AS s FROM R r, S s WHERE r.a = s.a WITHIN INTERVAL '10' SECOND",
+    )
     rows: dict[str, Arrival] = {"r": ("R", {"a": 1, "t": 5, "id": "r"}), "s": ("S", {"a": 1, "t": 5, "id": "s"})}
     for batch in [["r", "s"]] if order == "both" else [[name] for name in order]:
         feed(run, *(rows[name] for name in batch))

@@ -13,7 +13,15 @@ from weft.host.segment import SegmentRef
 _names = itertools.count()
 
 
-def ref(batch: int, *, level: int = 0, last: int | None = None, span: tuple[int, int] | None = None, size: int = 100, rows: int = 1) -> SegmentRef:
+def ref(
+    batch: int,
+    *,
+    level: int = 0,
+    last: int | None = None,
+    span: tuple[int, int] | None = None,
+    size: int = 100,
+    rows: int = 1,
+) -> SegmentRef:
     oldest, newest = span or (None, None)
     return SegmentRef(f"s{next(_names)}", "store", 0, rows, size, level, batch, last or batch, oldest, newest, "")
 

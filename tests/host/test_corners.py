@@ -51,7 +51,9 @@ COLUMNS = {
         [Decimal(0), Decimal(-1), *(Decimal(f"{s}{'9' * 35}.99{d}") for s in ("", "-") for d in (8, 9)), None],
         pa.decimal128(38, 3),
     ),
-    "narrow decimals": pa.array([Decimal(f"{s}{'9' * 15}.999") for s in ("", "-")] + [Decimal(0), None], pa.decimal128(18, 3)),
+    "narrow decimals": pa.array(
+        [Decimal(f"{s}{'9' * 15}.999") for s in ("", "-")] + [Decimal(0), None], pa.decimal128(18, 3)
+    ),
     "booleans": pa.array([True, False, None, True, False, True] * 3).slice(5, 9),
     "dates": pa.array([0, -1, 100000, -100000, None], pa.int32()).view(pa.date32()),
     "times": pa.array([0, -1, 10**15, -(10**15), None], pa.timestamp("us")),
@@ -159,4 +161,7 @@ def test_a_row_without_time_is_in_no_window_even_if_nothing_expires() -> None:
     ],
 )
 def test_odd_conjunctions(where: str) -> None:
-    same(f"SELECT 1 AS one, x.n AS a FROM t x, t y WHERE {where}", t=numbered("k", pa.array([1, 1, 2, None, 0], pa.int64())))
+    same(
+        f"SELECT 1 AS one, x.n AS a FROM t x, t y WHERE {where}",
+        t=numbered("k", pa.array([1, 1, 2, None, 0], pa.int64())),
+    )

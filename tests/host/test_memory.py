@@ -44,7 +44,11 @@ print(json.dumps([Counting.rows, (resource.getrusage(resource.RUSAGE_SELF).ru_ma
 def test_fifty_million_results_of_one_hot_key_need_little_memory() -> None:
     began = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-c", FIFTY_MILLION.replace("WORKERS", "2")], capture_output=True, text=True, timeout=300, check=True
+        [sys.executable, "-c", FIFTY_MILLION.replace("WORKERS", "2")],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
     )
     rows, megabytes = json.loads(done.stdout.splitlines()[-1])
     assert rows == 7110 * 7110

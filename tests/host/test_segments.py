@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 
 from weft.errors import StateError
+from weft.expr.model import Column
 from weft.host.segment import Segment, SegmentFiles, SegmentRef
 from weft.host.shelf import index_rows
 from weft.kernels.index import probe
 from weft.topology.model import Key
-from weft.expr.model import Column
 
 ROWS = pa.RecordBatch.from_pydict(
     {
@@ -28,7 +28,7 @@ ROWS = pa.RecordBatch.from_pydict(
         "s": pa.array(["", None, "é", "abcdefghijk"]),
         "x": pa.array([b"", None, b"\0\xff", b"abc"]),
         "b": pa.array([True, None, False, True]),
-        "d": pa.array([Decimal("1.25"), None, Decimal("-3"), Decimal(0)], pa.decimal128(20, 2)),
+        "d": pa.array([Decimal("1.25"), None, Decimal(-3), Decimal(0)], pa.decimal128(20, 2)),
         "day": pa.array([dt.date(2020, 1, 1), None, dt.date(1969, 1, 1), dt.date(9999, 1, 1)]),
         "ts": pa.array([0, None, -5, 10**15], pa.timestamp("us")),
         "tz": pa.array([0, None, -5, 10**15], pa.timestamp("us", "UTC")),
@@ -47,7 +47,9 @@ def nothing() -> None:
     pass
 
 
-def written(root: Path, rows: pa.RecordBatch = ROWS, keys: tuple[Key, ...] = KEYS) -> tuple[SegmentFiles, SegmentRef, Path]:
+def written(
+    root: Path, rows: pa.RecordBatch = ROWS, keys: tuple[Key, ...] = KEYS
+) -> tuple[SegmentFiles, SegmentRef, Path]:
     files = SegmentFiles(str(root))
     segment = Segment(rows, tuple(index_rows(rows, key, {}) for key in keys))
     size, checksum = files.write("store/0/seg", segment, nothing)

@@ -66,7 +66,12 @@ def test_parquet_is_cut_at_row_groups_and_every_row_is_read_once(tmp_path: Path)
     pq.write_table(table, tmp_path / "f.parquet", row_group_size=300)
     found = pieces("parquet", [str(tmp_path / "f.parquet")])
     assert len(found) == 4
-    rows = [row for piece in found for batch in read_piece("parquet", piece, ["k"], table.schema) for row in batch.to_pylist()]
+    rows = [
+        row
+        for piece in found
+        for batch in read_piece("parquet", piece, ["k"], table.schema)
+        for row in batch.to_pylist()
+    ]
     assert sorted(row["k"] for row in rows) == list(range(1000))
     assert rows[0].keys() == {"k"}
 
@@ -85,7 +90,12 @@ def test_tables_become_files_once(tmp_path: Path) -> None:
     assert isinstance(files, FileSource)
     assert files.max_files == 1
     source.as_files(str(tmp_path))
-    found = [r for p in pieces("arrow", list_files(str(tmp_path))) for b in read_piece("arrow", p, ["k"], source.schema) for r in b.to_pylist()]
+    found = [
+        r
+        for p in pieces("arrow", list_files(str(tmp_path)))
+        for b in read_piece("arrow", p, ["k"], source.schema)
+        for r in b.to_pylist()
+    ]
     assert [row["k"] for row in found] == [1, 2, 3]
 
 

@@ -41,7 +41,9 @@ def columns(draw: st.DrawFn, count: int = 1) -> tuple[pa.DataType, list[list[Any
     before, after = draw(st.integers(0, 9)), draw(st.integers(0, 3))
     lists = [[row[i] for row in rows] for i in range(count)]
     padding = draw(value)
-    arrays = [pa.array([padding] * before + found + [padding] * after, kind).slice(before, len(found)) for found in lists]
+    arrays = [
+        pa.array([padding] * before + found + [padding] * after, kind).slice(before, len(found)) for found in lists
+    ]
     return kind, lists, arrays
 
 

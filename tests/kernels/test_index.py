@@ -11,7 +11,9 @@ import pytest
 from weft.kernels.index import HIGHEST, LOWEST, build, probe
 
 
-def brute(rows: int, codes: Any, ranges: Any, valid: Any, probes: int, pc: Any, lo: Any, hi: Any, pv: Any) -> list[tuple[int, int]]:
+def brute(
+    rows: int, codes: Any, ranges: Any, valid: Any, probes: int, pc: Any, lo: Any, hi: Any, pv: Any
+) -> list[tuple[int, int]]:
     return sorted(
         (p, r)
         for p in range(probes)

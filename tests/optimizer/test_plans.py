@@ -57,7 +57,11 @@ def test_every_predicate_is_checked_on_every_way(chunk: int) -> None:
             for start, probes in ways(topology, name):
                 bound = {start}
                 for probe in probes:
-                    due = [p for p in handle.query.joins if probe.alias in aliases(p) and aliases(p) <= bound | {probe.alias}]
+                    due = [
+                        p
+                        for p in handle.query.joins
+                        if probe.alias in aliases(p) and aliases(p) <= bound | {probe.alias}
+                    ]
                     missing = [p for p in due if p not in probe.residual]
                     means = len(probe.equal) + len(probe.low) + len(probe.high)
                     assert len(set(missing)) <= means, f"seed {seed}: {probe.id} drops a predicate"
@@ -69,7 +73,9 @@ def test_exactly_one_of_two_tuples_of_one_batch_finds_the_other() -> None:
         s = make_case(seed).session()
         topology = s.topology
         for name, handle in s._queries.items():
-            seen = {(start, probe.alias): probe.sees_delta for start, probes in ways(topology, name) for probe in probes}
+            seen = {
+                (start, probe.alias): probe.sees_delta for start, probes in ways(topology, name) for probe in probes
+            }
             for (a, b), sees in seen.items():
                 assert sees != seen[b, a]
                 assert sees == (handle.query.position(b) < handle.query.position(a))
@@ -86,7 +92,9 @@ def test_a_cross_product_must_be_asked_for() -> None:
 
 def test_aliases_of_one_stream_share_a_store_if_they_keep_the_same_rows() -> None:
     s = session(1)
-    s.query("q", "SELECT a.id AS x, b.id AS y FROM orders a, orders b WHERE a.price < b.price WITHIN INTERVAL '1' MINUTE")
+    s.query(
+        "q", "SELECT a.id AS x, b.id AS y FROM orders a, orders b WHERE a.price < b.price WITHIN INTERVAL '1' MINUTE"
+    )
     [store] = s.topology.stores
     assert store.users == ("q.a", "q.b")
 
@@ -100,7 +108,11 @@ def test_another_selection_has_a_store_of_its_own() -> None:
 def test_queries_share_stores_columns_are_united_and_the_longest_retention_wins() -> None:
     s = session(2)
     for name, column, minutes in (("short", "part", 1), ("long", "price", 10)):
-        s.query(name, f"""SELECT o.id, l.{column} FROM orders o JOIN lines l ON l."order" = o.id WITHIN INTERVAL '{minutes}' MINUTE""")
+        s.query(
+            name,
+            f"""SELECT o.id, l.{column} FROM orders o JOIN lines l ON l."order" = o.id
+                WITHIN INTERVAL '{minutes}' MINUTE""",
+        )
     stores = {store.stream: store for store in s.topology.stores}
     assert set(stores) == {"orders", "lines"}
     assert len(s.topology.stores) == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,15 +19,10 @@ SESSIONS, QUERIES = 10, 5
 @pytest.mark.parametrize("seed", range(SESSIONS))
 def test_random_queries_on_spark_answer_what_the_oracle_answers(seed: int, spark: SparkSession) -> None:
     case = make_case(50_000 + seed, queries=QUERIES)
-    case.batches = case.batches[:4] + _rest(case.batches[4:])
+    case.batches = case.batches[:5]  # a batch takes half a second
     assert len(case.queries) >= QUERIES
     try:
         check_on_spark(case, spark)
     except Exception as error:
         error.add_note(case.describe())
         raise
-
-
-def _rest(batches: list[dict[str, object]]) -> list[dict[str, object]]:
-    """What is left after some batches, at most one more: a batch on Spark takes half a second."""
-    return batches[:1]

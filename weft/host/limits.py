@@ -1,8 +1,8 @@
 """Ends of a range, as each probing tuple asks for it: inclusive order codes, and who can match at all.
 
 Terms were moved from one side of a predicate to the other when the plan was made, so a bound may leave the numbers that
-the predicate itself stays within.  A whole number past the end of 64 bits is no error here: it bounds nothing, or admits
-nothing.  An infinity minus itself says nothing about a float whose predicate is checked again on each pair.
+the predicate itself stays within.  A whole number past the end of 64 bits is no error here: it bounds nothing, or
+admits nothing.  An infinity minus itself says nothing about a float whose predicate is checked again on each pair.
 """
 
 from __future__ import annotations
