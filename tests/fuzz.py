@@ -41,6 +41,7 @@ from weft.testing import (
     no_crash,
     oracle,
 )
+from weft.topology.model import Policy
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,12 +106,14 @@ class Case:
     streams: dict[str, StreamCase]
     queries: dict[str, str]
     workers: int
+    policy: Policy = "min"
     batches: list[Tables] = field(default_factory=list)
 
     def session(self, *, lateness: str | None = None, workers: int | None = None, spark: Any = None) -> weft.Session:
         """The case as a session; `lateness` overrides that of every stream."""
         folder = tempfile.mkdtemp(prefix="weft-fuzz-") if spark is not None else "never-made"
         s = weft.Session(checkpoint=folder, workers=workers or self.workers, spark=spark, progress=False)
+        s.options(watermark=self.policy)
         for name, (returns, function) in functions().items():
             s.function(name, function, returns)
         for stream in self.streams.values():
@@ -132,7 +135,7 @@ class Case:
 
     def describe(self) -> str:
         """The case as text from which it can be repeated by hand."""
-        lines = [f"seed {self.seed}, {self.workers} workers, {len(self.batches)} batches"]
+        lines = [f"seed {self.seed}, {self.workers} workers, {len(self.batches)} batches, watermark {self.policy}"]
         for stream in self.streams.values():
             kind = f"event_time={stream.event_time} unit={stream.unit} lateness={stream.lateness}"
             columns = ", ".join(f"{f.name} {f.type}" for f in stream.schema)
@@ -462,7 +465,7 @@ def make_case(seed: int, *, queries: int | None = None) -> Case:
     }
     if count > 1 and rng.random() < 0.3:
         texts["again"] = texts["q0"]
-    case = Case(seed, by_name, texts, rng.choice([1, 1, 2, 2, 3, 4, 5]))
+    case = Case(seed, by_name, texts, rng.choice([1, 1, 2, 2, 3, 4, 5]), rng.choice(["min", "min", "min", "max"]))
     case.batches = cut(rng, case)
     return case
 
@@ -534,7 +537,7 @@ def check(case: Case) -> int:
         shutil.rmtree(folder)
     rows = 0
     for name, query in trial.queries.items():
-        expected = expected_after_lateness(query, case.batches, plain_functions())
+        expected = expected_after_lateness(query, case.batches, plain_functions(), case.policy)
         assert_same_rows(trial.table(name), expected, f"query {name}, as it is: ")
         rows += expected.num_rows
     patient = {name: handle.query for name, handle in case.session(lateness=FOREVER)._queries.items()}
@@ -564,7 +567,7 @@ def check_on_spark(case: Case, spark: SparkSession) -> int:
     given = replayed(case)
     rows = 0
     for handle in handles:
-        expected = expected_after_lateness(handle.query, given, plain_functions())
+        expected = expected_after_lateness(handle.query, given, plain_functions(), case.policy)
         assert_same_rows(handle.table(), expected, f"query {handle.name} on Spark: ")
         rows += expected.num_rows
     return rows

@@ -10,13 +10,17 @@ import pytest
 import weft
 from weft.host.batch import Report
 from weft.testing import Trial
+from weft.topology.model import Policy
 
 Arrival = tuple[str, dict[str, object]]
 
 
-def trial(columns: dict[str, Sequence[str]], sql: str, *, lateness: float = 0, workers: int = 1) -> Trial:
+def trial(
+    columns: dict[str, Sequence[str]], sql: str, *, lateness: float = 0, workers: int = 1, policy: Policy = "min"
+) -> Trial:
     """A session over streams with integer columns and an event time `t` in seconds."""
     session = weft.Session("unused", workers=workers)
+    session.options(watermark=policy)
     for stream, names in columns.items():
         schema = pa.schema([(name, pa.int64()) for name in (*names, "t")] + [("id", pa.string())])
         session.stream(stream, weft.read.batches([schema.empty_table()]), event_time="t", lateness=lateness)
@@ -116,15 +120,17 @@ def test_gw4_a_tuple_that_left_its_window_is_no_partner(window: str, together: b
 W5_SQL = "SELECT r.id AS r, s.id AS s FROM R r, S s WHERE r.a = s.a WITHIN INTERVAL '10' SECOND"
 
 
-def test_gw5_a_late_tuple_above_the_watermark_is_matched() -> None:
-    run = trial({"R": ["a"], "S": ["a"]}, W5_SQL, lateness=2)
+@pytest.mark.parametrize("policy", ["min", "max"])
+def test_gw5_a_late_tuple_above_the_watermark_is_matched(policy: Policy) -> None:
+    run = trial({"R": ["a"], "S": ["a"]}, W5_SQL, lateness=2, policy=policy)
     assert feed(run, ("R", {"a": 1, "t": 8, "id": "r"})).results == {}
     assert feed(run, ("S", {"a": 1, "t": 7, "id": "s"})).results == {"q": 1}
     assert run.late == {}
 
 
-def test_gw5_a_tuple_below_the_watermark_is_dropped_and_counted() -> None:
-    run = trial({"R": ["a"], "S": ["a"]}, W5_SQL, lateness=2)
+@pytest.mark.parametrize("policy", ["min", "max"])
+def test_gw5_a_tuple_below_the_watermark_is_dropped_and_counted(policy: Policy) -> None:
+    run = trial({"R": ["a"], "S": ["a"]}, W5_SQL, lateness=2, policy=policy)
     feed(run, ("R", {"a": 1, "t": 8, "id": "r"}))
     feed(run, ("R", {"a": 5, "t": 20, "id": "r'"}), ("S", {"a": 6, "t": 20, "id": "s'"}))
     feed(run, ("S", {"a": 1, "t": 7, "id": "s"}))

@@ -22,6 +22,7 @@ from weft.expr.render import quote_name, to_sql
 from weft.expr.types import normalize_schema, sql_name
 from weft.query.model import Query, Relation, Stream
 from weft.query.timebounds import retention
+from weft.topology.model import Policy
 
 Tables = Mapping[str, pa.Table]
 """Rows by stream."""
@@ -60,17 +61,18 @@ def expires(query: Query) -> bool:
     return len(query.relations) > 1 and any(keep is not None for keep in retention(query).values())
 
 
-def survivors(query: Query, batches: Sequence[Tables]) -> dict[str, pa.Table]:
+def survivors(query: Query, batches: Sequence[Tables], policy: Policy = "min") -> dict[str, pa.Table]:
     """The rows of all micro-batches that are not late for the query when they come.
 
-    A row is late if it lies below the watermark at the start of its batch: the least, over the query's streams
-    with an event time, of the newest time seen in earlier batches minus the stream's lateness.
+    A row is late if it lies below the watermark at the start of its batch: the least (or with policy "max" the
+    greatest), over the query's streams with an event time, of the newest time seen in earlier batches minus the
+    stream's lateness.
     """
     streams = {relation.stream.name: relation.stream for relation in query.relations}
     kept: dict[str, list[pa.Table]] = {name: [stream.schema.empty_table()] for name, stream in streams.items()}
     newest: dict[str, int] = {}
     for batch in batches:
-        mark = _watermark(streams.values(), newest) if expires(query) else None
+        mark = _watermark(streams.values(), newest, policy) if expires(query) else None
         for name, stream in streams.items():
             if name in batch:
                 table = _typed(batch[name], stream)
@@ -79,16 +81,19 @@ def survivors(query: Query, batches: Sequence[Tables]) -> dict[str, pa.Table]:
     return {name: pa.concat_tables(tables) for name, tables in kept.items()}
 
 
-def expected_after_lateness(query: Query, batches: Sequence[Tables], functions: Functions | None = None) -> pa.Table:
+def expected_after_lateness(
+    query: Query, batches: Sequence[Tables], functions: Functions | None = None, policy: Policy = "min"
+) -> pa.Table:
     """The answer over the rows that are not late."""
-    return oracle(query, survivors(query, batches), functions)
+    return oracle(query, survivors(query, batches, policy), functions)
 
 
-def _watermark(streams: Iterable[Stream], newest: Mapping[str, int]) -> int | None:
+def _watermark(streams: Iterable[Stream], newest: Mapping[str, int], policy: Policy) -> int | None:
     timed = [stream for stream in streams if stream.event_time is not None]
     if not timed or any(stream.name not in newest for stream in timed):
         return None
-    return min(newest[stream.name] - stream.lateness for stream in timed)
+    marks = [newest[stream.name] - stream.lateness for stream in timed]
+    return min(marks) if policy == "min" else max(marks)
 
 
 def _in_time(table: pa.Table, stream: Stream, mark: int) -> pa.ChunkedArray | pa.Scalar:
