@@ -107,5 +107,16 @@ def test_damaged_state_is_named_and_nothing_is_joined(tmp_path: Path) -> None:
         assert error.hint
         assert {name: listing(tmp_path / "out" / name) for name in QUERIES} == before
         path.write_bytes(whole)
+    for name in ("metadata", "offsets/1", "commits/1"):  # Spark's own half: it is Spark that notices
+        path = checkpoint / "spark" / name
+        whole = path.read_bytes()
+        path.write_bytes(b"")
+        with pytest.raises(weft.HostError, match="the Spark query failed") as failed:
+            make_session(tmp_path).run()
+        assert failed.value.detail
+        assert "Streaming Query ===" not in str(failed.value)
+        assert "\tat " not in str(failed.value)
+        assert {name: listing(tmp_path / "out" / name) for name in QUERIES} == before
+        path.write_bytes(whole)
     make_session(tmp_path).run()
     assert found(tmp_path) == expected(tmp_path)

@@ -352,6 +352,7 @@ def test_a_failure_in_the_background_is_raised_by_stop(tmp_path: Path) -> None:
     s = pair_session(tmp_path)
     s._queries["q"].to_memory()
     handle = s.start(every="100 milliseconds")
+    _wait(lambda: bool(handle.progress()))
     drop(tmp_path / "b", "0.parquet", table(id=[1]))
     _wait(lambda: not handle.active)
     with pytest.raises(weft.SourceError, match=r'column "k" of stream "b" is missing.*0\.parquet'):

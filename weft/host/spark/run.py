@@ -13,6 +13,8 @@ skipped.
 from __future__ import annotations
 
 import datetime
+import itertools
+import re
 import threading
 import time
 import traceback
@@ -89,7 +91,10 @@ class SparkRun:
             "checkpointLocation", str(self.checkpoint / "spark")
         )
         writer = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)
-        self._query = writer.start()
+        try:
+            self._query = writer.start()
+        except Exception as error:
+            raise self._cause(error) from error
 
     def _check_offsets(self) -> None:
         """Refuse, before anything is touched, if Spark's half of the checkpoint and ours do not belong together.
@@ -137,8 +142,8 @@ class SparkRun:
         """The reason behind Spark's exception, in Weft's words if it was Weft's."""
         if self.failure is not None:
             return self.failure
-        lines = [line for line in str(error).splitlines() if line.strip()]
-        return from_wire(str(error)) or HostError("the Spark query failed", detail="\n".join(lines[:12]))
+        hint = f"if the checkpoint was changed or damaged, restore {self.checkpoint} from a backup."
+        return from_wire(str(error)) or HostError("the Spark query failed", detail=_saying(error), hint=hint)
 
     def _guarded(self, frame: DataFrame, number: int) -> None:
         with self._gate:
@@ -253,6 +258,15 @@ def _moment(microseconds: int) -> datetime.datetime | int:
         return EPOCH + datetime.timedelta(microseconds=microseconds)
     except OverflowError:
         return microseconds
+
+
+def _saying(error: Exception) -> str:
+    """What Spark says, without its plans and stack traces."""
+    said = itertools.takewhile(lambda line: not _NOISE.match(line), str(error).splitlines())
+    return "\n".join([line for line in said if line.strip()][:5])
+
+
+_NOISE = re.compile(r"\s+at [\w$.]+|=== Streaming Query ===|JVM stacktrace")
 
 
 def _first(error: Exception) -> str:
