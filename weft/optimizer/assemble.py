@@ -237,4 +237,4 @@ def _emit(query_plan: QueryPlan) -> Emit:
 
 
 def _digest(text: str) -> str:
-    return hashlib.blake2b(text.encode(), digest_size=3).hexdigest()
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
