@@ -184,9 +184,6 @@ def test_the_kit_needs_neither_spark_nor_duckdb_to_be_imported() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.xfail(
-    reason="workers see only selected rows, so a late row that another alias's selection refuses is lost"
-)
 def test_late_rows_are_counted_whatever_the_selections_are() -> None:
     sql = "SELECT x.t AS x, y.t AS y FROM a x, a y WHERE x.k > 0 AND y.k <= 0 AND x.f = y.f WITHIN INTERVAL '5' SECOND"
     trial = Trial(session(sql))
@@ -195,7 +192,6 @@ def test_late_rows_are_counted_whatever_the_selections_are() -> None:
     assert trial.late == {"a": 3}
 
 
-@pytest.mark.xfail(reason="each clock counts for itself, and the stream's total is their sum")
 def test_a_late_row_is_counted_once_however_many_queries_refuse_it() -> None:
     s = session(WINDOWED)
     s.stream("c", weft.read.batches([SCHEMA.empty_table()]), event_time="t")

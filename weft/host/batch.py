@@ -15,13 +15,17 @@ Functions = Mapping[str, Callable[..., pa.Array]]
 """Python functions of the user, by name."""
 
 
+Watermarks = Mapping[str, int | None]
+"""Clock id -> the event time below which rows are late; None while there is none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """The state of the world when a micro-batch begins: what manifest N-1 says."""
 
     number: int
-    watermarks: Mapping[str, int | None]
-    """Clock id -> watermark that late rows are measured by."""
+    watermarks: Watermarks
+    """What late rows are measured by."""
     live: Mapping[int, tuple[SegmentRef, ...]]
     """Worker -> segments of earlier batches."""
     run: str = ""

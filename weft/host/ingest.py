@@ -2,8 +2,8 @@
 
 Rows are brought to the declared types, stamped with their event time, selected, cut to the needed columns and
 routed, once per edge.  The newest event time is taken over all rows, also those a selection refuses: the
-clock of a stream does not depend on who listens.  A row without event time cannot be in any window; clocked
-edges refuse and count it.
+clock of a stream does not depend on who listens.  Clocked edges refuse rows below their watermark, and rows
+without event time, which cannot be in any window.  A row counts as late once, if any edge refuses it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from weft.errors import SourceError
 from weft.expr.evaluate import evaluate, filter_mask
 from weft.expr.model import Expr, columns
 from weft.expr.types import normalize
-from weft.host.batch import Functions, Report, bump
+from weft.host.batch import Functions, Report, Watermarks, bump
 from weft.host.envelope import REPORT, Envelope, Frame, slices, split
 from weft.kernels.codes import destinations, equality_codes
 from weft.query.model import Stream
@@ -49,7 +49,9 @@ class Ingest:
         wanted = tuple(name for name in self.stream.schema.names if name in reads)
         return wanted or (self.stream.schema.names[0],)
 
-    def run(self, batches: Iterator[pa.RecordBatch], task: int, where: str = "") -> Iterator[Envelope]:
+    def run(
+        self, batches: Iterator[pa.RecordBatch], task: int, watermarks: Watermarks, where: str = ""
+    ) -> Iterator[Envelope]:
         """Envelopes of all batches of one task, then one report."""
         report = Report()
         began = time.perf_counter()
@@ -57,7 +59,8 @@ class Ingest:
         row = task  # spreads the first rows of different tasks over the workers
         for raw in batches:
             frame = self._stamped(conform(raw, self.stream, self.columns, where), report)
-            for edge, dest, piece in self._routed(frame, row, report):
+            self._count_refused(frame, watermarks, report)
+            for edge, dest, piece in self._routed(frame, row, watermarks, report):
                 yield Envelope(dest, seq, edge.id, piece)
                 seq += 1
             row += raw.num_rows
@@ -75,16 +78,26 @@ class Ingest:
             report.newest[name] = max(newest, report.newest.get(name, newest))
         return frame.append_column(TIME, time)
 
-    def _routed(self, frame: Frame, row: int, report: Report) -> Iterator[tuple[Edge, int, Frame]]:
+    def _count_refused(self, frame: Frame, watermarks: Watermarks, report: Report) -> None:
+        clocks = {edge.clock for edge in self.edges if edge.clock is not None}
+        if frame.num_rows == 0 or not clocks:
+            return
+        if missing := frame.column(TIME).null_count:
+            bump(report.untimed, self.stream.name, missing)
+        marks = [mark for clock in clocks if (mark := watermarks.get(clock)) is not None]
+        if marks and (late := pc.sum(pc.less(frame.column(TIME), max(marks))).as_py()):
+            bump(report.late, self.stream.name, late)
+
+    def _routed(
+        self, frame: Frame, row: int, watermarks: Watermarks, report: Report
+    ) -> Iterator[tuple[Edge, int, Frame]]:
         if frame.num_rows == 0:
             return
-        if any(edge.clock is not None for edge in self.edges) and (missing := frame.column(TIME).null_count):
-            bump(report.untimed, self.stream.name, missing)
-        selected: dict[tuple[tuple[Expr, ...], bool], Frame] = {}
+        selected: dict[tuple[tuple[Expr, ...], str | None], Frame] = {}
         for edge in self.edges:
-            kind = (edge.filter, edge.clock is not None)
+            kind = (edge.filter, edge.clock)
             if kind not in selected:
-                selected[kind] = self._select(frame, *kind)
+                selected[kind] = self._select(frame, edge, watermarks)
             rows = selected[kind]
             if rows.num_rows == 0:
                 continue
@@ -93,10 +106,13 @@ class Ingest:
                     bump(report.sent, edge.id, piece.num_rows)
                     yield edge, dest, piece
 
-    def _select(self, frame: Frame, predicates: Sequence[Expr], timed: bool) -> Frame:
-        if timed and frame.column(TIME).null_count:
+    def _select(self, frame: Frame, edge: Edge, watermarks: Watermarks) -> Frame:
+        mark = None if edge.clock is None else watermarks.get(edge.clock)
+        if mark is not None:
+            frame = frame.filter(pc.greater_equal(frame.column(TIME), mark))  # NULL is not greater either
+        elif edge.clock is not None and frame.column(TIME).null_count:
             frame = frame.filter(pc.is_valid(frame.column(TIME)))
-        return frame.filter(filter_mask(predicates, frame, self.functions)) if predicates else frame
+        return frame.filter(filter_mask(edge.filter, frame, self.functions)) if edge.filter else frame
 
 
 def ingests(topology: Topology, functions: Functions) -> dict[str, Ingest]:

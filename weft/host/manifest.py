@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import StateError
-from weft.host.batch import Batch, Report
+from weft.host.batch import Batch, Report, Watermarks
 from weft.host.compaction import expired
 from weft.host.crash import CrashPoint
 from weft.host.segment import SegmentFiles, SegmentRef
@@ -84,6 +84,7 @@ class Ledger:
         self.segments = root / "segments"
         self.results = root / "results"
         self.notes = root / "notes"
+        self.watermarks = root / "watermarks.json"
         for folder in (self.folder, self.segments, self.results, self.notes):
             folder.mkdir(parents=True, exist_ok=True)
 
@@ -97,6 +98,12 @@ class Ledger:
         plain = asdict(manifest)
         final = self.folder / f"{manifest.batch:012d}.json"
         write_durably(final, json.dumps(plain).encode())
+
+    def announce(self, watermarks: Watermarks) -> None:
+        """Tell wave 0 of the next batch, whose plan was made when the run began, which rows are late."""
+        aside = self.watermarks.with_name(".watermarks.tmp")
+        aside.write_text(json.dumps(dict(watermarks)))
+        os.replace(aside, self.watermarks)
 
     def collect(self) -> None:
         """Remove old manifests, and the segments and notes that none of the kept ones needs."""
@@ -150,6 +157,12 @@ class FileState(SegmentFiles):
                 detail="worker state is not visible to a later wave.",
                 hint="the checkpoint must lie on a file system that all workers share.",
             ) from error
+
+
+def announced(path: str) -> Watermarks:
+    """The watermarks that :meth:`Ledger.announce` left at `path`."""
+    watermarks: Watermarks = json.loads(Path(path).read_text())
+    return watermarks
 
 
 def write_durably(final: Path, content: bytes) -> None:

@@ -1,12 +1,11 @@
 """One worker in one wave: store what came to be stored, answer what came to be probed, send on the rest.
 
-In wave 1 rows of the streams arrive.  Late ones are refused, the others are written as one new segment per
-store, and only then do probes start, so that every probe meets a complete store.  In later waves tuples
-arrive that are on their way and are handled as they come.  Hops to a store on the same worker are taken at
-once, without an envelope.
+In wave 1 rows of the streams arrive.  They are written as one new segment per store, and only then do probes
+start, so that every probe meets a complete store.  In later waves tuples arrive that are on their way and are
+handled as they come.  Hops to a store on the same worker are taken at once, without an envelope.
 
-Bounded memory: matches are made in chunks, and handed on or written before the next chunk is made.  What is held is the
-input of wave 1, a chunk per hop, and the pages of the segments that are touched.
+Bounded memory: matches are made in chunks, and handed on or written before the next chunk is made.  What is
+held is the input of wave 1, a chunk per hop, and the pages of the segments that are touched.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from weft.expr.evaluate import evaluate
 from weft.host.batch import Batch, Functions, Report, Results, State, bump
@@ -27,7 +25,7 @@ from weft.host.ingest import route
 from weft.host.lookup import lookup
 from weft.host.segment import SegmentRef
 from weft.host.shelf import Shelf
-from weft.topology.model import TIME, Edge, Emit, Probe, Start, Topology
+from weft.topology.model import Edge, Emit, Probe, Start, Topology
 
 GATHER = 131_072
 """Arriving tuples are answered in portions of about this many."""
@@ -72,7 +70,7 @@ class Worker:
                 yield envelope
             else:
                 rows[envelope.edge].append((envelope.seq, envelope.frame))
-        frames = {edge: self._in_time(self.edges[edge], _ordered(found)) for edge, found in sorted(rows.items())}
+        frames = {edge: _ordered(found) for edge, found in sorted(rows.items())}
         shelf = Shelf(self.topology, self.number, self.batch, self.state, self.functions, self.report)
         for edge, found in frames.items():
             for store in self.edges[edge].stores:
@@ -100,18 +98,6 @@ class Worker:
                 yield from self._visit(self.nexts[edge], join(waiting.pop(edge)))
         for edge, frames in waiting.items():
             yield from self._visit(self.nexts[edge], join(frames))
-
-    def _in_time(self, edge: Edge, frames: Sequence[Frame]) -> list[Frame]:
-        """The frames without late rows."""
-        watermark = self._watermark(edge.clock)
-        if watermark is None:
-            return list(frames)
-        kept = [frame.filter(pc.greater_equal(frame.column(TIME), watermark)) for frame in frames]
-        if edge.counts_late:
-            late = sum(f.num_rows for f in frames) - sum(f.num_rows for f in kept)
-            if late:
-                bump(self.report.late, edge.stream, late)
-        return [frame for frame in kept if frame.num_rows]
 
     def _watermark(self, clock: str | None) -> int | None:
         return None if clock is None else self.batch.watermarks.get(clock)

@@ -64,7 +64,7 @@ def _filter(query_plan: QueryPlan, alias: str) -> tuple[Expr, ...]:
 
 
 def _has_time(query_plan: QueryPlan, alias: str) -> tuple[Expr, ...]:
-    """A row without event time is in no window.  Clocked edges refuse it anyway; where nothing expires it is selected."""
+    """A row without event time is in no window.  Clocked edges refuse it; where nothing expires it is selected away."""
     relation = query_plan.query.relation(alias)
     if query_plan.clocked or relation.window is None or len(query_plan.query.relations) == 1:
         return ()
@@ -208,7 +208,7 @@ def _edges(stores: Sequence[Store], ways: Sequence[_Way]) -> tuple[Edge, ...]:
         columns = (*way.start.columns, *((TIME,) if mark else ()))
         stream = query.relation(alias).stream.name
         join(_edge(stream, _filter(way.plan, alias), columns, *way.route, mark, starts=(way.start.id,)))
-    return _with_late_counters(tuple(edges.values()))
+    return tuple(edges.values())
 
 
 def _edge(
@@ -217,18 +217,6 @@ def _edge(
 ) -> Edge:  # fmt: skip
     name = f"{stream}>{_digest(repr((stream, selection, route, key, clock_id)))}"
     return Edge(name, stream, selection, columns, route, key, clock_id, stores, starts)
-
-
-def _with_late_counters(edges: tuple[Edge, ...]) -> tuple[Edge, ...]:
-    seen: set[tuple[str, str | None]] = set()
-    done = []
-    for edge in edges:
-        mark = (edge.stream, edge.clock)
-        counts = edge.clock is not None and bool(edge.stores) and mark not in seen
-        if counts:
-            seen.add(mark)
-        done.append(replace(edge, counts_late=counts))
-    return tuple(done)
 
 
 def _emit(query_plan: QueryPlan) -> Emit:

@@ -151,8 +151,6 @@ class Edge:
     clock: str | None
     stores: tuple[str, ...]
     starts: tuple[str, ...]
-    counts_late: bool = False
-    """Whether this edge is the one that counts the stream's late rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from weft.host.batch import Functions, Report, State
+from weft.host.batch import Functions, Report, State, Watermarks
 from weft.host.crash import CrashPoint, reach
 from weft.host.envelope import Envelope
 from weft.host.ingest import ingests
@@ -68,7 +68,7 @@ class InProcess:
         number = self.manifest.batch + 1
         batch = self.manifest.next(self.topology, number, crash=crash)
         fresh: dict[str, list[pa.RecordBatch]] = defaultdict(list)
-        envelopes = list(self._read(tables))
+        envelopes = list(self._read(tables, batch.watermarks))
         for wave in range(1, self.topology.waves + 1):
             inbox: dict[int, list[Envelope]] = defaultdict(list)
             for envelope in envelopes:
@@ -96,7 +96,7 @@ class InProcess:
         schema = pa.schema([(output.name, output.expr.type) for output in emit.outputs])
         return pa.Table.from_batches(self.results[query], schema=schema)
 
-    def _read(self, tables: Mapping[str, pa.Table]) -> Iterator[Envelope]:
+    def _read(self, tables: Mapping[str, pa.Table], watermarks: Watermarks) -> Iterator[Envelope]:
         for task, (name, ingest) in enumerate(ingests(self.topology, self.functions).items()):
             if name in tables:
-                yield from ingest.run(iter(tables[name].to_batches()), task)
+                yield from ingest.run(iter(tables[name].to_batches()), task, watermarks)

@@ -22,7 +22,7 @@ from weft.errors import HostError, WeftError, to_wire
 from weft.host.batch import Batch, Functions
 from weft.host.envelope import Envelope, pack, unpack
 from weft.host.ingest import Ingest
-from weft.host.manifest import FileState
+from weft.host.manifest import FileState, announced
 from weft.host.spark.results import StagedResults
 from weft.host.worker import Worker
 from weft.topology.model import Topology
@@ -146,24 +146,29 @@ class WaveTask:
 
 @dataclass(frozen=True)
 class PackTask:
-    """Wave 0 over an ordinary Spark DataFrame."""
+    """Wave 0: rows of a stream become envelopes, in whatever task reads them."""
 
     content: bytes
     """A pickled Ingest."""
+    watermarks: str
+    """Where the driver has left the watermarks of this batch."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Turn rows into envelopes."""
-        return self._run(batches)
+        """Pack the rows of an ordinary Spark DataFrame."""
+        context = TaskContext.get()
+        return self.run(lambda _ingest: batches, context.partitionId() if context is not None else 0, "")
 
     @spoken
-    def _run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        task = context.partitionId() if context is not None else 0
-        yield from to_rows(open_ingest(self.content).run(batches, task))
+    def run(
+        self, rows: Callable[[Ingest], Iterator[pa.RecordBatch]], task: int, where: str
+    ) -> Iterator[pa.RecordBatch]:
+        """Pack rows; `where` says in errors where they come from."""
+        ingest = _open_ingest(self.content)
+        yield from to_rows(ingest.run(rows(ingest), task, announced(self.watermarks), where))
 
 
 @functools.lru_cache(maxsize=64)
-def open_ingest(content: bytes) -> Ingest:
+def _open_ingest(content: bytes) -> Ingest:
     """The Ingest behind some bytes, decoded once per process."""
     ingest: Ingest = cloudpickle.loads(content)
     return ingest

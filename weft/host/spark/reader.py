@@ -45,8 +45,8 @@ class WeftSource(DataSource):
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802
         """The reader described in the plan file."""
         with open(self.options["plan"], "rb") as file:
-            source, content = cloudpickle.load(file)
-        return FileReader(source, content, int(self.options["tasks"]), self.options["log"])
+            reader: FileReader = cloudpickle.load(file)
+        return reader
 
 
 def _loud(method: Any) -> Any:
@@ -65,8 +65,9 @@ def _loud(method: Any) -> Any:
 class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the files of a folder; an offset is a position in the log of discovered files."""
 
-    def __init__(self, source: FileSource, content: bytes, tasks: int, log: str) -> None:
+    def __init__(self, source: FileSource, content: bytes, tasks: int, log: str, watermarks: str) -> None:
         self.source, self.content, self.tasks, self.log_path = source, content, tasks, log
+        self.watermarks = watermarks
         self.until: int | None = None
         self._log: FileLog | None = None
 
@@ -113,13 +114,11 @@ class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """One task's files as envelopes."""
-        from weft.host.spark.exchange import open_ingest, spoken, to_rows
+        from weft.host.spark.exchange import PackTask
 
-        return spoken(self._read)(partition.value, open_ingest(self.content), to_rows)
-
-    def _read(self, assigned: tuple[int, Sequence[Piece]], ingest: Ingest, to_rows: Any) -> Iterator[pa.RecordBatch]:
-        task, share = assigned
-        yield from to_rows(ingest.run(_rows(self.source, share, ingest), task, _where(share)))
+        task, share = partition.value
+        pack = PackTask(self.content, self.watermarks)
+        return pack.run(lambda ingest: _rows(self.source, share, ingest), task, _where(share))
 
 
 def _rows(source: FileSource, share: Sequence[Piece], ingest: Ingest) -> Iterator[pa.RecordBatch]:

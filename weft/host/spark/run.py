@@ -77,11 +77,12 @@ class SparkRun:
         self._check_offsets()
         self._publish(self.manifest)
         self.ledger.collect()
+        self.ledger.announce(self.manifest.watermarks(self.topology))
         self.plan = self.spark.sparkContext.broadcast(Shipment.of(self.topology, self.functions))
         self.spark.dataSource.register(WeftSource)
         folder = str(self.checkpoint / "sources")
         frames = [
-            envelopes(self.spark, self.sources[name], ingest, folder)
+            envelopes(self.spark, self.sources[name], ingest, folder, str(self.ledger.watermarks))
             for name, ingest in ingests(self.topology, self.functions).items()
         ]
         stream = frames[0]
@@ -190,6 +191,7 @@ class SparkRun:
         reach(self.crash, "commit after", number)
         self._publish(manifest)
         self.ledger.collect()
+        self.ledger.announce(manifest.watermarks(self.topology))
         self.on_progress(self._progress(number, time.perf_counter() - began, report))
 
     def _waves(self, frame: DataFrame, number: int) -> Report:

@@ -14,27 +14,23 @@ from weft.errors import SourceError
 from weft.host.ingest import Ingest
 from weft.host.source import FileSource, TableSource
 from weft.host.spark.exchange import PackTask
-from weft.host.spark.reader import FORMAT, SCHEMA
+from weft.host.spark.reader import FORMAT, SCHEMA, FileReader
 
 
-def envelopes(spark: SparkSession, source: object, ingest: Ingest, folder: str) -> DataFrame:
+def envelopes(spark: SparkSession, source: object, ingest: Ingest, folder: str, watermarks: str) -> DataFrame:
     """The stream as a streaming DataFrame of envelopes."""
     content = cloudpickle.dumps(ingest)
+    base = os.path.join(folder, ingest.stream.name)
     os.makedirs(folder, exist_ok=True)
     if isinstance(source, TableSource):
-        source = source.as_files(os.path.join(folder, f"{ingest.stream.name}.batches"))
+        source = source.as_files(f"{base}.batches")
     if isinstance(source, FileSource):
-        path = os.path.join(folder, f"{ingest.stream.name}.plan")
-        with open(path, "wb") as file:
-            file.write(cloudpickle.dumps((source, content)))
-        reader = spark.readStream.format(FORMAT).option("plan", path)
-        reader = reader.option("log", os.path.join(folder, f"{ingest.stream.name}.files")).option(
-            "tasks", ingest.workers
-        )
-        return reader.load()
+        with open(f"{base}.plan", "wb") as file:
+            file.write(cloudpickle.dumps(FileReader(source, content, ingest.workers, f"{base}.files", watermarks)))
+        return spark.readStream.format(FORMAT).option("plan", f"{base}.plan").load()
     if isinstance(source, DataFrame):
         names = [f"`{name.replace('`', '``')}`" for name in ingest.columns]
-        return source.select(*names).mapInArrow(PackTask(content), SCHEMA)
+        return source.select(*names).mapInArrow(PackTask(content, watermarks), SCHEMA)
     raise SourceError(f'stream "{ingest.stream.name}" has no usable source', detail=f"it is a {type(source).__name__}.")
 
 
