@@ -9,7 +9,7 @@ without event time, which cannot be in any window.  A row counts as late once, i
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,14 +50,14 @@ class Ingest:
         return wanted or (self.stream.schema.names[0],)
 
     def run(
-        self, batches: Iterator[pa.RecordBatch], task: int, watermarks: Watermarks, where: str = ""
+        self, batches: Iterable[tuple[str, pa.RecordBatch]], task: int, watermarks: Watermarks
     ) -> Iterator[Envelope]:
-        """Envelopes of all batches of one task, then one report."""
+        """Envelopes of all rows of one task, then one report; rows come with where they are from, for errors."""
         report = Report()
         began = time.perf_counter()
         seq = task << 32
         row = task  # spreads the first rows of different tasks over the workers
-        for raw in batches:
+        for where, raw in batches:
             frame = self._stamped(conform(raw, self.stream, self.columns, where), report)
             self._count_refused(frame, watermarks, report)
             for edge, dest, piece in self._routed(frame, row, watermarks, report):

@@ -170,13 +170,14 @@ class Piece:
     file: str
     groups: tuple[int, ...] | None
     bytes: int
+    stream: str = ""
 
 
-def pieces(kind: Format, files: Sequence[str]) -> list[Piece]:
+def pieces(kind: Format, files: Sequence[str], stream: str = "") -> list[Piece]:
     """The parts into which files can be cut."""
     found = []
     for file in files:
-        found += _guarded(file, lambda file=file: _cut(kind, file))
+        found += _guarded(file, lambda file=file: _cut(kind, file, stream))
     return found
 
 
@@ -199,12 +200,12 @@ def read_piece(kind: Format, piece: Piece, columns: Sequence[str], schema: pa.Sc
         raise _unreadable(piece.file, error) from error
 
 
-def _cut(kind: Format, file: str) -> list[Piece]:
+def _cut(kind: Format, file: str, stream: str) -> list[Piece]:
     if kind != "parquet":
-        return [Piece(file, None, os.path.getsize(file))]
+        return [Piece(file, None, os.path.getsize(file), stream)]
     with pa.parquet.ParquetFile(file) as parquet:
         meta = parquet.metadata
-        return [Piece(file, (i,), meta.row_group(i).total_byte_size) for i in range(meta.num_row_groups)]
+        return [Piece(file, (i,), meta.row_group(i).total_byte_size, stream) for i in range(meta.num_row_groups)]
 
 
 def _parquet(piece: Piece, columns: list[str], _schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -99,4 +99,4 @@ class InProcess:
     def _read(self, tables: Mapping[str, pa.Table], watermarks: Watermarks) -> Iterator[Envelope]:
         for task, (name, ingest) in enumerate(ingests(self.topology, self.functions).items()):
             if name in tables:
-                yield from ingest.run(iter(tables[name].to_batches()), task, watermarks)
+                yield from ingest.run((("", rows) for rows in tables[name].to_batches()), task, watermarks)

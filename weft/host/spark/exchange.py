@@ -90,7 +90,7 @@ def spoken(task: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
             yield from task(*args, **kwargs)
         except WeftError as error:
             raise RuntimeError(to_wire(error)) from error
-        except (pa.ArrowException, MemoryError, OSError, TypeError, ValueError, KeyError, IndexError) as error:
+        except Exception as error:
             lost = HostError(f"a worker failed: {type(error).__name__}: {error}", detail=traceback.format_exc(limit=-4))
             raise RuntimeError(to_wire(lost)) from error
 
@@ -156,15 +156,16 @@ class PackTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack the rows of an ordinary Spark DataFrame."""
         context = TaskContext.get()
-        return self.run(lambda _ingest: batches, context.partitionId() if context is not None else 0, "")
+        rows = (("", batch) for batch in batches)
+        return self.run(lambda _ingest: rows, context.partitionId() if context is not None else 0)
 
     @spoken
     def run(
-        self, rows: Callable[[Ingest], Iterator[pa.RecordBatch]], task: int, where: str
+        self, rows: Callable[[Ingest], Iterable[tuple[str, pa.RecordBatch]]], task: int
     ) -> Iterator[pa.RecordBatch]:
-        """Pack rows; `where` says in errors where they come from."""
+        """Pack rows that come with where they are from."""
         ingest = _open_ingest(self.content)
-        yield from to_rows(ingest.run(rows(ingest), task, announced(self.watermarks), where))
+        yield from to_rows(ingest.run(rows(ingest), task, announced(self.watermarks)))
 
 
 @functools.lru_cache(maxsize=64)

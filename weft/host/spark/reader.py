@@ -1,8 +1,9 @@
-"""The Python data source behind `weft.read`: files in, envelopes out.
+"""The Python data source behind `weft.read`: the files of all streams in, envelopes out.
 
-Offsets are positions in the log of discovered files.  Reading, selecting and routing all happen in the task
-that reads, so rows never pass through the JVM one by one.  Spark starts a planning process for each source;
-that process imports this module and must not wait for kernels, so they are loaded by the task that reads.
+One source serves all streams: Spark starts processes for every source, and a batch should cost the same for two
+streams and for twenty.  An offset holds a position for each stream, in its log of discovered files.  Reading,
+selecting and routing all happen in the task that reads, so rows never pass through the JVM one by one.  The
+planning process imports this module and must not wait for kernels: they are loaded by the task that reads.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import functools
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
 from weft.errors import WeftError, to_wire
 from weft.host.source import FileLog, FileSource, Piece, pieces, read_piece, shares
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 FORMAT = "weft"
 SCHEMA = "dest INT, seq BIGINT, edge STRING, payload BINARY"
 """Envelopes as Spark sees them."""
+Offset = dict[str, int]
+"""Stream -> how many of its files have been read."""
 
 
 class WeftSource(DataSource):
@@ -62,43 +66,58 @@ def _loud(method: Any) -> Any:
     return guarded
 
 
+@dataclass(frozen=True)
+class Feed:
+    """The files of one stream."""
+
+    stream: str
+    source: FileSource
+    content: bytes
+    """The stream's pickled Ingest."""
+    log: str
+    """Where the discovered files are written down."""
+
+
 class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads the files of a folder; an offset is a position in the log of discovered files."""
+    """Reads the files of all streams; an offset holds, for each stream, a position in its log of discovered files."""
 
-    def __init__(self, source: FileSource, content: bytes, tasks: int, log: str, watermarks: str) -> None:
-        self.source, self.content, self.tasks, self.log_path = source, content, tasks, log
-        self.watermarks = watermarks
-        self.until: int | None = None
-        self._log: FileLog | None = None
+    def __init__(self, feeds: Sequence[Feed], tasks: int, watermarks: str) -> None:
+        self.feeds, self.tasks, self.watermarks = {feed.stream: feed for feed in feeds}, tasks, watermarks
+        self.until: Offset | None = None
+        self._logs: dict[str, FileLog] = {}
 
-    @property
-    def log(self) -> FileLog:
-        """The discovered files."""
-        if self._log is None:
-            self._log = FileLog(self.source.path, self.log_path)
-        return self._log
+    def log(self, stream: str) -> FileLog:
+        """The discovered files of a stream."""
+        if stream not in self._logs:
+            self._logs[stream] = FileLog(self.feeds[stream].source.path, self.feeds[stream].log)
+        return self._logs[stream]
 
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+    def initialOffset(self) -> Offset:  # noqa: N802
         """The beginning."""
-        return {"at": 0}
+        return dict.fromkeys(self.feeds, 0)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """The limit of a batch."""
-        return ReadAllAvailable() if self.source.max_files is None else ReadMaxFiles(self.source.max_files)
+        """Every stream has a limit of its own."""
+        return ReadAllAvailable()
 
     @_loud
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: ARG002, N802
         """Where the next batch ends."""
-        end = self.log.discover() if self.until is None else self.until
-        if isinstance(limit, ReadMaxFiles):
-            end = min(end, start["at"] + limit.max_files)
-        self.log.between(0, start["at"])
-        return {"at": max(end, start["at"])}
+        known = self._discover() if self.until is None else self.until
+        return {stream: self._end(stream, start.get(stream, 0), known[stream]) for stream in self.feeds}
+
+    def _end(self, stream: str, start: int, known: int) -> int:
+        self.log(stream).between(0, start)
+        step = self.feeds[stream].source.max_files
+        return max(start, known if step is None else min(known, start + step))
+
+    def _discover(self) -> Offset:
+        return {stream: self.log(stream).discover() for stream in self.feeds}
 
     @_loud
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Whatever comes from now on is not for this run."""
-        self.until = self.log.discover()
+        self.until = self._discover()
 
     def stop(self) -> None:
         """Leave quietly when Spark hangs up; its own way would end in a broken pipe on the terminal."""
@@ -106,26 +125,29 @@ class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             os._exit(0)
 
     @_loud
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """The files between two offsets, dealt to tasks."""
-        files = self.log.between(start["at"], end["at"])
-        dealt = shares(pieces(self.source.format, files), self.tasks)
-        return [InputPartition((task, share)) for task, share in enumerate(dealt)]
+        found = []
+        for stream, feed in self.feeds.items():
+            files = self.log(stream).between(start.get(stream, 0), end.get(stream, 0))
+            found += pieces(feed.source.format, files, stream)
+        return [InputPartition((task, share)) for task, share in enumerate(shares(found, self.tasks))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """One task's files as envelopes."""
         from weft.host.spark.exchange import PackTask
 
         task, share = partition.value
-        pack = PackTask(self.content, self.watermarks)
-        return pack.run(lambda ingest: _rows(self.source, share, ingest), task, _where(share))
+        for stream, feed in self.feeds.items():
+            mine = [piece for piece in share if piece.stream == stream]
+            if mine:
+                yield from PackTask(feed.content, self.watermarks).run(
+                    functools.partial(_rows, feed.source, mine), task
+                )
 
 
-def _rows(source: FileSource, share: Sequence[Piece], ingest: Ingest) -> Iterator[pa.RecordBatch]:
+def _rows(source: FileSource, share: Sequence[Piece], ingest: Ingest) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Rows with the file they come from."""
     for piece in share:
-        yield from read_piece(source.format, piece, ingest.columns, ingest.stream.schema)
-
-
-def _where(share: Sequence[Piece]) -> str:
-    files = sorted({piece.file for piece in share})
-    return f" in {files[0]}" if len(files) == 1 else f" in one of {', '.join(files[:5])}"
+        for rows in read_piece(source.format, piece, ingest.columns, ingest.stream.schema):
+            yield f" in {piece.file}", rows

@@ -37,7 +37,7 @@ from weft.host.ingest import ingests
 from weft.host.manifest import Ledger, Manifest
 from weft.host.sinks import ForeachSink, Sink, publish
 from weft.host.spark.exchange import Shipment, WaveTask
-from weft.host.spark.reader import SCHEMA, WeftSource
+from weft.host.spark.reader import SCHEMA
 from weft.host.spark.session import BATCH_SETTINGS
 from weft.host.spark.sources import envelopes
 from weft.observe.progress import Progress
@@ -79,15 +79,9 @@ class SparkRun:
         self.ledger.collect()
         self.ledger.announce(self.manifest.watermarks(self.topology))
         self.plan = self.spark.sparkContext.broadcast(Shipment.of(self.topology, self.functions))
-        self.spark.dataSource.register(WeftSource)
-        folder = str(self.checkpoint / "sources")
-        frames = [
-            envelopes(self.spark, self.sources[name], ingest, folder, str(self.ledger.watermarks))
-            for name, ingest in ingests(self.topology, self.functions).items()
-        ]
-        stream = frames[0]
-        for frame in frames[1:]:
-            stream = stream.union(frame)
+        readers = ingests(self.topology, self.functions)
+        folder, watermarks = str(self.checkpoint / "sources"), str(self.ledger.watermarks)
+        stream = envelopes(self.spark, self.sources, readers, folder, watermarks)
         writer = stream.writeStream.foreachBatch(self._guarded).option(
             "checkpointLocation", str(self.checkpoint / "spark")
         )
@@ -166,7 +160,7 @@ class SparkRun:
     def _unforeseen(self, error: Exception, number: int) -> WeftError:
         return HostError(
             f"batch {number} failed: {type(error).__name__}: {_first(error)}",
-            detail=None if isinstance(error, PySparkException) else traceback.format_exc(limit=-3).rstrip(),
+            detail=_saying(error) if isinstance(error, PySparkException) else traceback.format_exc(limit=-3).rstrip(),
             hint="the batch will be run again by the next run on this checkpoint.",
         )
 
@@ -264,8 +258,12 @@ def _moment(microseconds: int) -> datetime.datetime | int:
 
 def _saying(error: Exception) -> str:
     """What Spark says, without its plans and stack traces."""
-    said = itertools.takewhile(lambda line: not _NOISE.match(line), str(error).splitlines())
-    return "\n".join([line for line in said if line.strip()][:5])
+    said = [
+        line
+        for line in itertools.takewhile(lambda line: not _NOISE.match(line), str(error).splitlines())
+        if line.strip()
+    ]
+    return "\n".join(said if len(said) <= 6 else [*said[:2], "...", *said[-3:]])
 
 
 _NOISE = re.compile(r"\s+at [\w$.]+|=== Streaming Query ===|JVM stacktrace")

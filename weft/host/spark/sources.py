@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -14,24 +16,37 @@ from weft.errors import SourceError
 from weft.host.ingest import Ingest
 from weft.host.source import FileSource, TableSource
 from weft.host.spark.exchange import PackTask
-from weft.host.spark.reader import FORMAT, SCHEMA, FileReader
+from weft.host.spark.reader import FORMAT, SCHEMA, Feed, FileReader, WeftSource
 
 
-def envelopes(spark: SparkSession, source: object, ingest: Ingest, folder: str, watermarks: str) -> DataFrame:
-    """The stream as a streaming DataFrame of envelopes."""
-    content = cloudpickle.dumps(ingest)
-    base = os.path.join(folder, ingest.stream.name)
+def envelopes(
+    spark: SparkSession, sources: Mapping[str, object], readers: Mapping[str, Ingest], folder: str, watermarks: str
+) -> DataFrame:
+    """All streams as one streaming DataFrame of envelopes."""
     os.makedirs(folder, exist_ok=True)
-    if isinstance(source, TableSource):
-        source = source.as_files(f"{base}.batches")
-    if isinstance(source, FileSource):
-        with open(f"{base}.plan", "wb") as file:
-            file.write(cloudpickle.dumps(FileReader(source, content, ingest.workers, f"{base}.files", watermarks)))
-        return spark.readStream.format(FORMAT).option("plan", f"{base}.plan").load()
-    if isinstance(source, DataFrame):
-        names = [f"`{name.replace('`', '``')}`" for name in ingest.columns]
-        return source.select(*names).mapInArrow(PackTask(content, watermarks), SCHEMA)
-    raise SourceError(f'stream "{ingest.stream.name}" has no usable source', detail=f"it is a {type(source).__name__}.")
+    feeds, frames = [], []
+    for name, ingest in readers.items():
+        source, content = sources[name], cloudpickle.dumps(ingest)
+        if isinstance(source, TableSource):
+            source = source.as_files(os.path.join(folder, f"{name}.batches"))
+        if isinstance(source, FileSource):
+            feeds.append(Feed(name, source, content, os.path.join(folder, f"{name}.files")))
+        elif isinstance(source, DataFrame):
+            columns = [f"`{column.replace('`', '``')}`" for column in ingest.columns]
+            frames.append(source.select(*columns).mapInArrow(PackTask(content, watermarks), SCHEMA))
+        else:
+            raise SourceError(f'stream "{name}" has no usable source', detail=f"it is a {type(source).__name__}.")
+    if feeds:
+        workers = next(iter(readers.values())).workers
+        frames.insert(0, _files(spark, FileReader(feeds, workers, watermarks), os.path.join(folder, "files.plan")))
+    return functools.reduce(DataFrame.union, frames)
+
+
+def _files(spark: SparkSession, reader: FileReader, plan: str) -> DataFrame:
+    with open(plan, "wb") as file:
+        file.write(cloudpickle.dumps(reader))
+    spark.dataSource.register(WeftSource)
+    return spark.readStream.format(FORMAT).option("plan", plan).load()
 
 
 def frame_schema(frame: Any, name: str) -> tuple[pa.Schema, SparkSession]:
