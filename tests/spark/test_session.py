@@ -260,11 +260,12 @@ def test_running_for_ever_progress_and_stop(tmp_path: Path) -> None:
 
 def test_no_batch_is_lost_however_often_a_run_is_stopped(tmp_path: Path) -> None:
     """A stop that meets the beginning of a batch must not let Spark believe that the batch was done."""
-    n = 8
-    for i in range(n):
-        drop(tmp_path / "a", f"{i}.parquet", rows((i, 1)))
+    n = 0
     drop(tmp_path / "b", "0.parquet", rows((100, 1)))
     for attempt in range(4):
+        for i in range(n, n + 8):
+            drop(tmp_path / "a", f"{i}.parquet", rows((i, 1)))
+        n += 8
         s = pair_session(tmp_path)
         s._queries["q"].to_parquet(tmp_path / "out")
         handle = s.start(every="1 millisecond")
@@ -275,7 +276,7 @@ def test_no_batch_is_lost_however_often_a_run_is_stopped(tmp_path: Path) -> None
                 handle._run.stopping = True
                 time.sleep(0.5)
         else:
-            time.sleep(0.7 * attempt + 0.5)
+            time.sleep(0.4 * attempt + 0.5)
         stopper = threading.Thread(target=handle.stop, daemon=True)
         stopper.start()
         stopper.join(60)

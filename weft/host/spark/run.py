@@ -67,7 +67,7 @@ class SparkRun:
         self.ledger = Ledger(checkpoint)
         self.run = f"-{uuid.uuid4().hex[:6]}"
         self.failure: BaseException | None = None
-        self.stopping = False
+        self.stopping = self.refused = False
         self._gate = threading.Lock()
         self._query: StreamingQuery | None = None
 
@@ -114,6 +114,8 @@ class SparkRun:
             return bool(self._query.awaitTermination(seconds))
         except Exception as error:  # noqa: BLE001 - py4j wraps whatever the JVM says
             cause = self._cause(error)
+        if self.refused and self.failure is None:
+            return True  # it ended because it was stopped
         raise cause
 
     def stop(self) -> None:
@@ -125,7 +127,7 @@ class SparkRun:
             return
         died = None if self._query.isActive else self._query.exception()
         self._query.stop()
-        if self.failure is not None or died is not None:
+        if self.failure is not None or (died is not None and not self.refused):
             raise self._cause(died or HostError("the run failed"))
 
     @property
@@ -146,6 +148,7 @@ class SparkRun:
                 return
             if self.stopping:
                 # To return would tell Spark that the batch is done, and its rows would never be seen again.
+                self.refused = True
                 raise HostError(f"batch {number} was not begun", detail="the run is being stopped.")
             self._expect(number)
             try:
