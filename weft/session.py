@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from weft.errors import PlanError, QueryError, SinkError
+from weft.errors import HostError, PlanError, QueryError, SinkError
 from weft.expr.types import normalize, normalize_schema
 from weft.host.checkpoint import Checkpoint
 from weft.host.crash import CrashPoint
@@ -59,6 +59,12 @@ class Session:
 
         `progress` shows a live line; None shows it on a terminal only.
         """
+        if spark is not None and type(spark).__module__.startswith("pyspark.sql.connect"):
+            raise HostError(
+                "a Spark Connect session cannot run Weft",
+                detail="Weft ships its plan to the workers and commits on the driver, which needs the driver itself.",
+                hint="use a classic session: SparkSession.builder.master(...).getOrCreate().",
+            )
         self.checkpoint = Checkpoint(Path(checkpoint))
         self._spark = spark
         self._workers = None if workers is None else _check_workers(workers)
