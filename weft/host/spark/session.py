@@ -65,6 +65,5 @@ def _settings() -> dict[str, Any]:
         "spark.sql.streaming.numRecentProgressUpdates": "2",
         "spark.sql.streaming.minBatchesToRetain": "2",
         "spark.sql.streaming.pollingDelay": "10ms",
-        "spark.log.level": "OFF",
         **BATCH_SETTINGS,
     }
