@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import weft
 from weft.errors import SourceError
 from weft.host.source import FileLog, FileSource, Piece, TableSource, list_files, pieces, read_piece, shares
 
@@ -35,6 +36,14 @@ def test_a_log_that_knows_less_than_was_read_is_damaged(tmp_path: Path) -> None:
     log = FileLog(str(tmp_path), str(tmp_path / ".log"))
     with pytest.raises(Exception, match="damaged"):
         log.between(0, 1)
+
+
+def test_a_folder_has_one_name_from_wherever_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.csv").touch()
+    monkeypatch.chdir(tmp_path)
+    named = [weft.read.csv(path).path for path in ("in", "./in/", Path("in"), tmp_path / "in")]
+    assert [list_files(path) for path in named] == [[str(tmp_path / "in" / "0.csv")]] * 4
 
 
 def test_folders_patterns_and_single_files(tmp_path: Path) -> None:
