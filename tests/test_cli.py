@@ -83,6 +83,26 @@ def test_bench_outside_a_clone_says_where_to_go(
     assert "hint: run it at the top of a clone" in capsys.readouterr().err
 
 
+def test_bench_hands_no_arguments_of_ours_on(tmp_path: Path) -> None:
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "__init__.py").touch()  # or the bench of this repository would be found, and run
+    (tmp_path / "bench" / "q3.py").write_text("import sys; assert sys.argv[1:] == [], sys.argv")
+    done = subprocess.run(
+        [sys.executable, "-m", "weft.cli", "bench"], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_reader_that_has_seen_enough_is_no_error(job: Path) -> None:
+    command = [sys.executable, "-m", "weft.cli", "explain", str(job)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 0
+
+
 def test_doctor_prints_a_line_per_finding(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("doctor", "--no-spark") == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if "hint:" not in line]

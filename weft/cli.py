@@ -8,6 +8,7 @@ exit code 2; anything else is a bug and keeps its traceback.
 from __future__ import annotations
 
 import importlib.util
+import os
 import runpy
 import sys
 import tempfile
@@ -117,6 +118,7 @@ def bench() -> int:
     if importlib.util.find_spec("bench") is None or importlib.util.find_spec("bench.q3") is None:
         hint = "run it at the top of a clone of Weft's repository, or use make bench there"
         raise HostError("the benchmarks are not here", detail=f"no bench/q3.py in {Path.cwd()}", hint=hint)
+    sys.argv[1:] = []  # the workload reads arguments of its own
     runpy.run_module("bench.q3", run_name="__main__", alter_sys=True)
     return 0
 
@@ -125,10 +127,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and end the process with its exit code."""
     try:
         code = app(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        if not _is_unread():
+            raise
+        code = 0
     except WeftError as error:
         print(f"error: {error}", file=sys.stderr)
         code = REFUSED
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _is_unread() -> bool:
+    """Whether nobody reads what is printed any more: `head`, for example, has seen enough."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is left unsaid must not be said at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
 
 
 if __name__ == "__main__":
