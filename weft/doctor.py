@@ -210,12 +210,11 @@ def _spark_job() -> Finding:
             hint = "look for a firewall on the loopback interface, or too little memory"
             return Finding("Spark job", "fail", f"a small join did not end within {SPARK_SECONDS} s", hint)
     if done.returncode != 0:
-        said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        last = said[-1] if said else f"exit code {done.returncode}"
+        cause = _cause(done.stderr) or f"exit code {done.returncode}"
         return Finding(
             "Spark job",
             "fail",
-            f"a small join failed: {last}",
+            f"a small join failed: {cause}",
             "mend what failed above first; `weft demo` shows Spark's own messages",
         )
     return Finding("Spark job", "ok", f"a small join gave the right answer in {time.perf_counter() - start:.1f} s")
