@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import runpy
+import select
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -131,6 +132,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         if not _is_unread():
             raise
+        # What is left unsaid must not be said at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except WeftError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -140,13 +143,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _is_unread() -> bool:
     """Whether nobody reads what is printed any more: `head`, for example, has seen enough."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # What is left unsaid must not be said at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return True
-    return False
+    pipe = select.poll()
+    pipe.register(sys.stdout.fileno(), 0)
+    return any(event & select.POLLERR for _, event in pipe.poll(0))
 
 
 if __name__ == "__main__":
