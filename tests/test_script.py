@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import weft
-from weft.errors import ParseError, SourceError
+from weft.errors import ParseError, QueryError, SourceError
 from weft.script import QueryStatement, StreamStatement, open_session, parse_script, read_script
 
 HERE = Path("/job")
@@ -32,7 +32,7 @@ def test_whole_script_is_read() -> None:
         CREATE STREAM orders FROM PARQUET 'in/orders'
             WITH (event_time = 'o_ts', lateness = '10 seconds', max_files = 1, unit = 'ms', unique = ('a', 'b'));
         create stream "Line Item" from csv '/abs/it''s' with (event_time = 'l_ts', unique = 'k');
-        CREATE QUERY late INTO PARQUET 'out' WITH (strategy = 'flat', budget = 1.5) AS
+        CREATE QUERY late INTO PARQUET 'out' WITH (strategy = 'flat', closed = TRUE) AS
             SELECT o.x, ';' AS semi FROM orders o /* no ; here */ WHERE o.y = 'it''s';
         """,
         folder=HERE,
@@ -44,7 +44,7 @@ def test_whole_script_is_read() -> None:
         StreamStatement("Line Item", "csv", Path("/abs/it's"), {"event_time": "l_ts", "unique": ["k"]}),
     )
     sql = "SELECT o.x, ';' AS semi FROM orders o /* no ; here */ WHERE o.y = 'it''s'"
-    assert script.queries == (QueryStatement("late", HERE / "out", sql, {"strategy": "flat", "budget": 1.5}),)
+    assert script.queries == (QueryStatement("late", HERE / "out", sql, {"strategy": "flat", "closed": True}),)
 
 
 def test_checkpoint_stands_beside_the_script_by_default(tmp_path: Path) -> None:
@@ -77,6 +77,9 @@ def test_refusal_points_with_a_caret() -> None:
         ("CREATE STREAM a FROM CSV 'x';", 'stream "a" has no event time', "line 1, column 29"),
         ("CREATE STREAM a FROM CSV 'x' WITH (when = 't');", 'unknown option "when"', "line 1, column 36"),
         ("CREATE STREAM a FROM CSV 'x' WITH (event_time = 1);", '"event_time" takes a string', "line 1, column 49"),
+        ("CREATE QUERY q INTO PARQUET 'x' WITH (closd = TRUE) AS", 'unknown option "closd"', "line 1, column 39"),
+        ("CREATE QUERY q INTO PARQUET 'x' WITH (closed = 1) AS", '"closed" takes TRUE or FALSE', "line 1, column 48"),
+        ("SET workers = TRUE;", '"workers" takes a whole number', "line 1, column 15"),
         (f"{STREAM}\n{STREAM}\n{QUERY}", "stream a is created twice", "line 2, column 15"),
         (f"{QUERY}\n{QUERY}", "query q is created twice", "line 2, column 14"),
         ("CREATE QUERY q INTO PARQUET 'x' AS ;", 'query "q" has no SELECT', "line 1, column 36"),
@@ -103,6 +106,17 @@ def test_script_without_query_is_refused() -> None:
 def test_missing_script_is_an_error_of_ours(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="cannot be read"):
         read_script(tmp_path / "gone.sql")
+
+
+def test_mistake_inside_a_statement_names_the_statement(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.csv").write_text("x,t\n1,2\n")
+    stream = "CREATE STREAM a FROM CSV 'in' WITH (event_time = 't');"
+    late = "CREATE STREAM b FROM CSV 'in' WITH (event_time = 't', lateness = 'ten');"
+    for text, name in ((stream + late + QUERY, "stream b"), (stream + QUERY.replace("a.x", "a.y"), "query q")):
+        with pytest.raises(QueryError) as caught:
+            open_session(parse_script(text, folder=tmp_path))
+        assert (caught.value.detail or "").startswith(f"in {name}, ")
 
 
 def test_session_is_told_all_that_the_script_says(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,22 +18,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from weft.errors import ParseError, SourceError
+from weft.errors import ParseError, SourceError, WeftError
 
 if TYPE_CHECKING:
     from weft import Session
 
 Format = Literal["parquet", "csv", "json"]
-Value = str | int | float | tuple[str, ...]
+Value = str | bool | int | float | tuple[str, ...]
 
 _SETTINGS: dict[str, type] = {"checkpoint": str, "workers": int}
 _STREAM_OPTIONS: dict[str, type] = {"event_time": str, "unit": str, "lateness": str, "max_files": int, "unique": tuple}
+_QUERY_OPTIONS: dict[str, type] = {"strategy": str, "cross_product": bool, "closed": bool}
 _FORMATS: tuple[Format, ...] = ("parquet", "csv", "json")
-_KINDS = {str: "a string", int: "a whole number", tuple: "a list of strings"}
+_KINDS = {str: "a string", bool: "TRUE or FALSE", int: "a whole number", tuple: "a list of strings"}
 
 _TOKEN = re.compile(
     r"""(?P<space>\s+|--[^\n]*|/\*.*?\*/)
@@ -80,7 +82,8 @@ def read_script(path: Path) -> Script:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f'script "{path}" cannot be read', detail=str(error)) from None
+        hint = "name a file of SET, CREATE STREAM and CREATE QUERY statements."
+        raise SourceError(f'script "{path}" cannot be read', detail=f"{error}.", hint=hint) from None
     return parse_script(text, folder=path.resolve().parent, name=path.stem)
 
 
@@ -126,12 +129,24 @@ def open_session(script: Script, *, checkpoint: Path | None = None, workers: int
     session = weft.Session(checkpoint=str(checkpoint or script.checkpoint), workers=workers)
     for stream in script.streams:
         options: dict[str, Any] = dict(stream.options)
-        source = getattr(weft.read, stream.format)(str(stream.path), max_files=options.pop("max_files", None))
-        session.stream(stream.name, source, **options)
+        with _naming(f"stream {stream.name}"):
+            source = getattr(weft.read, stream.format)(str(stream.path), max_files=options.pop("max_files", None))
+            session.stream(stream.name, source, **options)
     for query in script.queries:
         knobs: dict[str, Any] = dict(query.options)
-        session.query(query.name, query.sql, **knobs).to_parquet(str(query.path))
+        with _naming(f"query {query.name}"):
+            session.query(query.name, query.sql, **knobs).to_parquet(str(query.path))
     return session
+
+
+@contextmanager
+def _naming(statement: str) -> Iterator[None]:
+    """Say which statement an error is about: lines and columns are counted inside it."""
+    try:
+        yield
+    except WeftError as error:
+        detail = f"in {statement}, {error.detail}" if error.detail else f"in {statement}."
+        raise type(error)(error.message, detail=detail, hint=error.hint) from error
 
 
 # ------------------------------------------------------------------------------------------ statements
@@ -170,7 +185,7 @@ def _query(reader: _Reader, folder: Path) -> QueryStatement:
     if not reader.accept("parquet"):
         reader.refuse(f"expected PARQUET, found {reader.found}", hint="results of a script go to Parquet folders")
     path = folder / reader.string("the folder of the results")
-    options = reader.options(None)
+    options = reader.options(_QUERY_OPTIONS)
     reader.expect("as")
     sql = reader.rest()
     if not sql:
@@ -241,8 +256,8 @@ class _Reader:
     def string(self, what: str) -> str:
         return self._take("string", f"{what} in single quotes").text[1:-1].replace("''", "'")
 
-    def value(self, name: str, kind: type | None) -> Value:
-        """A string, a number, or `('a', 'b')`; a single string may stand for a list of one."""
+    def value(self, name: str, kind: type) -> Value:
+        """A string, a number, TRUE or FALSE, or `('a', 'b')`; a single string may stand for a list of one."""
         at = self.here
         value: Value
         if self.accept("("):
@@ -254,16 +269,18 @@ class _Reader:
         elif self._token.kind == "number":
             number = self._take("number", "a number").text
             value = float(number) if "." in number else int(number)
+        elif self._token.text.lower() in ("true", "false"):
+            value = self._take("name", "TRUE or FALSE").text.lower() == "true"
         else:
             value = self.string(f"a value for {name}")
         if kind is tuple and isinstance(value, str):
             value = (value,)
-        if kind is not None and not isinstance(value, kind):
+        if type(value) is not kind:  # TRUE is an int in Python, and no number here
             self.refuse(f'"{name}" takes {_KINDS[kind]}', at=at)
         return value
 
-    def options(self, known: Mapping[str, type] | None) -> dict[str, Any]:
-        """`WITH (name = value, ...)`, or nothing; `known` = None leaves the names to the session."""
+    def options(self, known: Mapping[str, type]) -> dict[str, Any]:
+        """`WITH (name = value, ...)`, or nothing."""
         options: dict[str, Value] = {}
         if not self.accept("with"):
             return options
@@ -273,10 +290,10 @@ class _Reader:
             name = self.name("an option").lower()
             if name in options:
                 self.refuse(f'option "{name}" is given twice', at=at)
-            if known is not None and name not in known:
+            if name not in known:
                 self.refuse(f'unknown option "{name}"', at=at, hint=f"options are: {', '.join(known)}")
             self.expect("=")
-            options[name] = self.value(name, known[name] if known is not None else None)
+            options[name] = self.value(name, known[name])
             if not self.accept(","):
                 break
         self.expect(")")
