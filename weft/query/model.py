@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from weft.errors import QueryError
 from weft.expr.model import Expr, aliases
+from weft.query.names import suggestion
 
 TIME = "#t"
 """Name of the hidden column that holds a row's event time in microseconds."""
@@ -47,6 +48,7 @@ class Stream:
                 raise QueryError(
                     f'stream "{self.name}" has no column "{column}"',
                     detail=f"its columns are: {', '.join(self.schema.names)}.",
+                    hint=suggestion(column, self.schema.names) or "event_time and unique name columns of the stream.",
                 )
         if self.event_time is not None:
             kind = self.schema.field(self.event_time).type
@@ -59,7 +61,7 @@ class Stream:
         if self.unit not in ("s", "ms", "us"):
             raise QueryError(f'unit "{self.unit}" is unknown', hint='use "s", "ms" or "us".')
         if self.lateness < 0:
-            raise QueryError(f'lateness of stream "{self.name}" is negative')
+            raise QueryError(f'lateness of stream "{self.name}" is negative', hint="use 0 or a positive duration.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -231,7 +231,9 @@ class _Scope:
             return Call(builtin, call.args, None, call.span)
         if builtin in _AGGREGATES:
             raise ExprError(
-                f'"{call.name}" is not supported yet: there are no aggregate or window functions', span=call.span
+                f'"{call.name}" is not supported yet: there are no aggregate or window functions',
+                hint="aggregate the result downstream.",
+                span=call.span,
             )
         raise ExprError(
             f'there is no function "{call.name}"',

@@ -13,6 +13,7 @@ from weft.sql.typename import read_type
 
 Read = Callable[[Cursor], Expr]
 
+_AGGREGATE, _AGGREGATE_HINT = "aggregate functions are not supported yet", "aggregate the result downstream."
 _EXTRACT = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
 
 
@@ -30,7 +31,7 @@ def function(cursor: Cursor, read: Read) -> Expr:
     name = cursor.next()
     cursor.next()
     if cursor.sees_any("*", "DISTINCT"):
-        raise cursor.fail(cursor.span_from(start), "aggregate functions are not supported yet")
+        raise cursor.fail(cursor.span_from(start), _AGGREGATE, hint=_AGGREGATE_HINT)
     args = () if cursor.accept(")") else arguments(cursor, read)
     if cursor.sees_any("OVER", "FILTER"):
         raise cursor.fail(cursor.token.span, f"{cursor.token.upper} is not supported: there are no window functions")
@@ -44,7 +45,7 @@ def arguments(cursor: Cursor, read: Read) -> tuple[Expr, ...]:
     while cursor.accept(","):
         args.append(read(cursor))
     if cursor.sees("ORDER BY"):
-        raise cursor.fail(cursor.token.span, "aggregate functions are not supported yet")
+        raise cursor.fail(cursor.token.span, _AGGREGATE, hint=_AGGREGATE_HINT)
     cursor.expect(")", "the list of arguments is never closed.")
     return tuple(args)
 

@@ -28,7 +28,9 @@ def crash_at(
     """
     known = crash_points(session)
     if name not in known:
-        raise HostError(f'there is no crash point "{name}"', detail=f"known: {', '.join(known)}.")
+        raise HostError(
+            f'there is no crash point "{name}"', detail=f"known: {', '.join(known)}.", hint="use one of these."
+        )
     if action == "hang" and not os.fspath(mark):
         raise HostError(
             "a hanging crash point needs a mark", hint="pass mark=path; the file appears when it is reached."
