@@ -11,6 +11,7 @@ import pytest
 
 import weft
 from weft.query.model import Stream
+from weft.script import open_session, parse_script
 from weft.sql import to_query
 
 ROOT = Path(__file__).parent.parent
@@ -50,13 +51,17 @@ TABLES = {
 }
 
 
+def write_tables(folder: Path) -> None:
+    for name, table in TABLES.items():
+        (folder / "in" / name).mkdir(parents=True)
+        pq.write_table(table, folder / "in" / name / "0.parquet")
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name)
 def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for name, table in TABLES.items():
-        (tmp_path / "in" / name).mkdir(parents=True)
-        pq.write_table(table, tmp_path / "in" / name / "0.parquet")
+    write_tables(tmp_path)
     scope: dict[str, object] = {}
     for number, code in enumerate(blocks(page, "python")):
         exec(compile(code, f"{page.name}[{number}]", "exec"), scope)
@@ -79,6 +84,12 @@ def test_refused_sql_examples_are_refused(text: str) -> None:
         to_query(text, STREAMS)
     assert "^" in str(refusal.value)
     assert refusal.value.hint
+
+
+@pytest.mark.parametrize("text", blocks(ROOT / "docs" / "running.md", "sql script"))
+def test_scripts_are_understood(text: str, tmp_path: Path) -> None:
+    write_tables(tmp_path)
+    assert "query matched" in open_session(parse_script(text, folder=tmp_path)).explain()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

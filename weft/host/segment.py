@@ -4,7 +4,7 @@ File layout, everything aligned to 64 bytes so that it can be used where it lies
 
     Arrow IPC file with one record batch | index arrays | footer (JSON) | footer length | magic
 
-A file is written aside, synced and renamed; its name is a function of store, worker and batch.  The reference
+A file is written aside, synced and renamed; its name is a function of store, worker, batch and run.  The reference
 in the manifest holds its length and checksum.  A file is checked in full when a process first opens it, and again
 if its length, inode or time of change is another than before; a damaged file is an error that names it.
 """
