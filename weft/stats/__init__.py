@@ -1,1 +1,1 @@
-""""""
+"""What is known about the data: sizes, rates, selectivities, distinct counts."""

@@ -1,0 +1,253 @@
+"""Statistics: what is known about streams and predicates, and nothing that is not.
+
+    Statistics(rows={"orders": 1_500_000}, selectivities={("c", "o"): 1 / 150_000})
+
+Unknown is None: no question is ever answered by a silent 0 or 1.  Whoever needs a number where there is
+none takes it from `Defaults`, the only place where such numbers stand, and thereby says so.
+
+Names are aliases of a query or names of streams.  What is said of an alias holds after its selections and wins
+over what is said of its stream.  Selectivities are shares in [0, 1] of all pairs, and symmetric:
+(a, b) and (b, a) are one number.  Statistics are values: a change gives new ones, JSON gives equal ones back.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Real
+
+from weft.errors import QueryError
+
+Pair = tuple[str, str]
+"""Two names, sorted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What a cost model assumes where nothing is known.
+
+    The shares are those that textbook optimizers have used since System R.  They are high for joins over a key, so
+    that a join nobody measured is made late and its result is not kept.
+    """
+
+    rows: float = 10_000.0
+    """Rows of a stream; public CLASH assumes the same."""
+    width: float = 100.0
+    """Bytes of a row."""
+    equality: float = 1 / 10
+    """Share of pairs that an equality lets through, where no distinct counts are known."""
+    band: float = 1 / 4
+    """Likewise a bound from both sides."""
+    inequality: float = 1 / 3
+    """Likewise a bound from one side."""
+    other: float = 1 / 2
+    """Likewise any other predicate: functions, <>, LIKE."""
+    selection: float = 1.0
+    """Share of rows that a predicate over one alias lets through: the plan must fit if it lets all through."""
+
+
+DEFAULTS = Defaults()
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Statistics:
+    """Sizes, rates, widths, distinct counts and selectivities, each of them possibly unknown."""
+
+    _rows: tuple[tuple[str, float], ...]
+    _rates: tuple[tuple[str, float], ...]
+    _widths: tuple[tuple[str, float], ...]
+    _distinct: tuple[tuple[str, float], ...]
+    _selectivities: tuple[tuple[Pair, float], ...]
+    _predicates: tuple[tuple[str, float], ...]
+
+    def __init__(
+        self,
+        rows: Mapping[str, float] | None = None,
+        *,
+        rates: Mapping[str, float] | None = None,
+        widths: Mapping[str, float] | None = None,
+        distinct: Mapping[str, float] | None = None,
+        selectivities: Mapping[Pair, float] | None = None,
+        predicates: Mapping[str, float] | None = None,
+    ) -> None:
+        """Rows by name, rates in rows per second, widths in bytes, distinct counts by "name.column".
+
+        Selectivities are given by pair of names, or by the SQL text of a predicate as `explain` prints it.
+        """
+        keep = object.__setattr__
+        keep(self, "_rows", _checked("rows", rows))
+        keep(self, "_rates", _checked("rate", rates))
+        keep(self, "_widths", _checked("width", widths))
+        keep(self, "_distinct", _checked("distinct count", distinct))
+        keep(self, "_selectivities", _symmetric(selectivities or {}))
+        keep(self, "_predicates", _checked("selectivity", _normal(predicates), most=1.0))
+
+    # ------------------------------------------------------------------------------------- questions
+
+    def rows(self, name: str) -> float | None:
+        """How many rows there are in all: of a stream, or of an alias after its selections."""
+        return dict(self._rows).get(name)
+
+    def rate(self, name: str) -> float | None:
+        """How many rows come per second."""
+        return dict(self._rates).get(name)
+
+    def width(self, name: str) -> float | None:
+        """How many bytes a row takes."""
+        return dict(self._widths).get(name)
+
+    def distinct(self, name: str, column: str) -> float | None:
+        """How many values a column has."""
+        return dict(self._distinct).get(f"{name}.{column}")
+
+    def selectivity(self, a: str, b: str) -> float | None:
+        """f_ab: the share of all pairs of rows that satisfies every predicate between `a` and `b`."""
+        return dict(self._selectivities).get(_pair(a, b))
+
+    def predicate(self, text: str) -> float | None:
+        """The share of all combinations of rows that satisfies one predicate, found by its SQL text."""
+        return dict(self._predicates).get(" ".join(text.split()))
+
+    # --------------------------------------------------------------------------------------- changes
+
+    def with_rows(self, name: str, rows: float) -> Statistics:
+        """The same with another number of rows."""
+        return self.merge(Statistics({name: rows}))
+
+    def with_rate(self, name: str, rate: float) -> Statistics:
+        """The same with another rate."""
+        return self.merge(Statistics(rates={name: rate}))
+
+    def with_width(self, name: str, width: float) -> Statistics:
+        """The same with another row width."""
+        return self.merge(Statistics(widths={name: width}))
+
+    def with_distinct(self, name: str, column: str, count: float) -> Statistics:
+        """The same with another distinct count."""
+        return self.merge(Statistics(distinct={f"{name}.{column}": count}))
+
+    def with_selectivity(self, a: str, b: str, selectivity: float) -> Statistics:
+        """The same with another selectivity between two names."""
+        return self.merge(Statistics(selectivities={(a, b): selectivity}))
+
+    def with_predicate(self, text: str, selectivity: float) -> Statistics:
+        """The same with another selectivity of one predicate."""
+        return self.merge(Statistics(predicates={text: selectivity}))
+
+    def merge(self, other: Statistics) -> Statistics:
+        """Both together; where both know a number, the other's wins."""
+        return Statistics(
+            dict(self._rows + other._rows),
+            rates=dict(self._rates + other._rates),
+            widths=dict(self._widths + other._widths),
+            distinct=dict(self._distinct + other._distinct),
+            selectivities=dict(self._selectivities + other._selectivities),
+            predicates=dict(self._predicates + other._predicates),
+        )
+
+    # ------------------------------------------------------------------------------------------ JSON
+
+    def to_json(self) -> str:
+        """The statistics as JSON text, the same for equal ones; a pair stands under its first name only."""
+        nested: dict[str, dict[str, float]] = {}
+        for (a, b), share in self._selectivities:
+            nested.setdefault(a, {})[b] = share
+        parts = {
+            "rows": dict(self._rows),
+            "rates": dict(self._rates),
+            "widths": dict(self._widths),
+            "distinct": dict(self._distinct),
+            "selectivities": nested,
+            "predicates": dict(self._predicates),
+        }
+        return json.dumps({key: part for key, part in parts.items() if part}, indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> Statistics:
+        """Statistics from the text of :meth:`to_json`; a selectivity may be given in either direction, or in both."""
+        document = _document(text)
+        flat = {key: _numbers(key, document.get(key, {})) for key in _PARTS if key != "selectivities"}
+        nested = _object("selectivities", document.get("selectivities", {}))
+        pairs = {(a, b): f for a, inner in nested.items() for b, f in _numbers(f"selectivities.{a}", inner).items()}
+        return cls(selectivities=pairs, **flat)
+
+
+_PARTS = ("rows", "rates", "widths", "distinct", "selectivities", "predicates")
+
+
+def _checked(kind: str, given: Mapping[str, float] | None, most: float | None = None) -> tuple[tuple[str, float], ...]:
+    return tuple(sorted((name, _number(kind, f'"{name}"', value, most)) for name, value in (given or {}).items()))
+
+
+def _symmetric(given: Mapping[Pair, float]) -> tuple[tuple[Pair, float], ...]:
+    known: dict[Pair, float] = {}
+    for (a, b), value in given.items():
+        share = _number("selectivity", f'("{a}", "{b}")', value, 1.0)
+        if known.setdefault(_pair(a, b), share) != share:
+            raise QueryError(
+                f'two selectivities between "{a}" and "{b}"',
+                detail=f"one direction says {known[_pair(a, b)]:g}, the other {share:g}; they are the same joins.",
+                hint="give one of them.",
+            )
+    return tuple(sorted(known.items()))
+
+
+def _pair(a: str, b: str) -> Pair:
+    if a == b:
+        raise QueryError(
+            f'a selectivity between "{a}" and itself',
+            detail="a selectivity belongs to two different aliases.",
+            hint="for a self join use its two aliases; for a selection give the selectivity of the predicate.",
+        )
+    return (a, b) if a < b else (b, a)
+
+
+def _normal(predicates: Mapping[str, float] | None) -> dict[str, float]:
+    return {" ".join(text.split()): share for text, share in (predicates or {}).items()}
+
+
+def _number(kind: str, owner: str, value: object, most: float | None) -> float:
+    """A finite number from 0 to `most`."""
+    number = math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+    if math.isfinite(number) and 0 <= number <= (number if most is None else most):
+        return number
+    limit = "from 0 on" if most is None else f"from 0 to {most:g}"
+    raise QueryError(
+        f"{kind} of {owner} is {value!r}",
+        detail=f"a {kind} is a number {limit}.",
+        hint="leave out what is unknown.",
+    )
+
+
+def _document(text: str) -> dict[str, object]:
+    try:
+        parsed = json.loads(text)
+    except ValueError as error:
+        raise QueryError(
+            "statistics are not JSON", detail=f"{error}.", hint="Statistics.to_json() writes the form that is read."
+        ) from error
+    document = _object("statistics", parsed)
+    if unknown := sorted(document.keys() - set(_PARTS)):
+        raise QueryError(
+            f'unknown key "{unknown[0]}" in statistics',
+            detail=f"unknown: {', '.join(unknown)}.",
+            hint=f"the keys are {', '.join(_PARTS)}.",
+        )
+    return document
+
+
+def _object(key: str, value: object) -> dict[str, object]:
+    if isinstance(value, dict):
+        return value
+    raise QueryError(
+        f'"{key}" is no JSON object',
+        detail=f"it is {value!r}.",
+        hint='write names and numbers: {"rows": {"orders": 1500000}}.',
+    )
+
+
+def _numbers(key: str, value: object) -> dict[str, float]:
+    """An object of numbers; whether each number makes sense is checked where it is kept."""
+    return _object(key, value)  # type: ignore[return-value]
