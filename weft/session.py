@@ -208,7 +208,7 @@ class Session:
             for found in sinks.values():
                 for sink in found:
                     if isinstance(sink, ParquetSink):
-                        sink.claim(self.checkpoint.id)
+                        sink.claim(self.checkpoint.id, published=self.checkpoint.published())
             self._handle = Handle(self.checkpoint, LiveLine(self._progress))
             self._handle.begin(self._run(topology, sinks, self._handle.note), every)
         except BaseException:

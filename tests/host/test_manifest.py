@@ -41,6 +41,15 @@ def test_a_damaged_manifest_is_named(tmp_path: Path, damage: bytes) -> None:
     assert str(path) in str(error.value)
 
 
+def test_a_changed_digit_in_a_manifest_is_found(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.commit(Manifest(1, (REF,), {"r": 41}))
+    path = next((tmp_path / "manifests").glob("*.json"))
+    path.write_text(path.read_text().replace("41", "42"))
+    with pytest.raises(StateError, match="checksum"):
+        ledger.last()
+
+
 def test_collect_keeps_what_the_two_newest_manifests_name(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     names = [f"store/0/{i}" for i in range(5)]

@@ -16,7 +16,7 @@ from typing import Any
 
 from weft.errors import StateError
 from weft.expr.render import to_sql
-from weft.host.manifest import write_durably
+from weft.host.manifest import Ledger, write_durably
 from weft.host.source import FileSource
 from weft.query.model import Query, Stream
 from weft.topology.model import Topology
@@ -33,6 +33,12 @@ class Checkpoint:
     def id(self) -> str:
         """Names the checkpoint in the folders of its sinks."""
         return str(self._found()["id"])
+
+    def published(self) -> bool:
+        """Whether results of any batch have left the checkpoint for their sinks."""
+        ledger = Ledger(self.root)
+        last = ledger.last().batch
+        return last >= (1 if ledger.staged(last).exists() else 0)
 
     def workers(self) -> int | None:
         """The number of workers its state is placed on, if there is any."""

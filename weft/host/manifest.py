@@ -7,6 +7,7 @@ it and replaces what was left behind.  The two newest manifests are kept, and ev
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -95,9 +96,9 @@ class Ledger:
 
     def commit(self, manifest: Manifest) -> None:
         """Make the batch true."""
-        plain = asdict(manifest)
+        text = json.dumps(asdict(manifest))
         final = self.folder / f"{manifest.batch:012d}.json"
-        write_durably(final, json.dumps(plain).encode())
+        write_durably(final, f"{text}\n{_digest(text)}\n".encode())
 
     def announce(self, watermarks: Watermarks) -> None:
         """Tell wave 0 of the next batch, whose plan was made when the run began, which rows are late."""
@@ -180,9 +181,16 @@ def write_durably(final: Path, content: bytes) -> None:
         os.close(folder)
 
 
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
 def _read(path: Path) -> Manifest:
     try:
-        plain = json.loads(path.read_text())
+        text, digest = path.read_text().splitlines()
+        if digest != _digest(text):
+            raise ValueError(f"its checksum is {_digest(text)} instead of {digest}")
+        plain = json.loads(text)
         segments = tuple(SegmentRef(**ref) for ref in plain.pop("segments"))
         return Manifest(segments=segments, files=tuple(plain.pop("files")), **plain)
     except (ValueError, TypeError, KeyError) as error:

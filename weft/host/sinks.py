@@ -57,8 +57,8 @@ class ParquetSink:
     query: str
     schema: pa.Schema
 
-    def claim(self, owner: str) -> None:
-        """Make the folder ours, or refuse if it holds anything else."""
+    def claim(self, owner: str, *, published: bool) -> None:
+        """Make the folder ours, or refuse if it holds anything else, or lacks what was committed before."""
         mine = {"checkpoint": owner, "query": self.query}
         marker = self.path / MARKER
         try:
@@ -72,6 +72,12 @@ class ParquetSink:
                 f"folder {self.path} already holds other results",
                 detail=f'it belongs to {found or "somebody else"}; this is query "{self.query}" of checkpoint {owner}.',
                 hint="choose an empty folder, or remove this one.",
+            )
+        if found is None and published:
+            raise SinkError(
+                f"folder {self.path} lacks the results of earlier batches",
+                detail=f'checkpoint {owner} has committed batches, and query "{self.query}" did not write them here.',
+                hint="bring the folder back, or start again from an empty checkpoint.",
             )
         for stale in self.path.glob(".*.tmp"):
             stale.unlink(missing_ok=True)

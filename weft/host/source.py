@@ -209,7 +209,7 @@ def _cut(kind: Format, file: str, stream: str) -> list[Piece]:
 
 
 def _parquet(piece: Piece, columns: list[str], _schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    with pa.parquet.ParquetFile(piece.file, memory_map=True) as file:
+    with pa.parquet.ParquetFile(piece.file, memory_map=True, page_checksum_verification=True) as file:
         present = [name for name in columns if name in file.schema_arrow.names]
         if len(present) < len(columns):
             present = file.schema_arrow.names  # the missing column is reported with all that exist

@@ -9,10 +9,13 @@ linear algebra is told to stay single-threaded.
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib
 import os
 import sys
+from collections.abc import Callable
+from typing import Any
 
 
 def prepare() -> None:
@@ -24,8 +27,22 @@ def prepare() -> None:
     gc.freeze()
 
 
+def leaving_quietly(worker: Callable[..., int]) -> Callable[..., int]:
+    """The worker, ended without a traceback when Spark hangs up: at the end of a run that is no failure."""
+
+    @functools.wraps(worker)
+    def run(*args: Any) -> int:
+        try:
+            return worker(*args)
+        except BrokenPipeError:
+            os._exit(0)
+
+    return run
+
+
 if __name__ == "__main__":
     prepare()
-    from pyspark.daemon import manager
+    from pyspark import daemon
 
-    manager()
+    daemon.worker = leaving_quietly(daemon.worker)
+    daemon.manager()
