@@ -1,6 +1,6 @@
 """The grammar of scalar expressions, by precedence climbing.
 
-Weakest first: OR, AND, NOT, IS, comparisons with IN LIKE BETWEEN, ||, + -, * / // %, unary minus, `::`.
+Weakest first: OR, AND, NOT, IS, comparisons, IN LIKE BETWEEN, ||, + -, * / // %, unary minus, `::`.
 Names are not looked up here; a call by name becomes a Udf node without type, whatever the function turns out
 to be.  Whatever is not in this grammar is refused with a pointer to it.
 """
@@ -19,12 +19,25 @@ from weft.sql.typename import read_type
 
 _COMPARE = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _MULTIPLY = {"*": "*", "/": "/", "//": "div", "%": "%"}
+_MEMBERSHIP = ("BETWEEN", "IN", "LIKE", "ILIKE")
+_SIGNS = frozenset("!#%&*+-/<=>@^|~")
 _TYPED = ("DATE", "TIMESTAMP", "TIMESTAMPTZ", "DATETIME")
 
 
 def parse_condition(cursor: Cursor) -> Expr:
     """Read one expression."""
-    return _left_associative(cursor, {"OR": "or"}, _and)
+    expr = _left_associative(cursor, {"OR": "or"}, _and)
+    if cursor.token.kind == "operator" and set(cursor.token.text) <= _SIGNS:
+        raise _misplaced(cursor)
+    return expr
+
+
+def _misplaced(cursor: Cursor) -> Exception:
+    """An operator behind a whole expression: one that does not exist here, or one that binds differently."""
+    sign = cursor.token.text
+    if sign in _COMPARE:
+        return cursor.fail(cursor.token.span, f"{sign} cannot stand here", hint="put what is before it in parentheses.")
+    return cursor.fail(cursor.token.span, f"the operator {sign} is not supported")
 
 
 def _left_associative(cursor: Cursor, operators: dict[str, str], operand: Callable[[Cursor], Expr]) -> Expr:
@@ -74,19 +87,27 @@ def _is_suffix(cursor: Cursor, value: Expr, start: int) -> Expr:
 
 def _comparison(cursor: Cursor) -> Expr:
     start = cursor.at
+    left = _membership(cursor)
+    if cursor.token.upper not in _COMPARE:
+        return left
+    op = _COMPARE[cursor.next().upper]
+    if cursor.sees_any("ANY", "ALL", "SOME"):
+        raise cursor.fail(cursor.token.span, f"{cursor.token.upper} is not supported", hint="write IN (...).")
+    left = Call(op, (left, _membership(cursor)), None, cursor.span_from(start))
+    if cursor.token.upper in _COMPARE:
+        raise cursor.fail(
+            cursor.token.span, "comparisons cannot be chained", hint="join two by AND, or put one in parentheses."
+        )
+    return left
+
+
+def _membership(cursor: Cursor) -> Expr:
+    """IN, LIKE and BETWEEN bind tighter than =: `a = b IN (c)` compares a with the outcome of IN."""
+    start = cursor.at
     left = _concat(cursor)
-    while True:
-        if cursor.token.upper in _COMPARE:
-            op = _COMPARE[cursor.next().upper]
-            if cursor.sees_any("ANY", "ALL", "SOME"):
-                raise cursor.fail(cursor.token.span, f"{cursor.token.upper} is not supported", hint="write IN (...).")
-            left = Call(op, (left, _concat(cursor)), None, cursor.span_from(start))
-        elif cursor.sees_any("BETWEEN", "IN", "LIKE", "ILIKE") or (
-            cursor.sees("NOT") and cursor.peek().upper in ("BETWEEN", "IN", "LIKE", "ILIKE")
-        ):
-            left = _word_comparison(cursor, left, start)
-        else:
-            return left
+    while cursor.sees_any(*_MEMBERSHIP) or (cursor.sees("NOT") and cursor.peek().upper in _MEMBERSHIP):
+        left = _word_comparison(cursor, left, start)
+    return left
 
 
 def _word_comparison(cursor: Cursor, left: Expr, start: int) -> Expr:
