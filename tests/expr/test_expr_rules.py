@@ -33,6 +33,7 @@ def run(expr: Expr, **data: pa.Array) -> list[object]:
         (pa.string_view(), pa.string()),
         (pa.dictionary(pa.int32(), pa.large_string()), pa.string()),
         (pa.large_binary(), pa.binary()),
+        (pa.binary(16), pa.binary()),
         (pa.timestamp("ns"), TS),
         (pa.timestamp("s", "Europe/Berlin"), pa.timestamp("us", "UTC")),
         (pa.uint64(), pa.int64()),
@@ -102,6 +103,14 @@ def test_decimal_overflow_is_an_error() -> None:
     assert run(Call("+", (wide, wide)), x=pa.array([Decimal(4 * 10**37)], pa.decimal128(38, 0))) == [
         Decimal(8 * 10**37)
     ]
+
+
+def test_a_decimal_of_all_digits_can_be_multiplied() -> None:
+    wide = column("x", pa.decimal128(38, 10))
+    values = pa.array([Decimal("1234567890123456789012345678.0000000001"), None], pa.decimal128(38, 10))
+    doubled = [Decimal("2469135780246913578024691356.0000000002"), None]
+    assert run(Call("*", (wide, Literal(2))), x=values) == doubled
+    assert run(Call("*", (Literal(2), wide)), x=values) == doubled
 
 
 def test_decimal_remainder_of_many_digits() -> None:

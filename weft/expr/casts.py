@@ -35,6 +35,9 @@ def castable(source: pa.DataType, target: pa.DataType) -> bool:
     return is_number(source) and is_number(target)
 
 
+_PLAIN = 1e16
+"""Floats are written without exponent below this."""
+
 _TIMES = (pa.date32(), TIMESTAMP, TIMESTAMP_UTC)
 
 
@@ -72,10 +75,19 @@ def _to_decimal(value: Datum, target: pa.DataType) -> Datum:
     if pt.is_boolean(value.type):
         value = pc.cast(value, pa.int8())
     if pt.is_floating(value.type):
-        return pc.cast(value, target)
+        return _float_to_decimal(value, target)
     if pt.is_integer(value.type):
         value = pc.cast(value, pa.decimal256(MAX_DIGITS, 0))
     return rescale(value, target.precision, target.scale)
+
+
+def _float_to_decimal(value: Datum, target: pa.DataType) -> Datum:
+    """The product with a power of ten, rounded half away from zero; Arrow's own cast rounds halves to even."""
+    if isinstance(value, pa.Scalar):
+        return _float_to_decimal(pa.array([value.as_py()], value.type), target)[0]
+    scaled = pc.multiply(pc.cast(value, pa.float64()), 10.0**target.scale)
+    whole = pc.cast(pc.round(scaled, round_mode="half_towards_infinity"), pa.decimal128(MAX_DIGITS, 0))
+    return whole.view(pa.decimal128(MAX_DIGITS, target.scale)).cast(target)
 
 
 def _decimal_to_float(value: Datum, target: pa.DataType) -> Datum:
@@ -136,6 +148,8 @@ def _timestamp_from_text(value: Datum, target: pa.DataType) -> Datum:
 def _to_text(value: Datum) -> Datum:
     if pt.is_floating(value.type):
         return _float_to_text(value)
+    if pt.is_decimal(value.type):
+        return _decimal_to_text(value)
     text = pc.cast(value, pa.string())
     if pt.is_timestamp(value.type):
         text = pc.replace_substring_regex(text, r"\.(\d*?)0+(Z?)$", r".\1\2")
@@ -144,9 +158,25 @@ def _to_text(value: Datum) -> Datum:
     return text
 
 
+def _decimal_to_text(value: Datum) -> Datum:
+    """All digits of the scale; Arrow itself writes small numbers with an exponent."""
+    if isinstance(value, pa.Scalar):
+        return _decimal_to_text(pa.array([value.as_py()], value.type))[0]
+    text = pc.cast(value, pa.string())
+    small = pc.fill_null(pc.match_substring(text, "E"), False)
+    if not pc.any(small).as_py():
+        return text
+    written = [format(number, "f") for number in value.filter(small).to_pylist()]
+    return pc.replace_with_mask(text, small, pa.array(written, pa.string()))
+
+
 def _float_to_text(value: Datum) -> Datum:
     """The shortest text that reads back as the same number, always with a point or an exponent."""
     array = pa.array([value.as_py()], value.type) if isinstance(value, pa.Scalar) else value
     numbers = array.fill_null(0).to_numpy(zero_copy_only=False)
-    text = pa.array(numbers.astype(str).astype(object), pa.string(), mask=np.asarray(array.is_null()))
+    written = numbers.astype(str).astype(object)
+    if array.type == pa.float32():  # numpy changes to an exponent earlier for these than for doubles
+        for at in np.flatnonzero((np.abs(numbers) >= 1) & (np.abs(numbers) < _PLAIN)):
+            written[at] = np.format_float_positional(numbers[at], trim="0")
+    text = pa.array(written, pa.string(), mask=np.asarray(array.is_null()))
     return text[0] if isinstance(value, pa.Scalar) else text

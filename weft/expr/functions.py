@@ -68,7 +68,7 @@ def _is_time(kind: pa.DataType) -> bool:
 
 _PLUS = numeric.arithmetic(pc.add_checked)
 _MINUS = numeric.arithmetic(pc.subtract_checked)
-_TIMES = numeric.arithmetic(pc.multiply_checked, widest=37)
+_TIMES = numeric.arithmetic(pc.multiply_checked, total=75)
 _TEXT, _INT, _BOOL = pa.string(), pa.int64(), pa.bool_()
 
 FUNCTIONS: dict[str, Function] = {

@@ -22,13 +22,16 @@ from weft.expr.types import DURATION, MAX_DIGITS
 Binary = Callable[[Datum, Datum], Datum]
 
 
-def arithmetic(checked: Binary, widest: int = MAX_DIGITS) -> Kernel:
-    """The kernel of + - or *; `widest` is the precision at which 256 bits still hold the result."""
+def arithmetic(checked: Binary, total: int = 2 * MAX_DIGITS) -> Kernel:
+    """The kernel of + - or *; `total` is how many digits both sides together may have for 256 bits to hold it."""
 
     def kernel(args: Sequence[Datum], kind: pa.DataType) -> Datum:
         if not pt.is_decimal(kind):
             return checked(*args)
-        left, right = (pc.cast(arg, pa.decimal256(min(arg.type.precision, widest), arg.type.scale)) for arg in args)
+        left, right = args
+        room = total - left.type.precision
+        left = pc.cast(left, pa.decimal256(left.type.precision, left.type.scale))
+        right = pc.cast(right, pa.decimal256(min(right.type.precision, room), right.type.scale))
         return rescale(checked(left, right), kind.precision, kind.scale)
 
     return kernel

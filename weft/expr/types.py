@@ -46,7 +46,7 @@ def normalize(kind: pa.DataType) -> pa.DataType:
         return normalize(kind.value_type)
     if pt.is_large_string(kind) or pt.is_string_view(kind):
         return pa.string()
-    if pt.is_large_binary(kind) or pt.is_binary_view(kind):
+    if pt.is_large_binary(kind) or pt.is_binary_view(kind) or pt.is_fixed_size_binary(kind):
         return pa.binary()
     if pt.is_timestamp(kind):
         return TIMESTAMP_UTC if kind.tz else TIMESTAMP
