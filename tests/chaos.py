@@ -33,7 +33,6 @@ def attack(root: Path, dice: random.Random, workers: int) -> str:
             moment = f"{point} of batch {batch}"
         else:
             delay = dice.uniform(0, 8)
-            began = time.monotonic()
             early = dice.random() < 0.2
             alive = early or job.until(job.working)
             began = time.monotonic()

@@ -40,8 +40,8 @@ class FileSource:
     declared: pa.Schema | None = None
 
     def __post_init__(self) -> None:
-        if self.max_files is not None and self.max_files < 1:
-            raise SourceError(f"max_files is {self.max_files}", hint="use a positive number, or None for no limit.")
+        if self.max_files is not None and (not isinstance(self.max_files, int) or self.max_files < 1):
+            raise SourceError(f"max_files is {self.max_files!r}", hint="use a positive number, or None for no limit.")
 
     @property
     def schema(self) -> pa.Schema:
@@ -72,10 +72,15 @@ class TableSource:
         if not self.tables:
             raise SourceError("no batches given", hint="pass at least one table; it may have no rows.")
         for number, table in enumerate(self.tables):
+            if not isinstance(table, pa.Table):
+                raise SourceError(
+                    f"batch {number} is a {type(table).__name__}", hint="pass a list of pyarrow tables: [table, ...]."
+                )
             if normalize_schema(table.schema) != self.schema:
                 raise SourceError(
                     f"batch {number} has another schema than the first",
                     detail=f"first: {_brief(self.tables[0].schema)}; this one: {_brief(table.schema)}.",
+                    hint="cast it: table.cast(first.schema).",
                 )
 
     @property

@@ -174,11 +174,3 @@ class Topology:
     def store(self, name: str) -> Store:
         """The store with this id."""
         return next(store for store in self.stores if store.id == name)
-
-    def clock(self, name: str | None) -> Clock | None:
-        """The clock with this id, or None for None."""
-        return None if name is None else next(clock for clock in self.clocks if clock.id == name)
-
-    def stream(self, name: str) -> Stream:
-        """The stream with this name."""
-        return next(stream for stream in self.streams if stream.name == name)
