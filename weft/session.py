@@ -66,6 +66,8 @@ class Session:
                 hint="use a classic session: SparkSession.builder.master(...).getOrCreate().",
             )
         self.checkpoint = Checkpoint(Path(checkpoint))
+        if spark is not None and not hasattr(spark, "sparkContext"):
+            raise PlanError(f"spark is a {type(spark).__name__}", hint="give a SparkSession, or nothing.")
         self._spark = spark
         self._workers = None if workers is None else _check_workers(workers)
         self._policy: Policy = "min"
@@ -278,6 +280,8 @@ class QueryHandle:
 
         After a crash the last batch may be handed over again, with the same number and rows.
         """
+        if not callable(function):
+            raise SinkError(f"foreach_batch needs a function, not a {type(function).__name__}", hint="f(df, batch_id).")
         self.sinks.append(ForeachSink(function))
         return self
 
@@ -293,8 +297,8 @@ class QueryHandle:
 
 
 def _check_workers(workers: int) -> int:
-    if workers < 1:
-        raise PlanError(f"workers is {workers}", hint="use any number from 1.")
+    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
+        raise PlanError(f"workers is {workers!r}", hint="use any whole number from 1.")
     return workers
 
 

@@ -1,0 +1,41 @@
+"""Arguments of the wrong kind are refused where they are given, by errors of Weft."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import weft
+from weft.errors import PlanError, SinkError, SourceError
+
+TABLE = pa.table({"k": [1]})
+
+
+@pytest.mark.parametrize("workers", [0, 1.5, "2", True])
+def test_workers_is_a_whole_number(workers: Any) -> None:
+    with pytest.raises(PlanError, match="workers is"):
+        weft.Session(checkpoint="unused", workers=workers)
+
+
+def test_spark_is_a_session() -> None:
+    with pytest.raises(PlanError, match="spark is a int"):
+        weft.Session("unused", 2)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("max_files", [0, "3", 1.5])
+def test_max_files_is_a_whole_number(max_files: Any) -> None:
+    with pytest.raises(SourceError, match="max_files is"):
+        weft.read.parquet("nowhere", max_files=max_files)
+
+
+@pytest.mark.parametrize("given", [TABLE, [{"k": [1]}], [TABLE, None]])
+def test_batches_are_tables(given: Any) -> None:
+    with pytest.raises(SourceError, match=r"batch \d is a "):
+        weft.read.batches(given)
+
+
+def test_foreach_batch_needs_a_function() -> None:
+    s = weft.Session(checkpoint="unused", workers=1)
+    s.stream("a", weft.read.batches([TABLE]))
+    with pytest.raises(SinkError, match="not a NoneType"):
+        s.query("q", "SELECT a.k FROM a").foreach_batch(None)  # type: ignore[arg-type]
