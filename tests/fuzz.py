@@ -109,11 +109,18 @@ class Case:
     policy: Policy = "min"
     batches: list[Tables] = field(default_factory=list)
 
+    def _statistics(self) -> weft.Statistics | None:
+        """Any numbers at all, for half of the cases: they may change the plan, never the answer."""
+        rng = random.Random(self.seed)
+        if rng.random() < 0.5:
+            return None
+        return weft.Statistics({name: float(rng.randint(1, 10_000)) for name in self.streams})
+
     def session(self, *, lateness: str | None = None, workers: int | None = None, spark: Any = None) -> weft.Session:
         """The case as a session; `lateness` overrides that of every stream."""
         folder = tempfile.mkdtemp(prefix="weft-fuzz-") if spark is not None else "never-made"
         s = weft.Session(checkpoint=folder, workers=workers or self.workers, spark=spark, progress=False)
-        s.options(watermark=self.policy)
+        s.options(watermark=self.policy, statistics=self._statistics())
         for name, (returns, function) in functions().items():
             s.function(name, function, returns)
         for stream in self.streams.values():

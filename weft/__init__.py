@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from weft.query.model import Query, Stream
     from weft.running import Handle
     from weft.session import QueryHandle, Session
+    from weft.stats.model import Statistics
 
 __version__ = "0.1.0"
 
@@ -55,6 +56,7 @@ __all__ = [
     "SinkError",
     "SourceError",
     "StateError",
+    "Statistics",
     "Stream",
     "WeftError",
     "__version__",
@@ -76,6 +78,7 @@ _HOMES = {
     "weft.query.model": ("Query", "Stream"),
     "weft.running": ("Handle",),
     "weft.session": ("QueryHandle", "Session"),
+    "weft.stats.model": ("Statistics",),
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

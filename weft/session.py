@@ -32,6 +32,7 @@ from weft.query.model import Query, Stream, Unit
 from weft.query.resolve import FunctionSignature
 from weft.running import Handle
 from weft.sql import to_query
+from weft.stats.model import Statistics
 from weft.topology.explain import explain
 from weft.topology.model import Policy, Topology
 
@@ -71,6 +72,7 @@ class Session:
         self._spark = spark
         self._workers = None if workers is None else _check_workers(workers)
         self._policy: Policy = "min"
+        self._statistics: Statistics | None = None
         self._progress = progress
         self._streams: dict[str, Stream] = {}
         self._sources: dict[str, object] = {}
@@ -104,12 +106,17 @@ class Session:
         self._functions[name.lower()] = (FunctionSignature(name.lower(), kind), function)
 
     def options(
-        self, *, workers: int | None = None, watermark: Policy | None = None, strategy: str | None = None
+        self,
+        *,
+        workers: int | None = None,
+        watermark: Policy | None = None,
+        strategy: str | None = None,
+        statistics: Statistics | None = None,
     ) -> Session:
         """Set planning knobs for the whole session; what is not given stays as it is.
 
         `watermark` says whether the slowest ("min", the default) or the fastest ("max") stream of a query decides
-        which rows are late.
+        which rows are late.  `statistics` let every tuple probe in the order that sends the fewest tuples.
         """
         if workers is not None:
             self._workers = _check_workers(workers)
@@ -117,6 +124,8 @@ class Session:
             self._policy = _one_of("watermark", watermark, POLICIES)
         if strategy is not None:
             _one_of("strategy", strategy, STRATEGIES)
+        if statistics is not None:
+            self._statistics = statistics
         return self
 
     def query(
@@ -162,12 +171,8 @@ class Session:
         if not self._queries:
             raise PlanError("the session has no query", hint='add one: s.query("name", "SELECT ...").')
         # By name, not by time of registration: a session that resumes must get the plan its state was made for.
-        return plan(
-            {name: self._queries[name].query for name in sorted(self._queries)},
-            self.workers,
-            self._sizes(),
-            self._policy,
-        )
+        queries = {name: self._queries[name].query for name in sorted(self._queries)}
+        return plan(queries, self.workers, self._sizes(), self._policy, self._statistics)
 
     def explain(self) -> str:
         """The plan as text: stores, how long they keep rows and why, and what each arriving tuple does."""

@@ -19,7 +19,7 @@ from weft.expr.render import to_sql
 from weft.host.manifest import Ledger, write_durably
 from weft.host.source import FileSource
 from weft.query.model import Query, Stream
-from weft.topology.model import Topology
+from weft.topology.model import Store, Topology
 
 
 class Checkpoint:
@@ -114,7 +114,7 @@ class Checkpoint:
         return found
 
 
-_KEYS = ("id", "workers", "watermark", "sizes", "streams", "queries")
+_KEYS = ("id", "workers", "watermark", "sizes", "streams", "queries", "stores")
 
 
 def _text(mine: Mapping[str, Any], sizes: Mapping[str, float]) -> bytes:
@@ -128,6 +128,7 @@ def describe(topology: Topology, queries: Mapping[str, Query], sources: Mapping[
         "watermark": topology.clocks[0].policy if topology.clocks else "min",
         "streams": {stream.name: _stream(stream, sources[stream.name]) for stream in topology.streams},
         "queries": {name: _query(query) for name, query in queries.items()},
+        "stores": {store.id: _store(store) for store in topology.stores},
     }
 
 
@@ -150,14 +151,20 @@ def _query(query: Query) -> dict[str, Any]:
     }
 
 
+def _store(store: Store) -> dict[str, Any]:
+    keys = [[to_sql(e) for e in (*key.equal, *(() if key.range is None else (key.range,)))] for key in store.indexes]
+    return {"columns": ", ".join(store.columns), "indexes": "; ".join(", ".join(key) for key in keys)}
+
+
 def _differences(found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
     lines = [
         f"{key}: the checkpoint has {found[key]}, this session {mine[key]}"
         for key in ("workers", "watermark")
         if found[key] != mine[key]
     ]
-    for kind in ("streams", "queries"):
-        noun = {"streams": "stream", "queries": "query"}[kind]
+    for kind, noun in (("streams", "stream"), ("queries", "query"), ("stores", "store")):
+        if kind == "stores" and lines:
+            break  # stores follow from the rest; they are of interest only if the plan alone has changed
         for name in sorted({*found[kind], *mine[kind]}):
             lines += _one(f'{noun} "{name}"', found[kind].get(name), mine[kind].get(name))
     return lines

@@ -17,13 +17,20 @@ from weft.expr.model import Call, Column, Expr, without_alias
 from weft.optimizer.flat import Hop, QueryPlan, Sizes, plan_query, start_fields, store_columns
 from weft.query.model import Query, Stream
 from weft.query.timebounds import reason
+from weft.stats.model import Statistics
 from weft.topology.check import check
 from weft.topology.model import TIME, Clock, Edge, Emit, Key, Policy, Probe, Route, Start, Store, Topology
 
 
-def plan(queries: Mapping[str, Query], workers: int, sizes: Sizes, policy: Policy = "min") -> Topology:
+def plan(
+    queries: Mapping[str, Query],
+    workers: int,
+    sizes: Sizes,
+    policy: Policy = "min",
+    statistics: Statistics | None = None,
+) -> Topology:
     """The topology that answers all queries."""
-    plans = [plan_query(name, query, workers, sizes) for name, query in queries.items()]
+    plans = [plan_query(name, query, workers, sizes, statistics) for name, query in queries.items()]
     shelf = _Shelf()
     for query_plan in plans:
         for alias in query_plan.query.aliases:

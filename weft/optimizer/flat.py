@@ -1,6 +1,7 @@
 """Flat plans: one store per alias, one probe order per alias, nothing else is kept.
 
-Without statistics an order is chosen by what the next hop can use: an equality whose store lies on the same
+With statistics an order is the one that sends the fewest tuples.  Without, it is chosen by what the next hop
+can use: an equality whose store lies on the same
 worker, an equality, a band, a bound, any predicate; ties go to the query's own order.  It makes a cross
 product only if the query says so.  A store is keyed by the expression through which most of the other
 streams' bytes come; where no equality exists, rows are scattered and probes go to every worker.
@@ -16,10 +17,15 @@ from dataclasses import dataclass, replace
 
 from weft.errors import PlanError
 from weft.expr.model import Expr, aliases, columns
+from weft.optimizer.cost import CostModel
+from weft.optimizer.estimate import estimate
+from weft.optimizer.orders import least_sent
 from weft.optimizer.predicates import equality, window_predicates
 from weft.optimizer.steps import Step, step
+from weft.optimizer.trees import leaves
 from weft.query.model import Query
 from weft.query.timebounds import retention
+from weft.stats.model import Statistics
 from weft.topology.model import Route
 
 Sizes = Mapping[str, float]
@@ -54,12 +60,27 @@ class QueryPlan:
         return len(self.query.relations) > 1 and any(keep is not None for keep in self.retention.values())
 
 
-def plan_query(name: str, query: Query, workers: int, sizes: Sizes) -> QueryPlan:
+def plan_query(name: str, query: Query, workers: int, sizes: Sizes, statistics: Statistics | None = None) -> QueryPlan:
     """The flat plan of one query."""
     predicates = (*query.joins, *window_predicates(query))
     placement = {r.alias: _placement(query, r.alias, sizes) if workers > 1 else () for r in query.relations}
-    paths = {alias: _path(query, predicates, placement, alias, workers) for alias in query.aliases}
+    orders = _least_sent(query, placement, workers, statistics) if statistics is not None else {}
+    paths = {
+        alias: _path(query, predicates, placement, (alias, *orders.get(alias, ())), workers) for alias in query.aliases
+    }
     return QueryPlan(name, query, placement, retention(query), paths)
+
+
+def _least_sent(
+    query: Query, placement: Mapping[str, tuple[Expr, ...]], workers: int, statistics: Statistics
+) -> dict[str, tuple[str, ...]]:
+    """Alias -> the other aliases in the order that sends the fewest tuples; nothing if the query is not connected."""
+    graph = estimate(query, statistics, parallelism=workers, placement=placement)
+    if not graph.connected(graph.all):
+        return {}
+    orders = least_sent(CostModel(graph), leaves(graph))
+    named = [[name for store in order.stores for name in graph.names(store.relations)] for order in orders]
+    return {first: tuple(rest) for first, *rest in named}
 
 
 def _placement(query: Query, alias: str, sizes: Sizes) -> tuple[Expr, ...]:
@@ -72,15 +93,24 @@ def _placement(query: Query, alias: str, sizes: Sizes) -> tuple[Expr, ...]:
 
 
 def _path(
-    query: Query, predicates: Sequence[Expr], placement: Mapping[str, tuple[Expr, ...]], start: str, workers: int
+    query: Query,
+    predicates: Sequence[Expr],
+    placement: Mapping[str, tuple[Expr, ...]],
+    order: tuple[str, ...],
+    workers: int,
 ) -> tuple[Hop, ...]:
-    """Hops from `start` to all other aliases, each knowing which fields have to live on."""
+    """Hops from the first alias to all others, each knowing which fields have to live on.
+
+    `order` holds the start, and then either all other aliases or none of them.
+    """
+    start, *given = order
     bound = frozenset({start})
     located: frozenset[Expr] = frozenset()
     hops: list[Hop] = []
     wave = 1
     while len(bound) < len(query.relations):
-        options = [step(query, predicates, bound, alias) for alias in query.aliases if alias not in bound]
+        ahead = [given[len(hops)]] if given else [alias for alias in query.aliases if alias not in bound]
+        options = [step(query, predicates, bound, alias) for alias in ahead]
         best = min(options, key=lambda s: _grade(query, s, bound, placement, located))
         _refuse_cross_product(query, best, bound)
         route, key = _route(best, placement, located, first=not hops, workers=workers)
