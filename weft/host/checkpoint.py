@@ -18,7 +18,8 @@ from weft.errors import StateError
 from weft.expr.render import to_sql
 from weft.host.manifest import Ledger, write_durably
 from weft.host.source import FileSource
-from weft.query.model import Query, Stream
+from weft.query.duration import format_duration
+from weft.query.model import Query, Relation, Stream
 from weft.topology.model import Store, Topology
 
 
@@ -136,7 +137,7 @@ def _stream(stream: Stream, source: object) -> dict[str, Any]:
     return {
         "columns": ", ".join(f"{f.name} {f.type}" for f in stream.schema),
         "event time": f"{stream.event_time} ({stream.unit})" if stream.event_time else "none",
-        "lateness": f"{stream.lateness} us",
+        "lateness": format_duration(stream.lateness),
         "source": f"{source.format} {os.path.abspath(source.path)}"
         if isinstance(source, FileSource)
         else type(source).__name__,
@@ -145,10 +146,14 @@ def _stream(stream: Stream, source: object) -> dict[str, Any]:
 
 def _query(query: Query) -> dict[str, Any]:
     return {
-        "from": ", ".join(f"{r.stream.name} {r.alias} within {r.window or 'unbounded'} us" for r in query.relations),
+        "from": ", ".join(f"{r.stream.name} {r.alias} within {_window(r)}" for r in query.relations),
         "where": " AND ".join(to_sql(p) for p in query.predicates),
         "select": ", ".join(f"{to_sql(o.expr)} AS {o.name}" for o in query.outputs),
     }
+
+
+def _window(relation: Relation) -> str:
+    return "unbounded" if relation.window is None else format_duration(relation.window)
 
 
 def _store(store: Store) -> dict[str, Any]:
@@ -176,7 +181,7 @@ def _one(what: str, found: Mapping[str, Any] | None, mine: Mapping[str, Any] | N
     if mine is None:
         return [f"{what} of the checkpoint is missing"]
     return [
-        f"{what}, {key}: the checkpoint has {found[key]}, this session {mine[key]}"
+        f"{what}, {key}: the checkpoint has {found[key] or 'none'}, this session {mine[key] or 'none'}"
         for key in mine
         if found[key] != mine[key]
     ]

@@ -70,7 +70,7 @@ class ParquetSink:
         if found != mine and (found is not None or others):
             raise SinkError(
                 f"folder {self.path} already holds other results",
-                detail=f'it belongs to {found or "somebody else"}; this is query "{self.query}" of checkpoint {owner}.',
+                detail=f'it belongs to {_whose(found)}; this is query "{self.query}" of checkpoint {owner}.',
                 hint="choose an empty folder, or remove this one.",
             )
         if found is None and published:
@@ -111,6 +111,12 @@ class ParquetSink:
             shutil.copyfile(source, aside)
         os.replace(aside, self.path / source.name)
         aside.unlink(missing_ok=True)  # a rename onto a second name of the same file leaves both
+
+
+def _whose(marker: Mapping[str, str] | None) -> str:
+    if marker is None:
+        return "somebody else"
+    return f'query "{marker.get("query")}" of checkpoint {marker.get("checkpoint")}'
 
 
 Sink = MemorySink | ForeachSink | ParquetSink

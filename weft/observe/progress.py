@@ -93,7 +93,8 @@ class RunReport:
         speed = rows / self.seconds if self.seconds else 0.0
         how = "stopped after" if self.stopped else "done:"
         figures = f"{rows:,} rows in, {results:,} results, {self.seconds:.1f} s ({speed:,.0f} rows/s)"
-        lines = [f"{how} {len(self.batches)} batches, {figures}"]
+        batches = f"{len(self.batches)} batch" + ("" if len(self.batches) == 1 else "es")
+        lines = [f"{how} {batches}, {figures}"]
         lines += [
             f"  stream {name:<16} {count:>12,} rows{_dropped(self, name)}" for name, count in self.rows_in.items()
         ]

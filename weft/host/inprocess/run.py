@@ -74,9 +74,9 @@ class InProcess:
             for envelope in envelopes:
                 inbox[envelope.dest].append(envelope)
             envelopes = []
-            for number_ in range(self.topology.workers):
-                worker = Worker(self.topology, number_, batch, self.state, self.functions, MemoryResults(fresh))
-                envelopes += worker.run(wave, inbox[number_])
+            for place in range(self.topology.workers):
+                worker = Worker(self.topology, place, batch, self.state, self.functions, MemoryResults(fresh))
+                envelopes += worker.run(wave, inbox[place])
         report = Report()
         for envelope in envelopes:
             report.merge(envelope.report or {})
