@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -65,8 +66,10 @@ class Checkpoint:
             mine = describe(topology, queries, sources)
             found = self._found()
             if not found:
-                write_durably(self.root / "session.json", _text(mine, sizes))
-            elif differences := _differences(found, mine):
+                self._bind(uuid.uuid4().hex, mine, sizes)
+            elif (differences := _differences(found, mine)) and not any(self.root.glob("manifests/*.json")):
+                self._bind(found["id"], mine, sizes)  # nothing was ever committed: there is nothing to protect
+            elif differences:
                 raise StateError(
                     f"checkpoint {self.root} belongs to another session",
                     detail="\n  ".join(["what differs:", *differences]),
@@ -82,11 +85,25 @@ class Checkpoint:
             os.close(self._lock)
             self._lock = None
 
+    def _bind(self, owner: str, mine: Mapping[str, Any], sizes: Mapping[str, float]) -> None:
+        """Make the checkpoint that of this session, without anything a run left that committed nothing."""
+        for part in _PARTS:
+            shutil.rmtree(self.root / part, ignore_errors=True)
+        write_durably(self.root / "session.json", _text(owner, mine, sizes))
+
     def _make(self) -> None:
         try:
             self.root.mkdir(parents=True, exist_ok=True)
+            strangers = [p.name for p in self.root.iterdir() if not p.name.startswith(".") and p.name != "lock"]
         except OSError as error:
-            raise StateError(f"checkpoint {self.root} cannot be made", detail=str(error)) from error
+            hint = "choose a folder that can be written, or one that does not exist yet."
+            raise StateError(f"checkpoint {self.root} cannot be made", detail=f"{error}.", hint=hint) from error
+        if strangers and not (self.root / "session.json").exists() and not (self.root / "manifests").exists():
+            raise StateError(
+                f"folder {self.root} is not a checkpoint",
+                detail=f"it holds other files: {', '.join(sorted(strangers)[:5])}.",
+                hint="choose an empty folder, or one that does not exist yet.",
+            )
 
     def _take_lock(self) -> None:
         lock = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT)
@@ -118,8 +135,12 @@ class Checkpoint:
 _KEYS = ("id", "workers", "watermark", "sizes", "streams", "queries", "stores")
 
 
-def _text(mine: Mapping[str, Any], sizes: Mapping[str, float]) -> bytes:
-    return json.dumps({"id": uuid.uuid4().hex, **mine, "sizes": dict(sizes)}, indent=1).encode()
+_PARTS = ("spark", "sources", "segments", "notes", "results")
+"""What a run writes besides manifests and its description."""
+
+
+def _text(owner: str, mine: Mapping[str, Any], sizes: Mapping[str, float]) -> bytes:
+    return json.dumps({"id": owner, **mine, "sizes": dict(sizes)}, indent=1).encode()
 
 
 def describe(topology: Topology, queries: Mapping[str, Query], sources: Mapping[str, object]) -> dict[str, Any]:

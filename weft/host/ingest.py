@@ -184,10 +184,12 @@ def _cast(column: pa.Array, declared: pa.DataType, name: str, stream: Stream, wh
             raise pa.ArrowInvalid(f"it is {column.type}, declared is {declared}")
         return pc.cast(column, declared)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        same = normalize(column.type) == declared
+        what = f"has a value that does not fit {declared}" if same else "has another type than declared"
         raise SourceError(
-            f'column "{name}" of stream "{stream.name}" has another type than declared{where}',
-            detail=f"{str(error).rstrip('.')}.",
-            hint="nothing of this batch was joined; repair the input and run again.",
+            f'column "{name}" of stream "{stream.name}" {what}{where}',
+            detail=f"{str(error).splitlines()[0].rstrip('.')}.",
+            hint="nothing of this batch was joined; cast the column where it is written, and run again.",
         ) from error
 
 
