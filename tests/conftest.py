@@ -1,0 +1,9 @@
+"""Settings of all tests."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+# The same examples in every run: what is random and new belongs to `make fuzz`.  How long a machine takes is no failure.
+settings.register_profile("weft", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("weft")
