@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, settings
 
-# The same examples in every run: what is random and new belongs to `make fuzz`.  How long a machine takes is no failure.
+# The same examples in every run: what is random and new belongs to `make fuzz`.  A slow machine is no failure.
 settings.register_profile("weft", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("weft")

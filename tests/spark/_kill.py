@@ -107,8 +107,8 @@ def survivors(family: Sequence[psutil.Process], seconds: float = 30) -> list[psu
 
 def check_prefix(root: Path) -> None:
     """The result folders hold whole batches in order, only the last may be half published; nothing is there twice."""
-    found = (root / "checkpoint" / "manifests").glob("*.json")
-    manifests = {int(p.stem): json.loads(p.read_text().splitlines()[0]) for p in found}
+    paths = (root / "checkpoint" / "manifests").glob("*.json")
+    manifests = {int(p.stem): json.loads(p.read_text().splitlines()[0]) for p in paths}
     last = max(manifests, default=-1)
     for query in QUERIES:
         folder = root / "out" / query
