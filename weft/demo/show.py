@@ -62,7 +62,7 @@ class _Demo:
     def _declare(self, streams: tuple[DemoStream, ...], workers: int | None) -> Session:
         import weft
 
-        session = weft.Session(checkpoint=str(self._folder / "checkpoint"), workers=workers)
+        session = weft.Session(checkpoint=str(self._folder / "checkpoint"), workers=workers, progress=True)
         for stream in streams:
             source = weft.read.parquet(str(stream.folder), max_files=1)
             session.stream(stream.name, source, event_time=stream.event_time, lateness=LATENESS)

@@ -46,7 +46,7 @@ class Progress:
             f"batch {self.batch}",
             f"{self.total_in:,} rows in",
             f"{self.total_out:,} results",
-            f"{self.seconds:.2f} s",
+            f"{self.seconds:.2f} s (waves {' + '.join(f'{s:.2f}' for _, s in sorted(self.wave_seconds.items()))})",
             f"state {self.state_rows:,} rows, {human_bytes(self.state_bytes)}",
         ]
         if self.watermark is not None:
