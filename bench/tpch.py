@@ -1,58 +1,122 @@
-"""TPC-H tables as streams: rows in a seeded random order, cut into equal files, one file a micro-batch.
+"""TPC-H tables as streams, cut to the columns a workload needs, and the joins of Q2, Q3 and Q5 over them.
 
-Data is made once and kept in a cache folder; only the columns a workload needs are written.
+Equality joins only: no selection, no aggregate, no subquery (MultiStream, 000, V).  Q5 is the cycle of four relations
+of 001 section 5, nation and region left out; `q5six` has all six.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-CACHE = Path(__file__).parent / ".data"
-SEED = 7
-GROUP = 131_072
+from bench.streams import CACHE, cached
+from bench.workload import Pair, Workload
 
-Q3_COLUMNS = {
+Columns = Mapping[str, tuple[str, ...]]
+
+Q3_COLUMNS: Columns = {
     "customer": ("c_custkey", "c_nationkey", "c_acctbal"),
     "orders": ("o_orderkey", "o_custkey", "o_totalprice"),
     "lineitem": ("l_orderkey", "l_partkey", "l_suppkey", "l_quantity", "l_extendedprice"),
 }
+_CYCLE: Columns = {
+    "customer": ("c_custkey", "c_nationkey"),
+    "orders": ("o_orderkey", "o_custkey"),
+    "lineitem": ("l_orderkey", "l_suppkey", "l_extendedprice"),
+    "supplier": ("s_suppkey", "s_nationkey"),
+}
+_PLACES: Columns = {"nation": ("n_nationkey", "n_regionkey"), "region": ("r_regionkey",)}
+COLUMNS: Mapping[str, Columns] = {
+    "q2": {
+        "part": ("p_partkey", "p_size"),
+        "partsupp": ("ps_partkey", "ps_suppkey", "ps_supplycost"),
+        "supplier": ("s_suppkey", "s_nationkey"),
+        **_PLACES,
+    },
+    "q3": Q3_COLUMNS,
+    "q5": _CYCLE,
+    "q5six": {**_CYCLE, **_PLACES},
+}
+
+_FROM_CYCLE = """
+FROM customer
+JOIN orders ON o_custkey = c_custkey
+JOIN lineitem ON l_orderkey = o_orderkey
+JOIN supplier ON s_suppkey = l_suppkey AND s_nationkey = c_nationkey"""
+SQL: Mapping[str, str] = {
+    "q2": """
+SELECT p_partkey, p_size, ps_supplycost, s_suppkey, n_nationkey, r_regionkey
+FROM part
+JOIN partsupp ON ps_partkey = p_partkey
+JOIN supplier ON s_suppkey = ps_suppkey
+JOIN nation ON n_nationkey = s_nationkey
+JOIN region ON r_regionkey = n_regionkey""",
+    "q3": """
+SELECT c_custkey, c_nationkey, c_acctbal, o_orderkey, o_totalprice, l_partkey, l_suppkey, l_quantity, l_extendedprice
+FROM customer
+JOIN orders ON o_custkey = c_custkey
+JOIN lineitem ON l_orderkey = o_orderkey""",
+    "q5": f"SELECT c_custkey, o_orderkey, l_extendedprice, s_suppkey, s_nationkey {_FROM_CYCLE}",
+    "q5six": f"""
+SELECT c_custkey, o_orderkey, l_extendedprice, s_suppkey, n_nationkey, r_regionkey {_FROM_CYCLE}
+JOIN nation ON n_nationkey = s_nationkey
+JOIN region ON r_regionkey = n_regionkey""",
+}
+KEYS: Mapping[Pair, str] = {
+    ("part", "partsupp"): "part",
+    ("partsupp", "supplier"): "supplier",
+    ("supplier", "nation"): "nation",
+    ("nation", "region"): "region",
+    ("customer", "orders"): "customer",
+    ("orders", "lineitem"): "orders",
+    ("lineitem", "supplier"): "supplier",
+    ("customer", "supplier"): "nation",
+}
+"""Joined relations -> the relation whose key they meet in."""
+NATIONS = 25
 
 
 def q3_streams(scale: float, batches: int) -> Path:
-    """A folder with one sub-folder of `batches` Parquet files for each stream of the Q3 join."""
-    folder = CACHE / f"q3-sf{scale:g}-{batches}"
-    if not (folder / "done").exists():
-        for number, (table, columns) in enumerate(Q3_COLUMNS.items()):
-            _write(_table(scale, table).select(list(columns)), folder / table, batches, SEED + number)
-        (folder / "done").touch()
-    return folder
+    """The streams of the Q3 join."""
+    return tpch("q3", scale, batches).folder
 
 
-def _table(scale: float, name: str) -> pa.Table:
+def tpch(name: str, scale: float, batches: int) -> Workload:
+    """The join of one query at one scale factor."""
+
+    def tables() -> dict[str, pa.Table]:
+        return {table: _plain(pq.read_table(files[table], columns=[*wanted])) for table, wanted in columns.items()}
+
+    columns = COLUMNS[name]
+    files = {table: _generated(scale, table) for table in columns}
+    rows = {table: pq.read_metadata(file).num_rows for table, file in files.items()}
+    return workload(name, cached(CACHE / f"{name}-sf{scale:g}-{batches}", tables, batches), rows)
+
+
+def workload(name: str, folder: Path, rows: Mapping[str, int]) -> Workload:
+    """The join of one query over tables of any origin: an equality with a key lets one in |keys| pairs through."""
+    keys = {"nation": NATIONS, **rows}
+    edges = {pair: 1 / keys[key] for pair, key in KEYS.items() if set(pair) <= set(rows)}
+    return Workload(name, folder, SQL[name], rows, edges)
+
+
+def _generated(scale: float, name: str) -> Path:
     folder = CACHE / f"tpch-sf{scale:g}"
-    if not (folder / f"{name}.parquet").exists():
+    file = folder / f"{name}.parquet"
+    if not file.exists():
         program = str(Path(sys.executable).parent / "tpchgen-cli")
         subprocess.run(
             [program, "parquet", "-s", f"{scale:g}", f"--tables={name}", f"--output-dir={folder}"], check=True
         )
-    return pq.read_table(folder / f"{name}.parquet")
+    return file
 
 
-def _write(table: pa.Table, folder: Path, batches: int, seed: int) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    order = np.random.default_rng(seed).permutation(table.num_rows)
-    for number, rows in enumerate(np.array_split(order, batches)):
-        part = table.take(pa.array(rows))
-        plain = pa.table({name: _plain(part.column(name)) for name in part.column_names})
-        pq.write_table(plain, folder / f"{number:04d}.parquet", row_group_size=GROUP)
-
-
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _plain(table: pa.Table) -> pa.Table:
     """Decimals as doubles, so that every system moves the same bytes."""
-    return column.cast(pa.float64()) if pa.types.is_decimal(column.type) else column
+    kinds = [pa.float64() if pa.types.is_decimal(field.type) else field.type for field in table.schema]
+    return table.cast(pa.schema(list(zip(table.column_names, kinds, strict=True))))
