@@ -151,7 +151,7 @@ def test_gm1_messages_of_a_three_way_probe_with_scattered_stores(match: bool) ->
     report = feed(run, ("S", {"a": 5, "b": 5, "t": 1, "id": "s"}))
     store = next(store for store in run.topology.stores if store.stream == "S")
     to_r, to_t = (next(p for p in run.topology.probes if p.id == f"q/s/{i}") for i in (1, 2))
-    assert (to_r.alias, to_t.alias) == ("r", "t")
+    assert (to_r.aliases, to_t.aliases) == (("r",), ("t",))
     edge = next(edge for edge in run.topology.edges if "q/s" in edge.starts)
     assert report.stored == {store.id: 1}, "one copy is stored"
     assert report.sent[edge.id] == 2, "it goes to both R tasks"

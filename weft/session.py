@@ -25,7 +25,7 @@ from weft.host.sinks import ForeachSink, MemorySink, ParquetSink, Sink
 from weft.host.source import FileSource, TableSource
 from weft.observe.live import LiveLine
 from weft.observe.progress import Progress, RunReport
-from weft.optimizer.assemble import plan
+from weft.optimizer.plan import plan
 from weft.query.draft import Draft
 from weft.query.duration import parse_duration
 from weft.query.model import Query, Stream, Unit

@@ -59,15 +59,15 @@ def test_collect_keeps_what_the_two_newest_manifests_name(tmp_path: Path) -> Non
         ledger.commit(Manifest(number, (SegmentRef(**{**asdict(REF), "name": name}),)))
     (tmp_path / "segments/store/0/.left.tmp").write_bytes(b"x")
     state = FileState(str(ledger.segments), str(ledger.notes))
-    state.note(3, 0, [REF])
-    state.note(9, 0, [REF])
+    state.note(3, 0, 1, [REF])
+    state.note(9, 0, 1, [REF])
     ledger.collect()
     left = sorted(str(p.relative_to(tmp_path / "segments")) for p in (tmp_path / "segments").glob("*/*/*"))
     assert left == names[-2:]
     assert len(list((tmp_path / "manifests").iterdir())) == 2
-    assert state.noted(9, 0) == (REF,)
+    assert state.noted(9, 0, 1) == (REF,)
     with pytest.raises(StateError, match="missing"):
-        state.noted(3, 0)
+        state.noted(3, 0, 1)
 
 
 def session() -> weft.Session:

@@ -10,11 +10,13 @@ import pytest
 from tests.optimizer.graphs import Q2, Q3, RST, chain, random_graph
 from tests.topology.shop import QUERIES, session
 from weft.errors import PlanError
-from weft.optimizer.cost import Arrival, CostModel, Tree, tasks_for
+from weft.optimizer.cost import Arrival, CostModel, tasks_for
 from weft.optimizer.estimate import estimate
-from weft.optimizer.flat import plan_query
 from weft.optimizer.joingraph import Base, JoinGraph, join_graph
+from weft.optimizer.layout import flat_tree, names
 from weft.optimizer.orders import least_sent
+from weft.optimizer.placement import heaviest
+from weft.optimizer.tree import Tree
 from weft.optimizer.trees import flat, join, leaves, left_deep, mat
 from weft.query.model import Query
 from weft.stats.model import DEFAULTS, Statistics
@@ -313,7 +315,8 @@ def test_a_window_holds_rate_times_its_length() -> None:
 
 def test_equal_expressions_are_one_attribute() -> None:
     query = shop("triangle")
-    graph = estimate(query, Statistics(), parallelism=4, placement=plan_query("q", query, 4, {}).placement)
+    placed = {names(query, store)[0]: home for store, home in heaviest(query, flat_tree(query), {}).items()}
+    graph = estimate(query, Statistics(), parallelism=4, placement=placed)
     o, lines, clicks = (r.attributes for r in graph.relations)
     assert len(o) == 2
     assert lines < o

@@ -9,9 +9,10 @@ import time
 import pytest
 
 from tests.optimizer.graphs import Q2, Q3, RST, clique, random_graph
-from weft.optimizer.cost import Arrival, CostModel, Order, Tree
+from weft.optimizer.cost import Arrival, CostModel, Order
 from weft.optimizer.joingraph import JoinGraph, join_graph
 from weft.optimizer.orders import exhaustive, greedy, least_sent, least_sent_greedy, refined
+from weft.optimizer.tree import Tree
 from weft.optimizer.trees import leaves
 
 

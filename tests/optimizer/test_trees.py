@@ -10,9 +10,10 @@ import pytest
 
 from tests.optimizer.graphs import Q2, Q3_SIZES, RST, chain, clique, random_graph
 from weft.errors import InternalError, PlanError
-from weft.optimizer.cost import CostModel, Tree
+from weft.optimizer.cost import CostModel
 from weft.optimizer.joingraph import JoinGraph, join_graph
 from weft.optimizer.orders import least_sent
+from weft.optimizer.tree import Tree
 from weft.optimizer.trees import (
     all_trees,
     cheapest,

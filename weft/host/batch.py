@@ -42,10 +42,10 @@ class State(Protocol):
     def open(self, ref: SegmentRef) -> Segment:
         """Get a segment back."""
 
-    def note(self, batch: int, worker: int, refs: Iterable[SegmentRef]) -> None:
-        """Remember which segments the worker made in this batch, for its later waves."""
+    def note(self, batch: int, worker: int, wave: int, refs: Iterable[SegmentRef]) -> None:
+        """Remember which segments the worker has made in this batch up to this wave, for its later waves."""
 
-    def noted(self, batch: int, worker: int) -> tuple[SegmentRef, ...]:
+    def noted(self, batch: int, worker: int, wave: int) -> tuple[SegmentRef, ...]:
         """What `note` remembered."""
 
 
@@ -78,7 +78,9 @@ class Report:
     matched: dict[str, int] = field(default_factory=dict)
     """Probe -> matches handed on."""
     sent: dict[str, int] = field(default_factory=dict)
-    """Edge or probe -> tuples put on the way to it."""
+    """Edge, probe or keep -> tuples put on the way to it."""
+    messages: dict[str, int] = field(default_factory=dict)
+    """Edge, probe or keep -> payloads put on the way to it."""
     results: dict[str, int] = field(default_factory=dict)
     """Query -> results."""
     seconds: dict[str, float] = field(default_factory=dict)
@@ -108,7 +110,7 @@ class Report:
         }
 
 
-_SUMS = ("rows_in", "untimed", "late", "stored", "probed", "matched", "sent", "results", "seconds")
+_SUMS = ("rows_in", "untimed", "late", "stored", "probed", "matched", "sent", "messages", "results", "seconds")
 
 
 def bump(counter: dict[str, int], key: str, by: int) -> None:

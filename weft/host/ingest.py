@@ -101,9 +101,10 @@ class Ingest:
             rows = selected[kind]
             if rows.num_rows == 0:
                 continue
-            for dest, part in route(rows, edge.route, edge.route_key, self.workers, self.functions, row):
+            for dest, part in route(rows, edge.route, edge.route_key, edge.tasks, self.functions, row):
                 for piece in slices(part.select(list(edge.columns))):
                     bump(report.sent, edge.id, piece.num_rows)
+                    bump(report.messages, edge.id, 1)
                     yield edge, dest, piece
 
     def _select(self, frame: Frame, edge: Edge, watermarks: Watermarks) -> Frame:

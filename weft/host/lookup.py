@@ -9,7 +9,7 @@ Candidates come in chunks.  The fields that residuals read are fetched first, th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -22,23 +22,26 @@ from weft.host.limits import limit_codes
 from weft.host.segment import Segment
 from weft.kernels.codes import Bools, Ints, equality_codes
 from weft.kernels.index import Pairs, probe
-from weft.topology.model import Bound, Key, Probe
+from weft.topology.model import Bound, Key, Probe, Store
 
 CHUNK = 65_536
 """Candidate pairs at a time."""
 CHUNK_BYTES = 64 << 20
 
 
-def lookup(step: Probe, key: Key, frame: Frame, segments: Sequence[Segment], functions: Functions) -> Iterator[Frame]:
+def lookup(
+    step: Probe, store: Store, frame: Frame, segments: Sequence[Segment], functions: Functions
+) -> Iterator[Frame]:
     """All matches of the frame's tuples in the segments."""
     if not segments:
         return
-    codes, low, high, valid = _question(step, key, frame, functions)
+    codes, low, high, valid = _question(step, store.indexes[step.index], frame, functions)
+    own = _own(step, store)
     waiting: list[Frame] = []
     for segment in segments:
         index = segment.indexes[step.index]
         for pairs in probe(index, frame.num_rows, codes, low, high, valid, _chunk(frame, segment)):
-            matches = _joined(step, frame, segment.rows, pairs, functions)
+            matches = _joined(step, own, frame, segment.rows, pairs, functions)
             if matches.num_rows == 0:
                 continue
             waiting.append(matches)
@@ -82,22 +85,27 @@ def _limit(
     return limit
 
 
-def _joined(step: Probe, frame: Frame, rows: Frame, pairs: Pairs, functions: Functions) -> Frame:
+def _own(step: Probe, store: Store) -> dict[str, str]:
+    """Field of the tuple -> column of the store it is found in."""
+    if store.aliases:
+        return {column: column for column in store.columns}
+    return {f"{step.aliases[0]}.{column}": column for column in store.columns}
+
+
+def _joined(
+    step: Probe, own: Mapping[str, str], frame: Frame, rows: Frame, pairs: Pairs, functions: Functions
+) -> Frame:
     """The pairs that pass the residuals, as tuples."""
     if step.residual:
         reads = sorted({c.field for expr in step.residual for c in columns(expr)})
-        mask = filter_mask(step.residual, _fetch(step, frame, rows, pairs, reads), functions)
+        mask = filter_mask(step.residual, _fetch(own, frame, rows, pairs, reads), functions)
         keep = mask.to_numpy(zero_copy_only=False)
         if not keep.all():
             pairs = (pairs[0][keep], pairs[1][keep])
-    return _fetch(step, frame, rows, pairs, step.carry)
+    return _fetch(own, frame, rows, pairs, step.carry)
 
 
-def _fetch(step: Probe, frame: Frame, rows: Frame, pairs: Pairs, fields: Sequence[str]) -> Frame:
-    mine = f"{step.alias}."
+def _fetch(own: Mapping[str, str], frame: Frame, rows: Frame, pairs: Pairs, fields: Sequence[str]) -> Frame:
     probes, found = pa.array(pairs[0]), pa.array(pairs[1])
-    arrays = [
-        rows.column(name[len(mine) :]).take(found) if name.startswith(mine) else frame.column(name).take(probes)
-        for name in fields
-    ]
+    arrays = [rows.column(own[name]).take(found) if name in own else frame.column(name).take(probes) for name in fields]
     return pa.RecordBatch.from_arrays(arrays, names=list(fields))

@@ -140,16 +140,16 @@ class FileState(SegmentFiles):
         super().__init__(segments)
         self.notes, self.run = notes, run
 
-    def note(self, batch: int, worker: int, refs: Iterable[SegmentRef]) -> None:
-        """Remember this batch's segments of a worker."""
-        final = Path(self.notes, f"{batch:012d}-{worker}{self.run}")
+    def note(self, batch: int, worker: int, wave: int, refs: Iterable[SegmentRef]) -> None:
+        """Remember this batch's segments of a worker up to a wave."""
+        final = Path(self.notes, f"{batch:012d}-{worker}-{wave}{self.run}")
         aside = final.with_name(f".{final.name}.{os.getpid()}")
         aside.write_text(json.dumps([asdict(ref) for ref in refs]))
         os.replace(aside, final)
 
-    def noted(self, batch: int, worker: int) -> tuple[SegmentRef, ...]:
-        """This batch's segments of a worker."""
-        path = Path(self.notes, f"{batch:012d}-{worker}{self.run}")
+    def noted(self, batch: int, worker: int, wave: int) -> tuple[SegmentRef, ...]:
+        """This batch's segments of a worker up to a wave."""
+        path = Path(self.notes, f"{batch:012d}-{worker}-{wave}{self.run}")
         try:
             return tuple(SegmentRef(**ref) for ref in json.loads(path.read_text()))
         except FileNotFoundError as error:

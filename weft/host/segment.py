@@ -54,6 +54,8 @@ class SegmentRef:
     newest: int | None
     """Event times of its rows, if the store has a clock."""
     checksum: str
+    origin: str = ""
+    """Where the ways of an intermediate store's new rows began; of no interest after their batch."""
 
 
 class MemorySegments:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.expr.evaluate import evaluate
@@ -19,9 +20,11 @@ from weft.host.compaction import MOST_BYTES, groups
 from weft.host.crash import reach
 from weft.host.envelope import Frame, join
 from weft.host.segment import Segment, SegmentRef
-from weft.kernels.codes import equality_codes, order_codes
+from weft.kernels.codes import Ints, equality_codes, order_codes
 from weft.kernels.index import Index, build
-from weft.topology.model import TIME, Key, Store, Topology
+from weft.topology.model import ROWS, TIME, Key, Store, Topology
+
+LATEST = np.iinfo(np.int64).max
 
 
 class Shelf:
@@ -33,27 +36,28 @@ class Shelf:
         self.topology, self.worker, self.batch = topology, worker, batch
         self.state, self.functions, self.report = state, functions, report
 
-    def keep(self, name: str, frames: Sequence[Frame]) -> list[SegmentRef]:
+    def keep(self, name: str, origin: str, frames: Sequence[Frame], label: str = "") -> list[SegmentRef]:
         """Write this batch's rows of a store; more than one segment only if they would not fit one."""
         store = self.topology.store(name)
-        parts = _portions([frame.select(list(store.columns)) for frame in frames])
-        label = f"{self.batch.number:012d}{self.batch.run}"
+        parts = _portions([own_rows(store, frame) for frame in frames])
+        label = f"{self.batch.number:012d}{self.batch.run}{'-' if origin else ''}{origin}{label}"
         return [
-            self._write(store, join(part), f"{label}-{i}", 0, self.batch.number, self.batch.number)
+            self._write(store, join(part), f"{label}-{i}", 0, self.batch.number, self.batch.number, origin)
             for i, part in enumerate(parts)
         ]
 
-    def tidy(self, old: Mapping[str, Sequence[SegmentRef]], delta: Mapping[str, Sequence[SegmentRef]]) -> None:
-        """Merge what is due, and tell the driver what is new and what is gone."""
-        added = {ref.name: ref for refs in delta.values() for ref in refs}
-        for name in sorted({*old, *delta}):
+    def tidy(self, old: Mapping[str, Sequence[SegmentRef]], delta: Sequence[SegmentRef], stores: Sequence[str]) -> None:
+        """Merge what is due in some stores, and tell the driver what is new and what is gone."""
+        added = {ref.name: ref for ref in delta if ref.store in stores}
+        for name in sorted(stores):
             store = self.topology.store(name)
-            for group in groups([*old.get(name, ()), *delta.get(name, ())], store.retention):
+            fresh = [ref for ref in delta if ref.store == name]
+            for group in groups([*old.get(name, ()), *fresh], store.retention):
                 self.report.removed += [ref.name for ref in group if added.pop(ref.name, None) is None]
                 merged = self._merge(store, group)
                 if merged is not None:
                     added[merged.name] = merged
-        self.report.added = [asdict(ref) for ref in added.values()]
+        self.report.added += [asdict(ref) for ref in added.values()]
 
     def _merge(self, store: Store, group: Sequence[SegmentRef]) -> SegmentRef | None:
         rows = join([self.state.open(ref).rows for ref in group])
@@ -66,7 +70,9 @@ class Shelf:
         label = f"{self.batch.number:012d}{self.batch.run}-m{level}-{group[0].first_batch}"
         return self._write(store, rows, label, level, group[0].first_batch, group[-1].last_batch)
 
-    def _write(self, store: Store, rows: Frame, label: str, level: int, first: int, last: int) -> SegmentRef:
+    def _write(
+        self, store: Store, rows: Frame, label: str, level: int, first: int, last: int, origin: str = ROWS
+    ) -> SegmentRef:
         indexes = tuple(index_rows(rows, key, self.functions) for key in store.indexes)
         name = f"{store.id}/{self.worker}/{label}.seg"
         size, checksum = self.state.write(
@@ -76,8 +82,39 @@ class Shelf:
         if level == 0:
             bump(self.report.stored, store.id, rows.num_rows)
         return SegmentRef(
-            name, store.id, self.worker, rows.num_rows, size, level, first, last, span["min"], span["max"], checksum
+            name,
+            store.id,
+            self.worker,
+            rows.num_rows,
+            size,
+            level,
+            first,
+            last,
+            span["min"],
+            span["max"],
+            checksum,
+            origin,
         )
+
+
+def own_rows(store: Store, frame: Frame) -> Frame:
+    """The columns of a store; an intermediate row gets a time from which on its retention counts.
+
+    It may go when the first of its members may, at the least time(k) + retention(k).
+    """
+    if not store.ends or store.retention is None:
+        return frame.select(list(store.columns))
+    ends = [_later(frame.column(f"{alias}.{TIME}"), kept) for alias, kept in store.ends]
+    first = pa.array(np.minimum.reduce(ends) - store.retention)
+    arrays = [first if name == TIME else frame.column(name) for name in store.columns]
+    return pa.RecordBatch.from_arrays(arrays, names=list(store.columns))
+
+
+def _later(times: pa.Array, by: int) -> Ints:
+    """Times moved by a retention, at most to the end of time."""
+    moments = times.to_numpy(zero_copy_only=False)
+    moved: Ints = moments + np.minimum(by, LATEST - np.maximum(moments, 0))
+    return moved
 
 
 def index_rows(rows: Frame, key: Key, functions: Functions) -> Index:

@@ -4,8 +4,13 @@ In wave 1 rows of the streams arrive.  They are written as one new segment per s
 start, so that every probe meets a complete store.  In later waves tuples arrive that are on their way and are
 handled as they come.  Hops to a store on the same worker are taken at once, without an envelope.
 
+Where the plan keeps intermediate results, order matters: what comes to be kept is kept first, then tuples go on by the
+position of their origin, and what the tuples of one position leave in a store here is there for those of the next.
+Envelopes of such a plan arrive sorted by `seq`, which begins with their rank in this order.  Tuples that have to wait
+for a later wave are handed on unread.
+
 Bounded memory: matches are made in chunks, and handed on or written before the next chunk is made.  What is
-held is the input of wave 1, a chunk per hop, and the pages of the segments that are touched.
+held is the input of wave 1, a chunk per hop, a portion per store, and the pages of the segments that are touched.
 """
 
 from __future__ import annotations
@@ -25,11 +30,15 @@ from weft.host.ingest import route
 from weft.host.lookup import lookup
 from weft.host.segment import SegmentRef
 from weft.host.shelf import Shelf
-from weft.topology.model import Edge, Emit, Probe, Start, Topology
+from weft.topology.model import ROWS, Edge, Emit, Keep, Node, Probe, Start, Store, Topology
 
 GATHER = 131_072
 """Arriving tuples are answered in portions of about this many."""
 GATHER_BYTES = 64 << 20
+KEPT_BYTES = 128 << 20
+"""Rows of an intermediate store are written in portions of about this many bytes."""
+FIRST = -1
+"""Position of what is kept: before all tuples."""
 
 
 class Worker:
@@ -40,24 +49,32 @@ class Worker:
     ) -> None:
         self.topology, self.number, self.batch = topology, number, batch
         self.state, self.functions, self.results = state, functions, results
+        self.stores: dict[str, Store] = {store.id: store for store in topology.stores}
         self.edges: dict[str, Edge] = {edge.id: edge for edge in topology.edges}
         self.starts: dict[str, Start] = {start.id: start for start in topology.starts}
-        self.nexts: dict[str, Probe | Emit] = {probe.id: probe for probe in topology.probes}
-        self.nexts |= {emit.id: emit for emit in topology.emits}
+        self.nodes: dict[str, Node] = topology.nodes
         self.report = Report()
-        self.delta: dict[str, list[SegmentRef]] = defaultdict(list)
+        self.shelf = Shelf(topology, number, batch, state, functions, self.report)
+        self.delta: dict[tuple[str, str], list[SegmentRef]] = defaultdict(list)
+        """(Store, origin) -> this batch's segments."""
         self.old: dict[str, list[SegmentRef]] = defaultdict(list)
         for ref in batch.live.get(number, ()):
-            if not expired(ref, topology.store(ref.store).retention, self._watermark(topology.store(ref.store).clock)):
+            store = self.stores[ref.store]
+            if not expired(ref, store.retention, self._watermark(store.clock)):
                 self.old[ref.store].append(ref)
+        self.wave = 1
+        self._kept: dict[tuple[str, str], list[Frame]] = defaultdict(list)
+        """(Store, origin) -> rows that are not written yet."""
         self._seq = number << 32
         self._sent = 0
 
     def run(self, wave: int, arrivals: Iterable[Envelope]) -> Iterator[Envelope]:
         """Everything this worker does in a wave."""
+        self.wave = wave
         reach(self.batch.crash, f"wave {wave} before", self.batch.number)
         began = time.perf_counter()
         yield from self._first(arrivals) if wave == 1 else self._later(arrivals)
+        self._finish()
         self.report.files = self.results.close()
         self.report.seconds[str(wave)] = time.perf_counter() - began
         reach(self.batch.crash, f"wave {wave} after", self.batch.number)
@@ -71,78 +88,146 @@ class Worker:
             else:
                 rows[envelope.edge].append((envelope.seq, envelope.frame))
         frames = {edge: _ordered(found) for edge, found in sorted(rows.items())}
-        shelf = Shelf(self.topology, self.number, self.batch, self.state, self.functions, self.report)
         for edge, found in frames.items():
             for store in self.edges[edge].stores:
-                self.delta[store] = shelf.keep(store, found)
-        self.state.note(self.batch.number, self.number, [ref for refs in self.delta.values() for ref in refs])
-        for edge, found in frames.items():
-            for start in self.edges[edge].starts:
-                yield from self._start(self.starts[start], found)
-        shelf.tidy(self.old, self.delta)
+                self.delta[store, ROWS] = self.shelf.keep(store, ROWS, found)
+        starts = [(self.starts[start], found) for edge, found in frames.items() for start in self.edges[edge].starts]
+        position = FIRST
+        for start, found in sorted(starts, key=lambda entry: entry[0].position):
+            if start.position != position:
+                self._write_kept()
+                position = start.position
+            yield from self._start(start, found)
 
     def _later(self, arrivals: Iterable[Envelope]) -> Iterator[Envelope]:
-        for ref in self.state.noted(self.batch.number, self.number):
-            self.delta[ref.store].append(ref)
+        for ref in self.state.noted(self.batch.number, self.number, self._noted(self.wave - 1)):
+            self.delta[ref.store, ref.origin].append(ref)
         waiting: dict[str, list[Frame]] = defaultdict(list)
         size: dict[str, float] = defaultdict(float)
+        position = FIRST
         for envelope in arrivals:
-            if envelope.edge == REPORT:
+            if envelope.edge == REPORT or self.nodes[envelope.edge].wave > self.wave:
                 yield envelope
                 continue
-            edge = envelope.edge
-            waiting[edge].append(envelope.frame)
-            size[edge] += _weight(envelope.frame)
-            if size[edge] >= 1.0:
-                size[edge] = 0.0
-                yield from self._visit(self.nexts[edge], join(waiting.pop(edge)))
-        for edge, frames in waiting.items():
-            yield from self._visit(self.nexts[edge], join(frames))
+            node = self.nodes[envelope.edge]
+            if isinstance(node, Keep):
+                self._keep(node, envelope.frame)
+                continue
+            if self.topology.keeps and isinstance(node, Probe) and node.position != position:
+                yield from self._answer(waiting)
+                self._write_kept()
+                position = node.position
+            waiting[node.id].append(envelope.frame)
+            size[node.id] += _weight(envelope.frame)
+            if size[node.id] >= 1.0:
+                size[node.id] = 0.0
+                yield from self._visit(node, join(waiting.pop(node.id)))
+        yield from self._answer(waiting)
+
+    def _answer(self, waiting: dict[str, list[Frame]]) -> Iterator[Envelope]:
+        while waiting:
+            node, frames = waiting.popitem()
+            yield from self._visit(self.nodes[node], join(frames))
+
+    def _finish(self) -> None:
+        """Write what is left, tell later waves what there is, merge what is due."""
+        self._write_kept()
+        refs = [ref for found in self.delta.values() for ref in found]
+        if self._noted(self.wave) == self.wave and self.wave < self.topology.waves:
+            self.state.note(self.batch.number, self.number, self.wave, refs)
+        if self.wave == 1:
+            self.shelf.tidy(self.old, refs, [s.id for s in self.topology.stores if not s.aliases])
+        if self.wave == self.topology.waves:
+            self.shelf.tidy(self.old, refs, [s.id for s in self.topology.stores if s.aliases])
+
+    def _noted(self, wave: int) -> int:
+        """The last wave up to this one that may have stored anything."""
+        return wave if self.topology.keeps else 1
 
     def _watermark(self, clock: str | None) -> int | None:
         return None if clock is None else self.batch.watermarks.get(clock)
+
+    # ------------------------------------------------------------------------------------------ tuples
 
     def _start(self, start: Start, frames: Sequence[Frame]) -> Iterator[Envelope]:
         names = [f"{start.alias}.{column}" for column in start.columns]
         for portion in _portions(frames):
             columns = [portion.column(column) for column in start.columns]
-            yield from self._visit(self.nexts[start.then], pa.RecordBatch.from_arrays(columns, names=names))
+            frame = pa.RecordBatch.from_arrays(columns, names=names)
+            for node in start.then:
+                yield from self._here(self.nodes[node], frame)
 
-    def _visit(self, node: Probe | Emit, frame: Frame) -> Iterator[Envelope]:
-        """Hand the frame to a probe or an emit on this worker."""
+    def _here(self, node: Node, frame: Frame) -> Iterator[Envelope]:
+        """The frame is on the right worker; if it is too early it waits."""
+        if node.wave == self.wave or isinstance(node, Emit):
+            yield from self._visit(node, frame)
+        else:
+            yield from self._post(node, [(self.number, frame)])
+
+    def _visit(self, node: Node, frame: Frame) -> Iterator[Envelope]:
+        """Hand the frame to a node on this worker, now."""
         if frame.num_rows == 0:
             return
         if isinstance(node, Emit):
             self._emit(node, frame)
             return
-        bump(self.report.probed, node.id, frame.num_rows)
-        refs = [*self.old[node.store], *(self.delta[node.store] if node.sees_delta else ())]
-        segments = [self.state.open(ref) for ref in refs]
-        key = self.topology.store(node.store).indexes[node.index]
-        following = self.nexts[node.then]
-        for matches in lookup(node, key, frame, segments, self.functions):
-            bump(self.report.matched, node.id, matches.num_rows)
-            yield from self._forward(following, matches)
-
-    def _forward(self, node: Probe | Emit, frame: Frame) -> Iterator[Envelope]:
-        """Hand the frame on, here or by envelope."""
-        if isinstance(node, Emit) or node.route == "local":
-            yield from self._visit(node, frame)
+        if isinstance(node, Keep):
+            self._keep(node, frame)
             return
-        for dest, part in route(frame, node.route, node.route_key, self.topology.workers, self.functions, self._sent):
+        bump(self.report.probed, node.id, frame.num_rows)
+        refs = [*self.old[node.store], *(ref for origin in node.sees for ref in self.delta[node.store, origin])]
+        segments = [self.state.open(ref) for ref in refs]
+        following = [self.nodes[name] for name in node.then]
+        for matches in lookup(node, self.stores[node.store], frame, segments, self.functions):
+            bump(self.report.matched, node.id, matches.num_rows)
+            for after in following:
+                yield from self._forward(after, matches)
+
+    def _forward(self, node: Node, frame: Frame) -> Iterator[Envelope]:
+        """Hand the frame on, here or by envelope."""
+        if isinstance(node, Emit):
+            self._emit(node, frame)
+            return
+        if len(node.fields) < frame.num_columns:
+            frame = frame.select(list(node.fields))
+        if node.route == "local":
+            yield from self._here(node, frame)
+        else:
+            places = route(frame, node.route, node.route_key, node.tasks, self.functions, self._sent)
+            yield from self._post(node, places)
+            self._sent += frame.num_rows
+
+    def _post(self, node: Probe | Keep, places: Iterable[tuple[int, Frame]]) -> Iterator[Envelope]:
+        for dest, part in places:
             for piece in slices(part):
                 bump(self.report.sent, node.id, piece.num_rows)
+                bump(self.report.messages, node.id, 1)
                 yield self._envelope(dest, node.id, frame=piece)
-        self._sent += frame.num_rows
 
     def _emit(self, emit: Emit, frame: Frame) -> None:
         columns = [evaluate(output.expr, frame, self.functions) for output in emit.outputs]
         bump(self.report.results, emit.query, frame.num_rows)
         self.results.write(emit.query, pa.RecordBatch.from_arrays(columns, names=[o.name for o in emit.outputs]))
 
+    # ------------------------------------------------------------------------------------ intermediates
+
+    def _keep(self, node: Keep, frame: Frame) -> None:
+        rows = self._kept[node.store, node.origin]
+        rows.append(frame)
+        if sum(part.nbytes for part in rows) >= KEPT_BYTES:
+            self._write_kept()
+
+    def _write_kept(self) -> None:
+        for (store, origin), frames in sorted(self._kept.items()):
+            done = self.delta[store, origin]
+            done += self.shelf.keep(store, origin, frames, f"-w{self.wave}-{len(done)}")
+        self._kept.clear()
+
     def _envelope(self, dest: int, edge: str, **content: object) -> Envelope:
         self._seq += 1
-        return Envelope(dest, self._seq, edge, **content)  # type: ignore[arg-type]
+        node = self.nodes.get(edge)
+        rank = node.position + 1 if isinstance(node, Probe) else 0
+        return Envelope(dest, rank << 48 | self._seq, edge, **content)  # type: ignore[arg-type]
 
 
 def _ordered(found: list[tuple[int, Frame]]) -> list[Frame]:

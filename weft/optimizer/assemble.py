@@ -1,8 +1,9 @@
-"""From the plans of single queries to one topology that shares what can be shared.
+"""From the ways of single queries to one topology that shares what can be shared.
 
 Stores are shared by all aliases, of any query, that keep the same stream after the same selection in the same
-place under the same clock: columns and indexes are united, and the longest retention wins (each probe checks its
-own window).  Rows of a stream travel once for all stores and probes that want them on the same worker.
+place under the same clock; intermediate results are not.  Columns and indexes are united, and the longest
+retention wins (each probe checks its own window).  Rows of a stream travel once for all stores and probes that want
+them on the same worker.
 """
 
 from __future__ import annotations
@@ -14,49 +15,46 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from weft.expr.model import Call, Column, Expr, without_alias
-from weft.optimizer.flat import Hop, QueryPlan, Sizes, plan_query, start_fields, store_columns
+from weft.optimizer.layout import names
+from weft.optimizer.ways import Hop, Keeping, Ways
 from weft.query.model import Query, Stream
 from weft.query.timebounds import reason
-from weft.stats.model import Statistics
 from weft.topology.check import check
-from weft.topology.model import TIME, Clock, Edge, Emit, Key, Policy, Probe, Route, Start, Store, Topology
+from weft.topology.model import ROWS, TIME, Clock, Edge, Emit, Keep, Key, Policy, Probe, Route, Start, Store, Topology
+
+_Place = tuple[Route, tuple[Expr, ...], int]
+"""A route, its key, and the number of workers it deals over."""
 
 
-def plan(
-    queries: Mapping[str, Query],
-    workers: int,
-    sizes: Sizes,
-    policy: Policy = "min",
-    statistics: Statistics | None = None,
-) -> Topology:
+def assemble(plans: Sequence[Ways], policy: Policy = "min") -> Topology:
     """The topology that answers all queries."""
-    plans = [plan_query(name, query, workers, sizes, statistics) for name, query in queries.items()]
+    queries = {p.name: p.query for p in plans}
     shelf = _Shelf()
-    for query_plan in plans:
-        for alias in query_plan.query.aliases:
-            if len(query_plan.query.relations) > 1:
-                shelf.add(query_plan, alias)
+    for p in plans:
+        for store in p.layout.tree.stores:
+            shelf.add(p, store.relations)
     stores = shelf.stores()
-    ways = [_Way(p, alias, shelf) for p in plans for alias in p.query.aliases]
+    paths = [_Way(p, alias, shelf) for p in plans for alias in p.query.aliases]
     topology = Topology(
-        workers,
+        plans[0].workers if plans else 1,
         _streams(queries),
         tuple({c.id: replace(c, policy=policy) for p in plans if (c := clock(p)) is not None}.values()),
         stores,
-        _edges(stores, ways),
-        tuple(way.start for way in ways),
-        tuple(probe for way in ways for probe in way.probes),
+        _edges(stores, paths),
+        tuple(way.start for way in paths),
+        tuple(probe for way in paths for probe in way.probes),
         tuple(_emit(p) for p in plans),
+        tuple(keep for way in paths for keep in way.keeps),
     )
     check(topology, queries)
     return topology
 
 
-def clock(query_plan: QueryPlan) -> Clock | None:
+def clock(plan: Ways) -> Clock | None:
     """The clock of a query: all its streams with an event time, if anything ever expires."""
-    if not query_plan.clocked:
+    if not plan.clocked:
         return None
-    timed = {r.stream.name: r.stream.lateness for r in query_plan.query.relations if r.stream.event_time is not None}
+    timed = {r.stream.name: r.stream.lateness for r in plan.query.relations if r.stream.event_time is not None}
     streams = tuple(sorted(timed.items()))
     return Clock(f"clock-{_digest(repr(streams))}", streams)
 
@@ -65,24 +63,24 @@ def _streams(queries: Mapping[str, Query]) -> tuple[Stream, ...]:
     return tuple({r.stream.name: r.stream for q in queries.values() for r in q.relations}.values())
 
 
-def _filter(query_plan: QueryPlan, alias: str) -> tuple[Expr, ...]:
-    own = tuple(without_alias(p) for p in query_plan.query.selections(alias))
-    return own + _has_time(query_plan, alias)
+def _filter(plan: Ways, alias: str) -> tuple[Expr, ...]:
+    own = tuple(without_alias(p) for p in plan.query.selections(alias))
+    return own + _has_time(plan, alias)
 
 
-def _has_time(query_plan: QueryPlan, alias: str) -> tuple[Expr, ...]:
+def _has_time(plan: Ways, alias: str) -> tuple[Expr, ...]:
     """A row without event time is in no window.  Clocked edges refuse it; where nothing expires it is selected away."""
-    relation = query_plan.query.relation(alias)
-    if query_plan.clocked or relation.window is None or len(query_plan.query.relations) == 1:
+    relation = plan.query.relation(alias)
+    if plan.clocked or relation.window is None or len(plan.query.relations) == 1:
         return ()
     name = str(relation.stream.event_time)
     missing = Call("is_null", (Column("", name, relation.stream.schema.field(name).type),), pa.bool_())
     return (Call("not", (missing,), pa.bool_()),)
 
 
-def _clock_id(query_plan: QueryPlan, alias: str) -> str | None:
-    found = clock(query_plan)
-    timed = query_plan.query.relation(alias).stream.event_time is not None
+def _clock_id(plan: Ways, alias: str) -> str | None:
+    found = clock(plan)
+    timed = plan.query.relation(alias).stream.event_time is not None
     return found.id if found is not None and timed else None
 
 
@@ -90,10 +88,15 @@ def _clock_id(query_plan: QueryPlan, alias: str) -> str | None:
 class _Draft:
     """A store while its users are still being collected."""
 
+    name: str
+    """What its rows are: a stream, or aliases of a query."""
     stream: str
     filter: tuple[Expr, ...]
     placement: tuple[Expr, ...]
     clock: str | None
+    tasks: int
+    aliases: tuple[str, ...] = ()
+    ends: tuple[tuple[str, int], ...] = ()
     columns: set[str] = field(default_factory=set)
     indexes: list[Key] = field(default_factory=list)
     retention: int | None = 0
@@ -102,12 +105,13 @@ class _Draft:
 
     @property
     def id(self) -> str:
-        return f"{self.stream}-{_digest(repr((self.stream, self.filter, self.placement, self.clock)))}"
+        same = (self.name, self.filter, self.placement, self.clock, self.tasks)
+        return f"{self.name[:80]}-{_digest(repr(same))}"
 
     def finish(self) -> Store:
         return Store(
             self.id, self.stream, self.filter, tuple(sorted(self.columns)), self.placement, tuple(self.indexes),
-            self.clock, self.retention, self.reason, tuple(self.users),
+            self.clock, self.retention, self.reason, tuple(self.users), self.tasks, self.aliases, self.ends,
         )  # fmt: skip
 
 
@@ -116,79 +120,133 @@ class _Shelf:
 
     def __init__(self) -> None:
         self._drafts: dict[str, _Draft] = {}
-        self._of: dict[tuple[str, str], str] = {}
+        self._of: dict[tuple[str, int], str] = {}
 
-    def add(self, query_plan: QueryPlan, alias: str) -> None:
-        draft = self._same(query_plan, alias)
-        self._of[query_plan.name, alias] = draft.id
-        draft.columns |= store_columns(query_plan, alias) | ({TIME} if draft.clock else set())
-        for hops in query_plan.paths.values():
-            for hop in hops:
-                if hop.step.target == alias and hop.step.key not in draft.indexes:
+    def add(self, plan: Ways, store: int) -> None:
+        made = _kept_rows(plan, store) if store.bit_count() == 1 else _kept_join(plan, store)
+        draft = self._drafts.setdefault(made.id, made)
+        self._of[plan.name, store] = draft.id
+        inner = store.bit_count() > 1
+        draft.columns |= {f if inner else f.split(".", 1)[1] for f in plan.fields[store]}
+        draft.columns |= {TIME} if draft.clock else set()
+        for alias in plan.query.aliases:
+            for hop in plan.hops(alias):
+                if hop.store == store and hop.step.key not in draft.indexes:
                     draft.indexes.append(hop.step.key)
-        self._keep(draft, query_plan, alias)
-        draft.users.append(f"{query_plan.name}.{alias}")
+        if not inner:
+            self._keep(draft, plan, names(plan.query, store)[0])
+        draft.users.append(".".join((plan.name, "+".join(names(plan.query, store)))))
 
-    def _same(self, query_plan: QueryPlan, alias: str) -> _Draft:
-        placement = tuple(without_alias(expr) for expr in query_plan.placement[alias])
-        stream = query_plan.query.relation(alias).stream.name
-        draft = _Draft(stream, _filter(query_plan, alias), placement, _clock_id(query_plan, alias))
-        return self._drafts.setdefault(draft.id, draft)
-
-    def _keep(self, draft: _Draft, query_plan: QueryPlan, alias: str) -> None:
+    def _keep(self, draft: _Draft, plan: Ways, alias: str) -> None:
         """The longest retention of all users wins."""
-        keep = query_plan.retention[alias] if draft.clock else None
+        keep = plan.retention[alias] if draft.clock else None
         longer = keep is None or (draft.retention is not None and keep >= draft.retention)
         if longer and (draft.retention is not None or not draft.reason):
-            draft.retention, draft.reason = keep, reason(query_plan.query, alias)
+            draft.retention, draft.reason = keep, reason(plan.query, alias)
 
-    def of(self, query: str, alias: str) -> _Draft:
-        return self._drafts[self._of[query, alias]]
+    def of(self, query: str, store: int) -> _Draft:
+        return self._drafts[self._of[query, store]]
 
     def stores(self) -> tuple[Store, ...]:
         return tuple(draft.finish() for draft in self._drafts.values())
 
 
+def _kept_rows(plan: Ways, store: int) -> _Draft:
+    """The store of one alias."""
+    (alias,) = names(plan.query, store)
+    placement = tuple(without_alias(expr) for expr in plan.layout.placement.get(store, ()))
+    stream = plan.query.relation(alias).stream.name
+    return _Draft(stream, stream, _filter(plan, alias), placement, _clock_id(plan, alias), plan.tasks(store))
+
+
+def _kept_join(plan: Ways, store: int) -> _Draft:
+    """The store of an intermediate result: a row goes when the first of its members does (K-06)."""
+    members = names(plan.query, store)
+    ends = tuple((alias, keep) for alias in members if (keep := plan.retention[alias]) is not None)
+    first = min(ends, key=lambda end: end[1], default=None)
+    own = clock(plan)
+    return _Draft(
+        f"{plan.name}.{'+'.join(members)}",
+        "",
+        (),
+        plan.layout.placement.get(store, ()),
+        own.id if own is not None and ends else None,
+        plan.tasks(store),
+        members,
+        ends,
+        retention=None if first is None else first[1],
+        reason="full history" if first is None else f"as long as all its members; {reason(plan.query, first[0])}",
+    )
+
+
 class _Way:
-    """The start and the probes of one alias of one query."""
+    """The start, the probes and the keeps of one alias of one query."""
 
-    def __init__(self, query_plan: QueryPlan, alias: str, shelf: _Shelf) -> None:
-        self.plan, self.alias, self.shelf = query_plan, alias, shelf
-        self.hops = query_plan.paths[alias]
-        columns = tuple(sorted(f.split(".", 1)[1] for f in start_fields(query_plan, alias)))
-        self.start = Start(f"{query_plan.name}/{alias}", query_plan.name, alias, columns, self._name(0))
-        self.probes = tuple(self._probe(i, hop) for i, hop in enumerate(self.hops))
+    def __init__(self, plan: Ways, alias: str, shelf: _Shelf) -> None:
+        self.plan, self.alias, self.shelf = plan, alias, shelf
+        self.parts = plan.paths[alias]
+        self.position = plan.query.position(alias)
+        columns = tuple(sorted(f.split(".", 1)[1] for f in plan.start_fields(alias)))
+        self.start = Start(self._id(""), plan.name, alias, self.position, columns, self._after(-1))
+        hops = [(i, part) for i, part in enumerate(self.parts) if isinstance(part, Hop)]
+        self.probes = tuple(self._probe(i, hop) for i, hop in hops)
+        self.keeps = tuple(self._keep(i, part) for i, part in enumerate(self.parts) if isinstance(part, Keeping))
 
-    def _name(self, i: int) -> str:
-        return f"{self.plan.name}/{self.alias}/{i + 1}" if i < len(self.hops) else f"{self.plan.name}/emit"
+    def _id(self, part: str) -> str:
+        return "/".join([self.plan.name, self.alias, *([part] if part else [])])
+
+    def _after(self, i: int) -> tuple[str, ...]:
+        """What comes after part i: a keep, if there is one, and then the next probe or the end."""
+        found: list[str] = []
+        for j in range(i + 1, len(self.parts)):
+            found.append(self._id(str(j + 1)))
+            if isinstance(self.parts[j], Hop):
+                return tuple(found)
+        return (*found, f"{self.plan.name}/emit")
 
     def _probe(self, i: int, hop: Hop) -> Probe:
-        step, query = hop.step, self.plan.query
-        draft = self.shelf.of(self.plan.name, step.target)
+        step = hop.step
+        draft = self.shelf.of(self.plan.name, hop.store)
         return Probe(
-            id=self._name(i),
+            id=self._id(str(i + 1)),
             query=self.plan.name,
-            alias=step.target,
+            origin=self.alias,
+            position=self.position,
+            aliases=names(self.plan.query, hop.store),
             store=draft.id,
             wave=hop.wave,
             route=hop.route,
             route_key=hop.route_key,
-            sees_delta=query.position(step.target) < query.position(self.alias),
+            tasks=hop.tasks,
+            sees=self._sees(hop.store),
             index=draft.indexes.index(step.key),
             equal=tuple(e.known for e in step.equalities),
             low=step.low,
             high=step.high,
             residual=step.residual,
+            fields=tuple(sorted(hop.fields)),
             carry=hop.carry,
-            then=self._name(i + 1),
+            then=self._after(i),
         )
 
+    def _sees(self, store: int) -> tuple[str, ...]:
+        older = tuple(a for a in names(self.plan.query, store) if self.plan.query.position(a) < self.position)
+        return older if store.bit_count() > 1 else (ROWS,) * len(older)
+
+    def _keep(self, i: int, part: Keeping) -> Keep:
+        draft, fields = self.shelf.of(self.plan.name, part.store), self.plan.fields[part.store]
+        return Keep(
+            self._id(str(i + 1)), self.plan.name, self.alias, draft.id, part.wave,
+            part.route, part.route_key, part.tasks, fields,
+        )  # fmt: skip
+
     @property
-    def route(self) -> tuple[Route, tuple[Expr, ...]]:
+    def route(self) -> _Place:
         """How tuples reach the first probe."""
-        if not self.hops or self.hops[0].route == "local":
-            return "scatter", ()
-        return self.hops[0].route, tuple(without_alias(expr) for expr in self.hops[0].route_key)
+        first = next(iter(self.probes), None)
+        if first is None or first.route == "local":
+            return "scatter", (), self.plan.workers
+        return first.route, tuple(without_alias(expr) for expr in first.route_key), first.tasks
 
 
 def _edges(stores: Sequence[Store], ways: Sequence[_Way]) -> tuple[Edge, ...]:
@@ -206,29 +264,30 @@ def _edges(stores: Sequence[Store], ways: Sequence[_Way]) -> tuple[Edge, ...]:
         )
 
     for store in stores:
-        route: Route = "key" if store.placement else "scatter"
-        columns = (*store.columns,)
-        join(_edge(store.stream, store.filter, columns, route, store.placement, store.clock, stores=(store.id,)))
+        if store.aliases:
+            continue
+        place: _Place = ("key" if store.placement else "scatter", store.placement, store.tasks)
+        join(_edge(store.stream, store.filter, store.columns, place, store.clock, stores=(store.id,)))
     for way in ways:
         query, alias = way.plan.query, way.alias
         mark = _clock_id(way.plan, alias)
         columns = (*way.start.columns, *((TIME,) if mark else ()))
         stream = query.relation(alias).stream.name
-        join(_edge(stream, _filter(way.plan, alias), columns, *way.route, mark, starts=(way.start.id,)))
+        join(_edge(stream, _filter(way.plan, alias), columns, way.route, mark, starts=(way.start.id,)))
     return tuple(edges.values())
 
 
 def _edge(
-    stream: str, selection: tuple[Expr, ...], columns: tuple[str, ...], route: Route, key: tuple[Expr, ...],
+    stream: str, selection: tuple[Expr, ...], columns: tuple[str, ...], place: _Place,
     clock_id: str | None, stores: tuple[str, ...] = (), starts: tuple[str, ...] = (),
 ) -> Edge:  # fmt: skip
-    name = f"{stream}>{_digest(repr((stream, selection, route, key, clock_id)))}"
-    return Edge(name, stream, selection, columns, route, key, clock_id, stores, starts)
+    name = f"{stream}>{_digest(repr((stream, selection, place, clock_id)))}"
+    return Edge(name, stream, selection, columns, *place, clock_id, stores, starts)
 
 
-def _emit(query_plan: QueryPlan) -> Emit:
-    last = max((hop.wave for hops in query_plan.paths.values() for hop in hops), default=1)
-    return Emit(f"{query_plan.name}/emit", query_plan.name, query_plan.query.outputs, last)
+def _emit(plan: Ways) -> Emit:
+    last = max((part.wave for parts in plan.paths.values() for part in parts), default=1)
+    return Emit(f"{plan.name}/emit", plan.name, plan.query.outputs, last)
 
 
 def _digest(text: str) -> str:

@@ -25,51 +25,18 @@ that set.  The exact search over orders rests on it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import or_
 from typing import Literal
 
-from weft.errors import InternalError, PlanError
+from weft.errors import PlanError
 from weft.optimizer.joingraph import JoinGraph, bits
+from weft.optimizer.tree import Tree
 
 Arrival = Literal["history", "window", "none"]
 """How results are shared out among the orders that may start them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tree:
-    """A relation, or an operator over two or more trees; every tree but the root is a store."""
-
-    relations: int
-    """Bitmask of the relations below."""
-    children: tuple[Tree, ...] = ()
-    """In query order of their first relations."""
-    partitioning: tuple[str, ...] = ()
-    """Where rows of an operator's store lie; a relation's placement stands in the graph."""
-
-    def __post_init__(self) -> None:
-        masks = [child.relations for child in self.children]
-        whole = sum(masks) == self.relations == _union(masks) and len(masks) > 1 if masks else True
-        sorted_ = masks == sorted(masks, key=lambda mask: mask & -mask)
-        if not (whole and sorted_) or (not masks and self.relations.bit_count() != 1):
-            raise InternalError(f"no tree over {self.relations:b}: children {[f'{m:b}' for m in masks]}")
-
-    @property
-    def operators(self) -> Iterator[Tree]:
-        """All operators, inputs first, this one last."""
-        for child in self.children:
-            yield from child.operators
-        if self.children:
-            yield self
-
-    @property
-    def stores(self) -> Iterator[Tree]:
-        """Everything below the root: relations and inner operators."""
-        for child in self.children:
-            yield from child.stores
-            yield child
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +160,3 @@ def rounded(number: float) -> float:
 
 def _prefixes(stores: Sequence[Tree]) -> list[int]:
     return list(accumulate((store.relations for store in stores), or_))
-
-
-def _union(masks: Sequence[int]) -> int:
-    return list(accumulate(masks, or_))[-1]

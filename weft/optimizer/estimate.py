@@ -123,12 +123,12 @@ def _predicate(query: Query, predicate: Expr, target: str, statistics: Statistic
         known = statistics.predicate(to_sql(written))
         if known is not None:
             return known
-    found = equality(predicate, target)
+    found = equality(predicate, frozenset({target}))
     if found is not None:
         counts = [_distinct(query, side, statistics) for side in (found.target, found.known)]
         values = max((count for count in counts if count), default=None)
         return defaults.equality if values is None else min(1.0, 1 / values)
-    sides = {limit.low for limit in limits(predicate, target)}
+    sides = {limit.low for limit in limits(predicate, frozenset({target}))}
     return {0: defaults.other, 1: defaults.inequality, 2: defaults.band}[len(sides)]
 
 
@@ -153,7 +153,7 @@ def _classes(query: Query) -> dict[Expr, str]:
     """Expression -> name of the class of those equal to it."""
     leader: dict[Expr, Expr] = {}
     for predicate in query.joins:
-        found = equality(predicate, min(aliases(predicate))) if len(aliases(predicate)) == 2 else None
+        found = equality(predicate, frozenset({min(aliases(predicate))})) if len(aliases(predicate)) == 2 else None
         if found is not None:
             keep, gone = (leader.setdefault(expr, expr) for expr in (found.known, found.target))
             leader = {expr: keep if led == gone else led for expr, led in leader.items()}

@@ -23,7 +23,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.optimizer.cost import CostModel, Order, Tree, rounded
+from weft.optimizer.cost import CostModel, Order, rounded
+from weft.optimizer.tree import Tree
 
 EXHAUSTIVE = 6
 """Up to how many stores the exact search is used, and how long a stretch is above that."""

@@ -1,6 +1,6 @@
 """What an index can do for a predicate.
 
-Given a join predicate and the alias `target` that is looked up while all its other aliases are known, the
+Given a join predicate and the aliases `target` that are looked up together while its other aliases are known, the
 predicate may be an equality (target side = known side), or bound one expression over the target from below
 or above.  Constants and known terms are moved to the known side where that is exact (integers,
 timestamps, durations).  For floats rounding makes it inexact: the bound is widened, and the predicate stays a
@@ -23,9 +23,12 @@ SLACK = {"double": (1e-300, 1e-14), "float": (1e-37, 1e-5)}
 """Type -> absolute and relative widening of a bound; several units in the last place."""
 
 
+Aliases = frozenset[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Equality:
-    """`target` (over the target alias) equals `known` (over the others)."""
+    """`target` (over the target's aliases) equals `known` (over the others)."""
 
     target: Expr
     known: Expr
@@ -58,17 +61,21 @@ def time_of(alias: str) -> Column:
     return Column(alias, TIME, pa.int64())
 
 
-def equality(predicate: Expr, target: str) -> Equality | None:
+def equality(predicate: Expr, target: Aliases) -> Equality | None:
     """The predicate as an equality between the target and the others, if it is one."""
     if not isinstance(predicate, Call) or predicate.op != "=":
         return None
     for mine, other in (predicate.args, predicate.args[::-1]):
-        if aliases(mine) == {target} and aliases(other) and target not in aliases(other) and has_codes(mine.type):
+        if _within(mine, target) and aliases(other) and not aliases(other) & target and has_codes(mine.type):
             return Equality(mine, other)
     return None
 
 
-def limits(predicate: Expr, target: str) -> tuple[Limit, ...]:
+def _within(expr: Expr, target: Aliases) -> bool:
+    return bool(aliases(expr)) and aliases(expr) <= target
+
+
+def limits(predicate: Expr, target: Aliases) -> tuple[Limit, ...]:
     """All bounds the predicate sets on an expression over the target."""
     if not isinstance(predicate, Call) or predicate.op not in FLIP or predicate.op == "=":
         return ()
@@ -81,13 +88,13 @@ def limits(predicate: Expr, target: str) -> tuple[Limit, ...]:
     return _side(left, right, op, target) or _side(right, left, FLIP[op], target)
 
 
-def _band(difference: Expr, width: Expr, op: str, target: str) -> tuple[Limit, ...]:
+def _band(difference: Expr, width: Expr, op: str, target: Aliases) -> tuple[Limit, ...]:
     """abs(x - y) < w as two bounds: x - y < w and x - y > -w."""
     low = Call("neg", (width,), width.type)
     return _side(difference, width, op, target) + _side(difference, low, FLIP[op], target)
 
 
-def _side(mine: Expr, other: Expr, op: str, target: str) -> tuple[Limit, ...]:
+def _side(mine: Expr, other: Expr, op: str, target: Aliases) -> tuple[Limit, ...]:
     """`mine op other`, with everything but the target's own expression moved to the other side."""
     exact = True
     while True:
@@ -96,7 +103,7 @@ def _side(mine: Expr, other: Expr, op: str, target: str) -> tuple[Limit, ...]:
             break
         mine, other, op, clean = moved
         exact = exact and clean
-    if aliases(mine) != {target} or target in aliases(other) or not has_codes(mine.type) or mine.type != other.type:
+    if not _within(mine, target) or aliases(other) & target or not has_codes(mine.type) or mine.type != other.type:
         return ()
     low = op in (">", ">=")
     strict = op in (">", "<")
@@ -105,18 +112,18 @@ def _side(mine: Expr, other: Expr, op: str, target: str) -> tuple[Limit, ...]:
     return (Limit(mine, Bound(other, strict, loose=not exact), low, exact and exact_order(mine.type)),)
 
 
-def _move(mine: Expr, other: Expr, op: str, target: str) -> tuple[Expr, Expr, str, bool] | None:
+def _move(mine: Expr, other: Expr, op: str, target: Aliases) -> tuple[Expr, Expr, str, bool] | None:
     """Take one term of a sum or difference to the other side, or None if nothing can be moved."""
     if not isinstance(mine, Call) or mine.op not in ("+", "-") or len(mine.args) != 2:
         return None
     first, second = mine.args
     clean = not (pa.types.is_floating(mine.type) or pa.types.is_decimal(mine.type))
-    if not clean and not aliases(mine) - {target}:
+    if not clean and not aliases(mine) - target:
         return None  # an index on the float expression itself is exact
-    if target in aliases(first) and target not in aliases(second):
+    if aliases(first) & target and not aliases(second) & target:
         inverse = "-" if mine.op == "+" else "+"
         return _checked(first, Call(inverse, (other, second), first.type), op, clean)
-    if target in aliases(second) and target not in aliases(first):
+    if aliases(second) & target and not aliases(first) & target:
         if mine.op == "+":
             return _checked(second, Call("-", (other, first), second.type), op, clean)
         return _checked(second, Call("-", (first, other), second.type), FLIP[op], clean)

@@ -1,8 +1,8 @@
 """One hop of a probe order: which index answers it, and what is left to check.
 
-A step binds the alias `target` when the aliases in `bound` are known.  All predicates that become
-decidable are split into equalities and limits, which an index over the target's store serves, and
-residuals.  One range column is chosen for the index: a band beats a window, a window beats a single bound.
+A step binds the aliases `target`, one or those of an intermediate result, when the aliases in `bound` are known.
+All predicates that become decidable are split into equalities and limits, which an index over the target's store
+serves, and residuals.  One range column is chosen for the index: a band beats a window, a window beats a single bound.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from weft.expr.model import Column, Expr, aliases, without_alias
 from weft.kernels.codes import exact_equality
-from weft.optimizer.predicates import Equality, Limit, equality, limits
+from weft.optimizer.predicates import Aliases, Equality, Limit, equality, limits
 from weft.query.model import Query
 from weft.topology.model import TIME, Bound, Key
 
@@ -24,7 +24,7 @@ from weft.topology.model import TIME, Bound, Key
 class Step:
     """How `target` is found."""
 
-    target: str
+    target: Aliases
     equalities: tuple[Equality, ...]
     range: Expr | None
     low: tuple[Bound, ...]
@@ -35,14 +35,17 @@ class Step:
     def key(self) -> Key:
         """The index the store of `target` needs."""
         return Key(
-            tuple(without_alias(e.target) for e in self.equalities),
-            None if self.range is None else without_alias(self.range),
+            tuple(self.own(e.target) for e in self.equalities), None if self.range is None else self.own(self.range)
         )
 
+    def own(self, expr: Expr) -> Expr:
+        """The expression over the store's own columns."""
+        return without_alias(expr) if len(self.target) == 1 else expr
 
-def step(query: Query, predicates: Sequence[Expr], bound: frozenset[str], target: str) -> Step:
+
+def step(query: Query, predicates: Sequence[Expr], bound: Aliases, target: Aliases) -> Step:
     """The hop to `target` from tuples that hold `bound`."""
-    ready = [p for p in predicates if target in aliases(p) and aliases(p) <= bound | {target}]
+    ready = [p for p in predicates if aliases(p) & bound and aliases(p) & target and aliases(p) <= bound | target]
     equalities = {p: e for p in ready if (e := equality(p, target)) is not None}
     ranges = _ranges(query, ready, target)
     column = max(ranges, key=lambda expr: _rank(expr, ranges[expr]), default=None)
@@ -59,7 +62,7 @@ def step(query: Query, predicates: Sequence[Expr], bound: frozenset[str], target
     )
 
 
-def _ranges(query: Query, ready: Sequence[Expr], target: str) -> dict[Expr, list[tuple[Expr, Limit]]]:
+def _ranges(query: Query, ready: Sequence[Expr], target: Aliases) -> dict[Expr, list[tuple[Expr, Limit]]]:
     """Limits of all predicates by the expression they bound."""
     found: dict[Expr, list[tuple[Expr, Limit]]] = defaultdict(list)
     for predicate in ready:

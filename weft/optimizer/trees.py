@@ -24,9 +24,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from weft.errors import PlanError
-from weft.optimizer.cost import CostModel, Strategy, Tree, rounded
+from weft.optimizer.cost import CostModel, Strategy, rounded
 from weft.optimizer.joingraph import Base, JoinGraph, bits
 from weft.optimizer.orders import least_sent
+from weft.optimizer.tree import Tree
 
 ENUMERABLE = 6
 """Up to how many relations all trees are looked at: there can be 2,752 of them, for seven 39,208."""

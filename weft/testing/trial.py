@@ -15,7 +15,8 @@ from weft.host.batch import Functions, Report
 from weft.host.inprocess.run import InProcess
 from weft.host.manifest import FileState, Ledger, Manifest
 from weft.host.segment import SegmentRef
-from weft.optimizer.assemble import plan
+from weft.optimizer.layout import Layout
+from weft.optimizer.plan import plan
 from weft.query.model import Query
 from weft.session import Session
 from weft.topology.explain import explain
@@ -37,11 +38,12 @@ class Trial:
         functions: Functions | None = None,
         sizes: Mapping[str, float] | None = None,
         state: Path | None = None,
+        layouts: Mapping[str, Layout] | None = None,
     ) -> None:
         self._session = queries if isinstance(queries, Session) else None
         self.queries = _queries(queries)
         self.functions: Functions = {**_functions(self._session), **(functions or {})}
-        self.topology = _topology(queries, self.queries, workers, sizes)
+        self.topology = _topology(queries, self.queries, workers, sizes, layouts)
         self._ledger = None if state is None else Ledger(state)
         files = None if self._ledger is None else FileState(str(self._ledger.segments), str(self._ledger.notes))
         self._run = InProcess(self.topology, self.functions, files)
@@ -133,7 +135,9 @@ def _topology(
     queries: Mapping[str, Query],
     workers: int | None,
     sizes: Mapping[str, float] | None,
+    layouts: Mapping[str, Layout] | None,
 ) -> Topology:
-    if isinstance(given, Session) and workers is None and sizes is None:
+    if isinstance(given, Session) and workers is None and sizes is None and layouts is None:
         return given.topology
-    return plan(queries, workers or (given.workers if isinstance(given, Session) else 1), sizes or {})
+    workers = workers or (given.workers if isinstance(given, Session) else 1)
+    return plan(queries, workers, sizes or {}, layouts=layouts)

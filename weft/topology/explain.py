@@ -11,13 +11,14 @@ from weft.expr.model import Call, Column, Expr, Literal
 from weft.expr.render import to_sql
 from weft.query.duration import format_duration
 from weft.query.model import Query
-from weft.topology.model import TIME, Key, Probe, Start, Store, Topology
+from weft.topology.model import TIME, Keep, Key, Probe, Start, Store, Topology
 
 
 def explain(topology: Topology, queries: Mapping[str, Query]) -> str:
     """The plan as text."""
     names = {store.id: f"s{i}" for i, store in enumerate(topology.stores)}
-    lines = [f"plan  flat, {_count(topology.workers, 'worker')}, {_count(topology.waves, 'wave')} a batch"]
+    kind = "with intermediate results" if topology.keeps else "flat"
+    lines = [f"plan  {kind}, {_count(topology.workers, 'worker')}, {_count(topology.waves, 'wave')} a batch"]
     lines += [line for store in topology.stores for line in _store(store, names[store.id])]
     for query in queries:
         lines += ["", f"query {query}"]
@@ -30,7 +31,8 @@ def explain(topology: Topology, queries: Mapping[str, Query]) -> str:
 
 def _store(store: Store, name: str) -> list[str]:
     place = f"by {_list(store.placement)}" if store.placement else "scattered"
-    lines = [f"  {name}  store {store.stream}  {place}  for {', '.join(store.users)}", f"      keep {_keep(store)}"]
+    what = store.stream or " + ".join(store.aliases)
+    lines = [f"  {name}  store {what}  {place}  for {', '.join(store.users)}", f"      keep {_keep(store)}"]
     if store.filter:
         lines.append(f"      where {' AND '.join(to_sql(p) for p in store.filter)}")
     lines.append(f"      columns {', '.join(column for column in store.columns if column != TIME)}")
@@ -46,22 +48,32 @@ def _keep(store: Store) -> str:
 
 
 def _way(topology: Topology, start: Start, names: Mapping[str, str]) -> list[str]:
-    probes = {probe.id: probe for probe in topology.probes}
-    lines, at = [], start.then
-    while at in probes:
-        lines.append(f"    {_probe(probes[at], names)}")
-        at = probes[at].then
+    lines, following = [], start.then
+    while following:
+        found, following = [topology.nodes[name] for name in following], ()
+        for node in found:
+            if isinstance(node, Keep):
+                lines.append(f"    {_kept(node, names)}")
+            elif isinstance(node, Probe):
+                lines.append(f"    {_probe(node, names)}")
+                following = node.then
     return [f"  on {start.alias}", *lines, "    emit"]
 
 
+def _kept(keep: Keep, names: Mapping[str, str]) -> str:
+    return f"wave {keep.wave}, {_HOW[keep.route]}: keep in {names[keep.store]}"
+
+
+_HOW = {"local": "here", "key": "one worker", "broadcast": "all workers", "scatter": "any worker"}
+
+
 def _probe(probe: Probe, names: Mapping[str, str]) -> str:
-    how = {"local": "here", "key": "one worker", "broadcast": "all workers", "scatter": "any worker"}[probe.route]
     asks = [f"= {_text(expr)}" for expr in probe.equal]
     asks += [f"{'>' if b.strict else '>='} {_text(b.expr)}" for b in probe.low]
     asks += [f"{'<' if b.strict else '<='} {_text(b.expr)}" for b in probe.high]
     rest = f" check {' AND '.join(_text(p) for p in probe.residual)}" if probe.residual else ""
-    where = f"wave {probe.wave}, {how}"
-    return f"{where}: probe {names[probe.store]} as {probe.alias} [{', '.join(asks) or 'every row'}]{rest}"
+    where = f"wave {probe.wave}, {_HOW[probe.route]}"
+    return f"{where}: probe {names[probe.store]} as {', '.join(probe.aliases)} [{', '.join(asks) or 'every row'}]{rest}"
 
 
 def _text(expr: Expr) -> str:
@@ -83,7 +95,7 @@ def _notices(store: Store, name: str) -> list[str]:
     if store.retention is not None:
         return []
     return [
-        f"notice: state of {name} ({store.stream}) grows without bound",
+        f"notice: state of {name} ({store.stream or ' + '.join(store.aliases)}) grows without bound",
         f"  detail: {store.reason}; used by {', '.join(store.users)}.",
         "  hint: give the aliases of the query a WITHIN window or a time band if old rows may be forgotten.",
     ]

@@ -1,15 +1,19 @@
 """A topology: what is kept where, and who asks whom in which order.
 
     stream --edge--> worker:  keep in stores, start probes
-    probe  --route-> worker:  look into one store, hand the matches on, or emit them
+    probe  --route-> worker:  look into one store, hand the matches on, keep them as an intermediate result, emit them
 
 Everything a host needs is here, and nothing else: no queries, no statistics.  A flowing record batch has
-one field per live column, called "alias.column".  A store's own columns carry no alias, so that aliases
-of one stream, and queries, can share it.  `#t` is the event time in microseconds.
+one field per live column, called "alias.column".  Columns of a stream's store carry no alias, so that aliases
+of one stream, and queries, can share it; those of an intermediate store do.  `#t` is the event time in microseconds.
 
-Exactly once: a probe started by alias i sees in the store of alias j all rows of earlier batches, and
-this batch's rows iff j stands before i in the query (`sees_delta`).  So a result is made by its newest
-tuple in the order (batch, position), and by no other.
+Exactly once: the stamp of a tuple is (batch, position of its alias), that of a joined one the largest of its members'.
+A tuple that starts with stamp (N, i) meets in every store only rows with a smaller stamp, so every combination is made
+by its newest member and by no other.  The newest member is where the row's way began, its *origin*.  So whether a
+row of batch N is visible is a property of two origins, and known to the plan: `Probe.sees` names the origins of this
+batch's rows that a probe may see.  Rows of a stream have no origin but themselves; they are all called ROWS.
+
+Order within a wave: what comes to be kept is kept first, then tuples go on by the position of their origin.
 """
 
 from __future__ import annotations
@@ -20,7 +24,13 @@ from typing import Literal as OneOf
 from weft.expr.model import Expr
 from weft.query.model import TIME, Output, Stream
 
-__all__ = ["TIME", "Bound", "Clock", "Edge", "Emit", "Key", "Probe", "Route", "Start", "Store", "Topology"]
+__all__ = [
+    "ROWS", "TIME", "Bound", "Clock", "Edge", "Emit", "Keep", "Key", "Node", "Probe", "Route", "Start", "Store",
+    "Topology",
+]  # fmt: skip
+
+ROWS = ""
+"""The origin of all rows of a stream."""
 
 Policy = OneOf["min", "max"]
 """How the watermarks of several streams make one."""
@@ -57,10 +67,11 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """The kept rows of one stream after a selection."""
+    """The kept rows of one stream after a selection, or of the join of some aliases of one query."""
 
     id: str
     stream: str
+    """Empty for an intermediate result."""
     filter: tuple[Expr, ...]
     columns: tuple[str, ...]
     placement: tuple[Expr, ...]
@@ -74,6 +85,12 @@ class Store:
     """Why rows are kept that long, for people."""
     users: tuple[str, ...]
     """"query.alias" of everyone who shares the store."""
+    tasks: int = 1
+    """On how many workers, from the first on, rows lie."""
+    aliases: tuple[str, ...] = ()
+    """Members of an intermediate result, in query order."""
+    ends: tuple[tuple[str, int], ...] = ()
+    """(member, its retention): an intermediate row goes when the first of these does; its `#t` is made to say so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +109,22 @@ class Probe:
 
     id: str
     query: str
-    alias: str
-    """The alias whose tuple is found here."""
+    origin: str
+    """The alias where the probing tuples began."""
+    position: int
+    """Place of the origin in its query."""
+    aliases: tuple[str, ...]
+    """The aliases whose tuples are found here; more than one in an intermediate store."""
     store: str
     wave: int
-    """The wave in which workers run it."""
+    """The wave in which workers run it; tuples that come earlier wait."""
     route: Route
     route_key: tuple[Expr, ...]
     """Values of the probing tuple that name the worker, for route "key"."""
-    sees_delta: bool
-    """Whether rows of the same micro-batch are visible."""
+    tasks: int
+    """Among how many workers the tuples are routed."""
+    sees: tuple[str, ...]
+    """Origins of those rows of the same micro-batch that are visible."""
     index: int
     """Which of the store's indexes is used."""
     equal: tuple[Expr, ...]
@@ -110,10 +133,29 @@ class Probe:
     high: tuple[Bound, ...]
     residual: tuple[Expr, ...]
     """What the index does not decide by itself and must be checked on each candidate pair."""
+    fields: tuple[str, ...]
+    """Fields of the probing tuple that are read here or live on."""
     carry: tuple[str, ...]
     """Fields that live on after this step."""
-    then: str
-    """Id of the next probe or of the emit."""
+    then: tuple[str, ...]
+    """Ids of what comes next: probes, keeps, emits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Joined tuples go into an intermediate store here."""
+
+    id: str
+    query: str
+    origin: str
+    store: str
+    wave: int
+    """The wave in which they are stored."""
+    route: Route
+    route_key: tuple[Expr, ...]
+    tasks: int
+    fields: tuple[str, ...]
+    """Fields that the store needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +175,11 @@ class Start:
     id: str
     query: str
     alias: str
+    position: int
+    """Place of the alias in its query."""
     columns: tuple[str, ...]
-    then: str
-    """Id of the first probe, or of the emit of a query over one stream."""
+    then: tuple[str, ...]
+    """Ids of what comes first: a probe, or the emit of a query over one stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +192,15 @@ class Edge:
     columns: tuple[str, ...]
     route: Route
     route_key: tuple[Expr, ...]
+    tasks: int
+    """Among how many workers rows are routed."""
     clock: str | None
     stores: tuple[str, ...]
     starts: tuple[str, ...]
+
+
+Node = Probe | Keep | Emit
+"""What tuples can come to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +215,18 @@ class Topology:
     starts: tuple[Start, ...]
     probes: tuple[Probe, ...]
     emits: tuple[Emit, ...]
+    keeps: tuple[Keep, ...] = ()
 
     @property
     def waves(self) -> int:
         """How many waves follow the reading of the input."""
-        return max([1, *(probe.wave for probe in self.probes), *(emit.wave for emit in self.emits)])
+        return max([1, *(node.wave for node in self.nodes.values())])
+
+    @property
+    def nodes(self) -> dict[str, Node]:
+        """All that tuples can come to, by id."""
+        found: tuple[Node, ...] = (*self.probes, *self.keeps, *self.emits)
+        return {node.id: node for node in found}
 
     def store(self, name: str) -> Store:
         """The store with this id."""

@@ -26,16 +26,16 @@ class MemoryState(MemorySegments):
 
     def __init__(self) -> None:
         super().__init__()
-        self._notes: dict[tuple[int, int], tuple[SegmentRef, ...]] = {}
+        self._notes: dict[tuple[int, int, int], tuple[SegmentRef, ...]] = {}
 
-    def note(self, batch: int, worker: int, refs: Iterable[SegmentRef]) -> None:
+    def note(self, batch: int, worker: int, wave: int, refs: Iterable[SegmentRef]) -> None:
         """Remember this batch's segments of a worker."""
         self._notes = {key: found for key, found in self._notes.items() if key[0] == batch}
-        self._notes[batch, worker] = tuple(refs)
+        self._notes[batch, worker, wave] = tuple(refs)
 
-    def noted(self, batch: int, worker: int) -> tuple[SegmentRef, ...]:
+    def noted(self, batch: int, worker: int, wave: int) -> tuple[SegmentRef, ...]:
         """This batch's segments of a worker."""
-        return self._notes[batch, worker]
+        return self._notes[batch, worker, wave]
 
 
 class MemoryResults:
@@ -71,6 +71,8 @@ class InProcess:
         envelopes = list(self._read(tables, batch.watermarks))
         for wave in range(1, self.topology.waves + 1):
             inbox: dict[int, list[Envelope]] = defaultdict(list)
+            if wave > 1 and self.topology.keeps:
+                envelopes.sort(key=lambda envelope: envelope.seq)
             for envelope in envelopes:
                 inbox[envelope.dest].append(envelope)
             envelopes = []

@@ -200,7 +200,10 @@ class SparkRun:
         staging = str(self.ledger.staged(number))
         for wave in range(1, self.topology.waves + 1):
             task = WaveTask(self.plan, batch, wave, str(self.ledger.segments), str(self.ledger.notes), staging)
-            frame = frame.repartitionById(self.topology.workers, "dest").mapInArrow(task, SCHEMA)
+            frame = frame.repartitionById(self.topology.workers, "dest")
+            if wave > 1 and self.topology.keeps:
+                frame = frame.sortWithinPartitions("seq")  # what is kept comes first, see Worker
+            frame = frame.mapInArrow(task, SCHEMA)
         report = Report()
         for row in frame.collect():
             report.merge(unpack(row.dest, row.seq, row.edge, _buffer(row.payload)).report or {})

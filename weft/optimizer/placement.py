@@ -1,0 +1,40 @@
+"""Where the rows of a store may lie.
+
+A tuple finds a keyed store's rows on one worker iff an equality gives it the value of the key.  So candidates for the
+key of a store are the expressions over it that the query sets equal to something outside of it.  Their weight is how
+much comes that way.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from weft.expr.model import Expr, aliases
+from weft.optimizer.layout import names
+from weft.optimizer.predicates import equality
+from weft.optimizer.tree import Tree
+from weft.query.model import Query
+
+Sizes = Mapping[str, float]
+"""How much comes from each stream, in any unit; a stream that is missing counts as 1."""
+
+
+def keys(query: Query, store: int, sizes: Sizes) -> dict[Expr, float]:
+    """Expressions that may place a store, and how much comes through each."""
+    mine = frozenset(names(query, store))
+    weights: dict[Expr, float] = defaultdict(float)
+    for predicate in query.joins:
+        found = equality(predicate, mine) if aliases(predicate) & mine and aliases(predicate) - mine else None
+        if found is not None:
+            weights[found.target] += sum(sizes.get(query.relation(a).stream.name, 1.0) for a in aliases(found.known))
+    return dict(weights)
+
+
+def heaviest(query: Query, tree: Tree, sizes: Sizes) -> dict[int, tuple[Expr, ...]]:
+    """Every store of a tree by the key through which most comes; scattered where there is none."""
+    placed: dict[int, tuple[Expr, ...]] = {}
+    for store in tree.stores:
+        weights = keys(query, store.relations, sizes)
+        placed[store.relations] = (max(weights, key=lambda expr: weights[expr]),) if weights else ()
+    return placed
