@@ -21,6 +21,7 @@ from weft.errors import HostError, PlanError, QueryError, SinkError
 from weft.expr.types import normalize, normalize_schema
 from weft.host.checkpoint import Checkpoint
 from weft.host.crash import CrashPoint
+from weft.host.sampling import draw
 from weft.host.sinks import ForeachSink, MemorySink, ParquetSink, Sink
 from weft.host.source import FileSource, TableSource
 from weft.observe.live import LiveLine
@@ -32,6 +33,7 @@ from weft.query.model import Query, Stream, Unit
 from weft.query.resolve import FunctionSignature
 from weft.running import Handle
 from weft.sql import to_query
+from weft.stats.analyze import analyze, needed_columns
 from weft.stats.model import Statistics
 from weft.topology.explain import explain
 from weft.topology.model import Policy, Topology
@@ -73,6 +75,7 @@ class Session:
         self._workers = None if workers is None else _check_workers(workers)
         self._policy: Policy = "min"
         self._statistics: Statistics | None = None
+        self._given = Statistics()
         self._progress = progress
         self._streams: dict[str, Stream] = {}
         self._sources: dict[str, object] = {}
@@ -125,8 +128,27 @@ class Session:
         if strategy is not None:
             _one_of("strategy", strategy, STRATEGIES)
         if statistics is not None:
-            self._statistics = statistics
+            self._statistics = self._given = statistics
         return self
+
+    def analyze(self, sample: int = 100_000, seed: int = 0) -> Statistics:
+        """Measure statistics for the queries registered so far, plan with them from now on, and return them.
+
+        At most `sample` rows of each stream are kept; the same seed draws the same rows.  What was given by
+        `options(statistics=...)` wins.  A Spark DataFrame cannot be sampled: what concerns it stays unknown.
+        """
+        if not isinstance(sample, int) or isinstance(sample, bool) or sample < 1:
+            raise PlanError(f"sample is {sample!r}", hint="use any whole number from 1.")
+        queries = [handle.query for handle in self._queries.values()]
+        samples = {
+            name: draw(source, stream, needed_columns(stream, queries), sample, seed)
+            for name, stream in self._streams.items()
+            if isinstance(source := self._sources[name], FileSource | TableSource)
+        }
+        functions = {key: function for key, (_, function) in self._functions.items()}
+        found = analyze(self._streams, samples, queries, functions, self._given, seed)
+        self._statistics = found.merge(self._given)
+        return self._statistics
 
     def query(
         self,

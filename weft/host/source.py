@@ -55,7 +55,7 @@ class FileSource:
                 detail="without files there is nothing to learn the columns from.",
                 hint="pass schema=pyarrow.schema([...]), or put the first file there.",
             )
-        return normalize_schema(_guarded(files[0], lambda: _schema_of(self.format, files[0])))
+        return normalize_schema(guarded(files[0], lambda: _schema_of(self.format, files[0])))
 
     def size(self) -> float | None:
         """Bytes that lie there now, as a hint for planning."""
@@ -182,7 +182,7 @@ def pieces(kind: Format, files: Sequence[str], stream: str = "") -> list[Piece]:
     """The parts into which files can be cut."""
     found = []
     for file in files:
-        found += _guarded(file, lambda file=file: _cut(kind, file, stream))
+        found += guarded(file, lambda file=file: _cut(kind, file, stream))
     return found
 
 
@@ -222,7 +222,16 @@ def _parquet(piece: Piece, columns: list[str], _schema: pa.Schema) -> Iterator[p
         yield from file.iter_batches(ROWS, row_groups=groups, columns=present, use_threads=False)
 
 
+def read_text(kind: Format, text: bytes, columns: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Rows of some lines of CSV (the first is the header) or JSON; raises what Arrow raises."""
+    yield from (_csv_rows if kind == "csv" else _json_rows)(pa.BufferReader(text), list(columns), schema)
+
+
 def _csv(piece: Piece, columns: list[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    yield from _csv_rows(piece.file, columns, schema)
+
+
+def _csv_rows(text: Any, columns: list[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     convert = pa.csv.ConvertOptions(
         column_types={name: schema.field(name).type for name in columns},
         include_columns=columns,
@@ -230,16 +239,18 @@ def _csv(piece: Piece, columns: list[str], schema: pa.Schema) -> Iterator[pa.Rec
         quoted_strings_can_be_null=False,
     )
     read = pa.csv.ReadOptions(use_threads=False)
-    yield from pa.csv.open_csv(piece.file, read_options=read, convert_options=convert)
+    yield from pa.csv.open_csv(text, read_options=read, convert_options=convert)
 
 
 def _json(piece: Piece, columns: list[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    if os.path.getsize(piece.file):
+        yield from _json_rows(piece.file, columns, schema)
+
+
+def _json_rows(text: Any, columns: list[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     wanted = pa.schema([schema.field(name) for name in columns])
     parse = pa.json.ParseOptions(explicit_schema=wanted, unexpected_field_behavior="ignore")
-    if os.path.getsize(piece.file):
-        yield from pa.json.read_json(
-            piece.file, pa.json.ReadOptions(use_threads=False, block_size=64 << 20), parse
-        ).to_batches()
+    yield from pa.json.read_json(text, pa.json.ReadOptions(use_threads=False, block_size=64 << 20), parse).to_batches()
 
 
 def _arrow(piece: Piece, columns: list[str], _schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -259,7 +270,8 @@ def _schema_of(kind: Format, file: str) -> pa.Schema:
     return pa.json.read_json(file).schema
 
 
-def _guarded(file: str, read: Any) -> Any:
+def guarded(file: str, read: Any) -> Any:
+    """What `read` gives; if the file cannot be read, an error that names it."""
     try:
         return read()
     except (pa.ArrowException, OSError) as error:
