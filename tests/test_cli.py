@@ -41,7 +41,7 @@ def job(tmp_path: Path) -> Path:
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("--help") == 0
     said = capsys.readouterr().out
-    assert [name for name in ("demo", "run", "explain", "doctor", "bench") if name not in said] == []
+    assert [name for name in ("demo", "run", "explain", "doctor", "calibrate", "bench") if name not in said] == []
 
 
 def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,7 +119,7 @@ def test_doctor_fails_when_a_check_fails(
     assert "hint: choose a folder you may write to\n" in said
 
 
-@pytest.mark.parametrize("module", ["weft", "weft.cli", "weft.script", "weft.doctor"])
+@pytest.mark.parametrize("module", ["weft", "weft.cli", "weft.script", "weft.doctor", "weft.calibrate"])
 def test_import_is_light(module: str) -> None:
     code = f"import sys, {module}; print(*sorted({{'pyspark', 'duckdb', 'starlette'}} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

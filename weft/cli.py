@@ -1,4 +1,4 @@
-"""The command line: `weft demo | run | explain | doctor | bench`.
+"""The command line: `weft demo | run | explain | doctor | calibrate | bench`.
 
 A command is a typed function; its docstring is its help page.  What a command needs is imported inside it,
 so that `weft --help` answers at once.  An error Weft raises on purpose ends as three lines on stderr and
@@ -7,6 +7,7 @@ exit code 2; anything else is a bug and keeps its traceback.
 
 from __future__ import annotations
 
+import datetime
 import importlib.util
 import os
 import runpy
@@ -110,6 +111,29 @@ def doctor(*, checkpoint: Path | None = None, spark: bool = True) -> int:
             print(f"{'':<18} hint: {finding.hint}", flush=True)
         failed = failed or finding.level == "fail"
     return FAILED_CHECK if failed else 0
+
+
+@app.command
+def calibrate(*, quick: bool = False, dry_run: bool = False) -> int:
+    """Measure what the parts of a micro-batch cost on this machine, and keep it for planning.
+
+    Takes about a minute.  Let nothing else run meanwhile, or all prices come out too high.
+
+    Parameters
+    ----------
+    quick
+        Measure less, with more noise.
+    dry_run
+        Keep nothing.
+    """
+    from weft.calibrate import compare, measure
+    from weft.optimizer.prices import Prices
+
+    today = datetime.datetime.now().astimezone().date()
+    prices = measure(say=lambda line: print(line, flush=True), today=today, quick=quick)
+    print(f"\n{compare(prices, Prices())}\n")
+    print("not saved" if dry_run else f"saved to {prices.save()}")
+    return 0
 
 
 @app.command
