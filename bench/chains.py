@@ -6,8 +6,8 @@ An edge of selectivity f has keys from a domain of 1/f values.  Every relation t
 and those that are left over at random, each at most once more.  So every join of neighbours has the expected size
 size * size * f, to the row where the domain divides one of the sizes, and no value is heavier than another.
 
-The letters follow the text of the paper, which gives them anew for every experiment: V.B has L = 1e-8, "medium" 1e-6 and
-1e-5; V.C has M = 1e-6 and L = 1e-5 in custom-MLM.  custom-MHL is named without numbers; it takes those of V.B.
+The letters follow the text of the paper, which gives them anew for every experiment: V.B has L = 1e-8, "medium" 1e-6
+and 1e-5; V.C has M = 1e-6 and L = 1e-5 in custom-MLM.  custom-MHL is named without numbers; it takes those of V.B.
 
 Scaling keeps size * f, the partners of a tuple: with it the shape of all sizes, and every ratio of costs.
 """

@@ -7,6 +7,7 @@ model counts on it.  Data is made once and kept in a cache folder.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,6 @@ def _write(table: pa.Table, folder: Path, batches: int, seed: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     order = np.random.default_rng(seed).permutation(table.num_rows)
     cuts = np.rint(np.linspace(0, table.num_rows, batches + 1)).astype(np.int64)
-    for number, (start, end) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
+    for number, (start, end) in enumerate(pairwise(cuts)):
         part = table.take(pa.array(order[start:end]))
         pq.write_table(part, folder / f"{number:04d}.parquet", row_group_size=GROUP)

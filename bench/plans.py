@@ -1,0 +1,172 @@
+"""Plans beside each other: flat, left-deep, tree and the automatic choice, over TPC-H joins and custom chains.
+
+    python -m bench.plans [--scale 1] [--rows 200000] [--strategies flat,left_deep,tree,auto]
+
+Prints what every plan stores, sends and takes, the same numbers beside the papers and their cost model, and how near
+the automatic choice comes to the best plan.  Every answer is compared with DuckDB's; another one is marked WRONG.
+Writes the numbers as JSON and a picture as SVG to bench/results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from bench import papers, tables
+from bench.chains import LLLL, LLLL_LARGE, LLLL_MEDIUM, MHL, MLM, MMM, Chain
+from bench.machine import machine_line, versions
+from bench.picture import picture
+from bench.runs import STRATEGIES, Figures, Host, OnSpark, Setting, alternate
+from bench.streams import SEED
+from bench.tpch import tpch
+from bench.workload import Workload
+
+RESULTS = Path(__file__).parent / "results"
+TPCH = ("q2", "q3", "q5")
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much is run."""
+
+    scale: float = 1.0
+    """Scale factor of TPC-H."""
+    rows: int = 200_000
+    """Rows of a chain's relation where time is taken."""
+    counted: Mapping[Chain, int] = field(
+        default_factory=lambda: {LLLL: 20_000, LLLL_MEDIUM: 20_000, LLLL_LARGE: 100, MLM: 10_000}
+    )
+    """Rows of a chain's relation where tuples are counted, with up to a thousand tasks."""
+    batches: int = 20
+    counted_batches: int = 20
+    repeats: int = 2
+    tasks: tuple[int, ...] = (1, 2, 4)
+    """Tasks per store, Q2."""
+    shape_tasks: tuple[int, ...] = (1, 2)
+    """Tasks per store, custom-MLM."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """All figures of a run."""
+
+    timed: Mapping[str, Mapping[str, Figures]]
+    counted: Sequence[Figures]
+    scaled: Sequence[Figures]
+    beside: Sequence[papers.Beside]
+
+    @property
+    def all(self) -> list[Figures]:
+        """Every run."""
+        return [*(f for found in self.timed.values() for f in found.values()), *self.counted, *self.scaled]
+
+
+def main() -> None:
+    """Run everything."""
+    parser = argparse.ArgumentParser()
+    usual = Size()
+    parser.add_argument("--scale", type=float, default=usual.scale)
+    parser.add_argument("--rows", type=int, default=usual.rows)
+    parser.add_argument("--repeats", type=int, default=usual.repeats)
+    parser.add_argument("--strategies", default=",".join(STRATEGIES))
+    asked = parser.parse_args()
+    size = replace(usual, scale=asked.scale, rows=asked.rows, repeats=asked.repeats)
+    print(f"plans, SF{size.scale:g}, chains of {size.rows:,} rows, {size.batches} batches; {machine_line()}")
+    workloads = [tpch(name, size.scale, size.batches) for name in TPCH]
+    workloads += [chain.scaled(size.rows).workload(size.batches) for chain in (LLLL, MLM, MHL, MMM)]
+    host = OnSpark(cores=2)
+    began = time.perf_counter()
+    try:
+        warm(host, workloads[0])
+        found = measure(host, workloads, size, asked.strategies.split(","))
+    finally:
+        host.stop()
+    show(found)
+    seconds = time.perf_counter() - began
+    print(f"\n{seconds:.0f} seconds in all; written: {', '.join(map(str, save(found, size, seconds, RESULTS)))}")
+    if not all(f.right for f in found.all):
+        sys.exit("some answers are WRONG")
+
+
+def warm(host: Host, workload: Workload) -> None:
+    """A first run that starts all processes and compiles all kernels."""
+    host(workload, Setting("warm", "flat"), (0, 0))
+
+
+def measure(host: Host, workloads: Sequence[Workload], size: Size, strategies: Sequence[str], **cache: Any) -> Found:
+    """All runs; `host` is where time is taken."""
+    settings = [Setting(name, name) for name in strategies]
+    timed: dict[str, Mapping[str, Figures]] = {}
+    for workload in workloads:
+        _say(f"{workload.name}: {', '.join(strategies)}")
+        timed[workload.name] = alternate(host, workload, settings, size.repeats, workload.truth())
+    _say("chains with many tasks")
+    counted = papers.count_chains(size.counted, size.counted_batches, **cache)
+    shapes = papers.count_shapes(size.counted[MLM], size.counted_batches, **cache)
+    _say("q2 and MLM with k tasks per store")
+    by_name = {workload.name: workload for workload in workloads}
+    q2 = papers.time_tasks(host, by_name["q2"], ("flat", "left_deep", "tree"), size.tasks, repeats=1)
+    mlm = papers.time_tasks(host, by_name["MLM"], tuple(papers.KEPT), size.shape_tasks, repeats=1)
+    rows = [
+        *papers.storage(timed),
+        *papers.sending(counted, size.counted),
+        *papers.scaling(q2),
+        *papers.shapes(shapes, mlm, q2),
+    ]
+    return Found(timed, [*counted, *shapes], [*q2.values(), *mlm.values()], rows)
+
+
+def show(found: Found) -> None:
+    """Print everything."""
+    _block(
+        "plans: rows/s, stored rows, tuples sent, each count with its distance from the model",
+        tables.plans(found.timed),
+    )
+    _block("scattered stores, N = ceil(size / capacity) tasks, in this process", tables.counts(found.counted))
+    _block("beside the papers", tables.beside(found.beside))
+    far = [*tables.outliers(found.all)]
+    _block(f"more than {tables.TOLERANCE:.0%} from the model", far or ["  none"])
+    _block("verdicts", tables.verdicts(found.timed))
+
+
+def save(found: Found, size: Size, seconds: float, folder: Path) -> tuple[Path, Path]:
+    """Write the numbers and the picture."""
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = f"plans-sf{size.scale:g}-{size.rows}"
+    numbers, drawing = folder / f"{stem}.json", folder / f"{stem}.svg"
+    sizes = asdict(replace(size, counted={})) | {"counted": {c.name: rows for c, rows in size.counted.items()}}
+    content = {
+        "machine": machine_line(),
+        "versions": versions(),
+        "seed": SEED,
+        "seconds": seconds,
+        "size": sizes,
+        "timed": [asdict(f) for each in found.timed.values() for f in each.values()],
+        "counted": [asdict(f) for f in found.counted],
+        "scaled": [asdict(f) for f in found.scaled],
+        "beside": [asdict(row) for row in found.beside],
+        "verdicts": [line.strip() for line in tables.verdicts(found.timed)],
+    }
+    numbers.write_text(json.dumps(content, indent=1))
+    drawing.write_text(picture(found.timed, found.counted, f"Plans, TPC-H SF{size.scale:g}, {machine_line()}"))
+    return numbers, drawing
+
+
+def _block(title: str, lines: Any) -> None:
+    print(f"\n{title}")
+    for line in lines:
+        print(line)
+
+
+def _say(what: str) -> None:
+    print(f"  running {what} ...", flush=True)
+
+
+if __name__ == "__main__":
+    main()
