@@ -34,7 +34,7 @@ LINE = 40
 """Bytes of text that are taken for a row before anything is known."""
 PARTS = 8
 """Into at least so many parts a large source is cut, if it has them."""
-STRETCH = 1 << 16
+STRETCH = 1 << 14
 """Bytes of the smallest stretch of text."""
 Part = TypeVar("Part")
 
@@ -125,7 +125,7 @@ class _Reader:
     def text(self, source: FileSource) -> Sample:
         """Stretches of lines spread over all files."""
         sizes = {file: os.path.getsize(file) for file in list_files(source.path)}
-        bound = max(STRETCH * PARTS, SCAN * LINE * self.most)
+        bound = max(4 * PARTS * STRETCH, SCAN * LINE * self.most)
         stretches = [_Stretch(file, 0, None, size) for file, size in sizes.items()]
         if sum(sizes.values()) > bound:
             step = max(STRETCH, bound // (4 * PARTS))

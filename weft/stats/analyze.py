@@ -421,12 +421,14 @@ class _Pairs:
             return seen / pairs
         if not (len(a) and len(b)):
             return _share(0, pairs)
-        if prior is None:
-            d_a, d_b = (_values(s, c, _is_unique(s, equal)) for s, c in zip((self.a, self.b), keys, strict=True))
-            if d_a is not None and d_b is not None:
-                prior = float(in_a.mean() * in_b.mean()) / max(1.0, d_a, d_b)
         worth = found.worth * seen / found.pairs if seen else 0.0
-        return weighed(prior, seen, worth, pairs, min(self.a.independent, self.b.independent))
+        d_a, d_b = (_values(s, c, _is_unique(s, equal)) for s, c in zip((self.a, self.b), keys, strict=True))
+        if d_a is None or d_b is None:
+            return weighed(prior, seen, worth, pairs)
+        values = max(1.0, d_a, d_b)
+        contained = float(in_a.mean() * in_b.mean()) / values
+        parts = min(self.a.independent, self.b.independent)
+        return weighed(contained if prior is None else prior, seen, worth, pairs, parts, found.most / values)
 
     def _beside(self, keys: Sequence[Codes], rest: Sequence[Expr]) -> float:
         """The share of those pairs that agree on the keys that satisfies the rest too."""

@@ -14,19 +14,25 @@ distinct values
     On Zipf data of exponent up to 1.5, of which 1/10 is sampled, it is off by a factor of 2 at most; of 1/100, by 6.
 
     Rows drawn from some parts of a stream say nothing about values that live in other parts only (an order's lines
-    stand together).  If rows of one part agree more often than rows of two, the values are partly local, and the answer
-    lies between that of a mixed stream and that of parts without common values, by the ratio of both rates.
+    stand together).  So parts are scaled up like rows: I times some value was met in some part, Q_1 values in one part
+    only, and D_parts = D_read / (1 - (1 - r / N) Q_1 / I) for the r rows of the parts read.  That is right for values
+    with a place, and too much for rare ones that are anywhere.  Between both, the weight is how much rarer rows of two
+    parts agree than rows of one.
 
 equality
     Containment says f = 1 / max(D_a, D_b): every value of the side with fewer values occurs on the other, all equally
     often.  Samples say sum_k a_k b_k / (n_a n_b) over their common values, unbiased, but they may have few of them.  So
     containment counts as many matches as PRIOR, and the sample as many as its relative variance is worth:
 
-        f = prior (c + PRIOR) / (e + PRIOR),    1 / c = sum_k x_k^2 ((1-q_a)/a_k + (1-q_b)/b_k) / (sum_k x_k)^2
+        1 / c = sum_k x_k^2 ((1 - q_a) / a_k + (1 - q_b) / b_k) / (sum_k x_k)^2,    x_k = a_k b_k
+        f = prior (c + PRIOR) / (e + PRIOR)            if fewer matches were seen than expected, e to every c
+        f = prior (c / e)^(c / (c + PRIOR))            if more were seen: skew makes it many times more
 
-    with x_k = a_k b_k and e the matches that the prior lets one expect where c were seen.  Many common values: the
-    sample decides.  None, and none expected: containment.  None, though thousands were expected: the sides hardly
-    overlap, and f is small, but not 0.  Switching from one to the other at a threshold was rejected: it jumps.
+    Many common values: the sample decides.  None, and none expected: containment.  None, though thousands were
+    expected: the sides hardly overlap, and f is small, but not 0.  Too few matches prove nothing if they hang on few
+    values that were just not drawn: they are then worth no more than n_a / D times the effective number of values of
+    b, n_b^2 / sum_k b_k^2, or the other way round.  Switching from one to the other at a threshold was rejected: it
+    jumps.
 """
 
 from __future__ import annotations
@@ -52,8 +58,12 @@ def distinct_values(codes: Ints, total: float, read: float | None = None, parts:
     mixed = _scaled_up(counts, total)
     if read is None or parts is None or read >= total or not len(codes):
         return mixed
-    local = min(total, _scaled_up(counts, max(read, len(codes))) * total / read)
-    share = _mixed_share(codes, counts, parts)
+    held, numbers = np.unique(codes, return_inverse=True)
+    inner, rows_inner = np.unique(np.stack([numbers, parts]), axis=1, return_counts=True)
+    places = np.bincount(inner[0], minlength=len(held))
+    once = float((places == 1).sum()) / float(places.sum())
+    local = min(total, _scaled_up(counts, max(read, len(codes))) / (1 - (1 - read / total) * once))
+    share = _mixed_share(counts, rows_inner, np.unique(parts, return_counts=True)[1])
     return float(mixed**share * local ** (1 - share))
 
 
@@ -71,12 +81,14 @@ def _scaled_up(counts: Ints, N: float) -> float:
     return min(N, max(d, jackknife))
 
 
-def _mixed_share(codes: Ints, counts: Ints, parts: Ints) -> float:
-    """1 if rows of different parts agree as often as rows of one part, 0 if they never do."""
-    sizes = np.unique(parts, return_counts=True)[1]
-    inner = np.unique(np.stack([codes, parts]), axis=1, return_counts=True)[1]
+def _mixed_share(counts: Ints, inner: Ints, sizes: Ints) -> float:
+    """1 if rows of different parts agree as often as rows of one part, 0 if they never do.
+
+    Rows by value, by value and part, and by part.
+    """
+    rows = int(counts.sum())
     agree_inside, pairs_inside = _agreeing(inner), _agreeing(sizes)
-    pairs_across = len(codes) * (len(codes) - 1) - pairs_inside
+    pairs_across = rows * (rows - 1) - pairs_inside
     if not agree_inside:
         return 1.0
     if not pairs_across:
@@ -97,6 +109,8 @@ class Match(NamedTuple):
     """Agreeing pairs: sum of a_k b_k."""
     worth: float
     """How many independent matches that is, by its relative variance; infinite for whole streams."""
+    most: float
+    """How many independent matches it could have been, times the number of values of the side that has more."""
 
 
 def match(a: Ints, b: Ints, q_a: float, q_b: float) -> Match:
@@ -108,17 +122,28 @@ def match(a: Ints, b: Ints, q_a: float, q_b: float) -> Match:
     x_k = a_k * b_k
     pairs = float(x_k.sum())
     spread = float((x_k**2 * ((1 - q_a) / a_k + (1 - q_b) / b_k)).sum())
-    return Match(pairs, 0.0 if not pairs else math.inf if not spread else pairs**2 / spread)
+    worth = 0.0 if not pairs else math.inf if not spread else pairs**2 / spread
+    return Match(pairs, worth, min(len(a) * _effective(counts_b), len(b) * _effective(counts_a)))
 
 
-def weighed(prior: float | None, seen: float, worth: float, pairs: float, most: float = math.inf) -> float | None:
+def _effective(counts: Ints) -> float:
+    return float(counts.sum()) ** 2 / max(1.0, float((counts.astype(np.float64) ** 2).sum()))
+
+
+def weighed(
+    prior: float | None, seen: float, worth: float, pairs: float, most: float = math.inf, most_missed: float = math.inf
+) -> float | None:
     """The share of pairs that agree: `seen` of `pairs`, worth so many matches, against what was believed before.
 
-    `most` bounds what the sample is worth: rows of few parts are not independent.
+    `most` bounds what the sample is worth: rows of few parts are not independent.  `most_missed` bounds it if fewer
+    pairs were seen than expected.
     """
     if prior is None or math.isinf(worth):
         return min(1.0, seen / pairs) if seen else None if prior is None else prior
     expected = prior * pairs
     c, e = worth, (expected if not seen else worth * expected / seen)
-    trust = min(1.0, most / max(c, e, 1e-300))
-    return min(1.0, prior * (c * trust + PRIOR) / (e * trust + PRIOR))
+    if seen < expected:
+        trust = min(1.0, most / e, most_missed / e)
+        return prior * (c * trust + PRIOR) / (e * trust + PRIOR)
+    c = min(c, most)
+    return min(1.0, prior * (seen / expected) ** (c / (c + PRIOR)))

@@ -1,0 +1,579 @@
+"""Measured statistics: exact where the sample is the stream, near where it is not, silent where nothing is known."""
+
+from __future__ import annotations
+
+import decimal
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+import weft
+from weft.errors import PlanError, SourceError
+from weft.expr.render import to_sql
+from weft.optimizer.estimate import estimate
+from weft.query.model import Query, Stream
+from weft.sql import to_query
+from weft.stats.analyze import PAIRS, Sample, analyze
+from weft.stats.estimators import distinct_values
+from weft.stats.model import Statistics
+from weft.testing import oracle
+
+
+def near(a: pa.Array, b: pa.Array) -> pa.Array:
+    return pc.less_equal(pc.abs(pc.subtract(a, b)), 1)
+
+
+FUNCTIONS = {"near": near}
+
+
+def messy(rng: np.random.Generator, rows: int) -> pa.Table:
+    """NULLs, NaNs, duplicates, a value that is half of all."""
+
+    def holes(values: list[Any]) -> list[Any]:
+        return [None if rng.random() < 0.15 else value for value in values]
+
+    ints = np.where(rng.random(rows) < 0.5, 3, rng.integers(0, 12, rows))
+    floats = [float("nan") if rng.random() < 0.2 else float(rng.choice([0.0, -0.0, 1.5, 2.5])) for _ in range(rows)]
+    return pa.table(
+        {
+            "i": pa.array(holes(ints.tolist()), pa.int64()),
+            "f": pa.array(holes(floats), pa.float64()),
+            "s": pa.array(holes([str(w) for w in rng.choice(["", "a", "ab", "abc", "b"], rows)]), pa.string()),
+            "d": pa.array(
+                holes([decimal.Decimal(int(n)) / 10 for n in rng.integers(0, 5, rows)]), pa.decimal128(20, 1)
+            ),
+        }
+    )
+
+
+def session(tmp_path: Path, **tables: Any) -> weft.Session:
+    s = weft.Session(tmp_path / "state", workers=2)
+    for name, table in tables.items():
+        s.stream(name, weft.read.batches([table]) if isinstance(table, pa.Table) else table)
+    s.function("near", near)
+    return s
+
+
+def q_error(found: float | None, truth: float) -> float:
+    assert found is not None
+    return max(found / truth, truth / found)
+
+
+# --------------------------------------------------------------------------------- the whole stream is sampled
+
+PREDICATES = [
+    "a.i = b.i",
+    "a.f = b.f",
+    "a.s = b.s",
+    "a.d = b.d",
+    "a.i + 1 = b.i * 2",
+    "a.i + b.i = 5",
+    "a.i < b.i",
+    "a.f >= b.f",
+    "a.f <> b.f",
+    "abs(a.i - b.i) <= 2",
+    "a.s LIKE 'a%' OR b.s LIKE '%b'",
+    "a.i = b.i OR a.s = b.s",
+    "near(a.i, b.i)",
+    "coalesce(a.i, b.i) IS NULL",
+    "a.i = b.i + 100",
+]
+
+
+@pytest.mark.parametrize("second", ["u", "t"], ids=["two streams", "self join"])
+@pytest.mark.parametrize("predicate", PREDICATES)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_predicate_lets_through_what_duckdb_counts(seed: int, predicate: str, second: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seed)
+    tables = {"t": messy(rng, 61), "u": messy(rng, 47)}
+    s = session(tmp_path, **tables)
+    query = s.query("q", f"SELECT a.i FROM t a, {second} b WHERE {predicate}").query
+    pairs = tables["t"].num_rows * tables[second].num_rows
+    count = oracle(query, tables, FUNCTIONS).num_rows
+    found = s.analyze().predicate(to_sql(query.predicates[0]))
+    assert found == pytest.approx(count / pairs if count else 1 / (pairs + 2), rel=1e-9)
+
+
+CONJUNCTIONS = [
+    "a.i = b.i AND a.f < b.f",
+    "a.i = b.i AND a.s = b.s",
+    "a.i = b.i AND a.s = b.s AND near(a.i, b.i) AND a.f <> b.f",
+    "a.i BETWEEN b.i - 1 AND b.i + 1",
+    "a.i < b.i AND a.i > b.i",
+    "a.i = b.i AND a.i < 5 AND b.i < 4",
+    "a.s <> b.s AND a.f IS NOT NULL",
+    "a.i = b.i AND a.i = 3 AND a.f > 1 AND b.s LIKE 'a%'",
+]
+
+
+@pytest.mark.parametrize("second", ["u", "t"], ids=["two streams", "self join"])
+@pytest.mark.parametrize("where", CONJUNCTIONS)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_join_gives_as_many_pairs_as_duckdb(seed: int, where: str, second: str, tmp_path: Path) -> None:
+    """Sizes after selections times the pair's selectivity, as the optimizer reads them, are the size of the answer."""
+    rng = np.random.default_rng(seed)
+    tables = {"t": messy(rng, 61), "u": messy(rng, 47)}
+    s = session(tmp_path, **tables)
+    query = s.query("q", f"SELECT a.i FROM t a, {second} b WHERE {where}").query
+    graph = estimate(query, s.analyze())
+    (_, _, share), (a, b) = graph.edges[0], graph.relations
+    count = oracle(query, tables, FUNCTIONS).num_rows
+    assert a.size * b.size * share == pytest.approx(count or a.size * b.size / (a.size * b.size + 2), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "predicate", ["t.i > 4", "t.f < 2", "t.s LIKE 'a%'", "near(t.i, 3)", "t.i IS NULL", "t.i > 99"]
+)
+def test_a_selection_keeps_what_duckdb_counts(predicate: str, tmp_path: Path) -> None:
+    table = messy(np.random.default_rng(5), 200)
+    s = session(tmp_path, t=table)
+    query = s.query("q", f"SELECT t.i FROM t WHERE {predicate}").query
+    count = oracle(query, {"t": table}, FUNCTIONS).num_rows
+    assert s.analyze().predicate(to_sql(query.predicates[0])) == (count / 200 if count else 1 / 202)
+
+
+def test_null_and_nan_are_no_values_and_both_zeros_are_one(tmp_path: Path) -> None:
+    t = pa.table({"f": [1.0, float("nan"), None, 0.0, -0.0, 1.0], "s": ["x", "", None, None, "x", "y"]})
+    s = session(tmp_path, t=t)
+    s.query("q", "SELECT a.s FROM t a JOIN t b ON a.f = b.f AND a.s = b.s")
+    found = s.analyze()
+    assert (found.distinct("t", "f"), found.distinct("t", "s")) == (2, 3)
+
+
+# ------------------------------------------------------------------------------------------- a part is sampled
+
+ROWS = 200_000
+SAMPLE = 20_000
+
+
+def zipf(rng: np.random.Generator, values: int, exponent: float, rows: int = ROWS) -> Any:
+    weights = np.arange(1, values + 1) ** -exponent
+    return rng.permutation(values)[rng.choice(values, rows, p=weights / weights.sum())]
+
+
+COLUMNS: dict[str, tuple[Callable[[np.random.Generator], Any], float]] = {
+    "unique": (lambda rng: rng.permutation(ROWS), 1.01),
+    "few": (lambda rng: rng.integers(0, 50, ROWS), 1.01),
+    "as many as sampled": (lambda rng: rng.integers(0, SAMPLE, ROWS), 1.15),
+    "most once": (lambda rng: rng.integers(0, ROWS, ROWS), 1.5),
+    "zipf 0.5": (lambda rng: zipf(rng, 20_000, 0.5), 2.0),
+    "zipf 1, few": (lambda rng: zipf(rng, 1_000, 1.0), 2.0),
+    "zipf 1, many": (lambda rng: zipf(rng, 100_000, 1.0), 2.5),
+    "zipf 1.5": (lambda rng: zipf(rng, 100_000, 1.5), 2.5),
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+@pytest.mark.parametrize("seed", range(3))
+def test_distinct_counts_are_near(kind: str, seed: int) -> None:
+    make, bound = COLUMNS[kind]
+    values = make(np.random.default_rng(seed)).astype(np.int64)
+    drawn = np.random.default_rng([seed, 1]).choice(values, SAMPLE, replace=False)
+    assert q_error(distinct_values(drawn, ROWS), len(np.unique(values))) < bound
+
+
+def test_of_everything_the_distinct_count_is_exact() -> None:
+    values = zipf(np.random.default_rng(0), 1000, 1.0, 5000).astype(np.int64)
+    assert distinct_values(values, 5000) == len(np.unique(values))
+
+
+KEYS: dict[str, tuple[Callable[[np.random.Generator], tuple[Any, Any]], float]] = {
+    "key and uniform": (lambda rng: (rng.permutation(ROWS), rng.integers(0, ROWS, ROWS)), 1.2),
+    "key and zipf": (lambda rng: (rng.permutation(ROWS), zipf(rng, ROWS, 1.0)), 1.6),
+    "uniform and uniform": (lambda rng: (rng.integers(0, 1000, ROWS), rng.integers(0, 1000, ROWS)), 1.1),
+    "few common keys": (lambda rng: (rng.integers(0, 5000, ROWS), rng.integers(4500, 9500, ROWS)), 1.4),
+    "zipf and zipf, same order": (lambda rng: (zipf(np.random.default_rng(9), 5000, 1.0),) * 2, 1.2),
+    "zipf and zipf, other order": (lambda rng: (zipf(rng, 5000, 1.0), zipf(rng, 5000, 1.0)), 1.6),
+    "half of the rows NULL": (lambda rng: (rng.permutation(ROWS), np.where(rng.random(ROWS) < 0.5, -1, 7)), 1.6),
+}
+
+
+@pytest.mark.parametrize("kind", KEYS)
+@pytest.mark.parametrize("seed", range(3))
+def test_equalities_are_near(kind: str, seed: int, tmp_path: Path) -> None:
+    make, bound = KEYS[kind]
+    rng = np.random.default_rng(seed)
+    a, b = (column.astype(np.int64) for column in make(rng))
+    both = range(ROWS)
+    truth = float((np.bincount(a[a >= 0], minlength=ROWS) / ROWS * np.bincount(b[b >= 0], minlength=ROWS) / ROWS).sum())
+    tables = {name: pa.table({"k": pa.array(k, mask=k < 0)}) for name, k in (("t", a), ("u", b))}
+    s = session(tmp_path, **tables)
+    s.query("q", "SELECT t.k FROM t JOIN u ON t.k = u.k")
+    found = s.analyze(SAMPLE, seed)
+    assert len(both) == found.rows("t") == found.rows("u")
+    assert q_error(found.predicate("t.k = u.k"), truth) < bound
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_keys_that_never_meet_are_rare_but_not_impossible(seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seed)
+    s = session(
+        tmp_path, t=pa.table({"k": rng.integers(0, 1000, ROWS)}), u=pa.table({"k": rng.integers(1000, 2000, ROWS)})
+    )
+    s.query("q", "SELECT t.k FROM t JOIN u ON t.k = u.k")
+    found = s.analyze(SAMPLE, seed).predicate("t.k = u.k")
+    assert found is not None
+    assert 0 < found < 1 / 1000 / 100
+
+
+@pytest.mark.parametrize(
+    ("where", "truth"),
+    [
+        ("a.x < b.x", 1 / 2),
+        ("abs(a.x - b.x) < 0.05", 0.0975),
+        ("a.x BETWEEN b.x - 0.001 AND b.x + 0.001", 0.002),
+        ("a.k = b.k AND a.x < b.x", 1 / 2000),
+        ("a.k = b.k AND a.k2 = b.k2", 1 / 1000),
+        ("a.k = b.k AND a.k2 <> b.k2", None),
+        ("a.k = b.k AND a.k < 100 AND b.k < 100", 1 / 100),
+    ],
+)
+def test_correlated_predicates_are_measured_together(where: str, truth: float | None, tmp_path: Path) -> None:
+    """k2 is a function of k: two equalities are as selective as one, not as their product."""
+    rng = np.random.default_rng(1)
+
+    def table() -> pa.Table:
+        k = rng.integers(0, 1000, ROWS)
+        return pa.table({"k": k, "k2": k * 7 % 100, "x": rng.random(ROWS)})
+
+    s = session(tmp_path, t=table(), u=table())
+    query = s.query("q", f"SELECT a.k FROM t a, u b WHERE {where}").query
+    share = estimate(query, s.analyze(SAMPLE)).edges[0][2]
+    if truth is None:
+        assert 0 < share < 1e-6
+    else:
+        assert q_error(share, truth) < 1.2
+
+
+def test_a_row_meets_itself_as_often_as_in_the_stream_and_not_as_in_the_sample(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    t = pa.table({"k": rng.permutation(ROWS), "x": rng.random(ROWS)})
+    s = session(tmp_path, t=t)
+    s.query("q", "SELECT a.k FROM t a JOIN t b ON a.k = b.k AND a.x <= b.x")
+    found = s.analyze(SAMPLE)
+    assert q_error(found.predicate("a.k = b.k"), 1 / ROWS) < 2.1  # the sample would say 1 / SAMPLE
+    assert q_error(found.selectivity("a", "b"), 1 / ROWS) < 2.1
+    assert q_error(found.predicate("a.x <= b.x"), 0.5) < 1.02
+
+
+def test_selections_that_depend_on_each_other_are_measured_together(tmp_path: Path) -> None:
+    x = np.random.default_rng(3).random(ROWS)
+    s = session(tmp_path, t=pa.table({"x": x, "y": x}))
+    query = s.query("q", "SELECT a.x FROM t a WHERE a.x < 0.1 AND a.y < 0.1").query
+    assert q_error(estimate(query, s.analyze(SAMPLE)).relations[0].size, ROWS / 10) < 1.05
+
+
+# ---------------------------------------------------------------------------------------- sizes, rates, widths
+
+
+def test_rows_rates_and_widths(tmp_path: Path) -> None:
+    s = session(tmp_path)
+    table = pa.table({"ts": [10, 12, 14, 20], "k": [1, 2, 3, 4], "unread": ["x" * 100] * 4})
+    s.stream("t", weft.read.batches([table, table.slice(0, 0)]), event_time="ts")
+    s.stream("ms", weft.read.batches([table]), event_time="ts", unit="ms")
+    s.stream("once", weft.read.batches([table.slice(0, 1)]), event_time="ts")
+    s.query("q", "SELECT t.k FROM t JOIN ms ON t.k = ms.k")
+    found = s.analyze()
+    assert [found.rows(name) for name in ("t", "ms", "once")] == [4, 4, 1]
+    assert [found.rate(name) for name in ("t", "ms")] == [pytest.approx(0.4), pytest.approx(400)]
+    assert found.rate("once") is None
+    assert found.width("t") == 16
+    assert q_error(found.width("once"), 16 + 100 + 4) < 1.2
+
+
+def test_a_few_impossible_dates_do_not_slow_a_stream_down(tmp_path: Path) -> None:
+    times = np.arange(10_000)
+    times[:20], times[-20:] = -(10**9), 10**11
+    s = session(tmp_path)
+    s.stream("t", weft.read.batches([pa.table({"ts": times})]), event_time="ts")
+    assert q_error(s.analyze().rate("t"), 1.0) < 1.01
+
+
+def test_rows_without_a_time_do_not_count_for_the_rate(tmp_path: Path) -> None:
+    s = session(tmp_path)
+    s.stream("t", weft.read.batches([pa.table({"ts": [0, None, 10, None]})]), event_time="ts")
+    assert s.analyze().rate("t") == pytest.approx(0.2)
+
+
+# ------------------------------------------------------------------------------------------ what stays unknown
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_tiny_streams(rows: int, tmp_path: Path) -> None:
+    one = pa.table({"k": [7], "s": ["x"]})
+    s = session(tmp_path, t=one.slice(0, rows), u=one)
+    s.query("q", "SELECT t.k FROM t JOIN u ON t.k = u.k AND t.s < u.s WHERE t.k > 0 AND t.k < 9")
+    found = s.analyze()
+    assert found.rows("u") == 1
+    if rows:
+        assert (found.rows("t"), found.distinct("t", "k")) == (1, 1)
+        assert found.predicate("t.k = u.k") == 1
+        assert found.predicate("t.s < u.s") == 1 / 3
+        assert found.selectivity("t", "u") == 1 / 3
+    else:
+        assert found.rows("t") is found.distinct("t", "k") is found.predicate("t.k = u.k") is None
+        assert found.predicate("t.k > 0") is found.selectivity("t", "u") is None
+    assert s.topology.workers == 2
+
+
+def test_one_row_with_itself(tmp_path: Path) -> None:
+    s = session(tmp_path, t=pa.table({"k": [7]}))
+    s.query("q", "SELECT a.k FROM t a JOIN t b ON a.k = b.k AND a.k >= b.k")
+    assert s.analyze().selectivity("a", "b") == 1
+
+
+STREAMS = {name: Stream(name, pa.schema([("k", pa.int64()), ("x", pa.int64())])) for name in ("t", "u", "v")}
+NUMBERS = pa.table({"k": [1, 1, 2, 3], "x": [0, 1, 2, 3]})
+
+
+def queries(*texts: str) -> list[Query]:
+    return [to_query(text, STREAMS) for text in texts]
+
+
+def samples(*names: str) -> dict[str, Sample]:
+    return {name: Sample(NUMBERS, 4) for name in names}
+
+
+def test_a_stream_without_a_sample_stays_unknown() -> None:
+    found = analyze(STREAMS, samples("t"), queries("SELECT t.k FROM t JOIN u ON t.k = u.k AND t.x < u.x WHERE u.x > 1"))
+    assert found == Statistics({"t": 4}, widths={"t": 16}, distinct={"t.k": 3})
+
+
+def test_of_an_unknown_total_only_shares_are_known() -> None:
+    unknown = {"t": Sample(NUMBERS, None), "u": Sample(NUMBERS, None)}
+    found = analyze(STREAMS, unknown, queries("SELECT t.k FROM t JOIN u ON t.k = u.k WHERE t.x > 1"))
+    assert found.rows("t") is found.distinct("t", "k") is None
+    assert found.predicate("t.x > 1") == 0.5
+    assert found.predicate("t.k = u.k") == 6 / 16
+
+
+def test_a_predicate_that_fails_on_rows_it_would_never_meet_stays_unknown(tmp_path: Path) -> None:
+    s = session(tmp_path, t=pa.table({"k": [1, 2], "x": [0, 5]}), u=pa.table({"k": [2, 2], "x": [1, 0]}))
+    s.function("broken", lambda a, b: 1 / 0)
+    s.query("q", "SELECT t.k FROM t JOIN u ON t.k = u.k AND u.x % t.x = 1 AND broken(t.x, u.x) WHERE t.x <> 0")
+    found = s.analyze()
+    assert (
+        found.predicate("u.x % t.x = 1") is found.predicate("broken(t.x, u.x)") is found.selectivity("t", "u") is None
+    )
+    assert found.predicate("t.k = u.k") == 0.5
+
+
+def test_a_name_that_means_two_things_says_nothing() -> None:
+    mixed = queries(
+        "SELECT a.k FROM t a JOIN u b ON a.k = b.k AND a.x < b.x WHERE a.x > 1",
+        "SELECT a.k FROM u a JOIN t b ON a.k = b.k AND a.x < b.x WHERE a.x > 1",
+    )
+    found = analyze(STREAMS, samples("t", "u"), mixed)
+    assert found.predicate("a.k = b.k") is found.predicate("a.x > 1") is found.selectivity("a", "b") is None
+    assert found.distinct("t", "k") == 3
+    assert analyze(STREAMS, samples("t", "u"), mixed[:1]).selectivity("a", "b") is not None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "SELECT t.k FROM t JOIN u ON t.k = u.k",
+        "SELECT t.k FROM t JOIN u ON t.k = u.k AND t.x < u.x WHERE t.x > 2",
+        "SELECT a.k FROM t a JOIN u b ON a.k = b.k",
+    ],
+)
+def test_a_pair_is_left_out_if_another_join_would_find_its_number(other: str) -> None:
+    one = "SELECT t.k FROM t JOIN u ON t.k = u.k AND t.x < u.x"
+    assert analyze(STREAMS, samples("t", "u"), queries(one, one)).selectivity("t", "u") is not None
+    assert analyze(STREAMS, samples("t", "u"), queries(one, other)).selectivity("t", "u") is None
+
+
+def test_a_stream_whose_name_is_an_alias_of_another_is_left_out() -> None:
+    found = analyze(
+        STREAMS, samples("t", "u"), queries("SELECT u.k FROM t u JOIN u t ON t.k = u.k", "SELECT v.k FROM v")
+    )
+    assert found.rows("t") is found.rows("u") is found.distinct("t", "k") is None
+
+
+# ----------------------------------------------------------------------------------------------- given by hand
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        Statistics(predicates={"t.k = u.k": 0.01}),
+        Statistics(predicates={"u.k = t.k": 0.01}),
+        Statistics(predicates={"t.x < u.x": 0.01}),
+        Statistics(distinct={"t.k": 100}),
+        Statistics(distinct={"b.k": 100}),
+        Statistics(selectivities={("t", "u"): 0.01}),
+        Statistics(selectivities={("a", "b"): 0.01}),
+    ],
+)
+def test_no_measured_number_hides_one_given_by_hand(given: Statistics, tmp_path: Path) -> None:
+    text = "SELECT a.k FROM t a JOIN u b ON a.k = b.k AND a.x < b.x"
+    swap = {"t.k = u.k": "a.k = b.k", "u.k = t.k": "b.k = a.k", "t.x < u.x": "a.x < b.x"}
+    for old, new in swap.items():
+        if (share := given.predicate(old)) is not None:
+            given = Statistics(predicates={new: share})
+    s = session(tmp_path, t=NUMBERS, u=NUMBERS)
+    query = s.query("q", text).query
+    free = estimate(query, s.analyze()).edges[0][2]
+    s.options(statistics=given)
+    bound = estimate(query, s.analyze()).edges[0][2]
+    assert free == 1 / 16
+    assert bound < 0.011 < free
+
+
+def test_sizes_given_by_hand_win_also_over_measured_aliases(tmp_path: Path) -> None:
+    s = session(tmp_path, t=NUMBERS)
+    query = s.query("q", "SELECT a.k FROM t a WHERE a.x > 1 AND a.k > 2").query
+    assert estimate(query, s.analyze()).relations[0].size == 1
+    s.options(statistics=Statistics({"t": 4000}))
+    assert estimate(query, s.analyze()).relations[0].size == 1000
+    s.options(statistics=Statistics({"a": 7}))
+    assert estimate(query, s.analyze()).relations[0].size == 7
+    s.options(statistics=Statistics(predicates={"a.x > 1": 0.25}))
+    assert estimate(query, s.analyze()).relations[0].size == 4 * 0.25 * 0.25
+
+
+def test_analyzing_again_measures_again(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    pq.write_table(NUMBERS, folder / "0.parquet")
+    s = session(tmp_path, t=weft.read.parquet(folder))
+    s.options(statistics=Statistics(widths={"t": 1}))
+    assert s.analyze().rows("t") == 4
+    pq.write_table(NUMBERS, folder / "1.parquet")
+    found = s.analyze()
+    assert (found.rows("t"), found.width("t")) == (8, 1)
+
+
+# ----------------------------------------------------------------------------------------- seeds, JSON, arguments
+
+
+def test_the_same_seed_measures_the_same_and_another_does_not(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    t = pa.table({"k": rng.integers(0, 500, 5000), "x": rng.random(5000)})
+    s = session(tmp_path, t=t, u=t)
+    s.query("q", "SELECT a.k FROM t a JOIN u b ON a.k = b.k AND a.x < b.x WHERE a.x > 0.3")
+    found = s.analyze(1000, seed=1)
+    assert s.analyze(1000, seed=1) == found
+    assert s.analyze(1000, seed=2) != found
+    assert Statistics.from_json(found.to_json()) == found
+    assert PAIRS < 1000**2, "pairs are drawn too"
+
+
+@pytest.mark.parametrize("sample", [0, -1, 1.5, True, None])
+def test_nonsense_samples_are_refused(sample: Any, tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="sample is"):
+        session(tmp_path, t=NUMBERS).analyze(sample)
+
+
+# -------------------------------------------------------------------------------------------------------- files
+
+
+def write(folder: Path, kind: str, tables: list[pa.Table], **how: Any) -> Any:
+    folder.mkdir()
+    for number, table in enumerate(tables):
+        path = folder / f"{number:03d}.{kind}"
+        if kind == "parquet":
+            pq.write_table(table, path, **how)
+        elif kind == "csv":
+            pa.csv.write_csv(table, path)
+        else:
+            path.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+    return getattr(weft.read, kind)(folder, schema=tables[0].schema)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
+def test_small_files_are_read_through(kind: str, tmp_path: Path) -> None:
+    tables = [pa.table({"k": np.arange(100) % 7, "s": ['é"x,'] * 100}) for _ in range(3)]
+    s = session(tmp_path, t=write(tmp_path / "in", kind, tables))
+    s.query("q", "SELECT a.k FROM t a JOIN t b ON a.k = b.k AND a.s = b.s WHERE a.k < 3")
+    found = s.analyze()
+    assert (found.rows("t"), found.distinct("t", "k"), found.distinct("t", "s")) == (300, 7, 1)
+    assert found.predicate("a.k < 3") == 132 / 300
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
+def test_of_many_files_some_rows_of_everywhere_are_taken(kind: str, tmp_path: Path) -> None:
+    """The feed drifts: the first file alone would say that everything is 0."""
+    tables = [pa.table({"part": [n] * 4000, "k": np.arange(n * 4000, n * 4000 + 4000)}) for n in range(25)]
+    s = session(
+        tmp_path, t=write(tmp_path / "in", kind, tables, **({"row_group_size": 100} if kind == "parquet" else {}))
+    )
+    s.query("q", "SELECT a.k FROM t a JOIN t b ON a.k = b.k AND a.part = b.part WHERE a.part < 10")
+    found = s.analyze(sample=500)
+    assert q_error(found.rows("t"), 100_000) < (1 + 1e-9 if kind == "parquet" else 1.05)
+    assert q_error(found.predicate("a.part < 10"), 0.4) < 1.3
+    assert q_error(found.distinct("t", "k"), 100_000) < 1.3
+    assert q_error(found.distinct("t", "part"), 25) < 1.5
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
+def test_no_more_is_read_than_the_sample_may_cost(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from weft.host import sampling
+
+    decoded = []
+    for name in ("read_piece", "read_text"):
+        original = getattr(sampling, name)
+
+        def counting(*args: Any, original: Any = original) -> Any:
+            for batch in original(*args):
+                decoded.append(batch.num_rows)
+                yield batch
+
+        monkeypatch.setattr(sampling, name, counting)
+    tables = [pa.table({"k": np.arange(200_000), "pad": ["x" * 8] * 200_000}) for _ in range(2)]
+    s = session(
+        tmp_path, t=write(tmp_path / "in", kind, tables, **({"row_group_size": 2000} if kind == "parquet" else {}))
+    )
+    s.query("q", "SELECT t.k, t.pad FROM t")
+    found = s.analyze(sample=1000)
+    assert 1000 <= sum(decoded) <= 17_000 * (1 if kind == "parquet" else 3)
+    assert q_error(found.rows("t"), 400_000) < 1.05
+
+
+def test_values_that_live_in_one_place_are_counted_beyond_the_places_read(tmp_path: Path) -> None:
+    """An order's four lines stand together: rows of a part share orders, rows of two parts never do."""
+    k = np.repeat(np.arange(100_000), 4)
+    source = write(tmp_path / "in", "parquet", [pa.table({"k": k, "m": np.arange(len(k)) % 50})], row_group_size=4000)
+    s = session(tmp_path, t=source)
+    s.query("q", "SELECT a.k FROM t a JOIN t b ON a.k = b.k AND a.m = b.m")
+    found = s.analyze(sample=4000)
+    assert q_error(found.distinct("t", "k"), 100_000) < 2
+    assert q_error(found.distinct("t", "m"), 50) < 1.01
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
+@pytest.mark.parametrize("rows", [10, 300_000], ids=["small", "large"])
+def test_bad_files_are_named(kind: str, rows: int, tmp_path: Path) -> None:
+    good = pa.table({"k": np.arange(rows)})
+    source = write(tmp_path / "in", kind, [good])
+    (tmp_path / "in" / f"001.{kind}").write_text(
+        '{"k": "seven"}\n' * rows if kind == "json" else "k\n" + "seven\n" * rows
+    )
+    s = session(tmp_path, t=source)
+    s.query("q", "SELECT t.k FROM t")
+    with pytest.raises(SourceError, match=rf"001\.{kind}") as error:
+        s.analyze(sample=100)
+    assert error.value.hint
+
+
+def test_a_missing_column_is_named(tmp_path: Path) -> None:
+    source = write(tmp_path / "in", "parquet", [pa.table({"k": [1]}), pa.table({"l": [1]})])
+    s = session(tmp_path, t=source)
+    s.query("q", "SELECT t.k FROM t")
+    with pytest.raises(SourceError, match=r'column "k" of stream "t" is missing in .*001'):
+        s.analyze()
+
+
+def test_a_folder_that_is_still_empty_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    s = session(tmp_path, t=weft.read.csv(tmp_path / "in", schema=NUMBERS.schema), u=NUMBERS)
+    s.query("q", "SELECT t.k FROM t JOIN u ON t.k = u.k")
+    assert s.analyze().rows("t") is None
