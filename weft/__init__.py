@@ -32,7 +32,9 @@ if TYPE_CHECKING:
         StateError,
         WeftError,
     )
+    from weft.observe.counters import Counters
     from weft.observe.progress import Progress, RunReport
+    from weft.optimizer.written import Plan
     from weft.query.builder import col, fn, from_, lit, rel
     from weft.query.model import Query, Stream
     from weft.running import Handle
@@ -42,10 +44,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Counters",
     "Handle",
     "HostError",
     "InternalError",
     "ParseError",
+    "Plan",
     "PlanError",
     "Progress",
     "Query",
@@ -73,7 +77,9 @@ _HOMES = {
         "HostError", "InternalError", "ParseError", "PlanError", "QueryError",
         "SinkError", "SourceError", "StateError", "WeftError",
     ),
+    "weft.observe.counters": ("Counters",),
     "weft.observe.progress": ("Progress", "RunReport"),
+    "weft.optimizer.written": ("Plan",),
     "weft.query.builder": ("col", "fn", "from_", "lit", "rel"),
     "weft.query.model": ("Query", "Stream"),
     "weft.running": ("Handle",),

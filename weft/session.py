@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,7 +27,12 @@ from weft.host.sinks import ForeachSink, MemorySink, ParquetSink, Sink
 from weft.host.source import FileSource, TableSource
 from weft.observe.live import LiveLine
 from weft.observe.progress import Progress, RunReport
-from weft.optimizer.plan import plan
+from weft.optimizer.choose import Choice, Knobs
+from weft.optimizer.cost import Arrival
+from weft.optimizer.knobs import knobs
+from weft.optimizer.plan import choices, topology
+from weft.optimizer.prices import Prices
+from weft.optimizer.written import Plan, bind, write
 from weft.query.draft import Draft
 from weft.query.duration import parse_duration
 from weft.query.model import Query, Stream, Unit
@@ -42,9 +48,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-STRATEGIES = ("auto", "flat")
 POLICIES: tuple[Policy, ...] = ("min", "max")
-Choice = TypeVar("Choice", bound=str)
+One = TypeVar("One", bound=str)
 
 
 class Session:
@@ -74,7 +79,9 @@ class Session:
         self._spark = spark
         self._workers = None if workers is None else _check_workers(workers)
         self._policy: Policy = "min"
-        self._statistics: Statistics | None = None
+        self._knobs = Knobs(prices=Prices.load())
+        self._given = Statistics()
+        self._planned: tuple[Choice, ...] | None = None
         self._given = Statistics()
         self._progress = progress
         self._streams: dict[str, Stream] = {}
@@ -100,6 +107,7 @@ class Session:
         late = parse_duration(lateness) if lateness else 0
         stream = Stream(name, schema, event_time, unit, late, tuple([unique] if isinstance(unique, str) else unique))
         self._streams[name], self._sources[name] = stream, source
+        self._planned = None
         return stream
 
     def function(self, name: str, function: Callable[..., pa.Array], returns: pa.DataType | None = None) -> None:
@@ -113,22 +121,26 @@ class Session:
         *,
         workers: int | None = None,
         watermark: Policy | None = None,
-        strategy: str | None = None,
+        strategy: str | Plan | None = None,
         statistics: Statistics | None = None,
+        budget: float | str | None = None,
+        placement: str | None = None,
+        capacity: float | None = None,
+        arrival: Arrival | None = None,
     ) -> Session:
         """Set planning knobs for the whole session; what is not given stays as it is.
 
         `watermark` says whether the slowest ("min", the default) or the fastest ("max") stream of a query decides
-        which rows are late.  `statistics` let every tuple probe in the order that sends the fewest tuples.
+        which rows are late.  The others are explained at :meth:`query`.
         """
         if workers is not None:
             self._workers = _check_workers(workers)
         if watermark is not None:
             self._policy = _one_of("watermark", watermark, POLICIES)
-        if strategy is not None:
-            _one_of("strategy", strategy, STRATEGIES)
-        if statistics is not None:
-            self._statistics = self._given = statistics
+        given = knobs(strategy, statistics, budget, placement, capacity, arrival, None)
+        self._given = given.get("statistics", self._given)
+        self._knobs = replace(self._knobs, **given)
+        self._planned = None
         return self
 
     def analyze(self, sample: int = 100_000, seed: int = 0) -> Statistics:
@@ -146,9 +158,9 @@ class Session:
             if isinstance(source := self._sources[name], FileSource | TableSource)
         }
         functions = {key: function for key, (_, function) in self._functions.items()}
-        found = analyze(self._streams, samples, queries, functions, self._given, seed)
-        self._statistics = found.merge(self._given)
-        return self._statistics
+        found = analyze(self._streams, samples, queries, functions, self._given, seed).merge(self._given)
+        self._knobs, self._planned = replace(self._knobs, statistics=found), None
+        return found
 
     def query(
         self,
@@ -157,14 +169,25 @@ class Session:
         *,
         cross_product: bool = False,
         closed: bool = False,
-        strategy: str = "auto",
+        strategy: str | Plan | None = None,
+        statistics: Statistics | None = None,
+        budget: float | str | None = None,
+        placement: str | None = None,
+        capacity: float | None = None,
+        arrival: Arrival | None = None,
+        parallelism: Mapping[str, int] | None = None,
     ) -> QueryHandle:
         """Register a query, as SQL text or from the builder.
 
         `closed` makes windows closed: a row that is exactly as old as its window still joins.
+        `strategy` says which plan to run: "auto" (the cheapest by the prices of the host), "flat", "left_deep", "tree",
+        "exhaustive", or a `weft.Plan` written by hand.  `statistics` are what plans are chosen by.  `budget` limits
+        what inputs and intermediate results may take together, in rows (a number) or bytes ("2 GB").
+        `placement` is "keyed", or "scattered" to use no key in routing.  `capacity` is how many rows of a store
+        one worker shall hold, `parallelism` on how many workers the store of an alias lies; by default on all.
+        `arrival` picks the arrival factor of the cost model: "history", "window" or "none".
         """
         _check_name("query", name, self._queries)
-        _one_of("strategy", strategy, STRATEGIES)
         signatures = {key: signature for key, (signature, _) in self._functions.items()}
         if not isinstance(query, str | Draft):
             raise QueryError(
@@ -174,7 +197,9 @@ class Session:
         made = to_query(query, self._streams, signatures, cross_product)
         made = made.closed() if closed else made
         handle = QueryHandle(name, made)
+        handle.knobs = knobs(strategy, statistics, budget, placement, capacity, arrival, parallelism)
         self._queries[name] = handle
+        self._planned = None
         return handle
 
     @property
@@ -190,11 +215,43 @@ class Session:
     @property
     def topology(self) -> Topology:
         """The plan of all queries."""
+        return topology(self.choices, self._policy)
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """The plan of each query, and what it was chosen from."""
         if not self._queries:
             raise PlanError("the session has no query", hint='add one: s.query("name", "SELECT ...").')
-        # By name, not by time of registration: a session that resumes must get the plan its state was made for.
-        queries = {name: self._queries[name].query for name in sorted(self._queries)}
-        return plan(queries, self.workers, self._sizes(), self._policy, self._statistics)
+        if self._planned is None:
+            # By name, not by time of registration: a session that resumes must get the plan its state was made for.
+            queries = {name: self._queries[name].query for name in sorted(self._queries)}
+            self._planned = choices(queries, self.workers, {name: self._knobs_of(name) for name in queries})
+        return self._planned
+
+    def _knobs_of(self, name: str) -> Knobs:
+        """The knobs of a query; a plan that the checkpoint's state was made by stays."""
+        handle = self._queries[name]
+        asked = replace(self._knobs, sizes=self._sizes(), **handle.knobs)
+        made = self.checkpoint.plans().get(name)
+        if made is None or made["strategy"] != _spelled(asked.strategy):
+            return asked
+        try:
+            settled = Plan.from_json(made["plan"])
+            bind(settled, handle.query)
+        except (PlanError, ValueError, KeyError):
+            return asked  # another query has taken the name; the checkpoint will say so
+        return replace(asked, strategy=settled, settled=True)
+
+    def _plans(self) -> dict[str, dict[str, str]]:
+        """Query -> what was asked for, and what was made of it."""
+        strategies = {name: replace(self._knobs, **self._queries[name].knobs).strategy for name in self._queries}
+        return {
+            choice.name: {
+                "strategy": _spelled(strategies[choice.name]),
+                "plan": write(choice.query, choice.chosen.layout).to_json(),
+            }
+            for choice in self.choices
+        }
 
     def explain(self) -> str:
         """The plan as text: stores, how long they keep rows and why, and what each arriving tuple does."""
@@ -223,7 +280,7 @@ class Session:
     def _begin(self, *, every: str | None) -> Handle:
         if self._handle is not None and self._handle.active:
             raise PlanError("the session is already running", hint="stop it first: h.stop().")
-        topology = self.topology
+        plan = self.topology
         sinks = {name: tuple(handle.sinks) for name, handle in self._queries.items()}
         for name, found in sinks.items():
             if not found:
@@ -231,37 +288,34 @@ class Session:
                     f'query "{name}" has no sink', hint="add q.to_parquet(path), q.to_memory() or q.foreach_batch(f)."
                 )
         queries = {name: handle.query for name, handle in self._queries.items()}
-        sources = {s.name: self._sources[s.name] for s in topology.streams}
-        self.checkpoint.claim(topology, queries, sources, self._sizes())
+        sources = {s.name: self._sources[s.name] for s in plan.streams}
+        self.checkpoint.claim(plan, queries, sources, self._plans())
         try:
             for found in sinks.values():
                 for sink in found:
                     if isinstance(sink, ParquetSink):
                         sink.claim(self.checkpoint.id, published=self.checkpoint.published())
             self._handle = Handle(self.checkpoint, LiveLine(self._progress))
-            self._handle.begin(self._run(topology, sinks, self._handle.note), every)
+            self._handle.begin(self._run(plan, sinks, self._handle.note), every)
         except BaseException:
             self.checkpoint.release()
             raise
         return self._handle
 
     def _sizes(self) -> dict[str, float]:
-        """How much comes from each stream: what the checkpoint was planned with, or what lies there now."""
-        known = self.checkpoint.sizes()
-        if known is not None:
-            return known
+        """How much lies there now of each stream."""
         return {name: size for name, source in self._sources.items() if (size := _size(source)) is not None}
 
-    def _run(self, topology: Topology, sinks: dict[str, tuple[Sink, ...]], note: Callable[[Progress], None]) -> Any:
+    def _run(self, plan: Topology, sinks: dict[str, tuple[Sink, ...]], note: Callable[[Progress], None]) -> Any:
         from weft.host.spark.run import SparkRun
         from weft.host.spark.session import local_session
 
         if self._spark is None:
-            self._spark = local_session(topology.workers)
+            self._spark = local_session(plan.workers)
         functions = {key: function for key, (_, function) in self._functions.items()}
         return SparkRun(
             self._spark,
-            topology,
+            plan,
             functions,
             self._sources,
             sinks,
@@ -291,6 +345,7 @@ class QueryHandle:
     def __init__(self, name: str, query: Query) -> None:
         self.name, self.query = name, query
         self.sinks: list[Sink] = []
+        self.knobs: dict[str, Any] = {}
 
     def to_parquet(self, path: str | os.PathLike[str]) -> QueryHandle:
         """Write results to a folder that holds every result exactly once."""
@@ -323,13 +378,17 @@ class QueryHandle:
         return f"<query {self.name}: {', '.join(self.query.aliases)}>"
 
 
+def _spelled(strategy: str | Plan) -> str:
+    return strategy if isinstance(strategy, str) else strategy.to_json()
+
+
 def _check_workers(workers: int) -> int:
     if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
         raise PlanError(f"workers is {workers!r}", hint="use any whole number from 1.")
     return workers
 
 
-def _one_of(knob: str, value: Choice, known: tuple[Choice, ...]) -> Choice:
+def _one_of(knob: str, value: One, known: tuple[One, ...]) -> One:
     if value not in known:
         raise PlanError(f'{knob} "{value}" is unknown', hint=f"use one of: {', '.join(known)}.")
     return value

@@ -79,6 +79,8 @@ class Report:
     """Probe -> matches handed on."""
     sent: dict[str, int] = field(default_factory=dict)
     """Edge, probe or keep -> tuples put on the way to it."""
+    routed: dict[str, int] = field(default_factory=dict)
+    """The same before they were copied."""
     messages: dict[str, int] = field(default_factory=dict)
     """Edge, probe or keep -> payloads put on the way to it."""
     results: dict[str, int] = field(default_factory=dict)
@@ -110,7 +112,19 @@ class Report:
         }
 
 
-_SUMS = ("rows_in", "untimed", "late", "stored", "probed", "matched", "sent", "messages", "results", "seconds")
+_SUMS = (
+    "rows_in",
+    "untimed",
+    "late",
+    "stored",
+    "probed",
+    "matched",
+    "sent",
+    "routed",
+    "messages",
+    "results",
+    "seconds",
+)
 
 
 def bump(counter: dict[str, int], key: str, by: int) -> None:

@@ -47,33 +47,33 @@ class Checkpoint:
         found = self._found()
         return int(found["workers"]) if found else None
 
-    def sizes(self) -> dict[str, float] | None:
-        """The sizes of streams its plan was made with, if there is any.  Placement depends on them, so they stay."""
+    def plans(self) -> dict[str, dict[str, str]]:
+        """Query -> strategy that was asked for and plan that was made, if there is any.  State lies as it says."""
         found = self._found()
-        return dict(found["sizes"]) if found else None
+        return dict(found["plans"]) if found else {}
 
     def claim(
         self,
         topology: Topology,
         queries: Mapping[str, Query],
         sources: Mapping[str, object],
-        sizes: Mapping[str, float],
+        plans: Mapping[str, Mapping[str, str]],
     ) -> None:
         """Take the checkpoint for this session, or say why not."""
         self._make()
         self._take_lock()
         try:
-            mine = describe(topology, queries, sources)
+            mine = describe(topology, queries, sources, plans)
             found = self._found()
             if not found:
-                self._bind(uuid.uuid4().hex, mine, sizes)
+                self._bind(uuid.uuid4().hex, mine)
             elif (differences := _differences(found, mine)) and not any(self.root.glob("manifests/*.json")):
-                self._bind(found["id"], mine, sizes)  # nothing was ever committed: there is nothing to protect
+                self._bind(found["id"], mine)  # nothing was ever committed: there is nothing to protect
             elif differences:
                 raise StateError(
                     f"checkpoint {self.root} belongs to another session",
                     detail="\n  ".join(["what differs:", *differences]),
-                    hint="use the same streams, queries and workers, or an empty checkpoint folder.",
+                    hint="use the same streams, queries, workers and strategy, or an empty checkpoint folder.",
                 )
         except BaseException:
             self.release()
@@ -85,11 +85,11 @@ class Checkpoint:
             os.close(self._lock)
             self._lock = None
 
-    def _bind(self, owner: str, mine: Mapping[str, Any], sizes: Mapping[str, float]) -> None:
+    def _bind(self, owner: str, mine: Mapping[str, Any]) -> None:
         """Make the checkpoint that of this session, without anything a run left that committed nothing."""
         for part in _PARTS:
             shutil.rmtree(self.root / part, ignore_errors=True)
-        write_durably(self.root / "session.json", _text(owner, mine, sizes))
+        write_durably(self.root / "session.json", _text(owner, mine))
 
     def _make(self) -> None:
         try:
@@ -132,24 +132,30 @@ class Checkpoint:
         return found
 
 
-_KEYS = ("id", "workers", "watermark", "sizes", "streams", "queries", "stores")
+_KEYS = ("id", "workers", "watermark", "streams", "queries", "plans", "stores")
 
 
 _PARTS = ("spark", "sources", "segments", "notes", "results")
 """What a run writes besides manifests and its description."""
 
 
-def _text(owner: str, mine: Mapping[str, Any], sizes: Mapping[str, float]) -> bytes:
-    return json.dumps({"id": owner, **mine, "sizes": dict(sizes)}, indent=1).encode()
+def _text(owner: str, mine: Mapping[str, Any]) -> bytes:
+    return json.dumps({"id": owner, **mine}, indent=1).encode()
 
 
-def describe(topology: Topology, queries: Mapping[str, Query], sources: Mapping[str, object]) -> dict[str, Any]:
+def describe(
+    topology: Topology,
+    queries: Mapping[str, Query],
+    sources: Mapping[str, object],
+    plans: Mapping[str, Mapping[str, str]],
+) -> dict[str, Any]:
     """What state depends on, as plain data."""
     return {
         "workers": topology.workers,
         "watermark": topology.clocks[0].policy if topology.clocks else "min",
         "streams": {stream.name: _stream(stream, sources[stream.name]) for stream in topology.streams},
         "queries": {name: _query(query) for name, query in queries.items()},
+        "plans": {name: dict(made) for name, made in plans.items()},
         "stores": {store.id: _store(store) for store in topology.stores},
     }
 
@@ -188,9 +194,9 @@ def _differences(found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]
         for key in ("workers", "watermark")
         if found[key] != mine[key]
     ]
-    for kind, noun in (("streams", "stream"), ("queries", "query"), ("stores", "store")):
-        if kind == "stores" and lines:
-            break  # stores follow from the rest; they are of interest only if the plan alone has changed
+    for kind, noun in (("streams", "stream"), ("queries", "query"), ("plans", "plan of query"), ("stores", "store")):
+        if kind in ("plans", "stores") and lines:
+            break  # plans and stores follow from the rest; they are of interest only if nothing else has changed
         for name in sorted({*found[kind], *mine[kind]}):
             lines += _one(f'{noun} "{name}"', found[kind].get(name), mine[kind].get(name))
     return lines

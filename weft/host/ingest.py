@@ -101,6 +101,7 @@ class Ingest:
             rows = selected[kind]
             if rows.num_rows == 0:
                 continue
+            bump(report.routed, edge.id, rows.num_rows)
             for dest, part in route(rows, edge.route, edge.route_key, edge.tasks, self.functions, row):
                 for piece in slices(part.select(list(edge.columns))):
                     bump(report.sent, edge.id, piece.num_rows)

@@ -162,6 +162,7 @@ class Worker:
         if node.wave == self.wave or isinstance(node, Emit):
             yield from self._visit(node, frame)
         else:
+            bump(self.report.routed, node.id, frame.num_rows)
             yield from self._post(node, [(self.number, frame)])
 
     def _visit(self, node: Node, frame: Frame) -> Iterator[Envelope]:
@@ -193,6 +194,7 @@ class Worker:
         if node.route == "local":
             yield from self._here(node, frame)
         else:
+            bump(self.report.routed, node.id, frame.num_rows)
             places = route(frame, node.route, node.route_key, node.tasks, self.functions, self._sent)
             yield from self._post(node, places)
             self._sent += frame.num_rows

@@ -6,6 +6,8 @@ import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from weft.observe.counters import Counters
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -29,6 +31,8 @@ class Progress:
     """The earliest watermark of all queries; None while there is none.  Beyond the calendar, microseconds."""
     wave_seconds: Mapping[int, float] = field(default_factory=dict)
     """Wave -> seconds of work, summed over the workers."""
+    counters: Counters = field(default_factory=Counters)
+    """What every part of the plan did in this batch."""
 
     @property
     def total_in(self) -> int:
@@ -82,6 +86,11 @@ class RunReport:
     def late(self) -> dict[str, int]:
         """Stream -> rows dropped as late."""
         return _sum([batch.late for batch in self.batches])
+
+    @property
+    def counters(self) -> Counters:
+        """What every part of the plan did."""
+        return Counters.total(batch.counters for batch in self.batches)
 
     @property
     def untimed(self) -> dict[str, int]:

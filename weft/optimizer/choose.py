@@ -1,76 +1,247 @@
-"""The chooser: from a query, what is known and what is asked for to a layout.
+"""The chooser: from a query, what is known of it and what is asked for to a layout.
 
-flat        nothing but the inputs is kept
-left_deep   a cascade of binary joins, as other systems run it
-tree        intermediate results under a storage budget (MultiStream IV.D)
-exhaustive  of all trees within the budget the one that sends the fewest tuples
-auto        the cheapest of them by the prices of the host
+    flat        nothing but the inputs is kept
+    left_deep   a cascade of binary joins, in the order with the least intermediate results
+    tree        intermediate results under a storage budget (MultiStream IV.D)
+    exhaustive  of all trees within the budget the one that sends the fewest tuples
+    auto        of all these and more the one that is cheapest by the prices of the host
+    a Plan      what is written there, the rest as in auto
+
+Each candidate is a tree.  For it stores are placed, and then moved one by one as long as that makes the whole
+cheaper on the host; probe orders are those that send the fewest tuples for that placement.
+
+What must hold: the choice is a function of its arguments.  Where nothing at all is known, no intermediate result is
+kept, and orders follow what an index can use: a guess must not fill a disk.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from weft.errors import PlanError
-from weft.optimizer.cost import CostModel
-from weft.optimizer.estimate import estimate
-from weft.optimizer.layout import Layout, flat_tree
+from weft.expr.model import Expr
+from weft.expr.render import to_sql
+from weft.optimizer.cost import Arrival, CostModel, Unit
+from weft.optimizer.estimate import classes, estimate
+from weft.optimizer.hostcost import BATCH_ROWS, Bill, bill
+from weft.optimizer.layout import Layout, flat_tree, mask
 from weft.optimizer.orders import least_sent
-from weft.optimizer.placement import Sizes, heaviest
+from weft.optimizer.placement import Sizes, heaviest, keys
+from weft.optimizer.prices import Prices
 from weft.optimizer.tree import Tree
-from weft.optimizer.trees import cheapest, left_deep, under_budget
+from weft.optimizer.trees import all_trees, cheapest, left_deep, mat, under_budget, valid
+from weft.optimizer.ways import Ways, ways
+from weft.optimizer.written import Bound, Plan, bind
 from weft.query.model import Query
 from weft.stats.model import Statistics
 
 STRATEGIES = ("auto", "flat", "left_deep", "tree", "exhaustive")
+MOST_TREES = 250
+"""Up to how many trees all of them are candidates: those of a chain of six."""
+REFINED = 6
+"""How many of the best candidates have their placement improved."""
 
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
     """What a user may ask of a plan."""
 
-    strategy: str = "auto"
+    strategy: str | Plan = "auto"
     statistics: Statistics | None = None
     budget: float = math.inf
+    unit: Unit = "tuples"
+    """What the budget counts."""
+    placement: str = "keyed"
+    """Whether stores may be keyed, or all are "scattered"."""
+    capacity: float | None = None
+    """Rows that a worker can hold of a store; a store lies on as many workers as it needs."""
+    parallelism: Mapping[str, int] = field(default_factory=dict)
+    """Alias -> on how many workers its store lies."""
+    arrival: Arrival | None = None
+    """The arrival factor; None takes "window" where all have windows and rates, else "history"."""
     sizes: Sizes = field(default_factory=dict)
+    """How much comes from each stream, where there are no statistics."""
+    batch_rows: float = BATCH_ROWS
+    prices: Prices = field(default_factory=Prices)
+    settled: bool = False
+    """Whether a written plan was made before: what it leaves out was left open then, and is not chosen by cost now."""
 
 
-def choose(query: Query, workers: int, knobs: Knobs) -> Layout:
-    """The layout of a query."""
-    tree = _tree(query, workers, knobs)
-    placement = heaviest(query, tree, knobs.sizes) if workers > 1 else {}
-    return Layout(tree, placement, _orders(query, tree, placement, workers, knobs))
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A plan that was considered."""
+
+    name: str
+    layout: Layout
+    ways: Ways
+    bill: Bill
+
+    @property
+    def price(self) -> tuple[float, float]:
+        """What candidates are compared by: microseconds an input row, then what is stored."""
+        return float(f"{self.bill.micros:.9g}"), self.bill.scost
 
 
-def _tree(query: Query, workers: int, knobs: Knobs) -> Tree:
-    if knobs.strategy in ("auto", "flat") or len(query.relations) < 3:
-        return flat_tree(query)
-    graph = estimate(query, knobs.statistics or Statistics(), parallelism=workers)
-    model = CostModel(graph)
-    if knobs.strategy == "left_deep":
-        return left_deep(model, knobs.budget)
-    if knobs.strategy == "tree":
-        return under_budget(model, knobs.budget).tree
-    if knobs.strategy == "exhaustive":
-        return cheapest(model, knobs.budget)
-    raise PlanError(f'strategy "{knobs.strategy}" is unknown', hint=f"use one of: {', '.join(STRATEGIES)}.")
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The plan of a query, and what else there was."""
+
+    name: str
+    query: Query
+    knobs: Knobs
+    model: CostModel
+    chosen: Candidate
+    candidates: tuple[Candidate, ...]
+    """All that were considered, the cheapest first."""
+
+    @property
+    def informed(self) -> bool:
+        """Whether any statistics were there to choose by."""
+        return self.knobs.statistics is not None
 
 
-def _orders(
-    query: Query, tree: Tree, placement: Mapping[int, tuple[object, ...]], workers: int, knobs: Knobs
-) -> dict[int, tuple[int, ...]]:
-    """Store -> its siblings in the order that sends the fewest tuples; nothing if nothing is known."""
-    if knobs.statistics is None:
-        return {}
-    graph = estimate(query, knobs.statistics, parallelism=workers)
-    if not graph.connected(graph.all):
-        return {}
-    model = CostModel(graph)
-    found: dict[int, tuple[int, ...]] = {}
-    for operator in tree.operators:
-        for order in least_sent(model, operator.children):
-            first, *rest = (store.relations for store in order.stores)
-            found[first] = tuple(rest)
-    return found
+def choose(name: str, query: Query, workers: int, knobs: Knobs) -> Choice:
+    """The plan of a query."""
+    return _Chooser(name, query, workers, knobs).run()
+
+
+class _Chooser:
+    def __init__(self, name: str, query: Query, workers: int, knobs: Knobs) -> None:
+        self.name, self.query, self.workers, self.knobs = name, query, workers, knobs
+        graph = estimate(query, knobs.statistics or Statistics())
+        rated = all(r.window is not None for r in query.relations) and all(r.rate for r in graph.relations)
+        arrival: Arrival = knobs.arrival or ("window" if rated and knobs.statistics is not None else "history")
+        self.model = CostModel(graph, arrival, parallelism=workers, unit=knobs.unit)
+        self.attributes = classes(query)
+        self.written: Bound | None = bind(knobs.strategy, query) if isinstance(knobs.strategy, Plan) else None
+
+    def run(self) -> Choice:
+        found = [self._candidate(name, tree) for name, tree in self._trees()]
+        found.sort(key=lambda candidate: candidate.price)
+        if self.knobs.statistics is not None and self.workers > 1 and not self.knobs.settled:
+            found[:REFINED] = sorted(map(self._refined, found[:REFINED]), key=lambda candidate: candidate.price)
+        return Choice(self.name, self.query, self.knobs, self.model, found[0], tuple(found))
+
+    # ------------------------------------------------------------------------------------------ trees
+
+    def _trees(self) -> Iterable[tuple[str, Tree]]:
+        """The trees to look at, by the names of their strategies."""
+        strategy, model, budget = self.knobs.strategy, self.model, self.knobs.budget
+        if self.written is not None:
+            return [("by hand", self.written.tree)]
+        plain = flat_tree(self.query)
+        if budget < math.inf and len(self.query.relations) > 1:
+            left_deep(model, budget)  # refuses a budget that the inputs alone exceed
+        connected = model.graph.connected(model.graph.all)
+        if strategy == "flat" or len(self.query.relations) < 3 or not connected:
+            return [("flat", plain)]
+        if strategy == "left_deep":
+            return [("left_deep", left_deep(model, budget))]
+        if strategy == "tree":
+            return [("tree", under_budget(model, budget).tree)]
+        if strategy == "exhaustive":
+            return [("exhaustive", cheapest(model, budget))]
+        if strategy != "auto":
+            raise PlanError(f'strategy "{strategy}" is unknown', hint=f"use one of: {', '.join(STRATEGIES)}.")
+        return self._all(plain) if self.knobs.statistics is not None else [("flat", plain)]
+
+    def _all(self, plain: Tree) -> list[tuple[str, Tree]]:
+        """Everything worth a look within the budget; the first name of a tree stays."""
+        found: dict[Tree, str] = {plain: "flat"}
+        found.setdefault(left_deep(self.model, self.knobs.budget), "left_deep")
+        tree = plain
+        grown = under_budget(self.model, self.knobs.budget)
+        for names, _ in grown.steps:
+            tree = mat(tree, self.model.graph.mask(*names))
+            found.setdefault(tree, "tree" if tree == grown.tree else f"tree, {len([*tree.operators]) - 1} kept")
+        for tree in self._some_trees(plain):
+            if self.model.scost(tree) <= self.knobs.budget:
+                found.setdefault(tree, "other")
+        return [(name, tree) for tree, name in found.items()]
+
+    def _some_trees(self, plain: Tree) -> Iterator[Tree]:
+        graph = self.model.graph
+        if len(graph.relations) <= 6:
+            trees = [tree for tree, _ in zip(all_trees(graph), range(MOST_TREES + 1), strict=False)]
+            if len(trees) <= MOST_TREES:
+                yield from trees
+                return
+        for _, joined in zip(range(MOST_TREES), valid(graph, plain), strict=False):
+            yield mat(plain, joined)
+
+    # ------------------------------------------------------------------------------------- candidates
+
+    def _candidate(self, name: str, tree: Tree, placement: Mapping[int, tuple[Expr, ...]] | None = None) -> Candidate:
+        layout = self._layout(tree, self._placement(tree) if placement is None else placement)
+        made = ways(self.name, self.query, layout, self.workers)
+        return Candidate(name, layout, made, bill(made, self._priced(layout), self.knobs.prices, self.knobs.batch_rows))
+
+    def _layout(self, tree: Tree, placement: Mapping[int, tuple[Expr, ...]]) -> Layout:
+        tasks = self._tasks(tree)
+        given = dict(self.written.orders) if self.written is not None else {}
+        layout = Layout(tree, dict(placement), given, tasks)
+        informed = self.knobs.statistics is not None and not self.knobs.settled
+        if not informed or not self.model.graph.connected(self.model.graph.all):
+            return layout
+        model, orders = self._priced(layout), {}
+        for operator in tree.operators:
+            for order in least_sent(model, operator.children):
+                first, *rest = (store.relations for store in order.stores)
+                orders[first] = tuple(rest)
+        return replace(layout, orders={**orders, **given})
+
+    def _priced(self, layout: Layout) -> CostModel:
+        """The cost model under a layout."""
+        named = {
+            store: tuple(self.attributes.get(expr, to_sql(expr)) for expr in home)
+            for store, home in layout.placement.items()
+        }
+        spread = {
+            store.relations: min(self.workers, layout.tasks.get(store.relations, self.workers))
+            for store in layout.tree.stores
+        }
+        return replace(self.model, placement=named, tasks_of=spread)
+
+    def _tasks(self, tree: Tree) -> dict[int, int]:
+        spread: dict[int, int] = {}
+        if self.knobs.capacity is not None:
+            model = replace(self.model, capacity=self.knobs.capacity)
+            spread = {store.relations: min(self.workers, model.N(store)) for store in tree.stores}
+        by_hand = {mask(self.query, [alias]): min(self.workers, n) for alias, n in self._parallelism()}
+        return {**spread, **by_hand, **({} if self.written is None else self.written.tasks)}
+
+    def _parallelism(self) -> Iterator[tuple[str, int]]:
+        for alias, tasks in self.knobs.parallelism.items():
+            if alias not in self.query.aliases:
+                raise PlanError(
+                    f'parallelism is given for "{alias}"',
+                    detail=f"query {self.name} has the aliases {', '.join(self.query.aliases)}.",
+                    hint="give it by alias: parallelism={...}.",
+                )
+            yield alias, tasks
+
+    def _placement(self, tree: Tree) -> dict[int, tuple[Expr, ...]]:
+        if self.workers == 1:
+            return {}
+        found = heaviest(self.query, tree, self._sizes()) if self.knobs.placement == "keyed" else {}
+        return {**found, **({} if self.written is None else self.written.placement)}
+
+    def _sizes(self) -> Sizes:
+        if self.knobs.statistics is None:
+            return self.knobs.sizes
+        return {r.stream.name: b.size for r, b in zip(self.query.relations, self.model.graph.relations, strict=True)}
+
+    def _refined(self, candidate: Candidate) -> Candidate:
+        """The candidate with every store where it is cheapest, given the others."""
+        if self.knobs.placement != "keyed":
+            return candidate
+        fixed = set() if self.written is None else set(self.written.placement)
+        best, tree = candidate, candidate.layout.tree
+        for store in [s.relations for s in tree.stores if s.relations not in fixed] * 2:
+            for key in keys(self.query, store, {}):
+                placed = {**best.layout.placement, store: (key,)}
+                other = self._candidate(candidate.name, tree, placed)
+                best = min(best, other, key=lambda c: c.price)
+        return best

@@ -25,7 +25,7 @@ that set.  The exact search over orders rests on it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import or_
@@ -37,6 +37,9 @@ from weft.optimizer.tree import Tree
 
 Arrival = Literal["history", "window", "none"]
 """How results are shared out among the orders that may start them."""
+
+Unit = Literal["tuples", "bytes"]
+"""What a storage budget counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,12 @@ class CostModel:
     """N where neither the graph nor a capacity decides it."""
     store_cost: float = 0.0
     """Price of bringing one tuple to an intermediate store; the papers do not charge it."""
+    unit: Unit = "tuples"
+    """What SCost counts."""
+    placement: Mapping[int, tuple[str, ...]] | None = None
+    """Store -> partitioning attributes; None leaves them to the graph and the tree."""
+    tasks_of: Mapping[int, int] | None = None
+    """Store -> N, before all else."""
 
     def __post_init__(self) -> None:
         if self.arrival not in ("history", "window", "none"):
@@ -83,6 +92,8 @@ class CostModel:
 
     def N(self, store: Tree) -> int:  # noqa: N802
         """Tasks of a store."""
+        if self.tasks_of is not None and store.relations in self.tasks_of:
+            return self.tasks_of[store.relations]
         given = None if store.children else self.graph.relations[store.relations.bit_length() - 1].parallelism
         if given is not None:
             return given
@@ -90,11 +101,15 @@ class CostModel:
 
     def chi(self, store: Tree, sent: int) -> int:
         """Tasks of `store` that must see a tuple over the relations in `sent`."""
-        key = store.partitioning or self._placement(store)
+        key = self._placement(store) if self.placement is None else self.placement.get(store.relations, ())
         return 1 if key and self.graph.attributes(sent).issuperset(key) else self.N(store)
 
     def _placement(self, store: Tree) -> tuple[str, ...]:
-        return () if store.children else self.graph.relations[store.relations.bit_length() - 1].partitioning
+        return (
+            store.partitioning
+            if store.children
+            else self.graph.relations[store.relations.bit_length() - 1].partitioning
+        )
 
     # ------------------------------------------------------------------------------------------ hops
 
@@ -141,7 +156,11 @@ class CostModel:
 
     def scost(self, tree: Tree) -> float:
         """SCost(T)."""
-        return rounded(math.fsum(self.graph.size(store.relations) for store in tree.stores))
+        return rounded(math.fsum(self.storage(store.relations) for store in tree.stores))
+
+    def storage(self, relations: int) -> float:
+        """What the join of some relations takes, in the unit of budgets."""
+        return self.graph.bytes(relations) if self.unit == "bytes" else self.graph.size(relations)
 
     def tasks(self, tree: Tree) -> int:
         """Tasks of all stores together."""

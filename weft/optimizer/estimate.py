@@ -36,7 +36,7 @@ def estimate(
     defaults: Defaults = DEFAULTS,
 ) -> JoinGraph:
     """The join graph of a query, its relations in query order."""
-    classes = _classes(query)
+    equal = classes(query)
     relations = []
     for relation in query.relations:
         size, alias = _size(query, relation, statistics, defaults), relation.alias
@@ -46,8 +46,9 @@ def estimate(
                 size,
                 _rate(relation, size, statistics),
                 parallelism,
-                frozenset(name for expr, name in classes.items() if aliases(expr) == {alias}),
-                tuple(classes.get(expr, to_sql(expr)) for expr in (placement or {}).get(alias, ())),
+                frozenset(name for expr, name in equal.items() if aliases(expr) == {alias}),
+                tuple(equal.get(expr, to_sql(expr)) for expr in (placement or {}).get(alias, ())),
+                _width(relation, statistics, defaults),
             )
         )
     return JoinGraph(tuple(relations), _edges(query, statistics, defaults))
@@ -80,6 +81,11 @@ def _rate(relation: Relation, size: float, statistics: Statistics) -> float | No
         return size / (relation.window / 1e6)
     own = statistics.rate(relation.alias)
     return own if own is not None else statistics.rate(relation.stream.name)
+
+
+def _width(relation: Relation, statistics: Statistics, defaults: Defaults) -> float:
+    own, stream = statistics.width(relation.alias), statistics.width(relation.stream.name)
+    return own if own is not None else stream if stream is not None else defaults.width
 
 
 def _kept(query: Query, alias: str, statistics: Statistics, defaults: Defaults) -> float:
@@ -149,8 +155,8 @@ def _distinct(query: Query, expr: Expr, statistics: Statistics) -> float | None:
 # -------------------------------------------------------------------------------------------- attributes
 
 
-def _classes(query: Query) -> dict[Expr, str]:
-    """Expression -> name of the class of those equal to it."""
+def classes(query: Query) -> dict[Expr, str]:
+    """Expression over one alias -> name of the class of those equal to it."""
     leader: dict[Expr, Expr] = {}
     for predicate in query.joins:
         found = equality(predicate, frozenset({min(aliases(predicate))})) if len(aliases(predicate)) == 2 else None

@@ -41,6 +41,8 @@ class Base:
     """Classes of equal values that a tuple of this relation carries."""
     partitioning: tuple[str, ...] = ()
     """Attributes whose values name the task of a row; empty places rows anywhere."""
+    width: float = 1.0
+    """Bytes of a row, for budgets in bytes."""
 
     def __post_init__(self) -> None:
         for kind, number in (("size", self.size), ("rate", self.rate)):
@@ -111,6 +113,10 @@ class JoinGraph:
             inner = (f for i, j, f in self.edges if mask >> i & 1 and mask >> j & 1)
             self._sizes[mask] = math.prod(self.relations[i].size for i in bits(mask)) * math.prod(inner)
         return self._sizes[mask]
+
+    def bytes(self, mask: int) -> float:
+        """Bytes of the join of a set; a joined row is as wide as its members together."""
+        return self.size(mask) * math.fsum(self.relations[i].width for i in bits(mask))
 
     # --------------------------------------------------------------------------------- connectedness
 

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from weft.optimizer.assemble import assemble
-from weft.optimizer.choose import Knobs, choose
-from weft.optimizer.layout import Layout
-from weft.optimizer.placement import Sizes
-from weft.optimizer.ways import ways
+from weft.optimizer.choose import Choice, Knobs, choose
 from weft.query.model import Query
-from weft.stats.model import Statistics
 from weft.topology.model import Policy, Topology
 
 
 def plan(
-    queries: Mapping[str, Query],
-    workers: int,
-    sizes: Sizes,
-    policy: Policy = "min",
-    statistics: Statistics | None = None,
-    layouts: Mapping[str, Layout] | None = None,
+    queries: Mapping[str, Query], workers: int, knobs: Mapping[str, Knobs] | Knobs | None = None, policy: Policy = "min"
 ) -> Topology:
-    """The topology that answers all queries."""
-    given = layouts or {}
-    knobs = Knobs(statistics=statistics, sizes=sizes)
-    chosen = {name: given.get(name) or choose(query, workers, knobs) for name, query in queries.items()}
-    return assemble([ways(name, query, chosen[name], workers) for name, query in queries.items()], policy)
+    """The topology that answers all queries; knobs for all of them, or by query."""
+    return topology(choices(queries, workers, knobs), policy)
+
+
+def choices(
+    queries: Mapping[str, Query], workers: int, knobs: Mapping[str, Knobs] | Knobs | None = None
+) -> tuple[Choice, ...]:
+    """The plan of each query, and what it was chosen from."""
+    every = knobs if isinstance(knobs, Knobs) else Knobs()
+    given = knobs if isinstance(knobs, Mapping) else {}
+    return tuple(choose(name, query, workers, given.get(name, every)) for name, query in queries.items())
+
+
+def topology(chosen: Sequence[Choice], policy: Policy = "min") -> Topology:
+    """One topology for all chosen plans."""
+    return assemble([choice.chosen.ways for choice in chosen], policy)

@@ -115,18 +115,18 @@ def under_budget(model: CostModel, budget: float = math.inf, tasks: int | None =
     tree, steps = flat(model.graph), []
     _require_space(model, tree, budget, tasks)
     while options := valid(model.graph, tree):
-        added = min(options, key=lambda mask: _step_key(model.graph, tree, mask))
+        added = min(options, key=lambda mask: _step_key(model, tree, mask))
         grown = mat(tree, added)
         if model.scost(grown) > budget or (tasks is not None and model.tasks(grown) > tasks):
             break
-        steps.append((model.graph.names(added), model.graph.size(added)))
+        steps.append((model.graph.names(added), model.storage(added)))
         tree = grown
     return Growth(tree, tuple(steps))
 
 
-def _step_key(graph: JoinGraph, tree: Tree, mask: int) -> tuple[object, ...]:
+def _step_key(model: CostModel, tree: Tree, mask: int) -> tuple[object, ...]:
     held = sum(child.relations for child in tree.children if child.children)
-    return rounded(graph.size(mask)), (mask & ~held).bit_count(), mask.bit_count(), [*bits(mask)]
+    return rounded(model.storage(mask)), (mask & ~held).bit_count(), mask.bit_count(), [*bits(mask)]
 
 
 def valid(graph: JoinGraph, tree: Tree) -> list[int]:
@@ -162,8 +162,8 @@ def _require_space(model: CostModel, tree: Tree, budget: float, tasks: int | Non
     """The flat tree stores least; if even that is too much, nothing fits."""
     if model.scost(tree) > budget:
         raise PlanError(
-            f"the inputs alone hold {model.scost(tree):,.0f} tuples, the storage budget is {budget:,.0f}",
-            detail="a budget counts the tuples of inputs and intermediate results together.",
+            f"the inputs alone hold {model.scost(tree):,.0f} {model.unit}, the storage budget is {budget:,.0f}",
+            detail=f"a budget counts the {model.unit} of inputs and intermediate results together.",
             hint="raise the budget, or shorten the windows.",
         )
     if tasks is not None and model.tasks(tree) > tasks:

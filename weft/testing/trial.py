@@ -15,7 +15,8 @@ from weft.host.batch import Functions, Report
 from weft.host.inprocess.run import InProcess
 from weft.host.manifest import FileState, Ledger, Manifest
 from weft.host.segment import SegmentRef
-from weft.optimizer.layout import Layout
+from weft.observe.counters import Counters
+from weft.optimizer.choose import Knobs
 from weft.optimizer.plan import plan
 from weft.query.model import Query
 from weft.session import Session
@@ -27,6 +28,7 @@ class Trial:
     """Queries under test, fed by hand.
 
     `queries` is a session, whose declarations are taken and whose sources are not read, or queries by name.
+    `knobs` ask for plans: for all queries, or by name.
     `state` is a folder for file-backed state; a trial given the same folder again goes on from the last batch.
     """
 
@@ -38,12 +40,12 @@ class Trial:
         functions: Functions | None = None,
         sizes: Mapping[str, float] | None = None,
         state: Path | None = None,
-        layouts: Mapping[str, Layout] | None = None,
+        knobs: Mapping[str, Knobs] | Knobs | None = None,
     ) -> None:
         self._session = queries if isinstance(queries, Session) else None
         self.queries = _queries(queries)
         self.functions: Functions = {**_functions(self._session), **(functions or {})}
-        self.topology = _topology(queries, self.queries, workers, sizes, layouts)
+        self.topology = _topology(queries, self.queries, workers, sizes, knobs)
         self._ledger = None if state is None else Ledger(state)
         files = None if self._ledger is None else FileState(str(self._ledger.segments), str(self._ledger.notes))
         self._run = InProcess(self.topology, self.functions, files)
@@ -80,6 +82,11 @@ class Trial:
     def manifest(self) -> Manifest:
         """What a checkpoint would hold now."""
         return self._run.manifest
+
+    @property
+    def counters(self) -> Counters:
+        """What every part of the plan did so far."""
+        return Counters.total(Counters.of(report) for report in self.reports)
 
     @property
     def late(self) -> dict[str, int]:
@@ -135,9 +142,9 @@ def _topology(
     queries: Mapping[str, Query],
     workers: int | None,
     sizes: Mapping[str, float] | None,
-    layouts: Mapping[str, Layout] | None,
+    knobs: Mapping[str, Knobs] | Knobs | None,
 ) -> Topology:
-    if isinstance(given, Session) and workers is None and sizes is None and layouts is None:
+    if isinstance(given, Session) and workers is None and sizes is None and knobs is None:
         return given.topology
     workers = workers or (given.workers if isinstance(given, Session) else 1)
-    return plan(queries, workers, sizes or {}, layouts=layouts)
+    return plan(queries, workers, knobs or Knobs(sizes=sizes or {}))

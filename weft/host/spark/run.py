@@ -40,6 +40,7 @@ from weft.host.spark.exchange import Shipment, WaveTask
 from weft.host.spark.reader import SCHEMA
 from weft.host.spark.session import BATCH_SETTINGS
 from weft.host.spark.sources import envelopes
+from weft.observe.counters import Counters
 from weft.observe.progress import Progress
 from weft.topology.model import Topology
 
@@ -252,6 +253,7 @@ class SparkRun:
             segments=len(segments),
             watermark=_moment(min(marks)) if marks else None,
             wave_seconds={int(wave): spent for wave, spent in report.seconds.items()},
+            counters=Counters.of(report),
         )
 
 

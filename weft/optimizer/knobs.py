@@ -1,0 +1,81 @@
+"""Planning knobs as users give them, checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from weft.errors import PlanError
+from weft.optimizer.choose import STRATEGIES
+from weft.optimizer.cost import Arrival, Unit
+from weft.optimizer.written import Plan
+from weft.stats.model import Statistics
+
+PLACEMENTS = ("keyed", "scattered")
+_SCALE = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_BYTES = re.compile(r"\s*([0-9][0-9_]*(?:\.[0-9]+)?)\s*([kmgt]i?)?(b|bytes|rows)\s*", re.IGNORECASE)
+
+
+def knobs(
+    strategy: object, statistics: object, budget: object, placement: object, capacity: object, arrival: object,
+    parallelism: object,
+) -> dict[str, Any]:  # fmt: skip
+    """The knobs that are not None, by their names in `Knobs`."""
+    given: dict[str, Any] = {}
+    if strategy is not None:
+        given["strategy"] = strategy if isinstance(strategy, Plan) else _one_of("strategy", strategy, STRATEGIES)
+    if statistics is not None:
+        given["statistics"] = _statistics(statistics)
+    if budget is not None:
+        given["budget"], given["unit"] = parse_budget(budget)
+    if placement is not None:
+        given["placement"] = _one_of("placement", placement, PLACEMENTS)
+    if capacity is not None:
+        given["capacity"] = _positive("capacity", capacity, "a worker holds at least one row of a store.")
+    if arrival is not None:
+        given["arrival"] = _one_of("arrival", arrival, get_args(Arrival))
+    if parallelism is not None:
+        given["parallelism"] = _tasks(parallelism)
+    return given
+
+
+def parse_budget(given: object) -> tuple[float, Unit]:
+    """A number of rows, or text with a unit: "2 GB", "500 MiB", "3_000_000 rows"."""
+    if isinstance(given, str):
+        found = _BYTES.fullmatch(given)
+        if found is None:
+            raise PlanError(f'budget "{given}" is not understood', hint='use a number of rows, or bytes as in "2 GB".')
+        amount = float(found[1].replace("_", "")) * _SCALE[(found[2] or "").lower()]
+        return amount, "tuples" if found[3].lower() == "rows" else "bytes"
+    return _positive("budget", given, 'use a number of rows, or bytes as in "2 GB".'), "tuples"
+
+
+def _statistics(given: object) -> Statistics:
+    if isinstance(given, Statistics):
+        return given
+    raise PlanError(
+        f"statistics are a {type(given).__name__}",
+        hint="give weft.Statistics(...), Statistics.from_json(text), or call s.analyze().",
+    )
+
+
+def _tasks(given: object) -> dict[str, int]:
+    if not isinstance(given, Mapping):
+        raise PlanError(f"parallelism is {given!r}", hint='give it by alias: parallelism={"l": 4}.')
+    for alias, tasks in given.items():
+        if not isinstance(tasks, int) or isinstance(tasks, bool) or tasks < 1:
+            raise PlanError(f'parallelism of "{alias}" is {tasks!r}', hint="a store lies on at least one worker.")
+    return dict(given)
+
+
+def _positive(knob: str, given: object, hint: str) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float) or not given > 0:
+        raise PlanError(f"{knob} is {given!r}", hint=hint)
+    return float(given)
+
+
+def _one_of(knob: str, value: object, known: tuple[str, ...]) -> str:
+    if not isinstance(value, str) or value not in known:
+        raise PlanError(f"{knob} {value!r} is unknown", hint=f"use one of: {', '.join(known)}.")
+    return value
