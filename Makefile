@@ -8,10 +8,10 @@ BENCH  := .venv/.installed-bench
 N      ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format fuzz chaos bench constraints clean
+.PHONY: help setup demo test check format fuzz chaos bench bench-plans constraints clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 setup: $(STAMP) ## create .venv and install what is missing (Java too, if there is none)
 
@@ -48,6 +48,9 @@ chaos: $(STAMP) ## runs that are killed and taken up again (N=100)
 
 bench: $(BENCH) ## measure throughput on the TPC-H Q3 join
 	$(PY) -m bench.q3
+
+bench-plans: $(BENCH) ## measure plans beside each other and beside the papers (ten minutes)
+	$(PY) -m bench.plans
 
 constraints: $(BENCH) ## write constraints.txt from what .venv holds now
 	$(PY) scripts/constraints.py > constraints.new

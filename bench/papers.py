@@ -22,30 +22,23 @@ from typing import Any
 
 import weft
 from bench.chains import LLLL, LLLL_LARGE, LLLL_MEDIUM, MLM, Chain
-from bench.predict import tree_over
 from bench.runs import Figures, Host, Setting, alternate, in_process
 from bench.workload import Workload
 from weft.optimizer.cost import CostModel
 from weft.optimizer.tree import Tree
-from weft.optimizer.trees import flat, left_deep, under_budget
+from weft.optimizer.trees import flat, left_deep, mat, under_budget
 
 SAME = 0.05
 """Ratios that differ from 1 by less are called equal."""
 EXTRA = {"q2": 0.802, "q3": 0.196}
 """Intermediate rows of a left-deep plan by input rows, at scale factor 1."""
-CAPACITIES: Mapping[Chain, tuple[float, ...]] = {
-    LLLL: (0.1, 0.2, 0.5, 1.0),
-    LLLL_MEDIUM: (0.1, 0.2, 0.5, 1.0),
-    LLLL_LARGE: (1.0,),
-}
-"""What a task holds, by the size of a relation.  With f = 1e-5 the largest store is a thousand relations."""
-RATIOS: Sequence[tuple[str, Chain, float, float, float]] = (
-    ("A38", LLLL, 0.1, 0.1, 0.460),
-    ("A38", LLLL, 1.0, 1.0, 0.997),
-    ("A39", LLLL_MEDIUM, 0.1, 0.1, 0.768),
-    ("A39", LLLL_LARGE, 0.1, 1.0, 1.536),
+RATIOS: Sequence[tuple[str, Chain, float, float]] = (
+    ("A38", LLLL, 0.1, 0.460),
+    ("A38", LLLL, 1.0, 0.997),
+    ("A39", LLLL_MEDIUM, 0.1, 0.768),
+    ("A39", LLLL_LARGE, 0.1, 1.536),
 )
-"""(id, chain, capacity in the paper, capacity here, left-deep / flat)"""
+"""(id, chain, what a task holds by the size of a relation, tuples sent left-deep / flat)"""
 KEPT: Mapping[str, Sequence[tuple[str, ...]]] = {
     "I": (),
     "II": (("r1", "r2"),),
@@ -54,6 +47,21 @@ KEPT: Mapping[str, Sequence[tuple[str, ...]]] = {
     "V": (("r1", "r2"), ("r1", "r2", "r3")),
 }
 """Shapes of trees over four relations (000 Fig. 6)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """A chain whose tuples are counted."""
+
+    chain: Chain
+    rows: int
+    """Of a relation."""
+    capacities: tuple[float, ...]
+    """What a task holds, by the size of a relation."""
+
+    def like(self, capacity: float) -> float:
+        """That capacity, or if it would take too many tasks here, the one that takes most."""
+        return capacity if capacity in self.capacities else min(self.capacities)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +81,22 @@ class Beside:
 # ----------------------------------------------------------------------------------------------- counting
 
 
-def count_chains(sizes: Mapping[Chain, int], batches: int, **cache: Any) -> list[Figures]:
+def count_chains(countings: Sequence[Counting], batches: int, **cache: Any) -> list[Figures]:
     """Tuples sent in the five-way chains, by capacity and plan."""
     found: list[Figures] = []
-    for chain, capacities in CAPACITIES.items():
-        workload = chain.scaled(sizes[chain]).workload(batches, **cache)
+    for counting in countings:
+        workload = counting.chain.scaled(counting.rows).workload(batches, **cache)
         truth = workload.truth()
-        for share in capacities:
-            settings = [scattered(workload, name, share * sizes[chain]) for name in ("flat", "left_deep", "tree")]
+        for share in counting.capacities:
+            settings = [scattered(workload, name, share * counting.rows) for name in ("flat", "left_deep", "tree")]
             found += alternate(in_process, workload, settings, 1, truth).values()
     return found
 
 
-def count_shapes(size: int, batches: int, **cache: Any) -> list[Figures]:
+def count_shapes(rows: int, batches: int, **cache: Any) -> list[Figures]:
     """Tuples sent in custom-MLM by the five shapes, a task holding a tenth of a relation."""
-    workload = MLM.scaled(size).workload(batches, **cache)
-    settings = [scattered(workload, shape, size / 10) for shape in KEPT]
+    workload = MLM.scaled(rows).workload(batches, **cache)
+    settings = [scattered(workload, shape, rows / 10) for shape in KEPT]
     return [*alternate(in_process, workload, settings, 1, workload.truth()).values()]
 
 
@@ -106,11 +114,14 @@ def by_hand(name: str) -> Any:
 
 def planned(model: CostModel, name: str) -> Tree:
     """The tree of a strategy or a shape."""
-    if name in KEPT:
-        return tree_over(model.graph, KEPT[name])
-    return {"flat": lambda: flat(model.graph), "left_deep": lambda: left_deep(model)}.get(
-        name, lambda: under_budget(model).tree
-    )()
+    if name == "left_deep":
+        return left_deep(model)
+    if name == "tree":
+        return under_budget(model).tree
+    tree = flat(model.graph)
+    for kept in sorted(KEPT.get(name, ()), key=len, reverse=True):
+        tree = mat(tree, model.graph.mask(*kept))
+    return tree
 
 
 # ------------------------------------------------------------------------------------------------- timing
@@ -139,14 +150,16 @@ def storage(timed: Mapping[str, Mapping[str, Figures]]) -> list[Beside]:
     return found
 
 
-def sending(counted: Sequence[Figures], sizes: Mapping[Chain, int]) -> list[Beside]:
+def sending(counted: Sequence[Figures], countings: Sequence[Counting]) -> list[Beside]:
     """A38 and A39."""
     by = {(f.workload, f.label, f.capacity): f for f in counted}
+    known = {counting.chain: counting for counting in countings}
     found = []
-    for row, chain, theirs, capacity, paper in RATIOS:
-        one, other = (by[chain.name, plan, capacity * sizes[chain]] for plan in ("left_deep", "flat"))
+    for row, chain, theirs, paper in RATIOS:
+        ours = known[chain].like(theirs)
+        one, other = (by[chain.name, plan, ours * known[chain].rows] for plan in ("left_deep", "flat"))
         ratio, model = one.sent / other.sent, one.model_sent / other.model_sent
-        what = f"{chain.name}, a task holds {theirs:g} R (here {capacity:g}): left-deep / flat sent"
+        what = f"{chain.name}, a task holds {theirs:g} R (here {ours:g}): left-deep / flat sent"
         found.append(Beside(row, what, paper, model, ratio, _side(ratio) == _side(paper)))
     return found
 

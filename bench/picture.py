@@ -90,7 +90,7 @@ def _sent(found: Ratios) -> Iterator[str]:
         yield f'<polyline points="{path}" fill="none" stroke="{colour}"/>'
         for px, py in (place(capacity, ratio) for capacity, ratio, _ in points):
             yield f'<circle cx="{px:.1f}" cy="{py:.1f}" r="4" fill="{colour}"/>'
-        for px, py in (place(ours, ratio) for _, chain, _, ours, ratio in RATIOS if chain.name == name):
+        for px, py in (place(_near(points, theirs), ratio) for _, chain, theirs, ratio in RATIOS if chain.name == name):
             yield f'<path d="M{px - 6:.1f} {py:.1f}h12m-6 -6v12" stroke="black"/>'
         yield _key(x + 100 * number, y + height + 50, colour, name)
     yield _text(x, y + height + 66, "line: model, dot: measured, cross: derived from the paper", "start", 11)
@@ -114,6 +114,11 @@ def _key(x: float, y: float, colour: str, label: str) -> str:
 
 def _text(x: float, y: float, words: str, anchor: str, size: int = 12) -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}">{escape(words)}</text>'
+
+
+def _near(points: Sequence[tuple[float, float, float]], capacity: float) -> float:
+    """The counted capacity that stands for that of the paper."""
+    return min((c for c, _, _ in points), key=lambda c: abs(c - capacity))
 
 
 def _ceiling(value: float) -> float:

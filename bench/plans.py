@@ -1,6 +1,6 @@
 """Plans beside each other: flat, left-deep, tree and the automatic choice, over TPC-H joins and custom chains.
 
-    python -m bench.plans [--scale 1] [--rows 200000] [--strategies flat,left_deep,tree,auto]
+    python -m bench.plans [--scale 1] [--rows 200000] [--repeats 2]
 
 Prints what every plan stores, sends and takes, the same numbers beside the papers and their cost model, and how near
 the automatic choice comes to the best plan.  Every answer is compared with DuckDB's; another one is marked WRONG.
@@ -14,21 +14,24 @@ import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from bench import papers, tables
-from bench.chains import LLLL, LLLL_LARGE, LLLL_MEDIUM, MHL, MLM, MMM, Chain
+from bench.chains import LLLL, LLLL_LARGE, LLLL_MEDIUM, MHL, MLM, MMM
 from bench.machine import machine_line, versions
+from bench.papers import Counting
 from bench.picture import picture
 from bench.runs import STRATEGIES, Figures, Host, OnSpark, Setting, alternate
 from bench.streams import SEED
 from bench.tpch import tpch
 from bench.workload import Workload
+from weft.optimizer.prices import Prices
 
 RESULTS = Path(__file__).parent / "results"
-TPCH = ("q2", "q3", "q5")
+TPCH = {"q2": 1.0, "q3": 1.0, "q5": 1.0, "q5six": 0.1}
+"""Query -> share of the scale factor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +42,15 @@ class Size:
     """Scale factor of TPC-H."""
     rows: int = 200_000
     """Rows of a chain's relation where time is taken."""
-    counted: Mapping[Chain, int] = field(
-        default_factory=lambda: {LLLL: 20_000, LLLL_MEDIUM: 20_000, LLLL_LARGE: 100, MLM: 10_000}
+    counted: tuple[Counting, ...] = (
+        Counting(LLLL, 20_000, (0.1, 0.2, 0.5, 1.0)),
+        Counting(LLLL_MEDIUM, 20_000, (0.1, 0.2, 0.5, 1.0)),
+        Counting(LLLL_LARGE, 100, (1.0,)),
     )
-    """Rows of a chain's relation where tuples are counted, with up to a thousand tasks."""
+    """Where tuples are counted.  With f = 1e-5 the largest store is a thousand relations, so a task holds a whole one:
+    all stores shrink alike, and the ratio stays."""
+    shapes: int = 10_000
+    """Rows of a relation of custom-MLM where tuples are counted."""
     batches: int = 20
     counted_batches: int = 20
     repeats: int = 2
@@ -74,17 +82,16 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=usual.scale)
     parser.add_argument("--rows", type=int, default=usual.rows)
     parser.add_argument("--repeats", type=int, default=usual.repeats)
-    parser.add_argument("--strategies", default=",".join(STRATEGIES))
     asked = parser.parse_args()
     size = replace(usual, scale=asked.scale, rows=asked.rows, repeats=asked.repeats)
     print(f"plans, SF{size.scale:g}, chains of {size.rows:,} rows, {size.batches} batches; {machine_line()}")
-    workloads = [tpch(name, size.scale, size.batches) for name in TPCH]
+    workloads = [tpch(name, size.scale * share, size.batches) for name, share in TPCH.items()]
     workloads += [chain.scaled(size.rows).workload(size.batches) for chain in (LLLL, MLM, MHL, MMM)]
     host = OnSpark(cores=2)
     began = time.perf_counter()
     try:
         warm(host, workloads[0])
-        found = measure(host, workloads, size, asked.strategies.split(","))
+        found = measure(host, workloads, size)
     finally:
         host.stop()
     show(found)
@@ -99,16 +106,16 @@ def warm(host: Host, workload: Workload) -> None:
     host(workload, Setting("warm", "flat"), (0, 0))
 
 
-def measure(host: Host, workloads: Sequence[Workload], size: Size, strategies: Sequence[str], **cache: Any) -> Found:
+def measure(host: Host, workloads: Sequence[Workload], size: Size, **cache: Any) -> Found:
     """All runs; `host` is where time is taken."""
-    settings = [Setting(name, name) for name in strategies]
+    settings = [Setting(name, name) for name in STRATEGIES]
     timed: dict[str, Mapping[str, Figures]] = {}
     for workload in workloads:
-        _say(f"{workload.name}: {', '.join(strategies)}")
+        _say(f"{workload.name}, {sum(workload.rows.values()):,} rows: {', '.join(STRATEGIES)}")
         timed[workload.name] = alternate(host, workload, settings, size.repeats, workload.truth())
     _say("chains with many tasks")
     counted = papers.count_chains(size.counted, size.counted_batches, **cache)
-    shapes = papers.count_shapes(size.counted[MLM], size.counted_batches, **cache)
+    shapes = papers.count_shapes(size.shapes, size.counted_batches, **cache)
     _say("q2 and MLM with k tasks per store")
     by_name = {workload.name: workload for workload in workloads}
     q2 = papers.time_tasks(host, by_name["q2"], ("flat", "left_deep", "tree"), size.tasks, repeats=1)
@@ -140,13 +147,13 @@ def save(found: Found, size: Size, seconds: float, folder: Path) -> tuple[Path, 
     folder.mkdir(parents=True, exist_ok=True)
     stem = f"plans-sf{size.scale:g}-{size.rows}"
     numbers, drawing = folder / f"{stem}.json", folder / f"{stem}.svg"
-    sizes = asdict(replace(size, counted={})) | {"counted": {c.name: rows for c, rows in size.counted.items()}}
     content = {
         "machine": machine_line(),
         "versions": versions(),
         "seed": SEED,
+        "prices": Prices.load().plain(),
         "seconds": seconds,
-        "size": sizes,
+        "size": asdict(size),
         "timed": [asdict(f) for each in found.timed.values() for f in each.values()],
         "counted": [asdict(f) for f in found.counted],
         "scaled": [asdict(f) for f in found.scaled],

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import weft
-from bench.predict import plan_text, predict
 from bench.workload import Answer, Workload, answer_in, answer_of
+from weft.optimizer.choose import Choice
+from weft.optimizer.trees import text
 from weft.testing import Trial
 from weft.topology.model import Topology
 
@@ -63,6 +64,8 @@ class Figures:
     peak_bytes: int
     model_stored: float
     model_sent: float
+    model_seconds: float
+    """By the prices of the host; what every plan of the workload pays alike is left out."""
     right: bool
 
     @property
@@ -101,7 +104,7 @@ def in_process(workload: Workload, setting: Setting, truth: Answer) -> Figures:
             seconds += time.perf_counter() - began
             states.append((sum(trial.state_rows.values()), sum(trial.state_bytes.values())))
         right = answer_of(trial.table(QUERY)) == truth
-        return _figures(workload, setting, trial.topology, trial.counters, seconds, states, right)
+        return _figures(workload, setting, s.choices[0], trial.counters, seconds, states, right)
 
 
 class OnSpark:
@@ -116,13 +119,13 @@ class OnSpark:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             with open_session(workload, setting, folder, self.spark) as s:
-                topology = s.topology
+                choice = s.choices[0]
                 began = time.perf_counter()
                 report = s.run()
                 seconds = time.perf_counter() - began
             states = [(batch.state_rows, batch.state_bytes) for batch in report.batches]
             right = answer_in(folder / "rows") == truth
-            return _figures(workload, setting, topology, report.counters, seconds, states, right)
+            return _figures(workload, setting, choice, report.counters, seconds, states, right)
 
     def stop(self) -> None:
         """Let Spark go."""
@@ -155,31 +158,32 @@ def topology_of(workload: Workload, setting: Setting) -> Topology:
 def _figures(
     workload: Workload,
     setting: Setting,
-    topology: Topology,
-    counters: Any,
+    choice: Choice,
+    counters: weft.Counters,
     seconds: float,
     states: Sequence[tuple[int, int]],
     right: bool,
 ) -> Figures:
-    model = predict(topology, workload.graph)
+    model, layout = choice.chosen.bill, choice.chosen.layout
     return Figures(
         workload=workload.name,
         label=setting.label,
-        plan=plan_text(topology, workload.graph),
+        plan=text(choice.model.graph, layout.tree),
         workers=setting.workers,
         placement=setting.placement,
         capacity=setting.capacity,
-        tasks=max(store.tasks for store in topology.stores),
+        tasks=max(layout.tasks.values(), default=setting.workers),
         rows=sum(workload.rows.values()),
         results=sum(counters.results.values()),
         seconds=seconds,
-        stored=sum(counters.stored.values()),
-        sent=sum(counters.probed.values()),
+        stored=counters.tuples_stored,
+        sent=counters.tuples_sent,
         exchanged=sum(counters.sent.values()),
         messages=sum(counters.messages.values()),
         peak_rows=max(rows for rows, _ in states),
         peak_bytes=max(size for _, size in states),
-        model_stored=model.stored,
-        model_sent=model.sent,
+        model_stored=model.scost,
+        model_sent=model.pcost,
+        model_seconds=model.seconds,
         right=right,
     )

@@ -21,14 +21,14 @@ _HOLDS = {True: "yes", False: "NO", None: ""}
 def plans(timed: Timed) -> Iterator[str]:
     """One line per workload and strategy."""
     yield (
-        f"  {'workload':<9} {'strategy':<10} {'rows/s':>10} {'seconds':>8} {'stored':>11} {'model':>6} "
+        f"  {'workload':<9} {'strategy':<10} {'rows/s':>10} {'seconds':>8} {'model':>7} {'stored':>11} {'model':>6} "
         f"{'sent':>12} {'model':>6} {'peak state':>10}  answer  plan"
     )
     for found in timed.values():
         for f in found.values():
             yield (
-                f"  {f.workload:<9} {f.label:<10} {f.speed:>10,.0f} {f.seconds:>8.2f} {f.stored:>11,} "
-                f"{_off(f.stored, f.model_stored):>6} {f.sent:>12,} {_off(f.sent, f.model_sent):>6} "
+                f"  {f.workload:<9} {f.label:<10} {f.speed:>10,.0f} {f.seconds:>8.2f} {f.model_seconds:>7.2f} "
+                f"{f.stored:>11,} {_off(f.stored, f.model_stored):>6} {f.sent:>12,} {_off(f.sent, f.model_sent):>6} "
                 f"{human_bytes(f.peak_bytes):>10}  {_answer(f)}   {f.plan}"
             )
 
