@@ -13,9 +13,8 @@ from weft.errors import PlanError
 from weft.optimizer.cost import Arrival, CostModel, tasks_for
 from weft.optimizer.estimate import estimate
 from weft.optimizer.joingraph import Base, JoinGraph, join_graph
-from weft.optimizer.layout import flat_tree, names
 from weft.optimizer.orders import least_sent
-from weft.optimizer.placement import heaviest
+from weft.optimizer.placement import heaviest, keys
 from weft.optimizer.tree import Tree
 from weft.optimizer.trees import flat, join, leaves, left_deep, mat
 from weft.query.model import Query
@@ -315,7 +314,7 @@ def test_a_window_holds_rate_times_its_length() -> None:
 
 def test_equal_expressions_are_one_attribute() -> None:
     query = shop("triangle")
-    placed = {names(query, store)[0]: home for store, home in heaviest(query, flat_tree(query), {}).items()}
+    placed = {alias: heaviest(keys(query, 1 << i, {})) for i, alias in enumerate(query.aliases)}
     graph = estimate(query, Statistics(), parallelism=4, placement=placed)
     o, lines, clicks = (r.attributes for r in graph.relations)
     assert len(o) == 2

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from weft.expr.model import Call, Column, Expr, without_alias
 from weft.optimizer.layout import names
-from weft.optimizer.ways import Hop, Keeping, Ways
+from weft.optimizer.ways import Hop, Keeping, Ways, finished
 from weft.query.model import Query, Stream
 from weft.query.timebounds import reason
 from weft.topology.check import check
@@ -28,6 +28,7 @@ _Place = tuple[Route, tuple[Expr, ...], int]
 
 def assemble(plans: Sequence[Ways], policy: Policy = "min") -> Topology:
     """The topology that answers all queries."""
+    plans = [finished(p) for p in plans]
     queries = {p.name: p.query for p in plans}
     shelf = _Shelf()
     for p in plans:

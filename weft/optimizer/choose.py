@@ -32,7 +32,7 @@ from weft.optimizer.placement import Sizes, heaviest, keys
 from weft.optimizer.prices import Prices
 from weft.optimizer.tree import Tree
 from weft.optimizer.trees import all_trees, cheapest, left_deep, mat, under_budget, valid
-from weft.optimizer.ways import Ways, ways
+from weft.optimizer.ways import Steps, Ways, ways
 from weft.optimizer.written import Bound, Plan, bind
 from weft.query.model import Query
 from weft.stats.model import Statistics
@@ -115,6 +115,8 @@ class _Chooser:
         arrival: Arrival = knobs.arrival or ("window" if rated and knobs.statistics is not None else "history")
         self.model = CostModel(graph, arrival, parallelism=workers, unit=knobs.unit)
         self.attributes = classes(query)
+        self.steps = Steps(query)
+        self._known_keys: dict[int, dict[Expr, float]] = {}
         self.written: Bound | None = bind(knobs.strategy, query) if isinstance(knobs.strategy, Plan) else None
 
     def run(self) -> Choice:
@@ -175,7 +177,7 @@ class _Chooser:
 
     def _candidate(self, name: str, tree: Tree, placement: Mapping[int, tuple[Expr, ...]] | None = None) -> Candidate:
         layout = self._layout(tree, self._placement(tree) if placement is None else placement)
-        made = ways(self.name, self.query, layout, self.workers)
+        made = ways(self.name, self.query, layout, self.workers, self.steps)
         return Candidate(name, layout, made, bill(made, self._priced(layout), self.knobs.prices, self.knobs.batch_rows))
 
     def _layout(self, tree: Tree, placement: Mapping[int, tuple[Expr, ...]]) -> Layout:
@@ -225,8 +227,14 @@ class _Chooser:
     def _placement(self, tree: Tree) -> dict[int, tuple[Expr, ...]]:
         if self.workers == 1:
             return {}
-        found = heaviest(self.query, tree, self._sizes()) if self.knobs.placement == "keyed" else {}
+        keyed = self.knobs.placement == "keyed"
+        found = {s.relations: heaviest(self._keys(s.relations)) for s in tree.stores} if keyed else {}
         return {**found, **({} if self.written is None else self.written.placement)}
+
+    def _keys(self, store: int) -> dict[Expr, float]:
+        if store not in self._known_keys:
+            self._known_keys[store] = keys(self.query, store, self._sizes())
+        return self._known_keys[store]
 
     def _sizes(self) -> Sizes:
         if self.knobs.statistics is None:
@@ -240,7 +248,7 @@ class _Chooser:
         fixed = set() if self.written is None else set(self.written.placement)
         best, tree = candidate, candidate.layout.tree
         for store in [s.relations for s in tree.stores if s.relations not in fixed] * 2:
-            for key in keys(self.query, store, {}):
+            for key in self._keys(store):
                 placed = {**best.layout.placement, store: (key,)}
                 other = self._candidate(candidate.name, tree, placed)
                 best = min(best, other, key=lambda c: c.price)

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from weft.expr.model import Expr, aliases
 from weft.optimizer.layout import names
 from weft.optimizer.predicates import equality
-from weft.optimizer.tree import Tree
 from weft.query.model import Query
 
 Sizes = Mapping[str, float]
@@ -31,10 +30,6 @@ def keys(query: Query, store: int, sizes: Sizes) -> dict[Expr, float]:
     return dict(weights)
 
 
-def heaviest(query: Query, tree: Tree, sizes: Sizes) -> dict[int, tuple[Expr, ...]]:
-    """Every store of a tree by the key through which most comes; scattered where there is none."""
-    placed: dict[int, tuple[Expr, ...]] = {}
-    for store in tree.stores:
-        weights = keys(query, store.relations, sizes)
-        placed[store.relations] = (max(weights, key=lambda expr: weights[expr]),) if weights else ()
-    return placed
+def heaviest(weights: Mapping[Expr, float]) -> tuple[Expr, ...]:
+    """The key through which most comes; none where there is none, and rows are scattered."""
+    return (max(weights, key=lambda expr: weights[expr]),) if weights else ()

@@ -15,8 +15,8 @@ its probers read and hand on, and the event times that tell when a row may go.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from weft.errors import PlanError
 from weft.expr.model import Call, Expr, aliases, columns
@@ -39,6 +39,8 @@ class Hop:
     route_key: tuple[Expr, ...]
     tasks: int
     wave: int
+    operator: int
+    """The join that the tuple is on its way to become a row of."""
     carry: tuple[str, ...] = ()
 
     @property
@@ -73,6 +75,11 @@ class Keeping:
     tasks: int
     wave: int
 
+    @property
+    def operator(self) -> int:
+        """The join that is kept."""
+        return self.store
+
 
 @dataclass(frozen=True, slots=True)
 class Ways:
@@ -85,8 +92,8 @@ class Ways:
     retention: dict[str, int | None]
     """Alias -> how long past its own time a row may find a partner; None is for ever."""
     paths: dict[str, tuple[Hop | Keeping, ...]]
-    fields: dict[int, tuple[str, ...]]
-    """Store -> fields that its rows must hold."""
+    fields: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """Store -> fields that its rows must hold; nothing before :func:`finished`."""
 
     @property
     def clocked(self) -> bool:
@@ -108,13 +115,43 @@ class Ways:
         return frozenset(_outputs(self.query) or {_anchor(self.query, alias)})
 
 
-def ways(name: str, query: Query, layout: Layout, workers: int) -> Ways:
-    """The ways of all aliases under a layout."""
-    planner = _Planner(query, layout, workers)
+class Steps:
+    """What any plan of a query may ask for again and again."""
+
+    def __init__(self, query: Query) -> None:
+        self.query = query
+        self.joins = query.joins
+        self.predicates = (*query.joins, *window_predicates(query))
+        self.retention = retention(query)
+        self.pairs = [aliases(p) for p in self.joins if len(aliases(p)) == 2]
+        self._steps: dict[tuple[Aliases, int], Step] = {}
+        self._equal: dict[Aliases, dict[Expr, Expr]] = {}
+
+    def step(self, bound: Aliases, store: int) -> Step:
+        """The hop to a store from tuples that hold `bound`."""
+        if (bound, store) not in self._steps:
+            target = frozenset(names(self.query, store))
+            self._steps[bound, store] = step(self.query, self.predicates, bound, target)
+        return self._steps[bound, store]
+
+    def equal(self, bound: Aliases) -> dict[Expr, Expr]:
+        """Expression -> a chosen one among those that the equalities inside `bound` make equal to it."""
+        if bound not in self._equal:
+            self._equal[bound] = _classes(self.joins, bound)
+        return self._equal[bound]
+
+    def connected(self, bound: Aliases, target: Aliases) -> bool:
+        """Whether a predicate over two aliases runs between two sets."""
+        return any(pair & target and pair & bound for pair in self.pairs)
+
+
+def ways(name: str, query: Query, layout: Layout, workers: int, steps: Steps | None = None) -> Ways:
+    """The ways of all aliases under a layout, without what they carry: enough to know what they cost."""
+    planner = _Planner(steps or Steps(query), layout, workers)
     for operator in layout.tree.operators:
         planner.through(operator, root=operator == layout.tree)
-    paths, fields = _with_fields(query, layout.tree, planner.trips, retention(query))
-    return Ways(name, query, layout, workers, retention(query), paths, fields)
+    paths = {alias: tuple(trip.parts) for alias, trip in planner.trips.items()}
+    return Ways(name, query, layout, workers, planner.steps.retention, paths)
 
 
 # -------------------------------------------------------------------------------------------- the way there
@@ -126,8 +163,7 @@ class _Trip:
     def __init__(self, alias: str) -> None:
         self.alias = alias
         self.bound: Aliases = frozenset({alias})
-        self.parts: dict[int, list[Hop | Keeping]] = {}
-        """Operator -> what happens in it."""
+        self.parts: list[Hop | Keeping] = []
         self.wave = 1
         self.place: tuple[tuple[Expr, ...], int] | None = None
         """Expressions whose values, dealt over so many workers, name the one the tuple is on; None is anywhere."""
@@ -135,10 +171,9 @@ class _Trip:
 
 
 class _Planner:
-    def __init__(self, query: Query, layout: Layout, workers: int) -> None:
-        self.query, self.layout, self.workers = query, layout, workers
-        self.predicates = (*query.joins, *window_predicates(query))
-        self.trips = {alias: _Trip(alias) for alias in query.aliases}
+    def __init__(self, steps: Steps, layout: Layout, workers: int) -> None:
+        self.steps, self.query, self.layout, self.workers = steps, steps.query, layout, workers
+        self.trips = {alias: _Trip(alias) for alias in self.query.aliases}
         self.kept: dict[tuple[int, str], int] = {}
         """(Intermediate store, origin) -> the wave in which such rows are stored."""
 
@@ -147,7 +182,6 @@ class _Planner:
         for child in operator.children:
             for alias in names(self.query, child.relations):
                 trip = self.trips[alias]
-                trip.parts[operator.relations] = []
                 self._meet(trip, operator, child)
                 if not root:
                     self._keep(trip, operator)
@@ -157,16 +191,13 @@ class _Planner:
         order = self.layout.orders.get(child.relations)
         while rest:
             ahead = [order[len(order) - len(rest)]] if order is not None else rest
-            options = [(self._step(trip, store), store) for store in ahead]
+            options = [(self.steps.step(trip.bound, store), store) for store in ahead]
             best, store = min(options, key=lambda option: self._grade(trip, *option))
             self._refuse_cross_product(trip, best)
-            trip.parts[operator.relations].append(self._hop(trip, best, store))
+            trip.parts.append(self._hop(trip, best, store, operator))
             rest.remove(store)
 
-    def _step(self, trip: _Trip, store: int) -> Step:
-        return step(self.query, self.predicates, trip.bound, frozenset(names(self.query, store)))
-
-    def _hop(self, trip: _Trip, s: Step, store: int) -> Hop:
+    def _hop(self, trip: _Trip, s: Step, store: int, operator: Tree) -> Hop:
         route, key, tasks = self._route(trip, s, store)
         arrival = trip.wave + (trip.started and route != "local")
         trip.wave = max(arrival, self._complete(store, trip.alias))
@@ -177,7 +208,7 @@ class _Planner:
             trip.place = (home, tasks) if home or tasks == 1 else None
         elif route == "key":
             trip.place = (key, tasks)
-        return Hop(s, store, route, key, tasks, trip.wave)
+        return Hop(s, store, route, key, tasks, trip.wave, operator.relations)
 
     def _complete(self, store: int, origin: str) -> int:
         """The wave in which all rows of a store that a tuple of `origin` may see are there."""
@@ -195,7 +226,7 @@ class _Planner:
             route = "key" if home else "scatter"
         wave = trip.wave + (route != "local")
         self.kept[store, trip.alias] = wave
-        trip.parts[store].append(Keeping(store, route, home if route == "key" else (), tasks, wave))
+        trip.parts.append(Keeping(store, route, home if route == "key" else (), tasks, wave))
 
     # ----------------------------------------------------------------------------------------- places
 
@@ -221,7 +252,7 @@ class _Planner:
             return False
         if place[1] == 1:
             return True
-        leader = _classes(self.query.joins, trip.bound)
+        leader = self.steps.equal(trip.bound)
         mine, other = (tuple(leader.get(e, e) for e in exprs) for exprs in (trip.place[0], place[0]))
         return bool(mine) and mine == other
 
@@ -232,18 +263,14 @@ class _Planner:
             kind = 0
         elif s.equalities:
             kind = 1
-        elif self._connected(trip, s):
+        elif self.steps.connected(trip.bound, s.target):
             kind = 2 if s.low and s.high else 3 if s.range is not None else 4
         else:
             kind = 5
         return kind, store & -store
 
-    def _connected(self, trip: _Trip, s: Step) -> bool:
-        pairs = (aliases(p) for p in self.query.joins if len(aliases(p)) == 2)
-        return any(pair & s.target and pair & trip.bound for pair in pairs)
-
     def _refuse_cross_product(self, trip: _Trip, s: Step) -> None:
-        if self.query.cross_product or s.equalities or self._connected(trip, s):
+        if self.query.cross_product or s.equalities or self.steps.connected(trip.bound, s.target):
             return
         raise PlanError(
             f'no predicate connects "{", ".join(sorted(s.target))}" with {", ".join(sorted(trip.bound))}',
@@ -265,10 +292,9 @@ def _classes(joins: Sequence[Expr], bound: Aliases) -> dict[Expr, Expr]:
 # ----------------------------------------------------------------------------------------------- the fields
 
 
-def _with_fields(
-    query: Query, tree: Tree, trips: Mapping[str, _Trip], kept: Mapping[str, int | None]
-) -> tuple[dict[str, tuple[Hop | Keeping, ...]], dict[int, tuple[str, ...]]]:
-    """The ways with what every hop carries, and what every store holds; from the root down."""
+def finished(plan: Ways) -> Ways:
+    """The ways with what every hop carries and what every store holds; from the root down."""
+    query, tree, kept = plan.query, plan.layout.tree, plan.retention
     held: dict[int, set[str]] = defaultdict(set)
     wanted = {alias: set(_outputs(query)) for alias in query.aliases}
     done: dict[str, list[Hop | Keeping]] = {alias: [] for alias in query.aliases}
@@ -280,7 +306,7 @@ def _with_fields(
         for alias in names(query, store):
             live = wanted[alias] | held.get(store, set())
             parts: list[Hop | Keeping] = []
-            for part in reversed(trips[alias].parts[store]):
+            for part in [part for part in reversed(plan.paths[alias]) if part.operator == store]:
                 if isinstance(part, Hop):
                     part = _carrying(part, live, _anchor(query, alias))
                     live = set(part.fields)
@@ -290,7 +316,11 @@ def _with_fields(
             done[alias] = parts + done[alias]
     for i, alias in enumerate(query.aliases):
         held[1 << i] |= set() if held[1 << i] else {_anchor(query, alias)}
-    return {a: tuple(parts) for a, parts in done.items()}, {s: tuple(sorted(f)) for s, f in held.items()}
+    return replace(
+        plan,
+        paths={alias: tuple(parts) for alias, parts in done.items()},
+        fields={store: tuple(sorted(fields)) for store, fields in held.items()},
+    )
 
 
 def _carrying(hop: Hop, live: set[str], anchor: str) -> Hop:
