@@ -232,6 +232,8 @@ class Session:
         """The knobs of a query; a plan that the checkpoint's state was made by stays."""
         handle = self._queries[name]
         asked = replace(self._knobs, sizes=self._sizes(), **handle.knobs)
+        if self._knobs.statistics is not None and asked.statistics is not None:
+            asked = replace(asked, statistics=self._knobs.statistics.merge(asked.statistics))
         made = self.checkpoint.plans().get(name)
         if made is None or made["strategy"] != _spelled(asked.strategy):
             return asked

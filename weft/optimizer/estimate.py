@@ -14,7 +14,7 @@ aliases is met, and by then the work is done.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from weft.expr.model import Call, Column, Expr, aliases
 from weft.expr.render import to_sql
@@ -59,18 +59,23 @@ def estimate(
 
 def _size(query: Query, relation: Relation, statistics: Statistics, defaults: Defaults) -> float:
     kept = _kept(query, relation.alias, statistics, defaults)
-    own, stream = statistics.rows(relation.alias), statistics.rows(relation.stream.name)
+    own, stream = _own(statistics.rows, relation), statistics.rows(relation.stream.name)
     rows = own if own is not None else None if stream is None else stream * kept
     held = _held(relation, statistics, kept)
     known = [number for number in (rows, held) if number is not None]
     return min(known) if known else defaults.rows * kept
 
 
+def _own(ask: Callable[[str], float | None], relation: Relation) -> float | None:
+    """What is said of the alias; where it is called like its stream, what is said holds before its selections."""
+    return None if relation.alias == relation.stream.name else ask(relation.alias)
+
+
 def _held(relation: Relation, statistics: Statistics, kept: float) -> float | None:
     """What the window holds, if it and a rate are known."""
     if relation.window is None:
         return None
-    own, stream = statistics.rate(relation.alias), statistics.rate(relation.stream.name)
+    own, stream = _own(statistics.rate, relation), statistics.rate(relation.stream.name)
     rate = own if own is not None else None if stream is None else stream * kept
     return None if rate is None else rate * relation.window / 1e6
 
