@@ -47,6 +47,8 @@ Ints = npt.NDArray[np.int64]
 SEED = 7
 ROUNDS = 3
 """How often a measurement that drowned in noise is taken up again."""
+BUSY = 0.5
+"""Load above which somebody else is at work."""
 PATIENCE = 20.0
 """Seconds without a batch after which a run on Spark is asked whether it still lives."""
 
@@ -95,6 +97,8 @@ WHAT = {
 def measure(*, say: Say, today: datetime.date, quick: bool = False) -> Prices:
     """Measure all prices; takes about a minute, `quick` half of it with more noise.  `say` is told how it goes."""
     found: dict[str, float] = {}
+    if (load := os.getloadavg()[0]) > BUSY:
+        say(f"the machine is busy (load {load:.1f}): prices will come out too high")
     with tempfile.TemporaryDirectory(prefix="weft-calibrate-", ignore_cleanup_errors=True) as folder:
         local = _Local(Path(folder), np.random.default_rng(SEED), turns=5 if quick else 11)
         for name, take in local.measures.items():
