@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from weft.errors import HostError, PlanError, QueryError, SinkError
+from weft.explain import Measured, Subject, explain, measured
 from weft.expr.types import normalize, normalize_schema
 from weft.host.checkpoint import Checkpoint
 from weft.host.crash import CrashPoint
+from weft.host.manifest import Ledger
 from weft.host.sampling import draw
 from weft.host.sinks import ForeachSink, MemorySink, ParquetSink, Sink
 from weft.host.source import FileSource, TableSource
@@ -38,10 +40,9 @@ from weft.query.duration import parse_duration
 from weft.query.model import Query, Stream, Unit
 from weft.query.resolve import FunctionSignature
 from weft.running import Handle
-from weft.sql import to_query
+from weft.sql import parse, parse_fragments, resolve
 from weft.stats.analyze import analyze, needed_columns
 from weft.stats.model import Statistics
-from weft.topology.explain import explain
 from weft.topology.model import Policy, Topology
 
 if TYPE_CHECKING:
@@ -194,9 +195,10 @@ class Session:
                 f"a query cannot be a {type(query).__name__}",
                 hint="use SQL text, or weft.from_(...).where(...).select(...).",
             )
-        made = to_query(query, self._streams, signatures, cross_product)
+        draft = parse(query) if isinstance(query, str) else parse_fragments(query)
+        made = resolve(draft, self._streams, signatures, cross_product)
         made = made.closed() if closed else made
-        handle = QueryHandle(name, made)
+        handle = QueryHandle(name, made, draft)
         handle.knobs = knobs(strategy, statistics, budget, placement, capacity, arrival, parallelism)
         self._queries[name] = handle
         self._planned = None
@@ -255,9 +257,30 @@ class Session:
             for choice in self.choices
         }
 
-    def explain(self) -> str:
-        """The plan as text: stores, how long they keep rows and why, and what each arriving tuple does."""
-        return explain(self.topology, {name: handle.query for name, handle in self._queries.items()})
+    def explain(self, stage: str = "topology", format: str = "text", analyze: bool = False) -> str:  # noqa: A002
+        """The plan, as far as a stage of planning has it, in a format for people or programs.
+
+        Stages are "parsed" (what was written), "resolved" (what it means), "candidates" (what was considered, and why
+        one plan won), "chosen" (that plan as a tree) and "topology" (stores, how long they keep rows and why, and
+        what each arriving tuple does).  Formats are "text", "json" and "mermaid".  `analyze` shows what the
+        committed batches of the checkpoint did beside what was expected, in the stages "chosen" and "topology".
+        """
+        subject = Subject(
+            {name: handle.query for name, handle in self._queries.items()},
+            {name: handle.draft for name, handle in self._queries.items()},
+            lambda: self.choices,
+            lambda: self.topology,
+            analyze,
+            self._done() if analyze else None,
+        )
+        return explain(subject, stage, format)
+
+    def _done(self) -> Measured | None:
+        """What the committed batches did; looking leaves no trace in a folder that is no checkpoint yet."""
+        if not (self.checkpoint.root / "manifests").is_dir():
+            return None
+        last = Ledger(self.checkpoint.root).last()
+        return measured(last.batch, last.totals, [(ref.store, ref.rows) for ref in last.segments])
 
     def run(self) -> RunReport:
         """Answer everything that is available now, then return.  Ctrl-C stops after the current batch."""
@@ -344,8 +367,8 @@ class Session:
 class QueryHandle:
     """A registered query and its sinks."""
 
-    def __init__(self, name: str, query: Query) -> None:
-        self.name, self.query = name, query
+    def __init__(self, name: str, query: Query, draft: Draft) -> None:
+        self.name, self.query, self.draft = name, query, draft
         self.sinks: list[Sink] = []
         self.knobs: dict[str, Any] = {}
 

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from weft.explain import Subject, explain, measured
 from weft.host.batch import Functions, Report
 from weft.host.inprocess.run import InProcess
 from weft.host.manifest import FileState, Ledger, Manifest
 from weft.host.segment import SegmentRef
 from weft.observe.counters import Counters
-from weft.optimizer.choose import Knobs
-from weft.optimizer.plan import plan
+from weft.optimizer.choose import Choice, Knobs
+from weft.optimizer.plan import choices, topology
 from weft.query.model import Query
 from weft.session import Session
-from weft.topology.explain import explain
 from weft.topology.model import Topology
 
 
@@ -45,7 +45,7 @@ class Trial:
         self._session = queries if isinstance(queries, Session) else None
         self.queries = _queries(queries)
         self.functions: Functions = {**_functions(self._session), **(functions or {})}
-        self.topology = _topology(queries, self.queries, workers, sizes, knobs)
+        self.choices, self.topology = _planned(queries, self.queries, workers, sizes, knobs)
         self._ledger = None if state is None else Ledger(state)
         files = None if self._ledger is None else FileState(str(self._ledger.segments), str(self._ledger.notes))
         self._run = InProcess(self.topology, self.functions, files)
@@ -74,9 +74,19 @@ class Trial:
         """All results of a query so far."""
         return self._run.table(query)
 
-    def explain(self) -> str:
-        """The plan as text."""
-        return explain(self.topology, self.queries)
+    def explain(self, stage: str = "topology", format: str = "text", analyze: bool = False) -> str:  # noqa: A002
+        """The plan, as `Session.explain` gives it; `analyze` shows what the fed batches did."""
+        handles = {} if self._session is None else self._session._queries
+        done = measured(self.manifest.batch, self.manifest.totals, [(ref.store, ref.rows) for ref in self.segments])
+        subject = Subject(
+            self.queries,
+            {name: handle.draft for name, handle in handles.items()},
+            lambda: self.choices,
+            lambda: self.topology,
+            analyze,
+            done if analyze else None,
+        )
+        return explain(subject, stage, format)
 
     @property
     def manifest(self) -> Manifest:
@@ -137,14 +147,15 @@ def _functions(session: Session | None) -> Functions:
     return {} if session is None else {name: function for name, (_, function) in session._functions.items()}
 
 
-def _topology(
+def _planned(
     given: Session | Mapping[str, Query],
     queries: Mapping[str, Query],
     workers: int | None,
     sizes: Mapping[str, float] | None,
     knobs: Mapping[str, Knobs] | Knobs | None,
-) -> Topology:
+) -> tuple[tuple[Choice, ...], Topology]:
     if isinstance(given, Session) and workers is None and sizes is None and knobs is None:
-        return given.topology
+        return given.choices, given.topology
     workers = workers or (given.workers if isinstance(given, Session) else 1)
-    return plan(queries, workers, knobs or Knobs(sizes=sizes or {}))
+    made = choices(queries, workers, knobs or Knobs(sizes=sizes or {}))
+    return made, topology(made)

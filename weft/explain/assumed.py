@@ -1,0 +1,43 @@
+"""The numbers a plan was chosen by, and which of them are assumed.
+
+That is found out by asking: an estimate that changes when the defaults do rests on a default.
+"""
+
+from __future__ import annotations
+
+from weft.explain.model import InputNumbers, PairNumbers
+from weft.optimizer.choose import Choice
+from weft.optimizer.estimate import estimate
+from weft.optimizer.joingraph import JoinGraph
+from weft.stats.model import Defaults, Statistics
+
+_OTHER_DEFAULTS = Defaults(
+    rows=10_007.0, width=101.0, equality=0.0991, band=0.2411, inequality=0.3307, other=0.4903, selection=0.9973
+)
+"""Numbers that nobody would assume, and whose products are not those of the real ones."""
+
+
+def inputs(choice: Choice) -> tuple[InputNumbers, ...]:
+    """What the aliases were taken for."""
+    other = _elsewhere(choice)
+    timed = choice.model.arrival == "window"
+    return tuple(
+        InputNumbers(
+            relation.alias, relation.stream.name, base.size, base.rate if timed else None, base.size != changed.size
+        )
+        for relation, base, changed in zip(
+            choice.query.relations, choice.model.graph.relations, other.relations, strict=True
+        )
+    )
+
+
+def pairs(choice: Choice) -> tuple[PairNumbers, ...]:
+    """What the predicates between two aliases were taken for."""
+    other = _elsewhere(choice)
+    found = zip(choice.model.graph.edges, other.edges, strict=True)
+    names = choice.query.aliases
+    return tuple(PairNumbers((names[i], names[j]), share, share != changed) for (i, j, share), (_, _, changed) in found)
+
+
+def _elsewhere(choice: Choice) -> JoinGraph:
+    return estimate(choice.query, choice.knobs.statistics or Statistics(), defaults=_OTHER_DEFAULTS)

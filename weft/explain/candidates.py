@@ -1,0 +1,109 @@
+"""Stage "candidates": every plan that was considered, what it was expected to cost, and why one of them won."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from weft.explain.assumed import inputs, pairs
+from weft.explain.chosen import tree
+from weft.explain.figures import Figures, counted
+from weft.explain.model import (
+    CandidateNumbers,
+    CandidatesOfQuery,
+    CandidatesPage,
+    PriceList,
+    Subject,
+)
+from weft.explain.words import number, shape
+from weft.optimizer.choose import Candidate, Choice
+from weft.optimizer.prices import Prices
+from weft.optimizer.written import Plan
+
+SHOWN = 10
+"""How many of the cheapest are shown."""
+
+
+def candidates(subject: Subject) -> CandidatesPage:
+    """The page."""
+    choices, topology = subject.choose(), subject.lay()
+    figures = Figures(choices, topology, None)
+    prices = _prices(choices[0].knobs.prices if choices else Prices())
+    return CandidatesPage("candidates", topology.workers, prices, tuple(_query(c, figures) for c in choices))
+
+
+def _prices(prices: Prices) -> PriceList:
+    millis = [price * 1e3 for price in (prices.wave, prices.batch)]
+    nanos = (prices.sent, prices.probed, prices.checked, prices.matched, prices.stored, prices.emitted)
+    return PriceList(prices.source, *millis, *(price * 1e9 for price in nanos))
+
+
+def _query(choice: Choice, figures: Figures) -> CandidatesOfQuery:
+    knobs = choice.knobs
+    return CandidatesOfQuery(
+        choice.name,
+        "by hand" if isinstance(knobs.strategy, Plan) else knobs.strategy,
+        choice.informed,
+        counted(choice),
+        None if math.isinf(knobs.budget) else knobs.budget,
+        "bytes" if knobs.unit == "bytes" else "rows",
+        inputs(choice),
+        pairs(choice),
+        len(choice.candidates),
+        tuple(_numbers(choice, candidate) for candidate in _shown(choice)),
+        max(candidate.bill.micros for candidate in choice.candidates),
+        f"{choice.chosen.name} {shape(choice.query, choice.chosen.layout.tree)}",
+        _because(choice),
+        tree(choice, figures),
+    )
+
+
+# -------------------------------------------------------------------------------------------- candidates
+
+
+def _shown(choice: Choice) -> list[Candidate]:
+    """The cheapest, and all that have a name."""
+    named = [c for c in choice.candidates[SHOWN:] if c.name != "other" and not c.name.endswith("kept")]
+    return [*choice.candidates[:SHOWN], *named]
+
+
+def _numbers(choice: Choice, candidate: Candidate) -> CandidateNumbers:
+    bill = candidate.bill
+    fixed = bill.seconds - bill.work / candidate.ways.workers
+    return CandidateNumbers(
+        candidate.name,
+        shape(choice.query, candidate.layout.tree),
+        bill.pcost,
+        bill.sent,
+        bill.scost,
+        bill.waves,
+        bill.micros,
+        fixed / bill.rows * 1e6 if bill.rows else 0.0,
+        candidate is choice.chosen,
+    )
+
+
+def _because(choice: Choice) -> str:
+    """Why the chosen one is the one."""
+    knobs = choice.knobs
+    if knobs.settled:
+        return "the state of the checkpoint was made by this plan"
+    if isinstance(knobs.strategy, Plan):
+        return "it was written by hand; what it leaves open was chosen by cost"
+    if len(choice.query.relations) < 3:
+        return f"a query over {len(choice.query.relations)} aliases has no other tree"
+    if knobs.strategy != "auto":
+        return f'strategy="{knobs.strategy}" was asked for'
+    if not choice.informed:
+        return "nothing is known of the data, and a guess must not fill a disk"
+    return _cheapest(choice.candidates)
+
+
+def _cheapest(found: Sequence[Candidate]) -> str:
+    if len(found) == 1:
+        return "there is no other within the budget"
+    best, next_best = found[0], found[1]
+    if best.price[0] == next_best.price[0]:
+        return f"it is as cheap as the next one, and stores {number(next_best.bill.scost - best.bill.scost)} rows less"
+    more = (next_best.bill.micros / best.bill.micros - 1) * 100 if best.bill.micros else 0.0
+    return f"it is the cheapest of {len(found)} by the prices of the host; the next one costs {number(more)} % more"

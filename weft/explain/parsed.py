@@ -1,0 +1,57 @@
+"""Stage "parsed": the queries as they were written, no name looked up yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from weft.errors import PlanError
+from weft.explain.model import ParsedPage, Subject, WrittenOutput, WrittenQuery, WrittenRelation
+from weft.expr.model import Expr, aliases
+from weft.expr.render import quote_name, to_sql
+from weft.query.draft import Draft, Item, Star, Within
+from weft.query.duration import format_duration
+
+
+def parsed(subject: Subject) -> ParsedPage:
+    """The page."""
+    if unknown := sorted(set(subject.queries) - set(subject.drafts)):
+        raise PlanError(
+            f'how query "{unknown[0]}" was written is not known',
+            detail="it was given as a finished query, not as SQL text or from the builder.",
+            hint='use stage="resolved".',
+        )
+    return ParsedPage("parsed", tuple(_query(name, draft) for name, draft in _sorted(subject.drafts)))
+
+
+def _sorted(drafts: Mapping[str, Draft]) -> list[tuple[str, Draft]]:
+    return sorted(drafts.items(), key=lambda entry: entry[0])
+
+
+def _query(name: str, draft: Draft) -> WrittenQuery:
+    conditions = [condition.expr for condition in draft.conditions]
+    return WrittenQuery(
+        name,
+        tuple(WrittenRelation(source.alias, source.stream, _within(source.within)) for source in draft.sources),
+        _within(draft.within),
+        tuple(_text(expr) for expr in conditions),
+        tuple(_named(expr) for expr in conditions),
+        tuple(WrittenOutput(item.name, _item(item)) for item in draft.items),
+    )
+
+
+def _within(within: Within) -> str | None:
+    return format_duration(within) if isinstance(within, int) else within
+
+
+def _named(expr: Expr | str) -> tuple[str, ...]:
+    return () if isinstance(expr, str) else tuple(sorted(aliases(expr) - {""}))
+
+
+def _item(item: Item) -> str:
+    if isinstance(item.expr, Star):
+        return f"{quote_name(item.expr.alias)}.*" if item.expr.alias else "*"
+    return _text(item.expr)
+
+
+def _text(expr: Expr | str) -> str:
+    return expr if isinstance(expr, str) else to_sql(expr)

@@ -1,0 +1,68 @@
+"""Stage "resolved": the queries after names and types are known, and how long each alias must be kept."""
+
+from __future__ import annotations
+
+from weft.explain.model import KnownJoin, KnownOutput, KnownQuery, KnownRelation, ResolvedPage, Subject, TypedName
+from weft.explain.words import duration, exclusive, expressions
+from weft.expr.model import Column, Expr, aliases, columns
+from weft.expr.render import to_sql
+from weft.expr.types import sql_name
+from weft.query.model import Query, Relation
+from weft.query.timebounds import reason, retention
+
+
+def resolved(subject: Subject) -> ResolvedPage:
+    """The page."""
+    return ResolvedPage("resolved", tuple(_query(name, subject.queries[name]) for name in sorted(subject.queries)))
+
+
+def _query(name: str, query: Query) -> KnownQuery:
+    kept = retention(query)
+    return KnownQuery(
+        name,
+        query.cross_product,
+        tuple(_relation(query, relation, kept[relation.alias]) for relation in query.relations),
+        _joins(query),
+        tuple(KnownOutput(o.name, type_name(o.expr), to_sql(o.expr)) for o in query.outputs),
+    )
+
+
+def _relation(query: Query, relation: Relation, kept: int | None) -> KnownRelation:
+    alone = len(query.relations) == 1
+    because = reason(query, relation.alias)
+    age = kept if kept is None else kept + exclusive(because)
+    return KnownRelation(
+        relation.alias,
+        relation.stream.name,
+        tuple(TypedName(column.name, type_name(column)) for column in _read(query, relation.alias)),
+        relation.stream.event_time,
+        relation.stream.lateness,
+        relation.window,
+        "full history" if relation.window is None else duration(relation.window),
+        expressions(query.selections(relation.alias)),
+        0 if alone else age,
+        "not kept" if alone else duration(age),
+        "it is joined with nothing" if alone else because,
+    )
+
+
+def _read(query: Query, alias: str) -> list[Column]:
+    """Columns of an alias that the query reads, in the order of its stream."""
+    exprs = (*query.predicates, *(output.expr for output in query.outputs))
+    found = {column.name: column for expr in exprs for column in columns(expr) if column.alias == alias}
+    order = query.relation(alias).stream.schema.names
+    return [found[name] for name in sorted(found, key=order.index)]
+
+
+def _joins(query: Query) -> tuple[KnownJoin, ...]:
+    found: dict[tuple[str, ...], list[Expr]] = {}
+    for predicate in query.joins:
+        over = tuple(alias for alias in query.aliases if alias in aliases(predicate))
+        found.setdefault(over, []).append(predicate)
+    order = sorted(found, key=lambda over: (len(over), [query.position(alias) for alias in over]))
+    return tuple(KnownJoin(over, expressions(found[over])) for over in order)
+
+
+def type_name(expr: Expr) -> str:
+    """The type of an expression as SQL says it."""
+    return "?" if expr.type is None else sql_name(expr.type)

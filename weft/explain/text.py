@@ -1,0 +1,251 @@
+"""Pages as text for people.
+
+Two spaces lead one level down.  A line starts with what it is about: query, store, on, wave, notice.  Estimates are led
+by ~; where something was measured it stands behind, with the factor between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from weft.explain.model import (
+    CandidateNumbers,
+    CandidatesOfQuery,
+    CandidatesPage,
+    ChosenPage,
+    ChosenPlan,
+    Figure,
+    Hop,
+    KeepFacts,
+    KnownQuery,
+    KnownRelation,
+    Notice,
+    Page,
+    ParsedPage,
+    ProbeFacts,
+    QueryFacts,
+    ResolvedPage,
+    StoreFacts,
+    TopologyPage,
+    TreeNode,
+    WrittenQuery,
+)
+from weft.explain.words import ROUTES, count, duration, joined, number, share, table
+
+
+def text(page: Page) -> str:
+    """The page as lines."""
+    match page:
+        case ParsedPage():
+            blocks = [_written(query) for query in page.queries]
+        case ResolvedPage():
+            blocks = [_known(query) for query in page.queries]
+        case CandidatesPage():
+            blocks = [[_prices(page)], *(_candidates(query) for query in page.queries)]
+        case ChosenPage():
+            blocks = [_head(page), *(_plan(query) for query in page.queries), _notices(page.notices)]
+        case TopologyPage():
+            stores = [line for store in page.stores for line in _store(store)]
+            blocks = [[*_head(page), *stores], *(_ways(query) for query in page.queries), _notices(page.notices)]
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+# ------------------------------------------------------------------------------------- parsed, resolved
+
+
+def _written(query: WrittenQuery) -> list[str]:
+    rows = [("from", r.stream, f"as {r.alias}", f"within {r.within}" if r.within else "") for r in query.relations]
+    lines = [f"query {query.query}", *table(rows, "  ")]
+    lines += [f"  within  {query.within}, where nothing else is said"] if query.within else []
+    lines += [f"  where  {predicate}" for predicate in query.predicates]
+    return lines + [f"  select  {o.expression}" + (f" as {o.name}" if o.name else "") for o in query.outputs]
+
+
+def _known(query: KnownQuery) -> list[str]:
+    lines = [f"query {query.query}" + ("  cross products allowed" if query.cross_product else "")]
+    for relation in query.relations:
+        lines += _relation(relation)
+    lines += [f"  join {', '.join(j.aliases)}  on {p}" for j in query.joins for p in j.predicates]
+    return [*lines, *table([("output", o.name, o.type, f"= {o.expression}") for o in query.outputs], "  ")]
+
+
+def _relation(relation: KnownRelation) -> Iterator[str]:
+    yield f"  {relation.alias}  stream {relation.stream}"
+    yield f"      reads {', '.join(f'{c.name} {c.type}' for c in relation.columns) or 'no column'}"
+    if relation.event_time is not None:
+        late = f", up to {duration(relation.lateness_micros)} late" if relation.lateness_micros else ""
+        yield f"      event time {relation.event_time}{late}"
+    yield f"      window {relation.window}"
+    yield from (f"      where {selection}" for selection in relation.selections)
+    yield f"      keep {_age(relation.retention_micros, relation.retention)} ({relation.because})"
+
+
+def _age(micros: int | None, words: str) -> str:
+    return f"until the watermark is {words} later" if micros else words
+
+
+# -------------------------------------------------------------------------------------------- candidates
+
+
+def _prices(page: CandidatesPage) -> str:
+    p = page.prices
+    parts = [
+        f"wave {number(p.wave_millis)} ms", f"sent {number(p.sent_nanos)} ns", f"probed {number(p.probed_nanos)} ns",
+        f"checked {number(p.checked_nanos)} ns", f"matched {number(p.matched_nanos)} ns",
+        f"stored {number(p.stored_nanos)} ns",
+    ]  # fmt: skip
+    return f"candidates  for {count(page.workers, 'worker')}, by {p.source} prices: {', '.join(parts)}"
+
+
+def _candidates(query: CandidatesOfQuery) -> list[str]:
+    known = "statistics" if query.statistics else "no statistics: all numbers are assumed"
+    lines = [f"query {query.query}  strategy {query.strategy}, {known}, counted {query.counted}"]
+    if query.budget is not None:
+        lines.append(f"  budget {number(query.budget)} {query.budget_unit}")
+    lines += table([*_inputs(query), *_pairs(query)], "  ")
+    lines += [f"  {count(query.considered, 'candidate')}, the cheapest first"]
+    lines += table([_COLUMNS, *(_candidate(found) for found in query.candidates)], "  ")
+    if (hidden := query.considered - len(query.candidates)) > 0:
+        lines.append(f"    and {hidden} more, up to {number(query.most_micros_an_input_row)} µs a row")
+    return [*lines, f"  chosen  {query.chosen}: {query.because}"]
+
+
+_COLUMNS = (" ", "µs a row", "of it waves", "waves", "tuples sent", "exchanged", "rows stored", "plan", "")
+
+
+def _candidate(found: CandidateNumbers) -> tuple[str, ...]:
+    numbers = (found.tuples_sent, found.tuples_exchanged, found.rows_stored)
+    return (
+        "*" if found.chosen else " ",
+        number(found.micros_an_input_row),
+        number(found.waves_micros_an_input_row),
+        str(found.waves),
+        *map(number, numbers),
+        found.name,
+        found.tree,
+    )
+
+
+def _inputs(query: CandidatesOfQuery) -> list[tuple[str, ...]]:
+    lines: list[tuple[str, ...]] = []
+    for found in query.inputs:
+        rate = "" if found.rows_a_second is None else f", {number(found.rows_a_second)} a second"
+        what = f"{number(found.rows)} rows of {found.stream}{rate}"
+        lines.append(("input", found.alias, what + _assumed(found.assumed)))
+    return lines
+
+
+def _pairs(query: CandidatesOfQuery) -> list[tuple[str, ...]]:
+    return [("pair", ", ".join(p.aliases), share(p.selectivity) + _assumed(p.assumed)) for p in query.pairs]
+
+
+def _assumed(assumed: bool) -> str:
+    return "  (assumed)" if assumed else ""
+
+
+# ------------------------------------------------------------------------------------------------ chosen
+
+
+def _head(page: ChosenPage | TopologyPage) -> list[str]:
+    if isinstance(page, ChosenPage):
+        line = f"chosen  for {count(page.workers, 'worker')}"
+    else:
+        line = f"plan  {page.kind}, {count(page.workers, 'worker')}, {count(page.waves, 'wave')} a batch"
+    if page.batches_measured:
+        line += f", measured in {count(page.batches_measured, 'batch')}"
+    return [line]
+
+
+def _plan(plan: ChosenPlan) -> list[str]:
+    lines = [f"query {plan.query}  {plan.plan} {plan.shape}"]
+    if plan.micros_an_input_row is not None:
+        lines.append(
+            f"  ~{number(plan.micros_an_input_row)} µs an input row, {count(plan.waves, 'wave')} a batch, "
+            f"~{number(plan.tuples_sent or 0)} tuples sent, ~{number(plan.rows_stored or 0)} rows stored"
+        )
+        lines.append(f"  input {_figure(plan.input_rows)}; tuples are counted {plan.counted}")
+    lines += table(list(_tree(plan.tree, "", "")), "  ")
+    for order in plan.orders:
+        lines += [f"  on {order.alias}", *table([_hop(hop) for hop in order.hops], "    "), "    emit"]
+    return lines
+
+
+def _tree(node: TreeNode, lead: str, below: str) -> Iterator[tuple[str, str, str, str]]:
+    what = node.stream or ("kept" if node.kind == "kept" else "result, not stored")
+    place = "" if node.workers is None else _place(node.placement, node.workers)
+    yield f"{lead}{joined(node.aliases)}", what, place, _figure(node.rows)
+    for child in node.children:
+        last = child is node.children[-1]
+        yield from _tree(child, f"{below}{'└─ ' if last else '├─ '}", f"{below}{'   ' if last else '│  '}")
+
+
+def _place(placement: Sequence[str], workers: int) -> str:
+    where = f"by {', '.join(placement)}" if placement else "scattered"
+    return "here" if workers == 1 else f"{where}, {count(workers, 'worker')}"
+
+
+def _hop(hop: Hop) -> tuple[str, ...]:
+    what = f"probe {joined(hop.target)}" if hop.kind == "probe" else f"keep {joined(hop.target)}"
+    key = f" by {', '.join(hop.route_key)}" if hop.route_key else ""
+    came = _figure(hop.tuples_in)
+    found = "" if hop.matches is None else _figure(hop.matches, "matches")
+    flow = f"{came} -> {found}" if came and found else came
+    return f"wave {hop.wave}", f"{ROUTES[hop.route]}{key}", what, flow
+
+
+# ---------------------------------------------------------------------------------------------- topology
+
+
+def _store(store: StoreFacts) -> Iterator[str]:
+    place = f"by {', '.join(store.placement)}" if store.placement else "scattered"
+    rows = _figure(store.rows).replace("rows held", "rows")
+    yield f"  {store.name}  store {store.of}  {place}  for {', '.join(store.users)}"
+    if rows:
+        yield f"      holds {rows}"
+    yield f"      keep {_age(store.retention_micros, store.retention)} ({store.because})"
+    if store.where:
+        yield f"      where {' AND '.join(store.where)}"
+    yield f"      columns {', '.join(store.columns)}"
+    yield from (f"      index {index}" for index in store.indexes)
+
+
+def _ways(query: QueryFacts) -> list[str]:
+    results = _figure(query.results)
+    lines = [f"query {query.query}" + (f"  {results}" if results else "")]
+    lines[0] += f", tuples counted {query.counted}" if results and query.counted else ""
+    for way in query.ways:
+        lines += [f"  on {way.alias}", *(f"    {_part(part)}" for part in way.parts), "    emit"]
+    return lines
+
+
+def _part(part: ProbeFacts | KeepFacts) -> str:
+    where = f"wave {part.wave}, {ROUTES[part.route]}"
+    if isinstance(part, KeepFacts):
+        return f"{where}: keep in {part.store}"
+    check = f" check {' AND '.join(part.checks)}" if part.checks else ""
+    asks = ", ".join(part.asks) or "every row"
+    came, found = _figure(part.tuples_in), _figure(part.matches, "matches")
+    flow = f"  {came} -> {found}" if came or found else ""
+    return f"{where}: probe {part.store} as {', '.join(part.aliases)} [{asks}]{check}{flow}"
+
+
+# ----------------------------------------------------------------------------------- figures and notices
+
+
+def _figure(figure: Figure, unit: str | None = None) -> str:
+    """~12 k tuples; with what came: ~12 k tuples, 13 k came, x1.08."""
+    name = figure.unit if unit is None else figure.unit.replace("tuples", unit)
+    parts = [f"~{number(figure.estimated)} {name}"] if figure.estimated is not None else []
+    if figure.measured is not None:
+        parts.append(f"{number(figure.measured)} came" if parts else f"{number(figure.measured)} {name} came")
+    if figure.ratio is not None:
+        parts.append(f"x{number(figure.ratio)}")
+    return f"({', '.join(parts)})" if len(parts) > 1 else "".join(parts)
+
+
+def _notices(notices: Sequence[Notice]) -> list[str]:
+    lines: list[str] = []
+    for notice in notices:
+        lines += [f"notice {notice.kind}: {notice.message}", f"  detail: {notice.detail}", f"  hint: {notice.hint}"]
+        lines.append(f"  action: {notice.action}")
+    return lines

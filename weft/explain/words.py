@@ -1,0 +1,98 @@
+"""Numbers and expressions as people read them: three digits and a unit; event times and windows in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from weft.expr.model import Call, Column, Expr, Literal, columns
+from weft.expr.render import to_sql
+from weft.optimizer.layout import names
+from weft.optimizer.tree import Tree
+from weft.query.duration import format_duration
+from weft.query.model import Query
+from weft.topology.model import TIME
+
+_SIZES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+ROUTES = {"local": "here", "key": "one worker", "broadcast": "all workers", "scatter": "any worker"}
+"""How tuples travel, in words."""
+
+
+def number(value: float) -> str:
+    """Three digits.
+
+    >>> number(0), number(12.345), number(1234567), number(999.6)
+    ('0', '12.3', '1.23 M', '1 k')
+    """
+    short = float(f"{value:.3g}")
+    for size, letter in _SIZES:
+        if abs(short) >= size:
+            return f"{short / size:.3g} {letter}"
+    return f"{short:.3g}"
+
+
+def count(many: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> count(1, "worker"), count(2, "batch")
+    ('1 worker', '2 batches')
+    """
+    return f"{many} {noun}" + ("" if many == 1 else "es" if noun.endswith("ch") else "s")
+
+
+def share(part: float) -> str:
+    """A share of pairs: one in so many."""
+    return "none" if part == 0 else "all" if part == 1 else f"1 in {number(1 / part)}"
+
+
+def expression(expr: Expr) -> str:
+    """SQL, with event times and windows in words."""
+    match expr:
+        case Column(alias, name) if name == TIME:
+            return f"{alias}.time" if alias else "time"
+        case Call("+" | "-" as op, (Column(_, name) as time, Literal(amount))) if name == TIME and isinstance(
+            amount, int
+        ):
+            return f"{expression(time)} {op} {format_duration(amount)}"
+        case Call("<" | ">" | "<=" | ">=" as op, (left, right)) if any(c.name == TIME for c in columns(expr)):
+            return f"{expression(left)} {op} {expression(right)}"
+        case _:
+            return to_sql(expr)
+
+
+def expressions(found: Iterable[Expr]) -> tuple[str, ...]:
+    """Each of them as text."""
+    return tuple(expression(expr) for expr in found)
+
+
+def duration(micros: int | None) -> str:
+    """A length of time; None is for ever."""
+    return "for ever" if micros is None else format_duration(micros)
+
+
+def column(name: str) -> str:
+    """A column of a store; event times in words."""
+    return f"{name.removesuffix(TIME)}time" if name.endswith(f".{TIME}") else name
+
+
+def exclusive(reason: str) -> bool:
+    """Whether the reason to keep rows is a window, which is a bound that is not reached."""
+    return reason.rpartition("; ")[2].startswith("window")
+
+
+def joined(aliases: Sequence[str]) -> str:
+    """The aliases of a store."""
+    return " + ".join(aliases)
+
+
+def shape(query: Query, tree: Tree) -> str:
+    """A tree on one line: (c, (o, l)) keeps o + l."""
+    if not tree.children:
+        return names(query, tree.relations)[0]
+    return f"({', '.join(shape(query, child) for child in tree.children)})"
+
+
+def table(rows: Sequence[Sequence[str]], indent: str) -> list[str]:
+    """Rows with their columns below each other."""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)] if rows else []
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return [f"{indent}{line}".rstrip() for line in lines]
