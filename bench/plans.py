@@ -51,7 +51,7 @@ class Size:
     all stores shrink alike, and the ratio stays."""
     shapes: int = 10_000
     """Rows of a relation of custom-MLM where tuples are counted."""
-    batches: int = 20
+    batches: int = 10
     counted_batches: int = 20
     repeats: int = 2
     tasks: tuple[int, ...] = (1, 2, 4)
@@ -172,7 +172,7 @@ def _block(title: str, lines: Any) -> None:
 
 
 def _say(what: str) -> None:
-    print(f"  running {what} ...", flush=True)
+    print(f"  {time.strftime('%H:%M:%S')} {what} ...", flush=True)
 
 
 if __name__ == "__main__":
