@@ -79,6 +79,8 @@ def test_bench_outside_a_clone_says_where_to_go(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if not (Path(entry or ".") / "bench").exists()])
+    for name in [name for name in sys.modules if name.split(".")[0] == "bench"]:
+        monkeypatch.delitem(sys.modules, name)
     assert call("bench") == 2
     assert "hint: run it at the top of a clone" in capsys.readouterr().err
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from weft.errors import HostError, PlanError, QueryError, SinkError
+from weft.errors import HostError, PlanError, QueryError, SinkError, WeftError
 from weft.explain import Measured, Subject, explain, measured
 from weft.expr.types import normalize, normalize_schema
 from weft.host.checkpoint import Checkpoint
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+GLANCE = 20_000
+"""Rows of each stream that are looked at when a plan is chosen and nobody has given or measured statistics."""
 POLICIES: tuple[Policy, ...] = ("min", "max")
 One = TypeVar("One", bound=str)
 
@@ -152,16 +154,40 @@ class Session:
         """
         if not isinstance(sample, int) or isinstance(sample, bool) or sample < 1:
             raise PlanError(f"sample is {sample!r}", hint="use any whole number from 1.")
-        queries = [handle.query for handle in self._queries.values()]
+        found = self._measured([handle.query for handle in self._queries.values()], sample, seed)
+        self._knobs, self._planned = replace(self._knobs, statistics=found), None
+        return found
+
+    def _measured(self, queries: Sequence[Query], sample: int, seed: int = 0) -> Statistics:
         samples = {
             name: draw(source, stream, needed_columns(stream, queries), sample, seed)
             for name, stream in self._streams.items()
             if isinstance(source := self._sources[name], FileSource | TableSource)
         }
         functions = {key: function for key, (_, function) in self._functions.items()}
-        found = analyze(self._streams, samples, queries, functions, self._given, seed).merge(self._given)
-        self._knobs, self._planned = replace(self._knobs, statistics=found), None
-        return found
+        return analyze(self._streams, samples, queries, functions, self._given, seed).merge(self._given)
+
+    def _glanced(self) -> Statistics | None:
+        """A quick look at the sources for queries whose plan has to be chosen without statistics; None if none is.
+
+        A stream that cannot be read yet, or holds nothing, says nothing; then nothing is assumed of any.
+        """
+        open_ = [
+            handle.query
+            for name, handle in self._queries.items()
+            if len(handle.query.relations) > 2
+            and (knobs := self._asked(name)).strategy == "auto"
+            and knobs.statistics is None
+            and name not in self.checkpoint.plans()
+        ]
+        if not open_:
+            return None
+        try:
+            found = self._measured(open_, GLANCE)
+        except WeftError:
+            return None  # the run will say what is wrong
+        streams = {relation.stream.name for query in open_ for relation in query.relations}
+        return found if all(found.rows(name) for name in streams) else None
 
     def query(
         self,
@@ -227,15 +253,23 @@ class Session:
         if self._planned is None:
             # By name, not by time of registration: a session that resumes must get the plan its state was made for.
             queries = {name: self._queries[name].query for name in sorted(self._queries)}
-            self._planned = choices(queries, self.workers, {name: self._knobs_of(name) for name in queries})
+            seen = self._glanced()
+            self._planned = choices(queries, self.workers, {name: self._knobs_of(name, seen) for name in queries})
         return self._planned
 
-    def _knobs_of(self, name: str) -> Knobs:
+    def _asked(self, name: str) -> Knobs:
+        """The knobs of a query as the user has set them."""
+        asked = replace(self._knobs, **self._queries[name].knobs)
+        if self._knobs.statistics is None or asked.statistics is None:
+            return asked
+        return replace(asked, statistics=self._knobs.statistics.merge(asked.statistics))
+
+    def _knobs_of(self, name: str, seen: Statistics | None) -> Knobs:
         """The knobs of a query; a plan that the checkpoint's state was made by stays."""
         handle = self._queries[name]
-        asked = replace(self._knobs, sizes=self._sizes(), **handle.knobs)
-        if self._knobs.statistics is not None and asked.statistics is not None:
-            asked = replace(asked, statistics=self._knobs.statistics.merge(asked.statistics))
+        asked = replace(self._asked(name), sizes=self._sizes())
+        if asked.statistics is None and asked.strategy == "auto" and len(handle.query.relations) > 2:
+            asked = replace(asked, statistics=seen)
         made = self.checkpoint.plans().get(name)
         if made is None or made["strategy"] != _spelled(asked.strategy):
             return asked
@@ -248,10 +282,9 @@ class Session:
 
     def _plans(self) -> dict[str, dict[str, str]]:
         """Query -> what was asked for, and what was made of it."""
-        strategies = {name: replace(self._knobs, **self._queries[name].knobs).strategy for name in self._queries}
         return {
             choice.name: {
-                "strategy": _spelled(strategies[choice.name]),
+                "strategy": _spelled(self._asked(choice.name).strategy),
                 "plan": write(choice.query, choice.chosen.layout).to_json(),
             }
             for choice in self.choices

@@ -40,6 +40,8 @@ from weft.stats.model import Statistics
 STRATEGIES = ("auto", "flat", "left_deep", "tree", "exhaustive")
 MOST_TREES = 250
 """Up to how many trees all of them are candidates: those of a chain of six."""
+MOST_STORED = 4.0
+"""How many times the inputs "auto" may store where no budget is given: estimates may be wrong, disks are finite."""
 REFINED = 6
 """How many of the best candidates have their placement improved."""
 
@@ -152,14 +154,17 @@ class _Chooser:
     def _all(self, plain: Tree) -> list[tuple[str, Tree]]:
         """Everything worth a look within the budget; the first name of a tree stays."""
         found: dict[Tree, str] = {plain: "flat"}
-        found.setdefault(left_deep(self.model, self.knobs.budget), "left_deep")
+        budget = self.knobs.budget
+        if budget == math.inf:
+            budget = MOST_STORED * self.model.scost(plain)
+        found.setdefault(left_deep(self.model, budget), "left_deep")
         tree = plain
-        grown = under_budget(self.model, self.knobs.budget)
+        grown = under_budget(self.model, budget)
         for names, _ in grown.steps:
             tree = mat(tree, self.model.graph.mask(*names))
             found.setdefault(tree, "tree" if tree == grown.tree else f"tree, {len([*tree.operators]) - 1} kept")
         for tree in self._some_trees(plain):
-            if self.model.scost(tree) <= self.knobs.budget:
+            if self.model.scost(tree) <= budget:
                 found.setdefault(tree, "other")
         return [(name, tree) for tree, name in found.items()]
 
