@@ -49,8 +49,9 @@ class Workload:
             yield {name: pq.read_table(found[number]) for name, found in files.items() if number < len(found)}
 
     def truth(self) -> Answer:
-        """The answer by DuckDB."""
+        """The answer by DuckDB, which joins in the order of the text: its own for the cycle of Q5 takes minutes."""
         with duckdb.connect() as oracle:
+            oracle.execute("SET disabled_optimizers = 'join_order'")
             for name in self.rows:
                 oracle.execute(f"CREATE VIEW {name} AS FROM read_parquet('{self.folder / name}/*.parquet')")
             return _summed(oracle, self.sql)
