@@ -5,9 +5,13 @@
     python -m tests.fuzz --n 40 --spark          on Spark
 
 A case is a function of its seed: streams, rows, arrival order, cuts into micro-batches, one or more queries, workers.
-It is run as it is, often dying and taken up again, and compared with the oracle over the rows that are not late.  Then
-lateness is raised until nothing can be late, and the same rows come in another order, in other batches and to another
-number of workers: the answer must be that of the oracle over all rows.
+Each query is registered several times, under every strategy and under plans written by dice: which joins are kept,
+whom tuples ask in which order, where stores lie and on how many workers.  The case is run as it is and compared with
+the oracle over the rows that are not late.  Then lateness is raised until nothing can be late, and the same rows come
+in another order, in other batches and to another number of workers: the answer must be that of the oracle over all
+rows.  Either run may die in the middle of a batch and be taken up again, or go on from files in a new process.
+
+One plan of one query on one run is a *pair*; a tally counts them, and how many keep intermediate results.
 """
 
 from __future__ import annotations
@@ -20,18 +24,32 @@ import sys
 import tempfile
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 import weft
+from weft.expr.model import aliases
+from weft.expr.render import to_sql
 from weft.host import compaction, envelope, lookup, worker
+from weft.optimizer.choose import STRATEGIES, Knobs, choose
+from weft.optimizer.cost import CostModel, Unit
+from weft.optimizer.estimate import estimate
+from weft.optimizer.joingraph import bits
+from weft.optimizer.layout import flat_tree, names
+from weft.optimizer.placement import keys
+from weft.optimizer.plan import topology
+from weft.optimizer.tree import Tree
+from weft.optimizer.written import write
+from weft.query.model import Query
 from weft.testing import (
     Trial,
     assert_same_rows,
@@ -78,6 +96,16 @@ def functions() -> dict[str, tuple[pa.DataType, Callable[..., pa.Array]]]:
     return {"near": (pa.bool_(), near), "halved": (pa.int64(), halved), "tagged": (pa.string(), tagged)}
 
 
+@dataclass(frozen=True)
+class Planned:
+    """A query of a case under a plan: what `Session.query` is asked for."""
+
+    name: str
+    query: str
+    """The name of the query in the case."""
+    knobs: Mapping[str, Any]
+
+
 @dataclass
 class StreamCase:
     """One stream: its columns, how its event time is given, and its rows in arrival order."""
@@ -116,11 +144,19 @@ class Case:
             return None
         return weft.Statistics({name: float(rng.randint(1, 10_000)) for name in self.streams})
 
-    def session(self, *, lateness: str | None = None, workers: int | None = None, spark: Any = None) -> weft.Session:
-        """The case as a session; `lateness` overrides that of every stream."""
-        folder = tempfile.mkdtemp(prefix="weft-fuzz-") if spark is not None else "never-made"
+    def session(
+        self,
+        *,
+        lateness: str | None = None,
+        workers: int | None = None,
+        spark: Any = None,
+        checkpoint: str | None = None,
+        plans: Sequence[Planned] | None = None,
+    ) -> weft.Session:
+        """The case as a session; `lateness` overrides that of every stream, `plans` what queries there are."""
+        folder = checkpoint or (tempfile.mkdtemp(prefix="weft-fuzz-") if spark is not None else "never-made")
         s = weft.Session(checkpoint=folder, workers=workers or self.workers, spark=spark, progress=False)
-        s.options(watermark=self.policy, statistics=self._statistics())
+        s.options(watermark=self.policy, statistics=self._statistics() if plans is None else None)
         for name, (returns, function) in functions().items():
             s.function(name, function, returns)
         for stream in self.streams.values():
@@ -132,8 +168,11 @@ class Case:
                 unit=stream.unit,  # type: ignore[arg-type]
                 lateness=lateness or stream.lateness,
             )
-        for name, text in self.queries.items():
-            s.query(name, text)
+        if plans is None:
+            for name, text in self.queries.items():
+                s.query(name, text)
+        for planned in plans or ():
+            s.query(planned.name, self.queries[planned.query], **planned.knobs)
         return s
 
     def tables(self) -> Tables:
@@ -527,57 +566,292 @@ def feed_through_a_crash(rng: random.Random, session: weft.Session, trial: Trial
         trial.feed(batch)
 
 
-def check(case: Case) -> int:
-    """Run the case every way; how many rows its answers have.  A difference is an AssertionError."""
+def check(case: Case) -> Tally:
+    """Run the case in every way and compare.  A difference is an AssertionError."""
     rng = random.Random(case.seed + 1)
-    session = case.session()
-    folder = tempfile.mkdtemp(prefix="weft-fuzz-") if rng.random() < 0.1 else None
-    trial = Trial(session, state=Path(folder) if folder else None)
-    fatal = rng.randrange(len(case.batches)) if rng.random() < 0.5 else None
-    with small_limits(rng):
-        for number, batch in enumerate(case.batches):
-            if number == fatal:
-                feed_through_a_crash(rng, session, trial, batch)
-            else:
-                trial.feed(batch)
-    if folder:
-        shutil.rmtree(folder)
-    rows = 0
-    for name, query in trial.queries.items():
-        expected = expected_after_lateness(query, case.batches, plain_functions(), case.policy)
-        assert_same_rows(trial.table(name), expected, f"query {name}, as it is: ")
-        rows += expected.num_rows
-    patient = {name: handle.query for name, handle in case.session(lateness=FOREVER)._queries.items()}
-    wanted = {name: oracle(query, case.tables(), plain_functions()) for name, query in patient.items()}
-    for what, batches in (("other cuts", cut(rng, case)), ("other order", shuffled(rng, case))):
-        workers = rng.randint(1, 5)
-        again = Trial(patient, workers=workers, functions=plain_functions(), sizes=_sizes(rng, case))
+    functions = plain_functions()
+    tally = Tally()
+    hasty, patient = case.session()._queries, case.session(lateness=FOREVER)._queries
+    wanted = {
+        name: expected_after_lateness(handle.query, case.batches, functions, case.policy)
+        for name, handle in hasty.items()
+    }
+    run = Run(rng, case, "as it is", None, case.workers, case.batches, wanted)
+    run.go({name: handle.query for name, handle in hasty.items()}, tally)
+    wanted = {name: oracle(handle.query, case.tables(), functions) for name, handle in patient.items()}
+    what, batches = rng.choice([("other cuts", cut(rng, case)), ("other order", shuffled(rng, case))])
+    run = Run(rng, case, what, FOREVER, rng.randint(1, 5), batches, wanted)
+    run.go({name: handle.query for name, handle in patient.items()}, tally)
+    return tally
+
+
+@dataclass
+class Run:
+    """Rows in an order and in batches, to a number of workers, and what each query must answer."""
+
+    rng: random.Random
+    case: Case
+    what: str
+    lateness: str | None
+    workers: int
+    batches: list[Tables]
+    wanted: Mapping[str, pa.Table]
+
+    def go(self, queries: Mapping[str, Query], tally: Tally) -> None:
+        """All queries under some plans each, in one session or in one for each plan."""
+        plans = [
+            Planned(f"{name}_{i}", name, knobs)
+            for name, query in queries.items()
+            for i, knobs in enumerate(some_plans(self.rng, query, self.workers))
+        ]
+        for group in [plans] if self.rng.random() < 0.6 else [[planned] for planned in plans]:
+            session = self.case.session(lateness=self.lateness, workers=self.workers, plans=group)
+            if self.rng.random() < 0.15:
+                session.analyze(sample=self.rng.choice([5, 1000]), seed=self.case.seed)
+            if self.rng.random() < 0.4:
+                check_round_trips(session)
+            found = self._feed(session)
+            for planned in group:
+                expected = self.wanted[planned.query]
+                what = f"{planned.name} {planned.knobs}, {self.what}, {self.workers} workers: "
+                assert_same_rows(found[planned.name], expected, what)
+            tally.add(session, sum(self.wanted[planned.query].num_rows for planned in group))
+
+    def _feed(self, session: weft.Session) -> Tables:
+        """All batches; sometimes one dies and comes again, sometimes a new process goes on from the files."""
+        rng = self.rng
+        folder = Path(tempfile.mkdtemp(prefix="weft-fuzz-")) if rng.random() < 0.07 else None
+        trials = [Trial(session, state=folder)]
+        fatal = rng.randrange(len(self.batches)) if rng.random() < 0.4 else None
+        moves = rng.randrange(len(self.batches)) if folder else None
         with small_limits(rng):
-            for batch in batches:
-                again.feed(batch)
-        for name, expected in wanted.items():
-            assert_same_rows(again.table(name), expected, f"query {name}, {what}, {workers} workers: ")
-    return rows
+            for number, batch in enumerate(self.batches):
+                if number == moves:
+                    trials.append(Trial(session, state=folder))
+                if number == fatal:
+                    feed_through_a_crash(rng, session, trials[-1], batch)
+                else:
+                    trials[-1].feed(batch)
+        if folder:
+            shutil.rmtree(folder)
+        return {name: pa.concat_tables([trial.table(name) for trial in trials]) for name in trials[0].queries}
 
 
-def _sizes(rng: random.Random, case: Case) -> dict[str, float]:
-    return {name: rng.choice([1.0, 10.0, 1000.0]) for name in case.streams if rng.random() < 0.7}
+# ----------------------------------------------------------------------------------------------- plans
 
 
-def check_on_spark(case: Case, spark: SparkSession) -> int:
-    """Run the case on Spark and compare with the oracle."""
-    session = case.session(spark=spark)
-    handles = [handle.to_memory() for handle in session._queries.values()]
-    with session:
-        session.run()
-    shutil.rmtree(session.checkpoint.root, ignore_errors=True)
+@dataclass
+class Tally:
+    """What was run."""
+
+    rows: int = 0
+    pairs: int = 0
+    """One plan of one query on one run."""
+    kept: int = 0
+    """Those of them that keep intermediate results."""
+    nested: int = 0
+    """Those that make intermediate results out of intermediate results."""
+    deaths: int = 0
+    """How often a run died on Spark."""
+    strategies: Counter[str] = field(default_factory=Counter)
+
+    def add(self, session: weft.Session, rows: int) -> None:
+        """A session that gave the right answers."""
+        self.rows += rows
+        for choice in session.choices:
+            kept = [store for store in choice.chosen.layout.tree.stores if store.children]
+            self.pairs += 1
+            self.kept += bool(kept)
+            self.nested += any(child.children for store in kept for child in store.children)
+            asked = choice.knobs.strategy
+            self.strategies[asked if isinstance(asked, str) else "by hand"] += 1
+
+    def __iadd__(self, other: Tally) -> Tally:
+        self.rows, self.pairs = self.rows + other.rows, self.pairs + other.pairs
+        self.kept, self.nested = self.kept + other.kept, self.nested + other.nested
+        self.deaths += other.deaths
+        self.strategies += other.strategies
+        return self
+
+    def __str__(self) -> str:
+        names = ", ".join(f"{count} {name}" for name, count in sorted(self.strategies.items()))
+        kept = f"{self.kept} keep intermediate results, {self.nested} in more than one level"
+        return f"{self.pairs} pairs ({names}), {kept}, {self.rows} result rows"
+
+
+def some_plans(rng: random.Random, query: Query, workers: int) -> list[dict[str, Any]]:
+    """Half of the strategies and of the plans by hand: both runs of a case see about all of them."""
+    if len(query.relations) < 3:
+        return [_strategy(rng, query, "auto") if rng.random() < 0.5 else _written(rng, query, workers)]
+    found = [_strategy(rng, query, name) for name in rng.sample(STRATEGIES, 3)]
+    return [*found, _written(rng, query, workers), _written(rng, query, workers)][: rng.choice([3, 4, 5])]
+
+
+def all_plans(rng: random.Random, query: Query, workers: int) -> list[dict[str, Any]]:
+    """Every strategy, and some plans by hand."""
+    if len(query.relations) < 3:
+        return [_strategy(rng, query, "auto"), _written(rng, query, workers)]
+    return [*(_strategy(rng, query, name) for name in STRATEGIES), *(_written(rng, query, workers) for _ in range(3))]
+
+
+def _strategy(rng: random.Random, query: Query, strategy: str) -> dict[str, Any]:
+    """A strategy by name, and anything it may be asked for besides."""
+    statistics = random_statistics(rng, query)
+    knobs: dict[str, Any] = {"strategy": strategy, "statistics": statistics}
+    if rng.random() < 0.3:
+        unit: Unit = rng.choice(["tuples", "bytes"])
+        least = CostModel(estimate(query, statistics or weft.Statistics()), unit=unit).scost(flat_tree(query))
+        budget = max(1.0, least) * rng.choice([1.000001, 1.5, 10, 1000])
+        knobs["budget"] = budget if unit == "tuples" else f"{budget:.0f} B" if budget > 1e6 else None
+    if rng.random() < 0.2:
+        knobs["placement"] = "scattered"
+    if rng.random() < 0.2:
+        knobs["capacity"] = rng.choice([1, 500, 1e9])
+    if rng.random() < 0.2:
+        knobs["parallelism"] = {alias: rng.randint(1, 6) for alias in query.aliases if rng.random() < 0.5}
+    if rng.random() < 0.2:
+        knobs["arrival"] = rng.choice(["history", "none"])
+    return knobs
+
+
+def random_statistics(rng: random.Random, query: Query) -> weft.Statistics | None:
+    """Any numbers at all: they may change the plan, never the answer."""
+    if rng.random() < 0.15:
+        return None
+    streams = {r.stream.name: r.stream for r in query.relations}
+    names = list(query.aliases)
+    return weft.Statistics(
+        {name: float(int(10 ** rng.uniform(0, 7))) for name in streams if rng.random() < 0.8},
+        rates={name: 10 ** rng.uniform(-1, 4) for name in streams if rng.random() < 0.5},
+        widths={name: rng.uniform(1, 500) for name in streams if rng.random() < 0.3},
+        selectivities={
+            (a, b): 10 ** rng.uniform(-7, 0) for i, b in enumerate(names) for a in names[:i] if rng.random() < 0.8
+        },
+    )
+
+
+def _written(rng: random.Random, query: Query, workers: int) -> dict[str, Any]:
+    """A plan by dice; what it leaves open may be chosen by statistics."""
+    statistics = random_statistics(rng, query) if rng.random() < 0.3 else None
+    for _ in range(20):
+        plan = random_plan(rng, query, workers)
+        try:
+            choose("x", query, workers, Knobs(plan, statistics))
+        except weft.PlanError as error:  # kept joins and orders need predicates that connect them
+            if "no predicate connects" not in str(error) or not error.detail or not error.hint:
+                raise
+        else:
+            return {"strategy": plan, "statistics": statistics}
+    return {"strategy": weft.Plan(), "statistics": statistics}
+
+
+def random_plan(rng: random.Random, query: Query, workers: int) -> weft.Plan:
+    """Kept joins, orders, keys and numbers of workers; each part may be missing."""
+    tree = _random_tree(rng, query)
+    placement: dict[tuple[str, ...], Any] = {}
+    for store in tree.stores:
+        usable = [to_sql(expr) for expr in keys(query, store.relations, {})]
+        if rng.random() < 0.8:
+            some = rng.sample(usable, min(len(usable), rng.choice([1, 1, 1, 2, 3])))
+            placement[names(query, store.relations)] = rng.choice([some, some, some, None])
+    siblings = {
+        child.relations: [names(query, other.relations) for other in operator.children if other != child]
+        for operator in tree.operators
+        for child in operator.children
+    }
+    return weft.Plan(
+        [names(query, store.relations) for store in tree.stores if store.children],
+        orders={names(query, s): rng.sample(rest, len(rest)) for s, rest in siblings.items() if rng.random() < 0.6},
+        placement=placement,
+        parallelism={names(query, s.relations): rng.randint(1, workers + 1) for s in tree.stores if rng.random() < 0.3},
+    )
+
+
+def _random_tree(rng: random.Random, query: Query) -> Tree:
+    parts = [Tree(1 << i) for i in range(len(query.relations))]
+    pairs = [{query.position(alias) for alias in aliases(p)} for p in query.joins if len(aliases(p)) == 2]
+    while len(parts) > 2 and rng.random() < 0.8:
+        some = [rng.choice(parts)]
+        for _ in range(rng.choice([1, 1, 1, 2, 3])):
+            inside = {i for part in some for i in bits(part.relations)}
+            beside = [part for part in parts if part not in some and any(
+                pair & inside and pair & set(bits(part.relations)) for pair in pairs)]  # fmt: skip
+            if beside and len(some) < len(parts) - 1:
+                some.append(rng.choice(beside))
+        if len(some) > 1:
+            parts = [part for part in parts if part not in some]
+            parts.append(Tree(sum(part.relations for part in some), _sorted(some)))
+    return parts[0] if len(parts) == 1 else Tree(sum(part.relations for part in parts), _sorted(parts))
+
+
+def _sorted(parts: Sequence[Tree]) -> tuple[Tree, ...]:
+    return tuple(sorted(parts, key=lambda part: part.relations & -part.relations))
+
+
+def check_round_trips(session: weft.Session) -> None:
+    """Every plan can be written down, and what is read back from that is the same plan and the same topology."""
+    again = []
+    for choice in session.choices:
+        text = write(choice.query, choice.chosen.layout).to_json()
+        plan = weft.Plan.from_json(text)
+        assert plan.to_json() == text
+        made = choose(choice.name, choice.query, session.workers, replace(choice.knobs, strategy=plan, settled=True))
+        assert made.chosen.layout == choice.chosen.layout, f"{choice.name}: {text}"
+        assert write(choice.query, made.chosen.layout) == plan
+        again.append(made)
+        if isinstance(asked := choice.knobs.strategy, weft.Plan):
+            assert asked.keep == plan.keep
+            assert {*asked.orders} <= {*plan.orders}
+            assert {*asked.parallelism} <= {*plan.parallelism}
+            assert {*asked.placement} <= {*plan.placement} or session.workers == 1
+    assert topology(again, session._policy) == session.topology
+
+
+def check_on_spark(case: Case, spark: SparkSession, *, deaths: int = 0) -> Tally:
+    """Run the case on Spark, each query under several plans in one session, and compare with the oracle.
+
+    The run dies so many times, each time somewhere else, and is taken up again by a session that knows nothing of it.
+    """
+    rng = random.Random(case.seed + 2)
+    root = Path(tempfile.mkdtemp(prefix="weft-fuzz-"))
+    queries = {name: handle.query for name, handle in case.session()._queries.items()}
+    plans = [
+        Planned(f"{name}_{i}", name, knobs)
+        for name, query in queries.items()
+        for i, knobs in enumerate(all_plans(rng, query, case.workers))
+    ]
+
+    def session() -> weft.Session:
+        made = case.session(spark=spark, checkpoint=str(root / "checkpoint"), plans=plans)
+        for handle in made._queries.values():
+            handle.to_parquet(root / handle.name)
+        return made
+
     given = replayed(case)
-    rows = 0
-    for handle in handles:
-        expected = expected_after_lateness(handle.query, given, plain_functions(), case.policy)
-        assert_same_rows(handle.table(), expected, f"query {handle.name} on Spark: ")
-        rows += expected.num_rows
-    return rows
+    points = list(crash_points(session()))
+    rng.shuffle(points)
+    tally = Tally()
+    for point in points[:deaths]:
+        dying = session()
+        crash_at(dying, point, max(0, len(list(root.glob("checkpoint/manifests/*.json")))))
+        with dying:
+            try:
+                dying.run()
+            except weft.HostError as error:
+                if f"crash point reached: {point}" not in str(error):
+                    raise
+                tally.deaths += 1
+    last = session()
+    with last:
+        last.run()
+    for planned in plans:
+        expected = expected_after_lateness(queries[planned.query], given, plain_functions(), case.policy)
+        found = pq.read_table(root / planned.name)
+        assert_same_rows(found, expected, f"{planned.name} {planned.knobs} on Spark: ")
+        tally.rows += expected.num_rows
+    tally.add(last, 0)
+    shutil.rmtree(root, ignore_errors=True)
+    return tally
 
 
 def replayed(case: Case) -> list[Tables]:
@@ -597,13 +871,13 @@ def main() -> int:
     parser.add_argument("-v", "--verbose", action="store_true", help="print every case")
     args = parser.parse_args()
     spark = _spark() if args.spark else None
-    began, rows, failed = time.perf_counter(), 0, 0
+    began, tally, failed = time.perf_counter(), Tally(), 0
     for done, seed in enumerate(range(args.seed, args.seed + args.n), start=1):
         case = make_case(seed)
         if args.verbose:
             print(case.describe())
         try:
-            rows += check(case) if spark is None else check_on_spark(case, spark)
+            tally += check(case) if spark is None else check_on_spark(case, spark, deaths=1)
         except Exception:  # noqa: BLE001 - whatever goes wrong is reported with its case
             failed += 1
             print(f"\nFAILED seed {seed}\n{case.describe() if not args.verbose else ''}")
@@ -612,7 +886,7 @@ def main() -> int:
             if not args.keep_going:
                 return 1
         if done % 100 == 0 or done == args.n:
-            print(f"{done} cases, {rows} result rows, {failed} failed, {time.perf_counter() - began:.0f} s", flush=True)
+            print(f"{done} cases, {tally}, {failed} failed, {time.perf_counter() - began:.0f} s", flush=True)
     return 1 if failed else 0
 
 

@@ -65,6 +65,7 @@ class Worker:
         self.wave = 1
         self._kept: dict[tuple[str, str], list[Frame]] = defaultdict(list)
         """(Store, origin) -> rows that are not written yet."""
+        self._kept_bytes: dict[tuple[str, str], int] = defaultdict(int)
         self._seq = number << 32
         self._sent = 0
 
@@ -214,9 +215,9 @@ class Worker:
     # ------------------------------------------------------------------------------------ intermediates
 
     def _keep(self, node: Keep, frame: Frame) -> None:
-        rows = self._kept[node.store, node.origin]
-        rows.append(frame)
-        if sum(part.nbytes for part in rows) >= KEPT_BYTES:
+        self._kept[node.store, node.origin].append(frame)
+        self._kept_bytes[node.store, node.origin] += frame.nbytes
+        if self._kept_bytes[node.store, node.origin] >= KEPT_BYTES:
             self._write_kept()
 
     def _write_kept(self) -> None:
@@ -224,6 +225,7 @@ class Worker:
             done = self.delta[store, origin]
             done += self.shelf.keep(store, origin, frames, f"-w{self.wave}-{len(done)}")
         self._kept.clear()
+        self._kept_bytes.clear()
 
     def _envelope(self, dest: int, edge: str, **content: object) -> Envelope:
         self._seq += 1
