@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -134,6 +135,19 @@ def test_explain_prints_a_plan_and_writes_nothing(job: Path, capsys: pytest.Capt
     assert sorted(path.name for path in job.parent.iterdir()) == ["in", "job.sql"]
 
 
+def test_explain_takes_a_stage_and_a_format(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("explain", str(job), "--stage", "resolved", "--format", "json") == 0
+    assert json.loads(capsys.readouterr().out)["stage"] == "resolved"
+    assert call("explain", str(job), "--stage", "physical") == 2
+    assert "hint: use one of: parsed, resolved, candidates, chosen, topology." in capsys.readouterr().err
+
+
+def test_explain_before_the_first_run_has_nothing_measured(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("explain", str(job), "--analyze") == 0
+    assert "notice nothing-measured" in capsys.readouterr().out
+    assert sorted(path.name for path in job.parent.iterdir()) == ["in", "job.sql"]
+
+
 @pytest.mark.spark
 def test_run_twice_writes_each_result_once(job: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "weft.cli", "run", str(job)]
@@ -142,3 +156,7 @@ def test_run_twice_writes_each_result_once(job: Path, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         found = pq.read_table(job.parent / "out" / "pairs").to_pylist()
         assert sorted(found, key=lambda row: row["k"]) == [{"k": 1, "t": 100, "u": 95}, {"k": 2, "t": 100, "u": 100}]
+    explained = [sys.executable, "-m", "weft.cli", "explain", str(job), "--analyze"]
+    told = subprocess.run(explained, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+    assert "measured in 1 batch\n" in told
+    assert "(~3 rows, 3 measured, x1)" in told

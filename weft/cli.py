@@ -13,7 +13,6 @@ import os
 import runpy
 import select
 import sys
-import tempfile
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
@@ -73,21 +72,37 @@ def run(script: Path, *, workers: int | None = None) -> int:
 
 
 @app.command
-def explain(script: Path, *, workers: int | None = None) -> int:
-    """Print how the queries of a script would be run; reads and writes no data.
+def explain(
+    script: Path,
+    *,
+    stage: str = "topology",
+    format: str = "text",  # noqa: A002 - what the option is called
+    analyze: bool = False,
+    workers: int | None = None,
+) -> int:
+    """Print how the queries of a script are planned; runs nothing and writes nothing.
+
+    If the script was run before, its checkpoint says which plan its state was made by, and that one is printed.
 
     Parameters
     ----------
     script
         A file of SET, CREATE STREAM and CREATE QUERY statements.
+    stage
+        How far planning has come: parsed, resolved, candidates, chosen or topology.
+    format
+        For people or programs: text, json or mermaid.
+    analyze
+        Show what the committed batches of the checkpoint did beside what samples of the streams let expect.
     workers
         Partitions of the state; overrides SET workers.
     """
     from weft.script import open_session, read_script
 
-    with tempfile.TemporaryDirectory(prefix="weft-explain-", ignore_cleanup_errors=True) as folder:
-        # A plan is a matter of the queries alone, so the job's own checkpoint is left alone.
-        print(open_session(read_script(script), checkpoint=Path(folder), workers=workers).explain())
+    session = open_session(read_script(script), workers=workers)
+    if analyze:
+        session.analyze()  # the plan is that of the checkpoint; this only says what was to be expected of it
+    print(session.explain(stage, format, analyze), end="")
     return 0
 
 

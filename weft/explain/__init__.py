@@ -41,6 +41,8 @@ def explain(subject: Subject, stage: str = "topology", format: str = "text") -> 
     """The stage in the format."""
     _known("stage", stage, STAGES)
     _known("format", format, FORMATS)
+    if not subject.queries:
+        raise PlanError("there is no query to explain", hint='add one: s.query("name", "SELECT ...").')
     if subject.analyze and stage not in MEASURED:
         raise PlanError(
             f'stage "{stage}" has nothing to measure',

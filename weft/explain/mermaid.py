@@ -160,7 +160,7 @@ def _tree(chart: _Chart, node: TreeNode) -> str:
 
 def _figure(figure: Figure) -> str:
     known = f"~{number(figure.estimated)} {figure.unit}" if figure.estimated is not None else ""
-    came = f"{number(figure.measured)} came" if figure.measured is not None else ""
+    came = f"{number(figure.measured)} measured" if figure.measured is not None else ""
     return ", ".join(part for part in (known, came) if part)
 
 

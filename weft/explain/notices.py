@@ -31,6 +31,8 @@ KINDS = (
 """All kinds, in the order in which they are given."""
 FAR_OFF = 10.0
 """From which factor on a number counts as wrong."""
+MOST_TOLD = 4
+"""How many wrong numbers one notice names."""
 
 
 def notices(figures: Figures, *, analyze: bool) -> tuple[Notice, ...]:
@@ -266,26 +268,44 @@ def _measured(figures: Figures, labels: Labels) -> Iterator[Notice]:
             "s.run()",
         )
         return
-    for store in figures.topology.stores:
-        yield from _wrong(labels[store.id], "", figures.rows(store))
+    stores = [(labels[store.id], figures.rows(store)) for store in figures.topology.stores]
+    yield from _wrong("stores", stores)
     for choice in figures.choices:
-        for alias, parts in choice.chosen.ways.paths.items():
-            for i, part in enumerate(parts, start=1):
-                if isinstance(part, Hop):
-                    where = f"{choice.name}/{alias}/{i}"
-                    yield from _wrong(where, " coming in", figures.tuples_in(choice, alias, i))
-                    yield from _wrong(where, " matched", figures.matches(choice, alias, i))
+        yield from _wrong(f'query "{choice.name}"', list(_flows(choice, figures)))
 
 
-def _wrong(what: str, which: str, figure: Figure) -> Iterator[Notice]:
-    if figure.estimated is None or figure.measured is None:
-        return
-    small, large = sorted((figure.estimated, float(figure.measured)))
-    if large > FAR_OFF * max(small, 1.0):
+def _flows(choice: Choice, figures: Figures) -> Iterator[tuple[str, Figure]]:
+    """All that runs through the probes of a query."""
+    for alias, parts in choice.chosen.ways.paths.items():
+        for i, part in enumerate(parts, start=1):
+            if isinstance(part, Hop):
+                yield f"into {choice.name}/{alias}/{i}", figures.tuples_in(choice, alias, i)
+                yield f"matched in {choice.name}/{alias}/{i}", figures.matches(choice, alias, i)
+
+
+def _wrong(what: str, found: Sequence[tuple[str, Figure]]) -> Iterator[Notice]:
+    """One notice for all that is far off, the worst first."""
+    off = sorted((entry for entry in found if _factor(entry[1]) > FAR_OFF), key=lambda entry: -_factor(entry[1]))
+    if off:
+        told = [_told(where, figure) for where, figure in off[:MOST_TOLD]]
+        more = f"; and {len(off) - MOST_TOLD} more" if len(off) > MOST_TOLD else ""
         yield Notice(
             "wrong-estimate",
-            f"{figure.unit}{which} at {what} are more than {FAR_OFF:g} times off their estimate",
-            f"{number(figure.estimated)} were expected, {number(figure.measured)} came.",
+            f"{count(len(off), 'number')} of {what} {'is' if len(off) == 1 else 'are'} more than {FAR_OFF:g} times off",
+            f"{'; '.join(told)}{more}.",
             "measure statistics again and start from an empty checkpoint: a checkpoint keeps the plan it was made by.",
             's = weft.Session(checkpoint="another"); ...; s.analyze()',
         )
+
+
+def _told(where: str, figure: Figure) -> str:
+    expected, came = number(figure.estimated or 0.0), number(figure.measured or 0)
+    return f"{figure.unit} {where}: {expected} expected, {came} measured"
+
+
+def _factor(figure: Figure) -> float:
+    """How many times off an estimate is; numbers below one count as one."""
+    if figure.estimated is None or figure.measured is None:
+        return 1.0
+    small, large = sorted((max(figure.estimated, 1.0), max(float(figure.measured), 1.0)))
+    return large / small

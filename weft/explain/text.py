@@ -103,7 +103,7 @@ def _candidates(query: CandidatesOfQuery) -> list[str]:
     if query.budget is not None:
         lines.append(f"  budget {number(query.budget)} {query.budget_unit}")
     lines += table([*_inputs(query), *_pairs(query)], "  ")
-    lines += [f"  {count(query.considered, 'candidate')}, the cheapest first"]
+    lines.append(f"  {count(query.considered, 'candidate')}{', the cheapest first' if query.considered > 1 else ''}")
     lines += table([_COLUMNS, *(_candidate(found) for found in query.candidates)], "  ")
     if (hidden := query.considered - len(query.candidates)) > 0:
         lines.append(f"    and {hidden} more, up to {number(query.most_micros_an_input_row)} µs a row")
@@ -233,11 +233,11 @@ def _part(part: ProbeFacts | KeepFacts) -> str:
 
 
 def _figure(figure: Figure, unit: str | None = None) -> str:
-    """~12 k tuples; with what came: ~12 k tuples, 13 k came, x1.08."""
+    """~12 k tuples; with what was measured: (~12 k tuples, 13 k measured, x1.08)."""
     name = figure.unit if unit is None else figure.unit.replace("tuples", unit)
     parts = [f"~{number(figure.estimated)} {name}"] if figure.estimated is not None else []
     if figure.measured is not None:
-        parts.append(f"{number(figure.measured)} came" if parts else f"{number(figure.measured)} {name} came")
+        parts.append(f"{number(figure.measured)} measured" if parts else f"{number(figure.measured)} {name} measured")
     if figure.ratio is not None:
         parts.append(f"x{number(figure.ratio)}")
     return f"({', '.join(parts)})" if len(parts) > 1 else "".join(parts)
