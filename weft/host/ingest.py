@@ -22,6 +22,7 @@ from weft.expr.model import Expr, columns
 from weft.expr.types import normalize
 from weft.host.batch import Functions, Report, Watermarks, bump
 from weft.host.envelope import REPORT, Envelope, Frame, slices, split
+from weft.host.spread import spread_rows
 from weft.kernels.codes import destinations, equality_codes
 from weft.query.model import Stream
 from weft.topology.model import TIME, Edge, Topology
@@ -102,11 +103,16 @@ class Ingest:
             if rows.num_rows == 0:
                 continue
             bump(report.routed, edge.id, rows.num_rows)
-            for dest, part in route(rows, edge.route, edge.route_key, edge.tasks, self.functions, row):
+            for dest, part in self._dealt(rows, edge, row):
                 for piece in slices(part.select(list(edge.columns))):
                     bump(report.sent, edge.id, piece.num_rows)
                     bump(report.messages, edge.id, 1)
                     yield edge, dest, piece
+
+    def _dealt(self, rows: Frame, edge: Edge, row: int) -> Iterator[tuple[int, Frame]]:
+        if edge.spread is not None:
+            return spread_rows(rows, edge.spread, self.functions, row)
+        return route(rows, edge.route, edge.route_key, edge.tasks, self.functions, row)
 
     def _select(self, frame: Frame, edge: Edge, watermarks: Watermarks) -> Frame:
         mark = None if edge.clock is None else watermarks.get(edge.clock)

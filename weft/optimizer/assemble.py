@@ -21,9 +21,10 @@ from weft.query.model import Query, Stream
 from weft.query.timebounds import reason
 from weft.topology.check import check
 from weft.topology.model import ROWS, TIME, Clock, Edge, Emit, Keep, Key, Policy, Probe, Route, Start, Store, Topology
+from weft.topology.spread import Cube, Regions, Spread
 
-_Place = tuple[Route, tuple[Expr, ...], int]
-"""A route, its key, and the number of workers it deals over."""
+_Place = tuple[Route, tuple[Expr, ...], int, Spread | None]
+"""A route, its key, the number of workers it deals over, and a spread instead of all these."""
 
 
 def assemble(plans: Sequence[Ways], policy: Policy = "min") -> Topology:
@@ -98,6 +99,7 @@ class _Draft:
     tasks: int
     aliases: tuple[str, ...] = ()
     ends: tuple[tuple[str, int], ...] = ()
+    spread: Spread | None = None
     columns: set[str] = field(default_factory=set)
     indexes: list[Key] = field(default_factory=list)
     retention: int | None = 0
@@ -106,13 +108,14 @@ class _Draft:
 
     @property
     def id(self) -> str:
-        same = (self.name, self.filter, self.placement, self.clock, self.tasks)
+        same = (self.name, self.filter, self.placement, self.clock, self.tasks, self.spread)
         return f"{self.name[:80]}-{_digest(repr(same))}"
 
     def finish(self) -> Store:
         return Store(
             self.id, self.stream, self.filter, tuple(sorted(self.columns)), self.placement, tuple(self.indexes),
             self.clock, self.retention, self.reason, tuple(self.users), self.tasks, self.aliases, self.ends,
+            self.spread,
         )  # fmt: skip
 
 
@@ -157,7 +160,21 @@ def _kept_rows(plan: Ways, store: int) -> _Draft:
     (alias,) = names(plan.query, store)
     placement = tuple(without_alias(expr) for expr in plan.layout.placement.get(store, ()))
     stream = plan.query.relation(alias).stream.name
-    return _Draft(stream, stream, _filter(plan, alias), placement, _clock_id(plan, alias), plan.tasks(store))
+    return _Draft(
+        stream, stream, _filter(plan, alias), placement, _clock_id(plan, alias), plan.tasks(store),
+        spread=_spread(plan, alias),
+    )  # fmt: skip
+
+
+def _spread(plan: Ways, alias: str) -> Spread | None:
+    """Where copies of an alias's rows go, in terms of its stream."""
+    found = plan.layout.spread.get(1 << plan.query.position(alias))
+    if isinstance(found, Regions):
+        return replace(found, key=without_alias(found.key))
+    if isinstance(found, Cube):
+        axes = (a if a.key is None else replace(a, key=without_alias(a.key)) for a in found.axes)
+        return replace(found, axes=tuple(axes))
+    return None
 
 
 def _kept_join(plan: Ways, store: int) -> _Draft:
@@ -244,10 +261,12 @@ class _Way:
     @property
     def route(self) -> _Place:
         """How tuples reach the first probe."""
+        if (spread := _spread(self.plan, self.alias)) is not None:
+            return "spread", (), self.plan.workers, spread
         first = next(iter(self.probes), None)
         if first is None or first.route == "local":
-            return "scatter", (), self.plan.workers
-        return first.route, tuple(without_alias(expr) for expr in first.route_key), first.tasks
+            return "scatter", (), self.plan.workers, None
+        return first.route, tuple(without_alias(expr) for expr in first.route_key), first.tasks, None
 
 
 def _edges(stores: Sequence[Store], ways: Sequence[_Way]) -> tuple[Edge, ...]:
@@ -267,7 +286,8 @@ def _edges(stores: Sequence[Store], ways: Sequence[_Way]) -> tuple[Edge, ...]:
     for store in stores:
         if store.aliases:
             continue
-        place: _Place = ("key" if store.placement else "scatter", store.placement, store.tasks)
+        route: Route = "spread" if store.spread else "key" if store.placement else "scatter"
+        place = route, store.placement, store.tasks, store.spread
         join(_edge(store.stream, store.filter, store.columns, place, store.clock, stores=(store.id,)))
     for way in ways:
         query, alias = way.plan.query, way.alias
@@ -283,7 +303,7 @@ def _edge(
     clock_id: str | None, stores: tuple[str, ...] = (), starts: tuple[str, ...] = (),
 ) -> Edge:  # fmt: skip
     name = f"{stream}>{_digest(repr((stream, selection, place, clock_id)))}"
-    return Edge(name, stream, selection, columns, *place, clock_id, stores, starts)
+    return Edge(name, stream, selection, columns, *place[:3], clock_id, stores, starts, place[3])
 
 
 def _emit(plan: Ways) -> Emit:

@@ -4,6 +4,7 @@
     placement   store -> expressions whose values name the worker of a row; none means anywhere
     orders      store -> its siblings in the order its new tuples meet them; a missing one is chosen on the way
     tasks       store -> on how many workers it lies; all of them where nothing is said
+    spread      alias -> the workers that get copies of a row; if given, for every alias, and all probes are local
 
 Stores are sets of aliases as bitmasks, bit i for the i-th alias of the query, as in the join graph.
 """
@@ -17,6 +18,7 @@ from weft.expr.model import Expr
 from weft.optimizer.joingraph import bits
 from weft.optimizer.tree import Tree
 from weft.query.model import Query
+from weft.topology.spread import Spread
 
 Placement = Mapping[int, tuple[Expr, ...]]
 
@@ -29,6 +31,7 @@ class Layout:
     placement: Placement = field(default_factory=dict)
     orders: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     tasks: Mapping[int, int] = field(default_factory=dict)
+    spread: Mapping[int, Spread] = field(default_factory=dict)
 
 
 def names(query: Query, store: int) -> tuple[str, ...]:

@@ -174,6 +174,8 @@ class _Planner:
     def __init__(self, steps: Steps, layout: Layout, workers: int) -> None:
         self.steps, self.query, self.layout, self.workers = steps, steps.query, layout, workers
         self.trips = {alias: _Trip(alias) for alias in self.query.aliases}
+        self.local = workers == 1 or bool(layout.spread)
+        """Whether all that joins is on one worker."""
         self.kept: dict[tuple[int, str], int] = {}
         """(Intermediate store, origin) -> the wave in which such rows are stored."""
 
@@ -220,7 +222,7 @@ class _Planner:
     def _keep(self, trip: _Trip, operator: Tree) -> None:
         store = operator.relations
         home, tasks = self.layout.placement.get(store, ()), self._tasks(store)
-        if self.workers == 1 or self._same(trip, (home, tasks)):
+        if self.local or self._same(trip, (home, tasks)):
             route: Route = "local"
         else:
             route = "key" if home else "scatter"
@@ -235,8 +237,8 @@ class _Planner:
 
     def _route(self, trip: _Trip, s: Step, store: int) -> tuple[Route, tuple[Expr, ...], int]:
         tasks = self._tasks(store)
-        if self.workers == 1:
-            return "local", (), 1
+        if self.local:
+            return "local", (), tasks
         if tasks == 1:
             return ("local" if self._same(trip, ((), 1)) else "broadcast"), (), 1
         known = {e.target: e.known for e in s.equalities}
@@ -259,7 +261,7 @@ class _Planner:
     # ----------------------------------------------------------------------------------------- orders
 
     def _grade(self, trip: _Trip, s: Step, store: int) -> tuple[int, int]:
-        if s.equalities and self.workers > 1 and self._route(trip, s, store)[0] == "local":
+        if s.equalities and not self.local and self._route(trip, s, store)[0] == "local":
             kind = 0
         elif s.equalities:
             kind = 1

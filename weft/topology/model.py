@@ -23,6 +23,7 @@ from typing import Literal as OneOf
 
 from weft.expr.model import Expr
 from weft.query.model import TIME, Output, Stream
+from weft.topology.spread import Spread
 
 __all__ = [
     "ROWS", "TIME", "Bound", "Clock", "Edge", "Emit", "Keep", "Key", "Node", "Probe", "Route", "Start", "Store",
@@ -35,8 +36,8 @@ ROWS = ""
 Policy = OneOf["min", "max"]
 """How the watermarks of several streams make one."""
 
-Route = OneOf["local", "key", "broadcast", "scatter"]
-"""How tuples travel: stay, to the owner of their key, to every worker, to any one worker."""
+Route = OneOf["local", "key", "broadcast", "scatter", "spread"]
+"""How tuples travel: stay, to the owner of their key, to every worker, to any one worker, as a spread says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,8 @@ class Store:
     """Members of an intermediate result, in query order."""
     ends: tuple[tuple[str, int], ...] = ()
     """(member, its retention): an intermediate row goes when the first of these does; its `#t` is made to say so."""
+    spread: Spread | None = None
+    """Where copies of a stream's rows lie, instead of a placement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +200,8 @@ class Edge:
     clock: str | None
     stores: tuple[str, ...]
     starts: tuple[str, ...]
+    spread: Spread | None = None
+    """For route "spread"."""
 
 
 Node = Probe | Keep | Emit

@@ -1,0 +1,62 @@
+"""Spreads: rows that go to several workers at once, so that everything that joins meets on one of them.
+
+    Cube      workers form a cube.  A row has a coordinate on each axis that its stream owns, by the hash of a value or
+              at random, and is copied along all others.  Every combination meets at exactly one place if every axis is
+              owned by somebody, and owners of a hash axis are joined by equality of its values.
+    Regions   two streams are cut into ranges of an ordered value.  The pairs of ranges that can hold matches are dealt
+              to workers as rectangles; a row goes to every rectangle over its range.
+
+A spread takes the place of a store's placement, and all probes are local.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from weft.expr.model import Expr
+
+Kind = Literal["hash", "random", "copy"]
+"""What rows do along an axis: go by the hash of a value, anywhere, everywhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis of the cube, as the rows of one stream see it."""
+
+    size: int
+    kind: Kind
+    key: Expr | None = None
+    """For kind "hash"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cube:
+    """Where rows go: the worker with coordinates (x_1, .., x_k) has the number x_1 + size_1 * (x_2 + size_2 * ..)."""
+
+    axes: tuple[Axis, ...]
+
+    @property
+    def workers(self) -> int:
+        """How many workers the cube has."""
+        return math.prod(axis.size for axis in self.axes)
+
+    @property
+    def copies(self) -> int:
+        """To how many workers each row goes."""
+        return math.prod(axis.size for axis in self.axes if axis.kind == "copy")
+
+
+@dataclass(frozen=True, slots=True)
+class Regions:
+    """Where rows go: by the range their value lies in."""
+
+    key: Expr
+    bounds: tuple[int, ...]
+    """Order codes that begin a new range: range i holds codes from bounds[i-1] up to, not including, bounds[i]."""
+    workers: tuple[tuple[int, ...], ...]
+    """Range -> the workers that must see its rows; one entry more than bounds."""
+
+
+Spread = Cube | Regions
