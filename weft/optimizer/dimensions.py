@@ -1,0 +1,271 @@
+"""How long the axes of a hypercube are: whole numbers whose product is at most p, for the least largest load.
+
+    L = sum_i abs(R_i) * prod_{j in axes(R_i)} share_ij(p_j)      share = 1/p_j where keys are even (Squall 4)
+
+Every share falls as its axis grows and is never below 1/p_j.  So is every bound here: `share(n) >= c + (1 - c)/n` with
+the largest such c (the floor), and products of such terms are at least  prod c + (1 - prod c) * prod 1/n.  What is left
+after the floors is a sum of terms w/n; terms with no axis in common share the machines that are left, and filling them
+like vessels of water bounds their sum from below.  Branch and bound with it looks at hundreds of vectors where there
+are hundreds of thousands; a scan of all was rejected for that, real-valued optima because rounding them loses
+machines (7 over 3 axes would be 1 x 1 x 1).
+
+Equal loads are told apart by lower total sent, fewer machines, smaller largest axis, and order (K-24).  With `exact`
+the product is p and the smaller largest axis comes first, as in Squall's code.  That code also divides in whole
+numbers, which makes the answer hang on the unit of sizes; that is not taken over.
+
+An axis whose owners all own another axis, over which their keys are even, stays 1: the other serves more relations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.errors import PlanError
+
+Floats = npt.NDArray[np.float64]
+Shares = Mapping[tuple[int, int], Floats]
+"""(relation, axis) -> table: entry n is the share of the fullest of n slots.  A missing one is even: 1/n."""
+
+NEAR = 1e-12
+"""Loads that differ by less than this share are equal: the same sum in another order."""
+
+
+def best_dimensions(
+    sizes: Sequence[float],
+    owned: Sequence[Sequence[int]],
+    axes: int,
+    p: int,
+    *,
+    shares: Shares | None = None,
+    exact: bool = False,
+    weight: float = 0.0,
+) -> tuple[int, ...]:
+    """The lengths of `axes` axes over at most p machines; relation i is spread along the axes `owned[i]`.
+
+    `weight` adds so many times the average load, which is what is sent divided by p.
+    """
+    if p < 1:
+        raise PlanError(f"a cube over {p} machines", hint="it takes one machine at least.")
+    search = _Search(tuple(sizes), tuple(map(tuple, owned)), axes, p, shares or {}, exact, weight)
+    search.run()
+    return search.best
+
+
+def load(sizes: Sequence[float], owned: Sequence[Sequence[int]], dims: Sequence[int], shares: Shares) -> float:
+    """L: what comes to the fullest machine."""
+    return math.fsum(
+        size * math.prod(float(shares[i, a][dims[a]]) if (i, a) in shares else 1 / dims[a] for a in mine)
+        for i, (size, mine) in enumerate(zip(sizes, owned, strict=True))
+    )
+
+
+def total_sent(sizes: Sequence[float], owned: Sequence[Sequence[int]], dims: Sequence[int]) -> float:
+    """Tuples over all machines: a relation is copied along every axis it does not own."""
+    machines = math.prod(dims)
+    return math.fsum(
+        size * (machines // math.prod(dims[a] for a in mine)) for size, mine in zip(sizes, owned, strict=True)
+    )
+
+
+@dataclass(slots=True)
+class _Search:
+    sizes: tuple[float, ...]
+    owned: tuple[tuple[int, ...], ...]
+    axes: int
+    p: int
+    shares: Shares
+    exact: bool
+    weight: float
+    best: tuple[int, ...] = ()
+    _score: tuple[float, ...] = (math.inf,)
+    _owners: tuple[frozenset[int], ...] = ()
+    _order: tuple[int, ...] = ()
+    _after: dict[int, int] = field(default_factory=dict)
+    """Axis -> an interchangeable one that must not be longer."""
+    _floors: list[tuple[float, ...]] = field(default_factory=list)
+    _apart: list[frozenset[int]] = field(default_factory=list)
+    _even: Floats = field(default_factory=lambda: np.empty(0))
+
+    def run(self) -> None:
+        self._owners = tuple(frozenset(i for i, mine in enumerate(self.owned) if a in mine) for a in range(self.axes))
+        self._even = np.concatenate([[1.0], 1 / np.arange(1, self.p + 1)])
+        useful = [a for a in range(self.axes) if not self._is_dominated(a)]
+        # Long axes first: then little is left to share out, and bounds are tight.
+        weights = [math.fsum(self.sizes[i] for i in self._owners[a]) for a in range(self.axes)]
+        self._order = tuple(sorted(useful, key=lambda a: (-weights[a], a)))
+        self._after = self._interchangeable()
+        for depth in range(len(self._order) + 1):
+            rest = set(self._order[depth:])
+            self._floors.append(tuple(self._floor(i, rest) for i in range(len(self.sizes))))
+            self._apart.append(self._disjoint(rest))
+        if not self.exact:
+            self._offer(self._climb())
+        self._descend(0, [1] * self.axes, self.p, list(self.sizes))
+
+    # ------------------------------------------------------------------------------------ which is better
+
+    def _offer(self, dims: Sequence[int]) -> None:
+        spread = load(self.sizes, self.owned, dims, self.shares)
+        sent = total_sent(self.sizes, self.owned, dims)
+        rest: tuple[float, ...] = (sent, math.prod(dims), max(dims, default=1))
+        rest = (rest[2], rest[0], rest[1]) if self.exact else rest
+        score = (spread + self.weight * sent / self.p, *rest, *dims)
+        if _is_less(score, self._score):
+            self.best, self._score = tuple(dims), score
+
+    def _is_hopeless(self, bound: float, dims: Sequence[int]) -> bool:
+        """Whether nothing below can win, by load, or at equal load by what is sent so far."""
+        if bound > self._score[0] * (1 + NEAR):
+            return True
+        if self.exact or not self.best or bound < self._score[0] * (1 - NEAR):
+            return False
+        return total_sent(self.sizes, self.owned, dims) > self._score[1] * (1 + NEAR)
+
+    # ----------------------------------------------------------------------------------------- the search
+
+    def _descend(self, depth: int, dims: list[int], left: int, loads: list[float]) -> None:
+        if depth == len(self._order):
+            if not self.exact or left == 1:
+                self._offer(dims)
+            return
+        axis = self._order[depth]
+        for n in self._lengths(depth, dims, left, loads):
+            dims[axis] = n
+            inner = self._with(loads, axis, n)
+            if not self._is_hopeless(self._bound(depth + 1, left // n, inner, dims), dims):
+                self._descend(depth + 1, dims, left // n, inner)
+        dims[axis] = 1
+
+    def _lengths(self, depth: int, dims: Sequence[int], left: int, loads: Sequence[float]) -> Iterator[int]:
+        axis, last = self._order[depth], depth == len(self._order) - 1
+        least = dims[self._after[axis]] if axis in self._after else 1
+        if self.exact:
+            yield from (n for n in range(least, left + 1) if left % n == 0 and (not last or n == left))
+        elif last and not self.weight:
+            # Longer is never worse.  If it is no better either, shorter sends less.
+            n = left
+            while n > least and _near(math.fsum(self._with(loads, axis, n)), math.fsum(self._with(loads, axis, n - 1))):
+                n -= 1
+            if n >= least:
+                yield n
+        else:
+            yield from range(least, left + 1)
+
+    def _with(self, loads: Sequence[float], axis: int, n: int) -> list[float]:
+        """Loads once an axis has a length."""
+        owners = self._owners[axis]
+        return [w * self._share(i, axis, n) if i in owners else w for i, w in enumerate(loads)]
+
+    def _share(self, relation: int, axis: int, n: int) -> float:
+        table = self.shares.get((relation, axis))
+        return 1 / n if table is None else float(table[n])
+
+    def _climb(self) -> list[int]:
+        """A good start: grow the axis that lowers the load most, while machines last."""
+        dims = [1] * self.axes
+        while True:
+            grown = [[n + (a == b) for b, n in enumerate(dims)] for a in self._order]
+            fit = [d for d in grown if math.prod(d) <= self.p]
+            if not fit:
+                return dims
+            dims = min(fit, key=lambda d: load(self.sizes, self.owned, d, self.shares))
+
+    # ------------------------------------------------------------------------------------------- bounds
+
+    def _bound(self, depth: int, left: int, loads: Sequence[float], dims: Sequence[int]) -> float:
+        """No choice for the axes from `depth` on, over `left` machines, has a lower load."""
+        floors, apart = self._floors[depth], self._apart[depth]
+        fixed = math.fsum(w * c for w, c in zip(loads, floors, strict=True))
+        shared = [(i, w * (1 - c)) for i, (w, c) in enumerate(zip(loads, floors, strict=True)) if w and c < 1]
+        most = math.fsum(w for i, w in shared if i not in apart) / left
+        filled = most + _filled([w for i, w in shared if i in apart], left)
+        bound = fixed + max(filled, self._mean(depth, left, shared))
+        if self.weight:
+            bound += self.weight * total_sent(self.sizes, self.owned, dims) / self.p
+        return bound
+
+    def _mean(self, depth: int, left: int, shared: Sequence[tuple[int, float]]) -> float:
+        """Arithmetic over geometric mean: if no axis serves more than k of r terms, their product is at most left^k."""
+        if not shared:
+            return 0.0
+        r, inside = len(shared), {i for i, _ in shared}
+        k = max(len(self._owners[a] & inside) for a in self._order[depth:])
+        return r * math.exp((math.fsum(math.log(w) for _, w in shared) - k * math.log(left)) / r)
+
+    def _floor(self, relation: int, rest: set[int]) -> float:
+        """c of the axes that are open; 1 where none is."""
+        return math.prod(self._axis_floor(relation, a) for a in self.owned[relation] if a in rest)
+
+    def _axis_floor(self, relation: int, axis: int) -> float:
+        table = self.shares.get((relation, axis))
+        if table is None or self.p < 2:
+            return 0.0
+        n = np.arange(2, self.p + 1)
+        return max(0.0, float(((table[2 : self.p + 1] - 1 / n) / (1 - 1 / n)).min()))
+
+    def _disjoint(self, rest: set[int]) -> frozenset[int]:
+        """Relations of which no two share an open axis, large ones first."""
+        taken: set[int] = set()
+        chosen = []
+        for i in sorted(range(len(self.sizes)), key=lambda i: (len(rest & set(self.owned[i])), -self.sizes[i])):
+            mine = rest & set(self.owned[i])
+            if mine and not mine & taken:
+                taken |= mine
+                chosen.append(i)
+        return frozenset(chosen)
+
+    # ----------------------------------------------------------------------------------------- symmetry
+
+    def _is_dominated(self, axis: int) -> bool:
+        mine = self._owners[axis]
+        return any(
+            mine < others
+            and all((i, other) not in self.shares for i in mine)
+            and any(self.sizes[i] for i in others - mine)
+            for other, others in enumerate(self._owners)
+            if other != axis
+        )
+
+    def _interchangeable(self) -> dict[int, int]:
+        """Axes that can change places with an earlier one; of such vectors only the first in order is looked at."""
+        after: dict[int, int] = {}
+        seen: dict[tuple[object, ...], int] = {}
+        for a in self._order:
+            owners = self._owners[a]
+            if any((i, a) in self.shares for i in owners):
+                continue
+            alone = len(owners) == 1 and all(len(self.owned[i]) == 1 for i in owners)
+            like = ("alone", *(self.sizes[i] for i in owners)) if alone else ("same", *sorted(owners))
+            if like in seen:
+                after[a] = seen[like]
+            seen[like] = a
+        return after
+
+
+def _filled(vessels: Sequence[float], left: int) -> float:
+    """The least sum of w/n over real n >= 1 with product `left`: the fullest are brought to one level."""
+    full = sorted((w for w in vessels if w > 0), reverse=True)
+    below, logs = math.fsum(full), -math.log(left)
+    for j, w in enumerate(full, 1):
+        logs += math.log(w)
+        below -= w
+        level = math.exp(logs / j)
+        if j == len(full) or level >= full[j]:
+            return j * level + max(0.0, below)
+    return 0.0
+
+
+def _is_less(a: Sequence[float], b: Sequence[float]) -> bool:
+    for x, y in zip(a, b, strict=False):
+        if not _near(x, y):
+            return x < y
+    return False
+
+
+def _near(x: float, y: float) -> bool:
+    return x == y or abs(x - y) <= NEAR * min(abs(x), abs(y))

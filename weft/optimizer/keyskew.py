@@ -1,0 +1,135 @@
+"""How unevenly a key falls on the slots of an axis.
+
+    share(n): the part of a relation's rows in the fullest of n slots, 1/n at best
+
+    top keys    (L - L_mf)/n + L_mf with L_mf the load of the most frequent key (Squall 3.4).  With J keys known, what
+                is not theirs is spread, and the fullest slot holds the first of them or, since n + 1 keys have to share
+                n slots, the n-th and the (n+1)-th.
+    few values  d values hashed on n slots: the expected number in the fullest slot, slots taken as independent.
+    dealt       d known values in turn: ceil(d/n) of them (Squall 5).
+
+The largest of what is known holds.  Nothing known is even.  Shares never rise with n, which the search relies on.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.errors import PlanError
+from weft.optimizer.dimensions import Floats
+
+FEW = 4
+"""Fewer values than so many for each slot count as skew (K-26)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skew:
+    """What is known about the values of one key in one relation, after its selections."""
+
+    tops: tuple[float, ...] = ()
+    """Shares of rows of the most frequent values, largest first."""
+    codes: tuple[int, ...] | None = None
+    """Those values, where each is known."""
+    distinct: float | None = None
+    """How many values there are."""
+    dealt: bool = False
+    """Whether all values are known and dealt to slots in turn."""
+    unique: bool = False
+    """Whether no two rows have the same value; such a key is never skewed."""
+    skewed: bool | None = None
+    """What the user says, which wins."""
+
+    def __post_init__(self) -> None:
+        if list(self.tops) != sorted(self.tops, reverse=True) or not all(0 < t <= 1 for t in self.tops):
+            raise PlanError(f"shares of frequent values {self.tops}", detail="they are in (0, 1], largest first.")
+        if math.fsum(self.tops) > 1 + 1e-9 or (self.codes is not None and len(self.codes) != len(self.tops)):
+            raise PlanError(f"shares of frequent values {self.tops}", detail="they add up to 1, each with one code.")
+        if self.distinct is not None and not self.distinct >= max(1, len(self.tops)):
+            raise PlanError(f"{self.distinct!r} distinct values", detail=f"{len(self.tops)} of them have shares.")
+
+    def share(self, n: int) -> float:
+        """The part of the rows in the fullest of n slots."""
+        return 1 / n if self.unique else min(1.0, max(top_share(self.tops, n), _few(self.distinct, n, self.dealt)))
+
+    def table(self, p: int) -> Floats:
+        """Shares of 1 to p slots, each under its number."""
+        falling = np.minimum.accumulate([self.share(n) for n in range(1, p + 1)])
+        return np.concatenate([[1.0], falling])
+
+    def is_skewed_over(self, n: int) -> bool | None:
+        """Whether the key must not be hashed on n slots, where that needs no comparison of plans."""
+        if self.unique or self.skewed is not None:
+            return bool(self.skewed) and not self.unique
+        if self.distinct is not None and not self.dealt and n > 1 and self.distinct < FEW * n:
+            return True
+        return None
+
+    def without(self, codes: frozenset[int]) -> tuple[float, Skew]:
+        """The part of rows whose values are not among these, and the skew of that part."""
+        pairs = list(zip(self.tops, self.codes or (), strict=False))
+        gone = math.fsum(t for t, code in pairs if code in codes)
+        rest = max(0.0, 1 - gone)
+        kept = [(min(1.0, t / rest), code) for t, code in pairs if code not in codes] if rest > 1e-12 else []
+        left = None if self.distinct is None else max(1.0, self.distinct - len(pairs) + len(kept), len(kept))
+        return rest, Skew(tuple(t for t, _ in kept), tuple(c for _, c in kept), left, self.dealt, self.unique)
+
+
+EVEN = Skew()
+
+
+def hash_load(L: float, L_mf: float, p: int) -> float:
+    """(L - L_mf)/p + L_mf: the fullest of p machines if the most frequent key weighs L_mf (Squall 3.4)."""
+    return (L - L_mf) / p + L_mf
+
+
+def top_share(tops: tuple[float, ...], n: int) -> float:
+    """The fullest of n slots, if these keys are the most frequent and the rest is spread."""
+    if not tops:
+        return 1 / n
+    known = math.fsum(tops)
+    two = tops[n - 1] + tops[n] if len(tops) > n else 0.0
+    return min(1.0, max(0.0, 1 - known) / n + max(tops[0], two, known / n if len(tops) > 1 else 0.0))
+
+
+def unspread_share(top: float, n: int) -> float:
+    """The fullest slot if the most frequent key has one for itself: Squall's figure 2c reckons so."""
+    return max(top, 1 / n)
+
+
+def zipf_top(exponent: float, values: int | None = None) -> float:
+    """The share of the most frequent of `values` values, or of infinitely many."""
+    if values is not None:
+        return float(1 / (1 / np.arange(1, values + 1, dtype=np.float64) ** exponent).sum())
+    if exponent <= 1:
+        return 0.0
+    # Euler-Maclaurin after N terms; the first term left out is of order N^-(exponent + 3).
+    N = 1000.0
+    head = float((1 / np.arange(1, N, dtype=np.float64) ** exponent).sum())
+    return 1 / (head + N ** (1 - exponent) / (exponent - 1) + N**-exponent / 2 + exponent * N ** (-exponent - 1) / 12)
+
+
+def most_in_a_slot(values: int, slots: int) -> float:
+    """The expected largest number of values in a slot, if each falls anywhere."""
+    mean = values / slots
+    if slots == 1 or mean > 1000:
+        return mean + math.sqrt(2 * mean * math.log(slots))
+    least = math.ceil(mean)
+    term, below, expected = (1 - 1 / slots) ** values, 0.0, 0.0
+    for m in range(values + 1):
+        below = min(1.0, below + term)
+        none = below**slots if m >= least else 0.0
+        expected += 1 - none
+        if none > 1 - 1e-12:
+            break
+        term *= (values - m) / (m + 1) / (slots - 1)
+    return expected
+
+
+def _few(distinct: float | None, n: int, dealt: bool) -> float:
+    if distinct is None:
+        return 1 / n
+    values = math.ceil(distinct)
+    return (math.ceil(values / n) if dealt else most_in_a_slot(values, n)) / values
