@@ -1,8 +1,18 @@
-"""Rows to the workers of a spread, each row to all of its workers once."""
+"""Rows to the workers of a spread, each row to all of its workers once.
+
+    hash axis     the slot of the value's code; every axis salts it, so that equal values on two axes part ways
+    random axis   dealt by the row's number: consecutive numbers fill the slots in turn (K-21)
+    copied axis   every slot
+    heavy value   dealt along its stream's side of the value's grid, copied along the other sides
+
+A row's place is a function of its values and its number alone, so numbers have to be the same when a batch is repeated.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -11,60 +21,102 @@ from weft.expr.evaluate import evaluate
 from weft.host.batch import Functions
 from weft.host.envelope import Frame
 from weft.kernels.codes import Ints, destinations, equality_codes, order_codes
-from weft.topology.spread import Axis, Cube, Regions, Spread
+from weft.topology.spread import Axis, Cube, Heavy, Regions, Spread
+
+SALT = 0x9E3779B97F4A7C15
+"""The step between axes; odd, so that no two of 2^64 axes have the same salt."""
+_WORD = 0xFFFFFFFFFFFFFFFF
 
 
 def spread_rows(frame: Frame, spread: Spread, functions: Functions, row: int) -> Iterator[tuple[int, Frame]]:
-    """(Worker, rows).  `row` numbers the first row; numbers place rows on random axes, so they must be stable."""
+    """(Worker, rows).  `row` is the number of the first row."""
     if isinstance(spread, Cube):
-        yield from _cube(frame, spread, functions, row)
+        yield from _dealt(frame, *cube_places(frame, spread, functions, row), spread.workers)
     else:
-        yield from _regions(frame, spread, functions)
+        yield from _dealt(
+            frame, *_region_places(frame, spread, functions), 1 + max(map(max, filter(None, spread.workers)))
+        )
 
 
-def _cube(frame: Frame, cube: Cube, functions: Functions, row: int) -> Iterator[tuple[int, Frame]]:
-    home = np.zeros(frame.num_rows, dtype=np.int64)
-    numbers = np.arange(row, row + frame.num_rows, dtype=np.int64)
-    offsets, step = [0], 1
-    for axis in cube.axes:
-        if axis.kind == "copy":
-            offsets = [offset + step * place for offset in offsets for place in range(axis.size)]
-        elif axis.kind == "random":
-            home += step * (numbers % axis.size)
-            numbers //= axis.size
+def cube_places(frame: Frame, cube: Cube, functions: Functions, row: int) -> tuple[Ints, Ints]:
+    """Rows and workers, a pair for each copy."""
+    rows = np.arange(frame.num_rows, dtype=np.int64)
+    digits, home = rows + row, np.zeros(frame.num_rows, dtype=np.int64)
+    for position, axis in enumerate(cube.axes):
+        home *= axis.size
+        if axis.kind == "random":
+            digits, digit = np.divmod(digits, axis.size)
+            home += digit
+        elif axis.kind == "copy":
+            count = len(rows)
+            rows, digits, home = (np.repeat(array, axis.size) for array in (rows, digits, home))
+            home += np.tile(np.arange(axis.size), count)
         else:
-            home += step * _hashed(frame, axis, functions, numbers)
-        step *= axis.size
-    yield from _dealt(frame, [home + offset for offset in offsets], cube.workers)
+            rows, digits, home = _hashed(frame, axis, position, functions, rows, digits, home)
+    return rows, home
 
 
-def _hashed(frame: Frame, axis: Axis, functions: Functions, numbers: Ints) -> Ints:
-    """Coordinates on a hash axis; a row without a value equals nothing and may be anywhere."""
+def _hashed(
+    frame: Frame, axis: Axis, position: int, functions: Functions, rows: Ints, digits: Ints, home: Ints
+) -> tuple[Ints, Ints, Ints]:
+    """All copies so far, moved along a hash axis; a row without a value equals nothing and may be anywhere."""
     assert axis.key is not None
     codes = equality_codes([evaluate(axis.key, frame, functions)])
-    places: Ints = destinations(codes.values, axis.size).astype(np.int64)
-    return places if codes.valid is None else np.where(codes.valid, places, numbers % axis.size)
-
-
-def _regions(frame: Frame, regions: Regions, functions: Functions) -> Iterator[tuple[int, Frame]]:
-    codes = order_codes(evaluate(regions.key, frame, functions))
-    ranges = np.searchsorted(np.array(regions.bounds, dtype=np.int64), codes.values, side="right")
-    most = max(map(len, regions.workers), default=0)
-    table = np.full((len(regions.workers), most), -1, dtype=np.int64)
-    for i, workers in enumerate(regions.workers):
-        table[i, : len(workers)] = workers
-    found = table[ranges]
+    mine = codes.values[rows]
+    slots = hash_slots(axis, position, mine)
     if codes.valid is not None:
-        found[~codes.valid] = -1
-    yield from _dealt(frame, [found[:, i] for i in range(most)], int(table.max(initial=0)) + 1)
+        slots = np.where(codes.valid[rows], slots, digits % axis.size)
+    if not axis.heavy:
+        return rows, digits, home + slots
+    light = ~np.isin(mine, [heavy.code for heavy in axis.heavy])
+    done = [(rows[light], digits[light], (home + slots)[light])]
+    for heavy in axis.heavy:
+        at = mine == heavy.code
+        done.append(_on_grid(axis, position, heavy, rows[at], digits[at], home[at]))
+    return tuple(map(np.concatenate, zip(*done, strict=True)))  # type: ignore[return-value]
 
 
-def _dealt(frame: Frame, places: Sequence[Ints], workers: int) -> Iterator[tuple[int, Frame]]:
-    """The rows of every worker in their order; -1 is nowhere."""
-    where = np.concatenate(places) if places else np.empty(0, dtype=np.int64)
-    rows = np.tile(np.arange(frame.num_rows), len(places))
-    order = np.argsort(where, kind="stable")
-    starts = np.searchsorted(where[order], np.arange(workers + 1))
+def hash_slots(axis: Axis, position: int, codes: Ints) -> Ints:
+    """The slot of each code on a hash axis: its turn in the domain if that is known, else its hash."""
+    salted = (codes.view(np.uint64) + np.uint64(position * SALT & _WORD)).view(np.int64)
+    slots: Ints = destinations(np.ascontiguousarray(salted), axis.size).astype(np.int64)
+    if not axis.domain:
+        return slots
+    domain = np.unique(np.array(axis.domain, dtype=np.int64))
+    at = np.minimum(np.searchsorted(domain, codes), len(domain) - 1)
+    return np.where(domain[at] == codes, at % axis.size, slots)
+
+
+def _on_grid(axis: Axis, position: int, heavy: Heavy, rows: Ints, digits: Ints, home: Ints) -> tuple[Ints, Ints, Ints]:
+    """Copies of a heavy value's rows: dealt along their own side, copied along the others, from the value's slot on."""
+    steps = [math.prod(heavy.sides[i + 1 :]) for i in range(len(heavy.sides))]
+    rest, digit = np.divmod(digits, heavy.sides[heavy.own])
+    others = [range(n) if i != heavy.own else range(1) for i, n in enumerate(heavy.sides)]
+    offsets = np.array([sum(a * s for a, s in zip(cell, steps, strict=True)) for cell in product(*others)])
+    start = hash_slots(axis, position, np.array([heavy.code], dtype=np.int64))[0]
+    slots = (start + (digit * steps[heavy.own])[:, None] + offsets[None, :]) % axis.size
+    copies = len(offsets)
+    return np.repeat(rows, copies), np.repeat(rest, copies), (home[:, None] + slots).reshape(-1)
+
+
+def _region_places(frame: Frame, regions: Regions, functions: Functions) -> tuple[Ints, Ints]:
+    """Rows and workers; a row without a value is in no range and goes nowhere."""
+    codes = order_codes(evaluate(regions.key, frame, functions))
+    rows = np.arange(frame.num_rows, dtype=np.int64)
+    rows = rows if codes.valid is None else rows[codes.valid]
+    ranges = np.searchsorted(np.array(regions.bounds, dtype=np.int64), codes.values[rows], side="right")
+    counts = np.array([len(workers) for workers in regions.workers])
+    flat = np.array([worker for workers in regions.workers for worker in workers], dtype=np.int64)
+    starts = np.concatenate([[0], np.cumsum(counts)])[:-1]
+    copies = counts[ranges]
+    within = np.arange(copies.sum()) - np.repeat(np.cumsum(copies) - copies, copies)
+    return np.repeat(rows, copies), flat[np.repeat(starts[ranges], copies) + within]
+
+
+def _dealt(frame: Frame, rows: Ints, places: Ints, workers: int) -> Iterator[tuple[int, Frame]]:
+    """The rows of every worker, in their order."""
+    order = np.lexsort((rows, places))
+    starts = np.searchsorted(places[order], np.arange(workers + 1))
     for worker in range(workers):
         mine = rows[order[starts[worker] : starts[worker + 1]]]
         if len(mine):

@@ -22,6 +22,18 @@ Kind = Literal["hash", "random", "copy"]
 
 
 @dataclass(frozen=True, slots=True)
+class Heavy:
+    """A value too frequent for one slot of a hash axis: it has a grid of slots of its own, a side for each owner."""
+
+    code: int
+    """Equality code of the value."""
+    sides: tuple[int, ...]
+    """Lengths of the sides, one per owner of the axis."""
+    own: int
+    """Which side is this stream's: rows are dealt along it and copied along the others."""
+
+
+@dataclass(frozen=True, slots=True)
 class Axis:
     """An axis of the cube, as the rows of one stream see it."""
 
@@ -29,11 +41,14 @@ class Axis:
     kind: Kind
     key: Expr | None = None
     """For kind "hash"."""
+    domain: tuple[int, ...] = ()
+    """Codes of all values, where they are known and few: they are dealt in turn instead of hashed."""
+    heavy: tuple[Heavy, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Cube:
-    """Where rows go: the worker with coordinates (x_1, .., x_k) has the number x_1 + size_1 * (x_2 + size_2 * ..)."""
+    """Where rows go: a worker's number is its coordinates in mixed radix, the first axis counting most."""
 
     axes: tuple[Axis, ...]
 
