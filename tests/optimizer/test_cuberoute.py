@@ -225,3 +225,11 @@ def test_what_cannot_be_routed_is_refused() -> None:
         route(hash_cube(keys, 4), "T", {}, np.arange(3))
     with pytest.raises(PlanError):
         route(hash_cube(keys, 4), "R", {}, np.arange(3))
+
+
+def test_machine_numbers_count_the_first_axis_least() -> None:
+    keys = shared_keys({"R": 6, "S": 2}, {})
+    cube = random_cube(keys, 12)
+    assert cube.dims == (6, 2)
+    assert cube.machine((5, 1)) == 11 == cube.machine((1, 1)) + 4
+    assert route(cube, "R", {}, np.array([4])).tolist() == [[4, 10]]

@@ -91,7 +91,7 @@ def _groups(cube: Cube, relation: str, keys: Mapping[str, Ints], n: int) -> list
 def _group(cube: Cube, relation: str, keys: Mapping[str, Ints], ids: Ints, rows: Ints, heavy: _Choice) -> Machines:
     """Machines of rows with the same heavy values; all have equally many."""
     at = np.zeros((len(rows), 1), dtype=np.int64)
-    digits = ids[rows]
+    digits, step = ids[rows], 1
     for position, axis in enumerate(cube.axes):
         value = heavy[position]
         if not axis.key(relation):
@@ -102,7 +102,8 @@ def _group(cube: Cube, relation: str, keys: Mapping[str, Ints], ids: Ints, rows:
             slots = hash_slots(axis, position, _codes(axis, relation, keys)[rows])[:, None].astype(np.int64)
         else:
             digits, slots = _on_grid(axis, position, value, relation, digits)
-        at = (at[:, :, None] * axis.size + slots[:, None, :]).reshape(len(rows), -1)
+        at = (at[:, :, None] + step * slots[:, None, :]).reshape(len(rows), -1)
+        step *= axis.size
     return at.astype(np.int32)
 
 
