@@ -1,0 +1,184 @@
+"""Which keys are skewed, and which cube suits them.
+
+A key is skewed where hashing it makes the fullest machine fuller than dealing its rows would, even though dealing
+copies the others more.  That is no property of the key alone, so the optimizer is run both ways (Squall 3.4, K-26).
+Two things need no run: a unique key is never skewed, and what the user says holds.  Fewer than four values for each
+slot count as skew unless the values are known and dealt.
+
+Heavy values may be parted from the rest of their key: rows of a heavy value fill a grid over the slots of the axis,
+dealt along one side and copied along the others, while light values are hashed.  Compared with renaming the key, only
+rows of heavy values are copied.  Values are taken by weight, as many as lower the load; to add one at a time as long
+as that helps was rejected, because it stops at two equally heavy ones.
+
+Candidates are compared by the load of the fullest machine, plus `weight` times the average load, which stands for what
+is sent (K-25).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from weft.errors import PlanError
+from weft.optimizer.cube import (
+    Axis,
+    Cube,
+    Heavy,
+    JoinKeys,
+    Occurrence,
+    Skews,
+    axis_share,
+    hash_cube,
+    hybrid_cube,
+    random_cube,
+)
+from weft.optimizer.dimensions import best_dimensions
+from weft.optimizer.keyskew import EVEN
+
+MOST_HEAVY = 64
+"""Heavy values of an axis that are considered; every one costs a comparison for each row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A cube that was considered."""
+
+    scheme: str
+    """hash, random, hybrid, or one of them with parted heavy values."""
+    cube: Cube
+    load: float
+    """Of the fullest machine."""
+    total: float
+    """Tuples sent."""
+    skewed: frozenset[Occurrence] = frozenset()
+    """What was dealt instead of hashed."""
+
+    def score(self, p: int, weight: float) -> float:
+        """What is minimised."""
+        return self.load + weight * self.total / p
+
+
+def choose_cube(
+    keys: JoinKeys, p: int, skews: Skews | None = None, *, weight: float = 0.0, part: bool = True
+) -> tuple[Candidate, ...]:
+    """All candidates, the best first; of equal ones the plainer."""
+    known = skews or {}
+    skewed = find_skewed(keys, p, known, weight=weight)
+    cubes = [
+        ("hash", hash_cube(keys, p, skews=known, weight=weight), frozenset[Occurrence]()),
+        ("hybrid", hybrid_cube(keys, p, skewed, skews=known, weight=weight), skewed),
+        ("random", random_cube(keys, p, weight=weight), frozenset(keys.occurrences)),
+    ]
+    if part:
+        # Once heavy values are gone, an axis may be longer than they allowed.
+        even = ("hash", hash_cube(keys, p, weight=weight), frozenset[Occurrence]())
+        parted = [(name, part_heavy(cube, known), without) for name, cube, without in [*cubes[:2], even]]
+        cubes += [(f"{name}, heavy values parted", c, w) for name, c, w in parted if any(a.heavy for a in c.axes)]
+    found = [Candidate(name, cube, cube.load(known), cube.total(known), without) for name, cube, without in cubes]
+    return tuple(sorted(found, key=lambda c: float(f"{c.score(p, weight):.11e}")))
+
+
+# ---------------------------------------------------------------------------------------- what is skewed
+
+
+def find_skewed(keys: JoinKeys, p: int, skews: Skews, *, weight: float = 0.0) -> frozenset[Occurrence]:
+    """Occurrences that are better dealt than hashed: each is tried both ways, the most frequent values first."""
+    skewed = {o for o in keys.occurrences if skews.get(o, EVEN).skewed and not skews.get(o, EVEN).unique}
+    order = sorted(keys.occurrences, key=lambda o: -skews.get(o, EVEN).share(p))
+    open_ = [o for o in order if skews.get(o, EVEN).skewed is None and skews.get(o, EVEN).share(p) > 1 / p]
+    best = _score(keys, p, skewed, skews, weight)
+    for group in (*([o] for o in open_), *_classes(keys, open_)):
+        tried = skewed | set(group)
+        score = _score(keys, p, tried, skews, weight)
+        if score < best * (1 - 1e-12):
+            skewed, best = tried, score
+    return frozenset(skewed | _too_few(keys, p, skewed, skews, weight))
+
+
+def is_skewed(keys: JoinKeys, p: int, occurrence: Occurrence, skews: Skews) -> bool:
+    """Whether one occurrence is better dealt, all others being hashed (K-26)."""
+    skew = skews.get(occurrence, EVEN)
+    hashed = hash_cube(keys, p, skews=skews)
+    (axis,) = (axis for axis in hashed.axes if occurrence in axis.members)
+    said = skew.is_skewed_over(axis.size)
+    if said is not None:
+        return said
+    return hybrid_cube(keys, p, [occurrence], skews=skews).load(skews) < hashed.load(skews) * (1 - 1e-12)
+
+
+def _score(keys: JoinKeys, p: int, skewed: Iterable[Occurrence], skews: Skews, weight: float) -> float:
+    cube = hybrid_cube(keys, p, skewed, skews=skews, weight=weight)
+    return cube.load(skews) + weight * cube.total(skews) / p
+
+
+def _classes(keys: JoinKeys, open_: list[Occurrence]) -> list[list[Occurrence]]:
+    """All open members of a class at once: dealing one side of a join only pays if the other is dealt too."""
+    return [found for _, members in keys.classes if len(found := [m for m in members if m in open_]) > 1]
+
+
+def _too_few(keys: JoinKeys, p: int, skewed: set[Occurrence], skews: Skews, weight: float) -> set[Occurrence]:
+    """Occurrences with too few values for the axis they are left on, until there is none."""
+    more: set[Occurrence] = set()
+    while True:
+        cube = hybrid_cube(keys, p, skewed | more, skews=skews, weight=weight)
+        on_hash = [(m, axis.size) for axis in cube.axes if axis.kind == "hash" and axis.size > 1 for m in axis.members]
+        few = {m for m, n in on_hash if skews.get(m, EVEN).skewed is None and skews.get(m, EVEN).is_skewed_over(n)}
+        if not few:
+            return more
+        more |= few
+
+
+# ------------------------------------------------------------------------------------- heavy and dealt values
+
+
+def part_heavy(cube: Cube, skews: Skews, *, most: int = MOST_HEAVY) -> Cube:
+    """The cube with those heavy values spread that make the fullest machine fuller than need be."""
+    for at, axis in enumerate(cube.axes):
+        if axis.kind == "hash" and axis.size > 1 and not axis.domain:
+            candidates = [_spread(cube, at, heavy) for heavy in _prefixes(cube, at, skews, most)]
+            better = min(candidates, key=lambda c: c.load(skews), default=cube)
+            if better.load(skews) < cube.load(skews) * (1 - 1e-12):
+                cube = better
+    return cube
+
+
+def deal_domains(cube: Cube, domains: Mapping[str, Iterable[int]]) -> Cube:
+    """The cube with known values of some hash axes dealt in turn (Squall 5); axis -> codes of its values."""
+    names = {axis.name for axis in cube.axes if axis.kind == "hash"}
+    if unknown := sorted(domains.keys() - names):
+        raise PlanError(f'no hash axis "{unknown[0]}"', detail=f"there are {', '.join(sorted(names)) or 'none'}.")
+    axes = (replace(a, domain=tuple(sorted(set(domains[a.name])))) if a.name in domains else a for a in cube.axes)
+    return replace(cube, axes=tuple(axes))
+
+
+def round_robin(codes: Iterable[int], slots: int) -> dict[int, int]:
+    """Known values to slots, so that counts differ by 1 at most."""
+    return {code: at % slots for at, code in enumerate(sorted(set(codes)))}
+
+
+def _prefixes(cube: Cube, at: int, skews: Skews, most: int) -> list[tuple[Heavy, ...]]:
+    """The heaviest value, the two heaviest, and so on, each with its best grid."""
+    axis, sizes = cube.axes[at], dict(cube.sizes)
+    owners = list(dict.fromkeys(member.relation for member in axis.members))
+    weights: dict[int, list[float]] = {}
+    for i, owner in enumerate(owners):
+        member = axis.key(owner)
+        skew = EVEN if member is None else skews.get(member, EVEN)
+        elsewhere = sizes[owner] * math.prod(_share(cube, k, owner, skews) for k in cube.owned(owner) if k != at)
+        for code, top in zip(skew.codes or (), skew.tops, strict=False):
+            weights.setdefault(code, [0.0] * len(owners))[i] = elsewhere * top
+    heavy = []
+    for code in sorted(weights, key=lambda c: (-math.fsum(weights[c]), c))[:most]:
+        sides = best_dimensions(weights[code], [[i] for i in range(len(owners))], len(owners), axis.size)
+        heavy.append(Heavy(code, tuple(zip(owners, sides, strict=True))))
+    return [tuple(heavy[:n]) for n in range(1, len(heavy) + 1)]
+
+
+def _share(cube: Cube, at: int, relation: str, skews: Skews) -> float:
+    return axis_share(cube.axes[at], relation, skews)
+
+
+def _spread(cube: Cube, at: int, heavy: tuple[Heavy, ...]) -> Cube:
+    axis: Axis = replace(cube.axes[at], heavy=heavy)
+    return replace(cube, axes=(*cube.axes[:at], axis, *cube.axes[at + 1 :]))
