@@ -111,3 +111,16 @@ def test_tables_become_files_once(tmp_path: Path) -> None:
 def test_tables_of_different_schemas_are_refused() -> None:
     with pytest.raises(SourceError, match="batch 1"):
         TableSource((pa.table({"k": [1]}), pa.table({"k": ["a"]})))
+
+
+def test_a_table_that_holds_nan_is_the_same_table_in_the_next_run(tmp_path: Path) -> None:
+    def table(last: float | None) -> pa.Table:
+        return pa.table({"f": [1.5, float("nan"), None, last], "g": pa.array([float("nan")] * 4, pa.float32())})
+
+    TableSource((table(2.0),)).as_files(str(tmp_path))
+    TableSource((table(2.0), table(3.0))).as_files(str(tmp_path))
+    for other in (float("nan"), None, 3.0):
+        with pytest.raises(SourceError, match="batch 0 is another table"):
+            TableSource((table(other),)).as_files(str(tmp_path))
+    with pytest.raises(SourceError, match="batch 0 is another table"):
+        TableSource((table(2.0).slice(1),)).as_files(str(tmp_path))

@@ -160,3 +160,10 @@ def test_the_same_query_twice_costs_no_second_store() -> None:
     s.query("two", QUERIES["triangle"])
     assert len(s.topology.stores) == before
     assert isinstance(s, weft.Session)
+
+
+def test_a_plan_gives_workers_only_to_stores_there_are() -> None:
+    s = session(3)
+    s.query("one", "SELECT o.id FROM orders o WHERE o.price > 1", parallelism={"o": 2})
+    [choice] = s.choices
+    assert dict(choice.chosen.layout.tasks) == {}

@@ -5,6 +5,7 @@
     tree        intermediate results under a storage budget (MultiStream IV.D)
     exhaustive  of all trees within the budget the one that sends the fewest tuples
     auto        of all these and more the one that is cheapest by the prices of the host
+    hypercube:hash | random | hybrid   every result on one worker, rows copied there (Squall)
     a Plan      what is written there, the rest as in auto
 
 Each candidate is a tree.  For it stores are placed, and then moved one by one as long as that makes the whole
@@ -24,6 +25,7 @@ from weft.errors import PlanError
 from weft.expr.model import Expr
 from weft.expr.render import to_sql
 from weft.optimizer.cost import Arrival, CostModel, Unit
+from weft.optimizer.cubes import SCHEMES, CubeKeys, skew
 from weft.optimizer.estimate import classes, estimate
 from weft.optimizer.hostcost import BATCH_ROWS, Bill, bill
 from weft.optimizer.layout import Layout, flat_tree, mask
@@ -37,7 +39,7 @@ from weft.optimizer.written import Bound, Plan, bind
 from weft.query.model import Query
 from weft.stats.model import Statistics
 
-STRATEGIES = ("auto", "flat", "left_deep", "tree", "exhaustive")
+STRATEGIES = ("auto", "flat", "left_deep", "tree", "exhaustive", *(f"hypercube:{scheme}" for scheme in SCHEMES))
 MOST_TREES = 250
 """Up to how many trees all of them are candidates: those of a chain of six."""
 MOST_STORED = 4.0
@@ -119,20 +121,50 @@ class _Chooser:
         self.attributes = classes(query)
         self.steps = Steps(query)
         self._known_keys: dict[int, dict[Expr, float]] = {}
+        self.cubes = CubeKeys(query, graph, knobs.statistics)
         self.written: Bound | None = bind(knobs.strategy, query) if isinstance(knobs.strategy, Plan) else None
 
     def run(self) -> Choice:
         found = [self._candidate(name, tree) for name, tree in self._trees()]
+        found += [self._cube(scheme) for scheme in self._schemes()]
         found.sort(key=lambda candidate: candidate.price)
         if self.knobs.statistics is not None and self.workers > 1 and not self.knobs.settled:
-            found[:REFINED] = sorted(map(self._refined, found[:REFINED]), key=lambda candidate: candidate.price)
+            found = [*map(self._refined, found[:REFINED]), *found[REFINED:]]
+            found.sort(key=lambda candidate: candidate.price)
         return Choice(self.name, self.query, self.knobs, self.model, found[0], tuple(found))
+
+    # ------------------------------------------------------------------------------------------ cubes
+
+    def _schemes(self) -> tuple[str, ...]:
+        """The cubes to look at."""
+        strategy = self.knobs.strategy
+        if isinstance(strategy, str) and strategy.startswith("hypercube:"):
+            return (strategy.partition(":")[2],)
+        weighed = strategy == "auto" and self.knobs.statistics is not None and self.workers > 1
+        return SCHEMES if weighed and len(self.query.relations) > 1 else ()
+
+    def _cube(self, scheme: str) -> Candidate:
+        """A cube whose local joins walk the join graph."""
+        cube = self.cubes.plan(scheme, self.workers)
+        layout = replace(self._layout(flat_tree(self.query), {}), tasks={}, spread=cube.spread)
+        made = ways(self.name, self.query, layout, self.workers, self.steps)
+        machines = cube.cube.machines
+        busy = self.workers / machines * cube.skew_degree
+        priced = bill(made, self._priced(layout), self.knobs.prices, self.knobs.batch_rows, lambda _key, _n: busy)
+        return Candidate(f"hypercube:{scheme}", layout, made, priced)
+
+    def _uneven(self, key: tuple[Expr, ...], tasks: int) -> float:
+        """How much fuller than the average the fullest worker is under a key; several keys make it no worse."""
+        worst = [skew(self.query, expr, self.knobs.statistics).share(tasks) * self.workers for expr in key]
+        return max(1.0, min(worst, default=1.0))
 
     # ------------------------------------------------------------------------------------------ trees
 
     def _trees(self) -> Iterable[tuple[str, Tree]]:
         """The trees to look at, by the names of their strategies."""
         strategy, model, budget = self.knobs.strategy, self.model, self.knobs.budget
+        if isinstance(strategy, str) and strategy.startswith("hypercube:"):
+            return []
         if self.written is not None:
             return [("by hand", self.written.tree)]
         plain = flat_tree(self.query)
@@ -183,12 +215,13 @@ class _Chooser:
     def _candidate(self, name: str, tree: Tree, placement: Mapping[int, tuple[Expr, ...]] | None = None) -> Candidate:
         layout = self._layout(tree, self._placement(tree) if placement is None else placement)
         made = ways(self.name, self.query, layout, self.workers, self.steps)
-        return Candidate(name, layout, made, bill(made, self._priced(layout), self.knobs.prices, self.knobs.batch_rows))
+        priced = bill(made, self._priced(layout), self.knobs.prices, self.knobs.batch_rows, self._uneven)
+        return Candidate(name, layout, made, priced)
 
     def _layout(self, tree: Tree, placement: Mapping[int, tuple[Expr, ...]]) -> Layout:
         tasks = self._tasks(tree)
         given = dict(self.written.orders) if self.written is not None else {}
-        layout = Layout(tree, dict(placement), given, tasks)
+        layout = Layout(tree, dict(placement), given, tasks, {} if self.written is None else self.written.spread)
         informed = self.knobs.statistics is not None and not self.knobs.settled
         if not informed or not self.model.graph.connected(self.model.graph.all):
             return layout
@@ -217,7 +250,9 @@ class _Chooser:
             model = replace(self.model, capacity=self.knobs.capacity)
             spread = {store.relations: min(self.workers, model.N(store)) for store in tree.stores}
         by_hand = {mask(self.query, [alias]): min(self.workers, n) for alias, n in self._parallelism()}
-        return {**spread, **by_hand, **({} if self.written is None else self.written.tasks)}
+        found = {**spread, **by_hand, **({} if self.written is None else self.written.tasks)}
+        there = {store.relations for store in tree.stores}  # a query over one alias has no store at all
+        return {store: count for store, count in found.items() if store in there}
 
     def _parallelism(self) -> Iterator[tuple[str, int]]:
         for alias, tasks in self.knobs.parallelism.items():
@@ -230,7 +265,7 @@ class _Chooser:
             yield alias, tasks
 
     def _placement(self, tree: Tree) -> dict[int, tuple[Expr, ...]]:
-        if self.workers == 1:
+        if self.workers == 1 or (self.written is not None and self.written.spread):
             return {}
         keyed = self.knobs.placement == "keyed"
         found = {s.relations: heaviest(self._keys(s.relations)) for s in tree.stores} if keyed else {}
@@ -248,7 +283,7 @@ class _Chooser:
 
     def _refined(self, candidate: Candidate) -> Candidate:
         """The candidate with every store where it is cheapest, given the others."""
-        if self.knobs.placement != "keyed":
+        if self.knobs.placement != "keyed" or candidate.layout.spread:
             return candidate
         fixed = set() if self.written is None else set(self.written.placement)
         best, tree = candidate, candidate.layout.tree
