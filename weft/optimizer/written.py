@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from weft.errors import PlanError
 from weft.expr.model import Expr
@@ -27,11 +28,15 @@ from weft.expr.render import to_sql
 from weft.optimizer.layout import Layout, mask, names
 from weft.optimizer.placement import keys
 from weft.optimizer.tree import Tree
+from weft.optimizer.writtenspread import read_spread, write_spread
 from weft.query.model import Query
+from weft.topology.spread import Spread
 
 Name = str | Sequence[str]
 """A store: an alias, or the aliases of a kept join."""
 Aliases = tuple[str, ...]
+Spelled = tuple[Any, ...]
+"""A spread in plain data, see weft.optimizer.writtenspread."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -42,6 +47,7 @@ class Plan:
     orders: tuple[tuple[Aliases, tuple[Aliases, ...]], ...]
     placement: tuple[tuple[Aliases, Aliases], ...]
     parallelism: tuple[tuple[Aliases, int], ...]
+    spread: tuple[tuple[str, Spelled], ...]
 
     def __init__(
         self,
@@ -50,16 +56,22 @@ class Plan:
         orders: Mapping[Name, Sequence[Name]] | None = None,
         placement: Mapping[Name, str | Sequence[str] | None] | None = None,
         parallelism: Mapping[Name, int] | None = None,
+        spread: Mapping[str, Any] | None = None,
     ) -> None:
-        """`placement` gives one key, several, or None for anywhere."""
+        """`placement` gives one key, several, or None for anywhere.
+
+        `spread` puts all aliases on a cube of workers instead: alias -> its axes in order, each (length, key), where
+        the key is an expression that is hashed, "random", or "copy".
+        """
         fix = object.__setattr__
         fix(self, "keep", tuple(sorted(_aliases(kept) for kept in keep)))
         ordered = ((_aliases(k), tuple(_aliases(s) for s in v)) for k, v in (orders or {}).items())
         fix(self, "orders", tuple(sorted(ordered)))
         placed = ((_aliases(k), _texts(v)) for k, v in (placement or {}).items())
         fix(self, "placement", tuple(sorted(placed)))
-        spread = ((_aliases(k), v) for k, v in (parallelism or {}).items())
-        fix(self, "parallelism", tuple(sorted(spread)))
+        spread_ = ((_aliases(k), v) for k, v in (parallelism or {}).items())
+        fix(self, "parallelism", tuple(sorted(spread_)))
+        fix(self, "spread", tuple(sorted((alias, _frozen(axes)) for alias, axes in (spread or {}).items())))
 
     def to_json(self) -> str:
         """The plan as one line of JSON, the same for equal plans."""
@@ -68,6 +80,7 @@ class Plan:
             "orders": [[list(k), [list(s) for s in v]] for k, v in self.orders],
             "placement": [[list(k), list(v)] for k, v in self.placement],
             "parallelism": [[list(k), v] for k, v in self.parallelism],
+            "spread": dict(self.spread),
         }
         return json.dumps({name: part for name, part in parts.items() if part})
 
@@ -80,11 +93,16 @@ class Plan:
             orders={tuple(k): [tuple(s) for s in v] for k, v in parts.get("orders", ())},
             placement={tuple(k): tuple(v) for k, v in parts.get("placement", ())},
             parallelism={tuple(k): v for k, v in parts.get("parallelism", ())},
+            spread=parts.get("spread"),
         )
 
 
 def _aliases(name: Name) -> Aliases:
     return (name,) if isinstance(name, str) else tuple(sorted(name))
+
+
+def _frozen(given: Any) -> Any:
+    return tuple(_frozen(part) for part in given) if isinstance(given, list | tuple) else given
 
 
 def _texts(given: str | Sequence[str] | None) -> Aliases:
@@ -102,6 +120,7 @@ class Bound:
     orders: Mapping[int, tuple[int, ...]]
     placement: Mapping[int, tuple[Expr, ...]]
     tasks: Mapping[int, int]
+    spread: Mapping[int, Spread]
 
 
 def bind(plan: Plan, query: Query) -> Bound:
@@ -113,7 +132,7 @@ def bind(plan: Plan, query: Query) -> Bound:
     }
     orders = {_known(query, stores, name): _order(query, tree, name, order) for name, order in plan.orders}
     tasks = {_known(query, stores, name): _count(name, count) for name, count in plan.parallelism}
-    return Bound(tree, orders, placement, tasks)
+    return Bound(tree, orders, placement, tasks, read_spread(query, dict(plan.spread)))
 
 
 def write(query: Query, layout: Layout) -> Plan:
@@ -124,6 +143,7 @@ def write(query: Query, layout: Layout) -> Plan:
         orders={names(query, s): [names(query, t) for t in order] for s, order in layout.orders.items()},
         placement={names(query, s): [to_sql(expr) for expr in home] for s, home in layout.placement.items()},
         parallelism={names(query, s): count for s, count in layout.tasks.items()},
+        spread=write_spread(query, layout.spread),
     )
 
 

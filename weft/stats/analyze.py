@@ -182,14 +182,34 @@ class _Analysis:
             for column in columns(node)
             if has_codes(column.type)
         }
-        counts = {}
+        counts, heavy = {}, {}
         for name in (name for name, _ in self._named()):
             side = self._side(name, name)
             for column in sorted(column for stream, column in wanted if stream == name):
                 codes = equality_codes([side.batch.column(f"{name}.{column}")])
+                heavy[f"{name}.{column}"] = heaviest(codes)
                 if (count := _values(side, codes, unique=self.streams[name].unique == (column,))) is not None:
                     counts[f"{name}.{column}"] = count
-        return Statistics(distinct=counts)
+        for query, relation in ((q, r) for q in self.queries for r in q.relations):
+            heavy |= self._heavy_after_selections(query, relation, wanted)
+        return Statistics(distinct=counts, heavy={column: tops for column, tops in heavy.items() if tops})
+
+    def _heavy_after_selections(
+        self, query: Query, relation: Relation, wanted: set[tuple[str, str]]
+    ) -> dict[str, list[tuple[int, float]]]:
+        """A selection may leave few values of a key, or only the frequent ones."""
+        selections = query.selections(relation.alias)
+        known = relation.stream.name in self.samples and self._is_one_alias(query, relation)
+        if not selections or not known or relation.alias == relation.stream.name:
+            return {}
+        side = self._side(relation.alias, relation.stream.name)
+        try:
+            rows = side.batch.filter(filter_mask(selections, side.batch, self.functions))
+        except QueryError:
+            return {}
+        names = sorted(column for stream, column in wanted if stream == relation.stream.name)
+        fields = [f"{relation.alias}.{name}" for name in names]
+        return {field: heaviest(equality_codes([rows.column(field)])) for field in fields}
 
     def _named(self) -> Iterator[tuple[str, Sample]]:
         """Streams whose names are no aliases of other streams."""
@@ -507,6 +527,22 @@ def _rate(sample: Sample) -> float | None:
     inner = (len(times) - 1 - 2 * cut) / (len(times) - 1)
     timed = sample.total * len(times) / sample.rows.num_rows
     return float(timed * inner / (int(times[-1 - cut]) - int(times[cut])) * 1e6)
+
+
+HEAVY = 32
+"""How many frequent values of a column are kept."""
+SEEN = 8
+"""How often a value must be in a sample to count as frequent: its share is then known within about a third."""
+
+
+def heaviest(codes: Codes) -> list[tuple[int, float]]:
+    """The most frequent values and their shares of all rows, NULL ones among them; none that chance could have made."""
+    valid = codes.values if codes.valid is None else codes.values[codes.valid]
+    values, counts = np.unique(valid, return_counts=True)
+    usual = max(SEEN, 3 * len(valid) / max(1, len(values)))
+    frequent = np.flatnonzero(counts >= usual)
+    best = frequent[np.argsort(-counts[frequent], kind="stable")][:HEAVY]
+    return [(int(values[i]), float(counts[i] / len(codes.values))) for i in best]
 
 
 def _values(side: _Side, codes: Codes, unique: bool) -> float | None:

@@ -14,14 +14,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 from weft.errors import QueryError
 
 Pair = tuple[str, str]
 """Two names, sorted."""
+Tops = tuple[tuple[int, float], ...]
+"""(Equality code, share of rows), the heaviest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,7 @@ class Statistics:
     _rates: tuple[tuple[str, float], ...]
     _widths: tuple[tuple[str, float], ...]
     _distinct: tuple[tuple[str, float], ...]
+    _heavy: tuple[tuple[str, Tops], ...]
     _selectivities: tuple[tuple[Pair, float], ...]
     _predicates: tuple[tuple[str, float], ...]
 
@@ -69,11 +73,13 @@ class Statistics:
         rates: Mapping[str, float] | None = None,
         widths: Mapping[str, float] | None = None,
         distinct: Mapping[str, float] | None = None,
+        heavy: Mapping[str, Iterable[tuple[int, float]]] | None = None,
         selectivities: Mapping[Pair, float] | None = None,
         predicates: Mapping[str, float] | None = None,
     ) -> None:
         """Rows by name, rates in rows per second, widths in bytes, distinct counts by "name.column".
 
+        Heavy hitters are given by "name.column" as pairs (equality code, share of rows), as `s.analyze()` finds them.
         Selectivities are given by pair of names, or by the SQL text of a predicate as `explain` prints it.
         """
         keep = object.__setattr__
@@ -81,6 +87,7 @@ class Statistics:
         keep(self, "_rates", _checked("rate", rates))
         keep(self, "_widths", _checked("width", widths))
         keep(self, "_distinct", _checked("distinct count", distinct))
+        keep(self, "_heavy", tuple(sorted((name, _tops(name, tops)) for name, tops in (heavy or {}).items())))
         keep(self, "_selectivities", _symmetric(selectivities or {}))
         keep(self, "_predicates", _checked("selectivity", _normal(predicates), most=1.0))
 
@@ -101,6 +108,10 @@ class Statistics:
     def distinct(self, name: str, column: str) -> float | None:
         """How many values a column has."""
         return dict(self._distinct).get(f"{name}.{column}")
+
+    def heavy(self, name: str, column: str) -> Tops | None:
+        """The most frequent values of a column, the heaviest first: (equality code, share of rows)."""
+        return dict(self._heavy).get(f"{name}.{column}")
 
     def selectivity(self, a: str, b: str) -> float | None:
         """f_ab: the share of all pairs of rows that satisfies every predicate between `a` and `b`."""
@@ -143,6 +154,7 @@ class Statistics:
             rates=dict(self._rates + other._rates),
             widths=dict(self._widths + other._widths),
             distinct=dict(self._distinct + other._distinct),
+            heavy=dict(self._heavy + other._heavy),
             selectivities=dict(self._selectivities + other._selectivities),
             predicates=dict(self._predicates + other._predicates),
         )
@@ -159,6 +171,7 @@ class Statistics:
             "rates": dict(self._rates),
             "widths": dict(self._widths),
             "distinct": dict(self._distinct),
+            "heavy": {name: [list(top) for top in tops] for name, tops in self._heavy},
             "selectivities": nested,
             "predicates": dict(self._predicates),
         }
@@ -168,17 +181,28 @@ class Statistics:
     def from_json(cls, text: str) -> Statistics:
         """Statistics from the text of :meth:`to_json`; a selectivity may be given in either direction, or in both."""
         document = _document(text)
-        flat = {key: _numbers(key, document.get(key, {})) for key in _PARTS if key != "selectivities"}
+        plain = [key for key in _PARTS if key not in ("selectivities", "heavy")]
+        flat = {key: _numbers(key, document.get(key, {})) for key in plain}
+        heavy: Any = _object("heavy", document.get("heavy", {}))
         nested = _object("selectivities", document.get("selectivities", {}))
         pairs = {(a, b): f for a, inner in nested.items() for b, f in _numbers(f"selectivities.{a}", inner).items()}
-        return cls(selectivities=pairs, **flat)
+        return cls(selectivities=pairs, heavy=heavy, **flat)
 
 
-_PARTS = ("rows", "rates", "widths", "distinct", "selectivities", "predicates")
+_PARTS = ("rows", "rates", "widths", "distinct", "heavy", "selectivities", "predicates")
 
 
 def _checked(kind: str, given: Mapping[str, float] | None, most: float | None = None) -> tuple[tuple[str, float], ...]:
     return tuple(sorted((name, _number(kind, f'"{name}"', value, most)) for name, value in (given or {}).items()))
+
+
+def _tops(name: str, given: Iterable[tuple[int, float]]) -> Tops:
+    try:
+        tops = [(int(code), _number("share", f'"{name}"', share, 1.0)) for code, share in given]
+    except (TypeError, ValueError) as error:
+        hint = "give pairs (equality code, share of rows), as s.analyze() finds them."
+        raise QueryError(f'heavy hitters of "{name}" are {given!r}', hint=hint) from error
+    return tuple(sorted(tops, key=lambda top: (-top[1], top[0])))
 
 
 def _symmetric(given: Mapping[Pair, float]) -> tuple[tuple[Pair, float], ...]:

@@ -1,0 +1,99 @@
+"""Cubes for a query: from predicates and statistics to where rows are copied.
+
+The cube sees relations, sizes and classes of equal expressions; the spreads that come out of it name the expressions
+whose values are hashed.  One expression stands for an alias in each class: results have equal values in all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weft.expr.model import Column, Expr, aliases
+from weft.optimizer.cube import Cube, JoinKeys, Occurrence, Skews, hash_cube, hybrid_cube, random_cube
+from weft.optimizer.estimate import classes
+from weft.optimizer.joingraph import JoinGraph
+from weft.optimizer.keyskew import Skew
+from weft.query.model import Query
+from weft.stats.model import Statistics
+from weft.topology import spread as topology
+
+SCHEMES = ("hash", "random", "hybrid")
+
+
+@dataclass(frozen=True, slots=True)
+class CubePlan:
+    """A cube, and what it means for each alias."""
+
+    scheme: str
+    cube: Cube
+    skews: Skews
+    spread: Mapping[int, topology.Spread]
+
+    @property
+    def skew_degree(self) -> float:
+        """Load of the fullest worker by the average load, as estimated."""
+        return self.cube.skew_degree(self.skews)
+
+
+class CubeKeys:
+    """What cubes of a query are made from."""
+
+    def __init__(self, query: Query, graph: JoinGraph, statistics: Statistics | None) -> None:
+        self.query = query
+        self.exprs: dict[Occurrence, Expr] = {}
+        members: dict[str, list[Occurrence]] = {}
+        for expr, name in classes(query).items():
+            occurrence = Occurrence(min(aliases(expr)), name)
+            if len(aliases(expr)) == 1 and occurrence not in self.exprs:
+                self.exprs[occurrence] = expr
+                members.setdefault(name, []).append(occurrence)
+        sizes = tuple((base.name, base.size) for base in graph.relations)
+        found = tuple((name, tuple(owners)) for name, owners in members.items() if len(owners) > 1)
+        self.keys = JoinKeys(sizes, found)
+        self.skews = {o: skew(query, self.exprs[o], statistics) for o in self.keys.occurrences}
+
+    def plan(self, scheme: str, workers: int) -> CubePlan:
+        """The cube of a scheme over at most so many workers."""
+        if scheme == "hash":
+            cube = hash_cube(self.keys, workers, skews=self.skews)
+        elif scheme == "random":
+            cube = random_cube(self.keys, workers)
+        else:
+            skewed = [o for o, s in self.skews.items() if s.is_skewed_over(workers) or s.share(workers) > 2 / workers]
+            cube = hybrid_cube(self.keys, workers, skewed, skews=self.skews)
+        return CubePlan(
+            scheme, cube, self.skews, {1 << i: self._spread(cube, a) for i, a in enumerate(self.query.aliases)}
+        )
+
+    def _spread(self, cube: Cube, alias: str) -> topology.Cube:
+        axes = []
+        for axis in cube.axes:
+            mine = axis.key(alias)
+            if axis.size == 1:
+                continue
+            if mine is None:
+                axes.append(topology.Axis(axis.size, "copy"))
+            elif axis.kind == "random":
+                axes.append(topology.Axis(axis.size, "random"))
+            else:
+                heavy = tuple(
+                    topology.Heavy(h.code, tuple(n for _, n in h.sides), [r for r, _ in h.sides].index(alias))
+                    for h in axis.heavy
+                )
+                axes.append(topology.Axis(axis.size, "hash", self.exprs[mine], axis.domain, heavy))
+        return topology.Cube(tuple(axes))
+
+
+def skew(query: Query, expr: Expr, statistics: Statistics | None) -> Skew:
+    """What statistics say about the values of an expression; they know columns only."""
+    if statistics is None or not isinstance(expr, Column):
+        return Skew()
+    relation = query.relation(expr.alias)
+    if relation.stream.unique == (expr.name,):
+        return Skew(unique=True)
+    tops = statistics.heavy(expr.alias, expr.name) or statistics.heavy(relation.stream.name, expr.name) or ()
+    distinct = statistics.distinct(expr.alias, expr.name) or statistics.distinct(relation.stream.name, expr.name)
+    total = sum(share for _, share in tops)
+    shares = tuple(share / max(1.0, total) for _, share in tops)
+    return Skew(shares, tuple(code for code, _ in tops), None if distinct is None else max(1.0, distinct, len(tops)))
