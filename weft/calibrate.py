@@ -191,7 +191,7 @@ class _Local:
 
         def keep(size: int) -> float:
             run = self.run(PAIR)
-            return sum(_spent(run.feed({"a": part.slice(0, size)})) for part in pieces(rows, KEPT))
+            return sum(_spent(run.feed({"b": part.slice(0, size)})) for part in pieces(rows, KEPT))
 
         return slope("stored", lambda: keep(few), lambda: keep(many), KEPT * (many - few), -(-self.turns // 4))
 
@@ -252,7 +252,11 @@ class _Local:
 
 
 def _feed(run: InProcess, rows: pa.Table) -> Callable[[], float]:
-    return lambda: _spent(run.feed({"a": rows}))
+    def feed() -> float:
+        run.results["q"].clear()  # as on Spark, results do not pile up, and their memory is used again
+        return _spent(run.feed({"a": rows}))
+
+    return feed
 
 
 def _spent(report: Report) -> float:

@@ -5,9 +5,9 @@
 `wave` and `batch` are passed by the clock on the wall, whatever the batch holds.  All other prices are seconds of one
 core for one tuple, pair or result, so work that is spread evenly over the workers is divided by those that run at once.
 
-The shipped prices were measured by `weft calibrate` on a machine with 2 cores (docs/calibrate.md).  The same command
-measures the machine at hand and leaves a file in the user's cache.  The file is named after the machine, since several
-machines may share a home.
+The shipped prices were measured on a machine with 2 cores, next to other work; docs/calibrate.md says how, and how much
+they varied.  `weft calibrate` measures the machine at hand and leaves a file in the user's cache.  The file is named
+after the machine, since several machines may share a home.
 
 What must hold: a plan never fails because of that file.  If it is damaged, a warning says so and the shipped prices
 are used.  Prices are positive: a plan must not become better by doing more.
@@ -37,19 +37,19 @@ class Prices:
 
     wave: float = 0.04
     """Each further wave of a micro-batch on Spark, whatever it carries; wall time."""
-    batch: float = 0.2
+    batch: float = 0.19
     """A micro-batch of one wave that carries next to nothing, Spark's own work between batches included; wall time."""
-    sent: float = 2.5e-7
+    sent: float = 2.7e-7
     """One copy of a tuple of 5 columns through the exchange: routed, packed, shuffled, unpacked."""
-    probed: float = 1.4e-7
+    probed: float = 1.45e-7
     """One tuple looking into one store of 4 segments: key codes, and a lookup in the index of each segment."""
-    checked: float = 1e-8
+    checked: float = 8.5e-9
     """One candidate pair whose residual predicate is evaluated, or that a nested loop meets."""
-    matched: float = 1.3e-7
+    matched: float = 4.4e-8
     """One match made: 5 columns gathered, one of them a string."""
-    stored: float = 1.2e-7
+    stored: float = 1.7e-7
     """One tuple of 4 columns stored: indexed and written, and written again by each of two merges."""
-    emitted: float = 8e-8
+    emitted: float = 7.7e-8
     """One result of 5 columns written to the Parquet sink."""
     source: str = SHIPPED
     """Where the prices are from, for people: "shipped", or "calibrated on 2026-11-15"."""
