@@ -30,7 +30,7 @@ from weft.explain.model import (
     WayFacts,
     WrittenQuery,
 )
-from weft.explain.words import ROUTES, count, joined, number
+from weft.explain.words import ROUTES, count, joined, number, place
 
 _ESCAPES = {"#": "#35;", "&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;", ";": "#59;", "`": "#96;", "\\": "#92;"}
 _SHAPES = {
@@ -150,9 +150,9 @@ def _as_known(query: KnownQuery) -> dict[str, tuple[str, ...]]:
 def _tree(chart: _Chart, node: TreeNode) -> str:
     kind = "result" if node.kind == "result" else "store"
     what = node.stream or ("kept" if node.kind == "kept" else "result")
-    place = f"by {', '.join(node.placement)}" if node.placement else ""
+    where = place(node.placement, node.spread) if node.placement or node.spread else ""
     spread = count(node.workers, "worker") if node.workers else ""
-    name = chart.node(kind, joined(node.aliases), what, place, spread, _figure(node.rows))
+    name = chart.node(kind, joined(node.aliases), what, where, spread, _figure(node.rows))
     for child in node.children:
         chart.link(name, _tree(chart, child))
     return name
@@ -182,8 +182,8 @@ def _topology(chart: _Chart, page: TopologyPage) -> None:
 
 
 def _store(store: StoreFacts) -> tuple[str, ...]:
-    place = f"by {', '.join(store.placement)}" if store.placement else "scattered"
-    return f"{store.name}: {store.of}", place, f"keep {store.retention}", _figure(store.rows)
+    where = place(store.placement, store.spread)
+    return f"{store.name}: {store.of}", where, f"keep {store.retention}", _figure(store.rows)
 
 
 def _edge(edge: EdgeFacts) -> tuple[str, ...]:

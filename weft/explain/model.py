@@ -233,6 +233,8 @@ class TreeNode:
     workers: int | None
     rows: Figure
     children: tuple[TreeNode, ...]
+    spread: str | None = None
+    """Where copies of rows lie, instead of a placement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,6 +366,8 @@ class StoreFacts:
     columns: tuple[str, ...]
     indexes: tuple[str, ...]
     rows: Figure
+    spread: str | None = None
+    """Where copies of rows lie, instead of a placement."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from weft.explain.model import (
     TreeNode,
     WrittenQuery,
 )
-from weft.explain.words import ROUTES, count, duration, joined, number, share, table
+from weft.explain.words import ROUTES, count, duration, joined, number, place, share, table
 
 
 def text(page: Page) -> str:
@@ -172,16 +172,15 @@ def _plan(plan: ChosenPlan) -> list[str]:
 
 def _tree(node: TreeNode, lead: str, below: str) -> Iterator[tuple[str, str, str, str]]:
     what = node.stream or ("kept" if node.kind == "kept" else "result, not stored")
-    place = "" if node.workers is None else _place(node.placement, node.workers)
-    yield f"{lead}{joined(node.aliases)}", what, place, _figure(node.rows)
+    where = "" if node.workers is None else _place(node, node.workers)
+    yield f"{lead}{joined(node.aliases)}", what, where, _figure(node.rows)
     for child in node.children:
         last = child is node.children[-1]
         yield from _tree(child, f"{below}{'└─ ' if last else '├─ '}", f"{below}{'   ' if last else '│  '}")
 
 
-def _place(placement: Sequence[str], workers: int) -> str:
-    where = f"by {', '.join(placement)}" if placement else "scattered"
-    return "here" if workers == 1 else f"{where}, {count(workers, 'worker')}"
+def _place(node: TreeNode, workers: int) -> str:
+    return "here" if workers == 1 else f"{place(node.placement, node.spread)}, {count(workers, 'worker')}"
 
 
 def _hop(hop: Hop) -> tuple[str, ...]:
@@ -197,9 +196,9 @@ def _hop(hop: Hop) -> tuple[str, ...]:
 
 
 def _store(store: StoreFacts) -> Iterator[str]:
-    place = f"by {', '.join(store.placement)}" if store.placement else "scattered"
+    where = place(store.placement, store.spread)
     rows = _figure(store.rows).replace("rows held", "rows")
-    yield f"  {store.name}  store {store.of}  {place}  for {', '.join(store.users)}"
+    yield f"  {store.name}  store {store.of}  {where}  for {', '.join(store.users)}"
     if rows:
         yield f"      holds {rows}"
     yield f"      keep {_age(store.retention_micros, store.retention)} ({store.because})"

@@ -19,7 +19,7 @@ from weft.explain.model import (
     WayFacts,
 )
 from weft.explain.notices import notices, said
-from weft.explain.words import column, duration, exclusive, expression, expressions
+from weft.explain.words import cells, column, duration, exclusive, expression, expressions
 from weft.optimizer.choose import Choice
 from weft.topology.model import TIME, Edge, Keep, Key, Probe, Start, Store, Topology
 
@@ -80,6 +80,7 @@ def _store(store: Store, name: str, figures: Figures) -> StoreFacts:
         tuple(column(name) for name in store.columns if name != TIME),
         tuple(_key(key) for key in store.indexes),
         figures.rows(store),
+        cells(store.spread),
     )
 
 

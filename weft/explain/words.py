@@ -11,9 +11,16 @@ from weft.optimizer.tree import Tree
 from weft.query.duration import format_duration
 from weft.query.model import Query
 from weft.topology.model import TIME
+from weft.topology.spread import Axis, Regions, Spread
 
 _SIZES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-ROUTES = {"local": "here", "key": "one worker", "broadcast": "all workers", "scatter": "any worker"}
+ROUTES = {
+    "local": "here",
+    "key": "one worker",
+    "broadcast": "all workers",
+    "scatter": "any worker",
+    "spread": "its cells",
+}
 """How tuples travel, in words."""
 
 
@@ -89,6 +96,28 @@ def shape(query: Query, tree: Tree) -> str:
     if not tree.children:
         return names(query, tree.relations)[0]
     return f"({', '.join(shape(query, child) for child in tree.children)})"
+
+
+def place(placement: Sequence[str], spread: str | None) -> str:
+    """Where rows of a store lie."""
+    return f"on {spread}" if spread else f"by {', '.join(placement)}" if placement else "scattered"
+
+
+def cells(found: Spread | None) -> str | None:
+    """A spread: what rows do along each axis of their cube, or how many ranges their values are cut into."""
+    if found is None:
+        return None
+    if isinstance(found, Regions):
+        return f"ranges of {expression(found.key)}, {len(found.workers)} of them"
+    axes = [f"{axis.size} {_axis(axis)}" for axis in found.axes]
+    return f"cube of {' x '.join(axes)}" if axes else "one worker"
+
+
+def _axis(axis: Axis) -> str:
+    if axis.key is None:
+        return {"random": "at random", "copy": "copies"}[axis.kind]
+    heavy = f", {count(len(axis.heavy), 'heavy value')} spread" if axis.heavy else ""
+    return f"by {expression(axis.key)}{heavy}"
 
 
 def table(rows: Sequence[Sequence[str]], indent: str) -> list[str]:

@@ -126,7 +126,7 @@ class _Chooser:
 
     def run(self) -> Choice:
         found = [self._candidate(name, tree) for name, tree in self._trees()]
-        found += [self._cube(scheme) for scheme in self._schemes()]
+        found += self._cubes()
         found.sort(key=lambda candidate: candidate.price)
         if self.knobs.statistics is not None and self.workers > 1 and not self.knobs.settled:
             found = [*map(self._refined, found[:REFINED]), *found[REFINED:]]
@@ -142,6 +142,22 @@ class _Chooser:
             return (strategy.partition(":")[2],)
         weighed = strategy == "auto" and self.knobs.statistics is not None and self.workers > 1
         return SCHEMES if weighed and len(self.query.relations) > 1 else ()
+
+    def _cubes(self) -> list[Candidate]:
+        """The cubes that may be chosen; those that "auto" weighs must not store too much."""
+        found = [self._cube(scheme) for scheme in self._schemes()]
+        if self.knobs.strategy != "auto":
+            return found
+        limit, plain = self._limit(), self.model.graph
+        bases = range(len(plain.relations))
+        stored = [sum(self.model.storage(1 << i) * c.bill.stored[1 << i] / max(1e-9, plain.size(1 << i)) for i in bases)
+                  for c in found]  # fmt: skip
+        return [candidate for candidate, much in zip(found, stored, strict=True) if much <= limit]
+
+    def _limit(self) -> float:
+        """What a plan may store that nobody has asked for by name."""
+        given = self.knobs.budget
+        return given if given < math.inf else MOST_STORED * self.model.scost(flat_tree(self.query))
 
     def _cube(self, scheme: str) -> Candidate:
         """A cube whose local joins walk the join graph."""
@@ -186,9 +202,7 @@ class _Chooser:
     def _all(self, plain: Tree) -> list[tuple[str, Tree]]:
         """Everything worth a look within the budget; the first name of a tree stays."""
         found: dict[Tree, str] = {plain: "flat"}
-        budget = self.knobs.budget
-        if budget == math.inf:
-            budget = MOST_STORED * self.model.scost(plain)
+        budget = self._limit()
         found.setdefault(left_deep(self.model, budget), "left_deep")
         tree = plain
         grown = under_budget(self.model, budget)
