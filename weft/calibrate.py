@@ -100,13 +100,13 @@ def measure(*, say: Say, today: datetime.date, quick: bool = False) -> Prices:
     if (load := os.getloadavg()[0]) > BUSY:
         say(f"the machine is busy (load {load:.1f}): prices will come out too high")
     with tempfile.TemporaryDirectory(prefix="weft-calibrate-", ignore_cleanup_errors=True) as folder:
-        local = _Local(Path(folder), np.random.default_rng(SEED), turns=5 if quick else 11)
+        local = _Local(Path(folder), np.random.default_rng(SEED), turns=3 if quick else 11)
         for name, take in local.measures.items():
             began = time.perf_counter()
             found[name] = take()
             say(f"{name:<8} {show(found[name]):>9}   {WHAT[name]} ({time.perf_counter() - began:.1f} s)")
         found |= _Chains(Path(folder), np.random.default_rng(SEED), say).measure(
-            turns=3 if quick else 8, rounds=1 if quick else 2
+            turns=2 if quick else 8, rounds=1 if quick else 2
         )
     rounded = {name: float(f"{found[name]:.3g}") for name in NAMES}
     return Prices(**rounded, source=f"calibrated on {today.isoformat()}")
