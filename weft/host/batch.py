@@ -83,6 +83,8 @@ class Report:
     """The same before they were copied."""
     messages: dict[str, int] = field(default_factory=dict)
     """Edge, probe or keep -> payloads put on the way to it."""
+    load: dict[str, int] = field(default_factory=dict)
+    """Worker -> rows it stored and tuples it answered."""
     results: dict[str, int] = field(default_factory=dict)
     """Query -> results."""
     seconds: dict[str, float] = field(default_factory=dict)
@@ -113,18 +115,9 @@ class Report:
 
 
 _SUMS = (
-    "rows_in",
-    "untimed",
-    "late",
-    "stored",
-    "probed",
-    "matched",
-    "sent",
-    "routed",
-    "messages",
-    "results",
+    "rows_in", "untimed", "late", "stored", "probed", "matched", "sent", "routed", "messages", "load", "results",
     "seconds",
-)
+)  # fmt: skip
 
 
 def bump(counter: dict[str, int], key: str, by: int) -> None:

@@ -81,6 +81,7 @@ class Shelf:
         span = pc.min_max(rows.column(TIME)).as_py() if store.clock is not None else {"min": None, "max": None}
         if level == 0:
             bump(self.report.stored, store.id, rows.num_rows)
+            bump(self.report.load, str(self.worker), rows.num_rows)
         return SegmentRef(
             name,
             store.id,

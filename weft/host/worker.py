@@ -177,6 +177,7 @@ class Worker:
             self._keep(node, frame)
             return
         bump(self.report.probed, node.id, frame.num_rows)
+        bump(self.report.load, str(self.number), frame.num_rows)
         refs = [*self.old[node.store], *(ref for origin in node.sees for ref in self.delta[node.store, origin])]
         segments = [self.state.open(ref) for ref in refs]
         following = [self.nodes[name] for name in node.then]

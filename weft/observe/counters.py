@@ -27,6 +27,10 @@ class Counters:
     """Node -> the same before copying."""
     messages: Mapping[str, int] = field(default_factory=dict)
     """Node -> payloads of many tuples that carried them."""
+    load: Mapping[str, int] = field(default_factory=dict)
+    """Worker -> rows it stored and tuples it answered; a worker without any is missing."""
+    rows_in: Mapping[str, int] = field(default_factory=dict)
+    """Stream -> rows read, before selections."""
     results: Mapping[str, int] = field(default_factory=dict)
     """Query -> results."""
 
@@ -44,6 +48,26 @@ class Counters:
     def replication(self) -> dict[str, float]:
         """Node -> copies of each tuple that were sent to it."""
         return {node: count / self.routed[node] for node, count in self.sent.items() if self.routed.get(node)}
+
+    @property
+    def replication_factor(self) -> float:
+        """Rows that workers got from streams by rows that streams gave (Squall 6); 1 for no rows."""
+        edges = [node for node in self.sent if ">" in node]
+        given = sum(self.routed[node] for node in edges)
+        return sum(self.sent[node] for node in edges) / given if given else 1.0
+
+    def skew_degree(self, workers: int) -> float:
+        """Load of the fullest worker by the average load (Squall 6); 1 for no load."""
+        total = sum(self.load.values())
+        return max(self.load.values()) * workers / total if total else 1.0
+
+    @property
+    def network_factor(self) -> float:
+        """What went into and out of all workers by what went into and came out of the queries (Squall 6)."""
+        onwards = sum(count for node, count in self.routed.items() if ">" not in node)
+        results = sum(self.results.values())
+        whole = sum(self.rows_in.values()) + results
+        return (sum(self.sent.values()) + onwards + results) / whole if whole else 1.0
 
     @classmethod
     def of(cls, report: Any) -> Counters:
