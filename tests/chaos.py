@@ -13,20 +13,21 @@ import time
 from pathlib import Path
 
 from tests.spark._kill import Job, check_prefix, committed, complete, grow
+from tests.spark._kit import PLANS, make_session
 from weft.host.crash import points
 
-WAVES = 3
 A_JOB = 10
 """Kills that hit one job."""
 
 
-def attack(root: Path, dice: random.Random, workers: int) -> str:
+def attack(root: Path, dice: random.Random, workers: int, plans: str) -> str:
     """One kill; what was hit."""
     grow(root, dice.randrange(1 << 30), ahead=4)
     named = dice.random() < 0.5
-    point, batch = dice.choice(points(WAVES if workers > 1 else 1)), committed(root) + 1 + dice.randrange(2)
+    waves = make_session(root, workers, plans).topology.waves
+    point, batch = dice.choice(points(waves)), committed(root) + 1 + dice.randrange(2)
     only_driver = dice.random() < 0.2
-    with Job(root, workers, (point, batch) if named else None) as job:
+    with Job(root, workers, (point, batch) if named else None, plans) as job:
         if named:
             # A point that lies on no path, for example a batch without results, is never reached.
             alive = job.until(job.marked, 60)
@@ -55,11 +56,12 @@ def main() -> None:
     began, kills, jobs = time.monotonic(), 0, 0
     while kills < options.n:
         root = Path(tempfile.mkdtemp(prefix="weft-chaos-"))
-        workers = dice.choice((1, 2, 3))
+        workers, plans = dice.choice((1, 2, 3)), dice.choice(["flat", *PLANS])
         for _ in range(min(A_JOB, options.n - kills)):
             kills += 1
-            print(f"kill {kills}, job {jobs}, {workers} workers: {attack(root, dice, workers)}", flush=True)
-        complete(root, workers)
+            what = attack(root, dice, workers, plans)
+            print(f"kill {kills}, job {jobs}, {workers} workers, plans {plans}: {what}", flush=True)
+        complete(root, workers, plans)
         shutil.rmtree(root)
         jobs += 1
     seconds = time.monotonic() - began

@@ -1,4 +1,4 @@
-"""The job that gets killed: `python -m tests.spark._job ROOT WORKERS [POINT BATCH MARK]`."""
+"""The job that gets killed: `python -m tests.spark._job ROOT WORKERS PLANS [POINT BATCH MARK]`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from weft.host.crash import CrashPoint
 
 
 def main() -> None:
-    root, workers, *crash = sys.argv[1:]
-    session = make_session(Path(root), int(workers), progress=True)
+    root, workers, plans, *crash = sys.argv[1:]
+    session = make_session(Path(root), int(workers), plans, progress=True)
     if crash:
         point, batch, mark = crash
         session._crash = CrashPoint(point, int(batch), "hang", mark)

@@ -23,12 +23,12 @@ HERE = Path(__file__).resolve().parents[2]
 class Job:
     """One process of the job, in a process group of its own, and everything it starts."""
 
-    def __init__(self, root: Path, workers: int = 2, crash: tuple[str, int] | None = None) -> None:
+    def __init__(self, root: Path, workers: int = 2, crash: tuple[str, int] | None = None, plans: str = "flat") -> None:
         self.root, self.mark, self.log = root, root / "mark", root / "log"
         self.mark.unlink(missing_ok=True)
         self.began = time.time()
         self.seen: dict[str, dict[str, int]] = {}
-        arguments = [str(root), str(workers), *((crash[0], str(crash[1]), str(self.mark)) if crash else ())]
+        arguments = [str(root), str(workers), plans, *((crash[0], str(crash[1]), str(self.mark)) if crash else ())]
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tests.spark._job", *arguments],
@@ -146,9 +146,9 @@ def grow(root: Path, seed: int, ahead: int) -> None:
         make_input(root, need, seed, first=have)
 
 
-def complete(root: Path, workers: int = 2) -> None:
+def complete(root: Path, workers: int = 2, plans: str = "flat") -> None:
     """Run the job to its end and compare everything with the oracle."""
-    with Job(root, workers) as job:
+    with Job(root, workers, plans=plans) as job:
         code = job.finish()
     assert code == 0, (root / "log").read_text()
     check_prefix(root)

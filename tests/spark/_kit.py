@@ -95,14 +95,27 @@ def make_input(root: Path, batches: int, seed: int, rows: int = 40, first: int =
             drop(root / "in" / stream, f"{batch:04d}.parquet", table(**columns))
 
 
-def make_session(root: Path, workers: int = 2, **options: Any) -> weft.Session:
+PLANS: dict[str, dict[str, weft.Plan | str]] = {
+    "flat": dict.fromkeys(QUERIES, "flat"),
+    "kept": {
+        "windowed": weft.Plan([("s", "t")], placement={("s", "t"): "s.k"}),
+        "history": weft.Plan([("s", "t"), ("r", "s", "t")], placement={"z": None}),
+    },
+    "left_deep": {"windowed": "left_deep", "history": "left_deep"},
+}
+"""Plans of the job by name: query -> strategy.  All but "flat" keep intermediate results."""
+STATISTICS = weft.Statistics(rows=dict.fromkeys(STREAMS, 1000.0), predicates={"s.k = r.k": 1 / 80, "t.m = s.m": 1 / 80})
+
+
+def make_session(root: Path, workers: int = 2, plans: str = "flat", **options: Any) -> weft.Session:
     """The session over :func:`make_input`."""
     session = weft.Session(root / "checkpoint", workers=workers, **options)
+    session.options(statistics=STATISTICS)  # files come and go; the plan must not
     for stream in STREAMS:
         source = weft.read.parquet(root / "in" / stream, max_files=1)
         session.stream(stream, source, event_time="ts", lateness="30 seconds")
     for name, sql in QUERIES.items():
-        session.query(name, sql).to_parquet(root / "out" / name)
+        session.query(name, sql, strategy=PLANS[plans].get(name)).to_parquet(root / "out" / name)
     return session
 
 

@@ -17,57 +17,68 @@ from weft.host.crash import CrashPoint, points
 
 pytestmark = [pytest.mark.spark, pytest.mark.crash]
 
+
 WAVES = 3
 
 
-def test_the_job_has_several_waves(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("plans", "kept"), [("flat", 0), ("kept", 3), ("left_deep", 3)])
+def test_the_job_has_several_waves(tmp_path: Path, plans: str, kept: int) -> None:
     make_input(tmp_path, 1, seed=1)
-    assert make_session(tmp_path).topology.waves == WAVES
+    topology = make_session(tmp_path, plans=plans).topology
+    assert topology.waves == WAVES
+    assert sum(bool(store.aliases) for store in topology.stores) == kept
 
 
-def test_a_batch_abandoned_at_any_point_is_neither_lost_nor_doubled(tmp_path: Path) -> None:
-    make_input(tmp_path, len(points(WAVES)) + 1, seed=2)
-    for batch, point in enumerate(points(WAVES), start=1):
-        session = make_session(tmp_path)
+@pytest.mark.parametrize("plans", ["flat", "kept"])
+def test_a_batch_abandoned_at_any_point_is_neither_lost_nor_doubled(tmp_path: Path, plans: str) -> None:
+    names = points(WAVES)
+    make_input(tmp_path, len(names) + 1, seed=2)
+    for batch, point in enumerate(names, start=1):
+        session = make_session(tmp_path, plans=plans)
         session._crash = CrashPoint(point, batch)
         with pytest.raises(weft.HostError, match=f"crash point reached: {point}"):
             session.run()
         assert committed(tmp_path) == (batch if point in ("commit after", "publish") else batch - 1)
         check_prefix(tmp_path)
-    make_session(tmp_path).run()
+    make_session(tmp_path, plans=plans).run()
     assert found(tmp_path) == expected(tmp_path)
 
 
-NAMED = ("wave 1 after", "segment write", "commit before", "commit after", "publish")
+NAMED = {
+    "flat": (("wave 2 before", True), ("segment write", False), ("commit after", False)),
+    "kept": (("wave 3 before", True), ("wave 2 after", False), ("commit before", False), ("publish", False)),
+}
+"""Plans -> crash points, and whether the driver is killed alone."""
 
 
-def test_kill_9_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("plans", ["flat", "kept"])
+def test_kill_9_loses_nothing_and_doubles_nothing(tmp_path: Path, plans: str) -> None:
     dice = random.Random(20260801)
     left_over: list[psutil.Process] = []
     # A driver that is killed alone leaves a JVM and workers behind for a while: they must do no harm.
-    for seed, (point, only_driver) in enumerate([("wave 2 before", True), *((point, False) for point in NAMED)]):
+    for seed, (point, only_driver) in enumerate(NAMED[plans]):
         grow(tmp_path, seed, ahead=2)
-        with Job(tmp_path, crash=(point, committed(tmp_path) + 2)) as job:
+        with Job(tmp_path, crash=(point, committed(tmp_path) + 2), plans=plans) as job:
             assert job.until(job.marked), f"{point}: {job.log.read_text()}"
             left_over += psutil.Process(job.process.pid).children(recursive=True)
             job.kill(only_driver=only_driver)
         check_prefix(tmp_path)
     kills = 0
     for seed in range(15):  # a job that ends before its moment has come is no kill, and another one is started
-        if kills == 5:
+        if kills == 3:
             break
         grow(tmp_path, 100 + seed, ahead=4)
         delay = dice.uniform(0, 5)
-        with Job(tmp_path) as job:
+        with Job(tmp_path, plans=plans) as job:
             assert job.until(job.working), job.log.read_text()
             began = time.monotonic()
             if job.until(lambda began=began, delay=delay: time.monotonic() - began > delay):  # type: ignore[misc]
                 job.kill()
                 kills += 1
         check_prefix(tmp_path)
-    assert kills == 5
+    assert kills == 3
     assert not survivors(left_over)
-    complete(tmp_path)
+    complete(tmp_path, plans=plans)
 
 
 # ------------------------------------------------------------------------------------ damaged state
