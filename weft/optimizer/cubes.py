@@ -10,15 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from weft.expr.model import Column, Expr, aliases
-from weft.optimizer.cube import Cube, JoinKeys, Occurrence, Skews, hash_cube, hybrid_cube, random_cube
+from weft.optimizer.cube import Cube, JoinKeys, Occurrence, Skews, hash_cube, random_cube
 from weft.optimizer.estimate import classes
 from weft.optimizer.joingraph import JoinGraph
 from weft.optimizer.keyskew import Skew
+from weft.optimizer.skew import choose_cube
 from weft.query.model import Query
 from weft.stats.model import Statistics
 from weft.topology import spread as topology
 
 SCHEMES = ("hash", "random", "hybrid")
+WEIGHT = 0.25
+"""What the average load counts beside the largest: of equally full machines the plan that sends less (K-25, D52)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +63,7 @@ class CubeKeys:
         elif scheme == "random":
             cube = random_cube(self.keys, workers)
         else:
-            skewed = [o for o, s in self.skews.items() if s.is_skewed_over(workers) or s.share(workers) > 2 / workers]
-            cube = hybrid_cube(self.keys, workers, skewed, skews=self.skews)
+            cube = choose_cube(self.keys, workers, self.skews, weight=WEIGHT)[0].cube
         return CubePlan(
             scheme, cube, self.skews, {1 << i: self._spread(cube, a) for i, a in enumerate(self.query.aliases)}
         )
