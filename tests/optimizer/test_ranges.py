@@ -1,0 +1,194 @@
+"""Range partitioning of band and inequality joins: matches meet once, and work is even where values are not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from weft.errors import PlanError
+from weft.optimizer.cuberoute import NOBODY
+from weft.optimizer.rangecut import equi_weight, m_bucket
+from weft.optimizer.rangegrid import Band, Cuts, build_grid, parts_of
+from weft.optimizer.rangeroute import RangePartition, Side, range_partition
+
+SCHEMES = ("equi-weight", "m-bucket")
+
+
+def zipf(rng: np.random.Generator, exponent: float, values: int, n: int) -> np.ndarray:
+    weights = 1 / np.arange(1, values + 1) ** exponent
+    return rng.choice(values, n, p=weights / weights.sum()).astype(np.int64)
+
+
+def work(
+    part: RangePartition, left: np.ndarray, right: np.ndarray, band: Band, p: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Tuples in and results out of each worker, by routing every row and joining what each worker got."""
+    to_left, to_right = part.left.route(left, np.arange(len(left))), part.right.route(right, np.arange(len(right)))
+    came, made = np.zeros(p), np.zeros(p)
+    for w in range(p):
+        a, b = np.sort(left[(to_left == w).any(axis=1)]), np.sort(right[(to_right == w).any(axis=1)])
+        first, last = band.reach(a, b)
+        came[w], made[w] = len(a) + len(b), (last - first).sum()
+    return came, made
+
+
+def matches(left: np.ndarray, right: np.ndarray, band: Band) -> int:
+    first, last = band.reach(left, np.sort(right))
+    return int((last - first).sum())
+
+
+# --------------------------------------------------------------------------------------------- balance
+
+
+@pytest.mark.parametrize("p", [8, 13, 30])
+@pytest.mark.parametrize("width", [1, 3])
+def test_equi_weight_is_even_on_zipf_data_where_m_bucket_is_not(p: int, width: int) -> None:
+    rng, n, band = np.random.default_rng(p * width), 20_000, Band(-width, width)
+    order = rng.permutation(2000)
+    left, right = (order[zipf(rng, 1.0, 2000, n)] for _ in range(2))
+    peaks = {}
+    for scheme in SCHEMES:
+        part = range_partition(left, right, band, p, scheme=scheme)
+        came, made = work(part, left, right, band, p)
+        assert made.sum() == matches(left, right, band)
+        peaks[scheme] = float((came + made).max() / (came + made).mean())
+    assert peaks["equi-weight"] <= 1.3
+    assert peaks["m-bucket"] > 2
+
+
+def test_a_sample_is_enough() -> None:
+    rng, n, p, band = np.random.default_rng(5), 100_000, 12, Band(-2, 2)
+    order = rng.permutation(5000)
+    left, right = (order[zipf(rng, 0.9, 5000, n)] for _ in range(2))
+    part = range_partition(left[::20], right[::20], band, p, left_size=n, right_size=n)
+    came, made = work(part, left, right, band, p)
+    assert made.sum() == matches(left, right, band)
+    assert (came + made).max() <= 1.3 * (came + made).mean()
+    assert np.array(part.output).sum() == pytest.approx(made.sum(), rel=0.15)
+    assert np.array(part.input).sum() == pytest.approx(came.sum(), rel=0.05)
+
+
+def test_inequality_halves_what_one_bucket_does() -> None:
+    """Half of the matrix is empty and gets no worker."""
+    rng, p, band = np.random.default_rng(6), 16, Band(1, None)
+    left, right = rng.integers(0, 10**6, 4000), rng.integers(0, 10**6, 4000)
+    part = range_partition(left, right, band, p)
+    came, made = work(part, left, right, band, p)
+    assert made.sum() == matches(left, right, band)
+    assert (came + made).max() <= 1.05 * (came + made).mean()
+    assert came.sum() < 8000 * 4  # 1-Bucket copies every row to 4 of 16
+
+
+def test_empty_regions_get_no_worker() -> None:
+    rng, band = np.random.default_rng(7), Band(-10, 10)
+    values = rng.integers(0, 100_000, 5000)
+    part = range_partition(values, values, band, 16)
+    covered = sum(a * b for a, b in zip(*(_rows(side, values) for side in (part.left, part.right)), strict=True))
+    assert covered < 1.2 * 5000 * 5000 / 16  # of the whole matrix, which 1-Bucket would cover
+    assert sum(part.input) < 1.1 * 10_000
+
+
+def _rows(side: Side, values: np.ndarray) -> list[int]:
+    routed = side.route(values, np.arange(len(values)))
+    return [int((routed == w).any(axis=1).sum()) for w in range(16)]
+
+
+def test_sides_that_hardly_meet_are_sent_once() -> None:
+    """What was not sampled may lie anywhere, so every row travels; but no row needs to travel twice."""
+    left, right = np.arange(1000), np.arange(5000, 6000)
+    part = range_partition(left, right, Band(-10, 10), 8)
+    came, made = work(part, left, right, Band(-10, 10), 8)
+    assert came.sum() <= 2100
+    assert came.max() <= 300
+    assert made.sum() == 0
+
+
+def test_one_frequent_value_is_cut_in_parts() -> None:
+    left = np.full(3000, 7)
+    part = range_partition(left, left, Band(0, 0), 9)
+    came, made = work(part, left, left, Band(0, 0), 9)
+    assert made.sum() == 9_000_000
+    assert made.max() <= 1.1 * made.mean()
+    assert came.sum() <= 1.2 * 9 * 2000  # little more than a 3 x 3 matrix
+
+
+# ----------------------------------------------------------------------------------------- correctness
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("seed", range(8))
+def test_each_match_meets_on_exactly_one_worker(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    bands = (Band(0, 0), Band(-1, 1), Band(2, 9), Band(1, None), Band(0, None), Band(None, -3), Band(None, None))
+    for p in range(1, 13):
+        band = bands[rng.integers(len(bands))]
+        kind = rng.integers(3)
+        n_left, n_right = (int(n) for n in rng.integers(0, 90, 2))
+        if kind == 0:
+            left, right = zipf(rng, float(rng.choice([0, 1, 3])), 20, n_left), zipf(rng, 1.0, 20, n_right)
+        elif kind == 1:
+            left, right = rng.normal(0, 4, n_left), rng.normal(1, 4, n_right)
+        else:
+            left, right = (
+                rng.integers(-(1 << 63), (1 << 63) - 1, n_left),
+                rng.integers(-(1 << 63), (1 << 63) - 1, n_right),
+            )
+        ids = rng.permutation(1000).astype(np.int64)
+        for scheme in SCHEMES:
+            # Planned from a part of the rows: what was not sampled must meet as well.
+            part = range_partition(left[: len(left) // 2], right[: len(right) // 2], band, p, scheme=scheme)
+            seen = part.left.route(left, ids[:n_left]), part.right.route(right, ids[500 : 500 + n_right])
+            sets = [[set(line.tolist()) - {NOBODY} for line in side] for side in seen]
+            assert part.workers <= p
+            for i, value in enumerate(left):
+                for j in np.flatnonzero(in_band(band, value, right)):
+                    assert len(sets[0][i] & sets[1][j]) == 1, (band, p, scheme, value, right[j])
+
+
+def in_band(band: Band, value: object, right: np.ndarray) -> np.ndarray:
+    gaps = [float(r) - float(value) if isinstance(value, np.floating) else int(r) - int(value) for r in right]  # type: ignore[call-overload]
+    low, high = (-(1 << 70) if band.low is None else band.low), ((1 << 70) if band.high is None else band.high)
+    return np.array([low <= gap <= high for gap in gaps], dtype=bool)
+
+
+def test_rectangles_are_disjoint_and_cover_the_staircase() -> None:
+    rng = np.random.default_rng(9)
+    for band in (Band(-3, 3), Band(1, None), Band(None, 0)):
+        left, right = zipf(rng, 1.0, 300, 3000), zipf(rng, 0.5, 300, 2000)
+        grid = build_grid(left, right, band, cells=64)
+        for boxes in (equi_weight(grid, 10), m_bucket(grid, 10)):
+            cells = np.zeros((len(grid.rows) - 1, len(grid.columns) - 1), dtype=int)
+            for r0, r1, c0, c1 in boxes:
+                cells[r0:r1, c0:c1] += 1
+            assert cells.max() == 1
+            for row in range(len(cells)):
+                assert (cells[row, grid.first[row] : grid.last[row]] == 1).all()
+            assert len(boxes) <= 10
+
+
+def test_expected_results_of_a_whole_sample_are_exact() -> None:
+    rng = np.random.default_rng(10)
+    left, right, band = zipf(rng, 1.0, 100, 5000), zipf(rng, 1.0, 100, 4000), Band(-2, 5)
+    grid = build_grid(left, right, band, cells=50)
+    assert grid.out[-1, -1] == matches(left, right, band)
+    assert (grid.rows[-1], grid.columns[-1]) == (5000, 4000)
+
+
+def test_parts_of_consecutive_ids_are_even() -> None:
+    counts = np.histogram(parts_of(np.arange(1 << 40, (1 << 40) + 1000)), bins=10, range=(0, 1))[0]
+    assert counts.min() >= 95
+    cuts = Cuts(np.array([3, 5, 5, 8]), np.array([0.0, 0.0, 0.5, 0.25]))
+    ranges = cuts.ranges(np.array([2, 3, 4, 9]), np.arange(4))
+    assert ranges.tolist() == [0, 1, 1, 4]
+    inside = cuts.ranges(np.full(1000, 5), np.arange(1000))
+    assert set(inside.tolist()) == {2, 3}
+    assert (inside == 2).mean() == pytest.approx(0.5, abs=0.01)
+
+
+def test_what_is_no_range_join_is_refused() -> None:
+    with pytest.raises(PlanError):
+        Band(3, 1)
+    with pytest.raises(PlanError):
+        range_partition(np.arange(3), np.arange(3.0), Band(0, 1), 2)
+    with pytest.raises(PlanError):
+        range_partition(np.arange(3), np.arange(3), Band(0, 1), 0)
