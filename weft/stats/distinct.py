@@ -1,0 +1,77 @@
+"""Distinct counts in bounded memory: the k least hashes (KMV, Bar-Yossef et al.; Beyer et al., SIGMOD 2007).
+
+    D = (k - 1) / h_k        h_k: the k-th least hash as a number in (0, 1); unbiased, standard error D / sqrt(k - 2)
+
+The hash of a code is a bijection on 64 bits: up to k values the count is exact, and there are no collisions at all.
+The k least of a union depend on the union alone, so merging is commutative, associative and idempotent to the bit: rows
+seen twice change nothing.  HyperLogLog needs a tenth of the memory for the same error; it was rejected because it is
+never exact, and small domains are the ones that decide about skew.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.errors import PlanError
+from weft.kernels.codes import Ints
+
+Words = npt.NDArray[np.uint64]
+
+
+def _none() -> Words:
+    return np.empty(0, dtype=np.uint64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DistinctCount:
+    """The least hashes of a column's codes; rows without a value (NULL, NaN) stay outside."""
+
+    capacity: int
+    """k"""
+    hashes: Words = field(default_factory=_none)
+    """Sorted, each once."""
+
+    def __post_init__(self) -> None:
+        if self.capacity < 3:
+            raise PlanError(f"{self.capacity} hashes for a distinct count", hint="keep three at least.")
+
+    def add(self, codes: Ints) -> DistinctCount:
+        """With more rows."""
+        hashes = _hash(codes)
+        if self.is_full:
+            hashes = hashes[hashes < self.hashes[-1]]
+        return self.merge(DistinctCount(self.capacity, np.unique(hashes)[: self.capacity]))
+
+    def merge(self, other: DistinctCount) -> DistinctCount:
+        """Over the rows of both."""
+        k = min(self.capacity, other.capacity)
+        return DistinctCount(k, np.union1d(self.hashes, other.hashes)[:k])
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there may be more values than are kept; else the count is exact."""
+        return len(self.hashes) >= self.capacity
+
+    @property
+    def count(self) -> float:
+        """How many values there are."""
+        if not self.is_full:
+            return float(len(self.hashes))
+        return (self.capacity - 1) / ((float(self.hashes[-1]) + 1) * 2.0**-64)
+
+    @property
+    def relative_error(self) -> float:
+        """The standard error of the count, as a share of it."""
+        return 1 / math.sqrt(self.capacity - 2) if self.is_full and self.capacity > 2 else 0.0
+
+
+def _hash(codes: Ints) -> Words:
+    """splitmix64 with its step, unlike the hash that places rows: those of one worker must not look alike here."""
+    x = codes.astype(np.int64, copy=False).view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
