@@ -9,7 +9,10 @@ from weft.errors import PlanError
 from weft.optimizer.cube import Cube, Occurrence, Skews, hash_cube, hybrid_cube, join_keys, random_cube, shared_keys
 from weft.optimizer.cuberoute import loads, route
 from weft.optimizer.keyskew import Skew, hash_load, top_share, zipf_top
+from weft.optimizer.keyskew import measured as measured_skew
 from weft.optimizer.skew import choose_cube, deal_domains, find_skewed, is_skewed, part_heavy, round_robin
+from weft.stats.distinct import DistinctCount
+from weft.stats.heavy import HeavyHitters
 
 CHAIN = shared_keys({"R": 1, "S": 1, "T": 1}, {"R": "y", "S": "yz", "T": "z"})
 Z = (Occurrence("S", "z"), Occurrence("T", "z"))
@@ -133,6 +136,16 @@ def test_parted_heavy_value_lowers_the_load_below_hash_and_random() -> None:
     assert parted.max() < 0.65 * random.max()
     assert parted.max() == pytest.approx(best.load, rel=0.1)
     assert parted.sum() == pytest.approx(best.total, rel=0.001)
+
+
+def test_counted_rows_give_the_skew_of_their_key() -> None:
+    codes = rows(3, 50_000, 0.25, 2_000)
+    found = measured_skew(HeavyHitters(100).add(codes), DistinctCount(4096).add(codes))
+    assert (found.codes or (None,))[0] == 0
+    assert found.tops[0] == pytest.approx(0.25, abs=0.01)
+    assert found.distinct == len(np.unique(codes))
+    assert found.share(8) == pytest.approx(0.25 + 0.75 / 8, rel=0.05)
+    assert measured_skew(HeavyHitters(100).add(np.arange(50)), DistinctCount(4096).add(np.arange(50))).unique
 
 
 def test_several_equally_heavy_values_are_parted_together() -> None:

@@ -20,6 +20,8 @@ import numpy as np
 
 from weft.errors import PlanError
 from weft.optimizer.dimensions import Floats
+from weft.stats.distinct import DistinctCount
+from weft.stats.heavy import HeavyHitters
 
 FEW = 4
 """Fewer values than so many for each slot count as skew (K-26)."""
@@ -78,6 +80,14 @@ class Skew:
 
 
 EVEN = Skew()
+
+
+def measured(heavy: HeavyHitters, distinct: DistinctCount, *, most: int = 64) -> Skew:
+    """The skew of a key whose rows were counted."""
+    tops = heavy.tops(most)
+    values = max(distinct.count, float(len(tops)), 1.0)
+    unique = heavy.rows > 0 and not distinct.is_full and distinct.count == heavy.rows
+    return Skew(tuple(share for _, share in tops), tuple(code for code, _ in tops), values, unique=unique)
 
 
 def hash_load(L: float, L_mf: float, p: int) -> float:
