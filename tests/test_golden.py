@@ -1,4 +1,4 @@
-"""The golden numbers of the specification: windows (G-W1..G-W5) and messages (G-M1)."""
+"""The golden numbers of the specification: windows (G-W1..G-W5) and messages (G-M1, G-M2)."""
 
 from __future__ import annotations
 
@@ -162,3 +162,65 @@ def test_gm1_messages_of_a_three_way_probe_with_scattered_stores(match: bool) ->
     else:
         assert to_t.id not in report.sent
         assert report.results == {}
+
+
+# ------------------------------------------------------------------------------------------------- G-M2
+
+M2_SQL = "SELECT r.id AS r, s.id AS s, t.id AS t FROM R r, S s, T t WHERE r.a = s.a AND s.b = t.b"
+M2_PLAN = {"r": "r.a", "s": "s.a", "t": "t.b"}
+
+
+def planned(keep: Sequence[Sequence[str]], placement: dict[str | tuple[str, ...], str]) -> Trial:
+    session = weft.Session("unused", workers=5)
+    for stream, names in W1.items():
+        schema = pa.schema([(name, pa.int64()) for name in (*names, "t")] + [("id", pa.string())])
+        session.stream(stream, weft.read.batches([schema.empty_table()]), event_time="t")
+    session.query("q", M2_SQL, strategy=weft.Plan(keep, placement=placement))
+    return Trial(session)
+
+
+def stored_s(k: int) -> list[Arrival]:
+    """k tuples of S that match a = 1, with different b, and some that do not."""
+    rows = [(1, b) for b in range(k)] + [(a, 50 + a) for a in range(2, 9)]
+    return [("S", {"a": a, "b": b, "t": 0, "id": f"s{a}.{b}"}) for a, b in rows]
+
+
+@pytest.mark.parametrize("k", [0, 1, 3, 12])
+def test_gm2_a_tuple_goes_to_the_one_owner_of_its_key_hop_by_hop(k: int) -> None:
+    run = planned([], M2_PLAN)
+    feed(run, *stored_s(k), *(("T", {"b": b, "t": 0, "id": f"t{b}"}) for b in range(k)))
+    report = feed(run, ("R", {"a": 1, "t": 1, "id": "r"}))
+    edge = next(edge for edge in run.topology.edges if "q/r" in edge.starts)
+    assert (report.sent[edge.id], report.messages[edge.id]) == (1, 1), "stored and sent to S by a: one message for both"
+    assert report.probed["q/r/1"] == 1
+    assert report.probed.get("q/r/2", 0) == report.routed.get("q/r/2", 0) == k, "k tuples, one target each"
+    assert report.sent.get("q/r/2", 0) == k
+    assert report.results.get("q", 0) == k
+
+
+def test_gm2_a_tuple_without_the_key_goes_to_all_five_tasks() -> None:
+    run = planned([], M2_PLAN)
+    feed(run, *stored_s(3), ("R", {"a": 1, "t": 0, "id": "r"}))
+    report = feed(run, ("T", {"b": 2, "t": 1, "id": "t"}))
+    assert report.probed["q/t/1"] == 5, "S lies by a, which t does not know"
+    edge = next(edge for edge in run.topology.edges if "q/t" in edge.starts)
+    assert (report.routed[edge.id], report.sent[edge.id], report.messages[edge.id]) == (1, 5, 5)
+    assert report.probed["q/t/2"] == 1
+    assert report.results == {"q": 1}
+    assert sum(report.stored.values()) == 1
+
+
+def test_gm2_an_intermediate_store_by_the_other_key_is_asked_once() -> None:
+    run = planned([("r", "s")], {**M2_PLAN, ("r", "s"): "s.b"})
+    feed(run, *stored_s(3), ("R", {"a": 1, "t": 0, "id": "r"}))
+    [kept] = [store for store in run.topology.stores if store.aliases]
+    assert run.counters.stored[kept.id] == 3, "r JOIN S is in the store"
+    report = feed(run, ("T", {"b": 2, "t": 1, "id": "t"}))
+    edge = next(edge for edge in run.topology.edges if "q/t" in edge.starts)
+    assert (report.sent[edge.id], report.messages[edge.id]) == (1, 1)
+    assert report.probed == {"q/t/1": 1}, "one message, one hop"
+    assert report.results == {"q": 1}
+    report = feed(run, ("R", {"a": 1, "t": 2, "id": "r2"}))
+    assert report.stored[kept.id] == 3, "k tuples of r JOIN S come in"
+    assert sum(report.probed[probe.id] for probe in run.topology.probes if probe.id in report.probed) == 4
+    assert report.results == {"q": 1}
