@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from weft.errors import PlanError
+from weft.expr.model import Column
+from weft.host.spread import cube_places
 from weft.kernels.codes import destinations
 from weft.optimizer.cube import (
     Axis,
@@ -22,6 +25,7 @@ from weft.optimizer.cube import (
     shared_keys,
 )
 from weft.optimizer.cuberoute import NOBODY, hash_slots, loads, route
+from weft.topology import spread as topology
 
 
 def zipf(rng: np.random.Generator, exponent: float, values: int, n: int) -> np.ndarray:
@@ -227,9 +231,47 @@ def test_what_cannot_be_routed_is_refused() -> None:
         route(hash_cube(keys, 4), "R", {}, np.arange(3))
 
 
-def test_machine_numbers_count_the_first_axis_least() -> None:
+def test_machine_numbers_count_the_first_axis_most() -> None:
     keys = shared_keys({"R": 6, "S": 2}, {})
     cube = random_cube(keys, 12)
     assert cube.dims == (6, 2)
-    assert cube.machine((5, 1)) == 11 == cube.machine((1, 1)) + 4
-    assert route(cube, "R", {}, np.array([4])).tolist() == [[4, 10]]
+    assert cube.machine((5, 1)) == 11 == cube.machine((3, 1)) + 4
+    assert route(cube, "R", {}, np.array([4])).tolist() == [[8, 9]]
+
+
+# ------------------------------------------------------------------------------------------ the host
+
+
+def as_topology(cube: Cube, relation: str) -> topology.Cube:
+    axes = []
+    for axis in (axis for axis in cube.axes if axis.size > 1):
+        mine = axis.key(relation)
+        heavy = tuple(
+            topology.Heavy(h.code, tuple(n for _, n in h.sides), [r for r, _ in h.sides].index(relation))
+            for h in axis.heavy
+            if mine
+        )
+        if mine is None:
+            axes.append(topology.Axis(axis.size, "copy"))
+        elif axis.kind == "random":
+            axes.append(topology.Axis(axis.size, "random"))
+        else:
+            key = Column("", str(mine.attribute), pa.int64())
+            axes.append(topology.Axis(axis.size, "hash", key, axis.domain, heavy))
+    return topology.Cube(tuple(axes))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_host_routes_rows_to_the_same_workers(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for p in (1, 4, 6, 12):
+        keys = random_keys(rng, 3)
+        data = random_data(rng, keys)
+        hashed = hash_cube(keys, p)
+        skewed = [o for o in keys.occurrences if rng.random() < 0.4]
+        for cube in (hashed, random_cube(keys, p), hybrid_cube(keys, p, skewed), random_heavy(rng, hashed)):
+            for name, size in keys.sizes:
+                machines = route(cube, name, data[name], np.arange(100, 100 + int(size)))
+                mine = sorted((i, int(m)) for i, line in enumerate(machines) for m in line if m != NOBODY)
+                rows, places = cube_places(pa.RecordBatch.from_pydict(data[name]), as_topology(cube, name), {}, 100)
+                assert sorted(zip(rows.tolist(), places.tolist(), strict=True)) == mine

@@ -112,6 +112,18 @@ def test_one_frequent_value_is_cut_in_parts() -> None:
     assert came.sum() <= 1.2 * 9 * 2000  # little more than a 3 x 3 matrix
 
 
+def test_without_parts_values_stay_whole_and_light_ones_are_even() -> None:
+    rng, p, band = np.random.default_rng(11), 8, Band(-1, 1)
+    left, right = (rng.permutation(2000)[zipf(rng, 0.5, 2000, 20_000)] for _ in range(2))
+    part = range_partition(left, right, band, p, parts=False)
+    assert not part.left.cuts.parts.any()
+    assert not part.right.cuts.parts.any()
+    assert (np.diff(part.left.cuts.values) > 0).all()
+    came, made = work(part, left, right, band, p)
+    assert made.sum() == matches(left, right, band)
+    assert (came + made).max() <= 1.3 * (came + made).mean()
+
+
 # ----------------------------------------------------------------------------------------- correctness
 
 

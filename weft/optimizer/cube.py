@@ -13,7 +13,7 @@ all three schemes are one.
 What must hold: every axis has an owner, all owners of an axis put joining tuples at the same place on it, and a
 relation is copied along the axes it does not own.  Hence one cell, and one only, sees all members of a result.
 
-A machine's number is its coordinates in mixed radix, the first axis counting least, as in `weft.topology.spread`.
+A machine's number is its coordinates in mixed radix, the first axis counting most, as in `weft.topology.spread`.
 """
 
 from __future__ import annotations
@@ -146,17 +146,17 @@ class Cube:
     def machine(self, coordinates: Sequence[int]) -> int:
         """The number of a cell."""
         number = 0
-        for axis, at in reversed(list(zip(self.axes, coordinates, strict=True))):
+        for axis, at in zip(self.axes, coordinates, strict=True):
             number = number * axis.size + at
         return number
 
     def coordinates(self, machine: int) -> tuple[int, ...]:
         """The cell of a number."""
         found = []
-        for axis in self.axes:
+        for axis in reversed(self.axes):
             machine, at = divmod(machine, axis.size)
             found.append(at)
-        return tuple(found)
+        return tuple(reversed(found))
 
     def mirrors(self, relation: str, machine: int) -> Iterator[int]:
         """All machines with the same part of a relation: those of the same coordinates on its axes (Squall 5)."""

@@ -91,9 +91,8 @@ def _groups(cube: Cube, relation: str, keys: Mapping[str, Ints], n: int) -> list
 def _group(cube: Cube, relation: str, keys: Mapping[str, Ints], ids: Ints, rows: Ints, heavy: _Choice) -> Machines:
     """Machines of rows with the same heavy values; all have equally many."""
     at = np.zeros((len(rows), 1), dtype=np.int64)
-    digits, step = ids[rows], 1
-    for position, axis in enumerate(cube.axes):
-        value = heavy[position]
+    digits = ids[rows]
+    for position, axis, value in zip(_positions(cube), cube.axes, heavy, strict=True):
         if not axis.key(relation):
             slots = np.arange(axis.size, dtype=np.int64)[None, :]
         elif axis.kind == "random":
@@ -102,9 +101,13 @@ def _group(cube: Cube, relation: str, keys: Mapping[str, Ints], ids: Ints, rows:
             slots = hash_slots(axis, position, _codes(axis, relation, keys)[rows])[:, None].astype(np.int64)
         else:
             digits, slots = _on_grid(axis, position, value, relation, digits)
-        at = (at[:, :, None] + step * slots[:, None, :]).reshape(len(rows), -1)
-        step *= axis.size
+        at = (at[:, :, None] * axis.size + slots[:, None, :]).reshape(len(rows), -1)
     return at.astype(np.int32)
+
+
+def _positions(cube: Cube) -> list[int]:
+    """Numbers that salt the axes; those of length 1 do not count, as a topology does not have them."""
+    return [sum(axis.size > 1 for axis in cube.axes[:at]) for at in range(len(cube.axes))]
 
 
 def _deal(digits: Ints, n: int) -> tuple[Ints, Ints]:
