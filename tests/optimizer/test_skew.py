@@ -8,7 +8,7 @@ import pytest
 from weft.errors import PlanError
 from weft.optimizer.cube import Cube, Occurrence, Skews, hash_cube, hybrid_cube, join_keys, random_cube, shared_keys
 from weft.optimizer.cuberoute import loads, route
-from weft.optimizer.keyskew import Skew, hash_load, top_share, zipf_top
+from weft.optimizer.keyskew import Skew, hash_load, most_in_a_slot, top_share, zipf_top
 from weft.optimizer.keyskew import measured as measured_skew
 from weft.optimizer.skew import choose_cube, deal_domains, find_skewed, is_skewed, part_heavy, round_robin
 from weft.stats.distinct import DistinctCount
@@ -25,6 +25,14 @@ def test_frequent_values_add_to_an_even_share() -> None:
     assert top_share((), 8) == 1 / 8
     assert top_share((0.3, 0.3, 0.3), 2) == pytest.approx(0.6 + 0.1 / 2)  # three heavy values, two slots
     assert top_share((0.3, 0.3, 0.3), 8) == pytest.approx(0.3 + 0.1 / 8)
+
+
+def test_the_fullest_slot_is_as_full_as_hashing_makes_it() -> None:
+    rng = np.random.default_rng(3)
+    for values, slots in ((15, 8), (8, 8), (100, 8), (300, 8), (5_000, 64), (100_000, 100), (100_000, 1000)):
+        tries = [np.bincount(rng.integers(0, slots, values), minlength=slots).max() for _ in range(100)]
+        assert most_in_a_slot(values, slots) == pytest.approx(np.mean(tries), rel=0.1)
+    assert most_in_a_slot(7, 1) == 7
 
 
 def test_more_slots_never_make_a_share_larger() -> None:

@@ -31,6 +31,9 @@ Floats = npt.NDArray[np.float64]
 Shares = Mapping[tuple[int, int], Floats]
 """(relation, axis) -> table: entry n is the share of the fullest of n slots.  A missing one is even: 1/n."""
 
+_STEP = 1.5
+"""How finely a bound looks at numbers of machines, where fewer of them may be better."""
+
 NEAR = 1e-12
 """Loads that differ by less than this share are equal: the same sum in another order."""
 
@@ -104,7 +107,7 @@ class _Search:
             self._floors.append(tuple(self._floor(i, rest) for i in range(len(self.sizes))))
             self._apart.append(self._disjoint(rest))
         if not self.exact:
-            self._offer(self._climb())
+            self._climb()
         self._descend(0, [1] * self.axes, self.p, list(self.sizes))
 
     # ------------------------------------------------------------------------------------ which is better
@@ -165,29 +168,48 @@ class _Search:
         table = self.shares.get((relation, axis))
         return 1 / n if table is None else float(table[n])
 
-    def _climb(self) -> list[int]:
-        """A good start: grow the axis that lowers the load most, while machines last."""
+    def _climb(self) -> None:
+        """Good starts: grow the axis that lowers the load most, while machines last."""
         dims = [1] * self.axes
         while True:
+            self._offer(dims)
             grown = [[n + (a == b) for b, n in enumerate(dims)] for a in self._order]
             fit = [d for d in grown if math.prod(d) <= self.p]
             if not fit:
-                return dims
+                return
             dims = min(fit, key=lambda d: load(self.sizes, self.owned, d, self.shares))
 
     # ------------------------------------------------------------------------------------------- bounds
 
     def _bound(self, depth: int, left: int, loads: Sequence[float], dims: Sequence[int]) -> float:
         """No choice for the axes from `depth` on, over `left` machines, has a lower load."""
-        floors, apart = self._floors[depth], self._apart[depth]
+        floors = self._floors[depth]
         fixed = math.fsum(w * c for w, c in zip(loads, floors, strict=True))
-        shared = [(i, w * (1 - c)) for i, (w, c) in enumerate(zip(loads, floors, strict=True)) if w and c < 1]
+        open_ = [w * (1 - c) for w, c in zip(loads, floors, strict=True)]
+        if not self.weight:
+            return fixed + self._spread(depth, left, open_)
+        # What is sent is  q * sum sent_i * g_i  if the axes multiply to q, g_i being the share that they leave of R_i:
+        # the same sum as the load.  So it joins the weights, for q from a to b at least with a, over at most b.
+        machines = math.prod(dims)
+        per = [
+            self.weight / self.p * size * (machines // math.prod(dims[a] for a in mine))
+            for size, mine in zip(self.sizes, self.owned, strict=True)
+        ]
+        least, a = math.inf, 1
+        while a <= left:
+            b = min(left, max(a, int(a * _STEP)))
+            closed = math.fsum(a * s for s, c in zip(per, floors, strict=True) if c == 1)
+            least = min(least, closed + self._spread(depth, b, [w + a * s for w, s in zip(open_, per, strict=True)]))
+            a = b + 1
+        return fixed + least
+
+    def _spread(self, depth: int, left: int, weights: Sequence[float]) -> float:
+        """The least sum of weights by the product of their open axes."""
+        floors, apart = self._floors[depth], self._apart[depth]
+        shared = [(i, w) for i, w in enumerate(weights) if w and floors[i] < 1]
         most = math.fsum(w for i, w in shared if i not in apart) / left
         filled = most + _filled([w for i, w in shared if i in apart], left)
-        bound = fixed + max(filled, self._mean(depth, left, shared))
-        if self.weight:
-            bound += self.weight * total_sent(self.sizes, self.owned, dims) / self.p
-        return bound
+        return max(filled, self._mean(depth, left, shared))
 
     def _mean(self, depth: int, left: int, shared: Sequence[tuple[int, float]]) -> float:
         """Arithmetic over geometric mean: if no axis serves more than k of r terms, their product is at most left^k."""

@@ -23,6 +23,8 @@ from weft.optimizer.dimensions import Floats
 from weft.stats.distinct import DistinctCount
 from weft.stats.heavy import HeavyHitters
 
+_EULER = 0.5772156649015329
+
 FEW = 4
 """Fewer values than so many for each slot count as skew (K-26)."""
 
@@ -123,9 +125,14 @@ def zipf_top(exponent: float, values: int | None = None) -> float:
 
 def most_in_a_slot(values: int, slots: int) -> float:
     """The expected largest number of values in a slot, if each falls anywhere."""
+    if slots == 1:
+        return float(values)
     mean = values / slots
-    if slots == 1 or mean > 1000:
-        return mean + math.sqrt(2 * mean * math.log(slots))
+    if mean > 20:
+        # The largest of n normal variables, by the law of extreme values.
+        a = math.sqrt(2 * math.log(slots))
+        over = a - (math.log(math.log(slots)) + math.log(4 * math.pi)) / (2 * a) + _EULER / a
+        return min(values, mean + over * math.sqrt(mean * (1 - 1 / slots)))
     least = math.ceil(mean)
     term, below, expected = (1 - 1 / slots) ** values, 0.0, 0.0
     for m in range(values + 1):
