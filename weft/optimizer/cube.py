@@ -25,7 +25,7 @@ from itertools import product
 from typing import Literal, NamedTuple
 
 from weft.errors import PlanError
-from weft.optimizer.dimensions import best_dimensions, total_sent
+from weft.optimizer.dimensions import Floats, best_dimensions, better_dimensions
 from weft.optimizer.joingraph import JoinGraph
 from weft.optimizer.keyskew import EVEN, Skew
 
@@ -237,18 +237,39 @@ def renamed(keys: JoinKeys, skewed: frozenset[Occurrence]) -> list[Axis]:
     return axes
 
 
+def better_hybrid(
+    keys: JoinKeys, p: int, skewed: Iterable[Occurrence], *, skews: Skews, below: float, weight: float = 0.0
+) -> Cube | None:
+    """The hybrid cube if its load, and average load by weight, is below this."""
+    axes = renamed(keys, frozenset(skewed))
+    owned, shares = _owned(keys, axes, p, skews)
+    sizes = [size for _, size in keys.sizes]
+    dims = better_dimensions(sizes, owned, len(axes), p, below=below, shares=shares, weight=weight)
+    return None if dims is None else _sized(keys, axes, dims)
+
+
 def _dimensioned(keys: JoinKeys, axes: list[Axis], p: int, skews: Skews | None, exact: bool, weight: float) -> Cube:
+    owned, shares = _owned(keys, axes, p, skews or {})
+    sizes = [size for _, size in keys.sizes]
+    return _sized(keys, axes, best_dimensions(sizes, owned, len(axes), p, shares=shares, exact=exact, weight=weight))
+
+
+def _owned(
+    keys: JoinKeys, axes: list[Axis], p: int, skews: Skews
+) -> tuple[list[tuple[int, ...]], dict[tuple[int, int], Floats]]:
+    """Who owns which axes, and how unevenly; by position."""
     cube = Cube(keys.sizes, tuple(axes))
     owned = [cube.owned(name) for name in keys.relations]
     shares = {}
     for i, name in enumerate(keys.relations):
         for a in owned[i]:
-            skew = (skews or {}).get(_key(axes[a], name), EVEN)
+            skew = skews.get(_key(axes[a], name), EVEN)
             if axes[a].kind == "hash" and skew.share(2) > 0.5:
                 shares[i, a] = skew.table(p)
-    dims = best_dimensions(
-        [size for _, size in keys.sizes], owned, len(axes), p, shares=shares, exact=exact, weight=weight
-    )
+    return owned, shares
+
+
+def _sized(keys: JoinKeys, axes: list[Axis], dims: Sequence[int]) -> Cube:
     return Cube(keys.sizes, tuple(replace(axis, size=n) for axis, n in zip(axes, dims, strict=True)))
 
 
@@ -342,10 +363,3 @@ def _side(heavy: Heavy, relation: str) -> int:
 
 def _grid(heavy: Heavy) -> int:
     return math.prod(n for _, n in heavy.sides)
-
-
-__all__ = [
-    "Axis", "Cube", "Heavy", "JoinKeys", "Occurrence", "Skews", "axis_share", "graph_keys", "hash_cube", "hybrid_cube",
-    "join_keys", "network_factor", "random_cube", "renamed", "replication_factor", "shared_keys", "skew_degree",
-    "total_sent",
-]  # fmt: skip

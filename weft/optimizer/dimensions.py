@@ -59,6 +59,23 @@ def best_dimensions(
     return search.best
 
 
+def better_dimensions(
+    sizes: Sequence[float],
+    owned: Sequence[Sequence[int]],
+    axes: int,
+    p: int,
+    *,
+    below: float,
+    shares: Shares | None = None,
+    weight: float = 0.0,
+) -> tuple[int, ...] | None:
+    """As `best_dimensions`, but None if nothing is below a load (and average load, by weight): that is soon clear."""
+    search = _Search(tuple(sizes), tuple(map(tuple, owned)), axes, p, shares or {}, False, weight)
+    search.limit(below)
+    search.run()
+    return search.best or None
+
+
 def load(sizes: Sequence[float], owned: Sequence[Sequence[int]], dims: Sequence[int], shares: Shares) -> float:
     """L: what comes to the fullest machine."""
     return math.fsum(
@@ -93,6 +110,10 @@ class _Search:
     _floors: list[tuple[float, ...]] = field(default_factory=list)
     _apart: list[frozenset[int]] = field(default_factory=list)
     _even: Floats = field(default_factory=lambda: np.empty(0))
+
+    def limit(self, below: float) -> None:
+        """Look for less than this only."""
+        self._score = (below * (1 - 2 * NEAR),)
 
     def run(self) -> None:
         self._owners = tuple(frozenset(i for i, mine in enumerate(self.owned) if a in mine) for a in range(self.axes))

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -60,8 +61,7 @@ class Skew:
 
     def table(self, p: int) -> Floats:
         """Shares of 1 to p slots, each under its number."""
-        falling = np.minimum.accumulate([self.share(n) for n in range(1, p + 1)])
-        return np.concatenate([[1.0], falling])
+        return _table(self, p)
 
     def is_skewed_over(self, n: int) -> bool | None:
         """Whether the key must not be hashed on n slots, where that needs no comparison of plans."""
@@ -82,6 +82,14 @@ class Skew:
 
 
 EVEN = Skew()
+
+
+@lru_cache(maxsize=256)
+def _table(skew: Skew, p: int) -> Floats:
+    falling = np.minimum.accumulate([skew.share(n) for n in range(1, p + 1)])
+    table = np.concatenate([[1.0], falling])
+    table.flags.writeable = False
+    return table
 
 
 def measured(heavy: HeavyHitters, distinct: DistinctCount, *, most: int = 64) -> Skew:

@@ -29,6 +29,7 @@ from weft.optimizer.cube import (
     Occurrence,
     Skews,
     axis_share,
+    better_hybrid,
     hash_cube,
     hybrid_cube,
     random_cube,
@@ -87,12 +88,12 @@ def find_skewed(keys: JoinKeys, p: int, skews: Skews, *, weight: float = 0.0) ->
     skewed = {o for o in keys.occurrences if skews.get(o, EVEN).skewed and not skews.get(o, EVEN).unique}
     order = sorted(keys.occurrences, key=lambda o: -skews.get(o, EVEN).share(p))
     open_ = [o for o in order if skews.get(o, EVEN).skewed is None and skews.get(o, EVEN).share(p) > 1 / p]
-    best = _score(keys, p, skewed, skews, weight)
+    best = _score(hybrid_cube(keys, p, skewed, skews=skews, weight=weight), p, skews, weight)
     for group in (*([o] for o in open_), *_classes(keys, open_)):
         tried = skewed | set(group)
-        score = _score(keys, p, tried, skews, weight)
-        if score < best * (1 - 1e-12):
-            skewed, best = tried, score
+        better = better_hybrid(keys, p, tried, skews=skews, below=best, weight=weight)
+        if better is not None:
+            skewed, best = tried, _score(better, p, skews, weight)
     return frozenset(skewed | _too_few(keys, p, skewed, skews, weight))
 
 
@@ -107,8 +108,7 @@ def is_skewed(keys: JoinKeys, p: int, occurrence: Occurrence, skews: Skews) -> b
     return hybrid_cube(keys, p, [occurrence], skews=skews).load(skews) < hashed.load(skews) * (1 - 1e-12)
 
 
-def _score(keys: JoinKeys, p: int, skewed: Iterable[Occurrence], skews: Skews, weight: float) -> float:
-    cube = hybrid_cube(keys, p, skewed, skews=skews, weight=weight)
+def _score(cube: Cube, p: int, skews: Skews, weight: float) -> float:
     return cube.load(skews) + weight * cube.total(skews) / p
 
 
