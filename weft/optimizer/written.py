@@ -184,7 +184,9 @@ def _tree(query: Query, kept: Sequence[int]) -> Tree:
             nodes.append(Tree(store, tuple(sorted(inside, key=lambda node: node.relations & -node.relations))))
     if whole in kept and len(query.relations) > 1:
         raise PlanError(
-            "the plan keeps the join of all aliases", hint="that is the result; it goes to the sinks and is not stored."
+            "the plan keeps the join of all aliases",
+            detail="that is the result; it goes to the sinks and is not stored.",
+            hint="leave it out of keep=[...].",
         )
     return nodes[0]
 
@@ -218,5 +220,9 @@ def _order(query: Query, tree: Tree, name: Aliases, order: Sequence[Aliases]) ->
 
 def _count(name: Aliases, count: int) -> int:
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        raise PlanError(f'parallelism of "{"+".join(name)}" is {count!r}', hint="a store lies on at least one worker.")
+        raise PlanError(
+            f'parallelism of "{"+".join(name)}" is {count!r}',
+            detail="it is the number of workers that the rows of a store lie on.",
+            hint="use any whole number from 1, or leave it out for all workers.",
+        )
     return count

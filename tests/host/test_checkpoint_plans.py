@@ -1,0 +1,114 @@
+"""A checkpoint keeps the plan its state was made by, and refuses another one with what differs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import weft
+from weft.errors import StateError
+from weft.host.manifest import Ledger, Manifest
+from weft.optimizer.prices import Prices
+
+SQL = "SELECT a.id AS a, b.id AS b, c.id AS c, d.id AS d FROM a, b, c, d WHERE a.x = b.x AND b.y = c.y AND c.z = d.z"
+NAMES = ("a", "b", "c", "d")
+MANY_A = weft.Statistics({"a": 1e6, "b": 10.0, "c": 1e3, "d": 1e4}, selectivities={("a", "b"): 1e-6, ("c", "d"): 0.5})
+MANY_D = weft.Statistics({"a": 10.0, "b": 1e5, "c": 10.0, "d": 1e7}, selectivities={("a", "b"): 0.9, ("c", "d"): 1e-9})
+
+
+def table(rows: int) -> pa.Table:
+    return pa.table({name: np.arange(rows) % 7 for name in ("id", "x", "y", "z")})
+
+
+def session(
+    root: Path, *, rows: dict[str, int] | None = None, prices: Prices | None = None, **knobs: Any
+) -> weft.Session:
+    made = weft.Session(root, workers=3)
+    for name in NAMES:
+        made.stream(name, weft.read.batches([table((rows or {}).get(name, 20))]))
+    made.query("q", SQL, **knobs)
+    if prices is not None:
+        made._knobs = replace(made._knobs, prices=prices)
+    return made
+
+
+def claim(made: weft.Session) -> None:
+    queries = {name: handle.query for name, handle in made._queries.items()}
+    made.checkpoint.claim(made.topology, queries, made._sources, made._plans())
+    made.checkpoint.release()
+
+
+def committed(root: Path, **knobs: Any) -> weft.Session:
+    """A session that has run for a batch."""
+    made = session(root, **knobs)
+    claim(made)
+    Ledger(root).commit(Manifest(0))
+    return made
+
+
+STRATEGIES = ("auto", "flat", "left_deep", "tree", "exhaustive")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_other_statistics_sizes_and_prices_do_not_change_the_plan_of_a_checkpoint(
+    tmp_path: Path, strategy: str
+) -> None:
+    first = committed(tmp_path, strategy=strategy, statistics=MANY_A)
+    dear = replace(Prices(), wave=1000.0, sent=1e-9, stored=1.0)
+    changes: list[dict[str, Any]] = [
+        {"statistics": MANY_D}, {"statistics": None}, {"statistics": MANY_A, "prices": dear},
+        {"statistics": MANY_D, "rows": {"a": 3, "d": 900}, "prices": dear}, {"statistics": MANY_D, "budget": 1e12},
+    ]  # fmt: skip
+    for change in changes:
+        again = session(tmp_path, strategy=strategy, **change)
+        assert again.topology == first.topology, change
+        claim(again)
+    fresh = session(tmp_path / "other", strategy=strategy, statistics=MANY_D)
+    assert fresh.topology != first.topology, "these statistics do make another plan"
+
+
+def test_a_plan_by_hand_stays_with_what_it_left_open(tmp_path: Path) -> None:
+    plan = weft.Plan([("b", "c")], placement={"a": None})
+    first = committed(tmp_path, strategy=plan, statistics=MANY_A)
+    again = session(tmp_path, strategy=weft.Plan([("c", "b")], placement={"a": None}), statistics=MANY_D)
+    assert again.topology == first.topology
+    claim(again)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "told"),
+    [
+        ("flat", "left_deep", ["strategy: the checkpoint has flat, this session left_deep"]),
+        ("tree", "auto", ["strategy: the checkpoint has tree, this session auto"]),
+        ("flat", weft.Plan([("b", "c")]), ["the checkpoint has flat", '{"keep": [["b", "c"]]}']),
+        (weft.Plan([("b", "c")]), weft.Plan([("a", "b")]), ['{"keep": [["b", "c"]]}', '{"keep": [["a", "b"]]}']),
+        (weft.Plan([("b", "c")]), "left_deep", ['{"keep": [["b", "c"]]}', "this session left_deep"]),
+        (weft.Plan(parallelism={"a": 1}), weft.Plan(parallelism={"a": 2}), ['[["a"], 1]', '[["a"], 2]']),
+    ],
+)
+def test_another_strategy_or_plan_is_refused_with_what_differs(
+    tmp_path: Path, one: str | weft.Plan, other: str | weft.Plan, told: list[str]
+) -> None:
+    committed(tmp_path, strategy=one, statistics=MANY_A)
+    made = session(tmp_path, strategy=other, statistics=MANY_A)
+    with pytest.raises(StateError, match="belongs to another session") as caught:
+        claim(made)
+    error = caught.value
+    assert error.detail
+    assert 'plan of query "q", strategy' in error.detail
+    assert error.hint
+    assert "strategy" in error.hint
+    for part in told:
+        assert part in error.detail
+
+
+def test_nothing_committed_binds_to_no_plan(tmp_path: Path) -> None:
+    claim(session(tmp_path, strategy="flat", statistics=MANY_A))
+    other = session(tmp_path, strategy="left_deep", statistics=MANY_A)
+    claim(other)
+    assert other.checkpoint.plans()["q"]["strategy"] == "left_deep"
