@@ -259,6 +259,8 @@ class _Chooser:
         return replace(self.model, placement=named, tasks_of=spread)
 
     def _tasks(self, tree: Tree) -> dict[int, int]:
+        if self.knobs.settled and self.written is not None:
+            return dict(self.written.tasks)
         spread: dict[int, int] = {}
         if self.knobs.capacity is not None:
             model = replace(self.model, capacity=self.knobs.capacity)
