@@ -18,9 +18,11 @@ import numpy as np
 import pyarrow as pa
 
 from weft.expr.evaluate import evaluate
+from weft.expr.logic import nan_to_null
 from weft.host.batch import Functions
 from weft.host.envelope import Frame
-from weft.kernels.codes import Ints, destinations, equality_codes, order_codes
+from weft.kernels.codes import Ints, destinations, equality_codes
+from weft.kernels.numbers import Numbers, parts_of, plain_numbers
 from weft.topology.spread import Axis, Cube, Heavy, Regions, Spread
 
 SALT = 0x9E3779B97F4A7C15
@@ -33,9 +35,8 @@ def spread_rows(frame: Frame, spread: Spread, functions: Functions, row: int) ->
     if isinstance(spread, Cube):
         yield from _dealt(frame, *cube_places(frame, spread, functions, row), spread.workers)
     else:
-        yield from _dealt(
-            frame, *_region_places(frame, spread, functions), 1 + max(map(max, filter(None, spread.workers)))
-        )
+        workers = 1 + max((worker for found in spread.workers for worker in found), default=-1)
+        yield from _dealt(frame, *_region_places(frame, spread, functions, row), workers)
 
 
 def cube_places(frame: Frame, cube: Cube, functions: Functions, row: int) -> tuple[Ints, Ints]:
@@ -99,12 +100,26 @@ def _on_grid(axis: Axis, position: int, heavy: Heavy, rows: Ints, digits: Ints, 
     return np.repeat(rows, copies), np.repeat(rest, copies), (home[:, None] + slots).reshape(-1)
 
 
-def _region_places(frame: Frame, regions: Regions, functions: Functions) -> tuple[Ints, Ints]:
+def _ranges(regions: Regions, values: Numbers, numbers: Ints) -> Ints:
+    """The range of each row."""
+    cuts = np.array([value for value, _ in regions.bounds], dtype=values.dtype)
+    found = np.searchsorted(cuts, values, side="left")
+    if not len(cuts):
+        return found
+    at = np.flatnonzero((found < len(cuts)) & (cuts[np.minimum(found, len(cuts) - 1)] == values))
+    part = parts_of(numbers[at])
+    for value in np.unique(cuts[found[at]]):
+        mine = values[at] == value
+        inside = np.array([share for cut, share in regions.bounds if cut == value])
+        found[at[mine]] += np.searchsorted(inside, part[mine], side="right")
+    return found
+
+
+def _region_places(frame: Frame, regions: Regions, functions: Functions, row: int) -> tuple[Ints, Ints]:
     """Rows and workers; a row without a value is in no range and goes nowhere."""
-    codes = order_codes(evaluate(regions.key, frame, functions))
-    rows = np.arange(frame.num_rows, dtype=np.int64)
-    rows = rows if codes.valid is None else rows[codes.valid]
-    ranges = np.searchsorted(np.array(regions.bounds, dtype=np.int64), codes.values[rows], side="right")
+    column = nan_to_null(evaluate(regions.key, frame, functions))
+    rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+    ranges = _ranges(regions, plain_numbers(column.drop_null()), rows + row)
     counts = np.array([len(workers) for workers in regions.workers])
     flat = np.array([worker for workers in regions.workers for worker in workers], dtype=np.int64)
     starts = np.concatenate([[0], np.cumsum(counts)])[:-1]

@@ -6,6 +6,7 @@
     exhaustive  of all trees within the budget the one that sends the fewest tuples
     auto        of all these and more the one that is cheapest by the prices of the host
     hypercube:hash | random | hybrid   every result on one worker, rows copied there (Squall)
+    two-way:1-bucket | contrand | m-bucket | equi-weight   the same for two aliases, the last two by ranges
     a Plan      what is written there, the rest as in auto
 
 Each candidate is a tree.  For it stores are placed, and then moved one by one as long as that makes the whole
@@ -24,6 +25,7 @@ from dataclasses import dataclass, field, replace
 from weft.errors import PlanError
 from weft.expr.model import Expr
 from weft.expr.render import to_sql
+from weft.optimizer import ranges
 from weft.optimizer.cost import Arrival, CostModel, Unit
 from weft.optimizer.cubes import SCHEMES, CubeKeys, skew
 from weft.optimizer.estimate import classes, estimate
@@ -38,7 +40,10 @@ from weft.optimizer.ways import Steps, Ways, ways
 from weft.optimizer.written import Bound, Plan, bind
 from weft.query.model import Query
 from weft.stats.model import Statistics
+from weft.topology.spread import Spread
 
+TWO_WAY = ("two-way:1-bucket", "two-way:contrand", *ranges.SCHEMES)
+"""Strategies for joins of two aliases."""
 STRATEGIES = ("auto", "flat", "left_deep", "tree", "exhaustive", *(f"hypercube:{scheme}" for scheme in SCHEMES))
 MOST_TREES = 250
 """Up to how many trees all of them are candidates: those of a chain of six."""
@@ -138,10 +143,20 @@ class _Chooser:
     def _schemes(self) -> tuple[str, ...]:
         """The cubes to look at."""
         strategy = self.knobs.strategy
-        if isinstance(strategy, str) and strategy.startswith("hypercube:"):
-            return (strategy.partition(":")[2],)
+        if isinstance(strategy, str) and ":" in strategy:
+            return (strategy,)
         weighed = strategy == "auto" and self.knobs.statistics is not None and self.workers > 1
-        return SCHEMES if weighed and len(self.query.relations) > 1 else ()
+        if not weighed or len(self.query.relations) < 2:
+            return ()
+        return (*(f"hypercube:{scheme}" for scheme in SCHEMES), *self._range_schemes())
+
+    def _range_schemes(self) -> tuple[str, ...]:
+        """Ranges are worth a look where there is no equality to go by, and something is known of the values."""
+        held = ranges.between(self.query)
+        if held is None or self.cubes.keys.classes or self.knobs.statistics is None:
+            return ()
+        known = [ranges.sample(self.query, column, self.knobs.statistics) for column in (held.left, held.right)]
+        return ("two-way:equi-weight",) if all(found is not None for found in known) else ()
 
     def _cubes(self) -> list[Candidate]:
         """The cubes that may be chosen; those that "auto" weighs must not store too much."""
@@ -159,15 +174,24 @@ class _Chooser:
         given = self.knobs.budget
         return given if given < math.inf else MOST_STORED * self.model.scost(flat_tree(self.query))
 
-    def _cube(self, scheme: str) -> Candidate:
-        """A cube whose local joins walk the join graph."""
-        cube = self.cubes.plan(scheme, self.workers)
-        layout = replace(self._layout(flat_tree(self.query), {}), tasks={}, spread=cube.spread)
+    def _cube(self, strategy: str) -> Candidate:
+        """A spread whose local joins walk the join graph."""
+        if strategy in ranges.SCHEMES:
+            spread, busy = self._ranges(strategy)
+        else:
+            cube = self.cubes.plan(strategy, self.workers)
+            spread, busy = cube.spread, self.workers / cube.cube.machines * cube.skew_degree
+        layout = replace(self._layout(flat_tree(self.query), {}), tasks={}, spread=spread)
         made = ways(self.name, self.query, layout, self.workers, self.steps)
-        machines = cube.cube.machines
-        busy = self.workers / machines * cube.skew_degree
         priced = bill(made, self._priced(layout), self.knobs.prices, self.knobs.batch_rows, lambda _key, _n: busy)
-        return Candidate(f"hypercube:{scheme}", layout, made, priced)
+        return Candidate(strategy, layout, made, priced)
+
+    def _ranges(self, strategy: str) -> tuple[Mapping[int, Spread], float]:
+        """Ranges for two aliases, and how much more than the average the busiest worker has to do."""
+        sizes = tuple(base.size for base in self.model.graph.relations)
+        made, spread = ranges.regions(self.query, self.knobs.statistics, self.workers, strategy, sizes)  # type: ignore[arg-type]
+        work = [a + b for a, b in zip(made.input, made.output, strict=True)]
+        return spread, max(1.0, max(work, default=0.0) * self.workers / max(1e-9, sum(work)))
 
     def _uneven(self, key: tuple[Expr, ...], tasks: int) -> float:
         """How much fuller than the average the fullest worker is under a key; several keys make it no worse."""
@@ -179,7 +203,7 @@ class _Chooser:
     def _trees(self) -> Iterable[tuple[str, Tree]]:
         """The trees to look at, by the names of their strategies."""
         strategy, model, budget = self.knobs.strategy, self.model, self.knobs.budget
-        if isinstance(strategy, str) and strategy.startswith("hypercube:"):
+        if isinstance(strategy, str) and ":" in strategy:
             return []
         if self.written is not None:
             return [("by hand", self.written.tree)]

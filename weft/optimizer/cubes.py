@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from weft.errors import PlanError
 from weft.expr.model import Column, Expr, aliases
 from weft.optimizer.cube import Cube, JoinKeys, Occurrence, Skews, hash_cube, random_cube
 from weft.optimizer.estimate import classes
 from weft.optimizer.joingraph import JoinGraph
 from weft.optimizer.keyskew import Skew
 from weft.optimizer.skew import choose_cube
+from weft.optimizer.twoway import cont_rand
 from weft.query.model import Query
 from weft.stats.model import Statistics
 from weft.topology import spread as topology
@@ -56,14 +58,26 @@ class CubeKeys:
         self.keys = JoinKeys(sizes, found)
         self.skews = {o: skew(query, self.exprs[o], statistics) for o in self.keys.occurrences}
 
-    def plan(self, scheme: str, workers: int) -> CubePlan:
-        """The cube of a scheme over at most so many workers."""
+    def plan(self, strategy: str, workers: int) -> CubePlan:
+        """The cube of a strategy over at most so many workers."""
+        scheme = strategy.partition(":")[2]
         if scheme == "hash":
             cube = hash_cube(self.keys, workers, skews=self.skews)
         elif scheme == "random":
             cube = random_cube(self.keys, workers)
-        else:
+        elif scheme == "hybrid":
             cube = choose_cube(self.keys, workers, self.skews, weight=WEIGHT)[0].cube
+        elif len(self.query.relations) != 2:
+            raise PlanError(
+                f'strategy "{strategy}" joins two aliases, the query has {len(self.query.relations)}',
+                hint=f"for any number use one of: {', '.join(f'hypercube:{s}' for s in SCHEMES)}.",
+            )
+        else:
+            cube = (
+                random_cube(self.keys, workers)
+                if scheme == "1-bucket"
+                else cont_rand(self.keys, workers, skews=self.skews)
+            )
         return CubePlan(
             scheme, cube, self.skews, {1 << i: self._spread(cube, a) for i, a in enumerate(self.query.aliases)}
         )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 from weft.errors import PlanError
-from weft.optimizer.choose import STRATEGIES
+from weft.optimizer.choose import STRATEGIES, TWO_WAY
 from weft.optimizer.cost import Arrival, Unit
 from weft.optimizer.written import Plan
 from weft.stats.model import Statistics
@@ -24,7 +24,9 @@ def knobs(
     """The knobs that are not None, by their names in `Knobs`."""
     given: dict[str, Any] = {}
     if strategy is not None:
-        given["strategy"] = strategy if isinstance(strategy, Plan) else _one_of("strategy", strategy, STRATEGIES)
+        given["strategy"] = (
+            strategy if isinstance(strategy, Plan) else _one_of("strategy", strategy, (*STRATEGIES, *TWO_WAY))
+        )
     if statistics is not None:
         given["statistics"] = _statistics(statistics)
     if budget is not None:

@@ -37,9 +37,11 @@ import pyarrow as pa
 
 from weft.errors import QueryError
 from weft.expr.evaluate import Functions, evaluate, filter_mask
+from weft.expr.logic import nan_to_null
 from weft.expr.model import Call, Column, Expr, aliases, children, columns, walk
 from weft.expr.render import to_sql
 from weft.kernels.codes import Bools, Codes, Ints, equality_codes, has_codes
+from weft.kernels.numbers import has_numbers, plain_numbers
 from weft.query.model import TIME, Query, Relation, Stream
 from weft.stats.estimators import PRIOR, distinct_values, match, weighed
 from weft.stats.model import Pair, Statistics
@@ -155,7 +157,7 @@ class _Analysis:
     def measure(self) -> Statistics:
         """Everything that can be measured."""
         found = self._sizes()
-        for part in (self._distinct(), self._selections(), self._predicates(), self._pairs()):
+        for part in (self._distinct(), self._quantiles(), self._selections(), self._predicates(), self._pairs()):
             found = found.merge(part)
         return found
 
@@ -193,6 +195,29 @@ class _Analysis:
         for query, relation in ((q, r) for q in self.queries for r in q.relations):
             heavy |= self._heavy_after_selections(query, relation, wanted)
         return Statistics(distinct=counts, heavy={column: tops for column, tops in heavy.items() if tops})
+
+    def _quantiles(self) -> Statistics:
+        """Of every column that a range predicate compares, as the two-way range schemes need them."""
+        wanted = {
+            (query.relation(column.alias).stream.name, column.name)
+            for query in self.queries
+            if len(query.relations) == 2
+            for predicate in query.joins
+            for node in walk(predicate)
+            if isinstance(node, Call) and node.op in ("<", "<=", ">", ">=")
+            for column in columns(node)
+            if has_numbers(column.type)
+        }
+        found = {}
+        for name in (name for name, _ in self._named()):
+            side = self._side(name, name)
+            for column in sorted(column for stream, column in wanted if stream == name):
+                values = np.sort(plain_numbers(nan_to_null(side.batch.column(f"{name}.{column}")).drop_null()))
+                values = values[np.isfinite(values)]
+                if len(values):
+                    places = np.linspace(0, len(values) - 1, min(QUANTILES, len(values))).round().astype(np.int64)
+                    found[f"{name}.{column}"] = values[places].tolist()
+        return Statistics(quantiles=found)
 
     def _heavy_after_selections(
         self, query: Query, relation: Relation, wanted: set[tuple[str, str]]
@@ -529,6 +554,8 @@ def _rate(sample: Sample) -> float | None:
     return float(timed * inner / (int(times[-1 - cut]) - int(times[cut])) * 1e6)
 
 
+QUANTILES = 1024
+"""How many values of a column stand for all in their order."""
 HEAVY = 32
 """How many frequent values of a column are kept."""
 SEEN = 8

@@ -63,6 +63,7 @@ class Statistics:
     _widths: tuple[tuple[str, float], ...]
     _distinct: tuple[tuple[str, float], ...]
     _heavy: tuple[tuple[str, Tops], ...]
+    _quantiles: tuple[tuple[str, tuple[float, ...]], ...]
     _selectivities: tuple[tuple[Pair, float], ...]
     _predicates: tuple[tuple[str, float], ...]
 
@@ -74,12 +75,14 @@ class Statistics:
         widths: Mapping[str, float] | None = None,
         distinct: Mapping[str, float] | None = None,
         heavy: Mapping[str, Iterable[tuple[int, float]]] | None = None,
+        quantiles: Mapping[str, Iterable[float]] | None = None,
         selectivities: Mapping[Pair, float] | None = None,
         predicates: Mapping[str, float] | None = None,
     ) -> None:
         """Rows by name, rates in rows per second, widths in bytes, distinct counts by "name.column".
 
         Heavy hitters are given by "name.column" as pairs (equality code, share of rows), as `s.analyze()` finds them.
+        Quantiles are values of "name.column" in order, equally many rows between any two; times are microseconds.
         Selectivities are given by pair of names, or by the SQL text of a predicate as `explain` prints it.
         """
         keep = object.__setattr__
@@ -87,6 +90,7 @@ class Statistics:
         keep(self, "_rates", _checked("rate", rates))
         keep(self, "_widths", _checked("width", widths))
         keep(self, "_distinct", _checked("distinct count", distinct))
+        keep(self, "_quantiles", tuple(sorted((name, _ordered(name, q)) for name, q in (quantiles or {}).items())))
         keep(self, "_heavy", tuple(sorted((name, _tops(name, tops)) for name, tops in (heavy or {}).items())))
         keep(self, "_selectivities", _symmetric(selectivities or {}))
         keep(self, "_predicates", _checked("selectivity", _normal(predicates), most=1.0))
@@ -112,6 +116,10 @@ class Statistics:
     def heavy(self, name: str, column: str) -> Tops | None:
         """The most frequent values of a column, the heaviest first: (equality code, share of rows)."""
         return dict(self._heavy).get(f"{name}.{column}")
+
+    def quantiles(self, name: str, column: str) -> tuple[float, ...] | None:
+        """Values of a column in order, equally many rows between any two."""
+        return dict(self._quantiles).get(f"{name}.{column}")
 
     def selectivity(self, a: str, b: str) -> float | None:
         """f_ab: the share of all pairs of rows that satisfies every predicate between `a` and `b`."""
@@ -155,6 +163,7 @@ class Statistics:
             widths=dict(self._widths + other._widths),
             distinct=dict(self._distinct + other._distinct),
             heavy=dict(self._heavy + other._heavy),
+            quantiles=dict(self._quantiles + other._quantiles),
             selectivities=dict(self._selectivities + other._selectivities),
             predicates=dict(self._predicates + other._predicates),
         )
@@ -171,6 +180,7 @@ class Statistics:
             "rates": dict(self._rates),
             "widths": dict(self._widths),
             "distinct": dict(self._distinct),
+            "quantiles": {name: list(values) for name, values in self._quantiles},
             "heavy": {name: [list(top) for top in tops] for name, tops in self._heavy},
             "selectivities": nested,
             "predicates": dict(self._predicates),
@@ -181,15 +191,16 @@ class Statistics:
     def from_json(cls, text: str) -> Statistics:
         """Statistics from the text of :meth:`to_json`; a selectivity may be given in either direction, or in both."""
         document = _document(text)
-        plain = [key for key in _PARTS if key not in ("selectivities", "heavy")]
+        plain = [key for key in _PARTS if key not in ("selectivities", "heavy", "quantiles")]
         flat = {key: _numbers(key, document.get(key, {})) for key in plain}
         heavy: Any = _object("heavy", document.get("heavy", {}))
+        quantiles: Any = _object("quantiles", document.get("quantiles", {}))
         nested = _object("selectivities", document.get("selectivities", {}))
         pairs = {(a, b): f for a, inner in nested.items() for b, f in _numbers(f"selectivities.{a}", inner).items()}
-        return cls(selectivities=pairs, heavy=heavy, **flat)
+        return cls(selectivities=pairs, heavy=heavy, quantiles=quantiles, **flat)
 
 
-_PARTS = ("rows", "rates", "widths", "distinct", "heavy", "selectivities", "predicates")
+_PARTS = ("rows", "rates", "widths", "distinct", "heavy", "quantiles", "selectivities", "predicates")
 
 
 def _checked(kind: str, given: Mapping[str, float] | None, most: float | None = None) -> tuple[tuple[str, float], ...]:
@@ -203,6 +214,13 @@ def _tops(name: str, given: Iterable[tuple[int, float]]) -> Tops:
         hint = "give pairs (equality code, share of rows), as s.analyze() finds them."
         raise QueryError(f'heavy hitters of "{name}" are {given!r}', hint=hint) from error
     return tuple(sorted(tops, key=lambda top: (-top[1], top[0])))
+
+
+def _ordered(name: str, given: Iterable[float]) -> tuple[float, ...]:
+    values = tuple(given)
+    if not all(isinstance(v, int | float) and math.isfinite(v) for v in values) or list(values) != sorted(values):
+        raise QueryError(f'quantiles of "{name}" are no numbers in order', hint="s.analyze() finds them.")
+    return values
 
 
 def _symmetric(given: Mapping[Pair, float]) -> tuple[tuple[Pair, float], ...]:

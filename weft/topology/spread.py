@@ -68,8 +68,9 @@ class Regions:
     """Where rows go: by the range their value lies in."""
 
     key: Expr
-    bounds: tuple[int, ...]
-    """Order codes that begin a new range: range i holds codes from bounds[i-1] up to, not including, bounds[i]."""
+    bounds: tuple[tuple[float, float], ...]
+    """(Value, part) where a new range begins, in order.  Part 0 cuts before the value; above 0 it cuts the value
+    itself: rows whose numbers give a smaller part go before.  Times are whole microseconds."""
     workers: tuple[tuple[int, ...], ...]
     """Range -> the workers that must see its rows; one entry more than bounds."""
 
