@@ -1,12 +1,12 @@
 """A thousand random queries against the oracle, under every strategy and plans by dice; `make fuzz N=10000` runs more.
 
-A pair is one plan of one query on one run.  The least numbers of a chunk say that all chunks together have 4,000 pairs,
-of which 2,400 keep intermediate results.
+A pair is one plan of one query on one run.  There are about 5,000 of them; 2,700 keep intermediate results, 900 of these
+results of results.  The least numbers of a chunk see to it that this does not rot.
 """
 
 import pytest
 
-from tests.fuzz import Tally, check, make_case
+from tests.fuzz import TREES, Tally, check, make_case
 from weft.optimizer.choose import STRATEGIES
 
 CHUNKS, EACH = 20, 42
@@ -25,7 +25,9 @@ def test_random_queries_answer_what_the_oracle_answers(chunk: int) -> None:
             raise
     print(tally)
     assert tally.rows > 1000, "the cases of this chunk join next to nothing"
-    assert tally.pairs >= 200
-    assert tally.kept >= 120
-    assert tally.nested >= 35
-    assert all(tally.strategies[name] >= 15 for name in (*STRATEGIES, "by hand"))
+    assert tally.pairs >= 150
+    assert tally.kept >= 60
+    assert tally.nested >= 12
+    assert tally.answered >= 20, "plans with intermediate results join next to nothing"
+    assert all(tally.strategies[name] >= 10 for name in (*TREES, "by hand"))
+    assert all(tally.strategies[name] for name in STRATEGIES)
