@@ -43,6 +43,7 @@ from weft.running import Handle
 from weft.sql import parse, parse_fragments, resolve
 from weft.stats.analyze import analyze, needed_columns
 from weft.stats.model import Statistics
+from weft.stats.sketch import read as read_sketches
 from weft.topology.model import Policy, Topology
 
 if TYPE_CHECKING:
@@ -159,6 +160,19 @@ class Session:
         found = self._measured([handle.query for handle in self._queries.values()], sample, seed)
         self._knobs, self._planned = replace(self._knobs, statistics=found), None
         return found
+
+    def observed(self) -> Statistics:
+        """What committed batches have shown: rows of all streams, and frequent and distinct values of join keys.
+
+        Give them to a later session, by hand or as JSON: `s.options(statistics=earlier.observed())`.
+        """
+        totals = Ledger(self.checkpoint.root).last().totals if self.checkpoint.root.exists() else {}
+        found = read_sketches(totals.get("sketches", {}))
+        return Statistics(
+            {name: float(rows) for name, rows in totals.get("rows_in", {}).items()},
+            distinct={name: distinct.count for name, (_, distinct) in found.items()},
+            heavy={name: heavy.tops() for name, (heavy, _) in found.items() if heavy.tops()},
+        )
 
     def _measured(self, queries: Sequence[Query], sample: int, seed: int = 0) -> Statistics:
         samples = {

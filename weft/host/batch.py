@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from weft.host.crash import CrashPoint
 from weft.host.segment import Segment, SegmentRef
+from weft.stats.sketch import merged
 
 Functions = Mapping[str, Callable[..., pa.Array]]
 """Python functions of the user, by name."""
@@ -89,6 +90,8 @@ class Report:
     """Query -> results."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Wave -> time spent by workers."""
+    sketches: dict[str, Any] = field(default_factory=dict)
+    """Join key -> its frequent values and number of values so far, see weft.host.watch."""
     files: list[dict[str, Any]] = field(default_factory=list)
     """Result files."""
     added: list[dict[str, Any]] = field(default_factory=list)
@@ -104,13 +107,17 @@ class Report:
                 mine[key] = mine.get(key, 0) + value
         for key, value in other.get("newest", {}).items():
             self.newest[key] = max(value, self.newest.get(key, value))
+        if found := other.get("sketches"):
+            self.sketches = merged(self.sketches, found)
         for name in ("files", "added", "removed"):
             getattr(self, name).extend(other.get(name, []))
 
     def plain(self) -> dict[str, Any]:
         """The counters that are not empty, as JSON-able data."""
         return {
-            name: value for name in (*_SUMS, "newest", "files", "added", "removed") if (value := getattr(self, name))
+            name: value
+            for name in (*_SUMS, "newest", "sketches", "files", "added", "removed")
+            if (value := getattr(self, name))
         }
 
 

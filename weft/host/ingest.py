@@ -23,6 +23,7 @@ from weft.expr.types import normalize
 from weft.host.batch import Functions, Report, Watermarks, bump
 from weft.host.envelope import REPORT, Envelope, Frame, slices, split
 from weft.host.spread import spread_rows
+from weft.host.watch import Watcher
 from weft.kernels.codes import destinations, equality_codes
 from weft.query.model import Stream
 from weft.topology.model import TIME, Edge, Topology
@@ -45,6 +46,7 @@ class Ingest:
         """Columns to read from the source; at least one, so that rows can be counted."""
         reads = {c for edge in self.edges for c in edge.columns}
         reads |= {c.name for edge in self.edges for expr in (*edge.filter, *edge.route_key) for c in columns(expr)}
+        reads |= {c.name for edge in self.edges for _, key in edge.watch for c in columns(key)}
         if self.stream.event_time is not None:
             reads.add(self.stream.event_time)
         wanted = tuple(name for name in self.stream.schema.names if name in reads)
@@ -54,17 +56,18 @@ class Ingest:
         self, batches: Iterable[tuple[str, pa.RecordBatch]], task: int, watermarks: Watermarks
     ) -> Iterator[Envelope]:
         """Envelopes of all rows of one task, then one report; rows come with where they are from, for errors."""
-        report = Report()
+        report, watcher = Report(), Watcher()
         began = time.perf_counter()
         seq = task << 32
         row = task  # spreads the first rows of different tasks over the workers
         for where, raw in batches:
             frame = self._stamped(conform(raw, self.stream, self.columns, where), report)
             self._count_refused(frame, watermarks, report)
-            for edge, dest, piece in self._routed(frame, row, watermarks, report):
+            for edge, dest, piece in self._routed(frame, row, watermarks, report, watcher):
                 yield Envelope(dest, seq, edge.id, piece)
                 seq += 1
             row += raw.num_rows
+        report.sketches = watcher.plain()
         report.seconds["0"] = time.perf_counter() - began
         yield Envelope(task % self.workers, seq, REPORT, report=report.plain())
 
@@ -90,7 +93,7 @@ class Ingest:
             bump(report.late, self.stream.name, late)
 
     def _routed(
-        self, frame: Frame, row: int, watermarks: Watermarks, report: Report
+        self, frame: Frame, row: int, watermarks: Watermarks, report: Report, watcher: Watcher
     ) -> Iterator[tuple[Edge, int, Frame]]:
         if frame.num_rows == 0:
             return
@@ -103,6 +106,7 @@ class Ingest:
             if rows.num_rows == 0:
                 continue
             bump(report.routed, edge.id, rows.num_rows)
+            watcher.see(edge, rows, self.functions)
             for dest, part in self._dealt(rows, edge, row):
                 for piece in slices(part.select(list(edge.columns))):
                     bump(report.sent, edge.id, piece.num_rows)

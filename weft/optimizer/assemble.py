@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from weft.expr.model import Call, Column, Expr, without_alias
 from weft.optimizer.layout import names
+from weft.optimizer.placement import keys as keys_of
 from weft.optimizer.ways import Hop, Keeping, Ways, finished
 from weft.query.model import Query, Stream
 from weft.query.timebounds import reason
@@ -281,6 +282,7 @@ def _edges(stores: Sequence[Store], ways: Sequence[_Way]) -> tuple[Edge, ...]:
             columns=united,
             stores=tuple(dict.fromkeys((*known.stores, *edge.stores))),
             starts=tuple(dict.fromkeys((*known.starts, *edge.starts))),
+            watch=tuple(dict.fromkeys((*known.watch, *edge.watch))),
         )
 
     for store in stores:
@@ -294,16 +296,30 @@ def _edges(stores: Sequence[Store], ways: Sequence[_Way]) -> tuple[Edge, ...]:
         mark = _clock_id(way.plan, alias)
         columns = (*way.start.columns, *((TIME,) if mark else ()))
         stream = query.relation(alias).stream.name
-        join(_edge(stream, _filter(way.plan, alias), columns, way.route, mark, starts=(way.start.id,)))
+        join(
+            _edge(stream, _filter(way.plan, alias), columns, way.route, mark, starts=(way.start.id,), watch=_watch(way))
+        )
     return tuple(edges.values())
+
+
+def _watch(way: _Way) -> tuple[tuple[str, Expr], ...]:
+    """The columns of an alias that equalities join by, named as statistics name them; one worker knows no skew."""
+    if way.plan.workers == 1:
+        return ()
+    relation = way.plan.query.relation(way.alias)
+    owner = way.alias if way.plan.query.selections(way.alias) else relation.stream.name
+    keys = keys_of(way.plan.query, 1 << way.position, {})
+    columns = (key for key in keys if isinstance(key, Column))
+    return tuple((f"{owner}.{column.name}", without_alias(column)) for column in columns)
 
 
 def _edge(
     stream: str, selection: tuple[Expr, ...], columns: tuple[str, ...], place: _Place,
     clock_id: str | None, stores: tuple[str, ...] = (), starts: tuple[str, ...] = (),
+    watch: tuple[tuple[str, Expr], ...] = (),
 ) -> Edge:  # fmt: skip
     name = f"{stream}>{_digest(repr((stream, selection, place, clock_id)))}"
-    return Edge(name, stream, selection, columns, *place[:3], clock_id, stores, starts, place[3])
+    return Edge(name, stream, selection, columns, *place[:3], clock_id, stores, starts, place[3], watch)
 
 
 def _emit(plan: Ways) -> Emit:

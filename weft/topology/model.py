@@ -202,6 +202,8 @@ class Edge:
     starts: tuple[str, ...]
     spread: Spread | None = None
     """For route "spread"."""
+    watch: tuple[tuple[str, Expr], ...] = ()
+    """(Name, join key): values that are counted as they come, so that skew is seen."""
 
 
 Node = Probe | Keep | Emit
