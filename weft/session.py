@@ -219,6 +219,7 @@ class Session:
         capacity: float | None = None,
         arrival: Arrival | None = None,
         parallelism: Mapping[str, int] | None = None,
+        skewed: Mapping[str, bool] | None = None,
     ) -> QueryHandle:
         """Register a query, as SQL text or from the builder.
 
@@ -228,6 +229,7 @@ class Session:
         what inputs and intermediate results may take together, in rows (a number) or bytes ("2 GB").
         `placement` is "keyed", or "scattered" to use no key in routing.  `capacity` is how many rows of a store
         one worker shall hold, `parallelism` on how many workers the store of an alias lies; by default on all.
+        `skewed` says by "alias.column" whether values of a key are uneven, for cubes, whatever statistics say.
         `arrival` picks the arrival factor of the cost model: "history", "window" or "none".
         """
         _check_name("query", name, self._queries)
@@ -241,7 +243,7 @@ class Session:
         made = resolve(draft, self._streams, signatures, cross_product)
         made = made.closed() if closed else made
         handle = QueryHandle(name, made, draft)
-        handle.knobs = knobs(strategy, statistics, budget, placement, capacity, arrival, parallelism)
+        handle.knobs = knobs(strategy, statistics, budget, placement, capacity, arrival, parallelism, skewed)
         self._queries[name] = handle
         self._planned = None
         return handle

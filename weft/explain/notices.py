@@ -26,11 +26,16 @@ from weft.topology.model import Store
 
 KINDS = (
     "unbounded-state", "unprobed-store", "avoidable-broadcast", "theta-broadcast", "cross-product", "no-statistics",
-    "assumed-statistics", "large-intermediate", "over-capacity", "nothing-measured", "wrong-estimate",
+    "assumed-statistics", "large-intermediate", "over-capacity", "nothing-measured", "uneven-load",
+    "wrong-estimate",
 )  # fmt: skip
 """All kinds, in the order in which they are given."""
 FAR_OFF = 10.0
 """From which factor on a number counts as wrong."""
+UNEVEN = 1.5
+"""From which skew degree on it is told; the fullest worker of so many decides how long a batch takes."""
+FEW = 1000
+"""Tuples a worker, below which nothing is said of their spread."""
 MOST_TOLD = 4
 """How many wrong numbers one notice names."""
 
@@ -268,10 +273,29 @@ def _measured(figures: Figures, labels: Labels) -> Iterator[Notice]:
             "s.run()",
         )
         return
+    yield from _uneven(figures)
     stores = [(labels[store.id], figures.rows(store)) for store in figures.topology.stores]
     yield from _wrong("stores", stores)
     for choice in figures.choices:
         yield from _wrong(f'query "{choice.name}"', list(_flows(choice, figures)))
+
+
+def _uneven(figures: Figures) -> Iterator[Notice]:
+    """The fullest worker has far more to do than the average one."""
+    assert figures.measured is not None
+    counters, workers = figures.measured.counters, figures.topology.workers
+    degree, total = counters.skew_degree(workers), sum(counters.load.values())
+    if degree <= UNEVEN or total < FEW * workers:
+        return
+    fullest = max(counters.load, key=lambda worker: counters.load[worker])
+    one = figures.choices[0].name
+    yield Notice(
+        "uneven-load",
+        f"worker {fullest} has {degree:.1f} times the work of the average worker",
+        f"it stored and answered {number(counters.load[fullest])} of {number(total)} tuples; some values are frequent.",
+        "a hybrid cube spreads frequent values; start from an empty checkpoint, which lets the strategy change.",
+        f's.query("{one}", sql, strategy="hypercube:hybrid", statistics=s.observed())',
+    )
 
 
 def _flows(choice: Choice, figures: Figures) -> Iterator[tuple[str, Figure]]:

@@ -68,6 +68,8 @@ class Knobs:
     """Rows that a worker can hold of a store; a store lies on as many workers as it needs."""
     parallelism: Mapping[str, int] = field(default_factory=dict)
     """Alias -> on how many workers its store lies."""
+    skewed: Mapping[str, bool] = field(default_factory=dict)
+    """"alias.column" -> whether its values are uneven, whatever statistics say."""
     arrival: Arrival | None = None
     """The arrival factor; None takes "window" where all have windows and rates, else "history"."""
     sizes: Sizes = field(default_factory=dict)
@@ -126,7 +128,8 @@ class _Chooser:
         self.attributes = classes(query)
         self.steps = Steps(query)
         self._known_keys: dict[int, dict[Expr, float]] = {}
-        self.cubes = CubeKeys(query, graph, knobs.statistics)
+        self._shares: dict[tuple[Expr, int], float] = {}
+        self.cubes = CubeKeys(query, graph, knobs.statistics, knobs.skewed)
         self.written: Bound | None = bind(knobs.strategy, query) if isinstance(knobs.strategy, Plan) else None
 
     def run(self) -> Choice:
@@ -195,7 +198,9 @@ class _Chooser:
 
     def _uneven(self, key: tuple[Expr, ...], tasks: int) -> float:
         """How much fuller than the average the fullest worker is under a key; several keys make it no worse."""
-        worst = [skew(self.query, expr, self.knobs.statistics).share(tasks) * self.workers for expr in key]
+        worst = [
+            skew(self.query, expr, self.knobs.statistics, self.knobs.skewed).share(tasks) * self.workers for expr in key
+        ]
         return max(1.0, min(worst, default=1.0))
 
     # ------------------------------------------------------------------------------------------ trees

@@ -44,7 +44,9 @@ class CubePlan:
 class CubeKeys:
     """What cubes of a query are made from."""
 
-    def __init__(self, query: Query, graph: JoinGraph, statistics: Statistics | None) -> None:
+    def __init__(
+        self, query: Query, graph: JoinGraph, statistics: Statistics | None, skewed: Mapping[str, bool] | None = None
+    ) -> None:
         self.query = query
         self.exprs: dict[Occurrence, Expr] = {}
         members: dict[str, list[Occurrence]] = {}
@@ -56,7 +58,7 @@ class CubeKeys:
         sizes = tuple((base.name, base.size) for base in graph.relations)
         found = tuple((name, tuple(owners)) for name, owners in members.items() if len(owners) > 1)
         self.keys = JoinKeys(sizes, found)
-        self.skews = {o: skew(query, self.exprs[o], statistics) for o in self.keys.occurrences}
+        self.skews = {o: skew(query, self.exprs[o], statistics, skewed) for o in self.keys.occurrences}
 
     def plan(self, strategy: str, workers: int) -> CubePlan:
         """The cube of a strategy over at most so many workers."""
@@ -101,8 +103,11 @@ class CubeKeys:
         return topology.Cube(tuple(axes))
 
 
-def skew(query: Query, expr: Expr, statistics: Statistics | None) -> Skew:
-    """What statistics say about the values of an expression; they know columns only."""
+def skew(query: Query, expr: Expr, statistics: Statistics | None, skewed: Mapping[str, bool] | None = None) -> Skew:
+    """What statistics, and before them the user, say about the values of an expression; they know columns only."""
+    said = (skewed or {}).get(expr.field) if isinstance(expr, Column) else None
+    if said is not None:
+        return Skew(skewed=said)
     if statistics is None or not isinstance(expr, Column):
         return Skew()
     relation = query.relation(expr.alias)

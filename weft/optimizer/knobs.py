@@ -19,7 +19,7 @@ _BYTES = re.compile(r"\s*([0-9][0-9_]*(?:\.[0-9]+)?)\s*([kmgt]i?)?(b|bytes|rows)
 
 def knobs(
     strategy: object, statistics: object, budget: object, placement: object, capacity: object, arrival: object,
-    parallelism: object,
+    parallelism: object, skewed: object = None,
 ) -> dict[str, Any]:  # fmt: skip
     """The knobs that are not None, by their names in `Knobs`."""
     given: dict[str, Any] = {}
@@ -37,6 +37,8 @@ def knobs(
         given["capacity"] = _positive("capacity", capacity, "a worker holds at least one row of a store.")
     if arrival is not None:
         given["arrival"] = _one_of("arrival", arrival, get_args(Arrival))
+    if skewed is not None:
+        given["skewed"] = _skewed(skewed)
     if parallelism is not None:
         given["parallelism"] = _tasks(parallelism)
     return given
@@ -68,6 +70,12 @@ def _tasks(given: object) -> dict[str, int]:
     for alias, tasks in given.items():
         if not isinstance(tasks, int) or isinstance(tasks, bool) or tasks < 1:
             raise PlanError(f'parallelism of "{alias}" is {tasks!r}', hint="a store lies on at least one worker.")
+    return dict(given)
+
+
+def _skewed(given: object) -> dict[str, bool]:
+    if not isinstance(given, Mapping) or not all(isinstance(v, bool) and "." in k for k, v in given.items()):
+        raise PlanError(f"skewed is {given!r}", hint='say it by "alias.column": skewed={"l.l_partkey": True}.')
     return dict(given)
 
 
