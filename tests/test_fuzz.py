@@ -1,6 +1,6 @@
 """A thousand random queries against the oracle, under every strategy and plans by dice; `make fuzz N=10000` runs more.
 
-A pair is one plan of one query on one run.  There are about 5,000 of them; 2,700 keep intermediate results, 900 of these
+A pair is one plan of one query on one run.  There are 4,200 of them; 2,200 keep intermediate results, 700 of these
 results of results.  The least numbers of a chunk see to it that this does not rot.
 """
 
@@ -9,7 +9,7 @@ import pytest
 from tests.fuzz import TREES, Tally, check, make_case
 from weft.optimizer.choose import STRATEGIES
 
-CHUNKS, EACH = 20, 42
+CHUNKS, EACH = 20, 36
 
 
 @pytest.mark.fuzz
@@ -25,9 +25,9 @@ def test_random_queries_answer_what_the_oracle_answers(chunk: int) -> None:
             raise
     print(tally)
     assert tally.rows > 1000, "the cases of this chunk join next to nothing"
-    assert tally.pairs >= 150
-    assert tally.kept >= 60
-    assert tally.nested >= 12
-    assert tally.answered >= 20, "plans with intermediate results join next to nothing"
-    assert all(tally.strategies[name] >= 10 for name in (*TREES, "by hand"))
+    assert tally.pairs >= 130
+    assert tally.kept >= 45
+    assert tally.nested >= 10
+    assert tally.answered >= 12, "plans with intermediate results join next to nothing"
+    assert all(tally.strategies[name] >= 8 for name in (*TREES, "by hand"))
     assert all(tally.strategies[name] for name in STRATEGIES)
