@@ -1,8 +1,8 @@
 """Join keys of running streams, watched in bounded memory: which values are frequent, how many there are.
 
 Every task of wave 0 counts the rows that pass an edge's selections and tells the driver, which adds everything up
-with the totals of the checkpoint.  In large frames every eighth row stands for eight where frequent values are
-counted; a value that matters is frequent there too.
+with the totals of the checkpoint.  Of a large frame a few rows stand for all where frequent values are counted; a value
+that matters is frequent there too.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from weft.stats.heavy import HeavyHitters
 from weft.stats.sketch import HASHES, VALUES, Sketches, plain
 from weft.topology.model import Edge
 
-SMALL = 4096
-STRIDE = 8
+SAMPLED = 2048
+"""Rows of a frame in which frequent values are counted."""
 
 
 class Watcher:
@@ -34,7 +34,7 @@ class Watcher:
         for name, key in edge.watch:
             codes = equality_codes([evaluate(key, rows, functions)])
             valid = codes.values if codes.valid is None else codes.values[codes.valid]
-            stride = 1 if len(valid) <= SMALL else STRIDE
+            stride = max(1, len(valid) // SAMPLED)
             seen = HeavyHitters(VALUES).add(np.ascontiguousarray(valid[::stride]))
             seen = HeavyHitters(VALUES, seen.codes, seen.counts * stride, len(valid), seen.error * stride)
             self._heavy[name] = self._heavy.get(name, HeavyHitters(VALUES)).merge(seen)

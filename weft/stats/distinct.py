@@ -44,7 +44,7 @@ class DistinctCount:
         hashes = _hash(codes)
         if self.is_full:
             hashes = hashes[hashes < self.hashes[-1]]
-        return self.merge(DistinctCount(self.capacity, np.unique(hashes)[: self.capacity]))
+        return self.merge(DistinctCount(self.capacity, _least(hashes, self.capacity)))
 
     def merge(self, other: DistinctCount) -> DistinctCount:
         """Over the rows of both."""
@@ -67,6 +67,15 @@ class DistinctCount:
     def relative_error(self) -> float:
         """The standard error of the count, as a share of it."""
         return 1 / math.sqrt(self.capacity - 2) if self.is_full and self.capacity > 2 else 0.0
+
+
+def _least(hashes: Words, k: int) -> Words:
+    """The k least of them, sorted, each once; where there are many, only those below a bound that leaves enough."""
+    if len(hashes) > 64 * k:
+        low = np.unique(hashes[hashes < np.uint64(2**64 - 1) // np.uint64(len(hashes) // (8 * k))])
+        if len(low) >= k:
+            return low[:k]
+    return np.unique(hashes)[:k]
 
 
 def _hash(codes: Ints) -> Words:
