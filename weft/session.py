@@ -29,7 +29,7 @@ from weft.host.sinks import ForeachSink, MemorySink, ParquetSink, Sink
 from weft.host.source import FileSource, TableSource
 from weft.observe.live import LiveLine
 from weft.observe.progress import Progress, RunReport
-from weft.optimizer.choose import STRATEGIES, TWO_WAY, Choice, Knobs
+from weft.optimizer.choose import Choice, Knobs
 from weft.optimizer.cost import Arrival
 from weft.optimizer.knobs import knobs
 from weft.optimizer.plan import choices, topology
@@ -52,8 +52,6 @@ if TYPE_CHECKING:
 
 GLANCE = 20_000
 """Rows of each stream that are looked at when a plan is chosen and nobody has given or measured statistics."""
-GUIDED = ("auto", *(name for name in (*STRATEGIES, *TWO_WAY) if ":" in name))
-"""Strategies that look at the sources where nobody has given statistics: those that depend on the values most."""
 POLICIES: tuple[Policy, ...] = ("min", "max")
 One = TypeVar("One", bound=str)
 
@@ -192,7 +190,7 @@ class Session:
             handle.query
             for name, handle in self._queries.items()
             if len(handle.query.relations) > 1
-            and (knobs := self._asked(name)).strategy in GUIDED
+            and (knobs := self._asked(name)).strategy != "flat"
             and knobs.statistics is None
             and name not in self.checkpoint.plans()
         ]
@@ -286,7 +284,7 @@ class Session:
         """The knobs of a query; a plan that the checkpoint's state was made by stays."""
         handle = self._queries[name]
         asked = replace(self._asked(name), sizes=self._sizes())
-        if asked.statistics is None and asked.strategy in GUIDED and len(handle.query.relations) > 1:
+        if asked.statistics is None and asked.strategy != "flat" and len(handle.query.relations) > 1:
             asked = replace(asked, statistics=seen)
         made = self.checkpoint.plans().get(name)
         if made is None or made["strategy"] != _spelled(asked.strategy):

@@ -211,6 +211,7 @@ class _Chooser:
         if isinstance(strategy, str) and ":" in strategy:
             return []
         if self.written is not None:
+            self._afford(self.written.tree)
             return [("by hand", self.written.tree)]
         plain = flat_tree(self.query)
         if budget < math.inf and len(self.query.relations) > 1:
@@ -227,6 +228,16 @@ class _Chooser:
         if strategy != "auto":
             raise PlanError(f'strategy "{strategy}" is unknown', hint=f"use one of: {', '.join(STRATEGIES)}.")
         return self._all(plain) if self.knobs.statistics is not None else [("flat", plain)]
+
+    def _afford(self, tree: Tree) -> None:
+        """Refuse a written plan that is expected to store more than the budget; a plan that has run stays."""
+        needed, unit = self.model.scost(tree), self.model.unit
+        if needed > self.knobs.budget and not self.knobs.settled:
+            raise PlanError(
+                f"the plan by hand is expected to store {needed:,.0f} {unit}, the budget is {self.knobs.budget:,.0f}",
+                detail=f"a budget counts the {unit} of inputs and intermediate results together.",
+                hint="keep fewer joins, raise the budget, or shorten the windows.",
+            )
 
     def _all(self, plain: Tree) -> list[tuple[str, Tree]]:
         """Everything worth a look within the budget; the first name of a tree stays."""
