@@ -24,7 +24,7 @@ from weft.optimizer.cube import (
     random_cube,
     shared_keys,
 )
-from weft.optimizer.cuberoute import NOBODY, hash_slots, loads, route
+from weft.optimizer.cuberoute import NOBODY, axis_slots, loads, route
 from weft.topology import spread as topology
 
 
@@ -159,9 +159,9 @@ def test_known_values_are_dealt_in_turn() -> None:
     for values, slots, most, least in ((15, 8, 2, 1), (8, 8, 1, 1), (25, 8, 4, 3)):
         codes = np.random.default_rng(values).integers(-(1 << 62), 1 << 62, values)
         axis = Axis("k", "hash", slots, (Occurrence("R", "k"),), domain=tuple(codes.tolist()))
-        counts = np.bincount(hash_slots(axis, 0, codes), minlength=slots)
+        counts = np.bincount(axis_slots(axis, 0, codes), minlength=slots)
         assert (counts.max(), counts.min()) == (most, least)
-        assert hash_slots(axis, 0, np.array([12345]))[0] == destinations(np.array([12345]), slots)[0]
+        assert axis_slots(axis, 0, np.array([12345]))[0] == destinations(np.array([12345]), slots)[0]
 
 
 def test_one_axis_routes_like_a_keyed_store() -> None:

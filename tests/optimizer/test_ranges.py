@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from weft.errors import PlanError
+from weft.kernels.numbers import parts_of
 from weft.optimizer.cuberoute import NOBODY
 from weft.optimizer.rangecut import equi_weight, m_bucket
-from weft.optimizer.rangegrid import Band, Cuts, build_grid, parts_of
+from weft.optimizer.rangegrid import Band, Cuts, build_grid
 from weft.optimizer.rangeroute import RangePartition, Side, range_partition
 
 SCHEMES = ("equi-weight", "m-bucket")

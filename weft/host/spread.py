@@ -21,13 +21,10 @@ from weft.expr.evaluate import evaluate
 from weft.expr.logic import nan_to_null
 from weft.host.batch import Functions
 from weft.host.envelope import Frame
-from weft.kernels.codes import Ints, destinations, equality_codes
+from weft.kernels.cells import hash_slots
+from weft.kernels.codes import Ints, equality_codes
 from weft.kernels.numbers import Numbers, parts_of, plain_numbers
 from weft.topology.spread import Axis, Cube, Heavy, Regions, Spread
-
-SALT = 0x9E3779B97F4A7C15
-"""The step between axes; odd, so that no two of 2^64 axes have the same salt."""
-_WORD = 0xFFFFFFFFFFFFFFFF
 
 
 def spread_rows(frame: Frame, spread: Spread, functions: Functions, row: int) -> Iterator[tuple[int, Frame]]:
@@ -64,7 +61,7 @@ def _hashed(
     assert axis.key is not None
     codes = equality_codes([evaluate(axis.key, frame, functions)])
     mine = codes.values[rows]
-    slots = hash_slots(axis, position, mine)
+    slots = hash_slots(mine, axis.size, position, axis.domain)
     if codes.valid is not None:
         slots = np.where(codes.valid[rows], slots, digits % axis.size)
     if not axis.heavy:
@@ -77,24 +74,13 @@ def _hashed(
     return tuple(map(np.concatenate, zip(*done, strict=True)))  # type: ignore[return-value]
 
 
-def hash_slots(axis: Axis, position: int, codes: Ints) -> Ints:
-    """The slot of each code on a hash axis: its turn in the domain if that is known, else its hash."""
-    salted = (codes.view(np.uint64) + np.uint64(position * SALT & _WORD)).view(np.int64)
-    slots: Ints = destinations(np.ascontiguousarray(salted), axis.size).astype(np.int64)
-    if not axis.domain:
-        return slots
-    domain = np.unique(np.array(axis.domain, dtype=np.int64))
-    at = np.minimum(np.searchsorted(domain, codes), len(domain) - 1)
-    return np.where(domain[at] == codes, at % axis.size, slots)
-
-
 def _on_grid(axis: Axis, position: int, heavy: Heavy, rows: Ints, digits: Ints, home: Ints) -> tuple[Ints, Ints, Ints]:
     """Copies of a heavy value's rows: dealt along their own side, copied along the others, from the value's slot on."""
     steps = [math.prod(heavy.sides[i + 1 :]) for i in range(len(heavy.sides))]
     rest, digit = np.divmod(digits, heavy.sides[heavy.own])
     others = [range(n) if i != heavy.own else range(1) for i, n in enumerate(heavy.sides)]
     offsets = np.array([sum(a * s for a, s in zip(cell, steps, strict=True)) for cell in product(*others)])
-    start = hash_slots(axis, position, np.array([heavy.code], dtype=np.int64))[0]
+    start = hash_slots(np.array([heavy.code], dtype=np.int64), axis.size, position, axis.domain)[0]
     slots = (start + (digit * steps[heavy.own])[:, None] + offsets[None, :]) % axis.size
     copies = len(offsets)
     return np.repeat(rows, copies), np.repeat(rest, copies), (home[:, None] + slots).reshape(-1)

@@ -21,13 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.errors import PlanError
-from weft.kernels.codes import Ints, destinations
+from weft.kernels.cells import hash_slots
+from weft.kernels.codes import Ints
 from weft.optimizer.cube import Axis, Cube, Heavy
 
 Machines = npt.NDArray[np.int32]
 
-SALT = 0x9E3779B97F4A7C15
-"""The step between axes; odd, so that no two of 2^64 axes have the same salt."""
 NOBODY = -1
 """Fills the row of a machine array where a row has fewer copies than others."""
 
@@ -48,15 +47,9 @@ def route(cube: Cube, relation: str, keys: Mapping[str, Ints], ids: Ints) -> Mac
     return out
 
 
-def hash_slots(axis: Axis, position: int, codes: Ints) -> Machines:
-    """The slot of each code on a hash axis: the place in the domain if that is known, else the hash."""
-    salted = (codes.view(np.uint64) + np.uint64(position * SALT & 0xFFFFFFFFFFFFFFFF)).view(np.int64)
-    slots = destinations(np.ascontiguousarray(salted), axis.size)
-    if axis.domain:
-        domain = np.unique(np.array(axis.domain, dtype=np.int64))
-        at = np.minimum(np.searchsorted(domain, codes), len(domain) - 1)
-        slots = np.where(domain[at] == codes, (at % axis.size).astype(np.int32), slots)
-    return slots
+def axis_slots(axis: Axis, position: int, codes: Ints) -> Machines:
+    """The slot of each code on a hash axis."""
+    return hash_slots(codes, axis.size, position, axis.domain).astype(np.int32)
 
 
 def loads(cube: Cube, routed: Mapping[str, Machines]) -> Ints:
@@ -98,7 +91,7 @@ def _group(cube: Cube, relation: str, keys: Mapping[str, Ints], ids: Ints, rows:
         elif axis.kind == "random":
             digits, slots = _deal(digits, axis.size)
         elif value is None:
-            slots = hash_slots(axis, position, _codes(axis, relation, keys)[rows])[:, None].astype(np.int64)
+            slots = axis_slots(axis, position, _codes(axis, relation, keys)[rows])[:, None].astype(np.int64)
         else:
             digits, slots = _on_grid(axis, position, value, relation, digits)
         at = (at[:, :, None] * axis.size + slots[:, None, :]).reshape(len(rows), -1)
@@ -125,7 +118,7 @@ def _on_grid(axis: Axis, position: int, value: Heavy, relation: str, digits: Int
     steps = [math.prod(lengths[i + 1 :]) for i in range(len(lengths))]
     others = product(*(range(n) for i, n in enumerate(lengths) if i != own))
     offsets = [sum(a * s for a, s in zip(cell, steps[:own] + steps[own + 1 :], strict=True)) for cell in others]
-    start = int(hash_slots(axis, position, np.array([value.code], dtype=np.int64))[0])
+    start = int(axis_slots(axis, position, np.array([value.code], dtype=np.int64))[0])
     slots = (start + digit * steps[own] + np.array(offsets, dtype=np.int64)[None, :]) % axis.size
     return rest, slots
 

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from weft.errors import PlanError
 from weft.kernels.codes import Ints
+from weft.kernels.numbers import parts_of
 from weft.optimizer.dimensions import Floats
 
 _CHUNK = 2048
@@ -81,11 +82,6 @@ class Cuts:
     def only(self, used: Ints) -> Cuts:
         """Some of the cuts."""
         return Cuts(self.values[used], self.parts[used])
-
-
-def parts_of(ids: Ints) -> Floats:
-    """A number in [0, 1) for each id; those of consecutive ids are spread evenly (multiples of the golden ratio)."""
-    return (ids.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 @dataclass(frozen=True, slots=True, eq=False)
