@@ -146,12 +146,24 @@ class _Chooser:
     def _schemes(self) -> tuple[str, ...]:
         """The cubes to look at."""
         strategy = self.knobs.strategy
-        if isinstance(strategy, str) and ":" in strategy:
-            return (strategy,)
-        weighed = strategy == "auto" and self.knobs.statistics is not None and self.workers > 1
+        placed = self.knobs.placement != "keyed" or self.knobs.capacity is not None or bool(self.knobs.parallelism)
+        if self._is_spread():
+            if placed:
+                raise PlanError(
+                    f'strategy "{strategy}" decides by itself where rows lie',
+                    detail="placement, capacity and parallelism are for stores that lie in one place each.",
+                    hint="leave them out, or use another strategy.",
+                )
+            return (str(strategy),)
+        weighed = strategy == "auto" and self.knobs.statistics is not None and self.workers > 1 and not placed
         if not weighed or len(self.query.relations) < 2:
             return ()
         return (*(f"hypercube:{scheme}" for scheme in SCHEMES), *self._range_schemes())
+
+    def _is_spread(self) -> bool:
+        """Whether a cube or ranges were asked for; one stream alone has nothing to meet."""
+        strategy = self.knobs.strategy
+        return isinstance(strategy, str) and ":" in strategy and len(self.query.relations) > 1
 
     def _range_schemes(self) -> tuple[str, ...]:
         """Ranges are worth a look where there is no equality to go by, and something is known of the values."""
@@ -208,7 +220,7 @@ class _Chooser:
     def _trees(self) -> Iterable[tuple[str, Tree]]:
         """The trees to look at, by the names of their strategies."""
         strategy, model, budget = self.knobs.strategy, self.model, self.knobs.budget
-        if isinstance(strategy, str) and ":" in strategy:
+        if self._is_spread():
             return []
         if self.written is not None:
             self._afford(self.written.tree)
