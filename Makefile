@@ -8,7 +8,7 @@ BENCH  := .venv/.installed-bench
 N      ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format fuzz chaos bench bench-plans constraints clean
+.PHONY: help setup demo test check format fuzz chaos bench bench-plans bench-skew constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -51,6 +51,9 @@ bench: $(BENCH) ## measure throughput on the TPC-H Q3 join
 
 bench-plans: $(BENCH) ## measure plans beside each other and beside the papers (ten minutes)
 	$(PY) -m bench.plans
+
+bench-skew: $(BENCH) ## measure schemes on uneven keys, beside Squall's tables (six minutes)
+	$(PY) -m bench.skew
 
 constraints: $(BENCH) ## write constraints.txt from what .venv holds now
 	$(PY) scripts/constraints.py > constraints.new
