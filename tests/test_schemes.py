@@ -78,7 +78,7 @@ SHAPES = {
     "star": "SELECT r.n AS r, s.n AS s, t.n AS t, u.n AS u FROM R r, S s, T t, U u "
     "WHERE r.a = s.a AND r.b = t.b AND r.c = u.c",
 }
-ROWS = {2: 48, 3: 18, 4: 9}
+ROWS = {2: 48, 3: 14, 4: 7}
 """Rows of a stream by the number of aliases: with one hot key, all combinations are results."""
 KINDS = ("zipf 0", "zipf 1", "zipf 2", "zipf 3", "hot", "sorted", "holes")
 EVERY = ("pair", "band", "chain")
@@ -134,20 +134,25 @@ def fed(session: weft.Session, batches: Sequence[Tables]) -> Trial:
     return trial
 
 
+def worlds(sql: str, kind: str) -> Iterator[tuple[Tables, Query, weft.Statistics, pa.Table]]:
+    """Rows for a query, what is measured of them, and the answer; again and again."""
+    count = ROWS[2 + ("t.n" in sql or "z.n" in sql) + ("u.n" in sql)]
+    for seed in range(100):
+        tables = world(np.random.default_rng([KINDS.index(kind), list(SHAPES.values()).index(sql), seed]), kind, count)
+        first = opened(tables, sql, 1, {"q": "flat"})
+        [query] = (handle.query for handle in first._queries.values())
+        yield tables, query, first.analyze(), oracle(query, tables)
+
+
 @pytest.mark.fuzz
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_scheme_gives_the_same_rows_on_any_number_of_workers(shape: str, kind: str) -> None:
-    rng = np.random.default_rng([KINDS.index(kind), list(SHAPES).index(shape)])
-    sql = SHAPES[shape]
-    tables = world(rng, kind, ROWS[2 + ("t.n" in sql or "z.n" in sql) + ("u.n" in sql)])
-    first = opened(tables, sql, 1, {"q": "flat"})
-    [query] = (handle.query for handle in first._queries.values())
-    statistics, wanted = first.analyze(), oracle(query, tables)
+    sql, never = SHAPES[shape], kind == "hot" and shape in ("less", "theta")
+    tables, query, statistics, wanted = next(w for w in worlds(sql, kind) if w[3].num_rows or never)
     names = applicable(query, statistics)
     plans = {f"q{i}": name for i, name in enumerate(names)}
     assert len(names) == {"pair": 9, "band": 10, "less": 10, "beside": 11}.get(shape, 7)
-    assert wanted.num_rows > 0 or (kind == "hot" and shape in ("less", "theta"))
     turn = (KINDS.index(kind) + list(SHAPES).index(shape)) % 2
     parted = 0
     for workers in range(1, MOST + 1) if shape in EVERY else range(1 + turn, MOST + 1, 2):
@@ -213,7 +218,9 @@ def by_hand(rng: random.Random, query: Query, workers: int) -> weft.Plan:
     return weft.Plan(spread=spread)
 
 
-Known = tuple[fuzz.Case, Query, weft.Statistics | None]
+Known = tuple[fuzz.Case, Query, weft.Statistics | None, pa.Table]
+LONG = 3000
+"""Rows of an answer that would take too long to compare a dozen times."""
 
 
 def random_cases(seed: int, count: int) -> Iterator[Known]:
@@ -226,8 +233,10 @@ def random_cases(seed: int, count: int) -> Iterator[Known]:
         statistics = session.analyze() if len(query.relations) == 2 or seed % 5 else None
         last = found >= count - 1
         if len(query.relations) > 1 and (not last or "two-way:equi-weight" in applicable(query, statistics)):
-            yield case, query, statistics
-            found += 1
+            wanted = oracle(query, case.tables(), fuzz.plain_functions())
+            if wanted.num_rows <= LONG:
+                yield case, query, statistics, wanted
+                found += 1
         if found == count:
             return
         seed += 1
@@ -237,7 +246,7 @@ def random_cases(seed: int, count: int) -> Iterator[Known]:
 @pytest.mark.parametrize("workers", range(1, MOST + 1))
 def test_random_queries_give_the_same_rows_under_every_scheme_and_any_cube(workers: int) -> None:
     rows = kept = 0
-    for case, query, statistics in random_cases(1000 * workers, 7):
+    for case, query, statistics, wanted in random_cases(1000 * workers, 6):
         rng = random.Random(case.seed)
         strategies: list[str | weft.Plan] = [*applicable(query, statistics)]
         strategies += [by_hand(rng, query, workers) for _ in range(2)]
@@ -248,14 +257,13 @@ def test_random_queries_give_the_same_rows_under_every_scheme_and_any_cube(worke
             fuzz.check_round_trips(session)
         with fuzz.small_limits(rng):
             trial = fed(session, fuzz.shuffled(rng, case))
-        wanted = oracle(query, case.tables(), fuzz.plain_functions())
         for planned in plans:
             what = f"seed {case.seed}, {planned.knobs['strategy']}, {workers} workers: "
             assert_same_rows(trial.table(planned.name), wanted, what)
         rows += wanted.num_rows
         kept += sum(isinstance(plan, weft.Plan) and bool(plan.keep) for plan in strategies)
-    assert rows > 100
-    assert kept >= 2
+    assert rows > 30
+    assert kept
 
 
 # ------------------------------------------------------------------------------- what is refused, what stays
