@@ -34,7 +34,7 @@ def topology(subject: Subject) -> TopologyPage:
     called = {store.id: f"s{i}" for i, store in enumerate(plan.stores)}
     return TopologyPage(
         "topology",
-        "with intermediate results" if plan.keeps else "flat",
+        _kind(plan),
         plan.workers,
         plan.waves,
         (0 if subject.measured is None else subject.measured.batches) if subject.analyze else None,
@@ -59,6 +59,14 @@ def _edge(plan: Topology, edge: Edge, called: Names) -> EdgeFacts:
         tuple(called[store] for store in edge.stores),
         tuple(users[start] for start in edge.starts),
     )
+
+
+def _kind(plan: Topology) -> str:
+    kinds = [
+        "with intermediate results" if plan.keeps else "",
+        "on a cube of workers" if any(store.spread for store in plan.stores) else "",
+    ]
+    return ", ".join(kind for kind in kinds if kind) or "flat"
 
 
 def _store(store: Store, name: str, figures: Figures) -> StoreFacts:

@@ -38,9 +38,10 @@ from weft.optimizer.tree import Tree
 from weft.optimizer.trees import all_trees, cheapest, left_deep, mat, under_budget, valid
 from weft.optimizer.ways import Steps, Ways, ways
 from weft.optimizer.written import Bound, Plan, bind
+from weft.optimizer.writtenspread import check_fits
 from weft.query.model import Query
 from weft.stats.model import Statistics
-from weft.topology.spread import Spread
+from weft.topology.spread import Regions, Spread
 
 TWO_WAY = ("two-way:1-bucket", "two-way:contrand", *ranges.SCHEMES)
 """Strategies for joins of two aliases."""
@@ -131,6 +132,9 @@ class _Chooser:
         self._shares: dict[tuple[Expr, int], float] = {}
         self.cubes = CubeKeys(query, graph, knobs.statistics, knobs.skewed)
         self.written: Bound | None = bind(knobs.strategy, query) if isinstance(knobs.strategy, Plan) else None
+        if self.written is not None:
+            check_fits(self.written.spread, workers)
+            self._refuse_ranges(self.written)
 
     def run(self) -> Choice:
         found = [self._candidate(name, tree) for name, tree in self._trees()]
@@ -140,6 +144,15 @@ class _Chooser:
             found = [*map(self._refined, found[:REFINED]), *found[REFINED:]]
             found.sort(key=lambda candidate: candidate.price)
         return Choice(self.name, self.query, self.knobs, self.model, found[0], tuple(found))
+
+    def _refuse_ranges(self, written: Bound) -> None:
+        """Ranges are cut by the optimizer: nothing could tell whether those written by hand meet every pair once."""
+        if not self.knobs.settled and any(isinstance(spread, Regions) for spread in written.spread.values()):
+            raise PlanError(
+                "ranges cannot be written by hand",
+                detail="pairs that two ranges miss, or meet twice, would be missed or doubled.",
+                hint='use strategy="two-way:equi-weight" or "two-way:m-bucket".',
+            )
 
     # ------------------------------------------------------------------------------------------ cubes
 

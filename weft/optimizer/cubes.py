@@ -106,15 +106,17 @@ class CubeKeys:
 def skew(query: Query, expr: Expr, statistics: Statistics | None, skewed: Mapping[str, bool] | None = None) -> Skew:
     """What statistics, and before them the user, say about the values of an expression; they know columns only."""
     said = (skewed or {}).get(expr.field) if isinstance(expr, Column) else None
-    if said is not None:
-        return Skew(skewed=said)
+    if said is False:
+        return Skew(skewed=False)
     if statistics is None or not isinstance(expr, Column):
-        return Skew()
+        return Skew(skewed=said)
     relation = query.relation(expr.alias)
     if relation.stream.unique == (expr.name,):
         return Skew(unique=True)
-    tops = statistics.heavy(expr.alias, expr.name) or statistics.heavy(relation.stream.name, expr.name) or ()
+    own = statistics.heavy(expr.alias, expr.name)
+    tops = own if own is not None else statistics.heavy(relation.stream.name, expr.name) or ()
     distinct = statistics.distinct(expr.alias, expr.name) or statistics.distinct(relation.stream.name, expr.name)
     total = sum(share for _, share in tops)
     shares = tuple(share / max(1.0, total) for _, share in tops)
-    return Skew(shares, tuple(code for code, _ in tops), None if distinct is None else max(1.0, distinct, len(tops)))
+    values = None if distinct is None else max(1.0, distinct, len(tops))
+    return Skew(shares, tuple(code for code, _ in tops), values, skewed=said)

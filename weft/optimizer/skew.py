@@ -76,8 +76,15 @@ def choose_cube(
         even = ("hash", hash_cube(keys, p, weight=weight), frozenset[Occurrence]())
         parted = [(name, part_heavy(cube, known), without) for name, cube, without in [*cubes[:2], even]]
         cubes += [(f"{name}, heavy values parted", c, w) for name, c, w in parted if any(a.heavy for a in c.axes)]
-    found = [Candidate(name, cube, cube.load(known), cube.total(known), without) for name, cube, without in cubes]
+    obedient = [(name, cube, without) for name, cube, without in cubes if not _hashes_skewed(cube, known)]
+    found = [Candidate(name, cube, cube.load(known), cube.total(known), without) for name, cube, without in obedient]
     return tuple(sorted(found, key=lambda c: float(f"{c.score(p, weight):.11e}")))
+
+
+def _hashes_skewed(cube: Cube, skews: Skews) -> bool:
+    """Whether a key is hashed of which the user says that it is skewed; a random cube never does."""
+    members = [m for axis in cube.axes if axis.kind == "hash" and axis.size > 1 for m in axis.members]
+    return any(skews.get(m, EVEN).skewed and not skews.get(m, EVEN).unique for m in members)
 
 
 # ---------------------------------------------------------------------------------------- what is skewed

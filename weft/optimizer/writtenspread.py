@@ -9,7 +9,8 @@ hash by expressions that the query makes equal.  Otherwise results would be miss
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.errors import PlanError
@@ -113,9 +114,45 @@ def _check(query: Query, cubes: Mapping[int, Cube]) -> None:
         keys = [axis.key for axis in axes if axis.key is not None]
         dealt = sum(axis.kind == "random" for axis in axes)
         joined = len({equal.get(key, to_sql(key)) for key in keys}) <= 1
+        _check_values(number, [axis for axis in axes if axis.key is not None])
         if not (joined and dealt + bool(keys) == 1):
             raise PlanError(
                 f"axis {number} of the cube is owned by {len(keys) + dealt} aliases that do not belong together",
                 detail="results would be missed or doubled.",
                 hint="an axis is dealt at random by one alias, or hashed by aliases whose keys the query makes equal.",
             )
+
+
+def _check_values(number: int, axes: Sequence[Axis]) -> None:
+    """All owners of an axis deal the same values, and each has a side of its own in the grid of a heavy one."""
+    alike = len({(axis.domain, tuple((h.code, h.sides) for h in axis.heavy)) for axis in axes}) <= 1
+    sides = [list(found) for found in zip(*(axis.heavy for axis in axes), strict=True)] if alike else []
+    fits = all(
+        sorted(h.own for h in found) == list(range(len(found[0].sides)))
+        and min(found[0].sides) >= 1
+        and math.prod(found[0].sides) <= axes[0].size
+        for found in sides
+    )
+    if not (alike and fits):
+        raise PlanError(
+            f"heavy or dealt values of axis {number} do not belong together",
+            detail="results would be missed or doubled.",
+            hint="give all owners the same values and sides; each owns another side, and their product fits the axis.",
+        )
+
+
+def check_fits(spread: Mapping[int, Spread], workers: int) -> None:
+    """Refuse a spread over workers that are not there: their rows would be lost."""
+    most = max((_workers(found) for found in spread.values()), default=1)
+    if most > workers:
+        raise PlanError(
+            f"the plan spreads rows over {most} workers, there are {workers}",
+            detail="what lies on a missing worker would join nothing.",
+            hint=f"make the product of the lengths at most {workers}, or give the session more workers.",
+        )
+
+
+def _workers(spread: Spread) -> int:
+    if isinstance(spread, Cube):
+        return spread.workers
+    return 1 + max((worker for found in spread.workers for worker in found), default=-1)

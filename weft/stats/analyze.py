@@ -192,9 +192,10 @@ class _Analysis:
                 heavy[f"{name}.{column}"] = heaviest(codes)
                 if (count := _values(side, codes, unique=self.streams[name].unique == (column,))) is not None:
                     counts[f"{name}.{column}"] = count
+        heavy = {column: tops for column, tops in heavy.items() if tops}
         for query, relation in ((q, r) for q in self.queries for r in q.relations):
-            heavy |= self._heavy_after_selections(query, relation, wanted)
-        return Statistics(distinct=counts, heavy={column: tops for column, tops in heavy.items() if tops})
+            heavy |= self._heavy_after_selections(query, relation, wanted)  # none is something to know, too
+        return Statistics(distinct=counts, heavy=heavy)
 
     def _quantiles(self) -> Statistics:
         """Of every column that a range predicate compares, as the two-way range schemes need them."""
