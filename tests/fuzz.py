@@ -752,7 +752,7 @@ def _strategy(rng: random.Random, query: Query, strategy: str) -> dict[str, Any]
         knobs["parallelism"] = {alias: rng.randint(1, 6) for alias in query.aliases if rng.random() < 0.5}
     if rng.random() < 0.2:
         knobs["arrival"] = rng.choice(["history", "none"])
-    refused = ("placement", "capacity", "parallelism") if ":" in strategy else ()  # cubes decide that by themselves
+    refused = ("placement", "capacity", "parallelism", "budget") if ":" in strategy else ()  # cubes make copies
     return {name: value for name, value in knobs.items() if name not in refused}
 
 

@@ -48,6 +48,8 @@ TWO_WAY = ("two-way:1-bucket", "two-way:contrand", *ranges.SCHEMES)
 STRATEGIES = ("auto", "flat", "left_deep", "tree", "exhaustive", *(f"hypercube:{scheme}" for scheme in SCHEMES))
 MOST_TREES = 250
 """Up to how many trees all of them are candidates: those of a chain of six."""
+MANY = 8
+"""From more relations on, only trees that a strategy has a name for are candidates: pricing one takes a while."""
 MOST_STORED = 4.0
 """How many times the inputs "auto" may store where no budget is given: estimates may be wrong, disks are finite."""
 REFINED = 6
@@ -130,6 +132,7 @@ class _Chooser:
         self.steps = Steps(query)
         self._known_keys: dict[int, dict[Expr, float]] = {}
         self._shares: dict[tuple[Expr, int], float] = {}
+        self._check_skewed()
         self.cubes = CubeKeys(query, graph, knobs.statistics, knobs.skewed)
         self.written: Bound | None = bind(knobs.strategy, query) if isinstance(knobs.strategy, Plan) else None
         if self.written is not None:
@@ -144,6 +147,16 @@ class _Chooser:
             found = [*map(self._refined, found[:REFINED]), *found[REFINED:]]
             found.sort(key=lambda candidate: candidate.price)
         return Choice(self.name, self.query, self.knobs, self.model, found[0], tuple(found))
+
+    def _check_skewed(self) -> None:
+        """What is said about skew must be about a column that there is."""
+        there = {f"{r.alias}.{name}" for r in self.query.relations for name in r.stream.schema.names}
+        if unknown := sorted(set(self.knobs.skewed) - there):
+            raise PlanError(
+                f'skewed names "{unknown[0]}"',
+                detail=f"query {self.name} has the aliases {', '.join(self.query.aliases)}.",
+                hint='say it by alias and column: skewed={"l.l_partkey": True}.',
+            )
 
     def _refuse_ranges(self, written: Bound) -> None:
         """Ranges are cut by the optimizer: nothing could tell whether those written by hand meet every pair once."""
@@ -160,13 +173,16 @@ class _Chooser:
         """The cubes to look at."""
         strategy = self.knobs.strategy
         placed = self.knobs.placement != "keyed" or self.knobs.capacity is not None or bool(self.knobs.parallelism)
+        by_hand = self.written is not None and self.written.spread and not self.knobs.settled
+        if placed and (self._is_spread() or by_hand):
+            raise PlanError(
+                "a cube decides by itself where rows lie"
+                if by_hand
+                else f'strategy "{strategy}" decides where rows lie',
+                detail="placement, capacity and parallelism are for stores that lie in one place each.",
+                hint="leave them out, or use another strategy.",
+            )
         if self._is_spread():
-            if placed:
-                raise PlanError(
-                    f'strategy "{strategy}" decides by itself where rows lie',
-                    detail="placement, capacity and parallelism are for stores that lie in one place each.",
-                    hint="leave them out, or use another strategy.",
-                )
             return (str(strategy),)
         weighed = strategy == "auto" and self.knobs.statistics is not None and self.workers > 1 and not placed
         if not weighed or len(self.query.relations) < 2:
@@ -189,13 +205,17 @@ class _Chooser:
     def _cubes(self) -> list[Candidate]:
         """The cubes that may be chosen; those that "auto" weighs must not store too much."""
         found = [self._cube(scheme) for scheme in self._schemes()]
-        if self.knobs.strategy != "auto":
-            return found
-        limit, plain = self._limit(), self.model.graph
-        bases = range(len(plain.relations))
-        stored = [sum(self.model.storage(1 << i) * c.bill.stored[1 << i] / max(1e-9, plain.size(1 << i)) for i in bases)
-                  for c in found]  # fmt: skip
-        return [candidate for candidate, much in zip(found, stored, strict=True) if much <= limit]
+        if self.knobs.strategy == "auto":
+            return [candidate for candidate in found if self._stored(candidate) <= self._limit()]
+        for candidate in found:
+            self._afford(self._stored(candidate))
+        return found
+
+    def _stored(self, candidate: Candidate) -> float:
+        """What a plan stores, copies counted, in the unit of budgets."""
+        sizes = self.model.graph.size
+        rows = candidate.bill.stored.items()
+        return sum(self.model.storage(s) * copies / max(1e-9, sizes(s)) for s, copies in rows)
 
     def _limit(self) -> float:
         """What a plan may store that nobody has asked for by name."""
@@ -236,7 +256,7 @@ class _Chooser:
         if self._is_spread():
             return []
         if self.written is not None:
-            self._afford(self.written.tree)
+            self._afford(self.model.scost(self.written.tree))
             return [("by hand", self.written.tree)]
         plain = flat_tree(self.query)
         if budget < math.inf and len(self.query.relations) > 1:
@@ -254,13 +274,13 @@ class _Chooser:
             raise PlanError(f'strategy "{strategy}" is unknown', hint=f"use one of: {', '.join(STRATEGIES)}.")
         return self._all(plain) if self.knobs.statistics is not None else [("flat", plain)]
 
-    def _afford(self, tree: Tree) -> None:
-        """Refuse a written plan that is expected to store more than the budget; a plan that has run stays."""
-        needed, unit = self.model.scost(tree), self.model.unit
+    def _afford(self, needed: float) -> None:
+        """Refuse a plan that was asked for and is expected to exceed the budget; one that has run stays."""
         if needed > self.knobs.budget and not self.knobs.settled:
+            unit = self.model.unit
             raise PlanError(
-                f"the plan by hand is expected to store {needed:,.0f} {unit}, the budget is {self.knobs.budget:,.0f}",
-                detail=f"a budget counts the {unit} of inputs and intermediate results together.",
+                f"the plan is expected to store {needed:,.0f} {unit}, the budget is {self.knobs.budget:,.0f}",
+                detail=f"a budget counts the {unit} of inputs, their copies and intermediate results together.",
                 hint="keep fewer joins, raise the budget, or shorten the windows.",
             )
 
@@ -286,6 +306,8 @@ class _Chooser:
             if len(trees) <= MOST_TREES:
                 yield from trees
                 return
+        if len(graph.relations) > MANY:
+            return
         for _, joined in zip(range(MOST_TREES), valid(graph, plain), strict=False):
             yield mat(plain, joined)
 

@@ -191,7 +191,8 @@ class Cube:
 
     def skew_degree(self, skews: Skews | None = None) -> float:
         """Largest load by average load."""
-        return self.load(skews) / (self.total(skews) / self.machines)
+        total = self.total(skews)
+        return self.load(skews) * self.machines / total if total else 1.0
 
 
 # ------------------------------------------------------------------------------------------------- schemes

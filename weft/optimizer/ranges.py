@@ -117,7 +117,10 @@ def sample(query: Query, column: Column, statistics: Statistics | None) -> Value
     own = statistics.quantiles(column.alias, column.name)
     found = own if own is not None else statistics.quantiles(query.relation(column.alias).stream.name, column.name)
     floating = pa.types.is_floating(column.type)
-    return None if found is None else np.array(found, dtype=np.float64 if floating else np.int64)
+    if found is None:
+        return None
+    ends = np.iinfo(np.int64)
+    return np.array(found, np.float64) if floating else np.array([min(max(int(v), ends.min), ends.max) for v in found])
 
 
 def _spread(column: Column, side: Side) -> Regions:

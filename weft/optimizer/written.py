@@ -63,15 +63,30 @@ class Plan:
         `spread` puts all aliases on a cube of workers instead: alias -> its axes in order, each (length, key), where
         the key is an expression that is hashed, "random", or "copy".
         """
+        try:
+            self._fix(keep, orders or {}, placement or {}, parallelism or {}, spread or {})
+        except (TypeError, ValueError, AttributeError) as error:
+            raise PlanError(
+                "a part of the plan has a form that is not understood",
+                detail=f"{error}.",
+                hint='as in weft.Plan(keep=[("a", "b")], orders={"c": [("a", "b")]}, placement={"c": "c.k"}).',
+            ) from error
+
+    def _fix(
+        self,
+        keep: Iterable[Sequence[str]],
+        orders: Mapping[Name, Sequence[Name]],
+        placement: Mapping[Name, str | Sequence[str] | None],
+        parallelism: Mapping[Name, int],
+        spread: Mapping[str, Any],
+    ) -> None:
         fix = object.__setattr__
         fix(self, "keep", tuple(sorted(_aliases(kept) for kept in keep)))
-        ordered = ((_aliases(k), tuple(_aliases(s) for s in v)) for k, v in (orders or {}).items())
+        ordered = ((_aliases(k), tuple(_aliases(s) for s in v)) for k, v in orders.items())
         fix(self, "orders", tuple(sorted(ordered)))
-        placed = ((_aliases(k), _texts(v)) for k, v in (placement or {}).items())
-        fix(self, "placement", tuple(sorted(placed)))
-        spread_ = ((_aliases(k), v) for k, v in (parallelism or {}).items())
-        fix(self, "parallelism", tuple(sorted(spread_)))
-        fix(self, "spread", tuple(sorted((alias, _frozen(axes)) for alias, axes in (spread or {}).items())))
+        fix(self, "placement", tuple(sorted((_aliases(k), _texts(v)) for k, v in placement.items())))
+        fix(self, "parallelism", tuple(sorted((_aliases(k), v) for k, v in parallelism.items())))
+        fix(self, "spread", tuple(sorted((alias, _frozen(axes)) for alias, axes in spread.items())))
 
     def to_json(self) -> str:
         """The plan as one line of JSON, the same for equal plans."""

@@ -126,6 +126,7 @@ def _check(query: Query, cubes: Mapping[int, Cube]) -> None:
 def _check_values(number: int, axes: Sequence[Axis]) -> None:
     """All owners of an axis deal the same values, and each has a side of its own in the grid of a heavy one."""
     alike = len({(axis.domain, tuple((h.code, h.sides) for h in axis.heavy)) for axis in axes}) <= 1
+    alike = alike and all(len({h.code for h in axis.heavy}) == len(axis.heavy) for axis in axes)
     sides = [list(found) for found in zip(*(axis.heavy for axis in axes), strict=True)] if alike else []
     fits = all(
         sorted(h.own for h in found) == list(range(len(found[0].sides)))

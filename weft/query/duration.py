@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from fractions import Fraction
 
@@ -38,7 +39,9 @@ def parse_duration(value: str | dt.timedelta | float) -> int:
         return _parse_text(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _bad(value, f"it is a {type(value).__name__}.")
-    return _whole(Fraction(value) * UNITS["second"], value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise _bad(value, "it is no number.")
+    return _whole(Fraction(str(value)) * UNITS["second"], value)  # 0.1 means a tenth, not the float next to it
 
 
 def _parse_text(text: str) -> int:

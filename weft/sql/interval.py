@@ -33,6 +33,8 @@ def interval_literal(cursor: Cursor) -> Literal:
         return Literal(pa.MonthDayNano((months, 0, 0)), MONTHS, span)
     try:
         return Literal(dt.timedelta(microseconds=signed_duration(text)), DURATION, span)
+    except OverflowError:
+        raise cursor.fail(span, "the interval is too long", hint="leave WITHIN out to keep rows for ever.") from None
     except QueryError as problem:
         raise cursor.fail(span, problem.message, detail=problem.detail or "", hint=problem.hint) from None
 

@@ -52,6 +52,8 @@ class Defaults:
 
 
 DEFAULTS = Defaults()
+MOST = 1e18
+"""The largest number that is believed: more rows or bytes than that nobody has, and products of some stay finite."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -253,9 +255,9 @@ def _normal(predicates: Mapping[str, float] | None) -> dict[str, float]:
 def _number(kind: str, owner: str, value: object, most: float | None) -> float:
     """A finite number from 0 to `most`."""
     number = math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
-    if math.isfinite(number) and 0 <= number <= (number if most is None else most):
+    limit = f"from 0 to {MOST if most is None else most:g}"
+    if math.isfinite(number) and 0 <= number <= (MOST if most is None else most):
         return number
-    limit = "from 0 on" if most is None else f"from 0 to {most:g}"
     raise QueryError(
         f"{kind} of {owner} is {value!r}",
         detail=f"a {kind} is a number {limit}.",

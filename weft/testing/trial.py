@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from weft.errors import QueryError
 from weft.explain import Subject, explain, measured
 from weft.host.batch import Functions, Report
 from weft.host.inprocess.run import InProcess
@@ -58,6 +59,13 @@ class Trial:
 
         A crash before the commit leaves everything as it was; the same rows may be fed again.
         """
+        declared = set(tables) if self._session is None else set(self._session._streams)
+        if unknown := sorted(set(tables) - declared):
+            raise QueryError(
+                f'the session has no stream "{unknown[0]}"',
+                detail=f"its streams are {', '.join(sorted(declared))}.",
+                hint="feed tables by the names of streams.",
+            )
         crash = self._session._crash if self._session is not None else None
         before = self._run.manifest
         try:

@@ -30,6 +30,8 @@ __all__ = [
     "Topology",
 ]  # fmt: skip
 
+EARLIEST = -(2**63)
+"""The first microsecond that an event time can name; no row lies before it."""
 ROWS = ""
 """The origin of all rows of a stream."""
 
@@ -55,7 +57,7 @@ class Clock:
         if any(stream not in newest for stream, _ in self.streams):
             return None
         marks = [newest[stream] - lateness for stream, lateness in self.streams]
-        return min(marks) if self.policy == "min" else max(marks)
+        return max(EARLIEST, min(marks) if self.policy == "min" else max(marks))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,95 @@
+"""Numbers at the edge: they are refused with a reason or planned with, and never end in a bare exception."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import weft
+from weft.errors import ParseError, PlanError, QueryError
+from weft.testing import Trial
+
+ROWS = pa.table({"k": list(range(20))})
+STRATEGIES = ("auto", "flat", "hypercube:hash", "hypercube:random", "hypercube:hybrid", "two-way:1-bucket")
+
+
+def session(sql: str = "SELECT a.k FROM x a JOIN y b ON a.k = b.k", **knobs: Any) -> weft.Session:
+    s = weft.Session(checkpoint="unused", workers=4)
+    for name in "xy":
+        s.stream(name, weft.read.batches([ROWS]))
+    s.query("q", sql, **knobs)
+    return s
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("rows", [0, 1e18])
+def test_any_number_of_rows_can_be_planned_with(strategy: str, rows: float) -> None:
+    trial = Trial(session(strategy=strategy, statistics=weft.Statistics({"x": rows, "y": rows})))
+    trial.feed({"x": ROWS, "y": ROWS})
+    assert trial.table("q").num_rows == 20
+
+
+def test_numbers_that_nobody_can_have_are_refused() -> None:
+    with pytest.raises(QueryError, match="rows"):
+        weft.Statistics({"x": 1e308})
+
+
+def test_quantiles_beyond_the_type_of_a_column_only_make_work_uneven() -> None:
+    wrong = weft.Statistics({"x": 20, "y": 20}, quantiles={"x.k": [1e300, 1e301], "y.k": [9.3e18]})
+    trial = Trial(
+        session("SELECT a.k FROM x a JOIN y b ON a.k <= b.k", strategy="two-way:equi-weight", statistics=wrong)
+    )
+    trial.feed({"x": ROWS, "y": ROWS})
+    assert trial.table("q").num_rows == 210
+
+
+@pytest.mark.parametrize(("first", "lateness"), [(-(2**63), "10 us"), (0, "300000000 weeks")])
+def test_a_watermark_before_the_first_moment_drops_nothing(first: int, lateness: str) -> None:
+    rows = pa.table({"k": [1], "t": pa.array([first], pa.int64())})
+    s = weft.Session(checkpoint="unused", workers=2)
+    for name in "xy":
+        s.stream(name, weft.read.batches([rows]), event_time="t", unit="us", lateness=lateness)
+    s.query("q", "SELECT a.k FROM x a JOIN y b ON a.k = b.k WITHIN INTERVAL '1' HOUR")
+    trial = Trial(s)
+    for _ in range(2):
+        trial.feed({"x": rows, "y": rows})
+    assert trial.table("q").num_rows == 4
+
+
+def test_an_interval_without_end_is_refused_where_it_stands() -> None:
+    with pytest.raises(ParseError, match="too long"):
+        session("SELECT a.k FROM x a JOIN y b ON a.k = b.k WITHIN INTERVAL '1000000000' WEEK")
+
+
+@pytest.mark.parametrize(
+    "parts", [{"keep": None}, {"keep": [1]}, {"orders": {"a": None}}, {"placement": {"b": 3}}, {"spread": 7}]
+)
+def test_parts_of_a_plan_that_are_no_names_are_refused(parts: dict[str, Any]) -> None:
+    with pytest.raises(PlanError, match="not understood"):
+        weft.Plan(**parts)
+
+
+@pytest.mark.parametrize(
+    ("knobs", "said"),
+    [
+        ({"strategy": "hypercube:random", "budget": 1}, "the budget is 1"),
+        ({"strategy": "hypercube:hash", "skewed": {"zz.k": True}}, "skewed names"),
+        ({"strategy": weft.Plan(spread={"a": [(2, "a.k")], "b": [(2, "b.k")]}), "capacity": 5}, "decides by itself"),
+    ],
+)
+def test_what_would_be_ignored_is_refused(knobs: dict[str, Any], said: str) -> None:
+    with pytest.raises(PlanError, match=said) as caught:
+        _ = session(**knobs).topology
+    assert caught.value.hint
+
+
+def test_a_stream_that_nobody_declared_cannot_be_fed() -> None:
+    with pytest.raises(QueryError, match='no stream "typo"'):
+        Trial(session()).feed({"typo": ROWS})
+
+
+def test_a_tenth_of_a_second_is_a_duration() -> None:
+    s = weft.Session(checkpoint="unused")
+    assert s.stream("x", weft.read.batches([ROWS]), lateness=0.1).lateness == 100_000
