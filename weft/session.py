@@ -86,7 +86,6 @@ class Session:
         self._knobs = Knobs(prices=Prices.load())
         self._given = Statistics()
         self._planned: tuple[Choice, ...] | None = None
-        self._given = Statistics()
         self._progress = progress
         self._streams: dict[str, Stream] = {}
         self._sources: dict[str, object] = {}
@@ -186,14 +185,8 @@ class Session:
 
         A stream that cannot be read yet, or holds nothing, says nothing; then nothing is assumed of any.
         """
-        open_ = [
-            handle.query
-            for name, handle in self._queries.items()
-            if len(handle.query.relations) > 1
-            and (knobs := self._asked(name)).strategy != "flat"
-            and knobs.statistics is None
-            and name not in self.checkpoint.plans()
-        ]
+        made = self.checkpoint.plans()
+        open_ = [h.query for name, h in self._queries.items() if name not in made and self._looks(self._asked(name), h)]
         if not open_:
             return None
         try:
@@ -202,6 +195,10 @@ class Session:
             return None  # the run will say what is wrong
         streams = {relation.stream.name for query in open_ for relation in query.relations}
         return found if all(found.rows(name) for name in streams) else None
+
+    def _looks(self, asked: Knobs, handle: QueryHandle) -> bool:
+        """Whether the plan of a query is chosen by a look at the sources."""
+        return asked.statistics is None and asked.strategy != "flat" and len(handle.query.relations) > 1
 
     def query(
         self,
@@ -269,8 +266,9 @@ class Session:
         if self._planned is None:
             # By name, not by time of registration: a session that resumes must get the plan its state was made for.
             queries = {name: self._queries[name].query for name in sorted(self._queries)}
-            seen = self._glanced()
-            self._planned = choices(queries, self.workers, {name: self._knobs_of(name, seen) for name in queries})
+            seen, made = self._glanced(), self.checkpoint.plans()
+            knobs = {name: self._knobs_of(name, seen, made.get(name)) for name in queries}
+            self._planned = choices(queries, self.workers, knobs)
         return self._planned
 
     def _asked(self, name: str) -> Knobs:
@@ -280,13 +278,12 @@ class Session:
             return asked
         return replace(asked, statistics=self._knobs.statistics.merge(asked.statistics))
 
-    def _knobs_of(self, name: str, seen: Statistics | None) -> Knobs:
+    def _knobs_of(self, name: str, seen: Statistics | None, made: Mapping[str, str] | None) -> Knobs:
         """The knobs of a query; a plan that the checkpoint's state was made by stays."""
         handle = self._queries[name]
         asked = replace(self._asked(name), sizes=self._sizes())
-        if asked.statistics is None and asked.strategy != "flat" and len(handle.query.relations) > 1:
+        if self._looks(asked, handle):
             asked = replace(asked, statistics=seen)
-        made = self.checkpoint.plans().get(name)
         if made is None or made["strategy"] != _spelled(asked.strategy):
             return asked
         try:

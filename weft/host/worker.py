@@ -242,11 +242,13 @@ def _ordered(found: list[tuple[int, Frame]]) -> list[Frame]:
 def _portions(frames: Sequence[Frame]) -> Iterator[Frame]:
     """The frames gathered into larger ones."""
     waiting: list[Frame] = []
+    size = 0.0
     for frame in frames:
         waiting.append(frame)
-        if sum(map(_weight, waiting)) >= 1.0:
+        size += _weight(frame)
+        if size >= 1.0:
             yield join(waiting)
-            waiting = []
+            waiting, size = [], 0.0
     if waiting:
         yield join(waiting)
 

@@ -243,10 +243,15 @@ class _Chooser:
 
     def _uneven(self, key: tuple[Expr, ...], tasks: int) -> float:
         """How much fuller than the average the fullest worker is under a key; several keys make it no worse."""
-        worst = [
-            skew(self.query, expr, self.knobs.statistics, self.knobs.skewed).share(tasks) * self.workers for expr in key
-        ]
+        worst = [self._share(expr, tasks) * self.workers for expr in key]
         return max(1.0, min(worst, default=1.0))
+
+    def _share(self, expr: Expr, tasks: int) -> float:
+        """The part of the rows on the fullest of some workers under one key; every candidate asks for it again."""
+        if (expr, tasks) not in self._shares:
+            known = skew(self.query, expr, self.knobs.statistics, self.knobs.skewed)
+            self._shares[expr, tasks] = known.share(tasks)
+        return self._shares[expr, tasks]
 
     # ------------------------------------------------------------------------------------------ trees
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from weft.expr.model import Expr
 from weft.optimizer.cost import CostModel
-from weft.optimizer.layout import mask, names
+from weft.optimizer.layout import mask
 from weft.optimizer.prices import Prices
 from weft.optimizer.ways import Hop, Keeping, Ways
 from weft.topology.spread import Cube
@@ -154,12 +154,7 @@ class _Count:
     def _probe(self, hop: Hop, where: tuple[str, int], tuples: float, found: float) -> None:
         s = hop.step
         indexed = bool(s.equalities) or s.range is not None
-        pairs = found if indexed else tuples * self.model.graph.size(hop.store) / (hop.tasks or 1)
+        pairs = found if indexed else tuples * self.model.graph.size(hop.store) / hop.tasks
         self.probed[where], self.matched[where] = tuples, found
         self._charge(tuples * self.prices.probed + found * self.prices.matched)
         self._charge(pairs * self.prices.checked if s.residual or not indexed else 0.0)
-
-
-def store_name(plan: Ways, store: int) -> str:
-    """The aliases of a store, for people."""
-    return " + ".join(names(plan.query, store))
