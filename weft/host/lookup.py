@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from weft.expr.evaluate import evaluate, filter_mask
 from weft.expr.model import columns
@@ -107,5 +108,11 @@ def _joined(
 
 def _fetch(own: Mapping[str, str], frame: Frame, rows: Frame, pairs: Pairs, fields: Sequence[str]) -> Frame:
     probes, found = pa.array(pairs[0]), pa.array(pairs[1])
-    arrays = [rows.column(own[name]).take(found) if name in own else frame.column(name).take(probes) for name in fields]
+    arrays = [
+        _take(rows.column(own[name]), found) if name in own else _take(frame.column(name), probes) for name in fields
+    ]
     return pa.RecordBatch.from_arrays(arrays, names=list(fields))
+
+
+def _take(column: pa.Array, places: pa.Array) -> pa.Array:
+    return pc.take(column, places, boundscheck=False)

@@ -9,6 +9,10 @@ first row at (c, lo) by a short scan or a binary search, and walks until the cod
 its cost is the number of rows it returns plus a logarithm, also for a key shared by a million rows.
 With neither codes nor ranges every probe meets every row: that is the block-wise nested loop.
 
+Memory is what a probe waits for, so it asks as little as it can.  `tags` has a bit for each of eight parts of every
+bucket; it fits the cache, and most probes for a key that is not there end at it.  The others are taken a block at a
+time, in loops without branches, so that many reads are under way at once.
+
 What must hold: a row takes part iff it is valid in all key columns; every (probe, row) pair with equal
 code and range code in [lo, hi] is produced exactly once, in any number of chunks.
 """
@@ -23,14 +27,17 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit, types
 
-from weft.kernels.codes import BOOLS, INTS, INTS32, Bools, Ints, mix
+from weft.kernels.codes import BOOLS, BYTES, INTS, INTS32, Bools, Ints, mix
 
 LOWEST = np.iinfo(np.int64).min
 HIGHEST = np.iinfo(np.int64).max
 SCAN = 24
 """Buckets up to this many rows are scanned; larger ones are searched."""
+BLOCK = 256
+"""Probes that are looked up together."""
 
-Pairs = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]
+Places = npt.NDArray[np.int32]
+Pairs = tuple[Places, Places]
 """Positions of probes and of rows, equally long."""
 
 
@@ -38,8 +45,11 @@ Pairs = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]
 class Index:
     """Rows of one segment in index order.  `codes` and `ranges` are empty if that part is absent."""
 
-    starts: npt.NDArray[np.int64]
-    rows: npt.NDArray[np.int32]
+    starts: Places
+    """Where buckets begin, and where the last one ends."""
+    tags: npt.NDArray[np.uint8]
+    """A byte for each bucket, a bit for the next three bits of the hash; empty if there are no codes."""
+    rows: Places
     codes: Ints
     ranges: Ints
     has_codes: bool
@@ -48,7 +58,8 @@ class Index:
     @property
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """What has to be stored to get the index back."""
-        return {"starts": self.starts, "rows": self.rows, "codes": self.codes, "ranges": self.ranges}
+        named = ("starts", "tags", "rows", "codes", "ranges")
+        return {name: getattr(self, name) for name in named}
 
 
 def build(count: int, codes: Ints | None, ranges: Ints | None, valid: Bools | None) -> Index:
@@ -58,11 +69,11 @@ def build(count: int, codes: Ints | None, ranges: Ints | None, valid: Bools | No
         rows = rows[np.argsort(ranges[rows], kind="stable")]
     empty = np.empty(0, dtype=np.int64)
     if codes is None:
-        starts, ordered = np.array([0, len(rows)], dtype=np.int64), empty
+        starts, tags, ordered = np.array([0, len(rows)], dtype=np.int32), np.empty(0, dtype=np.uint8), empty
     else:
-        starts, rows, ordered = _bucketed(codes, rows, _bits(len(rows)))
+        starts, tags, rows, ordered = _bucketed(codes, rows, _bits(len(rows)))
     return Index(
-        starts, rows, ordered, empty if ranges is None else ranges[rows], codes is not None, ranges is not None
+        starts, tags, rows, ordered, empty if ranges is None else ranges[rows], codes is not None, ranges is not None
     )
 
 
@@ -75,10 +86,10 @@ def probe(
     c, lo, hi = (empty if part is None else part for part in (codes, low, high))
     at, row = 0, -1
     while at < count:
-        probes = np.empty(chunk, dtype=np.int64)
+        probes = np.empty(chunk, dtype=np.int32)
         rows = np.empty(chunk, dtype=np.int32)
         found, at, row = _probe(
-            index.starts, index.rows, index.codes, index.ranges, index.has_codes, index.has_ranges,
+            index.starts, index.tags, index.rows, index.codes, index.ranges, index.has_codes, index.has_ranges,
             count, c, lo, hi, mask, at, row, probes, rows,
         )  # fmt: skip
         if found:
@@ -91,12 +102,13 @@ def _bits(count: int) -> int:
 
 
 @njit(inline="always")
-def _bucket(code: Any, bits: Any) -> Any:
-    return np.int64(mix(code) >> np.uint64(64 - bits))
+def _tag(mixed: Any, bits: Any) -> Any:
+    """The bit of a code in the byte of its bucket, from the bits of its hash after the bucket's."""
+    return np.uint8(1 << ((mixed >> np.uint64(61 - bits)) & np.uint64(7)))
 
 
 @njit(types.bool_(INTS, INTS32), cache=True)
-def _ascending(values: Ints, rows: npt.NDArray[np.int32]) -> bool:
+def _ascending(values: Ints, rows: Places) -> bool:
     for i in range(1, len(rows)):  # noqa: SIM110 - compiled
         if values[rows[i - 1]] > values[rows[i]]:
             return False
@@ -107,7 +119,7 @@ def _ascending(values: Ints, rows: npt.NDArray[np.int32]) -> bool:
 
 
 @njit(types.void(types.int64[::1], types.int32[::1], types.int64, types.int64), cache=True)
-def _order_by_code(codes: Ints, rows: npt.NDArray[np.int32], start: int, end: int) -> None:
+def _order_by_code(codes: Ints, rows: Places, start: int, end: int) -> None:
     if end - start > SCAN:
         order = np.argsort(codes[start:end], kind="mergesort")
         codes[start:end] = codes[start:end][order]
@@ -122,15 +134,20 @@ def _order_by_code(codes: Ints, rows: npt.NDArray[np.int32], start: int, end: in
         codes[k], rows[k] = code, row
 
 
-@njit(types.Tuple((types.int64[::1], types.int32[::1], types.int64[::1]))(INTS, INTS32, types.int64), cache=True)
-def _bucketed(codes: Ints, rows: npt.NDArray[np.int32], bits: int) -> Any:
-    """A stable counting sort by bucket, then a stable sort by code inside each bucket: bucket starts, rows, codes."""
-    starts = np.zeros((1 << bits) + 1, dtype=np.int64)
+@njit(
+    types.Tuple((types.int32[::1], types.uint8[::1], types.int32[::1], types.int64[::1]))(INTS, INTS32, types.int64),
+    cache=True,
+)
+def _bucketed(codes: Ints, rows: Places, bits: int) -> Any:
+    """A stable counting sort by bucket, then a stable sort by code inside each: bucket starts, tags, rows, codes."""
+    starts, tags = np.zeros((1 << bits) + 1, dtype=np.int32), np.zeros(1 << bits, dtype=np.uint8)
     buckets = np.empty(len(rows), dtype=np.int32)
     for i in range(len(rows)):
-        b = _bucket(codes[rows[i]], bits)
-        buckets[i] = b
-        starts[b + 1] += 1
+        mixed = mix(codes[rows[i]])
+        bucket = np.int64(mixed >> np.uint64(64 - bits))
+        buckets[i] = bucket
+        starts[bucket + 1] += 1
+        tags[bucket] |= _tag(mixed, bits)
     for b in range(1, len(starts)):
         starts[b] += starts[b - 1]
     fill = starts[:-1].copy()
@@ -144,7 +161,7 @@ def _bucketed(codes: Ints, rows: npt.NDArray[np.int32], bits: int) -> Any:
     for b in range(len(starts) - 1):
         if starts[b + 1] - starts[b] > 1:
             _order_by_code(ordered, out, starts[b], starts[b + 1])
-    return starts, out, ordered
+    return starts, tags, out, ordered
 
 
 @njit(inline="always")
@@ -168,46 +185,88 @@ def _first(codes: Any, ranges: Any, has_codes: Any, has_ranges: Any, start: Any,
     return start
 
 
+@njit(inline="always")
+def _candidates(
+    starts: Any, tags: Any, bits: Any, codes: Any, valid: Any, at: Any, upto: Any, which: Any, begin: Any, end: Any
+) -> Any:
+    """The probes from `at` to `upto` that may have matches, and where; their number."""
+    count = 0
+    for i in range(at, upto):
+        mixed = mix(codes[i])
+        bucket = np.int64(mixed >> np.uint64(64 - bits))
+        which[count] = i
+        begin[count] = bucket
+        hit = (tags[bucket] & _tag(mixed, bits)) != 0
+        if len(valid):
+            hit &= valid[i]
+        count += 1 if hit else 0
+    for k in range(count):
+        bucket = begin[k]
+        begin[k], end[k] = starts[bucket], starts[bucket + 1]
+    return count
+
+
+@njit(inline="always")
+def _everywhere(starts: Any, valid: Any, at: Any, upto: Any, which: Any, begin: Any, end: Any) -> Any:
+    """The same for an index without codes: it has one bucket."""
+    count = 0
+    for i in range(at, upto):
+        which[count], begin[count], end[count] = i, starts[0], starts[1]
+        count += 1 if len(valid) == 0 or valid[i] else 0
+    return count
+
+
+@njit(inline="always")
+def _meet(
+    index_rows: Any, index_codes: Any, index_ranges: Any, has_codes: Any, has_ranges: Any,
+    probe: Any, row: Any, end: Any, code: Any, high: Any, out_probes: Any, out_rows: Any, found: Any,
+) -> Any:  # fmt: skip
+    """Walk from `row` while rows match; how many pairs there are now, and where the walk was cut short (-1: not)."""
+    while row < end and not (has_codes and index_codes[row] != code) and not (has_ranges and index_ranges[row] > high):
+        if found == len(out_rows):
+            return found, row
+        out_probes[found] = probe
+        out_rows[found] = index_rows[row]
+        found += 1
+        row += 1
+    return found, np.int64(-1)
+
+
 @njit(
     types.UniTuple(types.int64, 3)(
-        INTS, INTS32, INTS, INTS, types.bool_, types.bool_, types.int64, INTS, INTS, INTS, BOOLS,
-        types.int64, types.int64, types.int64[::1], types.int32[::1],
+        INTS32, BYTES, INTS32, INTS, INTS, types.bool_, types.bool_, types.int64, INTS, INTS, INTS, BOOLS,
+        types.int64, types.int64, types.int32[::1], types.int32[::1],
     ),
     cache=True,
 )  # fmt: skip
 def _probe(
-    starts: Any, index_rows: Any, index_codes: Any, index_ranges: Any, has_codes: bool, has_ranges: bool,
+    starts: Any, tags: Any, index_rows: Any, index_codes: Any, index_ranges: Any, has_codes: bool, has_ranges: bool,
     count: int, codes: Any, low: Any, high: Any, valid: Any, at: int, row: int, out_probes: Any, out_rows: Any,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Fill the output from probe `at`, index position `row` (-1: not started); return where to go on."""
     bits = 0
     while (1 << bits) < len(starts) - 1:
         bits += 1
+    which, begin, end = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
     found = 0
-    limit = len(out_rows)
     while at < count:
-        if len(valid) and not valid[at]:
-            at += 1
-            row = -1
-            continue
-        code = codes[at] if has_codes else 0
-        lo = low[at] if len(low) else LOWEST
-        hi = high[at] if len(high) else HIGHEST
-        bucket = _bucket(code, bits) if has_codes else 0
-        end = starts[bucket + 1]
-        if row < 0:
-            row = _first(index_codes, index_ranges, has_codes, has_ranges, starts[bucket], end, code, lo)
-        while row < end:
-            if has_codes and index_codes[row] != code:
-                break
-            if has_ranges and index_ranges[row] > hi:
-                break
-            if found == limit:
-                return found, at, row
-            out_probes[found] = at
-            out_rows[found] = index_rows[row]
-            found += 1
-            row += 1
-        at += 1
-        row = -1
+        upto = at + 1 if row >= 0 else min(at + BLOCK, count)
+        if has_codes:
+            some = _candidates(starts, tags, bits, codes, valid, at, upto, which, begin, end)
+        else:
+            some = _everywhere(starts, valid, at, upto, which, begin, end)
+        for k in range(some):
+            i = which[k]
+            code = codes[i] if has_codes else 0
+            if row < 0:
+                lowest = low[i] if len(low) else LOWEST
+                row = _first(index_codes, index_ranges, has_codes, has_ranges, begin[k], end[k], code, lowest)
+            highest = high[i] if len(high) else HIGHEST
+            found, row = _meet(
+                index_rows, index_codes, index_ranges, has_codes, has_ranges,
+                i, row, end[k], code, highest, out_probes, out_rows, found,
+            )  # fmt: skip
+            if row >= 0:
+                return found, i, row
+        at = upto
     return found, at, row
