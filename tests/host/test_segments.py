@@ -119,16 +119,16 @@ def test_a_longer_file_is_noticed(tmp_path: Path) -> None:
         files.open(ref)
 
 
-def test_a_missing_file_is_noticed_also_after_it_was_opened(tmp_path: Path) -> None:
+def test_a_missing_file_is_noticed_by_the_next_task(tmp_path: Path) -> None:
     files, ref, path = written(tmp_path)
     files.open(ref)
     path.unlink()
     with pytest.raises(StateError, match="missing") as error:
-        files.open(ref)
+        SegmentFiles(str(tmp_path)).open(ref)
     assert str(path) in str(error.value)
 
 
-def test_damage_after_the_file_was_opened_is_noticed(tmp_path: Path) -> None:
+def test_damage_after_the_file_was_opened_is_noticed_by_the_next_task(tmp_path: Path) -> None:
     files, ref, path = written(tmp_path)
     files.open(ref)
     content = bytearray(path.read_bytes())
@@ -136,7 +136,7 @@ def test_damage_after_the_file_was_opened_is_noticed(tmp_path: Path) -> None:
     path.unlink()
     path.write_bytes(bytes(content))
     with pytest.raises(StateError, match="is damaged"):
-        files.open(ref)
+        SegmentFiles(str(tmp_path)).open(ref)
 
 
 def test_the_same_rows_make_the_same_bytes(tmp_path: Path) -> None:

@@ -43,6 +43,9 @@ class State(Protocol):
     def open(self, ref: SegmentRef) -> Segment:
         """Get a segment back."""
 
+    def settle(self) -> None:
+        """Wait until all that was written will survive."""
+
     def note(self, batch: int, worker: int, wave: int, refs: Iterable[SegmentRef]) -> None:
         """Remember which segments the worker has made in this batch up to this wave, for its later waves."""
 

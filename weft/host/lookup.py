@@ -38,24 +38,26 @@ def lookup(
         return
     codes, low, high, valid = _question(step, store.indexes[step.index], frame, functions)
     own = _own(step, store)
+    width = frame.nbytes // max(1, frame.num_rows)
     waiting: list[Frame] = []
+    rows = size = 0
     for segment in segments:
-        index = segment.indexes[step.index]
-        for pairs in probe(index, frame.num_rows, codes, low, high, valid, _chunk(frame, segment)):
+        index, chunk = segment.indexes[step.index], _chunk(width + segment.width)
+        for pairs in probe(index, frame.num_rows, codes, low, high, valid, chunk):
             matches = _joined(step, own, frame, segment.rows, pairs, functions)
             if matches.num_rows == 0:
                 continue
             waiting.append(matches)
-            if sum(part.num_rows for part in waiting) >= CHUNK or sum(part.nbytes for part in waiting) >= CHUNK_BYTES:
+            rows, size = rows + matches.num_rows, size + matches.get_total_buffer_size()
+            if rows >= CHUNK or size >= CHUNK_BYTES:
                 yield join(waiting)
-                waiting = []
+                waiting, rows, size = [], 0, 0
     if waiting:
         yield join(waiting)
 
 
-def _chunk(frame: Frame, segment: Segment) -> int:
-    """How many pairs to make at a time, fewer if tuples are wide."""
-    width = frame.nbytes // max(1, frame.num_rows) + segment.rows.nbytes // max(1, segment.rows.num_rows)
+def _chunk(width: int) -> int:
+    """How many pairs of `width` bytes to make at a time."""
     return int(max(16, min(CHUNK, CHUNK_BYTES // max(1, width))))
 
 

@@ -4,16 +4,19 @@ File layout, everything aligned to 64 bytes so that it can be used where it lies
 
     Arrow IPC file with one record batch | index arrays | footer (JSON) | footer length | magic
 
-A file is written aside, synced and renamed; its name is a function of store, worker, batch and run.  The reference
-in the manifest holds its length and checksum.  A file is checked in full when a process first opens it, and again
-if its length, inode or time of change is another than before; a damaged file is an error that names it.
+A file is written aside and renamed; its name is a function of store, worker, batch and run.  It goes to the disk while
+the worker goes on, and is there when `settle` returns, which is before the manifest can name it.  The reference in the
+manifest holds its length and checksum.  A file is checked in full when a process first opens it, and again if its
+length, inode or time of change is another than before; a damaged file is an error that names it.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +38,8 @@ class Segment:
 
     rows: pa.RecordBatch
     indexes: tuple[Index, ...]
+    width: int = 0
+    """Bytes of a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,9 @@ class MemorySegments:
         """The segment behind a reference."""
         return self._kept[ref.name]
 
+    def settle(self) -> None:
+        """Memory has nothing to wait for."""
+
     def retain(self, names: Iterable[str]) -> None:
         """Forget all segments but these."""
         keep = set(names)
@@ -89,6 +97,9 @@ class SegmentFiles:
 
     def __init__(self, root: str) -> None:
         self.root = root
+        self._opened: dict[str, Segment] = {}
+        """What this object has given out: files are immutable, so one look at each is enough."""
+        self._syncing: list[Future[None]] = []
 
     def write(self, name: str, segment: Segment, halfway: Callable[[], None]) -> tuple[int, str]:
         """Write the segment under `name`; return its length and checksum."""
@@ -97,15 +108,25 @@ class SegmentFiles:
         aside = final.with_name(f".{final.name}.{os.getpid()}.tmp")
         with open(aside, "wb") as file:
             _write(file, segment, halfway)
-            file.flush()
-            os.fsync(file.fileno())
+        self._opened.pop(name, None)
+        self._syncing.append(_syncers().submit(_sync, os.open(aside, os.O_RDONLY)))
         with pa.memory_map(str(aside)) as mapped:
             found = mapped.size(), checksum(mapped.read_buffer())
         os.replace(aside, final)
         return found
 
+    def settle(self) -> None:
+        """Wait until everything written is on the disk."""
+        while self._syncing:
+            self._syncing.pop().result()
+
     def open(self, ref: SegmentRef) -> Segment:
         """Map the segment, checking it if this process has not done so."""
+        if ref.name not in self._opened:
+            self._opened[ref.name] = self._mapped(ref)
+        return self._opened[ref.name]
+
+    def _mapped(self, ref: SegmentRef) -> Segment:
         path = str(Path(self.root, ref.name))
         try:
             stat = os.stat(path)
@@ -120,8 +141,22 @@ class SegmentFiles:
     def forget(self, live: Iterable[str]) -> None:
         """Unmap all segments of this folder that are not live any more."""
         keep = {str(Path(self.root, name)) for name in live}
+        self._opened.clear()
         for path in [path for path in _open if path.startswith(self.root + os.sep) and path not in keep]:
             del _open[path]
+
+
+@functools.cache
+def _syncers() -> ThreadPoolExecutor:
+    """Threads that wait for the disk; made by the worker process that first needs them."""
+    return ThreadPoolExecutor(4)
+
+
+def _sync(file: int) -> None:
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def _write(file: Any, segment: Segment, halfway: Callable[[], None]) -> None:
@@ -155,7 +190,8 @@ def _load(path: str, ref: SegmentRef) -> Segment:
     size = int.from_bytes(buffer[buffer.size - 16 : buffer.size - 8].to_pybytes(), "little")
     footer = json.loads(buffer[buffer.size - 16 - size : buffer.size - 16].to_pybytes())
     rows = pa.ipc.open_file(pa.BufferReader(buffer.slice(0, footer["arrow"]))).get_batch(0)
-    return Segment(rows, tuple(_index(buffer, entry) for entry in footer["indexes"]))
+    indexes = tuple(_index(buffer, entry) for entry in footer["indexes"])
+    return Segment(rows, indexes, rows.nbytes // max(1, rows.num_rows))
 
 
 def _index(buffer: pa.Buffer, entry: dict[str, Any]) -> Index:

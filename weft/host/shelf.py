@@ -76,7 +76,9 @@ class Shelf:
         indexes = tuple(index_rows(rows, key, self.functions) for key in store.indexes)
         name = f"{store.id}/{self.worker}/{label}.seg"
         size, checksum = self.state.write(
-            name, Segment(rows, indexes), lambda: reach(self.batch.crash, "segment write", self.batch.number)
+            name,
+            Segment(rows, indexes, rows.nbytes // max(1, rows.num_rows)),
+            lambda: reach(self.batch.crash, "segment write", self.batch.number),
         )
         span = pc.min_max(rows.column(TIME)).as_py() if store.clock is not None else {"min": None, "max": None}
         if level == 0:

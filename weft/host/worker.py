@@ -140,6 +140,7 @@ class Worker:
             self.shelf.tidy(self.old, refs, [s.id for s in self.topology.stores if not s.aliases])
         if self.wave == self.topology.waves:
             self.shelf.tidy(self.old, refs, [s.id for s in self.topology.stores if s.aliases])
+        self.state.settle()
 
     def _noted(self, wave: int) -> int:
         """The last wave up to this one that may have stored anything."""

@@ -29,6 +29,8 @@ class StagedResults:
         self.schemas = {e.query: pa.schema([(o.name, o.expr.type) for o in e.outputs]) for e in topology.emits}
         self.writers: dict[str, pq.ParquetWriter] = {}
         self.waiting: dict[str, list[pa.RecordBatch]] = {}
+        self.size: dict[str, tuple[int, int]] = {}
+        """Rows and bytes that wait."""
         self.counts: dict[str, int] = {}
 
     def write(self, query: str, rows: pa.RecordBatch) -> None:
@@ -36,7 +38,9 @@ class StagedResults:
         waiting = self.waiting.setdefault(query, [])
         waiting.append(rows)
         self.counts[query] = self.counts.get(query, 0) + rows.num_rows
-        if sum(part.num_rows for part in waiting) >= GROUP or sum(part.nbytes for part in waiting) >= GROUP_BYTES:
+        count, size = self.size.get(query, (0, 0))
+        self.size[query] = count, size = count + rows.num_rows, size + rows.get_total_buffer_size()
+        if count >= GROUP or size >= GROUP_BYTES:
             self._flush(query)
 
     def close(self) -> list[dict[str, Any]]:
@@ -55,7 +59,7 @@ class StagedResults:
         if not self.waiting[query]:
             return
         table = pa.Table.from_batches(self.waiting[query], schema=self.schemas[query])
-        self.waiting[query] = []
+        self.waiting[query], self.size[query] = [], (0, 0)
         if query not in self.writers:
             self._final(query).parent.mkdir(parents=True, exist_ok=True)
             self.writers[query] = pq.ParquetWriter(self._aside(query), self.schemas[query], use_dictionary=False)

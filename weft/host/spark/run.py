@@ -40,6 +40,7 @@ from weft.host.spark.exchange import Shipment, WaveTask
 from weft.host.spark.reader import SCHEMA
 from weft.host.spark.session import BATCH_SETTINGS
 from weft.host.spark.sources import envelopes
+from weft.host.spark.warm import warm
 from weft.observe.counters import Counters
 from weft.observe.progress import Progress
 from weft.topology.model import Topology
@@ -79,6 +80,7 @@ class SparkRun:
         self._publish(self.manifest)
         self.ledger.collect()
         self.ledger.announce(self.manifest.watermarks(self.topology))
+        warm(self.spark, self.topology.workers)
         self.plan = self.spark.sparkContext.broadcast(Shipment.of(self.topology, self.functions))
         readers = ingests(self.topology, self.functions)
         folder, watermarks = str(self.checkpoint / "sources"), str(self.ledger.watermarks)

@@ -1,0 +1,37 @@
+"""Starts Python workers while Spark is still planning.
+
+The first job of a session waits for Python processes and for classes of the JVM.  Neither depends on the query, so a job
+that does nothing fetches them beside the preparations of the real one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from weft.host.spark.exchange import ARROW, spoken
+from weft.host.spark.reader import SCHEMA
+
+
+def warm(spark: SparkSession, workers: int) -> threading.Thread:
+    """Begin; nobody has to wait for the end."""
+    thread = threading.Thread(target=_work, args=(spark, workers), name="weft-warm", daemon=True)
+    thread.start()
+    return thread
+
+
+def _work(spark: SparkSession, workers: int) -> None:
+    try:
+        rows = spark.range(0, workers, 1, workers).selectExpr("CAST(id AS INT) AS dest")
+        rows.repartitionById(workers, "dest").mapInArrow(_nothing, SCHEMA).collect()
+    except Exception:  # noqa: BLE001, S110 - whatever is wrong, the real job will meet it and say so
+        pass
+
+
+@spoken
+def _nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for _ in batches:
+        yield pa.RecordBatch.from_pylist([], schema=ARROW)
