@@ -1,7 +1,7 @@
 """Starts Python workers while Spark is still planning.
 
-The first job of a session waits for Python processes and for classes of the JVM.  Neither depends on the query, so a job
-that does nothing fetches them beside the preparations of the real one.
+The first job of a session waits for Python processes and for classes of the JVM.  Neither depends on the query,
+so a job that does nothing fetches them beside the preparations of the real one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _work(spark: SparkSession, workers: int) -> None:
     try:
         rows = spark.range(0, workers, 1, workers).selectExpr("CAST(id AS INT) AS dest")
         rows.repartitionById(workers, "dest").mapInArrow(_nothing, SCHEMA).collect()
-    except Exception:  # noqa: BLE001, S110 - whatever is wrong, the real job will meet it and say so
+    except Exception:  # noqa: BLE001 - whatever is wrong, the real job will meet it and say so
         pass
 
 
