@@ -8,7 +8,7 @@ one batch in the same way in every run, so that a batch that is run again writes
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -84,3 +84,17 @@ def split(frame: Frame, dest: npt.NDArray[np.int32], workers: int) -> Iterator[t
 def join(frames: list[Frame]) -> Frame:
     """Frames of one schema as one."""
     return frames[0] if len(frames) == 1 else pa.concat_batches(frames)
+
+
+def gathered(frames: Sequence[Frame], most: int) -> list[Frame]:
+    """Frames of one schema as few, each of at most about `most` bytes."""
+    groups: list[list[Frame]] = []
+    room = 0
+    for frame in frames:
+        size = frame.nbytes
+        if size > room:
+            groups.append([])
+            room = most
+        groups[-1].append(frame)
+        room -= size
+    return [join(group) for group in groups]

@@ -111,9 +111,11 @@ class SegmentFiles:
         self._opened.pop(name, None)
         self._syncing.append(_syncers().submit(_sync, os.open(aside, os.O_RDONLY)))
         with pa.memory_map(str(aside)) as mapped:
-            found = mapped.size(), checksum(mapped.read_buffer())
+            buffer = mapped.read_buffer()
         os.replace(aside, final)
-        return found
+        found = checksum(buffer)
+        _open[str(final)] = (_seen(str(final)), _parsed(buffer))  # what was just checked need not be checked again
+        return buffer.size, found
 
     def settle(self) -> None:
         """Wait until everything written is on the disk."""
@@ -128,11 +130,7 @@ class SegmentFiles:
 
     def _mapped(self, ref: SegmentRef) -> Segment:
         path = str(Path(self.root, ref.name))
-        try:
-            stat = os.stat(path)
-        except OSError as error:
-            raise _damaged(path, "the file is missing") from error
-        seen = (stat.st_size, stat.st_ino, stat.st_mtime_ns)
+        seen = _seen(path)
         known = _open.get(path)
         if known is None or known[0] != seen:
             _open[path] = (seen, _load(path, ref))
@@ -180,6 +178,15 @@ def _append(file: Any, array: Any) -> list[Any]:
     return place
 
 
+def _seen(path: str) -> tuple[int, ...]:
+    """What tells one version of a file from another."""
+    try:
+        stat = os.stat(path)
+    except OSError as error:
+        raise _damaged(path, "the file is missing") from error
+    return (stat.st_size, stat.st_ino, stat.st_mtime_ns)
+
+
 def _load(path: str, ref: SegmentRef) -> Segment:
     with pa.memory_map(path) as mapped:
         buffer = mapped.read_buffer()
@@ -187,6 +194,10 @@ def _load(path: str, ref: SegmentRef) -> Segment:
         raise _damaged(path, f"it has {buffer.size} bytes instead of {ref.bytes}")
     if (found := checksum(buffer)) != ref.checksum:
         raise _damaged(path, f"its checksum is {found} instead of {ref.checksum}")
+    return _parsed(buffer)
+
+
+def _parsed(buffer: pa.Buffer) -> Segment:
     size = int.from_bytes(buffer[buffer.size - 16 : buffer.size - 8].to_pybytes(), "little")
     footer = json.loads(buffer[buffer.size - 16 - size : buffer.size - 16].to_pybytes())
     rows = pa.ipc.open_file(pa.BufferReader(buffer.slice(0, footer["arrow"]))).get_batch(0)

@@ -18,7 +18,7 @@ from weft.expr.evaluate import evaluate
 from weft.host.batch import Batch, Functions, Report, State, bump
 from weft.host.compaction import MOST_BYTES, groups
 from weft.host.crash import reach
-from weft.host.envelope import Frame, join
+from weft.host.envelope import Frame, gathered, join
 from weft.host.segment import Segment, SegmentRef
 from weft.kernels.codes import Ints, equality_codes, order_codes
 from weft.kernels.index import Index, build
@@ -39,10 +39,10 @@ class Shelf:
     def keep(self, name: str, origin: str, frames: Sequence[Frame], label: str = "") -> list[SegmentRef]:
         """Write this batch's rows of a store; more than one segment only if they would not fit one."""
         store = self.topology.store(name)
-        parts = _portions([own_rows(store, frame) for frame in frames])
+        parts = gathered([own_rows(store, frame) for frame in frames], MOST_BYTES)
         label = f"{self.batch.number:012d}{self.batch.run}{'-' if origin else ''}{origin}{label}"
         return [
-            self._write(store, join(part), f"{label}-{i}", 0, self.batch.number, self.batch.number, origin)
+            self._write(store, part, f"{label}-{i}", 0, self.batch.number, self.batch.number, origin)
             for i, part in enumerate(parts)
         ]
 
@@ -127,15 +127,3 @@ def index_rows(rows: Frame, key: Key, functions: Functions) -> Index:
     masks = [part.valid for part in (codes, ranges) if part is not None and part.valid is not None]
     valid = np.logical_and.reduce(masks) if masks else None
     return build(rows.num_rows, codes.values if codes else None, ranges.values if ranges else None, valid)
-
-
-def _portions(frames: Sequence[Frame]) -> list[list[Frame]]:
-    portions: list[list[Frame]] = []
-    room = 0
-    for frame in frames:
-        if frame.nbytes > room:
-            portions.append([])
-            room = MOST_BYTES
-        portions[-1].append(frame)
-        room -= frame.nbytes
-    return portions

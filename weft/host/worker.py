@@ -23,9 +23,9 @@ import pyarrow as pa
 
 from weft.expr.evaluate import evaluate
 from weft.host.batch import Batch, Functions, Report, Results, State, bump
-from weft.host.compaction import expired
+from weft.host.compaction import MOST_BYTES, expired
 from weft.host.crash import reach
-from weft.host.envelope import REPORT, Envelope, Frame, join, slices
+from weft.host.envelope import REPORT, Envelope, Frame, gathered, join, slices
 from weft.host.ingest import route
 from weft.host.lookup import lookup
 from weft.host.segment import SegmentRef
@@ -88,7 +88,7 @@ class Worker:
                 yield envelope
             else:
                 rows[envelope.edge].append((envelope.seq, envelope.frame))
-        frames = {edge: _ordered(found) for edge, found in sorted(rows.items())}
+        frames = {edge: gathered(_ordered(rows.pop(edge)), MOST_BYTES) for edge in sorted(rows)}
         for edge, found in frames.items():
             for store in self.edges[edge].stores:
                 self.delta[store, ROWS] = self.shelf.keep(store, ROWS, found)
@@ -241,17 +241,11 @@ def _ordered(found: list[tuple[int, Frame]]) -> list[Frame]:
 
 
 def _portions(frames: Sequence[Frame]) -> Iterator[Frame]:
-    """The frames gathered into larger ones."""
-    waiting: list[Frame] = []
-    size = 0.0
+    """The frames cut into portions that are answered together."""
     for frame in frames:
-        waiting.append(frame)
-        size += _weight(frame)
-        if size >= 1.0:
-            yield join(waiting)
-            waiting, size = [], 0.0
-    if waiting:
-        yield join(waiting)
+        step = max(1, int(frame.num_rows / max(1.0, _weight(frame))))
+        for start in range(0, frame.num_rows, step):
+            yield frame.slice(start, step)
 
 
 def _weight(frame: Frame) -> float:
