@@ -23,8 +23,9 @@ BATCH_SETTINGS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-JVM = "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC"
-"""The JVM only moves bytes and schedules: quick compilation and large arrays matter, peak speed of code does not."""
+JVM = "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC -Xms128m -XX:MaxNewSize=256m"
+"""The JVM only moves bytes and schedules: quick compilation and large arrays matter, peak speed of code does not.
+What it allocates dies young, so a small young generation is enough."""
 
 
 def local_session(workers: int) -> SparkSession:
