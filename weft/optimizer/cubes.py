@@ -80,27 +80,26 @@ class CubeKeys:
                 if scheme == "1-bucket"
                 else cont_rand(self.keys, workers, skews=self.skews)
             )
-        return CubePlan(
-            scheme, cube, self.skews, {1 << i: self._spread(cube, a) for i, a in enumerate(self.query.aliases)}
-        )
+        spread = {1 << i: placed(cube, alias, self.exprs) for i, alias in enumerate(self.query.aliases)}
+        return CubePlan(scheme, cube, self.skews, spread)
 
-    def _spread(self, cube: Cube, alias: str) -> topology.Cube:
-        axes = []
-        for axis in cube.axes:
-            mine = axis.key(alias)
-            if axis.size == 1:
-                continue
-            if mine is None:
-                axes.append(topology.Axis(axis.size, "copy"))
-            elif axis.kind == "random":
-                axes.append(topology.Axis(axis.size, "random"))
-            else:
-                heavy = tuple(
-                    topology.Heavy(h.code, tuple(n for _, n in h.sides), [r for r, _ in h.sides].index(alias))
-                    for h in axis.heavy
-                )
-                axes.append(topology.Axis(axis.size, "hash", self.exprs[mine], axis.domain, heavy))
-        return topology.Cube(tuple(axes))
+
+def placed(cube: Cube, relation: str, exprs: Mapping[Occurrence, Expr]) -> topology.Cube:
+    """The cube as the rows of one relation see it; axes of length 1 are none."""
+    axes = []
+    for axis in (axis for axis in cube.axes if axis.size > 1):
+        mine = axis.key(relation)
+        if mine is None:
+            axes.append(topology.Axis(axis.size, "copy"))
+        elif axis.kind == "random":
+            axes.append(topology.Axis(axis.size, "random"))
+        else:
+            heavy = tuple(
+                topology.Heavy(h.code, tuple(n for _, n in h.sides), [r for r, _ in h.sides].index(relation))
+                for h in axis.heavy
+            )
+            axes.append(topology.Axis(axis.size, "hash", exprs[mine], axis.domain, heavy))
+    return topology.Cube(tuple(axes))
 
 
 def skew(query: Query, expr: Expr, statistics: Statistics | None, skewed: Mapping[str, bool] | None = None) -> Skew:

@@ -13,8 +13,6 @@ from typing import Literal
 
 import numpy as np
 
-from weft.kernels.codes import Ints
-from weft.optimizer.cuberoute import NOBODY, Machines
 from weft.optimizer.rangecut import Rectangle, equi_weight, m_bucket
 from weft.optimizer.rangegrid import Band, Cuts, Grid, Values, build_grid
 
@@ -26,16 +24,6 @@ class Side:
     cuts: Cuts
     workers: tuple[tuple[int, ...], ...]
     """Range -> who must see its rows.  One entry more than cuts."""
-
-    def route(self, values: Values, ids: Ints) -> Machines:
-        """The workers of each row: one line for each row, filled up with NOBODY.
-
-        Ids tell rows of a cut value apart; they have to be stable.
-        """
-        table = np.full((len(self.workers), max(map(len, self.workers), default=0)), NOBODY, dtype=np.int32)
-        for i, workers in enumerate(self.workers):
-            table[i, : len(workers)] = workers
-        return np.asarray(table[self.cuts.ranges(values, ids)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
