@@ -57,6 +57,12 @@ def is_parted(choice: Any) -> bool:
     return any(axis.heavy for cube in cubes for axis in cube.axes)
 
 
+def is_dealt(choice: Any) -> bool:
+    """Whether a plan deals the values of a small domain in turn."""
+    cubes = [s for s in choice.chosen.layout.spread.values() if isinstance(s, topology.Cube)]
+    return any(axis.domain for cube in cubes for axis in cube.axes)
+
+
 def slices(tables: Tables, count: int) -> list[Tables]:
     """The rows in their order, cut into so many batches."""
     cuts = {n: np.linspace(0, t.num_rows, count + 1).astype(int) for n, t in tables.items()}
@@ -154,15 +160,40 @@ def test_every_scheme_gives_the_same_rows_on_any_number_of_workers(shape: str, k
     plans = {f"q{i}": name for i, name in enumerate(names)}
     assert len(names) == {"pair": 9, "band": 10, "less": 10, "beside": 11}.get(shape, 7)
     turn = (KINDS.index(kind) + list(SHAPES).index(shape)) % 2
-    parted = 0
+    parted = dealt = 0
     for workers in range(1, MOST + 1) if shape in EVERY else range(1 + turn, MOST + 1, 2):
         session = opened(tables, sql, workers, plans, statistics)
         trial = fed(session, slices(tables, 2))
         parted += sum(map(is_parted, session.choices))
+        dealt += sum(map(is_dealt, session.choices))
         for name, strategy in plans.items():
             assert_same_rows(trial.table(name), wanted, f"{strategy}, {kind}, {workers} workers: ")
     if kind in ("zipf 2", "zipf 3") and shape in ("pair", "beside"):
         assert parted, "no plan had a heavy value to part"
+    if kind in ("zipf 0", "zipf 1") and shape in ("pair", "beside", "chain"):
+        assert dealt, "no plan dealt a small domain"
+
+
+@pytest.mark.parametrize("shape", ["pair", "chain", "one key", "cycle"])
+def test_values_that_nobody_had_seen_join_as_those_of_a_dealt_domain(shape: str) -> None:
+    """The plan deals 10 values in turn; later batches bring others, NULL among them."""
+    rng, sql = np.random.default_rng(7), SHAPES[shape]
+    early, late = world(rng, "zipf 1", 40), {}
+    for name, table in world(rng, "zipf 0", 20).items():
+        wide = [pa.array(rng.integers(-20, 20, 20), mask=rng.random(20) < 0.1) for _ in "abc"]
+        late[name] = pa.table([table["n"], *wide], names=["n", "a", "b", "c"])
+    tables = {name: pa.concat_tables([early[name], late[name]]) for name in early}
+    statistics = opened(early, sql, 1, {"q": "flat"}).analyze()
+    plans = {f"q{i}": name for i, name in enumerate(CUBES)}
+    dealt = 0
+    for workers in range(2, MOST + 1):
+        session = opened(tables, sql, workers, plans, statistics)
+        trial = fed(session, [early, *slices(late, 2)])
+        dealt += sum(map(is_dealt, session.choices))
+        for name, strategy in plans.items():
+            wanted = oracle(session._queries[name].query, tables)
+            assert_same_rows(trial.table(name), wanted, f"{strategy}, {workers} workers: ")
+    assert dealt
 
 
 # ------------------------------------------------------------------------ random queries, cubes by hand

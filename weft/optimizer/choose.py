@@ -250,7 +250,7 @@ class _Chooser:
         """The part of the rows on the fullest of some workers under one key; every candidate asks for it again."""
         if (expr, tasks) not in self._shares:
             known = skew(self.query, expr, self.knobs.statistics, self.knobs.skewed)
-            self._shares[expr, tasks] = known.share(tasks)
+            self._shares[expr, tasks] = float(known.slots(tasks).max())
         return self._shares[expr, tasks]
 
     # ------------------------------------------------------------------------------------------ trees

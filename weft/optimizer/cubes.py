@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from weft.errors import PlanError
 from weft.expr.model import Column, Expr, aliases
-from weft.optimizer.cube import Cube, JoinKeys, Occurrence, Skews, hash_cube, random_cube
+from weft.optimizer.cube import Cube, JoinKeys, Occurrence, Skews, random_cube
 from weft.optimizer.estimate import classes
 from weft.optimizer.joingraph import JoinGraph
 from weft.optimizer.keyskew import Skew
-from weft.optimizer.skew import choose_cube
+from weft.optimizer.skew import choose_cube, hash_scheme
 from weft.optimizer.twoway import cont_rand
 from weft.query.model import Query
 from weft.stats.model import Statistics
@@ -64,7 +64,7 @@ class CubeKeys:
         """The cube of a strategy over at most so many workers."""
         scheme = strategy.partition(":")[2]
         if scheme == "hash":
-            cube = hash_cube(self.keys, workers, skews=self.skews)
+            cube = hash_scheme(self.keys, workers, self.skews)
         elif scheme == "random":
             cube = random_cube(self.keys, workers)
         elif scheme == "hybrid":

@@ -564,10 +564,13 @@ SEEN = 8
 
 
 def heaviest(codes: Codes) -> list[tuple[int, float]]:
-    """The most frequent values and their shares of all rows, NULL ones among them; none that chance could have made."""
+    """The most frequent values and their shares of all rows, NULL ones among them; none that chance could have made.
+
+    Where there are so few values that all of them can be kept, they are: then the whole domain is known.
+    """
     valid = codes.values if codes.valid is None else codes.values[codes.valid]
     values, counts = np.unique(valid, return_counts=True)
-    usual = max(SEEN, 3 * len(valid) / max(1, len(values)))
+    usual = max(SEEN, 3 * len(valid) / max(1, len(values))) if len(values) > HEAVY else 1
     frequent = np.flatnonzero(counts >= usual)
     best = frequent[np.argsort(-counts[frequent], kind="stable")][:HEAVY]
     return [(int(values[i]), float(counts[i] / len(codes.values))) for i in best]
