@@ -43,7 +43,7 @@ from weft.running import Handle
 from weft.sql import parse, parse_fragments, resolve
 from weft.stats.analyze import analyze, needed_columns
 from weft.stats.model import Statistics
-from weft.stats.sketch import read as read_sketches
+from weft.stats.sketch import observed
 from weft.topology.model import Policy, Topology
 
 if TYPE_CHECKING:
@@ -164,12 +164,7 @@ class Session:
         Give them to a later session, by hand or as JSON: `s.options(statistics=earlier.observed())`.
         """
         totals = Ledger(self.checkpoint.root).last().totals if self.checkpoint.root.exists() else {}
-        found = read_sketches(totals.get("sketches", {}))
-        return Statistics(
-            {name: float(rows) for name, rows in totals.get("rows_in", {}).items()},
-            distinct={name: distinct.count for name, (_, distinct) in found.items()},
-            heavy={name: heavy.tops() for name, (heavy, _) in found.items() if heavy.tops()},
-        )
+        return observed(totals)
 
     def _measured(self, queries: Sequence[Query], sample: int, seed: int = 0) -> Statistics:
         samples = {

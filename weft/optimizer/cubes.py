@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from weft.errors import PlanError
-from weft.expr.model import Column, Expr, aliases
+from weft.expr.model import Expr, aliases, columns
 from weft.optimizer.cube import Cube, JoinKeys, Occurrence, Skews, random_cube
 from weft.optimizer.estimate import classes
 from weft.optimizer.joingraph import JoinGraph
@@ -18,6 +18,7 @@ from weft.optimizer.keyskew import Skew
 from weft.optimizer.skew import choose_cube, hash_scheme
 from weft.optimizer.twoway import cont_rand
 from weft.query.model import Query
+from weft.stats.keys import key_names, same_column
 from weft.stats.model import Statistics
 from weft.topology import spread as topology
 
@@ -103,18 +104,19 @@ def placed(cube: Cube, relation: str, exprs: Mapping[Occurrence, Expr]) -> topol
 
 
 def skew(query: Query, expr: Expr, statistics: Statistics | None, skewed: Mapping[str, bool] | None = None) -> Skew:
-    """What statistics, and before them the user, say about the values of an expression; they know columns only."""
-    said = (skewed or {}).get(expr.field) if isinstance(expr, Column) else None
+    """What statistics, and before them the user, say about the values of a key."""
+    reads = {column.field for column in columns(expr)}
+    said = (skewed or {}).get(min(reads)) if len(reads) == 1 else None
     if said is False:
         return Skew(skewed=False)
-    if statistics is None or not isinstance(expr, Column):
+    if statistics is None or len(aliases(expr)) != 1:
         return Skew(skewed=said)
-    relation = query.relation(expr.alias)
-    if relation.stream.unique == (expr.name,):
+    relation, column = query.relation(min(aliases(expr))), same_column(expr)
+    if column is not None and relation.stream.unique == (column.name,):
         return Skew(unique=True)
-    own = statistics.heavy(expr.alias, expr.name)
-    tops = own if own is not None else statistics.heavy(relation.stream.name, expr.name) or ()
-    distinct = statistics.distinct(expr.alias, expr.name) or statistics.distinct(relation.stream.name, expr.name)
+    names = [(owner, name) for owner in (relation.alias, relation.stream.name) for name in key_names(expr)]
+    tops = next((tops for name in names if (tops := statistics.heavy(*name)) is not None), ())
+    distinct = next((count for name in names if (count := statistics.distinct(*name))), None)
     total = sum(share for _, share in tops)
     shares = tuple(share / max(1.0, total) for _, share in tops)
     values = None if distinct is None else max(1.0, distinct, len(tops))
