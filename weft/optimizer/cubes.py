@@ -15,6 +15,7 @@ from weft.optimizer.cube import Cube, JoinKeys, Occurrence, Skews, random_cube
 from weft.optimizer.estimate import classes
 from weft.optimizer.joingraph import JoinGraph
 from weft.optimizer.keyskew import Skew
+from weft.optimizer.prices import Prices
 from weft.optimizer.skew import choose_cube, hash_scheme
 from weft.optimizer.twoway import cont_rand
 from weft.query.model import Query
@@ -23,8 +24,16 @@ from weft.stats.model import Statistics
 from weft.topology import spread as topology
 
 SCHEMES = ("hash", "random", "hybrid")
-WEIGHT = 0.25
-"""What the average load counts beside the largest: of equally full machines the plan that sends less (K-25, D52)."""
+
+
+def weight(prices: Prices) -> float:
+    """What the average load counts beside the largest: of equally full machines the plan that sends less (K-25, D52).
+
+    A tuple is sent by anybody and costs half of the price there, evenly; the other half, storing and probing cost who
+    gets it.
+    """
+    away, there = prices.sent / 2, prices.sent / 2 + prices.stored + prices.probed
+    return away / there
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +55,14 @@ class CubeKeys:
     """What cubes of a query are made from."""
 
     def __init__(
-        self, query: Query, graph: JoinGraph, statistics: Statistics | None, skewed: Mapping[str, bool] | None = None
+        self,
+        query: Query,
+        graph: JoinGraph,
+        statistics: Statistics | None,
+        skewed: Mapping[str, bool] | None = None,
+        prices: Prices | None = None,
     ) -> None:
-        self.query = query
+        self.query, self.weight = query, weight(prices or Prices())
         self.exprs: dict[Occurrence, Expr] = {}
         members: dict[str, list[Occurrence]] = {}
         for expr, name in classes(query).items():
@@ -69,7 +83,7 @@ class CubeKeys:
         elif scheme == "random":
             cube = random_cube(self.keys, workers)
         elif scheme == "hybrid":
-            cube = choose_cube(self.keys, workers, self.skews, weight=WEIGHT)[0].cube
+            cube = choose_cube(self.keys, workers, self.skews, weight=self.weight)[0].cube
         elif len(self.query.relations) != 2:
             raise PlanError(
                 f'strategy "{strategy}" joins two aliases, the query has {len(self.query.relations)}',

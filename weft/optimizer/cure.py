@@ -29,7 +29,9 @@ def cure(choice: Choice, seen: Statistics, enough: float) -> Cure:
     """The strategy to change to; a skew degree of `enough` counts as even."""
     statistics = (choice.knobs.statistics or Statistics()).merge(seen)
     workers = choice.chosen.ways.workers
-    keys = CubeKeys(choice.query, estimate(choice.query, statistics), statistics, choice.knobs.skewed)
+    keys = CubeKeys(
+        choice.query, estimate(choice.query, statistics), statistics, choice.knobs.skewed, choice.knobs.prices
+    )
     hybrid = keys.plan(HYBRID, workers)
     uneven = any(float(skew.slots(workers).max()) * workers > enough for skew in keys.skews.values())
     helps = uneven and hybrid.skew_degree <= enough and hybrid.spread != choice.chosen.layout.spread
