@@ -75,7 +75,7 @@ def choose_cube(
     if part:
         # Once heavy values are gone, an axis may be longer than they allowed.
         even = ("hash", hash_cube(keys, p, weight=weight), frozenset[Occurrence]())
-        parted = [(name, part_heavy(cube, known), without) for name, cube, without in [*cubes, even]]
+        parted = [(name, part_heavy(cube, known), without) for name, cube, without in _different([*cubes, even])]
         cubes += [(f"{name}, heavy values parted", c, w) for name, c, w in parted if any(a.heavy for a in c.axes)]
     obedient = [(name, cube, without) for name, cube, without in cubes if not _hashes_skewed(cube, known)]
     found_ = [Candidate(name, cube, cube.load(known), cube.total(known), without) for name, cube, without in obedient]
@@ -90,6 +90,11 @@ def hash_scheme(keys: JoinKeys, p: int, skews: Skews) -> Cube:
 
 _Named = tuple[str, Cube, frozenset[Occurrence]]
 """Scheme, cube, and what it deals at random."""
+
+
+def _different(cubes: list[_Named]) -> list[_Named]:
+    """Every cube once, by the lengths and kinds of its axes: schemes often come to the same."""
+    return [*{tuple(a for a in cube.axes if a.size > 1): (n, cube, w) for n, cube, w in reversed(cubes)}.values()]
 
 
 def _hashing(keys: JoinKeys, p: int, skews: Skews, weight: float) -> list[_Named]:
@@ -190,7 +195,7 @@ def _dealt(skews: Skews) -> Skews:
 
 
 def _prefixes(cube: Cube, at: int, skews: Skews, most: int) -> list[tuple[Heavy, ...]]:
-    """The heaviest value, the two heaviest, and so on, each with its best grid."""
+    """The heaviest value, the two heaviest, and so on, each with its best grid; of many, every fourth number."""
     axis, sizes = cube.axes[at], dict(cube.sizes)
     owners = list(dict.fromkeys(member.relation for member in axis.members))
     weights: dict[int, list[float]] = {}
@@ -205,7 +210,7 @@ def _prefixes(cube: Cube, at: int, skews: Skews, most: int) -> list[tuple[Heavy,
     for code in sorted(weights, key=lambda c: (-math.fsum(weights[c]), c))[:most]:
         sides = best_dimensions(weights[code], [[i] for i in range(len(owners))], len(owners), axis.size)
         heavy.append(Heavy(code, tuple(zip(owners, sides, strict=True))))
-    return [tuple(heavy[:n]) for n in range(1, len(heavy) + 1)]
+    return [tuple(heavy[:n]) for n in range(1, len(heavy) + 1) if n <= 8 or n % 4 == 0 or n == len(heavy)]
 
 
 def _changed(cube: Cube, at: int, axis: Axis) -> Cube:
