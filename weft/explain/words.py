@@ -24,6 +24,10 @@ ROUTES = {
 """How tuples travel, in words."""
 
 
+JOINED = "the worker that joins it"
+"""Where a kept join lies in a cube."""
+
+
 def number(value: float) -> str:
     """Three digits.
 

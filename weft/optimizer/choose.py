@@ -54,6 +54,8 @@ MOST_STORED = 4.0
 """How many times the inputs "auto" may store where no budget is given: estimates may be wrong, disks are finite."""
 EVEN_ENOUGH = 1.25
 """Up to which work of the busiest worker by the average a cube may keep joins."""
+WORTH = 0.95
+"""What a cube with kept joins may cost at most, by the price of the same cube without: state is a liability."""
 REFINED = 6
 """How many of the best candidates have their placement improved."""
 
@@ -218,13 +220,14 @@ class _Chooser:
     def _keeping(self, cubes: Sequence[Candidate], trees: Sequence[tuple[str, Tree]]) -> Iterator[Candidate]:
         """The best cube with joins kept in it, by the trees that have a name of their own.
 
-        Not where keys are uneven: what frequent values join to is more uneven than they are, and would be stored.
+        Not where the cube is uneven: what frequent values join to is more uneven than they are, and would be stored.
+        Nor for a gain that the estimates of their sizes cannot vouch for.
         """
         even = [c for c in cubes if c.name not in ranges.SCHEMES and c.bill.skew <= EVEN_ENOUGH]
-        best = min(even, key=lambda candidate: candidate.price, default=None)
-        for name, tree in trees if best is not None else ():
-            if name not in ("flat", "other"):
-                yield self._spread(f"{best.name}, {name}", tree, best.layout.spread, best.bill.skew)  # type: ignore[union-attr]
+        for best in sorted(even, key=lambda candidate: candidate.price)[:1]:
+            named = [(name, tree) for name, tree in trees if name not in ("flat", "other")]
+            made = [self._spread(f"{best.name}, {name}", t, best.layout.spread, best.bill.skew) for name, t in named]
+            yield from (candidate for candidate in made if candidate.bill.micros < WORTH * best.bill.micros)
 
     def _stored(self, candidate: Candidate) -> float:
         """What a plan stores, copies counted, in the unit of budgets."""

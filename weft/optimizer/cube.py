@@ -28,7 +28,6 @@ import numpy as np
 
 from weft.errors import PlanError
 from weft.optimizer.dimensions import Floats, best_dimensions, better_dimensions
-from weft.optimizer.joingraph import JoinGraph
 from weft.optimizer.keyskew import EVEN, Skew, slots_of
 
 Kind = Literal["hash", "random"]
@@ -339,15 +338,6 @@ def shared_keys(sizes: Mapping[str, float], attributes: Mapping[str, str], other
     letters = dict.fromkeys(letter for name in sizes for letter in attributes.get(name, ""))
     members = {x: tuple(Occurrence(name, x) for name in sizes if x in attributes.get(name, "")) for x in letters}
     return JoinKeys(_sizes(sizes), tuple((x, m) for x, m in members.items() if len(m) > 1 or x in other))
-
-
-def graph_keys(graph: JoinGraph, other: Iterable[Occurrence] = ()) -> JoinKeys:
-    """Of a join graph, whose relations name their classes; `other` are attributes without equality."""
-    names = dict.fromkeys(name for r in graph.relations for name in sorted(r.attributes))
-    classes = [(n, tuple(Occurrence(r.name, n) for r in graph.relations if n in r.attributes)) for n in names]
-    alone = [(f"{o.relation}.{o.attribute}", (o,)) for o in other]
-    sizes = tuple((r.name, r.size) for r in graph.relations)
-    return JoinKeys(sizes, tuple(c for c in classes if len(c[1]) > 1) + tuple(alone))
 
 
 def _sizes(sizes: Mapping[str, float]) -> tuple[tuple[str, float], ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from weft.errors import PlanError
 from weft.expr.model import Expr, aliases, columns
@@ -83,7 +84,7 @@ class CubeKeys:
         elif scheme == "random":
             cube = random_cube(self.keys, workers)
         elif scheme == "hybrid":
-            cube = choose_cube(self.keys, workers, self.skews, weight=self.weight)[0].cube
+            cube = _chosen(self.keys, workers, tuple(self.skews.items()), self.weight)
         elif len(self.query.relations) != 2:
             raise PlanError(
                 f'strategy "{strategy}" joins two aliases, the query has {len(self.query.relations)}',
@@ -97,6 +98,12 @@ class CubeKeys:
             )
         spread = {1 << i: placed(cube, alias, self.exprs) for i, alias in enumerate(self.query.aliases)}
         return CubePlan(scheme, cube, self.skews, spread)
+
+
+@lru_cache(maxsize=64)
+def _chosen(keys: JoinKeys, workers: int, skews: tuple[tuple[Occurrence, Skew], ...], weight: float) -> Cube:
+    """The best cube; queries of one session, and a session that is planned again, often ask for the same."""
+    return choose_cube(keys, workers, dict(skews), weight=weight)[0].cube
 
 
 def placed(cube: Cube, relation: str, exprs: Mapping[Occurrence, Expr]) -> topology.Cube:

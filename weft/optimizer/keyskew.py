@@ -28,8 +28,6 @@ from weft.errors import PlanError
 from weft.kernels.cells import hash_slots
 from weft.kernels.codes import Ints
 from weft.optimizer.dimensions import Floats
-from weft.stats.distinct import DistinctCount
-from weft.stats.heavy import HeavyHitters
 
 _EULER = 0.5772156649015329
 
@@ -138,14 +136,6 @@ def _table(skew: Skew, p: int) -> Floats:
     table = np.concatenate([[1.0], falling])
     table.flags.writeable = False
     return table
-
-
-def measured(heavy: HeavyHitters, distinct: DistinctCount, *, most: int = 64) -> Skew:
-    """The skew of a key whose rows were counted."""
-    tops = heavy.tops(most)
-    values = max(distinct.count, float(len(tops)), 1.0)
-    unique = heavy.rows > 0 and not distinct.is_full and distinct.count == heavy.rows
-    return Skew(tuple(share for _, share in tops), tuple(code for code, _ in tops), values, unique=unique)
 
 
 def hash_load(L: float, L_mf: float, p: int) -> float:

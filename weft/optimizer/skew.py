@@ -93,8 +93,11 @@ _Named = tuple[str, Cube, frozenset[Occurrence]]
 
 
 def _different(cubes: list[_Named]) -> list[_Named]:
-    """Every cube once, by the lengths and kinds of its axes: schemes often come to the same."""
-    return [*{tuple(a for a in cube.axes if a.size > 1): (n, cube, w) for n, cube, w in reversed(cubes)}.values()]
+    """Every cube once, the plainer name first: schemes often come to the same."""
+    found: dict[tuple[Axis, ...], _Named] = {}
+    for named in cubes:
+        found.setdefault(tuple(axis for axis in named[1].axes if axis.size > 1), named)
+    return [*found.values()]
 
 
 def _hashing(keys: JoinKeys, p: int, skews: Skews, weight: float) -> list[_Named]:
@@ -127,17 +130,6 @@ def find_skewed(keys: JoinKeys, p: int, skews: Skews, *, weight: float = 0.0) ->
         if score < best * (1 - NEAR):
             skewed, best = tried, score
     return frozenset(skewed | _too_few(keys, p, skewed, skews, weight))
-
-
-def is_skewed(keys: JoinKeys, p: int, occurrence: Occurrence, skews: Skews) -> bool:
-    """Whether one occurrence is better dealt, all others being hashed (K-26)."""
-    skew = skews.get(occurrence, EVEN)
-    hashed = hash_cube(keys, p, skews=skews)
-    (axis,) = (axis for axis in hashed.axes if occurrence in axis.members)
-    said = skew.is_skewed_over(axis.size)
-    if said is not None:
-        return said
-    return hybrid_cube(keys, p, [occurrence], skews=skews).load(skews) < hashed.load(skews) * (1 - 1e-12)
 
 
 def _score(cube: Cube, p: int, skews: Skews, weight: float) -> float:
