@@ -211,7 +211,7 @@ class _Chooser:
         """The cubes that may be chosen; those that "auto" weighs must not store too much."""
         found = [self._cube(scheme) for scheme in self._schemes()]
         if self.knobs.strategy == "auto":
-            found += self._keeping(found, trees)
+            found = [*found, *self._keeping(found, trees)]
             return [candidate for candidate in found if self._stored(candidate) <= self._limit()]
         for candidate in found:
             self._afford(self._stored(candidate))
