@@ -52,7 +52,7 @@ bench: $(BENCH) ## measure throughput on the TPC-H Q3 join
 bench-plans: $(BENCH) ## measure plans beside each other and beside the papers (ten minutes)
 	$(PY) -m bench.plans
 
-bench-skew: $(BENCH) ## measure schemes on uneven keys, beside Squall's tables (six minutes)
+bench-skew: $(BENCH) ## measure schemes on uneven keys, beside Squall's tables (three minutes)
 	$(PY) -m bench.skew
 
 constraints: $(BENCH) ## write constraints.txt from what .venv holds now

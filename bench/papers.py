@@ -164,21 +164,21 @@ def sending(counted: Sequence[Figures], countings: Sequence[Counting]) -> list[B
     return found
 
 
-def scaling(q2: Mapping[tuple[str, int], Figures]) -> list[Beside]:
+def scaling(q2: Mapping[tuple[str, int], Figures], where: str = "q2") -> list[Beside]:
     """A41."""
     tasks = sorted({k for _, k in q2})
     one, most = tasks[0], tasks[-1]
     best = max(q2[name, one].speed for name in ("left_deep", "tree"))
     first = q2["flat", one].speed / best
-    found = [Beside("A41", "q2, k=1: flat / best other, rows/s", None, None, first, first > 1)]
+    found = [Beside("A41", f"{where}, k={one}: flat / best other, rows/s", None, None, first, first > 1)]
     for k in tasks:
         a, b = q2["left_deep", k], q2["flat", k]
         ratio, model = a.sent / b.sent, a.model_sent / b.model_sent
-        found.append(Beside("A41", f"q2, k={k}: left-deep / flat sent", None, model, ratio))
+        found.append(Beside("A41", f"{where}, k={k}: left-deep / flat sent", None, model, ratio))
     gains = {name: q2[name, most].speed / q2[name, one].speed for name in ("flat", "left_deep", "tree")}
     for name, gain in gains.items():
         holds = gain < max(gains["left_deep"], gains["tree"]) if name == "flat" else gain > gains["flat"]
-        found.append(Beside("A41", f"q2, {name}: rows/s at k={most} / at k=1", None, None, gain, holds))
+        found.append(Beside("A41", f"{where}, {name}: rows/s at k={most} / at k={one}", None, None, gain, holds))
     return found
 
 

@@ -23,7 +23,7 @@ from bench.chains import LLLL, LLLL_LARGE, LLLL_MEDIUM, MHL, MLM, MMM
 from bench.machine import machine_line, versions
 from bench.papers import Counting
 from bench.picture import picture
-from bench.runs import STRATEGIES, Figures, Host, OnSpark, Setting, alternate
+from bench.runs import STRATEGIES, Figures, Host, OnSpark, Setting, alternate, on_cluster
 from bench.streams import SEED
 from bench.tpch import tpch
 from bench.workload import Workload
@@ -67,12 +67,14 @@ class Found:
     timed: Mapping[str, Mapping[str, Figures]]
     counted: Sequence[Figures]
     scaled: Sequence[Figures]
+    alone: Sequence[Figures]
+    """Q2 with k tasks per store on a simulated cluster: of each wave the slowest worker counts."""
     beside: Sequence[papers.Beside]
 
     @property
     def all(self) -> list[Figures]:
         """Every run."""
-        return [*(f for found in self.timed.values() for f in found.values()), *self.counted, *self.scaled]
+        return [*(f for found in self.timed.values() for f in found.values()), *self.counted, *self.scaled, *self.alone]
 
 
 def main() -> None:
@@ -120,13 +122,16 @@ def measure(host: Host, workloads: Sequence[Workload], size: Size, **cache: Any)
     by_name = {workload.name: workload for workload in workloads}
     q2 = papers.time_tasks(host, by_name["q2"], ("flat", "left_deep", "tree"), size.tasks, repeats=1)
     mlm = papers.time_tasks(host, by_name["MLM"], tuple(papers.KEPT), size.shape_tasks, repeats=1)
+    _say("q2 with k tasks per store, each on a machine that is not there")
+    alone = papers.time_tasks(on_cluster, by_name["q2"], ("flat", "left_deep", "tree"), size.tasks, size.repeats)
     rows = [
         *papers.storage(timed),
         *papers.sending(counted, size.counted),
         *papers.scaling(q2),
+        *papers.scaling(alone, "q2 on a simulated cluster"),
         *papers.shapes(shapes, mlm, q2),
     ]
-    return Found(timed, [*counted, *shapes], [*q2.values(), *mlm.values()], rows)
+    return Found(timed, [*counted, *shapes], [*q2.values(), *mlm.values()], [*alone.values()], rows)
 
 
 def show(found: Found) -> None:
@@ -136,6 +141,7 @@ def show(found: Found) -> None:
         tables.plans(found.timed),
     )
     _block("scattered stores, N = ceil(size / capacity) tasks, in this process", tables.counts(found.counted))
+    _block("q2, k tasks per store, simulated cluster: each worker alone on a core", tables.scaled(found.alone))
     _block("beside the papers", tables.beside(found.beside))
     far = [*tables.outliers(found.all)]
     _block(f"more than {tables.TOLERANCE:.0%} from the model", far or ["  none"])
@@ -157,6 +163,7 @@ def save(found: Found, size: Size, seconds: float, folder: Path) -> tuple[Path, 
         "timed": [asdict(f) for each in found.timed.values() for f in each.values()],
         "counted": [asdict(f) for f in found.counted],
         "scaled": [asdict(f) for f in found.scaled],
+        "simulated": [asdict(f) for f in found.alone],
         "beside": [asdict(row) for row in found.beside],
         "verdicts": [line.strip() for line in tables.verdicts(found.timed)],
     }

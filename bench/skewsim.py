@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from bench.routing import loads
 from weft.kernels.codes import Codes, Ints
 from weft.optimizer.cube import Cube, JoinKeys, Occurrence, Skews, hash_cube, hybrid_cube, join_keys, random_cube
-from weft.optimizer.cuberoute import loads, route
-from weft.optimizer.cubes import WEIGHT
+from weft.optimizer.cubes import weight
 from weft.optimizer.keyskew import Skew
+from weft.optimizer.prices import Prices
 from weft.optimizer.skew import choose_cube
 from weft.stats.analyze import heaviest
 
@@ -91,7 +92,7 @@ class Join:
             "hash": hash_cube(keys, p),
             "random": random_cube(keys, p),
             "hybrid": hybrid_cube(keys, p, skewed),
-            "parted": choose_cube(keys, p, skews, weight=WEIGHT)[0].cube,
+            "parted": choose_cube(keys, p, skews, weight=weight(Prices()))[0].cube,
         }
 
 
@@ -121,7 +122,7 @@ def simulate(join: Join, share: float = 1.0, seed: int = 7) -> list[Simulated]:
         for ids, columns in relation.chunks(seed + at, share):
             rows += len(ids)
             for scheme, cube in cubes.items():
-                found[scheme] += loads(cube, {name: route(cube, name, columns, ids)})
+                found[scheme] += loads(cube, name, columns, len(ids), int(ids[0]))
     factor = join.scale / share
     return [
         Simulated(

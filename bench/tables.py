@@ -47,6 +47,13 @@ def counts(counted: Sequence[Figures]) -> Iterator[str]:
         )
 
 
+def scaled(figures: Sequence[Figures]) -> Iterator[str]:
+    """One line per plan and number of tasks."""
+    yield f"  {'workload':<9} {'plan':<14} {'rows/s':>10} {'seconds':>8} {'sent':>12}  answer"
+    for f in figures:
+        yield f"  {f.workload:<9} {f.label:<14} {f.speed:>10,.0f} {f.seconds:>8.2f} {f.sent:>12,}  {_answer(f)}"
+
+
 def beside(rows: Sequence[Beside]) -> Iterator[str]:
     """One line per number of the paper."""
     yield f"  {'id':<4} {'what':<72} {'paper':>7} {'model':>7} {'ours':>7} {'off':>6}  holds"

@@ -17,7 +17,7 @@ import pytest
 from bench import papers, plans, tables
 from bench.chains import LLLL, LLLL_LARGE, LLLL_MEDIUM, MHL, MLM, MMM, Chain, even_keys
 from bench.papers import Counting
-from bench.runs import STRATEGIES, Setting, in_process, open_session
+from bench.runs import STRATEGIES, Setting, cluster_seconds, in_process, on_cluster, open_session
 from bench.streams import cached
 from bench.tpch import COLUMNS, workload
 from bench.workload import Workload
@@ -159,9 +159,24 @@ def test_everything_runs_at_tiny_scale(tmp_path: Path, capsys: pytest.CaptureFix
     )
     said = capsys.readouterr().out
     assert "WRONG" not in said
+    assert "simulated cluster" in said
     assert all(row in said for row in ("A35", "A38", "A39", "A41", "A43"))
     assert len(json.loads(numbers.read_text())["timed"]) == len(workloads) * len(STRATEGIES)
     assert ElementTree.parse(drawing).getroot().tag.endswith("svg")
+
+
+def test_of_a_simulated_wave_the_slowest_worker_counts() -> None:
+    spent = {(0, 0): 4.0, (1, 0): 1.0, (1, 1): 3.0, (2, 0): 2.0, (2, 1): 0.5}
+    assert cluster_seconds(spent, 2) == 4 / 2 + 3 + 2
+
+
+def test_a_simulated_cluster_is_timed_by_its_workers(tmp_path: Path) -> None:
+    streams = MMM.scaled(500).workload(2, tmp_path)
+    setting = Setting("flat k=4", "flat", 4, "scattered")
+    alone, together = (host(streams, setting, streams.truth()) for host in (on_cluster, in_process))
+    assert alone.right
+    assert (alone.sent, alone.stored) == (together.sent, together.stored)
+    assert 0 < alone.seconds < together.seconds
 
 
 def test_wrong_answer_is_marked(tmp_path: Path) -> None:

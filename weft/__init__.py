@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         WeftError,
     )
     from weft.observe.counters import Counters
+    from weft.observe.notice import Notice
     from weft.observe.progress import Progress, RunReport
     from weft.optimizer.written import Plan
     from weft.query.builder import col, fn, from_, lit, rel
@@ -48,6 +49,7 @@ __all__ = [
     "Handle",
     "HostError",
     "InternalError",
+    "Notice",
     "ParseError",
     "Plan",
     "PlanError",
@@ -78,6 +80,7 @@ _HOMES = {
         "SinkError", "SourceError", "StateError", "WeftError",
     ),
     "weft.observe.counters": ("Counters",),
+    "weft.observe.notice": ("Notice",),
     "weft.observe.progress": ("Progress", "RunReport"),
     "weft.optimizer.written": ("Plan",),
     "weft.query.builder": ("col", "fn", "from_", "lit", "rel"),

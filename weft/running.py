@@ -8,21 +8,58 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
+from weft.errors import WeftError
+from weft.explain.uneven import is_uneven
 from weft.host.checkpoint import Checkpoint
+from weft.observe.counters import Counters
 from weft.observe.live import LiveLine
+from weft.observe.notice import Notice
 from weft.observe.progress import Progress, RunReport
+
+RECENT = 10
+"""Batches whose load is looked at together: values and their order change while a stream runs."""
+
+
+class Watch:
+    """Tells when the load of a running plan becomes uneven: once, and again if it was even in between."""
+
+    def __init__(self, workers: int, notice: Callable[[Counters], Notice | None]) -> None:
+        self._workers, self._notice = workers, notice
+        self._recent: deque[Counters] = deque(maxlen=RECENT)
+        self._told = False
+
+    def see(self, progress: Progress) -> Progress:
+        """The batch, with what has become worth saying."""
+        self._recent.append(progress.counters)
+        load = Counters.total(self._recent)
+        if not is_uneven(load, self._workers):
+            self._told = False
+        elif not self._told:
+            self._told = True
+            return replace(progress, notices=(*progress.notices, *self._say(load)))
+        return progress
+
+    def _say(self, load: Counters) -> Iterator[Notice]:
+        try:
+            found = self._notice(load)
+        except WeftError:
+            return  # what only informs must not end a run
+        if found is not None:
+            yield found
 
 
 class Handle:
     """A running session."""
 
-    def __init__(self, checkpoint: Checkpoint, live: LiveLine) -> None:
-        self._checkpoint, self._live = checkpoint, live
+    def __init__(self, checkpoint: Checkpoint, live: LiveLine, watch: Watch) -> None:
+        self._checkpoint, self._live, self._watch = checkpoint, live, watch
         self._batches: list[Progress] = []
         self._began = time.perf_counter()
         self._run: Any = None
@@ -36,6 +73,7 @@ class Handle:
 
     def note(self, progress: Progress) -> None:
         """A batch is done."""
+        progress = self._watch.see(progress)
         self._batches.append(progress)
         self._live.show(progress)
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from weft.errors import HostError, PlanError, QueryError, SinkError, WeftError
 from weft.explain import Measured, Subject, explain, measured
+from weft.explain.uneven import uneven_load
 from weft.expr.types import normalize, normalize_schema
 from weft.host.checkpoint import Checkpoint
 from weft.host.crash import CrashPoint
@@ -39,11 +40,11 @@ from weft.query.draft import Draft
 from weft.query.duration import parse_duration
 from weft.query.model import Query, Stream, Unit
 from weft.query.resolve import FunctionSignature
-from weft.running import Handle
+from weft.running import Handle, Watch
 from weft.sql import parse, parse_fragments, resolve
 from weft.stats.analyze import analyze, needed_columns
 from weft.stats.model import Statistics
-from weft.stats.sketch import read as read_sketches
+from weft.stats.sketch import observed
 from weft.topology.model import Policy, Topology
 
 if TYPE_CHECKING:
@@ -164,12 +165,7 @@ class Session:
         Give them to a later session, by hand or as JSON: `s.options(statistics=earlier.observed())`.
         """
         totals = Ledger(self.checkpoint.root).last().totals if self.checkpoint.root.exists() else {}
-        found = read_sketches(totals.get("sketches", {}))
-        return Statistics(
-            {name: float(rows) for name, rows in totals.get("rows_in", {}).items()},
-            distinct={name: distinct.count for name, (_, distinct) in found.items()},
-            heavy={name: heavy.tops() for name, (heavy, _) in found.items() if heavy.tops()},
-        )
+        return observed(totals)
 
     def _measured(self, queries: Sequence[Query], sample: int, seed: int = 0) -> Statistics:
         samples = {
@@ -366,7 +362,8 @@ class Session:
                 for sink in found:
                     if isinstance(sink, ParquetSink):
                         sink.claim(self.checkpoint.id, published=self.checkpoint.published())
-            self._handle = Handle(self.checkpoint, LiveLine(self._progress))
+            watch = Watch(plan.workers, lambda load: uneven_load(load, plan.workers, self.choices, self.observed))
+            self._handle = Handle(self.checkpoint, LiveLine(self._progress), watch)
             self._handle.begin(self._run(plan, sinks, self._handle.note), every)
         except BaseException:
             self.checkpoint.release()

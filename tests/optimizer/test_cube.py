@@ -12,7 +12,6 @@ from weft.optimizer.cube import (
     Cube,
     JoinKeys,
     Occurrence,
-    graph_keys,
     hash_cube,
     hybrid_cube,
     join_keys,
@@ -22,7 +21,6 @@ from weft.optimizer.cube import (
     shared_keys,
     skew_degree,
 )
-from weft.optimizer.joingraph import join_graph
 from weft.optimizer.keyskew import Skew, hash_load, most_in_a_slot, unspread_share, zipf_top
 
 CHAIN = shared_keys({"R": 1, "S": 1, "T": 1}, {"R": "xy", "S": "yz", "T": "zt"})
@@ -131,7 +129,7 @@ def test_hybrid_saves_two_of_four_axes() -> None:
     assert {n: s for n, s in lengths(cube).items() if s > 1} == {"y": 8, "t": 8}
     assert (cube.load(), cube.total(), cube.machines) == (0.5, 32, 64)
     other = random_cube(keys, 64)
-    assert (sorted(other.dims), other.load(), other.machines) == ([2, 3, 3, 3], 1.5, 54)
+    assert (sorted(other.dims), other.load(), other.machines) == ([2, 3, 3, 3], near(1.5), 54)
 
 
 INEQUALITY = join_keys(dict.fromkeys("RST", 1), [("R.x", "S.x")], ["S.x", "T.y"])
@@ -270,15 +268,6 @@ def test_15_values_hashed_on_8_slots_crowd_and_dealt_ones_do_not() -> None:
 def test_classes_close_over_equalities() -> None:
     keys = join_keys(dict.fromkeys("ABCD", 1), [("A.x", "B.y"), ("C.z", "D.w"), ("B.y", "C.z")], ["D.v"])
     assert [len(members) for _, members in keys.classes] == [4, 1]
-
-
-def test_a_join_graph_gives_the_same_keys() -> None:
-    graph = join_graph(
-        {"R": 1, "S": 1, "T": 1},
-        {("R", "S"): 0.1, ("S", "T"): 0.1},
-        attributes={"R": "xy", "S": "yz", "T": "zt"},
-    )
-    assert hash_cube(graph_keys(graph), 64).dims == (8, 8)
 
 
 def test_a_relation_without_keys_has_a_random_axis_in_the_hybrid() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bench.routing import range_route
+from tests.optimizer.places import sets
 from weft.errors import PlanError
 from weft.kernels.numbers import parts_of
-from weft.optimizer.cuberoute import NOBODY
 from weft.optimizer.rangecut import equi_weight, m_bucket
 from weft.optimizer.rangegrid import Band, Cuts, build_grid
 from weft.optimizer.rangeroute import RangePartition, Side, range_partition
@@ -24,10 +25,10 @@ def work(
     part: RangePartition, left: np.ndarray, right: np.ndarray, band: Band, p: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Tuples in and results out of each worker, by routing every row and joining what each worker got."""
-    to_left, to_right = part.left.route(left, np.arange(len(left))), part.right.route(right, np.arange(len(right)))
+    routed = [(values, *range_route(side, values)) for side, values in ((part.left, left), (part.right, right))]
     came, made = np.zeros(p), np.zeros(p)
     for w in range(p):
-        a, b = np.sort(left[(to_left == w).any(axis=1)]), np.sort(right[(to_right == w).any(axis=1)])
+        a, b = (np.sort(values[rows[workers == w]]) for values, rows, workers in routed)
         first, last = band.reach(a, b)
         came[w], made[w] = len(a) + len(b), (last - first).sum()
     return came, made
@@ -90,8 +91,7 @@ def test_empty_regions_get_no_worker() -> None:
 
 
 def _rows(side: Side, values: np.ndarray) -> list[int]:
-    routed = side.route(values, np.arange(len(values)))
-    return [int((routed == w).any(axis=1).sum()) for w in range(16)]
+    return np.bincount(range_route(side, values)[1], minlength=16).tolist()
 
 
 def test_sides_that_hardly_meet_are_sent_once() -> None:
@@ -146,16 +146,16 @@ def test_each_match_meets_on_exactly_one_worker(seed: int) -> None:
                 rng.integers(-(1 << 63), (1 << 63) - 1, n_left),
                 rng.integers(-(1 << 63), (1 << 63) - 1, n_right),
             )
-        ids = rng.permutation(1000).astype(np.int64)
+        first, other = (int(start) for start in rng.integers(0, 1000, 2))
         for scheme in SCHEMES:
             # Planned from a part of the rows: what was not sampled must meet as well.
             part = range_partition(left[: len(left) // 2], right[: len(right) // 2], band, p, scheme=scheme)
-            seen = part.left.route(left, ids[:n_left]), part.right.route(right, ids[500 : 500 + n_right])
-            sets = [[set(line.tolist()) - {NOBODY} for line in side] for side in seen]
+            to_left = sets(range_route(part.left, left, first), n_left)
+            to_right = sets(range_route(part.right, right, other), n_right)
             assert part.workers <= p
             for i, value in enumerate(left):
                 for j in np.flatnonzero(in_band(band, value, right)):
-                    assert len(sets[0][i] & sets[1][j]) == 1, (band, p, scheme, value, right[j])
+                    assert len(to_left[i] & to_right[j]) == 1, (band, p, scheme, value, right[j])
 
 
 def in_band(band: Band, value: object, right: np.ndarray) -> np.ndarray:
@@ -191,9 +191,9 @@ def test_parts_of_consecutive_ids_are_even() -> None:
     counts = np.histogram(parts_of(np.arange(1 << 40, (1 << 40) + 1000)), bins=10, range=(0, 1))[0]
     assert counts.min() >= 95
     cuts = Cuts(np.array([3, 5, 5, 8]), np.array([0.0, 0.0, 0.5, 0.25]))
-    ranges = cuts.ranges(np.array([2, 3, 4, 9]), np.arange(4))
-    assert ranges.tolist() == [0, 1, 1, 4]
-    inside = cuts.ranges(np.full(1000, 5), np.arange(1000))
+    side = Side(cuts, tuple((i,) for i in range(5)))
+    assert range_route(side, np.array([2, 3, 4, 9]))[1].tolist() == [0, 1, 1, 4]
+    inside = range_route(side, np.full(1000, 5))[1]
     assert set(inside.tolist()) == {2, 3}
     assert (inside == 2).mean() == pytest.approx(0.5, abs=0.01)
 

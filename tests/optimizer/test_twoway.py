@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bench.routing import cube_route, loads
+from tests.optimizer.places import sets
 from weft.errors import PlanError
 from weft.optimizer.cube import Occurrence, join_keys, shared_keys
-from weft.optimizer.cuberoute import loads, route
 from weft.optimizer.keyskew import Skew
 from weft.optimizer.twoway import bistream_probes, cont_rand, hash_join, one_bucket
 
@@ -48,14 +49,14 @@ def test_pairs_of_a_key_meet_once_under_cont_rand(groups: int) -> None:
     rng = np.random.default_rng(groups)
     cube = cont_rand(KEYS, 12, groups=groups)
     codes = {name: rng.integers(0, 5, 60) for name in "RS"}
-    seen = {n: [set(line) for line in route(cube, n, {"k": codes[n]}, np.arange(60)).tolist()] for n in "RS"}
+    seen = {n: sets(cube_route(cube, n, {"k": codes[n]}, 60), 60) for n in "RS"}
     for i, j in zip(*np.nonzero(codes["R"][:, None] == codes["S"][None, :]), strict=True):
         assert len(seen["R"][i] & seen["S"][j]) == 1
 
 
 def test_one_bucket_is_even_for_any_order_and_any_key() -> None:
     cube = one_bucket(900, 900, 9)
-    found = loads(cube, {name: route(cube, name, {}, np.arange(900)) for name in ("left", "right")})
+    found = loads(cube, "left", {}, 900) + loads(cube, "right", {}, 900)
     assert found.max() == found.min() == 600
 
 

@@ -347,7 +347,9 @@ def samples(*names: str) -> dict[str, Sample]:
 
 def test_a_stream_without_a_sample_stays_unknown() -> None:
     found = analyze(STREAMS, samples("t"), queries("SELECT t.k FROM t JOIN u ON t.k = u.k AND t.x < u.x WHERE u.x > 1"))
-    assert found == Statistics({"t": 4}, widths={"t": 16}, distinct={"t.k": 3}, quantiles={"t.x": [0, 1, 2, 3]})
+    heavy = {"t.k": [(1, 0.5), (2, 0.25), (3, 0.25)]}
+    quantiles = {"t.x": [0, 1, 2, 3]}
+    assert found == Statistics({"t": 4}, widths={"t": 16}, distinct={"t.k": 3}, heavy=heavy, quantiles=quantiles)
 
 
 def test_of_an_unknown_total_only_shares_are_known() -> None:

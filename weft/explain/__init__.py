@@ -26,6 +26,7 @@ from weft.explain.resolved import resolved
 from weft.explain.text import text
 from weft.explain.topology import topology
 from weft.observe.counters import Counters
+from weft.stats.sketch import observed
 
 __all__ = ["FORMATS", "MEASURED", "STAGES", "Measured", "Subject", "explain", "measured"]
 
@@ -64,4 +65,4 @@ def measured(batch: int, totals: Mapping[str, Any], rows: Iterable[tuple[str, in
     held: dict[str, int] = {}
     for store, many in rows:
         held[store] = held.get(store, 0) + many
-    return Measured(batch + 1, Counters.of(totals), held)
+    return Measured(batch + 1, Counters.of(totals), held, observed(totals))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.explain.figures import Figures, counted
 from weft.explain.model import ChosenPage, ChosenPlan, Figure, Hop, ProbeOrder, Subject, TreeNode
 from weft.explain.notices import notices
-from weft.explain.words import cells, expressions, shape
+from weft.explain.words import JOINED, cells, expressions, shape
 from weft.expr.render import to_sql
 from weft.optimizer import ways
 from weft.optimizer.choose import Choice
@@ -63,7 +63,7 @@ def tree(choice: Choice, figures: Figures) -> TreeNode:
 
 def _node(choice: Choice, part: Tree, figures: Figures) -> TreeNode:
     members = names(choice.query, part.relations)
-    made = choice.chosen.ways
+    made, spread = choice.chosen.ways, choice.chosen.layout.spread
     return TreeNode(
         "kept" if part.children else "stream",
         members,
@@ -72,7 +72,7 @@ def _node(choice: Choice, part: Tree, figures: Figures) -> TreeNode:
         made.tasks(part.relations),
         figures.rows(figures.store_of(choice, part.relations)),
         tuple(_node(choice, child, figures) for child in part.children),
-        cells(choice.chosen.layout.spread.get(part.relations)),
+        JOINED if part.children and spread else cells(spread.get(part.relations)),
     )
 
 

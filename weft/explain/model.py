@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from weft.observe.counters import Counters
+from weft.observe.notice import Notice
 from weft.optimizer.choose import Choice
 from weft.query.draft import Draft
 from weft.query.model import Query
+from weft.stats.model import Statistics
 from weft.topology.model import Topology
 
 
@@ -25,6 +27,8 @@ class Measured:
     counters: Counters
     held: Mapping[str, int]
     """Store -> rows in its live segments; expired ones that were not merged away yet are among them."""
+    seen: Statistics = field(default_factory=Statistics)
+    """What the streams have shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +43,6 @@ class Subject:
     analyze: bool = False
     measured: Measured | None = None
     """None if nothing was committed, or nobody asked."""
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """Something worth knowing about a plan."""
-
-    kind: str
-    """A stable name: one of `weft.explain.notices.KINDS`."""
-    message: str
-    detail: str
-    hint: str
-    action: str
-    """The code or the call that would change it."""
 
 
 @dataclass(frozen=True, slots=True)

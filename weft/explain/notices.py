@@ -13,10 +13,12 @@ from collections.abc import Iterator, Sequence
 
 from weft.explain.assumed import inputs, pairs
 from weft.explain.figures import Figures
-from weft.explain.model import Figure, Notice
+from weft.explain.model import Figure
+from weft.explain.uneven import uneven_load
 from weft.explain.words import count, joined, number
 from weft.expr.model import aliases
 from weft.expr.render import to_sql
+from weft.observe.notice import Notice
 from weft.optimizer.choose import Choice
 from weft.optimizer.layout import names
 from weft.optimizer.tree import Tree
@@ -32,10 +34,6 @@ KINDS = (
 """All kinds, in the order in which they are given."""
 FAR_OFF = 10.0
 """From which factor on a number counts as wrong."""
-UNEVEN = 1.5
-"""From which skew degree on it is told; the fullest worker of so many decides how long a batch takes."""
-FEW = 1000
-"""Tuples a worker, below which nothing is said of their spread."""
 MOST_TOLD = 4
 """How many wrong numbers one notice names."""
 
@@ -273,29 +271,13 @@ def _measured(figures: Figures, labels: Labels) -> Iterator[Notice]:
             "s.run()",
         )
         return
-    yield from _uneven(figures)
+    seen, uneven = figures.measured.seen, figures.measured.counters
+    if (notice := uneven_load(uneven, figures.topology.workers, figures.choices, lambda: seen)) is not None:
+        yield notice
     stores = [(labels[store.id], figures.rows(store)) for store in figures.topology.stores]
     yield from _wrong("stores", stores)
     for choice in figures.choices:
         yield from _wrong(f'query "{choice.name}"', list(_flows(choice, figures)))
-
-
-def _uneven(figures: Figures) -> Iterator[Notice]:
-    """The fullest worker has far more to do than the average one."""
-    assert figures.measured is not None
-    counters, workers = figures.measured.counters, figures.topology.workers
-    degree, total = counters.skew_degree(workers), sum(counters.load.values())
-    if degree <= UNEVEN or total < FEW * workers:
-        return
-    fullest = max(counters.load, key=lambda worker: counters.load[worker])
-    one = figures.choices[0].name
-    yield Notice(
-        "uneven-load",
-        f"worker {fullest} has {degree:.1f} times the work of the average worker",
-        f"it stored and answered {number(counters.load[fullest])} of {number(total)} tuples; some values are frequent.",
-        "a hybrid cube spreads frequent values; start from an empty checkpoint, which lets the strategy change.",
-        f's.query("{one}", sql, strategy="hypercube:hybrid", statistics=s.observed())',
-    )
 
 
 def _flows(choice: Choice, figures: Figures) -> Iterator[tuple[str, Figure]]:

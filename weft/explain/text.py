@@ -19,7 +19,6 @@ from weft.explain.model import (
     KeepFacts,
     KnownQuery,
     KnownRelation,
-    Notice,
     Page,
     ParsedPage,
     ProbeFacts,
@@ -31,6 +30,7 @@ from weft.explain.model import (
     WrittenQuery,
 )
 from weft.explain.words import ROUTES, count, duration, joined, number, place, share, table
+from weft.observe.notice import Notice
 
 
 def text(page: Page) -> str:
@@ -243,8 +243,4 @@ def _figure(figure: Figure, unit: str | None = None) -> str:
 
 
 def _notices(notices: Sequence[Notice]) -> list[str]:
-    lines: list[str] = []
-    for notice in notices:
-        lines += [f"notice {notice.kind}: {notice.message}", f"  detail: {notice.detail}", f"  hint: {notice.hint}"]
-        lines.append(f"  action: {notice.action}")
-    return lines
+    return [line for notice in notices for line in notice.lines()]

@@ -19,7 +19,7 @@ from weft.explain.model import (
     WayFacts,
 )
 from weft.explain.notices import notices, said
-from weft.explain.words import cells, column, duration, exclusive, expression, expressions
+from weft.explain.words import JOINED, cells, column, duration, exclusive, expression, expressions
 from weft.optimizer.choose import Choice
 from weft.topology.model import TIME, Edge, Keep, Key, Probe, Start, Store, Topology
 
@@ -88,8 +88,14 @@ def _store(store: Store, name: str, figures: Figures) -> StoreFacts:
         tuple(column(name) for name in store.columns if name != TIME),
         tuple(_key(key) for key in store.indexes),
         figures.rows(store),
-        cells(store.spread),
+        JOINED if _stays(figures.topology, store) else cells(store.spread),
     )
+
+
+def _stays(plan: Topology, store: Store) -> bool:
+    """Whether joined rows are kept where they are made, whatever they hold: inside a cube."""
+    keeps = [keep for keep in plan.keeps if keep.store == store.id]
+    return bool(keeps) and not store.placement and store.tasks > 1 and all(keep.route == "local" for keep in keeps)
 
 
 def _key(key: Key) -> str:

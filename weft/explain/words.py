@@ -24,6 +24,10 @@ ROUTES = {
 """How tuples travel, in words."""
 
 
+JOINED = "the worker that joins it"
+"""Where a kept join lies in a cube."""
+
+
 def number(value: float) -> str:
     """Three digits.
 
@@ -117,7 +121,8 @@ def _axis(axis: Axis) -> str:
     if axis.key is None:
         return {"random": "at random", "copy": "copies"}[axis.kind]
     heavy = f", {count(len(axis.heavy), 'heavy value')} spread" if axis.heavy else ""
-    return f"by {expression(axis.key)}{heavy}"
+    dealt = f", {count(len(axis.domain), 'value')} dealt in turn" if axis.domain else ""
+    return f"by {expression(axis.key)}{dealt}{heavy}"
 
 
 def table(rows: Sequence[Sequence[str]], indent: str) -> list[str]:

@@ -33,7 +33,7 @@ def spread_rows(frame: Frame, spread: Spread, functions: Functions, row: int) ->
         yield from _dealt(frame, *cube_places(frame, spread, functions, row), spread.workers)
     else:
         workers = 1 + max((worker for found in spread.workers for worker in found), default=-1)
-        yield from _dealt(frame, *_region_places(frame, spread, functions, row), workers)
+        yield from _dealt(frame, *region_places(frame, spread, functions, row), workers)
 
 
 def cube_places(frame: Frame, cube: Cube, functions: Functions, row: int) -> tuple[Ints, Ints]:
@@ -101,7 +101,7 @@ def _ranges(regions: Regions, values: Numbers, numbers: Ints) -> Ints:
     return found
 
 
-def _region_places(frame: Frame, regions: Regions, functions: Functions, row: int) -> tuple[Ints, Ints]:
+def region_places(frame: Frame, regions: Regions, functions: Functions, row: int) -> tuple[Ints, Ints]:
     """Rows and workers; a row without a value is in no range and goes nowhere."""
     column = nan_to_null(evaluate(regions.key, frame, functions))
     rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))

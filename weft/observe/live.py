@@ -22,6 +22,8 @@ class LiveLine:
         if self._terminal:
             width = shutil.get_terminal_size().columns - 1
             sys.stderr.write("\r" + progress.line()[:width].ljust(width))
+            for notice in progress.notices:  # a line that is rewritten has no room for them
+                sys.stderr.write("\n" + "\n".join(notice.lines()) + "\n")
         else:
             sys.stderr.write(progress.line() + "\n")
         sys.stderr.flush()

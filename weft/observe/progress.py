@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weft.observe.counters import Counters
+from weft.observe.notice import Notice
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class Progress:
     """Wave -> seconds of work, summed over the workers."""
     counters: Counters = field(default_factory=Counters)
     """What every part of the plan did in this batch."""
+    notices: tuple[Notice, ...] = ()
+    """What has become worth knowing with this batch."""
 
     @property
     def total_in(self) -> int:
@@ -59,6 +62,7 @@ class Progress:
             parts.append(f"{dropped:,} late rows dropped")
         if missing := sum(self.untimed.values()):
             parts.append(f"{missing:,} rows without event time dropped")
+        parts += [f"notice: {notice.message}" for notice in self.notices]
         return "  ".join(parts)
 
 
@@ -93,6 +97,11 @@ class RunReport:
         return Counters.total(batch.counters for batch in self.batches)
 
     @property
+    def notices(self) -> tuple[Notice, ...]:
+        """What became worth knowing, of each kind the last."""
+        return tuple({notice.kind: notice for batch in self.batches for notice in batch.notices}.values())
+
+    @property
     def untimed(self) -> dict[str, int]:
         """Stream -> rows dropped for want of an event time."""
         return _sum([batch.untimed for batch in self.batches])
@@ -113,6 +122,7 @@ class RunReport:
             lines.append(
                 f"  state  {last.state_rows:,} rows, {human_bytes(last.state_bytes)}, {last.segments} segments"
             )
+        lines += [f"  {line}" for notice in self.notices for line in notice.lines()]
         return "\n".join(lines)
 
 

@@ -20,6 +20,7 @@ from weft.optimizer.placement import keys as keys_of
 from weft.optimizer.ways import Hop, Keeping, Ways, finished
 from weft.query.model import Query, Stream
 from weft.query.timebounds import reason
+from weft.stats.keys import key_name
 from weft.topology.check import check
 from weft.topology.model import ROWS, TIME, Clock, Edge, Emit, Keep, Key, Policy, Probe, Route, Start, Store, Topology
 from weft.topology.spread import Cube, Regions, Spread
@@ -303,14 +304,13 @@ def _edges(stores: Sequence[Store], ways: Sequence[_Way]) -> tuple[Edge, ...]:
 
 
 def _watch(way: _Way) -> tuple[tuple[str, Expr], ...]:
-    """The columns of an alias that equalities join by, named as statistics name them; one worker knows no skew."""
+    """What equalities join an alias by, named as statistics name it; one worker knows no skew."""
     if way.plan.workers == 1:
         return ()
     relation = way.plan.query.relation(way.alias)
     owner = way.alias if way.plan.query.selections(way.alias) else relation.stream.name
     keys = keys_of(way.plan.query, 1 << way.position, {})
-    columns = (key for key in keys if isinstance(key, Column))
-    return tuple((f"{owner}.{column.name}", without_alias(column)) for column in columns)
+    return tuple((f"{owner}.{key_name(key)}", without_alias(key)) for key in keys)
 
 
 def _edge(

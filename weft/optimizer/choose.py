@@ -19,7 +19,7 @@ kept, and orders follow what an index can use: a guess must not fill a disk.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from weft.errors import PlanError
@@ -27,7 +27,7 @@ from weft.expr.model import Expr
 from weft.expr.render import to_sql
 from weft.optimizer import ranges
 from weft.optimizer.cost import Arrival, CostModel, Unit
-from weft.optimizer.cubes import SCHEMES, CubeKeys, skew
+from weft.optimizer.cubes import SCHEMES, CubeKeys, CubePlan, skew
 from weft.optimizer.estimate import classes, estimate
 from weft.optimizer.hostcost import BATCH_ROWS, Bill, bill
 from weft.optimizer.layout import Layout, flat_tree, mask
@@ -52,6 +52,10 @@ MANY = 8
 """From more relations on, only trees that a strategy has a name for are candidates: pricing one takes a while."""
 MOST_STORED = 4.0
 """How many times the inputs "auto" may store where no budget is given: estimates may be wrong, disks are finite."""
+EVEN_ENOUGH = 1.25
+"""Up to which work of the busiest worker by the average a cube may keep joins."""
+WORTH = 0.95
+"""What a cube with kept joins may cost at most, by the price of the same cube without: state is a liability."""
 REFINED = 6
 """How many of the best candidates have their placement improved."""
 
@@ -133,15 +137,16 @@ class _Chooser:
         self._known_keys: dict[int, dict[Expr, float]] = {}
         self._shares: dict[tuple[Expr, int], float] = {}
         self._check_skewed()
-        self.cubes = CubeKeys(query, graph, knobs.statistics, knobs.skewed)
+        self.cubes = CubeKeys(query, graph, knobs.statistics, knobs.skewed, knobs.prices)
         self.written: Bound | None = bind(knobs.strategy, query) if isinstance(knobs.strategy, Plan) else None
         if self.written is not None:
             check_fits(self.written.spread, workers)
             self._refuse_ranges(self.written)
 
     def run(self) -> Choice:
-        found = [self._candidate(name, tree) for name, tree in self._trees()]
-        found += self._cubes()
+        trees = [*self._trees()]
+        found = [self._candidate(name, tree) for name, tree in trees]
+        found += self._cubes(trees)
         found.sort(key=lambda candidate: candidate.price)
         if self.knobs.statistics is not None and self.workers > 1 and not self.knobs.settled:
             found = [*map(self._refined, found[:REFINED]), *found[REFINED:]]
@@ -202,14 +207,27 @@ class _Chooser:
         known = [ranges.sample(self.query, column, self.knobs.statistics) for column in (held.left, held.right)]
         return ("two-way:equi-weight",) if all(found is not None for found in known) else ()
 
-    def _cubes(self) -> list[Candidate]:
+    def _cubes(self, trees: Sequence[tuple[str, Tree]]) -> list[Candidate]:
         """The cubes that may be chosen; those that "auto" weighs must not store too much."""
         found = [self._cube(scheme) for scheme in self._schemes()]
         if self.knobs.strategy == "auto":
+            found = [*found, *self._keeping(found, trees)]
             return [candidate for candidate in found if self._stored(candidate) <= self._limit()]
         for candidate in found:
             self._afford(self._stored(candidate))
         return found
+
+    def _keeping(self, cubes: Sequence[Candidate], trees: Sequence[tuple[str, Tree]]) -> Iterator[Candidate]:
+        """The best cube with joins kept in it, by the trees that have a name of their own.
+
+        Not where the cube is uneven: what frequent values join to is more uneven than they are, and would be stored.
+        Nor for a gain that the estimates of their sizes cannot vouch for.
+        """
+        even = [c for c in cubes if c.name not in ranges.SCHEMES and c.bill.skew <= EVEN_ENOUGH]
+        for best in sorted(even, key=lambda candidate: candidate.price)[:1]:
+            named = [(name, tree) for name, tree in trees if name not in ("flat", "other")]
+            made = [self._spread(f"{best.name}, {name}", t, best.layout.spread, best.bill.skew) for name, t in named]
+            yield from (candidate for candidate in made if candidate.bill.micros < WORTH * best.bill.micros)
 
     def _stored(self, candidate: Candidate) -> float:
         """What a plan stores, copies counted, in the unit of budgets."""
@@ -225,21 +243,35 @@ class _Chooser:
     def _cube(self, strategy: str) -> Candidate:
         """A spread whose local joins walk the join graph."""
         if strategy in ranges.SCHEMES:
-            spread, busy = self._ranges(strategy)
-        else:
-            cube = self.cubes.plan(strategy, self.workers)
-            spread, busy = cube.spread, self.workers / cube.cube.machines * cube.skew_degree
-        layout = replace(self._layout(flat_tree(self.query), {}), tasks={}, spread=spread)
-        made = ways(self.name, self.query, layout, self.workers, self.steps)
-        priced = bill(made, self._priced(layout), self.knobs.prices, self.knobs.batch_rows, lambda _key, _n: busy)
-        return Candidate(strategy, layout, made, priced)
+            return self._ranges(strategy)
+        cube = self.cubes.plan(strategy, self.workers)
+        return self._spread(strategy, flat_tree(self.query), cube.spread, self._busy(cube))
 
-    def _ranges(self, strategy: str) -> tuple[Mapping[int, Spread], float]:
-        """Ranges for two aliases, and how much more than the average the busiest worker has to do."""
+    def _busy(self, cube: CubePlan) -> float:
+        """How much more than the average the busiest worker has to do."""
+        return self.workers / cube.cube.machines * cube.skew_degree
+
+    def _ranges(self, strategy: str) -> Candidate:
+        """Ranges for two aliases."""
         sizes = tuple(base.size for base in self.model.graph.relations)
         made, spread = ranges.regions(self.query, self.knobs.statistics, self.workers, strategy, sizes)  # type: ignore[arg-type]
         work = [a + b for a, b in zip(made.input, made.output, strict=True)]
-        return spread, max(1.0, max(work, default=0.0) * self.workers / max(1e-9, sum(work)))
+        busy = max(1.0, max(work, default=0.0) * self.workers / max(1e-9, sum(work)))
+        return self._spread(strategy, flat_tree(self.query), spread, busy, dict(zip((1, 2), made.copies, strict=True)))
+
+    def _spread(
+        self,
+        name: str,
+        tree: Tree,
+        spread: Mapping[int, Spread],
+        busy: float,
+        copies: Mapping[int, float] | None = None,
+    ) -> Candidate:
+        """Rows on several workers, all that joins on one of them; `busy` is what the busiest has by the average."""
+        layout = replace(self._layout(tree, {}), tasks={}, spread=spread)
+        made, model = ways(self.name, self.query, layout, self.workers, self.steps), self._priced(layout)
+        priced = bill(made, model, self.knobs.prices, self.knobs.batch_rows, lambda _key, _n: busy, copies)
+        return Candidate(name, layout, made, priced)
 
     def _uneven(self, key: tuple[Expr, ...], tasks: int) -> float:
         """How much fuller than the average the fullest worker is under a key; several keys make it no worse."""
@@ -250,7 +282,7 @@ class _Chooser:
         """The part of the rows on the fullest of some workers under one key; every candidate asks for it again."""
         if (expr, tasks) not in self._shares:
             known = skew(self.query, expr, self.knobs.statistics, self.knobs.skewed)
-            self._shares[expr, tasks] = known.share(tasks)
+            self._shares[expr, tasks] = float(known.slots(tasks).max())
         return self._shares[expr, tasks]
 
     # ------------------------------------------------------------------------------------------ trees

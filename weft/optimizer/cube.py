@@ -24,10 +24,11 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from weft.errors import PlanError
 from weft.optimizer.dimensions import Floats, best_dimensions, better_dimensions
-from weft.optimizer.joingraph import JoinGraph
-from weft.optimizer.keyskew import EVEN, Skew
+from weft.optimizer.keyskew import EVEN, Skew, slots_of
 
 Kind = Literal["hash", "random"]
 
@@ -166,13 +167,33 @@ class Cube:
 
     # ------------------------------------------------------------------------------------------- loads
 
-    def share(self, relation: str, skews: Skews | None = None) -> float:
-        """The part of a relation on the fullest machine: exact on random axes, by frequent values on hash axes."""
-        return math.prod(axis_share(self.axes[i], relation, skews or {}) for i in self.owned(relation))
+    def cells(self, skews: Skews | None = None) -> Floats:
+        """Tuples that each machine gets, by its coordinates: exact on random axes, by frequent values on hash axes."""
+        found = np.zeros(self.dims)
+        for name, size in self.sizes:
+            part = np.full((1,) * len(self.axes), size)
+            for i in self.owned(name):
+                shape = [-1 if i == k else 1 for k in range(len(self.axes))]
+                part = part * self.slots(i, name, skews or {}).reshape(shape)
+            found += part
+        return found
+
+    def slots(self, at: int, relation: str, skews: Skews) -> Floats:
+        """The part of a relation's rows in each slot of one of its axes."""
+        axis = self.axes[at]
+        if axis.kind == "random":
+            return np.full(axis.size, 1 / axis.size)
+        position = sum(before.size > 1 for before in self.axes[:at])  # a host knows no axes of length 1
+        rest, light = skews.get(_key(axis, relation), EVEN).without(frozenset(h.code for h in axis.heavy))
+        found = rest * light.slots(axis.size, position, axis.domain)
+        for heavy, top in _heavy(axis, relation, skews):
+            start = slots_of((heavy.code,), axis.size, position, axis.domain)[0]
+            found[(start + np.arange(_grid(heavy))) % axis.size] += top / _side(heavy, relation)
+        return found
 
     def load(self, skews: Skews | None = None) -> float:
         """L: tuples that the fullest machine gets."""
-        return math.fsum(size * self.share(name, skews) for name, size in self.sizes)
+        return float(self.cells(skews).max())
 
     def sent(self, relation: str, skews: Skews | None = None) -> float:
         """Copies of the tuples of a relation, over all machines."""
@@ -274,18 +295,6 @@ def _sized(keys: JoinKeys, axes: list[Axis], dims: Sequence[int]) -> Cube:
     return Cube(keys.sizes, tuple(replace(axis, size=n) for axis, n in zip(axes, dims, strict=True)))
 
 
-def axis_share(axis: Axis, relation: str, skews: Skews) -> float:
-    """The part of a relation's rows in the fullest slot of one of its axes."""
-    if axis.kind == "random":
-        return 1 / axis.size
-    skew = skews.get(_key(axis, relation), EVEN)
-    if not axis.heavy:
-        return skew.share(axis.size)
-    rest, light = skew.without(frozenset(h.code for h in axis.heavy))
-    spread = math.fsum(t / _side(h, relation) for h, t in _heavy(axis, relation, skews))
-    return min(1.0, rest * light.share(axis.size) + spread)
-
-
 # ------------------------------------------------------------------------------------------------- metrics
 
 
@@ -329,15 +338,6 @@ def shared_keys(sizes: Mapping[str, float], attributes: Mapping[str, str], other
     letters = dict.fromkeys(letter for name in sizes for letter in attributes.get(name, ""))
     members = {x: tuple(Occurrence(name, x) for name in sizes if x in attributes.get(name, "")) for x in letters}
     return JoinKeys(_sizes(sizes), tuple((x, m) for x, m in members.items() if len(m) > 1 or x in other))
-
-
-def graph_keys(graph: JoinGraph, other: Iterable[Occurrence] = ()) -> JoinKeys:
-    """Of a join graph, whose relations name their classes; `other` are attributes without equality."""
-    names = dict.fromkeys(name for r in graph.relations for name in sorted(r.attributes))
-    classes = [(n, tuple(Occurrence(r.name, n) for r in graph.relations if n in r.attributes)) for n in names]
-    alone = [(f"{o.relation}.{o.attribute}", (o,)) for o in other]
-    sizes = tuple((r.name, r.size) for r in graph.relations)
-    return JoinKeys(sizes, tuple(c for c in classes if len(c[1]) > 1) + tuple(alone))
 
 
 def _sizes(sizes: Mapping[str, float]) -> tuple[tuple[str, float], ...]:

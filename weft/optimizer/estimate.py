@@ -16,11 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from weft.expr.model import Call, Column, Expr, aliases
+from weft.expr.model import Call, Expr, aliases
 from weft.expr.render import to_sql
 from weft.optimizer.joingraph import Base, JoinGraph
 from weft.optimizer.predicates import equality, limits
 from weft.query.model import Query, Relation
+from weft.stats.keys import key_names
 from weft.stats.model import DEFAULTS, Defaults, Statistics
 
 Placement = Mapping[str, tuple[Expr, ...]]
@@ -151,10 +152,13 @@ def _spellings(predicate: Expr) -> tuple[Expr, ...]:
 
 
 def _distinct(query: Query, expr: Expr, statistics: Statistics) -> float | None:
-    if not isinstance(expr, Column):
+    """How many values a key has, of an alias before its stream."""
+    if len(aliases(expr)) != 1:
         return None
-    own = statistics.distinct(expr.alias, expr.name)
-    return own if own is not None else statistics.distinct(query.relation(expr.alias).stream.name, expr.name)
+    alias = min(aliases(expr))
+    owners = (alias, query.relation(alias).stream.name)
+    known = (statistics.distinct(owner, name) for owner in owners for name in key_names(expr))
+    return next((count for count in known if count is not None), None)
 
 
 # -------------------------------------------------------------------------------------------- attributes

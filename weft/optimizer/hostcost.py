@@ -74,10 +74,18 @@ class Bill:
 
 
 def bill(
-    plan: Ways, model: CostModel, prices: Prices, batch_rows: float = BATCH_ROWS, uneven: Uneven | None = None
+    plan: Ways,
+    model: CostModel,
+    prices: Prices,
+    batch_rows: float = BATCH_ROWS,
+    uneven: Uneven | None = None,
+    ranges: Mapping[int, float] | None = None,
 ) -> Bill:
-    """The bill of one query's plan; `uneven` says how much fuller than others a worker gets under a key."""
-    count = _Count(plan, model, prices, uneven or (lambda _key, _tasks: 1.0))
+    """The bill of one query's plan; `uneven` says how much fuller than others a worker gets under a key.
+
+    `ranges` has the workers that a row of an input goes to, where rows go by ranges of their values.
+    """
+    count = _Count(plan, model, prices, uneven or (lambda _key, _tasks: 1.0), ranges or {})
     for alias in plan.query.aliases:
         count.walk(alias)
     rows = math.fsum(model.started(1 << i, 1 << i) for i in range(len(plan.query.relations)))
@@ -93,8 +101,10 @@ def bill(
 
 
 class _Count:
-    def __init__(self, plan: Ways, model: CostModel, prices: Prices, uneven: Uneven) -> None:
-        self.plan, self.model, self.prices, self.uneven = plan, model, prices, uneven
+    def __init__(
+        self, plan: Ways, model: CostModel, prices: Prices, uneven: Uneven, ranges: Mapping[int, float]
+    ) -> None:
+        self.plan, self.model, self.prices, self.uneven, self.ranges = plan, model, prices, uneven, ranges
         self.fullest = 0.0
         """Seconds of a worker that is the fullest in everything, times the number of workers."""
         self.factor = 1.0
@@ -124,8 +134,10 @@ class _Count:
             self._probe(part, (alias, number), tuples * copies, found)
             tuples, wave, first = found, part.wave, False
 
-    def copies(self, covered: int) -> int:
-        """On how many workers of a cube the same tuple is."""
+    def copies(self, covered: int) -> float:
+        """On how many workers of a cube the same tuple is; a pair meets in one rectangle of ranges only."""
+        if covered in self.ranges:
+            return self.ranges[covered]
         cubes = [s.axes for store, s in self.plan.layout.spread.items() if store & covered and isinstance(s, Cube)]
         return math.prod(axes[0].size for axes in zip(*cubes, strict=True) if all(a.kind == "copy" for a in axes))
 

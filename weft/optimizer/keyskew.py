@@ -1,14 +1,19 @@
 """How unevenly a key falls on the slots of an axis.
 
-    share(n): the part of a relation's rows in the fullest of n slots, 1/n at best
+    slots(n)    the part of a relation's rows in each of n slots, 1/n at best
+    share(n)    the fullest of them, before it is known which axis of a cube they belong to
 
-    top keys    (L - L_mf)/n + L_mf with L_mf the load of the most frequent key (Squall 3.4).  With J keys known, what
-                is not theirs is spread, and the fullest slot holds the first of them or, since n + 1 keys have to share
-                n slots, the n-th and the (n+1)-th.
-    few values  d values hashed on n slots: the expected number in the fullest slot, slots taken as independent.
-    dealt       d known values in turn: ceil(d/n) of them (Squall 5).
+    known values   hashing is no chance: every frequent value has its slot, and equally frequent ones may share it.
+                   What is not theirs is spread.  An axis that is not placed yet could have any salt; the mean over a
+                   few of them stands for all.
+    top shares     without the values: (L - L_mf)/n + L_mf with L_mf the load of the most frequent key (Squall 3.4).
+                   With J keys known, what is not theirs is spread, and the fullest slot holds the first of them or,
+                   since n + 1 keys have to share n slots, the n-th and the (n+1)-th.
+    few values     d values hashed on n slots: the expected number in the fullest slot, slots taken as independent.
+    dealt          d known values in turn: ceil(d/n) of them (Squall 5).
 
-The largest of what is known holds.  Nothing known is even.  Shares never rise with n, which the search relies on.
+The largest of what is known holds.  Nothing known is even.  Tables of shares never rise with n, which the search for
+dimensions relies on; a cube that it finds is weighed by its slots.
 """
 
 from __future__ import annotations
@@ -20,14 +25,18 @@ from functools import lru_cache
 import numpy as np
 
 from weft.errors import PlanError
+from weft.kernels.cells import hash_slots
+from weft.kernels.codes import Ints
 from weft.optimizer.dimensions import Floats
-from weft.stats.distinct import DistinctCount
-from weft.stats.heavy import HeavyHitters
 
 _EULER = 0.5772156649015329
 
 FEW = 4
 """Fewer values than so many for each slot count as skew (K-26)."""
+SALTS = 4
+"""Over how many salts the fullest slot is averaged while the place of an axis is open."""
+MOST_DEALT = 1024
+"""Values of a key up to which all of them may be dealt in turn: each row is looked up among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +64,38 @@ class Skew:
         if self.distinct is not None and not self.distinct >= max(1, len(self.tops)):
             raise PlanError(f"{self.distinct!r} distinct values", detail=f"{len(self.tops)} of them have shares.")
 
+    @property
+    def complete(self) -> bool:
+        """Whether all values are known, and so few that they can be dealt in turn."""
+        if not self.codes or self.unique or self.skewed or len(self.codes) > MOST_DEALT:
+            return False
+        return math.fsum(self.tops) > 1 - 1e-9 or (self.distinct or math.inf) < len(self.codes) + 0.5
+
     def share(self, n: int) -> float:
-        """The part of the rows in the fullest of n slots."""
-        return 1 / n if self.unique else min(1.0, max(top_share(self.tops, n), _few(self.distinct, n, self.dealt)))
+        """The part of the rows in the fullest of n slots, whatever their salt."""
+        if self.unique or n == 1:
+            return 1 / n
+        if self.codes is None:
+            return min(1.0, max(top_share(self.tops, n), _few(self.distinct, n, self.dealt)))
+        if self.dealt:
+            return float(self.slots(n, 0, self.codes).max())
+        return math.fsum(float(self.slots(n, position).max()) for position in range(SALTS)) / SALTS
+
+    def slots(self, n: int, position: int = 0, domain: tuple[int, ...] = ()) -> Floats:
+        """The part of the rows in each slot of the axis at `position`; of light values the fullest comes on top."""
+        found = np.full(n, 1 / n)
+        if self.unique or n == 1:
+            return found
+        if self.codes is None:
+            found[0] = self.share(n)
+            return found
+        rest = max(0.0, 1 - math.fsum(self.tops))
+        found *= rest
+        np.add.at(found, slots_of(self.codes, n, position, domain), self.tops)
+        light = None if self.distinct is None else self.distinct - len(self.codes)
+        crowd = rest * _few(light, n, False) if light is None or light >= 1 else 0.0
+        found[found.argmax()] = min(1.0, max(found.max(), crowd))
+        return found
 
     def table(self, p: int) -> Floats:
         """Shares of 1 to p slots, each under its number."""
@@ -73,6 +111,8 @@ class Skew:
 
     def without(self, codes: frozenset[int]) -> tuple[float, Skew]:
         """The part of rows whose values are not among these, and the skew of that part."""
+        if not codes:
+            return 1.0, self
         pairs = list(zip(self.tops, self.codes or (), strict=False))
         gone = math.fsum(t for t, code in pairs if code in codes)
         rest = max(0.0, 1 - gone)
@@ -84,20 +124,18 @@ class Skew:
 EVEN = Skew()
 
 
+@lru_cache(maxsize=4096)
+def slots_of(codes: tuple[int, ...], n: int, position: int, domain: tuple[int, ...] = ()) -> Ints:
+    """The slot of each value; every candidate of a plan asks again."""
+    return hash_slots(np.array(codes, dtype=np.int64), n, position, domain)
+
+
 @lru_cache(maxsize=256)
 def _table(skew: Skew, p: int) -> Floats:
     falling = np.minimum.accumulate([skew.share(n) for n in range(1, p + 1)])
     table = np.concatenate([[1.0], falling])
     table.flags.writeable = False
     return table
-
-
-def measured(heavy: HeavyHitters, distinct: DistinctCount, *, most: int = 64) -> Skew:
-    """The skew of a key whose rows were counted."""
-    tops = heavy.tops(most)
-    values = max(distinct.count, float(len(tops)), 1.0)
-    unique = heavy.rows > 0 and not distinct.is_full and distinct.count == heavy.rows
-    return Skew(tuple(share for _, share in tops), tuple(code for code, _ in tops), values, unique=unique)
 
 
 def hash_load(L: float, L_mf: float, p: int) -> float:

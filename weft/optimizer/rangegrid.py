@@ -22,7 +22,6 @@ import numpy.typing as npt
 
 from weft.errors import PlanError
 from weft.kernels.codes import Ints
-from weft.kernels.numbers import parts_of
 from weft.optimizer.dimensions import Floats
 
 _CHUNK = 2048
@@ -64,20 +63,6 @@ class Cuts:
 
     def __len__(self) -> int:
         return len(self.values)
-
-    def ranges(self, values: Values, ids: Ints) -> Ints:
-        """The range of each row."""
-        found = np.searchsorted(self.values, values, side="left")
-        if not len(self):
-            return found.astype(np.int64)
-        same = (found < len(self)) & (self.values[np.minimum(found, len(self) - 1)] == values)
-        at = np.flatnonzero(same)
-        fractions = parts_of(ids[at])
-        for value in np.unique(self.values[found[at]]):
-            mine = values[at] == value
-            cuts = self.parts[self.values == value]
-            found[at[mine]] += np.searchsorted(cuts, fractions[mine], side="right")
-        return found.astype(np.int64)
 
     def only(self, used: Ints) -> Cuts:
         """Some of the cuts."""

@@ -13,8 +13,6 @@ from typing import Literal
 
 import numpy as np
 
-from weft.kernels.codes import Ints
-from weft.optimizer.cuberoute import NOBODY, Machines
 from weft.optimizer.rangecut import Rectangle, equi_weight, m_bucket
 from weft.optimizer.rangegrid import Band, Cuts, Grid, Values, build_grid
 
@@ -27,16 +25,6 @@ class Side:
     workers: tuple[tuple[int, ...], ...]
     """Range -> who must see its rows.  One entry more than cuts."""
 
-    def route(self, values: Values, ids: Ints) -> Machines:
-        """The workers of each row: one line for each row, filled up with NOBODY.
-
-        Ids tell rows of a cut value apart; they have to be stable.
-        """
-        table = np.full((len(self.workers), max(map(len, self.workers), default=0)), NOBODY, dtype=np.int32)
-        for i, workers in enumerate(self.workers):
-            table[i, : len(workers)] = workers
-        return np.asarray(table[self.cuts.ranges(values, ids)])
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RangePartition:
@@ -47,6 +35,8 @@ class RangePartition:
     input: tuple[float, ...]
     output: tuple[float, ...]
     """Expected tuples in and results out, by worker."""
+    copies: tuple[float, float]
+    """To how many workers a tuple of the left and of the right goes on average."""
 
     @property
     def workers(self) -> int:
@@ -83,8 +73,17 @@ def partition(grid: Grid, boxes: Sequence[Rectangle]) -> RangePartition:
     """The sides of some rectangles, with no more cuts than they need."""
     left = _side(grid.left, [(box.r0, box.r1) for box in boxes])
     right = _side(grid.right, [(box.c0, box.c1) for box in boxes])
+    sent = (
+        sum(grid.rows[box.r1] - grid.rows[box.r0] for box in boxes),
+        sum(grid.columns[box.c1] - grid.columns[box.c0] for box in boxes),
+    )
+    whole = grid.rows[-1], grid.columns[-1]
     return RangePartition(
-        left, right, tuple(grid.input(*box) for box in boxes), tuple(grid.output(*box) for box in boxes)
+        left,
+        right,
+        tuple(grid.input(*box) for box in boxes),
+        tuple(grid.output(*box) for box in boxes),
+        (float(sent[0] / max(1e-9, whole[0])), float(sent[1] / max(1e-9, whole[1]))),
     )
 
 

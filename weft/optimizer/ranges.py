@@ -107,7 +107,7 @@ def regions(
         left_size=sizes[0],
         right_size=sizes[1],
     )
-    return made, {1: _spread(held.left, made.left), 2: _spread(held.right, made.right)}
+    return made, {1: regions_of(held.left, made.left), 2: regions_of(held.right, made.right)}
 
 
 def sample(query: Query, column: Column, statistics: Statistics | None) -> Values | None:
@@ -123,6 +123,7 @@ def sample(query: Query, column: Column, statistics: Statistics | None) -> Value
     return np.array(found, np.float64) if floating else np.array([min(max(int(v), ends.min), ends.max) for v in found])
 
 
-def _spread(column: Column, side: Side) -> Regions:
+def regions_of(column: Column, side: Side) -> Regions:
+    """One side of a partition as a host routes it."""
     cuts = zip(side.cuts.values.tolist(), side.cuts.parts.tolist(), strict=True)
     return Regions(column, tuple(cuts), side.workers)

@@ -2,8 +2,10 @@
 
 What is measured, and under which name:
 
-    stream              rows, rate, width, distinct counts of the columns in equalities
-    alias               rows and rate, where two or more selections may be correlated
+    stream              rows, rate, width; of the columns in equalities and of the keys that equalities join by
+                        (`weft.stats.keys`) distinct counts and frequent values
+    alias               rows and rate, where two or more selections may be correlated; the same of its keys, where
+                        there are selections
     predicate's text    share of rows (one alias) or of pairs (two aliases) that satisfy it alone, before selections
     pair of aliases     share of pairs that satisfy all predicates between the two, after selections; where there are
                         several predicates, or selections
@@ -38,12 +40,13 @@ import pyarrow as pa
 from weft.errors import QueryError
 from weft.expr.evaluate import Functions, evaluate, filter_mask
 from weft.expr.logic import nan_to_null
-from weft.expr.model import Call, Column, Expr, aliases, children, columns, walk
+from weft.expr.model import Call, Column, Expr, aliases, children, columns, transform, walk, without_alias
 from weft.expr.render import to_sql
 from weft.kernels.codes import Bools, Codes, Ints, equality_codes, has_codes
 from weft.kernels.numbers import has_numbers, plain_numbers
 from weft.query.model import TIME, Query, Relation, Stream
 from weft.stats.estimators import PRIOR, distinct_values, match, weighed
+from weft.stats.keys import key_name, key_names, same_column
 from weft.stats.model import Pair, Statistics
 
 PAIRS = 1 << 18
@@ -175,27 +178,53 @@ class _Analysis:
         return Statistics(rows, rates=rates, widths=widths)
 
     def _distinct(self) -> Statistics:
-        wanted = {
-            (query.relation(column.alias).stream.name, column.name)
-            for query in self.queries
-            for predicate in query.predicates
-            for node in walk(predicate)
-            if isinstance(node, Call) and node.op == "="
-            for column in columns(node)
-            if has_codes(column.type)
-        }
-        counts, heavy = {}, {}
+        """Distinct counts and frequent values of join keys, expressions among them, before and after selections."""
+        wanted = self._keys()
+        counts: dict[str, float] = {}
+        heavy: dict[str, list[tuple[int, float]]] = {}
         for name in (name for name, _ in self._named()):
             side = self._side(name, name)
-            for column in sorted(column for stream, column in wanted if stream == name):
-                codes = equality_codes([side.batch.column(f"{name}.{column}")])
-                heavy[f"{name}.{column}"] = heaviest(codes)
-                if (count := _values(side, codes, unique=self.streams[name].unique == (column,))) is not None:
-                    counts[f"{name}.{column}"] = count
-        heavy = {column: tops for column, tops in heavy.items() if tops}
+            for key in wanted.get(name, {}).values():
+                self._count_key(side, key, counts, heavy)
+        heavy = {key: tops for key, tops in heavy.items() if tops}
         for query, relation in ((q, r) for q in self.queries for r in q.relations):
-            heavy |= self._heavy_after_selections(query, relation, wanted)  # none is something to know, too
+            kept = self._after_selections(query, relation)
+            for key in wanted.get(relation.stream.name, {}).values() if kept is not None else ():
+                if not self._told(relation.stream.name, key):  # none frequent is something to know, too
+                    self._count_key(kept, key, counts, heavy)  # type: ignore[arg-type]
         return Statistics(distinct=counts, heavy=heavy)
+
+    def _keys(self) -> dict[str, dict[str, Expr]]:
+        """Stream -> name -> key, without alias: columns in equalities, and what equalities join by."""
+        found: dict[str, dict[str, Expr]] = {}
+        for query, predicate in ((q, p) for q in self.queries for p in q.predicates):
+            equal = [node for node in walk(predicate) if isinstance(node, Call) and node.op == "="]
+            keys = {key for node in equal for key in columns(node)}
+            sides = children(predicate) if _is_equality(predicate) else ()
+            for key in sorted({*keys, *sides}, key=to_sql):
+                if key.type is not None and has_codes(key.type):
+                    stream = query.relation(min(aliases(key))).stream.name
+                    found.setdefault(stream, {}).setdefault(key_name(key), without_alias(key))
+        return found
+
+    def _count_key(
+        self, side: _Side, key: Expr, counts: dict[str, float], heavy: dict[str, list[tuple[int, float]]]
+    ) -> None:
+        """What the rows of a side say of one key."""
+        try:
+            codes = equality_codes([evaluate(_under(side.alias, key), side.batch, self.functions)])
+        except QueryError:
+            return  # it fails on rows that it may never meet
+        name, column = f"{side.alias}.{key_name(key)}", same_column(key)
+        heavy[name] = heaviest(codes)
+        unique = column is not None and side.stream.unique == (column.name,)
+        if (count := _values(side, codes, unique)) is not None:
+            counts[name] = count
+
+    def _told(self, stream: str, key: Expr) -> bool:
+        """Whether something was given by hand of a stream's key, which what is measured of an alias would hide."""
+        known = (self.given.distinct, self.given.heavy)
+        return any(ask(stream, name) is not None for ask in known for name in key_names(key))
 
     def _quantiles(self) -> Statistics:
         """Of every column that a range predicate compares, as the two-way range schemes need them."""
@@ -220,22 +249,17 @@ class _Analysis:
                     found[f"{name}.{column}"] = values[places].tolist()
         return Statistics(quantiles=found)
 
-    def _heavy_after_selections(
-        self, query: Query, relation: Relation, wanted: set[tuple[str, str]]
-    ) -> dict[str, list[tuple[int, float]]]:
-        """A selection may leave few values of a key, or only the frequent ones."""
+    def _after_selections(self, query: Query, relation: Relation) -> _Side | None:
+        """Rows that pass the selections of an alias: they may have few values of a key, or only the frequent ones."""
         selections = query.selections(relation.alias)
         known = relation.stream.name in self.samples and self._is_one_alias(query, relation)
         if not selections or not known or relation.alias == relation.stream.name:
-            return {}
+            return None
         side = self._side(relation.alias, relation.stream.name)
         try:
-            rows = side.batch.filter(filter_mask(selections, side.batch, self.functions))
+            return side.keep(filter_mask(selections, side.batch, self.functions))
         except QueryError:
-            return {}
-        names = sorted(column for stream, column in wanted if stream == relation.stream.name)
-        fields = [f"{relation.alias}.{name}" for name in names]
-        return {field: heaviest(equality_codes([rows.column(field)])) for field in fields}
+            return None
 
     def _named(self) -> Iterator[tuple[str, Sample]]:
         """Streams whose names are no aliases of other streams."""
@@ -564,10 +588,13 @@ SEEN = 8
 
 
 def heaviest(codes: Codes) -> list[tuple[int, float]]:
-    """The most frequent values and their shares of all rows, NULL ones among them; none that chance could have made."""
+    """The most frequent values and their shares of all rows, NULL ones among them; none that chance could have made.
+
+    Where there are so few values that all of them can be kept, they are: then the whole domain is known.
+    """
     valid = codes.values if codes.valid is None else codes.values[codes.valid]
     values, counts = np.unique(valid, return_counts=True)
-    usual = max(SEEN, 3 * len(valid) / max(1, len(values)))
+    usual = max(SEEN, 3 * len(valid) / max(1, len(values))) if len(values) > HEAVY else 1
     frequent = np.flatnonzero(counts >= usual)
     best = frequent[np.argsort(-counts[frequent], kind="stable")][:HEAVY]
     return [(int(values[i]), float(counts[i] / len(codes.values))) for i in best]
@@ -607,6 +634,11 @@ def _is_unique(side: _Side, equal: Sequence[Expr]) -> bool:
     key = _key(side, equal)
     names = [expr.name for expr in key if isinstance(expr, Column)]
     return len(names) == len(key) and sorted(names) == sorted(side.stream.unique)
+
+
+def _under(alias: str, key: Expr) -> Expr:
+    """A key over the rows of an alias."""
+    return transform(key, lambda node: replace(node, alias=alias) if isinstance(node, Column) else node)
 
 
 def _key(side: _Side, equal: Sequence[Expr]) -> list[Expr]:

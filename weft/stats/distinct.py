@@ -10,7 +10,6 @@ never exact, and small domains are the ones that decide about skew.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -62,11 +61,6 @@ class DistinctCount:
         if not self.is_full:
             return float(len(self.hashes))
         return (self.capacity - 1) / ((float(self.hashes[-1]) + 1) * 2.0**-64)
-
-    @property
-    def relative_error(self) -> float:
-        """The standard error of the count, as a share of it."""
-        return 1 / math.sqrt(self.capacity - 2) if self.is_full and self.capacity > 2 else 0.0
 
 
 def _least(hashes: Words, k: int) -> Words:

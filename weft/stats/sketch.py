@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.stats.distinct import DistinctCount
 from weft.stats.heavy import HeavyHitters
+from weft.stats.model import Statistics
 
 VALUES = 64
 """Frequent values that are kept of a key."""
@@ -31,6 +32,16 @@ def merged(a: Mapping[str, Any], b: Mapping[str, Any]) -> Sketches:
 def read(sketches: Mapping[str, Any]) -> dict[str, tuple[HeavyHitters, DistinctCount]]:
     """Key -> what was counted."""
     return {name: _read(found) for name, found in sketches.items()}
+
+
+def observed(totals: Mapping[str, Any]) -> Statistics:
+    """What the totals of a checkpoint tell: rows, and of join keys frequent values and numbers of values."""
+    found = read(totals.get("sketches", {}))
+    return Statistics(
+        {name: float(rows) for name, rows in totals.get("rows_in", {}).items()},
+        distinct={name: distinct.count for name, (_, distinct) in found.items()},
+        heavy={name: heavy.tops() for name, (heavy, _) in found.items() if heavy.tops()},
+    )
 
 
 def plain(heavy: HeavyHitters, distinct: DistinctCount) -> dict[str, Any]:

@@ -107,6 +107,11 @@ class Trial:
         return Counters.total(Counters.of(report) for report in self.reports)
 
     @property
+    def spent(self) -> Mapping[tuple[int, int], float]:
+        """(Wave, worker) -> seconds of the last batch; wave 0 reads the input."""
+        return dict(self._run.spent)
+
+    @property
     def late(self) -> dict[str, int]:
         """Stream -> rows that were dropped because they came below the watermark."""
         return self._total("late")

@@ -5,6 +5,7 @@ The exchange is a list per worker; state is memory, or a folder when crashes are
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -62,13 +63,17 @@ class InProcess:
         self.state: State = state or MemoryState()
         self.manifest = Manifest()
         self.results: dict[str, list[pa.RecordBatch]] = {emit.query: [] for emit in topology.emits}
+        self.spent: dict[tuple[int, int], float] = {}
+        """(Wave, worker) -> seconds of the last batch, each having the processor for itself; wave 0 reads the input."""
 
     def feed(self, tables: Mapping[str, pa.Table], crash: CrashPoint | None = None) -> Report:
         """One micro-batch: rows for some of the streams.  A crash leaves everything as it was before."""
         number = self.manifest.batch + 1
         batch = self.manifest.next(self.topology, number, crash=crash)
         fresh: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+        began = time.perf_counter()
         envelopes = list(self._read(tables, batch.watermarks))
+        self.spent = {(0, 0): time.perf_counter() - began}
         for wave in range(1, self.topology.waves + 1):
             inbox: dict[int, list[Envelope]] = defaultdict(list)
             if wave > 1 and self.topology.keeps:
@@ -78,7 +83,9 @@ class InProcess:
             envelopes = []
             for place in range(self.topology.workers):
                 worker = Worker(self.topology, place, batch, self.state, self.functions, MemoryResults(fresh))
+                began = time.perf_counter()
                 envelopes += worker.run(wave, inbox[place])
+                self.spent[wave, place] = time.perf_counter() - began
         report = Report()
         for envelope in envelopes:
             report.merge(envelope.report or {})

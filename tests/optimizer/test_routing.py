@@ -1,16 +1,15 @@
-"""Routing on a cube: every combination of joining tuples meets on one machine, and loads are as estimated."""
+"""Routing on a cube, as the host does it: joining tuples meet on one machine, and loads are as estimated."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-from weft.errors import PlanError
-from weft.expr.model import Column
-from weft.host.spread import cube_places
+from bench.routing import cube_route, loads
+from tests.optimizer.places import sets
+from weft.kernels.cells import hash_slots
 from weft.kernels.codes import destinations
 from weft.optimizer.cube import (
     Axis,
@@ -24,8 +23,6 @@ from weft.optimizer.cube import (
     random_cube,
     shared_keys,
 )
-from weft.optimizer.cuberoute import NOBODY, axis_slots, loads, route
-from weft.topology import spread as topology
 
 
 def zipf(rng: np.random.Generator, exponent: float, values: int, n: int) -> np.ndarray:
@@ -101,11 +98,9 @@ def random_heavy(rng: np.random.Generator, cube: Cube) -> Cube:
 def check_meet_once(rng: np.random.Generator, cube: Cube, keys: JoinKeys, data: dict) -> None:
     seen = {}
     for name, size in keys.sizes:
-        ids = rng.permutation(1000)[: int(size)].astype(np.int64)
-        machines = route(cube, name, data[name], ids)
-        assert machines.max(initial=0) < cube.machines
-        seen[name] = [set(line[line != NOBODY].tolist()) for line in machines]
-        assert all(len(s) == (line != NOBODY).sum() for s, line in zip(seen[name], machines, strict=True))
+        routed = cube_route(cube, name, data[name], int(size), int(rng.integers(1000)))
+        assert routed[1].max(initial=0) < cube.machines
+        seen[name] = sets(routed, int(size))
     for rows in combinations(keys, data):
         met = set.intersection(*(seen[name][i] for (name, _), i in zip(keys.sizes, rows, strict=True)))
         assert len(met) == 1, (cube, rows)
@@ -142,51 +137,48 @@ def test_consecutive_ids_fill_random_axes_within_one() -> None:
     for p in (7, 12, 64):
         cube = random_cube(keys, p)
         for first, count in ((0, 100), (13, 57), (1 << 40, 99)):
-            counts = np.bincount(route(cube, "R", {}, np.arange(first, first + count)).ravel(), minlength=cube.machines)
-            assert np.ptp(counts) <= 1
+            assert np.ptp(loads(cube, "R", {}, count, first)) <= 1
     # Two random axes of one relation: its cells are filled in turn, too.
     both = hybrid_cube(
         shared_keys({"R": 1, "S": 1}, {"R": "xy", "S": "xy"}), 36, [Occurrence("R", "x"), Occurrence("R", "y")]
     )
     own = [axis for axis in both.axes if axis.key("R")]
     wide = Cube(both.sizes, tuple(replace(axis, size=3) for axis in own))
-    counts = np.bincount(route(wide, "R", {}, np.arange(5, 64)).ravel(), minlength=9)
-    assert np.ptp(counts) <= 1
+    assert np.ptp(loads(wide, "R", {}, 59, 5)) <= 1
 
 
 def test_known_values_are_dealt_in_turn() -> None:
     """G-H6"""
     for values, slots, most, least in ((15, 8, 2, 1), (8, 8, 1, 1), (25, 8, 4, 3)):
         codes = np.random.default_rng(values).integers(-(1 << 62), 1 << 62, values)
-        axis = Axis("k", "hash", slots, (Occurrence("R", "k"),), domain=tuple(codes.tolist()))
-        counts = np.bincount(axis_slots(axis, 0, codes), minlength=slots)
+        domain = tuple(codes.tolist())
+        counts = np.bincount(hash_slots(codes, slots, 0, domain), minlength=slots)
         assert (counts.max(), counts.min()) == (most, least)
-        assert axis_slots(axis, 0, np.array([12345]))[0] == destinations(np.array([12345]), slots)[0]
+        assert hash_slots(np.array([12345]), slots, 0, domain)[0] == destinations(np.array([12345]), slots)[0]
 
 
 def test_one_axis_routes_like_a_keyed_store() -> None:
     keys = shared_keys({"R": 1, "S": 1}, {"R": "k", "S": "k"})
     codes = np.arange(-500, 500)
-    machines = route(hash_cube(keys, 8), "S", {"k": codes}, codes)
-    assert machines.shape == (1000, 1)
-    assert (machines[:, 0] == destinations(codes, 8)).all()
+    rows, machines = cube_route(hash_cube(keys, 8), "S", {"k": codes}, 1000)
+    assert (rows == np.arange(1000)).all()
+    assert (machines == destinations(codes, 8)).all()
 
 
 def test_equal_values_on_two_axes_part_ways() -> None:
     keys = shared_keys(dict.fromkeys("RST", 1), {"R": "y", "S": "yz", "T": "z"})
     codes = np.arange(10_000)
-    counts = np.bincount(route(hash_cube(keys, 64), "S", {"y": codes, "z": codes}, codes).ravel(), minlength=64)
-    assert counts.min() > 0
+    assert loads(hash_cube(keys, 64), "S", {"y": codes, "z": codes}, 10_000).min() > 0
 
 
 def test_lost_state_is_the_union_of_mirrors() -> None:
     """G-H7"""
     keys = shared_keys(dict.fromkeys("RST", 100), {"R": "xy", "S": "yz", "T": "zt"})
-    cube, ids = random_cube(keys, 64), np.arange(100)
+    cube = random_cube(keys, 64)
     lost = cube.machine((1, 1, 1))
     for name in "RST":
-        machines = route(cube, name, {}, ids)
-        held = {m: set(np.flatnonzero((machines == m).any(axis=1)).tolist()) for m in range(64)}
+        rows, machines = cube_route(cube, name, {}, 100)
+        held = {m: set(rows[machines == m].tolist()) for m in range(64)}
         assert held[lost]
         assert all(held[m] == held[lost] for m in cube.mirrors(name, lost))
 
@@ -207,7 +199,7 @@ def test_table_1_at_a_hundredth_of_its_size() -> None:
     }
 
     def measured(cube: Cube) -> tuple[float, float, float]:
-        found = loads(cube, {n: route(cube, n, data[n], np.arange(len(next(iter(data[n].values()))))) for n in sizes})
+        found = np.sum([loads(cube, name, data[name], rows) for name, rows in sizes.items()], axis=0)
         return found.max() * scale / 1e6, found.mean() * scale / 1e6, found.sum() / sum(sizes.values())
 
     most, mean, copies = measured(hash_cube(keys, 8))
@@ -223,55 +215,9 @@ def test_table_1_at_a_hundredth_of_its_size() -> None:
     assert most < 1.2 * mean  # the paper's suppkey was uneven (22.8); this one is not
 
 
-def test_what_cannot_be_routed_is_refused() -> None:
-    keys = shared_keys({"R": 1, "S": 1}, {"R": "k", "S": "k"})
-    with pytest.raises(PlanError):
-        route(hash_cube(keys, 4), "T", {}, np.arange(3))
-    with pytest.raises(PlanError):
-        route(hash_cube(keys, 4), "R", {}, np.arange(3))
-
-
 def test_machine_numbers_count_the_first_axis_most() -> None:
     keys = shared_keys({"R": 6, "S": 2}, {})
     cube = random_cube(keys, 12)
     assert cube.dims == (6, 2)
     assert cube.machine((5, 1)) == 11 == cube.machine((3, 1)) + 4
-    assert route(cube, "R", {}, np.array([4])).tolist() == [[8, 9]]
-
-
-# ------------------------------------------------------------------------------------------ the host
-
-
-def as_topology(cube: Cube, relation: str) -> topology.Cube:
-    axes = []
-    for axis in (axis for axis in cube.axes if axis.size > 1):
-        mine = axis.key(relation)
-        heavy = tuple(
-            topology.Heavy(h.code, tuple(n for _, n in h.sides), [r for r, _ in h.sides].index(relation))
-            for h in axis.heavy
-            if mine
-        )
-        if mine is None:
-            axes.append(topology.Axis(axis.size, "copy"))
-        elif axis.kind == "random":
-            axes.append(topology.Axis(axis.size, "random"))
-        else:
-            key = Column("", str(mine.attribute), pa.int64())
-            axes.append(topology.Axis(axis.size, "hash", key, axis.domain, heavy))
-    return topology.Cube(tuple(axes))
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_the_host_routes_rows_to_the_same_workers(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    for p in (1, 4, 6, 12):
-        keys = random_keys(rng, 3)
-        data = random_data(rng, keys)
-        hashed = hash_cube(keys, p)
-        skewed = [o for o in keys.occurrences if rng.random() < 0.4]
-        for cube in (hashed, random_cube(keys, p), hybrid_cube(keys, p, skewed), random_heavy(rng, hashed)):
-            for name, size in keys.sizes:
-                machines = route(cube, name, data[name], np.arange(100, 100 + int(size)))
-                mine = sorted((i, int(m)) for i, line in enumerate(machines) for m in line if m != NOBODY)
-                rows, places = cube_places(pa.RecordBatch.from_pydict(data[name]), as_topology(cube, name), {}, 100)
-                assert sorted(zip(rows.tolist(), places.tolist(), strict=True)) == mine
+    assert cube_route(cube, "R", {}, 1, 4)[1].tolist() == [8, 9]
