@@ -89,15 +89,16 @@ def _bids(rng: np.random.Generator, events: int) -> pa.Table:
     at = Clock(PERSONS + AUCTIONS, BIDS).events(events)
     size = len(at)
     person, auction = at // ROUND, at // ROUND * AUCTIONS + AUCTIONS - 1
+    hot_bidder = np.minimum(person // HOT * HOT + 1, person)
     return pa.table(
         {
             "b_auction": _mostly(rng, 0.5, auction // HOT * HOT, _active(rng, auction, ACTIVE_AUCTIONS)),
-            "b_bidder": _mostly(rng, 0.75, np.minimum(person // HOT * HOT + 1, person), _active(rng, person, ACTIVE_PERSONS)),
+            "b_bidder": _mostly(rng, 0.75, hot_bidder, _active(rng, person, ACTIVE_PERSONS)),
             "b_price": np.rint(10 ** (rng.random(size) * 6) * 100).astype(np.int64),
             "b_channel": CHANNELS[rng.integers(len(CHANNELS), size=size)],
             "b_ts": at // RATE,
         }
-    )  # fmt: skip
+    )
 
 
 def _active(rng: np.random.Generator, newest: Ints, count: int) -> Ints:

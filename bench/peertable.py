@@ -16,7 +16,7 @@ HEAD = (
 
 def table(rows: Sequence[Row]) -> Iterator[str]:
     """One line a workload and system."""
-    yield "input rows/s (all; after the second batch), seconds to the first result and a batch, peak memory, state on disk"
+    yield "input rows/s (all; after the second batch), seconds to first result and of a batch, peak memory, state"
     yield HEAD
     for row in rows:
         yield (

@@ -54,9 +54,9 @@ def ratios(counted: Sequence[Figures]) -> Ratios:
 
 def _throughput(timed: Timed) -> Iterator[str]:
     x, y, width, height = LEFT
-    top = _ceiling(max(f.speed for found in timed.values() for f in found.values()))
+    top = ceiling(max(f.speed for found in timed.values() for f in found.values()))
     yield text(x + width / 2, y - 12, "input rows per second, Spark, 2 workers", "middle")
-    yield from _frame(LEFT, [(i / 4, short(top * i / 4)) for i in range(5)])
+    yield from frame(LEFT, [(i / 4, short(top * i / 4)) for i in range(5)])
     group = width / len(timed)
     for number, (name, found) in enumerate(timed.items()):
         bar = group * 0.8 / max(1, len(found))
@@ -78,7 +78,7 @@ def _sent(found: Ratios) -> Iterator[str]:
     x, y, width, height = RIGHT
     top = 1.75
     yield text(x + width / 2, y - 12, "tuples sent, left-deep / flat", "middle")
-    yield from _frame(RIGHT, [(v / top, f"{v:.2g}") for v in (0, 0.5, 1, 1.5)])
+    yield from frame(RIGHT, [(v / top, f"{v:.2g}") for v in (0, 0.5, 1, 1.5)])
     yield text(x + width / 2, y + height + 34, "what a task holds, by size of a relation", "middle")
 
     def place(capacity: float, ratio: float) -> tuple[float, float]:
@@ -101,7 +101,7 @@ def _sent(found: Ratios) -> Iterator[str]:
 # ----------------------------------------------------------------------------------------------- pieces
 
 
-def _frame(box: Box, ticks: Sequence[tuple[float, str]]) -> Iterator[str]:
+def frame(box: Box, ticks: Sequence[tuple[float, str]]) -> Iterator[str]:
     x, y, width, height = box
     for share, label in ticks:
         line = y + height * (1 - share)
@@ -131,7 +131,7 @@ def _near(points: Sequence[tuple[float, float, float]], capacity: float) -> floa
     return min((c for c, _, _ in points), key=lambda c: abs(c - capacity))
 
 
-def _ceiling(value: float) -> float:
+def ceiling(value: float) -> float:
     """The next round number."""
     unit: float = 10 ** math.floor(math.log10(value))
     return next(unit * step for step in (1, 2, 4, 5, 8, 10) if unit * step >= value)
