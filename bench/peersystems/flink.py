@@ -69,8 +69,7 @@ def _source(job: Job, name: str, kind: str) -> str:
     columns = [f"{column} {TYPES[job.schemas[name][column]]}" for column in wanted]
     if time_column := dict(job.join.times).get(name):
         columns.append(f"{time_column}_at AS TO_TIMESTAMP_LTZ({time_column}, 3)")
-        lag = f"INTERVAL '{job.span / 1000:.3f}' SECOND(6, 3)"
-        columns.append(f"WATERMARK FOR {time_column}_at AS {time_column}_at - {lag}")
+        columns.append(f"WATERMARK FOR {time_column}_at AS {time_column}_at - {_interval(job.span)}")
     folder = job.folder(name, "bare" if kind == "csv" else kind)
     return f"CREATE TABLE {name} ({', '.join(columns)}) WITH ({_files(folder, kind)})"
 
@@ -81,9 +80,15 @@ def _files(folder: Path, kind: str) -> str:
 
 def _bounds(job: Job, stream: str) -> tuple[str, ...]:
     """The window on event time: Flink recognises an interval join by it."""
-    width = f"INTERVAL '{(job.join.within or 0) / 1000:.3f}' SECOND(6, 3)"
+    width = _interval(job.join.within or 0)
     pairs = job.join.apart(stream)
     return tuple(f"{b}_at > {a}_at - {width} AND {b}_at < {a}_at + {width}" for a, b in pairs)
+
+
+def _interval(milliseconds: int) -> str:
+    minutes, rest = divmod(milliseconds, 60_000)
+    days, hours, minutes = minutes // 1440, minutes // 60 % 24, minutes % 60
+    return f"INTERVAL '{days} {hours:02d}:{minutes:02d}:{rest / 1000:06.3f}' DAY TO SECOND(3)"
 
 
 if __name__ == "__main__":

@@ -178,8 +178,9 @@ def main(run: Callable[[Job], None]) -> None:
 
 
 def message(error: BaseException) -> str:
-    """The line of an error that says most: of a Java stack the innermost cause."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    """The line of an error that says most: what ended a stream, of a Java stack the innermost cause."""
+    said = str(error).rpartition("terminated with exception:")[2]
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by:")]
     said = causes[-1].removeprefix("Caused by:").strip() if causes else lines[0] if lines else ""
     return said[:300]

@@ -5,6 +5,9 @@
     spark-rocksdb-v4  RocksDB store, the newest state format
     spark-v4          the newest state format with the default store
 
+A stream may carry one column of event time: of a windowed join each step keeps that of its newest stream, whose
+distance to the next one bounds state; distances to earlier streams are plain conditions.
+
 Two shuffle partitions, one file of each stream a trigger, no user interface, no logging below errors, a heap of 10 GB.
 """
 
@@ -15,6 +18,7 @@ import time
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import expr
 
 from bench.peersystems.job import Job, main, tell
 
@@ -33,7 +37,7 @@ def run(job: Job) -> None:
     session = _session(job)
     for name in job.join.streams:
         _stream(session, job, name).createOrReplaceTempView(name)
-    joined = session.sql(job.join.sql(lambda stream: _bounds(job, stream)))
+    joined = session.sql(job.join.sql()) if job.join.within is None else _windowed(session, job)
     clock = time.time()
     query = (
         joined.writeStream.format("parquet")
@@ -79,11 +83,18 @@ def _stream(session: SparkSession, job: Job, name: str) -> DataFrame:
     return stamped.withWatermark(f"{column}_at", "0 seconds")  # batches come in order
 
 
-def _bounds(job: Job, stream: str) -> tuple[str, ...]:
-    """The window on columns that have a watermark, so that state can go."""
+def _windowed(session: SparkSession, job: Job) -> DataFrame:
+    """The cascade step by step, each with one column of event time."""
+    joined, before = session.table(job.join.first), job.join.first
+    times = dict(job.join.times)
     width = f"INTERVAL {(job.join.within or 0) / 1000:g} SECONDS"
-    pairs = job.join.apart(stream)
-    return tuple(f"{b}_at > {a}_at - {width} AND {b}_at < {a}_at + {width}" for a, b in pairs)
+    for step in job.join.steps:
+        old, new = f"{times[before]}_at", f"{times[step.stream]}_at"
+        plain = [c.sql for c in job.join.window(step.stream) if c.right != times[before]]
+        on = [*step.conditions, f"{new} > {old} - {width}", f"{new} < {old} + {width}", *plain]
+        joined = joined.join(session.table(step.stream), expr(" AND ".join(on))).drop(old)
+        before = step.stream
+    return joined.select(*job.join.select)
 
 
 def _tell_new(progress: list[Any], known: int) -> int:
