@@ -315,6 +315,14 @@ LOADS: Mapping[str, Callable[[float], Load]] = {
 """Name -> what makes it at a scale."""
 
 
+def loader(name: str) -> Callable[[float], Load] | None:
+    """What makes a workload; TPC-H joins can be had in any number of batches."""
+    shape, _, batches = name.partition("/")
+    if shape in TPCH and batches.isdecimal() and int(batches):
+        return partial(_tpch, shape, int(batches))
+    return LOADS.get(name)
+
+
 def _schema(folder: Path) -> dict[str, str]:
     first = min(folder.glob("*.parquet"))
     return {field.name: KINDS[str(field.type)] for field in pq.read_schema(first)}

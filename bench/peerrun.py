@@ -28,6 +28,18 @@ RIGHT, WRONG = "right", "WRONG"
 
 
 @dataclass(frozen=True, slots=True)
+class Batch:
+    """One micro-batch."""
+
+    seconds: float
+    end: float
+    """Wall clock of its commit."""
+    rows: int
+    results: int | None
+    """Where the system tells."""
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """What one run came to; what is not known is None."""
 
@@ -50,8 +62,7 @@ class Row:
     state: int | None = None
     p50: float | None = None
     p99: float | None = None
-    batches: tuple[tuple[float, float, int], ...] = ()
-    """(seconds, end, rows in) of each micro-batch."""
+    batches: tuple[Batch, ...] = ()
     reads: str = "parquet"
     versions: tuple[tuple[str, str], ...] = ()
 
@@ -60,9 +71,9 @@ class Row:
         return self.results / self.seconds if self.results and self.seconds else None
 
 
-def measure(load: Load, system: System, limit: float) -> Row:
-    """Run it."""
-    python = ready(system)
+def measure(load: Load, system: System, limit: float, *, here: bool = False) -> Row:
+    """Run it; `here` in our own environment."""
+    python = ready(system, here=here)
     if isinstance(python, str):
         return Row(load.name, system.name, f"skipped: {python}", load.total)
     if kind := reads_csv(system):
@@ -90,7 +101,8 @@ def _path(system: System) -> str:
 
 def _row(load: Load, system: System, seen: Seen, began: float, out: Path, truth: tuple[int, int], limit: float) -> Row:
     told = _merged(seen.told)
-    batches = tuple((b["seconds"], b["end"], b["in"]) for line in seen.told if (b := line.get("batch")))
+    told_batches = (line["batch"] for line in seen.told if "batch" in line)
+    batches = tuple(Batch(b["seconds"], b["end"], b["in"], b.get("out")) for b in told_batches)
     clock, done = told.get("began"), told.get("done")
     common: dict[str, Any] = {
         "workload": load.name,
@@ -102,8 +114,8 @@ def _row(load: Load, system: System, seen: Seen, began: float, out: Path, truth:
         "batches": batches,
         "reads": told.get("format", "parquet"),
         "versions": tuple(sorted(told.get("versions", {}).items())),
-        "p50": _quantile([seconds for seconds, _, _ in batches], 0.5),
-        "p99": _quantile([seconds for seconds, _, _ in batches], 0.99),
+        "p50": _quantile([b.seconds for b in batches], 0.5),
+        "p99": _quantile([b.seconds for b in batches], 0.99),
         "steady": _steady(batches, told, load.total),
     }
     if done is None or clock is None:
@@ -124,7 +136,7 @@ def _merged(told: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {key: value for line in told for key, value in line.items() if key != "batch"}
 
 
-def _why(seen: Seen, told: dict[str, Any], batches: Sequence[Any], limit: float) -> str:
+def _why(seen: Seen, told: dict[str, Any], batches: Sequence[Batch], limit: float) -> str:
     """Why there is no answer."""
     if seen.over:
         return f"over {limit:.0f} s"
@@ -132,24 +144,24 @@ def _why(seen: Seen, told: dict[str, Any], batches: Sequence[Any], limit: float)
     return f"{'fails' if batches else 'refuses'}: {' '.join(said.split())[:160]}"
 
 
-def _steady(batches: Sequence[tuple[float, float, int]], told: dict[str, Any], rows: int) -> float | None:
+def _steady(batches: Sequence[Batch], told: dict[str, Any], rows: int) -> float | None:
     if batches:
         later = batches[2:]
-        return sum(rows for _, _, rows in later) / (later[-1][1] - batches[1][1]) if later else None
+        return sum(b.rows for b in later) / (later[-1].end - batches[1].end) if later else None
     begun = told.get("input", told.get("began"))
     return rows / (told["done"] - begun) if "done" in told and begun is not None else None
 
 
-def _so_far(batches: Sequence[tuple[float, float, int]], clock: float | None) -> float | None:
-    return sum(rows for _, _, rows in batches) / (batches[-1][1] - clock) if batches and clock else None
+def _so_far(batches: Sequence[Batch], clock: float | None) -> float | None:
+    return sum(b.rows for b in batches) / (batches[-1].end - clock) if batches and clock else None
 
 
-def _first(seen: Seen, batches: Sequence[tuple[float, float, int]], clock: float, done: float, system: System) -> float:
+def _first(seen: Seen, batches: Sequence[Batch], clock: float, done: float, system: System) -> float:
     """A batch is read when it is committed; other output when it lies there; of a one-shot join, at its end."""
     if not system.streaming:
         return done - clock
     if batches:
-        return batches[0][1] - clock
+        return batches[0].end - clock
     return max(0.0, min(seen.first_output or done, done) - clock)
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from bench import peertable
 from bench.machine import machine_line, versions
-from bench.peerloads import LOADS
+from bench.peerloads import LOADS, loader
 from bench.peerpicture import picture
 from bench.peerrun import RIGHT, WORKERS, WRONG, Row, measure
 from bench.peersetup import SYSTEMS
@@ -61,24 +61,28 @@ def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--scale", type=float, default=1.0, help="rows of every stream, by those of scale 1")
     parser.add_argument("--repeat", type=int, default=1, help="runs of each, taking turns")
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for one system on one workload")
+    parser.add_argument("--here", action="store_true", help="no environments of their own: what is here will do")
+    parser.add_argument("--name", help="of the files; peers and the scale, if there is none")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for numbers and picture")
     asked = parser.parse_args(arguments)
-    for name, known in (("workloads", LOADS), ("systems", SYSTEMS)):
+    for name, known, maker in (("workloads", LOADS, loader), ("systems", SYSTEMS, SYSTEMS.get)):
         chosen = [part for part in getattr(asked, name).split(",") if part]
-        if strangers := [part for part in chosen if part not in known]:
+        if strangers := [part for part in chosen if maker(part) is None]:
             parser.error(f"no {name[:-1]} {', '.join(strangers)}; there are {', '.join(known)}")
         setattr(asked, name, chosen)
     return asked
 
 
 def _workload(name: str, asked: argparse.Namespace, before: Sequence[Row]) -> list[Row]:
-    load = LOADS[name](asked.scale)
+    make = loader(name)
+    assert make is not None
+    load = make(asked.scale)
     print(f"{name}, {load.total:,} rows, {load.batches} batches", flush=True)
     chosen = [*_chosen(name, asked, before)]
     best: dict[str, Row] = {}
     for _ in range(asked.repeat):
         for system in chosen:
-            row = measure(load, SYSTEMS[system], asked.limit)
+            row = measure(load, SYSTEMS[system], asked.limit, here=asked.here)
             best[system] = better(best.get(system, row), row)
             print(f"  {peertable.brief(row)}", flush=True)
     return [*best.values()]
@@ -106,7 +110,8 @@ def better(one: Row, other: Row) -> Row:
 def save(rows: Sequence[Row], asked: argparse.Namespace, seconds: float) -> tuple[Path, Path]:
     """Write the numbers and the picture."""
     asked.out.mkdir(parents=True, exist_ok=True)
-    numbers, drawing = (asked.out / f"peers-{asked.scale:g}.{kind}" for kind in ("json", "svg"))
+    name = asked.name or f"peers-{asked.scale:g}"
+    numbers, drawing = (asked.out / f"{name}.{kind}" for kind in ("json", "svg"))
     content: dict[str, Any] = {
         "machine": machine_line(),
         "versions": {**versions(), **{key: value for row in rows for key, value in row.versions}},

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from weft.java import ensure_java
@@ -70,16 +71,16 @@ SYSTEMS: Mapping[str, System] = {
 }
 
 
-def ready(system: System, *, install: bool = True) -> Path | str:
-    """The interpreter of a system, or why there is none."""
+def ready(system: System, *, here: bool = False) -> Path | str:
+    """The interpreter of a system, or why there is none; `here` takes our own environment where it will do."""
     if system.requirement is None:
         return Path(sys.executable)
+    if here:
+        return Path(sys.executable) if _have(system.requirement) else f"{system.requirement} is not installed here"
     folder = FOLDER / system.venv
     python, stamp = folder / "bin" / "python", folder / "installed"
     if stamp.exists() and stamp.read_text() == system.requirement:
         return python
-    if not install:
-        return "not installed; make bench-peers installs it"
     print(f"  installing {system.requirement} ...", flush=True)
     if why := _make(folder, python, system.requirement):
         return why
@@ -99,6 +100,14 @@ def environment(system: System) -> dict[str, str]:
     if not system.java:
         return {}
     return {"JAVA_HOME": str(ensure_java().home), "SPARK_LOCAL_IP": "127.0.0.1"}
+
+
+def _have(requirement: str) -> bool:
+    name, _, wanted = requirement.partition("==")
+    try:
+        return version(name) == wanted
+    except PackageNotFoundError:
+        return False
 
 
 def _make(folder: Path, python: Path, requirement: str) -> str | None:

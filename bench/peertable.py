@@ -38,7 +38,7 @@ def verdicts(rows: Sequence[Row]) -> Iterator[str]:
         if ours is None or ours.verdict != RIGHT:
             yield f"  {workload:<12} no right answer of Weft"
             continue
-        yield f"  {workload:<12} " + ("; ".join(_beside(ours, here)) or "nothing to compare with")
+        yield f"  {workload:<12} " + "; ".join([*_beside(ours, here), *_growth(ours)])
 
 
 def _beside(ours: Row, here: dict[str, Row]) -> Iterator[str]:
@@ -50,6 +50,13 @@ def _beside(ours: Row, here: dict[str, Row]) -> Iterator[str]:
             yield f"{ratio:.1f} x {name}{'' if ratio > 1 else ' FASTER THAN WEFT'}"
         elif row.seconds and ours.seconds:
             yield f"{ours.seconds / row.seconds:.1f} x the time of {name}"
+
+
+def _growth(ours: Row) -> Iterator[str]:
+    """Whether rows cost more as state grows: time per input and result row, the last batch by the fifth."""
+    cost = [b.seconds / (b.rows + (b.results or 0)) for b in ours.batches if b.rows]
+    if len(cost) > 5:
+        yield f"cost of a row in the last batch {cost[-1] / cost[4]:.2f} of that in the fifth"
 
 
 def _rate(row: Row) -> float:

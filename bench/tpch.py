@@ -81,11 +81,6 @@ KEYS: Mapping[Pair, str] = {
 NATIONS = 25
 
 
-def q3_streams(scale: float, batches: int) -> Path:
-    """The streams of the Q3 join."""
-    return tpch("q3", scale, batches).folder
-
-
 def tpch(name: str, scale: float, batches: int) -> Workload:
     """The join of one query at one scale factor."""
     folder, rows = streams(name, COLUMNS[name], scale, batches)

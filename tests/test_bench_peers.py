@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
+from subprocess import CompletedProcess
 from xml.etree import ElementTree
 
 import duckdb
@@ -17,6 +18,7 @@ from bench import nexmark, peerrun, peers, peersetup, scaledata
 from bench.measure import size_of, watched
 from bench.peerloads import BAND, CHAIN, LOADS, NEXMARK, STAR, TPCH, Load
 from bench.peerrun import RIGHT, Row
+from bench.peersetup import SYSTEMS
 from bench.peersystems.job import Compare, Job, Join, OneOf, Step, needed, read
 from bench.scalepicture import Line, chart
 from bench.streams import cached
@@ -102,11 +104,11 @@ def test_a_file_with_two_names_counts_once(tmp_path: Path) -> None:
 
 def test_what_cannot_be_installed_is_skipped_with_its_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(peersetup, "FOLDER", tmp_path)
-    why = peersetup.ready(peersetup.SYSTEMS["pathway"], install=False)
-    assert isinstance(why, str)
-    monkeypatch.setattr(peerrun, "ready", lambda _: why)
-    row = peerrun.measure(_tiny(tmp_path), peersetup.SYSTEMS["pathway"], 1.0)
-    assert row.verdict == f"skipped: {why}"
+    system = replace(SYSTEMS["pathway"], requirement="no-such-package==0")
+    row = peerrun.measure(_tiny(tmp_path), system, 1.0, here=True)
+    assert row.verdict == "skipped: no-such-package==0 is not installed here"
+    monkeypatch.setattr(peersetup.subprocess, "run", lambda *_, **__: CompletedProcess([], 1, "", "no network\n"))
+    assert peerrun.measure(_tiny(tmp_path), system, 1.0).verdict == "skipped: cannot be installed: no network"
 
 
 def test_a_wrong_answer_is_never_replaced_by_a_right_one() -> None:
@@ -133,16 +135,14 @@ def test_weft_and_peers_agree_at_tiny_scale(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Peers that are part of the development environment run in it; the others are left out."""
-    here = [
-        name for name in ("spark", "duckdb", "polars") if importlib.util.find_spec(name.replace("spark", "pyspark"))
-    ]
-    monkeypatch.setattr(peerrun, "ready", lambda _: Path(sys.executable))
+    systems = ["weft"]
+    systems += [n for n in ("spark", "duckdb", "polars") if isinstance(peersetup.ready(SYSTEMS[n], here=True), Path)]
     monkeypatch.setitem(LOADS, "tiny", lambda _: _tiny(tmp_path))  # type: ignore[arg-type]
-    peers.main(["--workloads", "tiny", "--systems", ",".join(["weft", *here]), "--out", str(tmp_path / "out")])
+    peers.main(["--workloads", "tiny", "--here", "--systems", ",".join(systems), "--out", str(tmp_path / "out")])
 
     said = capsys.readouterr().out
     numbers = json.loads((tmp_path / "out" / "peers-1.json").read_text())
-    assert {row["system"]: row["verdict"] for row in numbers["rows"]} == dict.fromkeys(["weft", *here], RIGHT)
+    assert {row["system"]: row["verdict"] for row in numbers["rows"]} == dict.fromkeys(systems, RIGHT)
     assert "WRONG" not in said
     assert {"machine", "versions", "seed"} <= set(numbers)
     assert ElementTree.parse(tmp_path / "out" / "peers-1.svg").getroot().tag.endswith("svg")
