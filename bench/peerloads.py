@@ -45,7 +45,7 @@ class Load:
     batches: int
     rows: Mapping[str, int]
     span: int = 0
-    """Milliseconds by which rows may be out of order where files are read two at a time."""
+    """Milliseconds by which rows may be out of order where files are read in any order: all of the time there is."""
 
     @property
     def total(self) -> int:
@@ -88,6 +88,16 @@ class Load:
         kinds = {column: kind for schema in self.schemas.values() for column, kind in schema.items()}
         casts = ", ".join(f"CAST({c} AS {CASTS[kinds[c]]}) AS {c}" for c in self.join.select)
         return f"SELECT {casts} FROM {relation}"
+
+    def whole(self) -> None:
+        """Every stream as one Parquet file, in order, for readers that take files in any order."""
+        for name in self.join.streams:
+            file = self.folder / "whole" / name / "all.parquet"
+            if not file.exists():
+                file.parent.mkdir(parents=True, exist_ok=True)
+                parts = sorted((self.folder / name).glob("*.parquet"))
+                pq.write_table(pa.concat_tables(pq.read_table(part) for part in parts), file.with_suffix(".new"))
+                file.with_suffix(".new").rename(file)
 
     def csv(self, kind: str) -> None:
         """The streams as CSV beside the Parquet files: `csv` with a line of names, `bare` without."""
@@ -286,7 +296,7 @@ def _in_time(name: str, join: Join, make: Callable[[int], dict[str, pa.Table]], 
     folder = cached(CACHE / f"peers-{name}-{count}-{SEED}", partial(make, count), batches, in_order=True)
     rows = {stream: _rows(folder / stream) for stream in join.streams}
     last = dict(join.times).get(join.first)
-    span = 0 if last is None else 2 * _last(folder / join.first, last) // batches
+    span = 0 if last is None else _last(folder / join.first, last)
     return Load(name, join, folder, batches, rows, span)
 
 

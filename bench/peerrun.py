@@ -78,6 +78,8 @@ def measure(load: Load, system: System, limit: float, *, here: bool = False) -> 
         return Row(load.name, system.name, f"skipped: {python}", load.total)
     if kind := reads_csv(system):
         load.csv(kind)
+    elif system.csv and load.join.times:
+        load.whole()
     truth = load.truth()
     out = Path(tempfile.mkdtemp(prefix="weft-peers-"))
     try:

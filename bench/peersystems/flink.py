@@ -4,7 +4,8 @@
     flink-multi  the multi-join operator where Flink can use it: joins on one common key
 
 Reads and writes Parquet where the Parquet jars are among its own, CSV otherwise.  Windows become interval joins on
-event time.  Objects are reused and the heap is 10 GB.  The sources are bounded, so the job ends with its input.
+event time; Flink hands out files in no order, so that a stream with a window is given to it as one file.  Objects are
+reused and the heap is 10 GB.  The sources are bounded, so the job ends with its input.
 """
 
 from __future__ import annotations
@@ -67,10 +68,11 @@ def _settings(job: Job) -> dict[str, str]:
 def _source(job: Job, name: str, kind: str) -> str:
     wanted = job.schemas[name] if kind == "csv" else needed(job.join, job.schemas)[name]
     columns = [f"{column} {TYPES[job.schemas[name][column]]}" for column in wanted]
+    bare = kind == "csv"
     if time_column := dict(job.join.times).get(name):
         columns.append(f"{time_column}_at AS TO_TIMESTAMP_LTZ({time_column}, 3)")
-        columns.append(f"WATERMARK FOR {time_column}_at AS {time_column}_at - {_interval(job.span)}")
-    folder = job.folder(name, "bare" if kind == "csv" else kind)
+        columns.append(f"WATERMARK FOR {time_column}_at AS {time_column}_at - {_interval(job.span if bare else 0)}")
+    folder = job.folder(name, "bare" if bare else "whole" if time_column else "parquet")
     return f"CREATE TABLE {name} ({', '.join(columns)}) WITH ({_files(folder, kind)})"
 
 

@@ -2,7 +2,7 @@
 
 Standard library only: each system runs this in its own environment.  What must hold: the SQL rendered here and what a
 system builds from the same fields are the same query.  All columns of a job have different names, times are
-milliseconds in 64-bit integers, and rows never arrive late by more than `span`.
+milliseconds in 64-bit integers, and files taken in the order of their names are in the order of time.
 """
 
 from __future__ import annotations
@@ -108,11 +108,12 @@ class Job:
     rows: int
     batches: int
     data: str
-    """A folder with a sub-folder of Parquet files for each stream; `csv` and `bare` in it hold the same as CSV."""
+    """A folder with a sub-folder of Parquet files for each stream; `csv` and `bare` in it hold the same as CSV, and
+    `whole` as one Parquet file for each stream."""
     out: str
     workers: int
     span: int = 0
-    """Milliseconds by which rows of one stream may be out of order."""
+    """Milliseconds by which rows of one stream are out of order if its files are read in any order."""
 
     def folder(self, stream: str, kind: str = "parquet") -> Path:
         return Path(self.data) / stream if kind == "parquet" else Path(self.data) / kind / stream
