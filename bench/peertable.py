@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bench.peerrun import RIGHT, Row
+from bench.peerrun import RIGHT, WRONG, Row
 from bench.peersetup import SYSTEMS
 from weft.observe.progress import human_bytes
 
@@ -33,17 +33,22 @@ def verdicts(rows: Sequence[Row]) -> Iterator[str]:
     """One line a workload: Weft beside the quickest streaming peer and beside the one-shot limit."""
     yield "\nWeft beside the others (steady rows/s, wall time for the one-shot joins)"
     for workload in dict.fromkeys(row.workload for row in rows):
-        here = {row.system: row for row in rows if row.workload == workload}
-        ours = here.get("weft")
+        here = {row.system: row for row in rows if row.workload == workload or _same(row, workload)}
+        ours = next((row for row in rows if row.workload == workload and row.system == "weft"), None)
         if ours is None or ours.verdict != RIGHT:
             yield f"  {workload:<12} no right answer of Weft"
             continue
         yield f"  {workload:<12} " + "; ".join([*_beside(ours, here), *_growth(ours)])
 
 
+def _same(row: Row, workload: str) -> bool:
+    """The same join in another number of batches, by a system that has no batches."""
+    return row.workload.partition("/")[0] == workload.partition("/")[0] and not row.batches
+
+
 def _beside(ours: Row, here: dict[str, Row]) -> Iterator[str]:
     for name, row in here.items():
-        if name == "weft" or not _rate(row):
+        if name == "weft" or row.verdict.startswith(WRONG) or not _rate(row):
             continue
         if SYSTEMS[name].streaming:
             ratio = _rate(ours) / _rate(row)
