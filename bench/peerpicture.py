@@ -22,6 +22,8 @@ COLOURS = {
     "polars": "#999999",
 }
 WIDTH, LEFT, BAR, GAP = 1000, 120, 11, 12
+ACROSS = 5
+"""Systems in a line of the legend."""
 LOW, HIGH = 1e3, 3e7
 """Rows per second at both ends of the axis."""
 
@@ -30,13 +32,13 @@ def picture(rows: Sequence[Row], title: str) -> str:
     """The SVG document."""
     workloads = [*dict.fromkeys(row.workload for row in rows)]
     groups = {name: [row for row in rows if row.workload == name] for name in workloads}
-    height = 70 + sum(len(group) * BAR + GAP for group in groups.values()) + 40
+    height = 70 + sum(len(group) * BAR + GAP for group in groups.values()) + 60
     parts = [
         head(WIDTH, height),
         text(WIDTH / 2, 20, title, "middle", 14),
         *_axis(height),
         *_groups(groups),
-        *_legend(rows, height - 12),
+        *_legend(rows, height - 30),
         "</svg>",
     ]
     return "\n".join(parts)
@@ -69,14 +71,15 @@ def _bar(row: Row, y: float) -> Iterator[str]:
 def _axis(height: int) -> Iterator[str]:
     for power in range(3, 8):
         x = _x(10**power)
-        yield f'<path d="M{x:.1f} 48V{height - 34}" stroke="#dddddd"/>'
+        yield f'<path d="M{x:.1f} 48V{height - 54}" stroke="#dddddd"/>'
         yield text(x, 44, short(10**power), "middle")
 
 
 def _legend(rows: Sequence[Row], y: float) -> Iterator[str]:
     names = [*dict.fromkeys(row.system for row in rows)]
     for place, name in enumerate(names):
-        yield key(12 + (WIDTH - 24) / max(1, len(names)) * place, y, COLOURS[name], name)
+        column, line = place % ACROSS, place // ACROSS
+        yield key(LEFT + 160 * column, y + 18 * line, COLOURS[name], name)
 
 
 def _x(rate: float) -> float:
