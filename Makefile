@@ -8,7 +8,7 @@ BENCH  := .venv/.installed-bench
 N      ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format fuzz chaos bench bench-plans bench-skew constraints clean
+.PHONY: help setup demo test check format fuzz chaos bench bench-plans bench-skew bench-peers bench-scale constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -54,6 +54,12 @@ bench-plans: $(BENCH) ## measure plans beside each other and beside the papers (
 
 bench-skew: $(BENCH) ## measure schemes on uneven keys, beside Squall's tables (three minutes)
 	$(PY) -m bench.skew
+
+bench-peers: $(BENCH) ## measure Weft beside its peers, each in an environment of its own (an hour)
+	$(PY) -m bench.peers
+
+bench-scale: $(BENCH) ## measure how Weft's cost grows with state, batches, workers and relations
+	$(PY) -m bench.scale
 
 constraints: $(BENCH) ## write constraints.txt from what .venv holds now
 	$(PY) scripts/constraints.py > constraints.new

@@ -81,21 +81,21 @@ KEYS: Mapping[Pair, str] = {
 NATIONS = 25
 
 
-def q3_streams(scale: float, batches: int) -> Path:
-    """The streams of the Q3 join."""
-    return tpch("q3", scale, batches).folder
-
-
 def tpch(name: str, scale: float, batches: int) -> Workload:
     """The join of one query at one scale factor."""
+    folder, rows = streams(name, COLUMNS[name], scale, batches)
+    return workload(name, folder, rows)
+
+
+def streams(name: str, columns: Columns, scale: float, batches: int) -> tuple[Path, dict[str, int]]:
+    """The folder of streams with these columns, and how many rows each has."""
 
     def tables() -> dict[str, pa.Table]:
         return {table: _plain(pq.read_table(files[table], columns=[*wanted])) for table, wanted in columns.items()}
 
-    columns = COLUMNS[name]
     files = {table: _generated(scale, table) for table in columns}
     rows = {table: pq.read_metadata(file).num_rows for table, file in files.items()}
-    return workload(name, cached(CACHE / f"{name}-sf{scale:g}-{batches}", tables, batches), rows)
+    return cached(CACHE / f"{name}-sf{scale:g}-{batches}", tables, batches), rows
 
 
 def workload(name: str, folder: Path, rows: Mapping[str, int]) -> Workload:

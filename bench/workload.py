@@ -54,7 +54,7 @@ class Workload:
             oracle.execute("SET disabled_optimizers = 'join_order'")
             for name in self.rows:
                 oracle.execute(f"CREATE VIEW {name} AS FROM read_parquet('{self.folder / name}/*.parquet')")
-            return _summed(oracle, self.sql)
+            return summed(oracle, self.sql)
 
 
 def answer_in(folder: Path) -> Answer:
@@ -62,17 +62,18 @@ def answer_in(folder: Path) -> Answer:
     if not list(folder.glob("*.parquet")):
         return 0, 0
     with duckdb.connect() as oracle:
-        return _summed(oracle, f"FROM read_parquet('{folder}/*.parquet')")
+        return summed(oracle, f"FROM read_parquet('{folder}/*.parquet')")
 
 
 def answer_of(table: pa.Table) -> Answer:
     """The answer that a table holds."""
     with duckdb.connect() as oracle:
         oracle.register("answer", table)
-        return _summed(oracle, "FROM answer")
+        return summed(oracle, "FROM answer")
 
 
-def _summed(oracle: duckdb.DuckDBPyConnection, rows: str) -> Answer:
+def summed(oracle: duckdb.DuckDBPyConnection, rows: str) -> Answer:
+    """The answer of a query."""
     names = ", ".join(column[0] for column in oracle.execute(f"FROM ({rows}) LIMIT 0").description)
     count, total = oracle.execute(f"SELECT count(*), sum(hash({names})::HUGEINT) FROM ({rows})").fetchall()[0]
     return int(count), int(total or 0)

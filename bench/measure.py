@@ -1,0 +1,125 @@
+"""A process and everything it starts, watched from outside: memory, first output, time limit, what it told.
+
+Memory is the sum over the process tree of proportional set sizes, so that a page shared by n processes counts once and
+not n times; where the system does not tell them it is the sum of resident set sizes, and `Seen.kind` says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+EVERY, OFTEN, SOON = 0.2, 0.02, 1.0
+"""Seconds between two looks: later, and in the first second, which may be the only one."""
+STATE = 1.0
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was seen of a process tree."""
+
+    peak: int = 0
+    """Bytes."""
+    kind: str = "PSS"
+    state: int = 0
+    """The most bytes that lay in the folder of state, seen once a second; some systems take it away at their end."""
+    first_output: float | None = None
+    """Wall clock of the first bytes in the folder of results, as seen from outside."""
+    over: bool = False
+    """Whether it was ended because its time was up."""
+    code: int | None = None
+    told: list[dict[str, Any]] = field(default_factory=list)
+    noise: str = ""
+    """The end of what it wrote to its error stream."""
+
+
+def watched(command: Sequence[str], out: Path, limit: float, environment: Mapping[str, str], cwd: Path) -> Seen:
+    """Run a command to its end or to the limit."""
+    out.mkdir(parents=True, exist_ok=True)
+    said, noise = out / "said", out / "noise"
+    seen, looked, until = Seen(), time.monotonic(), time.monotonic() + limit
+    with said.open("w") as stdout, noise.open("w") as stderr:
+        process = psutil.Popen(list(command), stdout=stdout, stderr=stderr, env={**os.environ, **environment}, cwd=cwd)
+        try:
+            while (code := _ended(process, OFTEN if until - limit + SOON > time.monotonic() else EVERY)) is None:
+                _look(seen, process, out / "rows")
+                if time.monotonic() > looked + STATE:
+                    looked, seen.state = time.monotonic(), max(seen.state, size_of(out / "state"))
+                if time.monotonic() > until:
+                    break
+        finally:
+            _end(process)
+    seen.over, seen.code = code is None, code
+    seen.told = [*_told(said)]
+    seen.noise = noise.read_text(errors="replace")[-4000:]
+    return seen
+
+
+def size_of(folder: Path) -> int:
+    """Bytes in a folder; a file with two names counts once."""
+    found: dict[tuple[int, int], int] = {}
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):
+            stat = path.lstat()
+            if path.is_file():
+                found[stat.st_dev, stat.st_ino] = stat.st_size
+    return sum(found.values())
+
+
+def _ended(process: psutil.Popen, pause: float) -> int | None:
+    try:
+        code: int | None = process.wait(timeout=pause)
+    except (psutil.TimeoutExpired, subprocess.TimeoutExpired):
+        return None
+    return code
+
+
+def _look(seen: Seen, process: psutil.Popen, results: Path) -> None:
+    now = time.time()
+    total = 0
+    for member in _family(process):
+        with contextlib.suppress(psutil.Error):
+            try:
+                total += member.memory_full_info().pss
+            except (AttributeError, psutil.AccessDenied):
+                seen.kind = "RSS"
+                total += member.memory_info().rss
+    seen.peak = max(seen.peak, total)
+    if seen.first_output is None and _any_bytes(results):
+        seen.first_output = now
+
+
+def _family(process: psutil.Popen) -> list[psutil.Process]:
+    with contextlib.suppress(psutil.Error):
+        return [process, *process.children(recursive=True)]
+    return []
+
+
+def _any_bytes(folder: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return any(p.is_file() and p.stat().st_size for p in folder.rglob("*") if not p.name.startswith("_"))
+    return False
+
+
+def _end(process: psutil.Popen) -> None:
+    """End the process and what it started, each by its own number."""
+    for member in reversed(_family(process)):
+        with contextlib.suppress(psutil.Error):
+            member.kill()
+    process.wait()
+
+
+def _told(path: Path) -> Iterator[dict[str, Any]]:
+    for line in path.read_text(errors="replace").splitlines():
+        if line.startswith("{"):
+            with contextlib.suppress(json.JSONDecodeError):
+                yield json.loads(line)

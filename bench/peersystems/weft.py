@@ -1,0 +1,49 @@
+"""Weft: its own local session, one file of each stream a micro-batch, running as it would for ever.
+
+A batch lasts from one commit to the next, so what Spark does between batches is counted.
+"""
+
+from __future__ import annotations
+
+import time
+
+import weft
+from bench.peersystems.job import Job, main, tell
+from weft.host.spark.session import local_session
+
+POLL = 0.005
+
+
+def run(job: Job) -> None:
+    spark = local_session(job.workers)
+    times = dict(job.join.times)
+    session = weft.Session(checkpoint=job.state, workers=job.workers, spark=spark, progress=False)
+    for name in job.join.streams:
+        timed = {"event_time": times[name], "unit": "ms"} if name in times else {}
+        session.stream(name, weft.read.parquet(job.folder(name), max_files=1), **timed)
+    session.query("joined", sql(job)).to_parquet(job.results)
+    clock = time.time()
+    handle = session.start(every=0.001)
+    tell(began=clock)
+    seen = rows = 0
+    while rows < job.rows and handle.active:
+        time.sleep(POLL)
+        for batch in handle.progress()[seen:]:
+            now = time.time()
+            tell(batch={"seconds": now - clock, "end": now, "in": batch.total_in, "out": batch.total_out})
+            clock, seen, rows = now, seen + 1, rows + batch.total_in
+    done = time.time()
+    handle.stop()
+    tell(done=done, versions={"weft": weft.__version__, "pyspark": spark.version})
+    spark.stop()
+
+
+def sql(job: Job) -> str:
+    """The query; a window is said once, at the end."""
+    within = job.join.within
+    tail = "" if within is None else f"WITHIN INTERVAL '{within}' MILLISECOND"
+    return job.join.sql(lambda _: (), tail)
+
+
+if __name__ == "__main__":
+    main(run)
