@@ -597,3 +597,11 @@ def test_a_folder_that_is_still_empty_says_nothing(tmp_path: Path) -> None:
     s = session(tmp_path, t=weft.read.csv(tmp_path / "in", schema=NUMBERS.schema), u=NUMBERS)
     s.query("q", "SELECT t.k FROM t JOIN u ON t.k = u.k")
     assert s.analyze().rows("t") is None
+
+
+def test_a_selection_that_nothing_passes_says_nothing_of_keys() -> None:
+    sql = "SELECT a.k FROM t a JOIN u b ON a.k + 1 = b.k WHERE a.x > 1000"
+    found = analyze(STREAMS, samples("t", "u"), queries(sql))
+    assert found.distinct("a", "k") is None
+    assert found.heavy("a", "k + 1") == ()
+    assert found.distinct("t", "k + 1") == 3

@@ -218,7 +218,8 @@ class _Analysis:
         name, column = f"{side.alias}.{key_name(key)}", same_column(key)
         heavy[name] = heaviest(codes)
         unique = column is not None and side.stream.unique == (column.name,)
-        if (count := _values(side, codes, unique)) is not None:
+        enough = len(side) >= (1 if side.whole else min(ENOUGH, self.samples[side.stream.name].rows.num_rows))
+        if enough and (count := _values(side, codes, unique)) is not None:
             counts[name] = count
 
     def _told(self, stream: str, key: Expr) -> bool:
