@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 from weft.errors import WeftError, to_wire
 from weft.host.source import FileLog, FileSource, Piece, pieces, read_piece, shares
@@ -28,7 +29,14 @@ if TYPE_CHECKING:
     from weft.host.ingest import Ingest
 
 FORMAT = "weft"
-SCHEMA = "dest INT, seq BIGINT, edge STRING, payload BINARY"
+SCHEMA = StructType(
+    [
+        StructField("dest", IntegerType()),
+        StructField("seq", LongType()),
+        StructField("edge", StringType()),
+        StructField("payload", BinaryType()),
+    ]
+)
 """Envelopes as Spark sees them."""
 Offset = dict[str, int]
 """Stream -> how many of its files have been read."""
@@ -42,7 +50,7 @@ class WeftSource(DataSource):
         """Its format name in Spark."""
         return FORMAT
 
-    def schema(self) -> str:
+    def schema(self) -> StructType:
         """Envelopes."""
         return SCHEMA
 

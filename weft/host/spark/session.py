@@ -66,5 +66,9 @@ def _settings() -> dict[str, Any]:
         "spark.sql.streaming.numRecentProgressUpdates": "2",
         "spark.sql.streaming.minBatchesToRetain": "2",
         "spark.sql.streaming.pollingDelay": "10ms",
+        # The checkpoint is a folder; Hadoop's other way of renaming a file in it starts a process for each look at it.
+        "spark.sql.streaming.checkpointFileManagerClass": (
+            "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+        ),
         **BATCH_SETTINGS,
     }
