@@ -20,6 +20,8 @@ import psutil
 
 EVERY, OFTEN, SOON = 0.2, 0.02, 1.0
 """Seconds between two looks: later, and in the first second, which may be the only one."""
+SHARE = 20
+"""A look is followed by a pause of at least so many times its length: the kernel counts pages while others wait."""
 STATE = 1.0
 
 
@@ -46,12 +48,14 @@ def watched(command: Sequence[str], out: Path, limit: float, environment: Mappin
     """Run a command to its end or to the limit."""
     out.mkdir(parents=True, exist_ok=True)
     said, noise = out / "said", out / "noise"
-    seen, looked, until = Seen(), time.monotonic(), time.monotonic() + limit
+    seen, looked, until, took = Seen(), time.monotonic(), time.monotonic() + limit, 0.0
     with said.open("w") as stdout, noise.open("w") as stderr:
         process = psutil.Popen(list(command), stdout=stdout, stderr=stderr, env={**os.environ, **environment}, cwd=cwd)
         try:
-            while (code := _ended(process, OFTEN if until - limit + SOON > time.monotonic() else EVERY)) is None:
+            while (code := _ended(process, max(_pause(until - limit), SHARE * took))) is None:
+                began = time.monotonic()
                 _look(seen, process, out / "rows")
+                took = time.monotonic() - began
                 if time.monotonic() > looked + STATE:
                     looked, seen.state = time.monotonic(), max(seen.state, size_of(out / "state"))
                 if time.monotonic() > until:
@@ -73,6 +77,10 @@ def size_of(folder: Path) -> int:
             if path.is_file():
                 found[stat.st_dev, stat.st_ino] = stat.st_size
     return sum(found.values())
+
+
+def _pause(began: float) -> float:
+    return OFTEN if began + SOON > time.monotonic() else EVERY
 
 
 def _ended(process: psutil.Popen, pause: float) -> int | None:
