@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from weft.errors import HostError
 from weft.host.spark.interpreter import worker_python
+from weft.host.spark.warm import warm
 from weft.java import ensure_java
 
 BATCH_SETTINGS = {
@@ -43,6 +44,7 @@ def local_session(workers: int) -> SparkSession:
     except Exception as error:  # py4j wraps whatever the JVM says
         raise HostError("Spark did not start", detail=str(error).splitlines()[0], hint="run: weft doctor") from error
     spark.sparkContext.setLogLevel("OFF")
+    warm(spark, cores)
     return spark
 
 

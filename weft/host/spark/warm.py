@@ -15,12 +15,16 @@ from pyspark.sql import SparkSession
 from weft.host.spark.exchange import ARROW, spoken
 from weft.host.spark.reader import SCHEMA
 
+_warmed: set[str] = set()
+"""Spark applications that need it no more."""
 
-def warm(spark: SparkSession, workers: int) -> threading.Thread:
-    """Begin; nobody has to wait for the end."""
-    thread = threading.Thread(target=_work, args=(spark, workers), name="weft-warm", daemon=True)
-    thread.start()
-    return thread
+
+def warm(spark: SparkSession, workers: int) -> None:
+    """Begin, unless it was done before; nobody has to wait for the end."""
+    application = spark.sparkContext.applicationId
+    if application not in _warmed:
+        _warmed.add(application)
+        threading.Thread(target=_work, args=(spark, workers), name="weft-warm", daemon=True).start()
 
 
 def _work(spark: SparkSession, workers: int) -> None:
