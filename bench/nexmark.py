@@ -10,6 +10,7 @@ only pad rows, are left out.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,10 +45,14 @@ class Clock:
         return (rounds + self.first + np.arange(self.each)).ravel()
 
 
-def tables(events: int, seed: int) -> dict[str, pa.Table]:
-    """The streams, in order of time; the same seed gives the same rows."""
-    rng = np.random.default_rng(seed)
-    return {"person": _persons(rng, events), "auction": _auctions(rng, events), "bid": _bids(rng, events)}
+def tables(events: int, seed: int, wanted: Collection[str] = ("person", "auction", "bid")) -> dict[str, pa.Table]:
+    """The wanted streams, in order of time; the same seed gives the same rows."""
+    makers = {"person": _persons, "auction": _auctions, "bid": _bids}
+    return {
+        name: make(np.random.default_rng([seed, number]), events)
+        for number, (name, make) in enumerate(makers.items())
+        if name in wanted
+    }
 
 
 def _persons(rng: np.random.Generator, events: int) -> pa.Table:
