@@ -24,6 +24,7 @@ from bench.machine import machine_line, versions
 from bench.papers import Counting
 from bench.picture import picture
 from bench.runs import STRATEGIES, Figures, Host, OnSpark, Setting, alternate, on_cluster
+from bench.saying import block, say
 from bench.streams import SEED
 from bench.tpch import tpch
 from bench.workload import Workload
@@ -113,16 +114,16 @@ def measure(host: Host, workloads: Sequence[Workload], size: Size, **cache: Any)
     settings = [Setting(name, name) for name in STRATEGIES]
     timed: dict[str, Mapping[str, Figures]] = {}
     for workload in workloads:
-        _say(f"{workload.name}, {sum(workload.rows.values()):,} rows: {', '.join(STRATEGIES)}")
+        say(f"{workload.name}, {sum(workload.rows.values()):,} rows: {', '.join(STRATEGIES)}")
         timed[workload.name] = alternate(host, workload, settings, size.repeats, workload.truth())
-    _say("chains with many tasks")
+    say("chains with many tasks")
     counted = papers.count_chains(size.counted, size.counted_batches, **cache)
     shapes = papers.count_shapes(size.shapes, size.counted_batches, **cache)
-    _say("q2 and MLM with k tasks per store")
+    say("q2 and MLM with k tasks per store")
     by_name = {workload.name: workload for workload in workloads}
     q2 = papers.time_tasks(host, by_name["q2"], ("flat", "left_deep", "tree"), size.tasks, repeats=1)
     mlm = papers.time_tasks(host, by_name["MLM"], tuple(papers.KEPT), size.shape_tasks, repeats=1)
-    _say("q2 with k tasks per store, each on a machine that is not there")
+    say("q2 with k tasks per store, each on a machine that is not there")
     alone = papers.time_tasks(on_cluster, by_name["q2"], ("flat", "left_deep", "tree"), size.tasks, size.repeats)
     rows = [
         *papers.storage(timed),
@@ -136,16 +137,16 @@ def measure(host: Host, workloads: Sequence[Workload], size: Size, **cache: Any)
 
 def show(found: Found) -> None:
     """Print everything."""
-    _block(
+    block(
         "plans: rows/s, stored rows, tuples sent, each count with its distance from the model",
         tables.plans(found.timed),
     )
-    _block("scattered stores, N = ceil(size / capacity) tasks, in this process", tables.counts(found.counted))
-    _block("q2, k tasks per store, simulated cluster: each worker alone on a core", tables.scaled(found.alone))
-    _block("beside the papers", tables.beside(found.beside))
+    block("scattered stores, N = ceil(size / capacity) tasks, in this process", tables.counts(found.counted))
+    block("q2, k tasks per store, simulated cluster: each worker alone on a core", tables.scaled(found.alone))
+    block("beside the papers", tables.beside(found.beside))
     far = [*tables.outliers(found.all)]
-    _block(f"more than {tables.TOLERANCE:.0%} from the model", far or ["  none"])
-    _block("verdicts", tables.verdicts(found.timed))
+    block(f"more than {tables.TOLERANCE:.0%} from the model", far or ["  none"])
+    block("verdicts", tables.verdicts(found.timed))
 
 
 def save(found: Found, size: Size, seconds: float, folder: Path) -> tuple[Path, Path]:
@@ -170,16 +171,6 @@ def save(found: Found, size: Size, seconds: float, folder: Path) -> tuple[Path, 
     numbers.write_text(json.dumps(content, indent=1))
     drawing.write_text(picture(found.timed, found.counted, f"Plans, TPC-H SF{size.scale:g}, {machine_line()}"))
     return numbers, drawing
-
-
-def _block(title: str, lines: Any) -> None:
-    print(f"\n{title}")
-    for line in lines:
-        print(line)
-
-
-def _say(what: str) -> None:
-    print(f"  {time.strftime('%H:%M:%S')} {what} ...", flush=True)
 
 
 if __name__ == "__main__":

@@ -9,18 +9,13 @@ how much copies cost, not how fast a cluster is.
 from __future__ import annotations
 
 import tempfile
-import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from unittest.mock import patch
 
 from bench.runs import Setting, open_session
 from bench.workload import Workload
-from weft.host.envelope import Envelope
-from weft.host.worker import Worker
 from weft.testing import Trial
 
 
@@ -42,26 +37,24 @@ class Simulated:
 
 def simulated(workload: Workload, workers: int, skip: int) -> Simulated:
     """All batches after the first `skip` ones."""
-    batches = [*workload.batches()]
-    spent: dict[tuple[int, int], list[float]] = defaultdict(list)
-    number = 0
-
-    class Timed(Worker):
-        """A worker whose waves are timed."""
-
-        def run(self, wave: int, inbox: Iterable[Envelope]) -> Any:
-            began = time.perf_counter()
-            found = [*super().run(wave, inbox)]
-            spent[number, wave].append(time.perf_counter() - began)
-            return found
-
+    slowest = summed = 0.0
     with (
         tempfile.TemporaryDirectory() as folder,
         open_session(workload, Setting("auto", "auto", workers), Path(folder)) as session,
-        patch("weft.host.inprocess.run.Worker", Timed),
     ):
         trial = Trial(session)
-        for number, tables in enumerate(batches):  # noqa: B007 - `Timed` reads it
+        for number, tables in enumerate(workload.batches()):
             trial.feed(tables)
-    kept = [times for (batch, _), times in spent.items() if batch >= skip]
-    return Simulated(workers, sum(map(max, kept)), sum(map(sum, kept)))
+            if number >= skip:
+                waves = _by_wave(trial.spent)
+                slowest, summed = slowest + sum(map(max, waves)), summed + sum(map(sum, waves))
+    return Simulated(workers, slowest, summed)
+
+
+def _by_wave(spent: Mapping[tuple[int, int], float]) -> list[list[float]]:
+    """Seconds of the workers, a list for each wave; wave 0 is reading and no worker's."""
+    found: dict[int, list[float]] = defaultdict(list)
+    for (wave, _), seconds in spent.items():
+        if wave:
+            found[wave].append(seconds)
+    return [*found.values()]

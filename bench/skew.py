@@ -21,6 +21,7 @@ from pathlib import Path
 
 from bench.machine import machine_line, versions
 from bench.runs import QUERY, Figures, Host, OnSpark, Setting, alternate, open_session
+from bench.saying import block, say
 from bench.skewdata import MAKERS, workload
 from bench.skewsim import Join, Simulated, joins, simulate
 from bench.streams import SEED
@@ -133,7 +134,7 @@ def route_all(queries: Sequence[Join], size: Size) -> list[Simulated]:
     """Loads by routing alone."""
     found = []
     for join in queries:
-        _say(f"{join.name}: routing {sum(r.rows for r in join.relations.values()) * size.simulated:,.0f} rows")
+        say(f"{join.name}: routing {sum(r.rows for r in join.relations.values()) * size.simulated:,.0f} rows")
         found += simulate(join, size.simulated)
     return found
 
@@ -145,7 +146,7 @@ def measure(host: Host, workloads: Sequence[Workload], size: Size, simulated: Se
     plans: dict[str, dict[str, str]] = {}
     for each in workloads:
         truth = each.truth()
-        _say(f"{each.name}, {sum(each.rows.values()):,} rows, {truth[0]:,} results: {', '.join(SCHEMES)}")
+        say(f"{each.name}, {sum(each.rows.values()):,} rows, {truth[0]:,} results: {', '.join(SCHEMES)}")
         counted = [Setting(label, strategy, size.counted_workers) for label, strategy in SCHEMES.items()]
         loads[each.name] = {setting.label: count(each, setting, truth) for setting in counted}
         settings = [Setting(label, strategy, size.timed_workers) for label, strategy in SCHEMES.items()]
@@ -198,15 +199,15 @@ def _expected(choice: Choice) -> float | None:
 
 def show_simulated(simulated: Sequence[Simulated]) -> None:
     """Loads in millions, beside the paper's."""
-    _block("routing alone, millions of rows (parted: hypercube:hybrid as chosen here)", simulation_lines(simulated))
+    block("routing alone, millions of rows (parted: hypercube:hybrid as chosen here)", simulation_lines(simulated))
 
 
 def show(found: Found) -> None:
     """Print what was run."""
     workers = max((run.workers for each in found.loads.values() for run in each.values()), default=0)
-    _block(f"loads on {workers} workers, in this process", load_lines(found.loads))
-    _block("seconds on Spark", time_lines(found))
-    _block("verdicts", verdicts(found))
+    block(f"loads on {workers} workers, in this process", load_lines(found.loads))
+    block("seconds on Spark", time_lines(found))
+    block("verdicts", verdicts(found))
 
 
 def simulation_lines(simulated: Sequence[Simulated]) -> Iterator[str]:
@@ -299,16 +300,6 @@ def _number(value: float | None) -> str:
 
 def _answer(right: bool) -> str:
     return "right" if right else "WRONG"
-
-
-def _block(title: str, lines: Iterator[str]) -> None:
-    print(f"\n{title}")
-    for line in lines:
-        print(line)
-
-
-def _say(what: str) -> None:
-    print(f"  {time.strftime('%H:%M:%S')} {what} ...", flush=True)
 
 
 if __name__ == "__main__":

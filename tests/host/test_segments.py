@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import random
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from weft.errors import StateError
 from weft.expr.model import Column
 from weft.host.segment import Segment, SegmentFiles, SegmentRef
 from weft.host.shelf import index_rows
+from weft.kernels.checksum import checksum
 from weft.kernels.index import probe
 from weft.topology.model import Key
 
@@ -51,7 +53,7 @@ def written(
     root: Path, rows: pa.RecordBatch = ROWS, keys: tuple[Key, ...] = KEYS
 ) -> tuple[SegmentFiles, SegmentRef, Path]:
     files = SegmentFiles(str(root))
-    segment = Segment(rows, tuple(index_rows(rows, key, {}) for key in keys))
+    segment = Segment.of(rows, tuple(index_rows(rows, key, {}) for key in keys))
     size, checksum = files.write("store/0/seg", segment, nothing)
     ref = SegmentRef("store/0/seg", "store", 0, rows.num_rows, size, 0, 0, 0, None, None, checksum)
     return files, ref, root / "store/0/seg"
@@ -139,6 +141,16 @@ def test_damage_after_the_file_was_opened_is_noticed_by_the_next_task(tmp_path: 
         SegmentFiles(str(tmp_path)).open(ref)
 
 
+def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
+    _, ref, path = written(tmp_path)
+    older = path.read_bytes()[:-1] + b"1"
+    path.write_bytes(older)
+    ref = replace(ref, checksum=checksum(pa.py_buffer(older)))
+    with pytest.raises(StateError, match="has another layout") as error:
+        SegmentFiles(str(tmp_path)).open(ref)
+    assert "WEFTSEG1" in str(error.value)
+
+
 def test_the_same_rows_make_the_same_bytes(tmp_path: Path) -> None:
     _, a, path_a = written(tmp_path / "a")
     _, b, path_b = written(tmp_path / "b")
@@ -152,5 +164,5 @@ def test_a_write_that_dies_halfway_leaves_no_segment(tmp_path: Path) -> None:
 
     files = SegmentFiles(str(tmp_path))
     with pytest.raises(RuntimeError):
-        files.write("store/0/seg", Segment(ROWS, ()), die)
+        files.write("store/0/seg", Segment.of(ROWS, ()), die)
     assert not (tmp_path / "store/0/seg").exists()

@@ -28,7 +28,8 @@ from weft.errors import StateError
 from weft.kernels.checksum import checksum
 from weft.kernels.index import Index
 
-MAGIC = b"WEFTSEG1"
+MAGIC = b"WEFTSEG2"
+"""Ends every file; its last digit is the version of the layout."""
 ALIGN = 64
 
 
@@ -38,8 +39,13 @@ class Segment:
 
     rows: pa.RecordBatch
     indexes: tuple[Index, ...]
-    width: int = 0
+    width: int
     """Bytes of a row."""
+
+    @staticmethod
+    def of(rows: pa.RecordBatch, indexes: tuple[Index, ...]) -> Segment:
+        """Rows with their indexes."""
+        return Segment(rows, indexes, rows.nbytes // max(1, rows.num_rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +200,12 @@ def _load(path: str, ref: SegmentRef) -> Segment:
         raise _damaged(path, f"it has {buffer.size} bytes instead of {ref.bytes}")
     if (found := checksum(buffer)) != ref.checksum:
         raise _damaged(path, f"its checksum is {found} instead of {ref.checksum}")
+    if (version := buffer[buffer.size - 8 :].to_pybytes()) != MAGIC:
+        raise StateError(
+            f"state file {path} has another layout",
+            detail=f"it ends in {version!r}, this version of Weft writes {MAGIC!r}.",
+            hint="go on with the version of Weft that wrote it, or start again from an empty checkpoint.",
+        )
     return _parsed(buffer)
 
 
@@ -201,8 +213,7 @@ def _parsed(buffer: pa.Buffer) -> Segment:
     size = int.from_bytes(buffer[buffer.size - 16 : buffer.size - 8].to_pybytes(), "little")
     footer = json.loads(buffer[buffer.size - 16 - size : buffer.size - 16].to_pybytes())
     rows = pa.ipc.open_file(pa.BufferReader(buffer.slice(0, footer["arrow"]))).get_batch(0)
-    indexes = tuple(_index(buffer, entry) for entry in footer["indexes"])
-    return Segment(rows, indexes, rows.nbytes // max(1, rows.num_rows))
+    return Segment.of(rows, tuple(_index(buffer, entry) for entry in footer["indexes"]))
 
 
 def _index(buffer: pa.Buffer, entry: dict[str, Any]) -> Index:

@@ -77,7 +77,7 @@ class Shelf:
         name = f"{store.id}/{self.worker}/{label}.seg"
         size, checksum = self.state.write(
             name,
-            Segment(rows, indexes, rows.nbytes // max(1, rows.num_rows)),
+            Segment.of(rows, indexes),
             lambda: reach(self.batch.crash, "segment write", self.batch.number),
         )
         span = pc.min_max(rows.column(TIME)).as_py() if store.clock is not None else {"min": None, "max": None}
