@@ -66,7 +66,7 @@ class Handle:
         self._stopped = False
         self._ended: float | None = None
 
-    def begin(self, run: Any, every: str | None) -> None:
+    def begin(self, run: Any, every: float | None) -> None:
         """Start the host's run."""
         self._run = run
         run.start(every=every)

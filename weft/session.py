@@ -330,8 +330,7 @@ class Session:
 
     def start(self, every: str | datetime.timedelta | float = "1 second") -> Handle:
         """Answer for ever in the background, looking for new input at this pace."""
-        microseconds = parse_duration(every)
-        return self._begin(every=f"{max(1, microseconds // 1000)} milliseconds")
+        return self._begin(every=parse_duration(every) / 1_000_000)
 
     def close(self) -> None:
         """Stop what runs and let the checkpoint go."""
@@ -344,7 +343,7 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _begin(self, *, every: str | None) -> Handle:
+    def _begin(self, *, every: float | None) -> Handle:
         if self._handle is not None and self._handle.active:
             raise PlanError("the session is already running", hint="stop it first: h.stop().")
         plan = self.topology

@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import weft
-from weft.errors import SourceError
-from weft.host.source import FileLog, FileSource, Piece, TableSource, list_files, pieces, read_piece, shares
+from weft.errors import SourceError, StateError
+from weft.host.feeds import FileLog
+from weft.host.source import FileSource, Piece, TableSource, list_files, pieces, read_piece, shares
 
 
 def test_files_are_noted_once_in_name_order_and_latecomers_come_last(tmp_path: Path) -> None:
@@ -36,6 +37,33 @@ def test_a_log_that_knows_less_than_was_read_is_damaged(tmp_path: Path) -> None:
     log = FileLog(str(tmp_path), str(tmp_path / ".log"))
     with pytest.raises(Exception, match="damaged"):
         log.between(0, 1)
+
+
+def test_a_line_that_was_being_written_is_written_again(tmp_path: Path) -> None:
+    data, path = tmp_path / "data", tmp_path / "log"
+    data.mkdir()
+    for name in ("a", "b \n ü"):
+        (data / name).touch()
+    FileLog(str(data), str(path)).discover()
+    whole = path.read_bytes()
+    for left in range(len(whole)):
+        path.write_bytes(whole[:left])
+        log = FileLog(str(data), str(path))
+        assert len(log.files) == whole[:left].count(b"\n")
+        assert log.discover() == 2
+        assert path.read_bytes() == whole
+
+
+def test_a_log_with_a_changed_byte_is_damaged(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a").touch()
+    path = tmp_path / "log"
+    FileLog(str(tmp_path / "data"), str(path)).discover()
+    whole = path.read_bytes()
+    for at in range(len(whole) - 1):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with pytest.raises(StateError, match="damaged"):
+            FileLog(str(tmp_path / "data"), str(path)).discover()
 
 
 def test_a_folder_has_one_name_from_wherever_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 import weft
+from weft.host.spark.session import local_session
 
 BASE = datetime.datetime(2026, 1, 1)  # noqa: DTZ001
 Answer = Counter[tuple[Any, ...]]
@@ -92,7 +94,8 @@ def make_input(root: Path, batches: int, seed: int, rows: int = 40, first: int =
                 "m": dice.integers(0, 80, rows).tolist(),
                 "ts": [moment(int(x)) for x in seconds],
             }
-            drop(root / "in" / stream, f"{batch:04d}.parquet", table(**columns))
+            path = drop(root / "in" / stream, f"{batch:04d}.parquet", table(**columns))
+            os.utime(path, (batch, batch))  # Spark's own file source goes by it
 
 
 PLANS: dict[str, dict[str, weft.Plan | str]] = {
@@ -102,8 +105,10 @@ PLANS: dict[str, dict[str, weft.Plan | str]] = {
         "history": weft.Plan([("s", "t"), ("r", "s", "t")], placement={"z": None}),
     },
     "left_deep": {"windowed": "left_deep", "history": "left_deep"},
+    "mixed": dict.fromkeys(QUERIES, "flat"),
 }
-"""Plans of the job by name: query -> strategy.  All but "flat" keep intermediate results."""
+"""Plans of the job by name: query -> strategy.  "mixed" is "flat" with a stream of Spark's."""
+SCHEMA = "id LONG, k LONG, m LONG, ts TIMESTAMP_NTZ"
 STATISTICS = weft.Statistics(rows=dict.fromkeys(STREAMS, 1000.0), predicates={"s.k = r.k": 1 / 80, "t.m = s.m": 1 / 80})
 
 
@@ -112,11 +117,21 @@ def make_session(root: Path, workers: int = 2, plans: str = "flat", **options: A
     session = weft.Session(root / "checkpoint", workers=workers, **options)
     session.options(statistics=STATISTICS)  # files come and go; the plan must not
     for stream in STREAMS:
-        source = weft.read.parquet(root / "in" / stream, max_files=1)
+        folder = root / "in" / stream
+        source = (
+            framed(folder, workers) if (plans, stream) == ("mixed", "s") else weft.read.parquet(folder, max_files=1)
+        )
         session.stream(stream, source, event_time="ts", lateness="30 seconds")
     for name, sql in QUERIES.items():
         session.query(name, sql, strategy=PLANS[plans].get(name)).to_parquet(root / "out" / name)
     return session
+
+
+def framed(folder: Path, workers: int = 2, schema: str = SCHEMA, max_files: int | None = 1) -> Any:
+    """A folder as a streaming DataFrame."""
+    reader = local_session(workers).readStream.schema(schema)
+    reader = reader if max_files is None else reader.option("maxFilesPerTrigger", max_files)
+    return reader.parquet(str(folder))
 
 
 def expected(root: Path) -> dict[str, Answer]:

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.crash]
 WAVES = 3
 
 
-@pytest.mark.parametrize(("plans", "kept"), [("flat", 0), ("kept", 3), ("left_deep", 3)])
+@pytest.mark.parametrize(("plans", "kept"), [("flat", 0), ("mixed", 0), ("kept", 3), ("left_deep", 3)])
 def test_the_job_has_several_waves(tmp_path: Path, plans: str, kept: int) -> None:
     make_input(tmp_path, 1, seed=1)
     topology = make_session(tmp_path, plans=plans).topology
@@ -29,7 +29,7 @@ def test_the_job_has_several_waves(tmp_path: Path, plans: str, kept: int) -> Non
     assert sum(bool(store.aliases) for store in topology.stores) == kept
 
 
-@pytest.mark.parametrize("plans", ["flat", "kept"])
+@pytest.mark.parametrize("plans", ["flat", "kept", "mixed"])
 def test_a_batch_abandoned_at_any_point_is_neither_lost_nor_doubled(tmp_path: Path, plans: str) -> None:
     names = points(WAVES)
     make_input(tmp_path, len(names) + 1, seed=2)
@@ -47,11 +47,12 @@ def test_a_batch_abandoned_at_any_point_is_neither_lost_nor_doubled(tmp_path: Pa
 NAMED = {
     "flat": (("wave 2 before", True), ("segment write", False), ("commit after", False)),
     "kept": (("wave 3 before", True), ("wave 2 after", False), ("commit before", False), ("publish", False)),
+    "mixed": (("segment write", True), ("commit after", False)),
 }
 """Plans -> crash points, and whether the driver is killed alone."""
 
 
-@pytest.mark.parametrize("plans", ["flat", "kept"])
+@pytest.mark.parametrize("plans", ["flat", "kept", "mixed"])
 def test_kill_9_loses_nothing_and_doubles_nothing(tmp_path: Path, plans: str) -> None:
     dice = random.Random(20260801)
     left_over: list[psutil.Process] = []
@@ -67,8 +68,8 @@ def test_kill_9_loses_nothing_and_doubles_nothing(tmp_path: Path, plans: str) ->
     for seed in range(15):  # a job that ends before its moment has come is no kill, and another one is started
         if kills == 3:
             break
-        grow(tmp_path, 100 + seed, ahead=4)
-        delay = dice.uniform(0, 5)
+        grow(tmp_path, 100 + seed, ahead=6)
+        delay = dice.uniform(0, 4)
         with Job(tmp_path, plans=plans) as job:
             assert job.until(job.working), job.log.read_text()
             began = time.monotonic()
@@ -110,7 +111,9 @@ def test_damaged_state_is_named_and_nothing_is_joined(tmp_path: Path) -> None:
         (last, lambda p: p.write_text("[1]")), (last, Path.unlink),
         (checkpoint / "session.json", _cut), (checkpoint / "session.json", lambda p: p.write_text("[]")),
         (checkpoint / "session.json", lambda p: p.write_text("{}")), (checkpoint / "session.json", Path.unlink),
-        (checkpoint / "spark" / "offsets" / "1", Path.unlink),
+        (checkpoint / "sources" / "s.files", _bitten), (checkpoint / "sources" / "s.files", _cut),
+        (checkpoint / "sources" / "t.files", Path.unlink),
+        (checkpoint / "sources" / "next.json", _bitten), (checkpoint / "sources" / "next.json", _cut),
     ]  # fmt: skip
     for path, damage in damages:
         whole = path.read_bytes()
@@ -123,16 +126,34 @@ def test_damaged_state_is_named_and_nothing_is_joined(tmp_path: Path) -> None:
         assert error.hint
         assert {name: listing(tmp_path / "out" / name) for name in QUERIES} == before
         path.write_bytes(whole)
+    make_session(tmp_path).run()
+    assert found(tmp_path) == expected(tmp_path)
+
+
+def test_a_damaged_half_of_spark_is_named_and_nothing_is_joined(tmp_path: Path) -> None:
+    make_input(tmp_path, 2, seed=7)
+    make_session(tmp_path, plans="mixed").run()
+    before = {name: listing(tmp_path / "out" / name) for name in QUERIES}
+    make_input(tmp_path, 1, seed=7, first=2)
+    checkpoint = tmp_path / "checkpoint"
+    gone = {"spark/offsets/1": "spark/offsets/1", "manifests/000000000001.json": str(checkpoint)}
+    for name, said in gone.items():
+        whole = (checkpoint / name).read_bytes()
+        (checkpoint / name).unlink()
+        with pytest.raises(weft.StateError, match=said):
+            make_session(tmp_path, plans="mixed").run()
+        assert {name: listing(tmp_path / "out" / name) for name in QUERIES} == before
+        (checkpoint / name).write_bytes(whole)
     for name in ("metadata", "offsets/1", "commits/1"):  # Spark's own half: it is Spark that notices
         path = checkpoint / "spark" / name
         whole = path.read_bytes()
         path.write_bytes(b"")
         with pytest.raises(weft.HostError, match="the Spark query failed") as failed:
-            make_session(tmp_path).run()
+            make_session(tmp_path, plans="mixed").run()
         assert failed.value.detail
         assert "Streaming Query ===" not in str(failed.value)
         assert "\tat " not in str(failed.value)
         assert {name: listing(tmp_path / "out" / name) for name in QUERIES} == before
         path.write_bytes(whole)
-    make_session(tmp_path).run()
+    make_session(tmp_path, plans="mixed").run()
     assert found(tmp_path) == expected(tmp_path)

@@ -16,7 +16,8 @@ import pytest
 
 import weft
 from tests.spark._kill import Job, committed
-from tests.spark._kit import answer, drop, expected, found, listing, make_input, make_session, moment, table
+from tests.spark._kit import answer, drop, expected, found, framed, listing, make_input, make_session, moment, table
+from weft.host.crash import CrashPoint
 
 pytestmark = pytest.mark.spark
 
@@ -28,10 +29,16 @@ def rows(*pairs: tuple[int, int]) -> pa.Table:
     return table(id=[i for i, _ in pairs], k=[k for _, k in pairs], ts=[moment(i) for i, _ in pairs])
 
 
-def pair_session(root: Path, sql: str = PAIR, *, workers: int = 2, a: str = "a", **options: Any) -> weft.Session:
+def pair_session(
+    root: Path, sql: str = PAIR, *, workers: int = 2, a: str = "a", kind: str = "files",
+    max_files: int | None = 1, **options: Any,
+) -> weft.Session:  # fmt: skip
     s = weft.Session(root / "checkpoint", workers=workers)
-    s.stream("a", weft.read.parquet(root / a, max_files=1, schema=rows((1, 1)).schema), **options)
-    s.stream("b", weft.read.parquet(root / "b", max_files=1, schema=rows((1, 1)).schema), **options)
+    schema = rows((1, 1)).schema
+    for name, folder in (("a", root / a), ("b", root / "b")):
+        files = weft.read.parquet(folder, max_files=max_files, schema=schema)
+        frame = framed(folder, workers, "id LONG, k LONG, ts TIMESTAMP_NTZ", max_files)
+        s.stream(name, frame if (kind, name) == ("frame", "a") else files, **options)
     s.query("q", sql)
     return s
 
@@ -258,7 +265,8 @@ def test_running_for_ever_progress_and_stop(tmp_path: Path) -> None:
     assert answer(tmp_path / "out") == {(i, 10): 1 for i in range(10)}
 
 
-def test_no_batch_is_lost_however_often_a_run_is_stopped(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["files", "frame"])
+def test_no_batch_is_lost_however_often_a_run_is_stopped(tmp_path: Path, kind: str) -> None:
     """A stop that meets the beginning of a batch must not let Spark believe that the batch was done."""
     n = 0
     drop(tmp_path / "b", "0.parquet", rows((100, 1)))
@@ -266,25 +274,45 @@ def test_no_batch_is_lost_however_often_a_run_is_stopped(tmp_path: Path) -> None
         for i in range(n, n + 8):
             drop(tmp_path / "a", f"{i}.parquet", rows((i, 1)))
         n += 8
-        s = pair_session(tmp_path)
+        s = pair_session(tmp_path, kind=kind)
         s._queries["q"].to_parquet(tmp_path / "out")
         handle = s.start(every="1 millisecond")
-        gate = handle._run._gate
-        if attempt % 2:  # let the stop come while the stream thread waits to begin
+        if attempt % 2:
             _wait(lambda handle=handle: bool(handle.progress()) or not handle.active)
-            with gate:
-                handle._run.stopping = True
-                time.sleep(0.5)
+            if kind == "frame":  # let the stop come while Spark's thread waits to begin
+                with handle._run._pace._gate:
+                    handle._run._pace._stopping = True
+                    time.sleep(0.5)
         else:
             time.sleep(0.4 * attempt + 0.5)
         stopper = threading.Thread(target=handle.stop, daemon=True)
         stopper.start()
         stopper.join(60)
         assert not stopper.is_alive(), "stop hangs"
-    s = pair_session(tmp_path)
+    s = pair_session(tmp_path, kind=kind)
     s._queries["q"].to_parquet(tmp_path / "out")
     s.run()
     assert answer(tmp_path / "out") == {(i, 100): 1 for i in range(n)}
+
+
+@pytest.mark.parametrize("kind", ["files", "frame"])
+def test_a_batch_that_is_run_again_has_the_same_rows_whatever_has_arrived(tmp_path: Path, kind: str) -> None:
+    seen: list[tuple[int, list[Any]]] = []
+
+    def run(crash: CrashPoint | None = None) -> None:
+        s = pair_session(tmp_path, kind=kind, max_files=None)
+        s._queries["q"].foreach_batch(lambda df, batch: seen.append((batch, sorted(tuple(r) for r in df.collect()))))
+        s._crash = crash
+        s.run()
+
+    drop(tmp_path / "a", "0.parquet", rows((0, 1)))
+    drop(tmp_path / "b", "0.parquet", rows((10, 1)))
+    for i, point in enumerate(("commit before", "wave 1 before"), 1):
+        with pytest.raises(weft.HostError, match=point):
+            run(CrashPoint(point, 0))
+        drop(tmp_path / "a", f"{i}.parquet", rows((i, 1)))
+    run()
+    assert seen == [(0, [(0, 10)]), (0, [(0, 10)]), (1, [(1, 10), (2, 10)])]
 
 
 def test_ctrl_c_ends_after_the_batch_with_a_report(tmp_path: Path) -> None:

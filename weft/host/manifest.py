@@ -1,8 +1,9 @@
 """The manifest of a batch: the one file whose rename makes everything the batch did come true.
 
-It names the live segments, the newest event time of every stream, the result files to publish, and running
-totals. A batch that dies before its manifest never happened: the next attempt starts from the manifest before
-it and replaces what was left behind.  The two newest manifests are kept, and every segment they name.
+It names the live segments, the newest event time of every stream, the files that were read, the result files to
+publish, and running totals.  A batch that dies before its manifest never happened: the next attempt starts from
+the manifest before it and replaces what was left behind.  The two newest manifests are kept, and every segment they
+name.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from weft.errors import StateError
 from weft.host.batch import Batch, Report, Watermarks
@@ -23,6 +24,7 @@ from weft.host.crash import CrashPoint
 from weft.host.segment import SegmentFiles, SegmentRef
 from weft.topology.model import Topology
 
+Made = TypeVar("Made")
 KEPT = 2
 """Manifests that stay on disk."""
 
@@ -39,6 +41,8 @@ class Manifest:
     """Results of this batch, to be published."""
     totals: Mapping[str, Any] = field(default_factory=dict)
     """Counters of the whole run."""
+    offsets: Mapping[str, int] = field(default_factory=dict)
+    """Stream -> how many of its files have been read; nothing where Spark keeps the offsets."""
 
     def watermarks(self, topology: Topology) -> dict[str, int | None]:
         """Clock id -> watermark."""
@@ -51,8 +55,10 @@ class Manifest:
             live.setdefault(ref.worker, []).append(ref)
         return Batch(number, self.watermarks(topology), {w: tuple(refs) for w, refs in live.items()}, run, crash)
 
-    def after(self, topology: Topology, number: int, report: Report) -> Manifest:
-        """The manifest of batch `number`, given what its workers reported."""
+    def after(
+        self, topology: Topology, number: int, report: Report, offsets: Mapping[str, int] | None = None
+    ) -> Manifest:
+        """The manifest of batch `number`, given what its workers reported and how far it has read."""
         gone = set(report.removed)
         newest = dict(self.newest)
         for stream, moment in report.newest.items():
@@ -65,7 +71,7 @@ class Manifest:
         marks = made.watermarks(topology)
         live = [ref for ref in refs if not _over(topology, ref, marks)]
         live.sort(key=lambda ref: (ref.store, ref.worker, ref.first_batch, ref.name))
-        return Manifest(number, tuple(live), newest, made.files, made.totals)
+        return Manifest(number, tuple(live), newest, made.files, made.totals, offsets or {})
 
 
 _PER_BATCH = ("files", "added", "removed", "newest")
@@ -96,15 +102,29 @@ class Ledger:
 
     def commit(self, manifest: Manifest) -> None:
         """Make the batch true."""
-        text = json.dumps(asdict(manifest))
-        final = self.folder / f"{manifest.batch:012d}.json"
-        write_durably(final, f"{text}\n{_digest(text)}\n".encode())
+        write_sealed(self.folder / f"{manifest.batch:012d}.json", asdict(manifest))
 
-    def announce(self, watermarks: Watermarks) -> None:
-        """Tell wave 0 of the next batch, whose plan was made when the run began, which rows are late."""
+    def announce(self, batch: int, watermarks: Watermarks) -> None:
+        """Say that a batch is done, and tell wave 0 of the next one, planned when the run began, what is late."""
         aside = self.watermarks.with_name(".watermarks.tmp")
-        aside.write_text(json.dumps(dict(watermarks)))
+        aside.write_text(json.dumps({"batch": batch, "watermarks": dict(watermarks)}))
         os.replace(aside, self.watermarks)
+
+    def check(self, done: int | None = None) -> None:
+        """Refuse if the manifest of a batch that was done is gone: to go on would do that batch twice."""
+        done, last = self._announced() if done is None else done, self.last().batch
+        if done > last:
+            raise StateError(
+                f"checkpoint {self.root} lacks a manifest",
+                detail=f"batch {done} was finished, but the last manifest is of batch {last}.",
+                hint="restore the folder from a backup, or start again from an empty checkpoint.",
+            )
+
+    def _announced(self) -> int:
+        try:
+            return int(json.loads(self.watermarks.read_text())["batch"])
+        except (OSError, ValueError, TypeError, KeyError):
+            return -1  # it is never synced, so that a machine that failed may have emptied it
 
     def collect(self) -> None:
         """Remove old manifests, and the segments and notes that none of the kept ones needs."""
@@ -162,7 +182,7 @@ class FileState(SegmentFiles):
 
 def announced(path: str) -> Watermarks:
     """The watermarks that :meth:`Ledger.announce` left at `path`."""
-    watermarks: Watermarks = json.loads(Path(path).read_text())
+    watermarks: Watermarks = json.loads(Path(path).read_text())["watermarks"]
     return watermarks
 
 
@@ -174,11 +194,35 @@ def write_durably(final: Path, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(aside, final)
-    folder = os.open(final.parent, os.O_RDONLY)
+    sync_folder(final.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Make the names in a folder durable."""
+    folder = os.open(path, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def write_sealed(final: Path, plain: Mapping[str, Any]) -> None:
+    """Write plain data durably, with its checksum."""
+    text = json.dumps(plain)
+    write_durably(final, f"{text}\n{_digest(text)}\n".encode())
+
+
+def read_sealed(path: Path, make: Callable[[dict[str, Any]], Made]) -> Made:
+    """What `make` makes of the plain data at `path`; an error that names the file if there is no making it."""
+    try:
+        text, digest = path.read_text().splitlines()
+        if digest != _digest(text):
+            raise ValueError(f"its checksum is {_digest(text)} instead of {digest}")
+        return make(json.loads(text))
+    except (ValueError, TypeError, KeyError) as error:
+        raise StateError(
+            f"{path} is damaged", detail=str(error), hint="restore it from a backup of the checkpoint."
+        ) from error
 
 
 def _digest(text: str) -> str:
@@ -186,14 +230,9 @@ def _digest(text: str) -> str:
 
 
 def _read(path: Path) -> Manifest:
-    try:
-        text, digest = path.read_text().splitlines()
-        if digest != _digest(text):
-            raise ValueError(f"its checksum is {_digest(text)} instead of {digest}")
-        plain = json.loads(text)
-        segments = tuple(SegmentRef(**ref) for ref in plain.pop("segments"))
-        return Manifest(segments=segments, files=tuple(plain.pop("files")), **plain)
-    except (ValueError, TypeError, KeyError) as error:
-        raise StateError(
-            f"manifest {path} is damaged", detail=str(error), hint="restore it from a backup of the checkpoint."
-        ) from error
+    return read_sealed(path, _manifest)
+
+
+def _manifest(plain: dict[str, Any]) -> Manifest:
+    segments = tuple(SegmentRef(**ref) for ref in plain.pop("segments"))
+    return Manifest(segments=segments, files=tuple(plain.pop("files")), offsets=plain.pop("offsets"), **plain)

@@ -1,18 +1,11 @@
-"""Where rows come from: folders of files, tables given by hand, or a Spark streaming DataFrame.
-
-Files are discovered as they arrive and written down in a log, in name order among the new ones.  An offset is
-a position in that log, so a batch that is run again reads the same files, and a file whose name sorts before
-older ones is not lost.
-"""
+"""Where rows come from: folders of files, or tables given by hand.  How files are listed, cut and read."""
 
 from __future__ import annotations
 
 import glob
-import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from typing import Literal as OneOf
 
@@ -22,7 +15,7 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 
-from weft.errors import SourceError, StateError
+from weft.errors import SourceError
 from weft.expr.types import normalize_schema
 
 Format = OneOf["parquet", "csv", "json", "arrow"]
@@ -134,48 +127,6 @@ def list_files(path: str) -> list[str]:
     else:
         found = [file for file in glob.glob(path) if os.path.isfile(file)]
     return sorted(file for file in found if not os.path.basename(file).startswith((".", "_")))
-
-
-_RESTORE = "restore it from a backup of the checkpoint, or start again from an empty checkpoint."
-
-
-class FileLog:
-    """The files a stream has met, in the order in which they are read."""
-
-    def __init__(self, path: str, log: str) -> None:
-        self.path, self.log = path, Path(log)
-        self.files = self._read()
-
-    def between(self, start: int, end: int) -> list[str]:
-        """The files between two offsets."""
-        if end > len(self.files):
-            raise StateError(
-                f"file log {self.log} is damaged",
-                detail=f"it names {len(self.files)} files, of which {end} were read.",
-                hint=_RESTORE,
-            )
-        return self.files[start:end]
-
-    def _read(self) -> list[str]:
-        try:
-            found = json.loads(self.log.read_text()) if self.log.exists() else []
-            if not isinstance(found, list):
-                raise ValueError("it is not a list of files")
-        except ValueError as error:
-            raise StateError(f"file log {self.log} is damaged", detail=f"{error}.", hint=_RESTORE) from error
-        return found
-
-    def discover(self) -> int:
-        """Note new files; return how many are known now."""
-        known = set(self.files)
-        new = [file for file in list_files(self.path) if file not in known]
-        if new:
-            self.files += new
-            self.log.parent.mkdir(parents=True, exist_ok=True)
-            aside = self.log.with_name(f".{self.log.name}.tmp")
-            aside.write_text(json.dumps(self.files))
-            os.replace(aside, self.log)
-        return len(self.files)
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,10 @@ from pyspark import TaskContext, cloudpickle
 from weft.errors import HostError, WeftError, to_wire
 from weft.host.batch import Batch, Functions
 from weft.host.envelope import Envelope, pack, unpack
+from weft.host.feeds import Feeds
 from weft.host.ingest import Ingest
 from weft.host.manifest import FileState, announced
+from weft.host.source import FileSource, Piece, read_piece
 from weft.host.spark.results import StagedResults
 from weft.host.worker import Worker
 from weft.topology.model import Topology
@@ -133,8 +135,7 @@ class WaveTask:
 
     @spoken
     def _run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        number = context.partitionId() if context is not None else 0
+        number = _partition()
         topology, functions = _opened(self.plan.value.content)
         state = FileState(self.segments, self.notes, self.batch.run)
         if self.wave == 1:
@@ -155,9 +156,8 @@ class PackTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack the rows of an ordinary Spark DataFrame."""
-        context = TaskContext.get()
         rows = (("", batch) for batch in batches)
-        return self.run(lambda _ingest: rows, context.partitionId() if context is not None else 0)
+        return self.run(lambda _ingest: rows, _partition())
 
     @spoken
     def run(
@@ -166,6 +166,42 @@ class PackTask:
         """Pack rows that come with where they are from."""
         ingest = _open_ingest(self.content)
         yield from to_rows(ingest.run(rows(ingest), task, announced(self.watermarks)))
+
+
+@dataclass(frozen=True)
+class ReadTask:
+    """Wave 0 of files: partition p reads share p.  Rows never pass through the JVM one by one."""
+
+    feeds: Any
+    """Broadcast of Feeds."""
+    shares: Sequence[Sequence[Piece]]
+    watermarks: str
+
+    def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Read the share of this partition."""
+        for _ in numbers:
+            pass  # one row, which only makes the partition
+        task = _partition()
+        yield from read_share(self.feeds.value, self.shares[task], task, self.watermarks)
+
+
+def read_share(feeds: Feeds, share: Sequence[Piece], task: int, watermarks: str) -> Iterator[pa.RecordBatch]:
+    """Some files of all streams as envelopes."""
+    for stream, feed in feeds.by_stream.items():
+        if mine := [piece for piece in share if piece.stream == stream]:
+            yield from PackTask(feed.content, watermarks).run(functools.partial(_read, feed.source, mine), task)
+
+
+def _read(source: FileSource, share: Sequence[Piece], ingest: Ingest) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Rows with the file they come from."""
+    for piece in share:
+        for rows in read_piece(source.format, piece, ingest.columns, ingest.stream.schema):
+            yield f" in {piece.file}", rows
+
+
+def _partition() -> int:
+    context = TaskContext.get()
+    return context.partitionId() if context is not None else 0
 
 
 @functools.lru_cache(maxsize=64)

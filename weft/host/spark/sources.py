@@ -1,4 +1,4 @@
-"""Streams as streaming DataFrames of envelopes, whatever their source."""
+"""The streams of a session: folders of files, and streaming DataFrames, all turned into envelopes."""
 
 from __future__ import annotations
 
@@ -13,32 +13,46 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from weft.errors import SourceError
+from weft.host.feeds import Feed, Feeds
 from weft.host.ingest import Ingest
 from weft.host.source import FileSource, TableSource
 from weft.host.spark.exchange import PackTask
-from weft.host.spark.reader import FORMAT, SCHEMA, Feed, FileReader, WeftSource
+from weft.host.spark.reader import FORMAT, SCHEMA, FileReader, WeftSource
+
+
+def only_files(sources: Mapping[str, object], readers: Mapping[str, Ingest]) -> bool:
+    """Whether no stream is a DataFrame of Spark."""
+    return all(isinstance(sources[name], FileSource | TableSource) for name in readers)
+
+
+def feeds(sources: Mapping[str, object], readers: Mapping[str, Ingest], folder: str) -> Feeds:
+    """The streams that are files."""
+    os.makedirs(folder, exist_ok=True)
+    found = []
+    for name, ingest in readers.items():
+        source = sources[name]
+        if isinstance(source, TableSource):
+            source = source.as_files(os.path.join(folder, f"{name}.batches"))
+        if isinstance(source, FileSource):
+            found.append(Feed(name, source, cloudpickle.dumps(ingest), os.path.join(folder, f"{name}.files")))
+    return Feeds(found)
 
 
 def envelopes(
     spark: SparkSession, sources: Mapping[str, object], readers: Mapping[str, Ingest], folder: str, watermarks: str
 ) -> DataFrame:
     """All streams as one streaming DataFrame of envelopes."""
-    os.makedirs(folder, exist_ok=True)
-    feeds, frames = [], []
-    for name, ingest in readers.items():
-        source, content = sources[name], cloudpickle.dumps(ingest)
-        if isinstance(source, TableSource):
-            source = source.as_files(os.path.join(folder, f"{name}.batches"))
-        if isinstance(source, FileSource):
-            feeds.append(Feed(name, source, content, os.path.join(folder, f"{name}.files")))
-        elif isinstance(source, DataFrame):
-            columns = [f"`{column.replace('`', '``')}`" for column in ingest.columns]
-            frames.append(source.select(*columns).mapInArrow(PackTask(content, watermarks), SCHEMA))
-        else:
-            raise SourceError(f'stream "{name}" has no usable source', detail=f"it is a {type(source).__name__}.")
-    if feeds:
+    files, frames = feeds(sources, readers, folder), []
+    if files.by_stream:
         workers = next(iter(readers.values())).workers
-        frames.insert(0, _files(spark, FileReader(feeds, workers, watermarks), os.path.join(folder, "files.plan")))
+        frames.append(_files(spark, FileReader(files, workers, watermarks), os.path.join(folder, "files.plan")))
+    for name, ingest in readers.items():
+        source = sources[name]
+        if isinstance(source, DataFrame):
+            columns = [f"`{column.replace('`', '``')}`" for column in ingest.columns]
+            frames.append(source.select(*columns).mapInArrow(PackTask(cloudpickle.dumps(ingest), watermarks), SCHEMA))
+        elif name not in files.by_stream:
+            raise SourceError(f'stream "{name}" has no usable source', detail=f"it is a {type(source).__name__}.")
     return functools.reduce(DataFrame.union, frames)
 
 

@@ -1,0 +1,132 @@
+"""Batches of files, at a pace of our own.
+
+Where all streams are files, nothing of Structured Streaming is needed: the manifest says how far each stream has been
+read.  So there are no planning processes, no second checkpoint and no second commit.
+
+Before a batch is begun, what it will read is written down in the plan of the next batch.  A batch that died is run
+again with the same files, whatever has arrived since: a function of the user that has seen it sees it again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+from weft.host.feeds import Feeds, Offset
+from weft.host.manifest import Ledger, Manifest, read_sealed, write_sealed
+from weft.host.spark.exchange import ReadTask
+from weft.host.spark.reader import SCHEMA
+from weft.host.spark.session import BATCH_SETTINGS
+
+PAUSE = 0.01
+"""Seconds between two looks for files, at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """The plan of a batch that has begun."""
+
+    batch: int
+    end: Offset
+
+
+class Polling:
+    """Looks for files, and hands over batches of them one after the other."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        feeds: Feeds,
+        ledger: Ledger,
+        tasks: int,
+        manifest: Callable[[], Manifest],
+        batch: Callable[[DataFrame, int, Offset], None],
+    ) -> None:
+        self._spark = spark.newSession()
+        self._feeds, self._ledger, self._tasks = feeds, ledger, tasks
+        self._plan = ledger.root / "sources" / "next.json"
+        self._manifest, self._batch = manifest, batch
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._error: Exception | None = None
+
+    def check(self) -> None:
+        """Refuse if something of the checkpoint is missing."""
+        self._ledger.check()
+        self._feeds.check(self._manifest().offsets)
+        self._begun()
+
+    def start(self, every: float | None) -> None:
+        """Begin: with the files that are there now (`every` None), or for ever, so many seconds apart."""
+        for name, value in BATCH_SETTINGS.items():
+            self._spark.conf.set(name, value)
+        begun = self._begun()
+        known = self._feeds.discover()
+        self._shipped = self._spark.sparkContext.broadcast(self._feeds)
+        arguments = (begun, known if every is None else None, every)
+        self._thread = threading.Thread(target=self._run, args=arguments, name="weft", daemon=True)
+        self._thread.start()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the end at most so long; whether it has ended.  A failed run raises."""
+        assert self._thread is not None
+        self._thread.join(seconds)
+        if self._error is not None:
+            raise self._error
+        return not self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Let the current batch finish, then stop.  A run that has failed raises."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    @property
+    def active(self) -> bool:
+        """Whether batches may still come."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def _run(self, begun: Offset | None, until: Offset | None, every: float | None) -> None:
+        try:
+            while not self._stopping.is_set():
+                began = time.monotonic()
+                worked = self._once(begun, until)
+                begun = None
+                if every is None and not worked:
+                    break
+                if every is not None:
+                    self._stopping.wait(max(0.0 if worked else PAUSE, every - (time.monotonic() - began)))
+        except Exception as error:  # noqa: BLE001 - it is raised where the run is waited for
+            self._error = error
+
+    def _once(self, begun: Offset | None, until: Offset | None) -> bool:
+        """Do the next batch, if there is one."""
+        start = self._manifest().offsets
+        end = begun or self._feeds.end(start, self._feeds.discover() if until is None else until)
+        if all(end[stream] <= start.get(stream, 0) for stream in end):
+            return False
+        number = self._manifest().batch + 1
+        if begun is None:
+            write_sealed(self._plan, asdict(Next(number, end)))
+        self._spark.sparkContext.setJobDescription(f"Weft, batch {number}")
+        self._batch(self._frame(start, end), number, end)
+        return True
+
+    def _frame(self, start: Mapping[str, int], end: Offset) -> DataFrame:
+        shares = self._feeds.deal(start, end, self._tasks) or [[]]  # a file may have no rows
+        rows = self._spark.range(0, len(shares), 1, len(shares))
+        return rows.mapInArrow(ReadTask(self._shipped, shares, str(self._ledger.watermarks)), SCHEMA)
+
+    def _begun(self) -> Offset | None:
+        """What the batch was to read that had begun when the last run ended, if there was one."""
+        if not self._plan.exists():
+            return None
+        plan = read_sealed(self._plan, lambda plain: Next(**plain))
+        self._feeds.check(plan.end)
+        return plan.end if plan.batch == self._manifest().batch + 1 else None

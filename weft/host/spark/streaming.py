@@ -1,0 +1,98 @@
+"""Batches at Spark's pace: one Structured Streaming query over all streams, for sessions with streaming DataFrames.
+
+Spark keeps the offsets, and repeats a batch that it has not seen end; a batch that is committed by us is then passed
+over.  What must hold: Spark's half of the checkpoint and ours belong together, or nothing is touched.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from weft.errors import HostError, StateError
+from weft.host.feeds import Offset
+from weft.host.manifest import Ledger, Manifest
+from weft.host.spark.session import BATCH_SETTINGS
+
+
+class Streaming:
+    """A streaming query that hands over its batches."""
+
+    def __init__(
+        self,
+        stream: DataFrame,
+        ledger: Ledger,
+        manifest: Callable[[], Manifest],
+        batch: Callable[[DataFrame, int, Offset], None],
+    ) -> None:
+        self._stream, self._ledger, self._manifest, self._batch = stream, ledger, manifest, batch
+        self._folder: Path = ledger.root / "spark"
+        self._stopping = self._refused = False
+        self._gate = threading.Lock()
+        self._query: StreamingQuery | None = None
+
+    def check(self) -> None:
+        """Refuse if something of the checkpoint is missing.
+
+        Without its offsets Spark would begin again at batch 0, and all batches up to ours would be passed over.
+        Without our newest manifest, the segments it names would be swept away as garbage.
+        """
+        last = self._manifest().batch
+        done = max((int(p.name) for p in self._folder.glob("commits/*") if p.name.isdigit()), default=-1)
+        if last >= 0 and not (self._folder / "offsets" / str(last)).exists():
+            raise StateError(
+                f"{self._folder / 'offsets' / str(last)} is missing",
+                detail="Spark's part of the checkpoint is gone, or older than the manifests.",
+                hint="restore the folder from a backup, or start again from an empty checkpoint.",
+            )
+        self._ledger.check(done)
+
+    def start(self, every: float | None) -> None:
+        """Begin: with what is there now (`every` None), or for ever, so many seconds apart."""
+        writer = self._stream.writeStream.foreachBatch(self._guarded).option("checkpointLocation", str(self._folder))
+        pace = f"{max(1, round(1000 * (every or 0)))} milliseconds"
+        writer = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=pace)
+        self._query = writer.start()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the end at most so long; whether it has ended.  A failed run raises."""
+        assert self._query is not None
+        try:
+            return bool(self._query.awaitTermination(seconds))
+        except Exception:
+            if self._refused:
+                return True  # it ended because it was stopped
+            raise
+
+    def stop(self) -> None:
+        """Let the current batch finish, then stop.  A run that has failed raises."""
+        self._stopping = True
+        with self._gate:
+            pass  # the current batch, if any, is done
+        if self._query is None:
+            return
+        died = None if self._query.isActive else self._query.exception()
+        self._query.stop()
+        if died is not None and not self._refused:
+            raise died
+
+    @property
+    def active(self) -> bool:
+        """Whether batches may still come."""
+        return self._query is not None and self._query.isActive
+
+    def _guarded(self, frame: DataFrame, number: int) -> None:
+        with self._gate:
+            if number <= self._manifest().batch:
+                return
+            if self._stopping:
+                # To return would tell Spark that the batch is done, and its rows would never be seen again.
+                self._refused = True
+                raise HostError(f"batch {number} was not begun", detail="the run is being stopped.")
+            for name, value in BATCH_SETTINGS.items():
+                frame.sparkSession.conf.set(name, value)
+            self._batch(frame, number, {})
