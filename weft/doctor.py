@@ -23,6 +23,7 @@ from typing import Literal
 
 from weft import java
 from weft.errors import HostError
+from weft.host.spark.archive import Archive
 
 GIB = 1024**3
 LEAST_MEMORY = 2 * GIB
@@ -57,7 +58,7 @@ def examine(*, checkpoint: Path | None = None, spark: bool = True) -> Iterator[F
         checks.append(("checkpoint", lambda: _folder("checkpoint", checkpoint)))
     checks.append(("numba", _numba))
     if spark:
-        checks.append(("Spark job", _spark_job))
+        checks += [("Spark job", _spark_job), ("start", _start)]
     for name, check in checks:
         try:
             yield check()
@@ -218,6 +219,17 @@ def _spark_job() -> Finding:
             "mend what failed above first; `weft demo` shows Spark's own messages",
         )
     return Finding("Spark job", "ok", f"a small join gave the right answer in {time.perf_counter() - start:.1f} s")
+
+
+def _start() -> Finding:
+    """Whether sessions find Spark's classes prepared; if not, they are prepared now."""
+    archive = Archive(java.ensure_java().home)
+    if archive.file is None:
+        subprocess.run([sys.executable, "-m", "weft.prepare"], capture_output=True, timeout=SPARK_SECONDS, check=False)
+    file = archive.file
+    if file is None:
+        return Finding("start", "warn", "Spark's classes cannot be kept", "nothing is lost but seconds at every start")
+    return Finding("start", "ok", f"Spark's classes are mapped from {file}, {file.stat().st_size / 1e6:.0f} MB")
 
 
 def _cause(said: str) -> str | None:

@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from weft.errors import HostError
+from weft.host.spark.archive import Archive
 from weft.host.spark.interpreter import worker_python
 from weft.host.spark.warm import warm
 from weft.java import ensure_java
@@ -29,29 +30,39 @@ JVM = "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC -Xms128m -XX:MaxNewSize=256m"
 What it allocates dies young, so a small young generation is enough."""
 
 
-def local_session(workers: int) -> SparkSession:
+def local_session(workers: int, java_options: str | None = None) -> SparkSession:
     """A local Spark session with one core a worker, up to what the machine has."""
-    ensure_java()
+    archive = Archive(ensure_java().home)
     os.environ.setdefault("PYSPARK_PYTHON", worker_python())
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     cores = max(1, min(workers, os.cpu_count() or 1))
-    builder = SparkSession.builder.appName("weft").master(f"local[{cores}]")
-    for name, value in _settings().items():
-        builder = builder.config(name, value)
     try:
-        spark = builder.getOrCreate()
-    except Exception as error:  # py4j wraps whatever the JVM says
-        raise HostError("Spark did not start", detail=str(error).splitlines()[0], hint="run: weft doctor") from error
+        spark = _started(cores, archive.options() if java_options is None else java_options)
+    except HostError:
+        if java_options is not None or archive.file is None:
+            raise
+        archive.give_up()
+        spark = _started(cores, "")
     spark.sparkContext.setLogLevel("OFF")
     warm(spark, cores)
     return spark
 
 
-def _settings() -> dict[str, Any]:
+def _started(cores: int, java_options: str) -> SparkSession:
+    builder = SparkSession.builder.appName("weft").master(f"local[{cores}]")
+    for name, value in _settings(java_options).items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except Exception as error:  # py4j wraps whatever the JVM says
+        raise HostError("Spark did not start", detail=str(error).splitlines()[0], hint="run: weft doctor") from error
+
+
+def _settings(java_options: str) -> dict[str, Any]:
     log = Path(__file__).with_name("log4j2.properties").as_uri()
     return {
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log} {JVM}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log} {JVM} {java_options}",
         # Payloads are few and already dense: compressing them costs more than it saves.
         "spark.shuffle.compress": "false",
         "spark.broadcast.compress": "false",

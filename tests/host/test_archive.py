@@ -1,0 +1,50 @@
+"""The file of Spark's classes: whole or not used, and made at most once at a time."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from weft import prepare
+from weft.host.spark.archive import Archive
+
+
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "my cache"))
+    (tmp_path / "my cache").mkdir()
+    return Archive(tmp_path / "java")
+
+
+def test_half_a_file_is_not_used(archive: Archive, tmp_path: Path) -> None:
+    aside = tmp_path / "my cache" / "aside"
+    aside.write_bytes(b"classes")
+    archive.keep(aside)
+    file = archive.file
+    assert file is not None
+    assert f'"-XX:SharedArchiveFile={file}"' in archive.options()
+    file.write_bytes(b"clas")
+    assert archive.file is None
+
+
+def test_another_java_has_another_file(archive: Archive, tmp_path: Path) -> None:
+    program = archive.home / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    stems = {Archive(tmp_path / "other java").stem, archive.stem}
+    for content in ("1", "22"):  # it was brought up to date
+        program.write_text(content)
+        stems.add(Archive(archive.home).stem)
+    assert len(stems) == 4
+
+
+def test_one_at_a_time_and_nobody_for_ever(archive: Archive) -> None:
+    with prepare._alone(archive.stem) as first, prepare._alone(archive.stem) as second:
+        assert (first, second) == (True, False)
+        mark = archive.stem.with_suffix(".making")
+        old = time.time() - prepare.STALE - 1
+        os.utime(mark, (old, old))
+        with prepare._alone(archive.stem) as third:
+            assert third

@@ -1,0 +1,58 @@
+"""Spark's classes in a file: made once after a first run, used by the next, and no harm done when it is unfit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+PROGRAM = """
+import sys
+import psutil
+import pyarrow as pa
+import weft
+s = weft.Session(checkpoint=sys.argv[1], workers=1, progress=False)
+s.stream("a", weft.read.batches([pa.table({"k": [1, 2]})]))
+s.stream("b", weft.read.batches([pa.table({"k": [2, 3]})]))
+q = s.query("q", "SELECT a.k FROM a JOIN b ON a.k = b.k").to_memory()
+s.run()
+java = next(p for p in psutil.Process().children(recursive=True) if p.name() == "java")
+print(q.table().to_pylist(), any(m.path.endswith(".jsa") and "my cache" in m.path for m in java.memory_maps()))
+"""
+
+
+def run(root: Path, state: str) -> tuple[str, str]:
+    """What the program said, and what it complained of."""
+    environment = {**os.environ, "WEFT_CACHE": str(root / "my cache"), "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", PROGRAM, str(root / state)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+    return done.stdout.strip(), done.stderr
+
+
+def made_in(cache: Path, seconds: float = 180) -> Path:
+    """The file, as soon as it is there."""
+    limit = time.monotonic() + seconds
+    while not [*cache.glob("*.jsa")] or [*cache.glob("*.making")]:
+        assert time.monotonic() < limit, [*cache.iterdir()]
+        time.sleep(0.2)
+    assert not [*cache.glob("*.failed")]
+    (made,) = cache.glob("*.jsa")
+    return made
+
+
+def test_a_first_run_prepares_the_second_and_a_damaged_file_is_no_obstacle(tmp_path: Path) -> None:
+    cache = tmp_path / "my cache"
+    said, noise = run(tmp_path, "first")
+    assert said == "[{'k': 2}] False", noise
+    made = made_in(cache)
+    assert run(tmp_path, "second") == ("[{'k': 2}] True", noise)
+    made.chmod(0o600)
+    made.write_bytes(bytes(made.stat().st_size))  # a file of the right size that no JVM can use
+    assert run(tmp_path, "third")[0] == "[{'k': 2}] False"
+    assert not [*cache.glob("*.jsa")], "it would fail again"

@@ -1,0 +1,91 @@
+"""Spark's classes in a file that the JVM maps, instead of loading and checking thousands of them at every start.
+
+The file belongs to one Java and one PySpark, which are part of its name, as is its size: a JVM dies of half a file.
+`weft.prepare` makes it, in a process of its own, out of everybody's way: after the end of the first program that had
+Weft start Spark.  Where that does not work, or where Spark does not start with the file, it is not tried again.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from importlib import metadata, util
+from pathlib import Path
+
+from weft.java import cache_folder
+
+
+@dataclass(frozen=True)
+class Archive:
+    """The file for the Java at `home`."""
+
+    home: Path
+
+    @functools.cached_property
+    def stem(self) -> Path:
+        """Its path but for size and ending."""
+        spec = util.find_spec("pyspark")
+        parts = [str(self.home), _stamp(self.home / "bin" / "java"), _stamp(self.home / "lib" / "modules")]
+        parts += [str(spec.origin) if spec else "", metadata.version("pyspark")]
+        digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+        return cache_folder(os.environ) / f"classes-{digest}"
+
+    @property
+    def file(self) -> Path | None:
+        """It, if it is there and whole."""
+        return next((file for file in self._files() if file == self._named(file)), None)
+
+    @property
+    def failed(self) -> Path:
+        """A mark that is there where it cannot be made, or does not work."""
+        return self.stem.with_suffix(".failed")
+
+    def options(self) -> str:
+        """What tells a JVM to use it; if it is not there, it will be the next time."""
+        if file := self.file:
+            return f'"-XX:SharedArchiveFile={file}" -Xlog:cds*=off'
+        nearest = next(parent for parent in self.stem.parents if parent.exists())
+        if not self.failed.exists() and os.access(nearest, os.W_OK):
+            _make_at_exit()
+        return ""
+
+    def keep(self, aside: Path) -> None:
+        """Put a finished file in its place."""
+        with open(aside, "rb") as file:
+            os.fsync(file.fileno())
+        aside.replace(self._named(aside))
+
+    def give_up(self) -> None:
+        """Use it no more."""
+        self.failed.touch()
+        for file in self._files():
+            file.unlink(missing_ok=True)
+
+    def _files(self) -> list[Path]:
+        return [*self.stem.parent.glob(f"{self.stem.name}-*.jsa")]
+
+    def _named(self, file: Path) -> Path:
+        return self.stem.with_name(f"{self.stem.name}-{file.stat().st_size}.jsa")
+
+
+def _stamp(path: Path) -> str:
+    try:
+        found = path.stat()
+    except OSError:
+        return "none"
+    return f"{found.st_size} {found.st_mtime_ns}"
+
+
+@functools.cache
+def _make_at_exit() -> None:
+    command, nowhere = [sys.executable, "-m", "weft.prepare"], subprocess.DEVNULL
+    atexit.register(
+        subprocess.Popen, command, stdin=nowhere, stdout=nowhere, stderr=nowhere, cwd=tempfile.gettempdir(),
+        start_new_session=True,
+    )  # fmt: skip
