@@ -22,10 +22,11 @@ from weft.expr.render import to_sql
 from weft.host.inprocess import run as inprocess
 from weft.host.manifest import Ledger, Manifest
 from weft.optimizer import ranges
-from weft.optimizer.choose import Knobs, choose
+from weft.optimizer.choose import choose
 from weft.optimizer.cube import Cube, Skews
 from weft.optimizer.cubes import CubeKeys
 from weft.optimizer.estimate import classes
+from weft.optimizer.knobs import Knobs
 from weft.query.model import Query
 from weft.stats.sketch import observed
 from weft.testing import Trial, assert_same_rows, oracle

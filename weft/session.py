@@ -30,9 +30,9 @@ from weft.host.sinks import ForeachSink, MemorySink, ParquetSink, Sink
 from weft.host.source import FileSource, TableSource
 from weft.observe.live import LiveLine
 from weft.observe.progress import Progress, RunReport
-from weft.optimizer.choose import Choice, Knobs
+from weft.optimizer.choose import Choice
 from weft.optimizer.cost import Arrival
-from weft.optimizer.knobs import knobs
+from weft.optimizer.knobs import Knobs, knobs
 from weft.optimizer.plan import choices, topology
 from weft.optimizer.prices import Prices
 from weft.optimizer.written import Plan, bind, write
