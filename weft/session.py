@@ -42,9 +42,10 @@ from weft.query.model import Query, Stream, Unit
 from weft.query.resolve import FunctionSignature
 from weft.running import Handle, Watch
 from weft.sql import parse, parse_fragments, resolve
-from weft.stats.analyze import analyze, needed_columns
+from weft.stats.analyze import analyze
 from weft.stats.model import Statistics
 from weft.stats.sketch import observed
+from weft.stats.wanted import needed_columns
 from weft.topology.model import Policy, Topology
 
 if TYPE_CHECKING:

@@ -21,9 +21,10 @@ from weft.expr.render import to_sql
 from weft.optimizer.estimate import estimate
 from weft.query.model import Query, Stream
 from weft.sql import to_query
-from weft.stats.analyze import PAIRS, Sample, analyze
+from weft.stats.analyze import Sample, analyze
 from weft.stats.estimators import distinct_values
 from weft.stats.model import Statistics
+from weft.stats.pairs import PAIRS
 from weft.testing import oracle
 
 
