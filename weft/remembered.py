@@ -12,7 +12,7 @@ from dataclasses import replace
 from weft.errors import PlanError
 from weft.explain import Measured, measured
 from weft.host.checkpoint import Checkpoint
-from weft.host.manifest import Ledger
+from weft.host.manifest import Ledger, Manifest
 from weft.optimizer.choose import Choice
 from weft.optimizer.knobs import Knobs
 from weft.optimizer.written import Plan, bind, write
@@ -41,15 +41,18 @@ def settled(asked: Knobs, query: Query, made: Mapping[str, str] | None) -> Knobs
 
 def shown(checkpoint: Checkpoint) -> Statistics:
     """What streams have shown in committed batches."""
-    return observed(Ledger(checkpoint.root).last().totals if checkpoint.root.exists() else {})
+    return observed(_last(checkpoint).totals)
 
 
 def done(checkpoint: Checkpoint) -> Measured | None:
     """What committed batches did; None if there are none."""
-    if not (checkpoint.root / "manifests").is_dir():
-        return None
-    last = Ledger(checkpoint.root).last()
+    last = _last(checkpoint)
     return measured(last.batch, last.totals, [(ref.store, ref.rows) for ref in last.segments])
+
+
+def _last(checkpoint: Checkpoint) -> Manifest:
+    """The newest manifest, or the empty one."""
+    return Ledger(checkpoint.root).last() if (checkpoint.root / "manifests").is_dir() else Manifest()
 
 
 def _spelled(strategy: str | Plan) -> str:
