@@ -24,7 +24,7 @@ from weft.optimizer.cubes import weight
 from weft.optimizer.keyskew import Skew
 from weft.optimizer.prices import Prices
 from weft.optimizer.skew import choose_cube
-from weft.stats.analyze import heaviest
+from weft.stats.values import heaviest
 
 CHUNK = 1 << 20
 SAMPLE = 100_000

@@ -40,10 +40,11 @@ import weft
 from weft.expr.model import aliases
 from weft.expr.render import to_sql
 from weft.host import compaction, envelope, lookup, worker
-from weft.optimizer.choose import STRATEGIES, Knobs, choose
+from weft.optimizer.choose import choose
 from weft.optimizer.cost import CostModel, Unit
 from weft.optimizer.estimate import estimate
 from weft.optimizer.joingraph import bits
+from weft.optimizer.knobs import STRATEGIES, Knobs
 from weft.optimizer.layout import flat_tree, names
 from weft.optimizer.placement import keys
 from weft.optimizer.plan import topology

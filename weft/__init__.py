@@ -38,8 +38,9 @@ if TYPE_CHECKING:
     from weft.optimizer.written import Plan
     from weft.query.builder import col, fn, from_, lit, rel
     from weft.query.model import Query, Stream
+    from weft.queryhandle import QueryHandle
     from weft.running import Handle
-    from weft.session import QueryHandle, Session
+    from weft.session import Session
     from weft.stats.model import Statistics
 
 __version__ = "0.1.0"
@@ -85,8 +86,9 @@ _HOMES = {
     "weft.optimizer.written": ("Plan",),
     "weft.query.builder": ("col", "fn", "from_", "lit", "rel"),
     "weft.query.model": ("Query", "Stream"),
+    "weft.queryhandle": ("QueryHandle",),
     "weft.running": ("Handle",),
-    "weft.session": ("QueryHandle", "Session"),
+    "weft.session": ("Session",),
     "weft.stats.model": ("Statistics",),
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

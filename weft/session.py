@@ -14,47 +14,44 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from weft.errors import HostError, PlanError, QueryError, SinkError, WeftError
-from weft.explain import Measured, Subject, explain, measured
+from weft.arguments import check_name, check_spark, one_of, whole
+from weft.errors import PlanError, QueryError, SinkError
+from weft.explain import Subject, explain
 from weft.explain.uneven import uneven_load
 from weft.expr.types import normalize, normalize_schema
 from weft.host.checkpoint import Checkpoint
 from weft.host.crash import CrashPoint
-from weft.host.manifest import Ledger
-from weft.host.sampling import draw
-from weft.host.sinks import ForeachSink, MemorySink, ParquetSink, Sink
+from weft.host.sinks import ParquetSink, Sink
 from weft.host.source import FileSource, TableSource
+from weft.measuring import Inputs
 from weft.observe.live import LiveLine
 from weft.observe.progress import Progress, RunReport
-from weft.optimizer.choose import Choice, Knobs
+from weft.optimizer.choose import Choice
 from weft.optimizer.cost import Arrival
-from weft.optimizer.knobs import knobs
+from weft.optimizer.knobs import Knobs, knobs
 from weft.optimizer.plan import choices, topology
 from weft.optimizer.prices import Prices
-from weft.optimizer.written import Plan, bind, write
+from weft.optimizer.written import Plan
+from weft.planning import narrowed, planned_with
 from weft.query.draft import Draft
 from weft.query.duration import parse_duration
-from weft.query.model import Query, Stream, Unit
+from weft.query.model import Stream, Unit
 from weft.query.resolve import FunctionSignature
+from weft.queryhandle import QueryHandle, read_query
+from weft.remembered import done, shown, to_remember
 from weft.running import Handle, Watch
-from weft.sql import parse, parse_fragments, resolve
-from weft.stats.analyze import analyze, needed_columns
 from weft.stats.model import Statistics
-from weft.stats.sketch import observed
 from weft.topology.model import Policy, Topology
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-GLANCE = 20_000
-"""Rows of each stream that are looked at when a plan is chosen and nobody has given or measured statistics."""
 POLICIES: tuple[Policy, ...] = ("min", "max")
-One = TypeVar("One", bound=str)
 
 
 class Session:
@@ -72,17 +69,10 @@ class Session:
 
         `progress` shows a live line; None shows it on a terminal only.
         """
-        if spark is not None and type(spark).__module__.startswith("pyspark.sql.connect"):
-            raise HostError(
-                "a Spark Connect session cannot run Weft",
-                detail="Weft ships its plan to the workers and commits on the driver, which needs the driver itself.",
-                hint="use a classic session: SparkSession.builder.master(...).getOrCreate().",
-            )
+        check_spark(spark)
         self.checkpoint = Checkpoint(Path(checkpoint))
-        if spark is not None and not hasattr(spark, "sparkContext"):
-            raise PlanError(f"spark is a {type(spark).__name__}", hint="give a SparkSession, or nothing.")
         self._spark = spark
-        self._workers = None if workers is None else _check_workers(workers)
+        self._workers = None if workers is None else whole("workers", workers)
         self._policy: Policy = "min"
         self._knobs = Knobs(prices=Prices.load())
         self._given = Statistics()
@@ -106,7 +96,7 @@ class Session:
         unique: Sequence[str] = (),
     ) -> Stream:
         """Declare an input.  `source` is a Spark streaming DataFrame or one of `weft.read`."""
-        _check_name("stream", name, self._streams)
+        check_name("stream", name, self._streams)
         schema = self._schema(name, source)
         late = parse_duration(lateness) if lateness else 0
         stream = Stream(name, schema, event_time, unit, late, tuple([unique] if isinstance(unique, str) else unique))
@@ -116,7 +106,7 @@ class Session:
 
     def function(self, name: str, function: Callable[..., pa.Array], returns: pa.DataType | None = None) -> None:
         """Register a vectorised Python function for use in queries: Arrow arrays in, one array of `returns` out."""
-        _check_name("function", name, self._functions)
+        check_name("function", name, self._functions)
         kind = normalize(returns if returns is not None else pa.bool_())
         self._functions[name.lower()] = (FunctionSignature(name.lower(), kind), function)
 
@@ -138,9 +128,9 @@ class Session:
         which rows are late.  The others are explained at :meth:`query`.
         """
         if workers is not None:
-            self._workers = _check_workers(workers)
+            self._workers = whole("workers", workers)
         if watermark is not None:
-            self._policy = _one_of("watermark", watermark, POLICIES)
+            self._policy = one_of("watermark", watermark, POLICIES)
         given = knobs(strategy, statistics, budget, placement, capacity, arrival, None)
         self._given = given.get("statistics", self._given)
         self._knobs = replace(self._knobs, **given)
@@ -153,9 +143,8 @@ class Session:
         At most `sample` rows of each stream are kept; the same seed draws the same rows.  What was given by
         `options(statistics=...)` wins.  A Spark DataFrame cannot be sampled: what concerns it stays unknown.
         """
-        if not isinstance(sample, int) or isinstance(sample, bool) or sample < 1:
-            raise PlanError(f"sample is {sample!r}", hint="use any whole number from 1.")
-        found = self._measured([handle.query for handle in self._queries.values()], sample, seed)
+        queries = [handle.query for handle in self._queries.values()]
+        found = self._inputs().measure(queries, self._given, whole("sample", sample), seed)
         self._knobs, self._planned = replace(self._knobs, statistics=found), None
         return found
 
@@ -164,37 +153,7 @@ class Session:
 
         Give them to a later session, by hand or as JSON: `s.options(statistics=earlier.observed())`.
         """
-        totals = Ledger(self.checkpoint.root).last().totals if self.checkpoint.root.exists() else {}
-        return observed(totals)
-
-    def _measured(self, queries: Sequence[Query], sample: int, seed: int = 0) -> Statistics:
-        samples = {
-            name: draw(source, stream, needed_columns(stream, queries), sample, seed)
-            for name, stream in self._streams.items()
-            if isinstance(source := self._sources[name], FileSource | TableSource)
-        }
-        functions = {key: function for key, (_, function) in self._functions.items()}
-        return analyze(self._streams, samples, queries, functions, self._given, seed).merge(self._given)
-
-    def _glanced(self) -> Statistics | None:
-        """A quick look at the sources for queries whose plan has to be chosen without statistics; None if none is.
-
-        A stream that cannot be read yet, or holds nothing, says nothing; then nothing is assumed of any.
-        """
-        made = self.checkpoint.plans()
-        open_ = [h.query for name, h in self._queries.items() if name not in made and self._looks(self._asked(name), h)]
-        if not open_:
-            return None
-        try:
-            found = self._measured(open_, GLANCE)
-        except WeftError:
-            return None  # the run will say what is wrong
-        streams = {relation.stream.name for query in open_ for relation in query.relations}
-        return found if all(found.rows(name) for name in streams) else None
-
-    def _looks(self, asked: Knobs, handle: QueryHandle) -> bool:
-        """Whether the plan of a query is chosen by a look at the sources."""
-        return asked.statistics is None and asked.strategy != "flat" and len(handle.query.relations) > 1
+        return shown(self.checkpoint)
 
     def query(
         self,
@@ -223,17 +182,9 @@ class Session:
         `skewed` says by "alias.column" whether values of a key are uneven, for cubes, whatever statistics say.
         `arrival` picks the arrival factor of the cost model: "history", "window" or "none".
         """
-        _check_name("query", name, self._queries)
+        check_name("query", name, self._queries)
         signatures = {key: signature for key, (signature, _) in self._functions.items()}
-        if not isinstance(query, str | Draft):
-            raise QueryError(
-                f"a query cannot be a {type(query).__name__}",
-                hint="use SQL text, or weft.from_(...).where(...).select(...).",
-            )
-        draft = parse(query) if isinstance(query, str) else parse_fragments(query)
-        made = resolve(draft, self._streams, signatures, cross_product)
-        made = made.closed() if closed else made
-        handle = QueryHandle(name, made, draft)
+        handle = read_query(name, query, self._streams, signatures, cross_product, closed)
         handle.knobs = knobs(strategy, statistics, budget, placement, capacity, arrival, parallelism, skewed)
         self._queries[name] = handle
         self._planned = None
@@ -262,42 +213,22 @@ class Session:
         if self._planned is None:
             # By name, not by time of registration: a session that resumes must get the plan its state was made for.
             queries = {name: self._queries[name].query for name in sorted(self._queries)}
-            seen, made = self._glanced(), self.checkpoint.plans()
-            knobs = {name: self._knobs_of(name, seen, made.get(name)) for name in queries}
+            asked = {name: self._asked(name) for name in self._queries}
+            knobs = planned_with(asked, queries, self._inputs(), self._given, self.checkpoint.plans())
             self._planned = choices(queries, self.workers, knobs)
         return self._planned
 
     def _asked(self, name: str) -> Knobs:
         """The knobs of a query as the user has set them."""
-        asked = replace(self._knobs, **self._queries[name].knobs)
-        if self._knobs.statistics is None or asked.statistics is None:
-            return asked
-        return replace(asked, statistics=self._knobs.statistics.merge(asked.statistics))
+        return narrowed(self._knobs, self._queries[name].knobs)
 
-    def _knobs_of(self, name: str, seen: Statistics | None, made: Mapping[str, str] | None) -> Knobs:
-        """The knobs of a query; a plan that the checkpoint's state was made by stays."""
-        handle = self._queries[name]
-        asked = replace(self._asked(name), sizes=self._sizes())
-        if self._looks(asked, handle):
-            asked = replace(asked, statistics=seen)
-        if made is None or made["strategy"] != _spelled(asked.strategy):
-            return asked
-        try:
-            settled = Plan.from_json(made["plan"])
-            bind(settled, handle.query)
-        except (PlanError, ValueError, KeyError):
-            return asked  # another query has taken the name; the checkpoint will say so
-        return replace(asked, strategy=settled, settled=True)
+    def _inputs(self) -> Inputs:
+        functions = {key: function for key, (_, function) in self._functions.items()}
+        return Inputs(self._streams, self._sources, functions)
 
     def _plans(self) -> dict[str, dict[str, str]]:
         """Query -> what was asked for, and what was made of it."""
-        return {
-            choice.name: {
-                "strategy": _spelled(self._asked(choice.name).strategy),
-                "plan": write(choice.query, choice.chosen.layout).to_json(),
-            }
-            for choice in self.choices
-        }
+        return {choice.name: to_remember(choice, self._asked(choice.name)) for choice in self.choices}
 
     def explain(self, stage: str = "topology", format: str = "text", analyze: bool = False) -> str:  # noqa: A002
         """The plan, as far as a stage of planning has it, in a format for people or programs.
@@ -313,16 +244,9 @@ class Session:
             lambda: self.choices,
             lambda: self.topology,
             analyze,
-            self._done() if analyze else None,
+            done(self.checkpoint) if analyze else None,
         )
         return explain(subject, stage, format)
-
-    def _done(self) -> Measured | None:
-        """What the committed batches did; looking leaves no trace in a folder that is no checkpoint yet."""
-        if not (self.checkpoint.root / "manifests").is_dir():
-            return None
-        last = Ledger(self.checkpoint.root).last()
-        return measured(last.batch, last.totals, [(ref.store, ref.rows) for ref in last.segments])
 
     def run(self) -> RunReport:
         """Answer everything that is available now, then return.  Ctrl-C stops after the current batch."""
@@ -369,10 +293,6 @@ class Session:
             raise
         return self._handle
 
-    def _sizes(self) -> dict[str, float]:
-        """How much lies there now of each stream."""
-        return {name: size for name, source in self._sources.items() if (size := _size(source)) is not None}
-
     def _run(self, plan: Topology, sinks: dict[str, tuple[Sink, ...]], note: Callable[[Progress], None]) -> Any:
         from weft.host.spark.run import SparkRun
         from weft.host.spark.session import local_session
@@ -404,72 +324,3 @@ class Session:
             f'source of stream "{name}" is a {type(source).__name__}',
             hint="use a Spark streaming DataFrame, or weft.read.parquet, .csv, .json or .batches.",
         )
-
-
-class QueryHandle:
-    """A registered query and its sinks."""
-
-    def __init__(self, name: str, query: Query, draft: Draft) -> None:
-        self.name, self.query, self.draft = name, query, draft
-        self.sinks: list[Sink] = []
-        self.knobs: dict[str, Any] = {}
-
-    def to_parquet(self, path: str | os.PathLike[str]) -> QueryHandle:
-        """Write results to a folder that holds every result exactly once."""
-        self.sinks.append(ParquetSink(Path(path), self.name, self.query.schema))
-        return self
-
-    def to_memory(self) -> QueryHandle:
-        """Keep results of this session in memory, for `table()`."""
-        self.sinks.append(MemorySink(self.query.schema))
-        return self
-
-    def foreach_batch(self, function: Callable[[Any, int], object]) -> QueryHandle:
-        """Call `function(df, batch_id)` with the results of every batch, before the batch is committed.
-
-        After a crash the last batch may be handed over again, with the same number and rows.
-        """
-        if not callable(function):
-            raise SinkError(f"foreach_batch needs a function, not a {type(function).__name__}", hint="f(df, batch_id).")
-        self.sinks.append(ForeachSink(function))
-        return self
-
-    def table(self) -> pa.Table:
-        """Everything the memory sink has received."""
-        for sink in self.sinks:
-            if isinstance(sink, MemorySink):
-                return sink.table()
-        raise SinkError(f'query "{self.name}" has no memory sink', hint="call q.to_memory() before the run.")
-
-    def __repr__(self) -> str:
-        return f"<query {self.name}: {', '.join(self.query.aliases)}>"
-
-
-def _spelled(strategy: str | Plan) -> str:
-    return strategy if isinstance(strategy, str) else strategy.to_json()
-
-
-def _check_workers(workers: int) -> int:
-    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
-        raise PlanError(f"workers is {workers!r}", hint="use any whole number from 1.")
-    return workers
-
-
-def _one_of(knob: str, value: One, known: tuple[One, ...]) -> One:
-    if value not in known:
-        raise PlanError(f'{knob} "{value}" is unknown', hint=f"use one of: {', '.join(known)}.")
-    return value
-
-
-def _check_name(kind: str, name: str, taken: Any) -> None:
-    if not isinstance(name, str) or not name.isidentifier():
-        raise QueryError(
-            f"{kind} name {name!r} is not usable",
-            hint="use letters, digits and underscores, not starting with a digit.",
-        )
-    if name in taken:
-        raise QueryError(f'{kind} "{name}" exists already', detail=f"known: {', '.join(sorted(taken))}.")
-
-
-def _size(source: object) -> float | None:
-    return source.size() if isinstance(source, FileSource | TableSource) else None

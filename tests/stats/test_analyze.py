@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import decimal
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
 import weft
-from weft.errors import PlanError, SourceError
+from tests.stats.kit import NUMBERS, STREAMS, near, q_error, queries, samples, session
+from weft.errors import PlanError
 from weft.expr.render import to_sql
 from weft.optimizer.estimate import estimate
-from weft.query.model import Query, Stream
-from weft.sql import to_query
-from weft.stats.analyze import PAIRS, Sample, analyze
+from weft.stats.analyze import Sample, analyze
 from weft.stats.estimators import distinct_values
 from weft.stats.model import Statistics
+from weft.stats.pairs import PAIRS
 from weft.testing import oracle
-
-
-def near(a: pa.Array, b: pa.Array) -> pa.Array:
-    return pc.less_equal(pc.abs(pc.subtract(a, b)), 1)
-
 
 FUNCTIONS = {"near": near}
 
@@ -52,19 +44,6 @@ def messy(rng: np.random.Generator, rows: int) -> pa.Table:
             ),
         }
     )
-
-
-def session(tmp_path: Path, **tables: Any) -> weft.Session:
-    s = weft.Session(tmp_path / "state", workers=2)
-    for name, table in tables.items():
-        s.stream(name, weft.read.batches([table]) if isinstance(table, pa.Table) else table)
-    s.function("near", near)
-    return s
-
-
-def q_error(found: float | None, truth: float) -> float:
-    assert found is not None
-    return max(found / truth, truth / found)
 
 
 # --------------------------------------------------------------------------------- the whole stream is sampled
@@ -333,18 +312,6 @@ def test_one_row_with_itself(tmp_path: Path) -> None:
     assert s.analyze().selectivity("a", "b") == 1
 
 
-STREAMS = {name: Stream(name, pa.schema([("k", pa.int64()), ("x", pa.int64())])) for name in ("t", "u", "v")}
-NUMBERS = pa.table({"k": [1, 1, 2, 3], "x": [0, 1, 2, 3]})
-
-
-def queries(*texts: str) -> list[Query]:
-    return [to_query(text, STREAMS) for text in texts]
-
-
-def samples(*names: str) -> dict[str, Sample]:
-    return {name: Sample(NUMBERS, 4) for name in names}
-
-
 def test_a_stream_without_a_sample_stays_unknown() -> None:
     found = analyze(STREAMS, samples("t"), queries("SELECT t.k FROM t JOIN u ON t.k = u.k AND t.x < u.x WHERE u.x > 1"))
     heavy = {"t.k": [(1, 0.5), (2, 0.25), (3, 0.25)]}
@@ -371,85 +338,15 @@ def test_a_predicate_that_fails_on_rows_it_would_never_meet_stays_unknown(tmp_pa
     assert found.predicate("t.k = u.k") == 0.5
 
 
-def test_a_name_that_means_two_things_says_nothing() -> None:
-    mixed = queries(
-        "SELECT a.k FROM t a JOIN u b ON a.k = b.k AND a.x < b.x WHERE a.x > 1",
-        "SELECT a.k FROM u a JOIN t b ON a.k = b.k AND a.x < b.x WHERE a.x > 1",
-    )
-    found = analyze(STREAMS, samples("t", "u"), mixed)
-    assert found.predicate("a.k = b.k") is found.predicate("a.x > 1") is found.selectivity("a", "b") is None
-    assert found.distinct("t", "k") == 3
-    assert analyze(STREAMS, samples("t", "u"), mixed[:1]).selectivity("a", "b") is not None
+def test_a_selection_that_nothing_passes_says_nothing_of_keys() -> None:
+    sql = "SELECT a.k FROM t a JOIN u b ON a.k + 1 = b.k WHERE a.x > 1000"
+    found = analyze(STREAMS, samples("t", "u"), queries(sql))
+    assert found.distinct("a", "k") is None
+    assert found.heavy("a", "k + 1") == ()
+    assert found.distinct("t", "k + 1") == 3
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        "SELECT t.k FROM t JOIN u ON t.k = u.k",
-        "SELECT t.k FROM t JOIN u ON t.k = u.k AND t.x < u.x WHERE t.x > 2",
-        "SELECT a.k FROM t a JOIN u b ON a.k = b.k",
-    ],
-)
-def test_a_pair_is_left_out_if_another_join_would_find_its_number(other: str) -> None:
-    one = "SELECT t.k FROM t JOIN u ON t.k = u.k AND t.x < u.x"
-    assert analyze(STREAMS, samples("t", "u"), queries(one, one)).selectivity("t", "u") is not None
-    assert analyze(STREAMS, samples("t", "u"), queries(one, other)).selectivity("t", "u") is None
-
-
-def test_an_alias_has_a_size_of_its_own_only_if_it_is_the_same_rows_everywhere() -> None:
-    one, other = "SELECT a.k FROM t a WHERE a.x > 1 AND a.k > 2", "SELECT a.k FROM t a WHERE a.x > 1 AND a.k > 1"
-    assert analyze(STREAMS, samples("t"), queries(one, one)).rows("a") == 1
-    assert analyze(STREAMS, samples("t"), queries(one, other)).rows("a") is None
-    assert analyze(STREAMS, samples("t"), queries("SELECT t.k FROM t WHERE t.x > 1 AND t.k > 2")).rows("t") == 4
-
-
-def test_a_stream_whose_name_is_an_alias_of_another_is_left_out() -> None:
-    found = analyze(
-        STREAMS, samples("t", "u"), queries("SELECT u.k FROM t u JOIN u t ON t.k = u.k", "SELECT v.k FROM v")
-    )
-    assert found.rows("t") is found.rows("u") is found.distinct("t", "k") is None
-
-
-# ----------------------------------------------------------------------------------------------- given by hand
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        Statistics(predicates={"t.k = u.k": 0.01}),
-        Statistics(predicates={"u.k = t.k": 0.01}),
-        Statistics(predicates={"t.x < u.x": 0.01}),
-        Statistics(distinct={"t.k": 100}),
-        Statistics(distinct={"b.k": 100}),
-        Statistics(selectivities={("t", "u"): 0.01}),
-        Statistics(selectivities={("a", "b"): 0.01}),
-    ],
-)
-def test_no_measured_number_hides_one_given_by_hand(given: Statistics, tmp_path: Path) -> None:
-    text = "SELECT a.k FROM t a JOIN u b ON a.k = b.k AND a.x < b.x"
-    swap = {"t.k = u.k": "a.k = b.k", "u.k = t.k": "b.k = a.k", "t.x < u.x": "a.x < b.x"}
-    for old, new in swap.items():
-        if (share := given.predicate(old)) is not None:
-            given = Statistics(predicates={new: share})
-    s = session(tmp_path, t=NUMBERS, u=NUMBERS)
-    query = s.query("q", text).query
-    free = estimate(query, s.analyze()).edges[0][2]
-    s.options(statistics=given)
-    bound = estimate(query, s.analyze()).edges[0][2]
-    assert free == 1 / 16
-    assert bound < 0.011 < free
-
-
-def test_sizes_given_by_hand_win_also_over_measured_aliases(tmp_path: Path) -> None:
-    s = session(tmp_path, t=NUMBERS)
-    query = s.query("q", "SELECT a.k FROM t a WHERE a.x > 1 AND a.k > 2").query
-    assert estimate(query, s.analyze()).relations[0].size == 1
-    s.options(statistics=Statistics({"t": 4000}))
-    assert estimate(query, s.analyze()).relations[0].size == 1000
-    s.options(statistics=Statistics({"a": 7}))
-    assert estimate(query, s.analyze()).relations[0].size == 7
-    s.options(statistics=Statistics(predicates={"a.x > 1": 0.25}))
-    assert estimate(query, s.analyze()).relations[0].size == 4 * 0.25 * 0.25
+# ----------------------------------------------------------------------------------------- seeds, JSON, arguments
 
 
 def test_analyzing_again_measures_again(tmp_path: Path) -> None:
@@ -462,9 +359,6 @@ def test_analyzing_again_measures_again(tmp_path: Path) -> None:
     pq.write_table(NUMBERS, folder / "1.parquet")
     found = s.analyze()
     assert (found.rows("t"), found.width("t")) == (8, 1)
-
-
-# ----------------------------------------------------------------------------------------- seeds, JSON, arguments
 
 
 def test_the_same_seed_measures_the_same_and_another_does_not(tmp_path: Path) -> None:
@@ -483,125 +377,3 @@ def test_the_same_seed_measures_the_same_and_another_does_not(tmp_path: Path) ->
 def test_nonsense_samples_are_refused(sample: Any, tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="sample is"):
         session(tmp_path, t=NUMBERS).analyze(sample)
-
-
-# -------------------------------------------------------------------------------------------------------- files
-
-
-def write(folder: Path, kind: str, tables: list[pa.Table], **how: Any) -> Any:
-    folder.mkdir()
-    for number, table in enumerate(tables):
-        path = folder / f"{number:03d}.{kind}"
-        if kind == "parquet":
-            pq.write_table(table, path, **how)
-        elif kind == "csv":
-            pa.csv.write_csv(table, path)
-        else:
-            path.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
-    return getattr(weft.read, kind)(folder, schema=tables[0].schema)
-
-
-@pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
-def test_small_files_are_read_through(kind: str, tmp_path: Path) -> None:
-    tables = [pa.table({"k": np.arange(100) % 7, "s": ['é"x,'] * 100}) for _ in range(3)]
-    s = session(tmp_path, t=write(tmp_path / "in", kind, tables))
-    s.query("q", "SELECT a.k FROM t a JOIN t b ON a.k = b.k AND a.s = b.s WHERE a.k < 3")
-    found = s.analyze()
-    assert (found.rows("t"), found.distinct("t", "k"), found.distinct("t", "s")) == (300, 7, 1)
-    assert found.predicate("a.k < 3") == 132 / 300
-
-
-@pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
-def test_of_many_files_some_rows_of_everywhere_are_taken(kind: str, tmp_path: Path) -> None:
-    """The feed drifts: the first file alone would say that everything is 0."""
-    tables = [pa.table({"part": [n] * 4000, "k": np.arange(n * 4000, n * 4000 + 4000)}) for n in range(25)]
-    s = session(
-        tmp_path, t=write(tmp_path / "in", kind, tables, **({"row_group_size": 100} if kind == "parquet" else {}))
-    )
-    s.query("q", "SELECT a.k FROM t a JOIN t b ON a.k = b.k AND a.part = b.part WHERE a.part < 10")
-    found = s.analyze(sample=500)
-    assert q_error(found.rows("t"), 100_000) < (1 + 1e-9 if kind == "parquet" else 1.05)
-    assert q_error(found.predicate("a.part < 10"), 0.4) < 1.3
-    assert q_error(found.distinct("t", "k"), 100_000) < 1.3
-    assert q_error(found.distinct("t", "part"), 25) < 1.5
-
-
-@pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
-def test_no_more_is_read_than_the_sample_may_cost(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from weft.host import sampling
-
-    decoded = []
-    for name in ("read_piece", "read_text"):
-        original = getattr(sampling, name)
-
-        def counting(*args: Any, original: Any = original) -> Any:
-            for batch in original(*args):
-                decoded.append(batch.num_rows)
-                yield batch
-
-        monkeypatch.setattr(sampling, name, counting)
-    tables = [pa.table({"k": np.arange(200_000), "pad": ["x" * 8] * 200_000}) for _ in range(2)]
-    s = session(
-        tmp_path, t=write(tmp_path / "in", kind, tables, **({"row_group_size": 2000} if kind == "parquet" else {}))
-    )
-    s.query("q", "SELECT t.k, t.pad FROM t")
-    found = s.analyze(sample=1000)
-    assert 1000 <= sum(decoded) <= 17_000 * (1 if kind == "parquet" else 3)
-    assert q_error(found.rows("t"), 400_000) < 1.05
-
-
-def test_values_that_live_in_one_place_are_counted_beyond_the_places_read(tmp_path: Path) -> None:
-    """An order's four lines stand together: rows of a part share orders, rows of two parts never do."""
-    k = np.repeat(np.arange(100_000), 4)
-    source = write(tmp_path / "in", "parquet", [pa.table({"k": k, "m": np.arange(len(k)) % 50})], row_group_size=4000)
-    s = session(tmp_path, t=source)
-    s.query("q", "SELECT a.k FROM t a JOIN t b ON a.k = b.k AND a.m = b.m")
-    found = s.analyze(sample=4000)
-    assert q_error(found.distinct("t", "k"), 100_000) < 2
-    assert q_error(found.distinct("t", "m"), 50) < 1.01
-
-
-def test_values_that_are_anywhere_are_not_taken_for_local_ones(tmp_path: Path) -> None:
-    """Each value stands in four places of the feed, of which a quarter is read and a sixty-fourth kept."""
-    k = np.random.default_rng(6).permutation(np.repeat(np.arange(64_000), 4))
-    s = session(tmp_path, t=write(tmp_path / "in", "parquet", [pa.table({"k": k})], row_group_size=1000))
-    s.query("q", "SELECT a.k FROM t a JOIN t b ON a.k = b.k")
-    assert q_error(s.analyze(sample=4000).distinct("t", "k"), 64_000) < 1.6
-
-
-@pytest.mark.parametrize("kind", ["parquet", "csv", "json"])
-@pytest.mark.parametrize("rows", [10, 300_000], ids=["small", "large"])
-def test_bad_files_are_named(kind: str, rows: int, tmp_path: Path) -> None:
-    good = pa.table({"k": np.arange(rows)})
-    source = write(tmp_path / "in", kind, [good])
-    (tmp_path / "in" / f"001.{kind}").write_text(
-        '{"k": "seven"}\n' * rows if kind == "json" else "k\n" + "seven\n" * rows
-    )
-    s = session(tmp_path, t=source)
-    s.query("q", "SELECT t.k FROM t")
-    with pytest.raises(SourceError, match=rf"001\.{kind}") as error:
-        s.analyze(sample=100)
-    assert error.value.hint
-
-
-def test_a_missing_column_is_named(tmp_path: Path) -> None:
-    source = write(tmp_path / "in", "parquet", [pa.table({"k": [1]}), pa.table({"l": [1]})])
-    s = session(tmp_path, t=source)
-    s.query("q", "SELECT t.k FROM t")
-    with pytest.raises(SourceError, match=r'column "k" of stream "t" is missing in .*001'):
-        s.analyze()
-
-
-def test_a_folder_that_is_still_empty_says_nothing(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    s = session(tmp_path, t=weft.read.csv(tmp_path / "in", schema=NUMBERS.schema), u=NUMBERS)
-    s.query("q", "SELECT t.k FROM t JOIN u ON t.k = u.k")
-    assert s.analyze().rows("t") is None
-
-
-def test_a_selection_that_nothing_passes_says_nothing_of_keys() -> None:
-    sql = "SELECT a.k FROM t a JOIN u b ON a.k + 1 = b.k WHERE a.x > 1000"
-    found = analyze(STREAMS, samples("t", "u"), queries(sql))
-    assert found.distinct("a", "k") is None
-    assert found.heavy("a", "k + 1") == ()
-    assert found.distinct("t", "k + 1") == 3

@@ -6,7 +6,7 @@
     chosen       the plan of each query as a tree
     topology     stores, ways and waves of all queries together
 
-A stage makes a page of plain records (`model`); a format prints pages.  Output is the same to the byte for the same
+A stage makes a page of plain records (`pages`); a format prints pages.  Output is the same to the byte for the same
 session: orders come from names and positions, never from sets or hashes, and no time of day is told.
 """
 
@@ -20,9 +20,10 @@ from weft.explain.candidates import candidates
 from weft.explain.chosen import chosen
 from weft.explain.data import to_json
 from weft.explain.mermaid import mermaid
-from weft.explain.model import Measured, Page, Subject
+from weft.explain.pages import Page
 from weft.explain.parsed import parsed
 from weft.explain.resolved import resolved
+from weft.explain.subject import Measured, Subject
 from weft.explain.text import text
 from weft.explain.topology import topology
 from weft.observe.counters import Counters

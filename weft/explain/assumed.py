@@ -5,7 +5,7 @@ That is found out by asking: an estimate that changes when the defaults do rests
 
 from __future__ import annotations
 
-from weft.explain.model import InputNumbers, PairNumbers
+from weft.explain.pages.candidates import InputNumbers, PairNumbers
 from weft.optimizer.choose import Choice
 from weft.optimizer.estimate import estimate
 from weft.optimizer.joingraph import JoinGraph

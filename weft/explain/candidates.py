@@ -8,15 +8,11 @@ from collections.abc import Sequence
 from weft.explain.assumed import inputs, pairs
 from weft.explain.chosen import tree
 from weft.explain.figures import Figures, counted
-from weft.explain.model import (
-    CandidateNumbers,
-    CandidatesOfQuery,
-    CandidatesPage,
-    PriceList,
-    Subject,
-)
+from weft.explain.pages.candidates import CandidateNumbers, CandidatesOfQuery, CandidatesPage, PriceList
+from weft.explain.subject import Subject
 from weft.explain.words import number, shape
-from weft.optimizer.choose import Candidate, Choice
+from weft.optimizer.candidate import Candidate
+from weft.optimizer.choose import Choice
 from weft.optimizer.prices import Prices
 from weft.optimizer.written import Plan
 

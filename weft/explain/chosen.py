@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from weft.explain.figures import Figures, counted
-from weft.explain.model import ChosenPage, ChosenPlan, Figure, Hop, ProbeOrder, Subject, TreeNode
 from weft.explain.notices import notices
+from weft.explain.pages.chosen import ChosenPage, ChosenPlan, Hop, ProbeOrder, TreeNode
+from weft.explain.pages.figure import Figure
+from weft.explain.subject import Subject
 from weft.explain.words import JOINED, cells, expressions, shape
 from weft.expr.render import to_sql
 from weft.optimizer import ways

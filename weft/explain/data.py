@@ -10,7 +10,8 @@ import math
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from weft.explain.model import Figure, Page
+from weft.explain.pages import Page
+from weft.explain.pages.figure import Figure
 
 
 def to_json(page: Page) -> str:

@@ -14,7 +14,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.explain.model import Figure, Measured
+from weft.explain.pages.figure import Figure
+from weft.explain.subject import Measured
 from weft.optimizer.choose import Choice
 from weft.optimizer.layout import names
 from weft.topology.model import Store, Topology

@@ -12,24 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from weft.explain.model import (
-    CandidatesPage,
-    ChosenPage,
-    EdgeFacts,
-    Figure,
-    KeepFacts,
-    KnownQuery,
-    Page,
-    ParsedPage,
-    ProbeFacts,
-    QueryFacts,
-    ResolvedPage,
-    StoreFacts,
-    TopologyPage,
-    TreeNode,
-    WayFacts,
-    WrittenQuery,
-)
+from weft.explain.pages import Page
+from weft.explain.pages.candidates import CandidatesPage
+from weft.explain.pages.chosen import ChosenPage, TreeNode
+from weft.explain.pages.figure import Figure
+from weft.explain.pages.parsed import ParsedPage, WrittenQuery
+from weft.explain.pages.resolved import KnownQuery, ResolvedPage
+from weft.explain.pages.topology import EdgeFacts, KeepFacts, ProbeFacts, QueryFacts, StoreFacts, TopologyPage, WayFacts
 from weft.explain.words import ROUTES, count, joined, number, place
 
 _ESCAPES = {"#": "#35;", "&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;", ";": "#59;", "`": "#96;", "\\": "#92;"}

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from weft.explain.assumed import inputs, pairs
 from weft.explain.figures import Figures
-from weft.explain.model import Figure
+from weft.explain.pages.figure import Figure
 from weft.explain.uneven import uneven_load
 from weft.explain.words import count, joined, number
 from weft.expr.model import aliases

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from weft.errors import PlanError
-from weft.explain.model import ParsedPage, Subject, WrittenOutput, WrittenQuery, WrittenRelation
+from weft.explain.pages.parsed import ParsedPage, WrittenOutput, WrittenQuery, WrittenRelation
+from weft.explain.subject import Subject
 from weft.expr.model import Expr, aliases
 from weft.expr.render import quote_name, to_sql
 from weft.query.draft import Draft, Item, Star, Within

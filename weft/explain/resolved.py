@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from weft.explain.model import KnownJoin, KnownOutput, KnownQuery, KnownRelation, ResolvedPage, Subject, TypedName
+from weft.explain.pages.resolved import KnownJoin, KnownOutput, KnownQuery, KnownRelation, ResolvedPage, TypedName
+from weft.explain.subject import Subject
 from weft.explain.words import duration, exclusive, expressions
 from weft.expr.model import Column, Expr, aliases, columns
 from weft.expr.render import to_sql

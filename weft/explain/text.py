@@ -8,27 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from weft.explain.model import (
-    CandidateNumbers,
-    CandidatesOfQuery,
-    CandidatesPage,
-    ChosenPage,
-    ChosenPlan,
-    Figure,
-    Hop,
-    KeepFacts,
-    KnownQuery,
-    KnownRelation,
-    Page,
-    ParsedPage,
-    ProbeFacts,
-    QueryFacts,
-    ResolvedPage,
-    StoreFacts,
-    TopologyPage,
-    TreeNode,
-    WrittenQuery,
-)
+from weft.explain.pages import Page
+from weft.explain.pages.candidates import CandidateNumbers, CandidatesOfQuery, CandidatesPage
+from weft.explain.pages.chosen import ChosenPage, ChosenPlan, Hop, TreeNode
+from weft.explain.pages.figure import Figure
+from weft.explain.pages.parsed import ParsedPage, WrittenQuery
+from weft.explain.pages.resolved import KnownQuery, KnownRelation, ResolvedPage
+from weft.explain.pages.topology import KeepFacts, ProbeFacts, QueryFacts, StoreFacts, TopologyPage
 from weft.explain.words import ROUTES, count, duration, joined, number, place, share, table
 from weft.observe.notice import Notice
 

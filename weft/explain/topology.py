@@ -8,17 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from weft.explain.figures import Figures, counted
-from weft.explain.model import (
-    EdgeFacts,
-    KeepFacts,
-    ProbeFacts,
-    QueryFacts,
-    StoreFacts,
-    Subject,
-    TopologyPage,
-    WayFacts,
-)
 from weft.explain.notices import notices, said
+from weft.explain.pages.topology import EdgeFacts, KeepFacts, ProbeFacts, QueryFacts, StoreFacts, TopologyPage, WayFacts
+from weft.explain.subject import Subject
 from weft.explain.words import JOINED, cells, column, duration, exclusive, expression, expressions
 from weft.optimizer.choose import Choice
 from weft.topology.model import TIME, Edge, Keep, Key, Probe, Start, Store, Topology

@@ -1,20 +1,56 @@
-"""Planning knobs as users give them, checked."""
+"""Planning knobs: what may be asked of a plan, and the check of what users give."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from weft.errors import PlanError
-from weft.optimizer.choose import STRATEGIES, TWO_WAY
+from weft.optimizer import ranges
 from weft.optimizer.cost import Arrival, Unit
+from weft.optimizer.cubes import SCHEMES
+from weft.optimizer.hostcost import BATCH_ROWS
+from weft.optimizer.placement import Sizes
+from weft.optimizer.prices import Prices
 from weft.optimizer.written import Plan
 from weft.stats.model import Statistics
 
+STRATEGIES = ("auto", "flat", "left_deep", "tree", "exhaustive", *(f"hypercube:{scheme}" for scheme in SCHEMES))
+TWO_WAY = ("two-way:1-bucket", "two-way:contrand", *ranges.SCHEMES)
+"""Strategies for joins of two aliases."""
 PLACEMENTS = ("keyed", "scattered")
 _SCALE = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 _BYTES = re.compile(r"\s*([0-9][0-9_]*(?:\.[0-9]+)?)\s*([kmgt]i?)?(b|bytes|rows)\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Knobs:
+    """What a user may ask of a plan."""
+
+    strategy: str | Plan = "auto"
+    statistics: Statistics | None = None
+    budget: float = math.inf
+    unit: Unit = "tuples"
+    """What the budget counts."""
+    placement: str = "keyed"
+    """Whether stores may be keyed, or all are "scattered"."""
+    capacity: float | None = None
+    """Rows that a worker can hold of a store; a store lies on as many workers as it needs."""
+    parallelism: Mapping[str, int] = field(default_factory=dict)
+    """Alias -> on how many workers its store lies."""
+    skewed: Mapping[str, bool] = field(default_factory=dict)
+    """"alias.column" -> whether its values are uneven, whatever statistics say."""
+    arrival: Arrival | None = None
+    """The arrival factor; None takes "window" where all have windows and rates, else "history"."""
+    sizes: Sizes = field(default_factory=dict)
+    """How much comes from each stream, where there are no statistics."""
+    batch_rows: float = BATCH_ROWS
+    prices: Prices = field(default_factory=Prices)
+    settled: bool = False
+    """Whether a written plan was made before: what it leaves out was left open then, and is not chosen by cost now."""
 
 
 def knobs(

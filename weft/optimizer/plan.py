@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from weft.optimizer.assemble import assemble
-from weft.optimizer.choose import Choice, Knobs, choose
+from weft.optimizer.choose import Choice, choose
+from weft.optimizer.knobs import Knobs
 from weft.query.model import Query
 from weft.topology.model import Policy, Topology
 

@@ -52,6 +52,11 @@ COLLISIONS = 40
 """Agreeing pairs, counted both ways, below which nothing is said about skew."""
 
 
+def share_of(hits: int, of: int) -> float:
+    """The share of hits; none among m is never 0 but 1 / (m + 2), as Laplace's rule has it: streams go on."""
+    return hits / of if hits else 1 / (of + 2)
+
+
 def distinct_values(codes: Ints, total: float, read: float | None = None, parts: Ints | None = None) -> float:
     """How many values `total` rows have; those with `codes` were drawn, maybe from `read` rows of some parts only."""
     counts = np.unique(codes, return_counts=True)[1]

@@ -1,4 +1,4 @@
-"""Join keys under the names that statistics have for them.
+"""Join keys: what equalities compare, and the names that statistics have for it.
 
 A column goes by its name, any other expression over one alias by its SQL text without the alias, as `k + 1`.  Codes of
 values are those of the key as it is compared, so what is said of a column says something of a key only if the two have
@@ -7,12 +7,14 @@ the same codes: an integer that was made wider.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 
-from weft.expr.model import Call, Column, Expr, without_alias
+from weft.expr.model import Call, Column, Expr, aliases, children, transform, without_alias
 from weft.expr.render import to_sql
+from weft.kernels.codes import has_codes
 
 
 def key_name(key: Expr) -> str:
@@ -37,6 +39,25 @@ def key_names(key: Expr) -> Iterator[str]:
     column = same_column(key)
     if column is not None and column != key:
         yield column.name
+
+
+def is_equality(predicate: Expr) -> bool:
+    """Whether a predicate between two aliases compares one with the other."""
+    if not isinstance(predicate, Call) or predicate.op != "=":
+        return False
+    left, right = (aliases(arg) for arg in predicate.args)
+    kinds = {arg.type for arg in predicate.args}
+    return len(left) == len(right) == 1 and left != right and len(kinds) == 1 and has_codes(*kinds)
+
+
+def compared(alias: str, equalities: Iterable[Expr]) -> list[Expr]:
+    """What equalities compare of an alias."""
+    return [arg for predicate in equalities for arg in children(predicate) if aliases(arg) == {alias}]
+
+
+def under(alias: str, key: Expr) -> Expr:
+    """A key over the rows of an alias."""
+    return transform(key, lambda node: replace(node, alias=alias) if isinstance(node, Column) else node)
 
 
 def _is_whole(expr: Expr) -> bool:

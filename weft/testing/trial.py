@@ -18,7 +18,8 @@ from weft.host.inprocess.run import InProcess
 from weft.host.manifest import FileState, Ledger, Manifest
 from weft.host.segment import SegmentRef
 from weft.observe.counters import Counters
-from weft.optimizer.choose import Choice, Knobs
+from weft.optimizer.choose import Choice
+from weft.optimizer.knobs import Knobs
 from weft.optimizer.plan import choices, topology
 from weft.query.model import Query
 from weft.session import Session

@@ -1,0 +1,95 @@
+"""Stage "candidates": what was considered, and by which numbers and prices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.explain.pages.chosen import TreeNode
+
+
+@dataclass(frozen=True, slots=True)
+class InputNumbers:
+    """What is known of an alias, or taken for known."""
+
+    alias: str
+    stream: str
+    rows: float
+    rows_a_second: float | None
+    assumed: bool
+    """Whether a default stands in for something unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairNumbers:
+    """What is known of the predicates between two aliases."""
+
+    aliases: tuple[str, ...]
+    selectivity: float
+    assumed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateNumbers:
+    """A plan that was considered, with what it was expected to do."""
+
+    name: str
+    tree: str
+    tuples_sent: float
+    """To probes, copies counted: the PCost of the papers."""
+    tuples_exchanged: float
+    """Through the exchange between workers."""
+    rows_stored: float
+    waves: int
+    micros_an_input_row: float
+    waves_micros_an_input_row: float
+    """The part of it that waves cost, whatever they carry."""
+    chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CandidatesOfQuery:
+    """Everything that was considered for a query."""
+
+    query: str
+    strategy: str
+    statistics: bool
+    """Whether any were there."""
+    counted: str
+    """What tuples and rows are counted over."""
+    budget: float | None
+    budget_unit: str
+    inputs: tuple[InputNumbers, ...]
+    pairs: tuple[PairNumbers, ...]
+    considered: int
+    candidates: tuple[CandidateNumbers, ...]
+    """The cheapest first; of many only the first, and those with a name."""
+    most_micros_an_input_row: float
+    """Of the dearest of all that were considered."""
+    chosen: str
+    because: str
+    tree: TreeNode
+
+
+@dataclass(frozen=True, slots=True)
+class PriceList:
+    """What candidates were weighed with."""
+
+    source: str
+    wave_millis: float
+    batch_millis: float
+    sent_nanos: float
+    probed_nanos: float
+    checked_nanos: float
+    matched_nanos: float
+    stored_nanos: float
+    emitted_nanos: float
+
+
+@dataclass(frozen=True, slots=True)
+class CandidatesPage:
+    """Stage "candidates"."""
+
+    stage: str
+    workers: int
+    prices: PriceList
+    queries: tuple[CandidatesOfQuery, ...]

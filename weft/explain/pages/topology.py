@@ -1,0 +1,112 @@
+"""Stage "topology": stores, ways and waves of all queries together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from weft.explain.pages.figure import Figure
+from weft.observe.notice import Notice
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFacts:
+    """A store."""
+
+    name: str
+    """s0, s1, ...: what the rest of the page calls it."""
+    id: str
+    of: str
+    stream: str | None
+    """None for an intermediate result."""
+    users: tuple[str, ...]
+    placement: tuple[str, ...]
+    workers: int
+    retention_micros: int | None
+    retention: str
+    because: str
+    where: tuple[str, ...]
+    columns: tuple[str, ...]
+    indexes: tuple[str, ...]
+    rows: Figure
+    spread: str | None = None
+    """Where copies of rows lie, instead of a placement."""
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeFacts:
+    """How rows of a stream reach the workers."""
+
+    stream: str
+    where: tuple[str, ...]
+    route: str
+    route_key: tuple[str, ...]
+    workers: int
+    stores: tuple[str, ...]
+    starts: tuple[str, ...]
+    """"query.alias" of the ways that begin here."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeFacts:
+    """A look into a store."""
+
+    kind: str
+    id: str
+    store: str
+    aliases: tuple[str, ...]
+    wave: int
+    route: str
+    route_key: tuple[str, ...]
+    workers: int
+    asks: tuple[str, ...]
+    """What the index is asked for; nothing means every row."""
+    checks: tuple[str, ...]
+    tuples_in: Figure
+    matches: Figure
+
+
+@dataclass(frozen=True, slots=True)
+class KeepFacts:
+    """Joined tuples go into an intermediate store."""
+
+    kind: str
+    id: str
+    store: str
+    wave: int
+    route: str
+    route_key: tuple[str, ...]
+    workers: int
+
+
+@dataclass(frozen=True, slots=True)
+class WayFacts:
+    """What new tuples of an alias do."""
+
+    alias: str
+    parts: tuple[ProbeFacts | KeepFacts, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryFacts:
+    """How a query is answered."""
+
+    query: str
+    counted: str | None
+    """What estimates are counted over; None where nothing is known."""
+    ways: tuple[WayFacts, ...]
+    results: Figure
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyPage:
+    """Stage "topology"."""
+
+    stage: str
+    kind: str
+    workers: int
+    waves: int
+    batches_measured: int | None
+    edges: tuple[EdgeFacts, ...]
+    stores: tuple[StoreFacts, ...]
+    queries: tuple[QueryFacts, ...]
+    notices: tuple[Notice, ...] = field(default=())

@@ -1,0 +1,167 @@
+"""A plan that may be chosen: a tree with its stores placed, its probe orders, and what all that costs on the host.
+
+What must hold: a candidate is a function of the problem, its tree and where its rows lie.  What was written by hand
+stays as it is; orders are those that send the fewest tuples for the placement, where anything is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from weft.errors import PlanError
+from weft.expr.model import Expr
+from weft.expr.render import to_sql
+from weft.optimizer.cost import CostModel
+from weft.optimizer.cubes import skew
+from weft.optimizer.estimate import classes
+from weft.optimizer.hostcost import Bill, bill
+from weft.optimizer.layout import Layout, Placement, mask
+from weft.optimizer.orders import least_sent
+from weft.optimizer.placement import Sizes, heaviest, keys
+from weft.optimizer.problem import Problem
+from weft.optimizer.tree import Tree
+from weft.optimizer.ways import Steps, Ways, ways
+from weft.topology.spread import Spread
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A plan that was considered."""
+
+    name: str
+    layout: Layout
+    ways: Ways
+    bill: Bill
+
+    @property
+    def price(self) -> tuple[float, float]:
+        """What candidates are compared by: microseconds an input row, then what is stored."""
+        return float(f"{self.bill.micros:.9g}"), self.bill.scost
+
+
+class Maker:
+    """Makes the candidates of a problem; they share what is asked of every one of them."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem, self.query, self.knobs, self.workers = problem, problem.query, problem.knobs, problem.workers
+        self._attributes = classes(problem.query)
+        self._steps = Steps(problem.query)
+        self._known_keys: dict[int, dict[Expr, float]] = {}
+        self._shares: dict[tuple[Expr, int], float] = {}
+
+    def placed(self, name: str, tree: Tree, placement: Placement | None = None) -> Candidate:
+        """Every row on one worker."""
+        layout = self._layout(tree, self._placement(tree) if placement is None else placement)
+        made = ways(self.problem.name, self.query, layout, self.workers, self._steps)
+        priced = bill(made, self._priced(layout), self.knobs.prices, self.knobs.batch_rows, self._uneven)
+        return Candidate(name, layout, made, priced)
+
+    def spread(
+        self,
+        name: str,
+        tree: Tree,
+        spread: Mapping[int, Spread],
+        busy: float,
+        copies: Mapping[int, float] | None = None,
+    ) -> Candidate:
+        """Rows on several workers, all that joins on one of them; `busy` is what the busiest has by the average."""
+        layout = replace(self._layout(tree, {}), tasks={}, spread=spread)
+        made, model = ways(self.problem.name, self.query, layout, self.workers, self._steps), self._priced(layout)
+        priced = bill(made, model, self.knobs.prices, self.knobs.batch_rows, lambda _key, _n: busy, copies)
+        return Candidate(name, layout, made, priced)
+
+    def refined(self, candidate: Candidate) -> Candidate:
+        """The candidate with every store where it is cheapest, given the others."""
+        if self.knobs.placement != "keyed" or candidate.layout.spread:
+            return candidate
+        fixed = set() if self.problem.written is None else set(self.problem.written.placement)
+        best, tree = candidate, candidate.layout.tree
+        for store in [s.relations for s in tree.stores if s.relations not in fixed] * 2:
+            for key in self._keys(store):
+                other = self.placed(candidate.name, tree, {**best.layout.placement, store: (key,)})
+                best = min(best, other, key=lambda c: c.price)
+        return best
+
+    # ------------------------------------------------------------------------------------------ layout
+
+    def _layout(self, tree: Tree, placement: Placement) -> Layout:
+        written = self.problem.written
+        given = {} if written is None else dict(written.orders)
+        layout = Layout(tree, dict(placement), given, self._tasks(tree), {} if written is None else written.spread)
+        if not self.problem.informed or self.knobs.settled or not self.problem.is_connected:
+            return layout
+        model, orders = self._priced(layout), {}
+        for operator in tree.operators:
+            for order in least_sent(model, operator.children):
+                first, *rest = (store.relations for store in order.stores)
+                orders[first] = tuple(rest)
+        return replace(layout, orders={**orders, **given})
+
+    def _tasks(self, tree: Tree) -> dict[int, int]:
+        """On how many workers stores lie, where that was said."""
+        written = {} if self.problem.written is None else self.problem.written.tasks
+        if self.knobs.settled and self.problem.written is not None:
+            return dict(written)
+        spread: dict[int, int] = {}
+        if self.knobs.capacity is not None:
+            model = replace(self.problem.model, capacity=self.knobs.capacity)
+            spread = {store.relations: min(self.workers, model.N(store)) for store in tree.stores}
+        by_hand = {mask(self.query, [alias]): min(self.workers, n) for alias, n in self._parallelism()}
+        there = {store.relations for store in tree.stores}  # a query over one alias has no store at all
+        return {store: count for store, count in {**spread, **by_hand, **written}.items() if store in there}
+
+    def _parallelism(self) -> Iterator[tuple[str, int]]:
+        for alias, tasks in self.knobs.parallelism.items():
+            if alias not in self.query.aliases:
+                raise PlanError(
+                    f'parallelism is given for "{alias}"',
+                    detail=f"query {self.problem.name} has the aliases {', '.join(self.query.aliases)}.",
+                    hint="give it by alias: parallelism={...}.",
+                )
+            yield alias, tasks
+
+    def _placement(self, tree: Tree) -> dict[int, tuple[Expr, ...]]:
+        written = self.problem.written
+        if self.workers == 1 or (written is not None and written.spread):
+            return {}
+        keyed = self.knobs.placement == "keyed"
+        found = {s.relations: heaviest(self._keys(s.relations)) for s in tree.stores} if keyed else {}
+        return {**found, **({} if written is None else written.placement)}
+
+    def _keys(self, store: int) -> dict[Expr, float]:
+        if store not in self._known_keys:
+            self._known_keys[store] = keys(self.query, store, self._sizes())
+        return self._known_keys[store]
+
+    def _sizes(self) -> Sizes:
+        if not self.problem.informed:
+            return self.knobs.sizes
+        bases = self.problem.model.graph.relations
+        return {r.stream.name: base.size for r, base in zip(self.query.relations, bases, strict=True)}
+
+    # ------------------------------------------------------------------------------------------- price
+
+    def _priced(self, layout: Layout) -> CostModel:
+        """The cost model under a layout."""
+        named = {
+            store: tuple(self._attributes.get(expr, to_sql(expr)) for expr in home)
+            for store, home in layout.placement.items()
+        }
+        spread = {
+            store.relations: min(self.workers, layout.tasks.get(store.relations, self.workers))
+            for store in layout.tree.stores
+        }
+        return replace(self.problem.model, placement=named, tasks_of=spread)
+
+    def _uneven(self, key: tuple[Expr, ...], tasks: int) -> float:
+        """How much fuller than the average the fullest worker is under a key; several keys make it no worse."""
+        worst = [self._share(expr, tasks) * self.workers for expr in key]
+        return max(1.0, min(worst, default=1.0))
+
+    def _share(self, expr: Expr, tasks: int) -> float:
+        """The part of the rows on the fullest of some workers under one key; every candidate asks for it again."""
+        if (expr, tasks) not in self._shares:
+            known = skew(self.query, expr, self.knobs.statistics, self.knobs.skewed)
+            self._shares[expr, tasks] = float(known.slots(tasks).max())
+        return self._shares[expr, tasks]

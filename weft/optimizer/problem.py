@@ -1,0 +1,108 @@
+"""What a plan is chosen for: a query, workers, what is asked of the plan, and what is expected of the data.
+
+What must hold: what is asked for is about this query and these workers.  A problem that does not fit cannot be posed,
+and the error says why.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from weft.errors import PlanError
+from weft.optimizer.cost import Arrival, CostModel
+from weft.optimizer.estimate import estimate
+from weft.optimizer.knobs import Knobs
+from weft.optimizer.layout import flat_tree
+from weft.optimizer.written import Bound, Plan, bind
+from weft.optimizer.writtenspread import check_fits
+from weft.query.model import Query
+from weft.stats.model import Statistics
+from weft.topology.spread import Regions
+
+MOST_STORED = 4.0
+"""How many times the inputs "auto" may store where no budget is given: estimates may be wrong, disks are finite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A query to plan."""
+
+    name: str
+    query: Query
+    workers: int
+    knobs: Knobs
+    model: CostModel
+    written: Bound | None
+    """What was written by hand, or made before."""
+
+    @property
+    def informed(self) -> bool:
+        """Whether there are statistics to choose by."""
+        return self.knobs.statistics is not None
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether a cube or ranges were asked for; one stream alone has nothing to meet."""
+        strategy = self.knobs.strategy
+        return isinstance(strategy, str) and ":" in strategy and len(self.query.relations) > 1
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether predicates connect all aliases."""
+        return self.model.graph.connected(self.model.graph.all)
+
+    @property
+    def limit(self) -> float:
+        """What a plan may store that nobody has asked for by name."""
+        given = self.knobs.budget
+        return given if given < math.inf else MOST_STORED * self.model.scost(flat_tree(self.query))
+
+    def afford(self, needed: float) -> None:
+        """Refuse a plan that was asked for and is expected to exceed the budget; one that has run stays."""
+        if needed > self.knobs.budget and not self.knobs.settled:
+            unit = self.model.unit
+            raise PlanError(
+                f"the plan is expected to store {needed:,.0f} {unit}, the budget is {self.knobs.budget:,.0f}",
+                detail=f"a budget counts the {unit} of inputs, their copies and intermediate results together.",
+                hint="keep fewer joins, raise the budget, or shorten the windows.",
+            )
+
+
+def pose(name: str, query: Query, workers: int, knobs: Knobs) -> Problem:
+    """The problem, or what does not fit."""
+    model = _model(query, workers, knobs)
+    _check_skewed(name, query, knobs)
+    written = bind(knobs.strategy, query) if isinstance(knobs.strategy, Plan) else None
+    if written is not None:
+        check_fits(written.spread, workers)
+        _refuse_ranges(written, knobs)
+    return Problem(name, query, workers, knobs, model, written)
+
+
+def _model(query: Query, workers: int, knobs: Knobs) -> CostModel:
+    graph = estimate(query, knobs.statistics or Statistics())
+    rated = all(r.window is not None for r in query.relations) and all(r.rate for r in graph.relations)
+    arrival: Arrival = knobs.arrival or ("window" if rated and knobs.statistics is not None else "history")
+    return CostModel(graph, arrival, parallelism=workers, unit=knobs.unit)
+
+
+def _check_skewed(name: str, query: Query, knobs: Knobs) -> None:
+    """What is said about skew must be about a column that there is."""
+    there = {f"{r.alias}.{column}" for r in query.relations for column in r.stream.schema.names}
+    if unknown := sorted(set(knobs.skewed) - there):
+        raise PlanError(
+            f'skewed names "{unknown[0]}"',
+            detail=f"query {name} has the aliases {', '.join(query.aliases)}.",
+            hint='say it by alias and column: skewed={"l.l_partkey": True}.',
+        )
+
+
+def _refuse_ranges(written: Bound, knobs: Knobs) -> None:
+    """Ranges are cut by the optimizer: nothing could tell whether those written by hand meet every pair once."""
+    if not knobs.settled and any(isinstance(spread, Regions) for spread in written.spread.values()):
+        raise PlanError(
+            "ranges cannot be written by hand",
+            detail="pairs that two ranges miss, or meet twice, would be missed or doubled.",
+            hint='use strategy="two-way:equi-weight" or "two-way:m-bucket".',
+        )

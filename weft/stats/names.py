@@ -1,0 +1,110 @@
+"""Names under which something can be measured.
+
+What must hold:
+
+- A name that means different things in different queries says nothing about any of them.
+- What was given by hand wins, also where a measured number stands nearer: no measured pair hides a given predicate,
+  no measured predicate a given distinct count, no measured alias a given stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from itertools import combinations
+
+from weft.expr.model import Call, Column, Expr, aliases
+from weft.expr.render import to_sql
+from weft.query.model import Query, Relation
+from weft.stats.keys import key_names
+from weft.stats.model import Statistics
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names of some queries over streams."""
+
+    streams: Collection[str]
+    queries: tuple[Query, ...]
+    given: Statistics
+    """What was given by hand."""
+
+    # ------------------------------------------------------------------------------------- mean one thing
+
+    def is_one_stream(self, name: str) -> bool:
+        """Whether the name of a stream is no alias of another."""
+        return all(r.stream.name == name for query in self.queries for r in query.relations if r.alias == name)
+
+    def is_one_alias(self, query: Query, relation: Relation) -> bool:
+        """Whether the alias is the same rows wherever it occurs, and no stream's name."""
+        same = [
+            other.relation(relation.alias).stream.name == relation.stream.name
+            and set(other.selections(relation.alias)) == set(query.selections(relation.alias))
+            for other in self.queries
+            if relation.alias in other.aliases
+        ]
+        return all(same) and relation.alias not in self.streams
+
+    def is_one_predicate(self, query: Query, predicate: Expr) -> bool:
+        """Whether the text, from either side, is about the same streams in all queries."""
+        spellings, owners = set(_spellings(predicate)), _owners(query, predicate)
+        return all(
+            _owners(other, p) == owners for other in self.queries for p in other.predicates if to_sql(p) in spellings
+        )
+
+    def is_one_pair(self, query: Query, a: str, b: str) -> bool:
+        """Whether every join that will find the pair's number is this one, and it hides nothing given by hand."""
+        streams, joins, selections = meaning = _meaning(query, a, b)
+        for other in self.queries:
+            for r, s in combinations(other.relations, 2):
+                by_alias, by_stream = {r.alias, s.alias} == {a, b}, {r.stream.name, s.stream.name} == {a, b}
+                finds = (by_alias or by_stream) and between(other, r.alias, s.alias)
+                if finds and not (by_alias and _meaning(other, a, b) == meaning):
+                    return False
+        told = any(self.is_given(predicate) for predicate in joins | selections)
+        counted = any(self.is_counted(query, predicate) for predicate in joins)
+        paired = len(set(streams)) > 1 and self.given.selectivity(*streams) is not None
+        return not (told or counted or paired)
+
+    # -------------------------------------------------------------------------------------- given by hand
+
+    def is_given(self, predicate: Expr) -> bool:
+        """Whether the share of a predicate was given, from either side."""
+        return any(self.given.predicate(text) is not None for text in _spellings(predicate))
+
+    def is_counted(self, query: Query, predicate: Expr) -> bool:
+        """Whether distinct counts were given for an equality: they decide, where no selectivity stands."""
+        sides = predicate.args if isinstance(predicate, Call) and predicate.op == "=" else ()
+        return any(
+            self.given.distinct(name, side.name) is not None
+            for side in sides
+            if isinstance(side, Column)
+            for name in (side.alias, query.relation(side.alias).stream.name)
+        )
+
+    def is_key_given(self, stream: str, key: Expr) -> bool:
+        """Whether something was given of a stream's key, which what is measured of an alias would hide."""
+        known = (self.given.distinct, self.given.heavy)
+        return any(ask(stream, name) is not None for ask in known for name in key_names(key))
+
+
+def between(query: Query, a: str, b: str) -> tuple[Expr, ...]:
+    """The predicates between two aliases."""
+    return tuple(predicate for predicate in query.joins if aliases(predicate) == {a, b})
+
+
+def _spellings(predicate: Expr) -> tuple[str, ...]:
+    """The texts under which a predicate is looked up: an equality may be written from either side."""
+    if isinstance(predicate, Call) and predicate.op == "=":
+        return to_sql(predicate), to_sql(Call("=", predicate.args[::-1], predicate.type))
+    return (to_sql(predicate),)
+
+
+def _owners(query: Query, predicate: Expr) -> tuple[str, ...]:
+    return tuple(query.relation(alias).stream.name for alias in sorted(aliases(predicate)))
+
+
+def _meaning(query: Query, a: str, b: str) -> tuple[tuple[str, str], frozenset[Expr], frozenset[Expr]]:
+    """All that decides which pairs of two aliases there are."""
+    streams = query.relation(a).stream.name, query.relation(b).stream.name
+    return streams, frozenset(between(query, a, b)), frozenset(query.selections(a) + query.selections(b))
