@@ -106,7 +106,8 @@ class Session:
 
     def function(self, name: str, function: Callable[..., pa.Array], returns: pa.DataType | None = None) -> None:
         """Register a vectorised Python function for use in queries: Arrow arrays in, one array of `returns` out."""
-        check_name("function", name, self._functions)
+        check_name("function", name, ())
+        check_name("function", name.lower(), self._functions)  # SQL does not tell them apart by case
         kind = normalize(returns if returns is not None else pa.bool_())
         self._functions[name.lower()] = (FunctionSignature(name.lower(), kind), function)
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import weft
-from weft.errors import PlanError, SinkError, SourceError
+from weft.errors import PlanError, QueryError, SinkError, SourceError
 
 TABLE = pa.table({"k": [1]})
 
@@ -32,6 +32,13 @@ def test_max_files_is_a_whole_number(max_files: Any) -> None:
 def test_batches_are_tables(given: Any) -> None:
     with pytest.raises(SourceError, match=r"batch \d is a "):
         weft.read.batches(given)
+
+
+def test_a_function_is_registered_once_whatever_the_case() -> None:
+    s = weft.Session(checkpoint="unused", workers=1)
+    s.function("near", lambda a: a, pa.int64())
+    with pytest.raises(QueryError, match='function "near" exists already'):
+        s.function("Near", lambda a: a, pa.int64())
 
 
 def test_foreach_batch_needs_a_function() -> None:

@@ -86,7 +86,7 @@ def _because(choice: Choice) -> str:
         return "the state of the checkpoint was made by this plan"
     if isinstance(knobs.strategy, Plan):
         return "it was written by hand; what it leaves open was chosen by cost"
-    if len(choice.query.relations) < 3:
+    if len(choice.query.relations) < 3 and len(choice.candidates) == 1:
         return f"a query over {len(choice.query.relations)} aliases has no other tree"
     if knobs.strategy != "auto":
         return f'strategy="{knobs.strategy}" was asked for'
@@ -99,6 +99,8 @@ def _cheapest(found: Sequence[Candidate]) -> str:
     if len(found) == 1:
         return "there is no other within the budget"
     best, next_best = found[0], found[1]
+    if best.price == next_best.price:
+        return "none is cheaper; the next one costs and stores the same"
     if best.price[0] == next_best.price[0]:
         return f"it is as cheap as the next one, and stores {number(next_best.bill.scost - best.bill.scost)} rows less"
     more = (next_best.bill.micros / best.bill.micros - 1) * 100 if best.bill.micros else 0.0
