@@ -18,11 +18,15 @@ from collections.abc import Callable
 from typing import Any
 
 
+LOADED = ("pyspark.worker", "weft.host.spark.exchange", "weft.host.spark.reader", "pyarrow.parquet", "pandas")
+"""Arrow asks for pandas as soon as an array is made; loaded here it is there once, not once a worker."""
+
+
 def prepare() -> None:
     """Load what workers need."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if sys.argv[1:2] == ["pyspark.worker"]:
-        for name in ("pyspark.worker", "weft.host.spark.exchange", "weft.host.spark.reader", "pyarrow.parquet"):
+        for name in LOADED:
             importlib.import_module(name)
     gc.freeze()
 
