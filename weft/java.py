@@ -193,7 +193,7 @@ def _packaged_java() -> Path | None:
 def cache_folder(environ: MutableMapping[str, str]) -> Path:
     """A folder of ours to write to: WEFT_CACHE, or inside the virtual environment, else the user's cache."""
     if chosen := environ.get("WEFT_CACHE"):
-        return Path(chosen)
+        return Path(chosen).absolute()
     if sys.prefix != sys.base_prefix and os.access(sys.prefix, os.W_OK):
         return Path(sys.prefix) / "var" / "weft"
     cache = environ.get("XDG_CACHE_HOME")

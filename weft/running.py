@@ -1,6 +1,7 @@
 """A run in progress, as its owner sees it: progress, stop, the report at the end.
 
-Ctrl-C during a foreground run lets the current batch finish and returns the report; a second one interrupts at once.
+Ctrl-C during a foreground run lets the current batch finish and returns the report; a second one interrupts the wait.
+What must hold: the checkpoint is let go once, and not while a batch is being worked on.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ class Handle:
         self._run: Any = None
         self._stopped = False
         self._ended: float | None = None
+        self._ending = threading.Lock()
 
     def begin(self, run: Any, every: float | None) -> None:
         """Start the host's run."""
@@ -98,19 +100,25 @@ class Handle:
                 if self._run is not None:
                     self._run.stop()
             finally:
-                self._end()
+                self.settle()
         return self.report()
+
+    def settle(self) -> None:
+        """Let the checkpoint go, if nothing works on it any more: an interrupted wait does not end a run."""
+        with self._ending:
+            if self._ended is None and not self.active:
+                self._ended = time.perf_counter()
+                self._live.close()
+                self._checkpoint.release()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait for the end, at most so long; whether it has ended.  A failed run raises."""
         limit = None if seconds is None else time.monotonic() + seconds
         while self._ended is None:
             try:
-                if self._run.wait(0.2):
-                    self._end()
-            except BaseException:
-                self._end()
-                raise
+                self._run.wait(0.2)
+            finally:
+                self.settle()
             if limit is not None and time.monotonic() >= limit:
                 break
         return self._ended is not None
@@ -122,11 +130,6 @@ class Handle:
                 if asked.is_set():
                     self.stop()
         return self.report()
-
-    def _end(self) -> None:
-        self._ended = time.perf_counter()
-        self._live.close()
-        self._checkpoint.release()
 
 
 @contextmanager

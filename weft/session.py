@@ -269,8 +269,10 @@ class Session:
         self.close()
 
     def _begin(self, *, every: float | None) -> Handle:
-        if self._handle is not None and self._handle.active:
-            raise PlanError("the session is already running", hint="stop it first: h.stop().")
+        if self._handle is not None:
+            if self._handle.active:
+                raise PlanError("the session is already running", hint="stop it first: h.stop(), or s.close().")
+            self._handle.stop()  # a run that has failed in the background is told of before another one begins
         plan = self.topology
         sinks = {name: tuple(handle.sinks) for name, handle in self._queries.items()}
         for name, found in sinks.items():
@@ -281,18 +283,19 @@ class Session:
         queries = {name: handle.query for name, handle in self._queries.items()}
         sources = {s.name: self._sources[s.name] for s in plan.streams}
         self.checkpoint.claim(plan, queries, sources, self._plans())
+        handle: Handle | None = None
         try:
             for found in sinks.values():
                 for sink in found:
                     if isinstance(sink, ParquetSink):
-                        sink.claim(self.checkpoint.id, published=self.checkpoint.published())
+                        sink.claim(self.checkpoint.id, published=self.checkpoint.published(), last=self.checkpoint.last)
             watch = Watch(plan.workers, lambda load: uneven_load(load, plan.workers, self.choices, self.observed))
-            self._handle = Handle(self.checkpoint, LiveLine(self._progress), watch)
-            self._handle.begin(self._run(plan, sinks, self._handle.note), every)
+            self._handle = handle = Handle(self.checkpoint, LiveLine(self._progress), watch)
+            handle.begin(self._run(plan, sinks, handle.note), every)
         except BaseException:
-            self.checkpoint.release()
+            handle.settle() if handle is not None else self.checkpoint.release()
             raise
-        return self._handle
+        return handle
 
     def _run(self, plan: Topology, sinks: dict[str, tuple[Sink, ...]], note: Callable[[Progress], None]) -> Any:
         from weft.host.spark.run import SparkRun

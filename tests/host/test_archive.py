@@ -48,3 +48,15 @@ def test_one_at_a_time_and_nobody_for_ever(archive: Archive) -> None:
         os.utime(mark, (old, old))
         with prepare._alone(archive.stem) as third:
             assert third
+
+
+def test_one_failed_start_is_forgiven_and_two_are_not(archive: Archive, tmp_path: Path) -> None:
+    aside = tmp_path / "my cache" / "aside"
+    for starts, there in (("d", True), ("dtd", True), ("dd", False)):
+        aside.write_bytes(b"classes")
+        archive.keep(aside)
+        for start in starts:
+            (archive.doubt if start == "d" else archive.trust)()
+        assert (archive.file is not None) == there
+        archive.trust()
+    assert archive.failed.exists()

@@ -84,6 +84,33 @@ def test_folders_patterns_and_single_files(tmp_path: Path) -> None:
     assert list_files(str(tmp_path / "none")) == []
 
 
+def test_a_file_is_a_file_and_no_pattern(tmp_path: Path) -> None:
+    (tmp_path / "a[1].csv").touch()
+    assert list_files(str(tmp_path / "a[1].csv")) == [str(tmp_path / "a[1].csv")]
+
+
+def test_a_table_that_was_being_written_is_none(tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    source = TableSource((pa.table({"k": [1]}),)).as_files(str(tmp_path / "t"))
+    (tmp_path / "t" / ".000000001.arrow").write_bytes(b"half")
+    assert [Path(file).name for file in list_files(source.path)] == ["000000000.arrow"]
+
+
+def test_a_name_that_is_no_utf8_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    with open(bytes(tmp_path / "data") + b"/\xff.csv", "wb"):
+        pass
+    with pytest.raises(SourceError, match="no UTF-8"):
+        FileLog(str(tmp_path / "data"), str(tmp_path / "log")).discover()
+
+
+def test_a_text_file_of_no_bytes_has_no_rows(tmp_path: Path) -> None:
+    schema = pa.schema([("k", pa.int64())])
+    for kind in ("csv", "json"):
+        (tmp_path / "x").write_bytes(b"")
+        assert [*read_piece(kind, Piece(str(tmp_path / "x"), None, 0), ["k"], schema)] == []  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_shares_hold_every_part_once_and_are_even(seed: int) -> None:
     rng = random.Random(seed)

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -36,9 +37,10 @@ def pair_session(
     s = weft.Session(root / "checkpoint", workers=workers)
     schema = rows((1, 1)).schema
     for name, folder in (("a", root / a), ("b", root / "b")):
-        files = weft.read.parquet(folder, max_files=max_files, schema=schema)
-        frame = framed(folder, workers, "id LONG, k LONG, ts TIMESTAMP_NTZ", max_files)
-        s.stream(name, frame if (kind, name) == ("frame", "a") else files, **options)
+        if (kind, name) == ("frame", "a"):
+            s.stream(name, framed(folder, workers, "id LONG, k LONG, ts TIMESTAMP_NTZ", max_files), **options)
+        else:
+            s.stream(name, weft.read.parquet(folder, max_files=max_files, schema=schema), **options)
     s.query("q", sql)
     return s
 
@@ -430,3 +432,137 @@ def _wait(done: Any, seconds: float = 60) -> None:
     while not done():
         assert time.monotonic() < limit, "nothing happens"
         time.sleep(0.05)
+
+
+# ---------------------------------------------------------------------------------- ends, of whatever kind
+
+
+def _many(root: Path, n: int = 30) -> None:
+    drop(root / "b", "0.parquet", rows((100, 1)))
+    for i in range(n):
+        drop(root / "a", f"{i:02d}.parquet", rows((i, 1)))
+
+
+def test_an_interrupted_wait_does_not_let_the_checkpoint_go(tmp_path: Path) -> None:
+    """The run goes on, so nobody else may have the checkpoint; a stop stops it, and another run takes it up."""
+    _many(tmp_path)
+    s = pair_session(tmp_path)
+    s._queries["q"].to_parquet(tmp_path / "out").foreach_batch(lambda _df, _batch: time.sleep(0.2))
+    handle = s.start(every="1 millisecond")
+    _wait(lambda: bool(handle.progress()))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's own would end the batch as well
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            handle.wait(20)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert handle.active
+    with pytest.raises(weft.PlanError, match="already running"):
+        s.start()
+    with pytest.raises(weft.StateError, match="is in use"):
+        pair_run(tmp_path)
+    done = len(handle.stop().batches)
+    assert done < 30
+    time.sleep(0.5)
+    assert len(handle.progress()) == done
+    assert len(s.run().batches) == 30 - done
+    assert answer(tmp_path / "out") == {(i, 100): 1 for i in range(30)}
+
+
+def pair_run(root: Path) -> weft.RunReport:
+    s = pair_session(root)
+    s._queries["q"].to_memory()
+    return s.run()
+
+
+def test_waiting_and_stopping_threads_let_the_checkpoint_go_once(tmp_path: Path) -> None:
+    _many(tmp_path, 60)
+    for _ in range(5):
+        s = pair_session(tmp_path)
+        s._queries["q"].to_parquet(tmp_path / "out")
+        first = s.start(every="1 millisecond")
+        failed: list[BaseException] = []
+
+        def wait(first: weft.Handle = first, failed: list[BaseException] = failed) -> None:
+            try:
+                first.wait()
+            except BaseException as error:  # noqa: BLE001 - told below
+                failed.append(error)
+
+        waiting = [threading.Thread(target=wait) for _ in range(4)]
+        for thread in waiting:
+            thread.start()
+        time.sleep(0.3)
+        first.stop()
+        second = s.start(every="1 millisecond")
+        for thread in waiting:
+            thread.join()
+        assert not failed
+        with pytest.raises(weft.StateError, match="is in use"):
+            pair_run(tmp_path)
+        second.stop()
+
+
+@pytest.mark.parametrize("kind", ["files", "frame"])
+def test_a_function_that_leaves_is_a_failure_and_one_that_stops_stops(tmp_path: Path, kind: str) -> None:
+    _many(tmp_path, 4)
+    s = pair_session(tmp_path, kind=kind)
+    s._queries["q"].to_parquet(tmp_path / "out").foreach_batch(lambda _df, _batch: sys.exit(3))
+    with pytest.raises(weft.HostError, match='function of query "q" failed: SystemExit'):
+        s.run()
+    s = pair_session(tmp_path, kind=kind)
+    s._queries["q"].to_parquet(tmp_path / "out").foreach_batch(lambda _df, _batch: s._handle.stop())
+    assert len(s.run().batches) == 1
+    s = pair_session(tmp_path, kind=kind)
+    s._queries["q"].to_parquet(tmp_path / "out").foreach_batch(lambda _df, _batch: None)
+    assert len(s.run().batches) == 3
+    assert answer(tmp_path / "out") == {(i, 100): 1 for i in range(4)}
+
+
+def test_a_failure_in_the_background_is_told_before_another_run(tmp_path: Path) -> None:
+    _many(tmp_path, 2)
+    s = pair_session(tmp_path)
+    broken = True
+
+    def function(_df: Any, _batch: int) -> None:
+        assert not broken, "out of luck"
+
+    s._queries["q"].to_parquet(tmp_path / "out").foreach_batch(function)
+    handle = s.start(every="1 millisecond")
+    _wait(lambda: not handle.active)
+    with pytest.raises(weft.HostError, match="out of luck"):
+        s.run()
+    broken = False
+    assert len(s.run().batches) == 2
+
+
+@pytest.mark.parametrize("name", ["c[1]", "c{a,b}", "c*", "c\\x", "c ü'"])
+def test_functions_get_results_wherever_the_checkpoint_lies(tmp_path: Path, name: str) -> None:
+    _many(tmp_path / name, 1)
+    seen: list[Any] = []
+    s = pair_session(tmp_path / name)
+    s._queries["q"].foreach_batch(lambda df, _batch: seen.extend(tuple(row) for row in df.collect()))
+    s.run()
+    assert seen == [(0, 100)]
+
+
+def test_a_restored_checkpoint_does_not_double_results(tmp_path: Path) -> None:
+    _many(tmp_path, 1)
+    s = pair_session(tmp_path)
+    s._queries["q"].to_parquet(tmp_path / "out")
+    s.run()
+    shutil.copytree(tmp_path / "checkpoint", tmp_path / "backup")
+    _many(tmp_path, 3)
+    s.run()
+    shutil.rmtree(tmp_path / "checkpoint")
+    shutil.copytree(tmp_path / "backup", tmp_path / "checkpoint")
+    s = pair_session(tmp_path)
+    s._queries["q"].to_parquet(tmp_path / "out")
+    with pytest.raises(weft.SinkError, match="does not know"):
+        s.run()
+    for path in (tmp_path / "out").glob("0*"):
+        if int(path.name[:12]) > 0:
+            path.unlink()
+    s.run()
+    assert answer(tmp_path / "out") == {(i, 100): 1 for i in range(3)}

@@ -36,11 +36,15 @@ class Checkpoint:
         """Names the checkpoint in the folders of its sinks."""
         return str(self._found()["id"])
 
+    @property
+    def last(self) -> int:
+        """The newest batch; -1 if there is none."""
+        return Ledger(self.root).last().batch
+
     def published(self) -> bool:
         """Whether results of any batch have left the checkpoint for their sinks."""
-        ledger = Ledger(self.root)
-        last = ledger.last().batch
-        return last >= (1 if ledger.staged(last).exists() else 0)
+        last = self.last
+        return last >= (1 if Ledger(self.root).staged(last).exists() else 0)
 
     def workers(self) -> int | None:
         """The number of workers its state is placed on, if there is any."""

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from weft.errors import StateError
+from weft.errors import SourceError, StateError
 from weft.host.manifest import sync_folder
 from weft.host.source import FileSource, Piece, list_files, pieces, shares
 
@@ -41,6 +41,7 @@ class FileLog:
     def discover(self) -> int:
         """Note new files; return how many are known now."""
         if new := [file for file in list_files(self.path) if file not in self._known]:
+            _check_names(new)
             self._append(new)
             self.files += new
             self._known.update(new)
@@ -74,6 +75,15 @@ class FileLog:
 
     def _damaged(self, detail: str) -> StateError:
         return StateError(f"file log {self.log} is damaged", detail=detail, hint=_RESTORE)
+
+
+def _check_names(files: Sequence[str]) -> None:
+    for file in files:
+        try:
+            file.encode()
+        except UnicodeEncodeError as error:
+            hint = "rename it; nothing was read."
+            raise SourceError(f"file {os.fsencode(file)!r} has a name that is no UTF-8", hint=hint) from error
 
 
 def _line(file: str) -> bytes:

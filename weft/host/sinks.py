@@ -57,8 +57,11 @@ class ParquetSink:
     query: str
     schema: pa.Schema
 
-    def claim(self, owner: str, *, published: bool) -> None:
-        """Make the folder ours, or refuse if it holds anything else, or lacks what was committed before."""
+    def claim(self, owner: str, *, published: bool, last: int) -> None:
+        """Make the folder ours, or refuse if it holds anything else, or lacks what was committed before.
+
+        `last` is the newest batch of the checkpoint: what is newer was written by a checkpoint that is no more.
+        """
         mine = {"checkpoint": owner, "query": self.query}
         marker = self.path / MARKER
         try:
@@ -78,6 +81,13 @@ class ParquetSink:
                 f"folder {self.path} lacks the results of earlier batches",
                 detail=f'checkpoint {owner} has committed batches, and query "{self.query}" did not write them here.',
                 hint="bring the folder back, or start again from an empty checkpoint.",
+            )
+        if newer := sorted(name for name in others if name[:12].isdigit() and int(name[:12]) > last):
+            raise SinkError(
+                f"folder {self.path} holds results of batches that the checkpoint does not know",
+                detail=f"the checkpoint ends with batch {last}, as after a backup was restored; newer: {newer[0]}"
+                + (f" and {len(newer) - 1} more." if newer[1:] else "."),
+                hint="remove them: their batches will be worked out again. File names begin with the batch.",
             )
         for stale in self.path.glob(".*.tmp"):
             stale.unlink(missing_ok=True)

@@ -86,13 +86,13 @@ class TableSource:
         """The tables as files of a folder, one a batch; files that are already there stay."""
         os.makedirs(folder, exist_ok=True)
         for number, table in enumerate(self.tables):
-            path = os.path.join(folder, f"{number:09d}.arrow")
+            path, aside = (os.path.join(folder, f"{hidden}{number:09d}.arrow") for hidden in ("", "."))
             if os.path.exists(path):
                 _same(table, path, number)
             else:
-                with pa.ipc.new_file(f"{path}.tmp", table.schema) as writer:
+                with pa.ipc.new_file(aside, table.schema) as writer:
                     writer.write_table(table)
-                os.replace(f"{path}.tmp", path)
+                os.replace(aside, path)
         return FileSource("arrow", folder, 1, self.schema)
 
     def size(self) -> float | None:
@@ -124,6 +124,8 @@ def list_files(path: str) -> list[str]:
     """Visible files at a folder, a file or a glob pattern, in name order."""
     if os.path.isdir(path):
         found = [entry.path for entry in os.scandir(path) if entry.is_file()]
+    elif os.path.isfile(path):
+        found = [path]
     else:
         found = [file for file in glob.glob(path) if os.path.isfile(file)]
     return sorted(file for file in found if not os.path.basename(file).startswith((".", "_")))
@@ -189,7 +191,8 @@ def read_text(kind: Format, text: bytes, columns: Sequence[str], schema: pa.Sche
 
 
 def _csv(piece: Piece, columns: list[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    yield from _csv_rows(piece.file, columns, schema)
+    if os.path.getsize(piece.file):
+        yield from _csv_rows(piece.file, columns, schema)
 
 
 def _csv_rows(text: Any, columns: list[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

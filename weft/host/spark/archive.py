@@ -2,7 +2,7 @@
 
 The file belongs to one Java and one PySpark, which are part of its name, as is its size: a JVM dies of half a file.
 `weft.prepare` makes it, in a process of its own, out of everybody's way: after the end of the first program that had
-Weft start Spark.  Where that does not work, or where Spark does not start with the file, it is not tried again.
+Weft start Spark.  Where that does not work, or where Spark twice does not start with the file, it is not tried again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import hashlib
 import os
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
@@ -52,7 +51,8 @@ class Archive:
             return f'"-XX:SharedArchiveFile={file}" -Xlog:cds*=off'
         nearest = next(parent for parent in self.stem.parents if parent.exists())
         if not self.failed.exists() and os.access(nearest, os.W_OK):
-            _make_at_exit()
+            self.stem.parent.mkdir(parents=True, exist_ok=True)
+            _make_at_exit(self.stem.parent)
         return ""
 
     def keep(self, aside: Path) -> None:
@@ -60,6 +60,20 @@ class Archive:
         with open(aside, "rb") as file:
             os.fsync(file.fileno())
         aside.replace(self._named(aside))
+
+    def doubt(self) -> None:
+        """Spark started without it, and not with it: the second time in a row, it is used no more."""
+        if self._doubted.exists():
+            self.give_up()
+        self._doubted.touch()
+
+    def trust(self) -> None:
+        """Spark started."""
+        self._doubted.unlink(missing_ok=True)
+
+    @property
+    def _doubted(self) -> Path:
+        return self.stem.with_suffix(".doubted")
 
     def give_up(self) -> None:
         """Use it no more."""
@@ -83,9 +97,10 @@ def _stamp(path: Path) -> str:
 
 
 @functools.cache
-def _make_at_exit() -> None:
+def _make_at_exit(folder: Path) -> None:
+    """`folder` is ours: Python would load what lies in the folder it is started in."""
     command, nowhere = [sys.executable, "-m", "weft.prepare"], subprocess.DEVNULL
     atexit.register(
-        subprocess.Popen, command, stdin=nowhere, stdout=nowhere, stderr=nowhere, cwd=tempfile.gettempdir(),
+        subprocess.Popen, command, stdin=nowhere, stdout=nowhere, stderr=nowhere, cwd=folder,
         start_new_session=True,
     )  # fmt: skip

@@ -17,7 +17,6 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-
 LOADED = ("pyspark.worker", "weft.host.spark.exchange", "weft.host.spark.reader", "pyarrow.parquet", "pandas")
 """Arrow asks for pandas as soon as an array is made; loaded here it is there once, not once a worker."""
 

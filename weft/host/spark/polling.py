@@ -50,9 +50,9 @@ class Polling:
         self._feeds, self._ledger, self._tasks = feeds, ledger, tasks
         self._plan = ledger.root / "sources" / "next.json"
         self._manifest, self._batch = manifest, batch
-        self._stopping = threading.Event()
+        self._stopping, self._ended = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
 
     def check(self) -> None:
         """Refuse if something of the checkpoint is missing."""
@@ -73,24 +73,25 @@ class Polling:
 
     def wait(self, seconds: float) -> bool:
         """Wait for the end at most so long; whether it has ended.  A failed run raises."""
-        assert self._thread is not None
-        self._thread.join(seconds)
+        ended = self._ended.wait(seconds)  # a thread whose join is interrupted passes for dead
         if self._error is not None:
             raise self._error
-        return not self._thread.is_alive()
+        return ended
 
     def stop(self) -> None:
         """Let the current batch finish, then stop.  A run that has failed raises."""
         self._stopping.set()
+        if self._thread is threading.current_thread():
+            return  # a function of the user asks; the batch it was called by goes on to its end
         if self._thread is not None:
-            self._thread.join()
+            self._ended.wait()
         if self._error is not None:
             raise self._error
 
     @property
     def active(self) -> bool:
         """Whether batches may still come."""
-        return self._thread is not None and self._thread.is_alive()
+        return self._thread is not None and not self._ended.is_set()
 
     def _run(self, begun: Offset | None, until: Offset | None, every: float | None) -> None:
         try:
@@ -102,8 +103,10 @@ class Polling:
                     break
                 if every is not None:
                     self._stopping.wait(max(0.0 if worked else PAUSE, every - (time.monotonic() - began)))
-        except Exception as error:  # noqa: BLE001 - it is raised where the run is waited for
+        except BaseException as error:  # noqa: BLE001 - it is raised where the run is waited for
             self._error = error
+        finally:
+            self._ended.set()
 
     def _once(self, begun: Offset | None, until: Offset | None) -> bool:
         """Do the next batch, if there is one."""

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -132,14 +133,16 @@ class SparkRun:
         except WeftError as error:
             self.failure = error
             raise
-        except Exception as error:
+        except BaseException as error:
             self.failure = from_wire(str(error)) or self._unforeseen(error, number)
             raise
 
-    def _unforeseen(self, error: Exception, number: int) -> WeftError:
+    def _unforeseen(self, error: BaseException, number: int) -> WeftError:
         return HostError(
             f"batch {number} failed: {type(error).__name__}: {_first(error)}",
-            detail=_saying(error) if isinstance(error, PySparkException) else traceback.format_exc(limit=-3).rstrip(),
+            detail=_saying(error)
+            if isinstance(error, PySparkException | Py4JError)
+            else traceback.format_exc(limit=-3).rstrip(),
             hint="the batch will be run again by the next run on this checkpoint.",
         )
 
@@ -190,7 +193,7 @@ class SparkRun:
                     frame = self._frame(query, number, report)
                     try:
                         sink.function(frame, number)
-                    except Exception as error:
+                    except BaseException as error:  # sys.exit() must not pass for success
                         raise HostError(
                             f'the function of query "{query}" failed: {type(error).__name__}: {_first(error)}',
                             detail=traceback.format_exc(limit=-3).rstrip(),
@@ -201,7 +204,9 @@ class SparkRun:
         emit = next(emit for emit in self.topology.emits if emit.query == query)
         schema = from_arrow_schema(pa.schema([(output.name, output.expr.type) for output in emit.outputs]))
         files = [str(self.ledger.staged(number) / query / f["file"]) for f in report.files if f["query"] == query]
-        return self.spark.read.schema(schema).parquet(*files) if files else self.spark.createDataFrame([], schema)
+        if not files:
+            return self.spark.createDataFrame([], schema)
+        return self.spark.read.schema(schema).parquet(*(_PATTERN.sub(r"\\\g<0>", file) for file in files))
 
     def _publish(self, manifest: Manifest) -> None:
         if manifest.batch >= 0:
@@ -237,7 +242,7 @@ def _moment(microseconds: int) -> datetime.datetime | int:
         return microseconds
 
 
-def _saying(error: Exception) -> str:
+def _saying(error: BaseException) -> str:
     """What Spark says, without its plans and stack traces."""
     said = [
         line
@@ -247,10 +252,12 @@ def _saying(error: Exception) -> str:
     return "\n".join(said if len(said) <= 6 else [*said[:2], "...", *said[-3:]])
 
 
+_PATTERN = re.compile(r"[*?\[\]{}\\]")
+"""What Spark takes for patterns in the names of files."""
 _NOISE = re.compile(r"\s+at [\w$.]+|=== Streaming Query ===|JVM stacktrace")
 
 
-def _first(error: Exception) -> str:
+def _first(error: BaseException) -> str:
     return next((line for line in str(error).splitlines() if line.strip()), "")
 
 

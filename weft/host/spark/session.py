@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from weft.errors import HostError
@@ -25,9 +26,10 @@ BATCH_SETTINGS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-JVM = "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC -Xms128m -XX:MaxNewSize=256m"
-"""The JVM only moves bytes and schedules: quick compilation and large arrays matter, peak speed of code does not.
-What it allocates dies young, so a small young generation is enough."""
+JVM = "-XX:TieredStopAtLevel=1 -Xms64m"
+"""The JVM only moves bytes and schedules: quick compilation and large arrays matter, peak speed of code does not."""
+YOUNG = 64
+"""Megabytes of young objects a core: what is allocated are payloads, which die young."""
 
 
 def local_session(workers: int, java_options: str | None = None) -> SparkSession:
@@ -37,19 +39,24 @@ def local_session(workers: int, java_options: str | None = None) -> SparkSession
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     cores = max(1, min(workers, os.cpu_count() or 1))
+    options = archive.options() if java_options is None else java_options
     try:
-        spark = _started(cores, archive.options() if java_options is None else java_options)
+        spark = _started(cores, options)
+        archive.trust()
     except HostError:
-        if java_options is not None or archive.file is None:
+        if java_options is not None or not options:
             raise
-        archive.give_up()
+        SparkContext._gateway = SparkContext._jvm = None  # of a JVM that is gone
         spark = _started(cores, "")
+        archive.doubt()
     spark.sparkContext.setLogLevel("OFF")
     warm(spark, cores)
     return spark
 
 
 def _started(cores: int, java_options: str) -> SparkSession:
+    collector = "-XX:+UseSerialGC" if cores <= 2 else "-XX:+UseParallelGC"  # the other one costs 100 MB more
+    java_options = f"{JVM} {collector} -XX:MaxNewSize={YOUNG * max(2, cores)}m {java_options}"
     builder = SparkSession.builder.appName("weft").master(f"local[{cores}]")
     for name, value in _settings(java_options).items():
         builder = builder.config(name, value)
@@ -62,7 +69,7 @@ def _started(cores: int, java_options: str) -> SparkSession:
 def _settings(java_options: str) -> dict[str, Any]:
     log = Path(__file__).with_name("log4j2.properties").as_uri()
     return {
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log} {JVM} {java_options}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log} {java_options}",
         # Payloads are few and already dense: compressing them costs more than it saves.
         "spark.shuffle.compress": "false",
         "spark.broadcast.compress": "false",

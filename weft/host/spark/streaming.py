@@ -32,7 +32,8 @@ class Streaming:
         self._stream, self._ledger, self._manifest, self._batch = stream, ledger, manifest, batch
         self._folder: Path = ledger.root / "spark"
         self._stopping = self._refused = False
-        self._gate = threading.Lock()
+        self._gate = threading.RLock()
+        self._inside = False
         self._query: StreamingQuery | None = None
 
     def check(self) -> None:
@@ -72,9 +73,8 @@ class Streaming:
         """Let the current batch finish, then stop.  A run that has failed raises."""
         self._stopping = True
         with self._gate:
-            pass  # the current batch, if any, is done
-        if self._query is None:
-            return
+            if self._query is None or self._inside:
+                return  # if inside, a function of the user asks: its batch goes on to its end, and is the last
         died = None if self._query.isActive else self._query.exception()
         self._query.stop()
         if died is not None and not self._refused:
@@ -95,4 +95,8 @@ class Streaming:
                 raise HostError(f"batch {number} was not begun", detail="the run is being stopped.")
             for name, value in BATCH_SETTINGS.items():
                 frame.sparkSession.conf.set(name, value)
-            self._batch(frame, number, {})
+            self._inside = True
+            try:
+                self._batch(frame, number, {})
+            finally:
+                self._inside = False
