@@ -1,6 +1,6 @@
 """One run of one plan: in this process or on Spark, counted and timed, its answer checked.
 
-All hosts read the same files.  On Spark the clock runs from the start of the streaming query to its end; the JVM and
+All hosts read the same files.  On Spark the clock runs from the start of the run to its end; the JVM and
 its Python processes are up by then, because a first run warmed them.  In the process only the batches are timed.
 
 A cluster that is not there: the workers of a wave run one after the other, each alone on a core, and the slowest of

@@ -39,7 +39,7 @@ CORES = 2
 WITHIN = 0.25
 """How far cost per row may move while state grows."""
 SMALL, IDLE = 0.350, 0.060
-"""Seconds that a batch of a thousand rows and an idle trigger may take."""
+"""Seconds that a batch of a thousand rows and a look that finds nothing may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,20 +147,19 @@ def latency(spark: Spark, share: float) -> Iterator[Curve]:
 
 
 def idle(spark: Spark, share: float) -> Iterator[Curve]:
-    """Triggers that find nothing."""
+    """Looks that find nothing."""
     workload = Chain("small", (250 * 4,) * 4, (1 / 2_500,) * 3).workload(4)
-    spark.conf.set("spark.sql.streaming.noDataProgressEventInterval", "0")
     with scalelive.started(spark, workload.folder, [*workload.rows], workload.sql, CORES, every=0.2) as handle:
         scalelive.batches(handle, 4)
-        seconds, spent = scalelive.idle(spark, handle, max(5.0, 20.0 * share))
+        seconds, spent = scalelive.idle(handle, max(5.0, 20.0 * share))
     points = tuple((q, float(np.quantile(seconds, q / 100)) * 1000) for q in (1, 25, 50, 75, 90, 99))
     median = statistics.median(seconds)
     verdict = "" if median <= IDLE else f": MISSED, at most {IDLE * 1000:.0f} ms"
     notes = (
-        f"median {median * 1000:.0f} ms of {len(seconds)} triggers{verdict}",
+        f"median {median * 1000:.2g} ms of {len(seconds)} looks{verdict}",
         f"{spent * 1000:.0f} ms of processor time for each",
     )
-    yield Curve("idle", "percentile", "milliseconds a trigger without data", (Line("trigger", points),), notes, False)
+    yield Curve("idle", "percentile", "milliseconds a look that finds nothing", (Line("look", points),), notes, False)
 
 
 CURVES: Mapping[str, Measure] = {

@@ -86,19 +86,24 @@ def dropped(handle: Any, ready: Sequence[Path], landing: Path, rows: int) -> tup
     return time.perf_counter() - clock, sum(batch.seconds for batch in handle.progress()[len(before) :])
 
 
-def idle(spark: Any, handle: Any, seconds: float) -> tuple[list[float], float]:
-    """Seconds of triggers that find nothing, and processor seconds of all processes for one of them."""
-    (query,) = spark.streams.active
+def idle(handle: Any, seconds: float) -> tuple[list[float], float]:
+    """Seconds of looks that find nothing, and processor seconds of all processes for one of them."""
+    pace = handle._run._pace
+    look, seen = pace._once, []
+
+    def timed(*arguments: Any) -> bool:
+        began = time.perf_counter()
+        found = bool(look(*arguments))
+        if not found:
+            seen.append(time.perf_counter() - began)
+        return found
+
     time.sleep(1.0)
-    seen: dict[str, float] = {}
-    begun, clock = _spent(), time.perf_counter()
-    while time.perf_counter() < clock + seconds:
-        time.sleep(0.05)
-        last = query.lastProgress
-        if last and not last["numInputRows"]:
-            seen[last["timestamp"]] = last["durationMs"]["triggerExecution"] / 1000
+    pace._once = timed
+    begun = _spent()
+    time.sleep(seconds)
     assert handle.active
-    return sorted(seen.values()), (_spent() - begun) / max(1, len(seen))
+    return sorted(seen), (_spent() - begun) / max(1, len(seen))
 
 
 def _spent() -> float:

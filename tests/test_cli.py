@@ -129,6 +129,12 @@ def test_import_is_light(module: str) -> None:
     assert done.stdout.strip() == ""
 
 
+def test_the_planning_process_of_spark_does_not_wait_for_kernels() -> None:
+    code = "import sys, weft.host.spark.reader; print('numba' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
 def test_explain_prints_a_plan_and_writes_nothing(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("explain", str(job)) == 0
     assert "pairs" in capsys.readouterr().out

@@ -7,6 +7,7 @@ a small join on Spark in a process of its own, so that a JVM that hangs or dies 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import re
@@ -58,7 +59,7 @@ def examine(*, checkpoint: Path | None = None, spark: bool = True) -> Iterator[F
         checks.append(("checkpoint", lambda: _folder("checkpoint", checkpoint)))
     checks.append(("numba", _numba))
     if spark:
-        checks += [("Spark job", _spark_job), ("start", _start)]
+        checks += [("start", _start), ("Spark job", _spark_job)]
     for name, check in checks:
         try:
             yield check()
@@ -225,7 +226,9 @@ def _start() -> Finding:
     """Whether sessions find Spark's classes prepared; if not, they are prepared now."""
     archive = Archive(java.ensure_java().home)
     if archive.file is None:
-        subprocess.run([sys.executable, "-m", "weft.prepare"], capture_output=True, timeout=SPARK_SECONDS, check=False)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            command = [sys.executable, "-m", "weft.prepare"]
+            subprocess.run(command, capture_output=True, timeout=SPARK_SECONDS, check=False)
     file = archive.file
     if file is None:
         return Finding("start", "warn", "Spark's classes cannot be kept", "nothing is lost but seconds at every start")

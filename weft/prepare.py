@@ -7,10 +7,10 @@ What must hold: one process at a time, and the file is renamed into place when i
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,55 +24,49 @@ from weft.host.spark.session import local_session
 from weft.java import ensure_java
 from weft.session import Session
 
-STALE = 600.0
-"""Seconds after which somebody who was at it is not believed to be at it any more."""
 SECONDS = 180.0
 """How long the JVM may take to write the file."""
 
 
 def make() -> Path | None:
-    """Make the file unless it is there; None if that does not work, or if somebody else is at it."""
+    """Make the file unless it is there; None if that does not work.  Waits for somebody else who is at it."""
     archive = Archive(ensure_java().home)
-    with _alone(archive.stem) as alone:
-        if alone and archive.file is None:
-            archive.give_up()  # until it is there
+    with _alone(archive.stem):
+        if archive.file is None:
             aside = archive.stem.with_suffix(".aside")
             aside.unlink(missing_ok=True)
-            _record(aside)
-            if aside.exists():
+            try:
+                _record(aside)
                 archive.keep(aside)
-                archive.failed.unlink()
+                archive.failed.unlink(missing_ok=True)
+            except Exception:  # noqa: BLE001 - whatever it is, sessions go on without
+                archive.give_up()
+            finally:
+                aside.unlink(missing_ok=True)
     return archive.file
 
 
 @contextlib.contextmanager
-def _alone(stem: Path) -> Iterator[bool]:
-    mark = stem.with_suffix(".making")
+def _alone(stem: Path) -> Iterator[None]:
+    """One at a time; a lock goes with its process."""
     stem.parent.mkdir(parents=True, exist_ok=True)
-    with contextlib.suppress(FileNotFoundError):
-        if time.time() - mark.stat().st_mtime > STALE:
-            mark.unlink()
-    try:
-        os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
-    except FileExistsError:
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        mark.unlink(missing_ok=True)
+    with open(stem.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _record(aside: Path) -> None:
     spark = local_session(2, f'"-XX:ArchiveClassesAtExit={aside}" -Xlog:disable')
-    with tempfile.TemporaryDirectory(prefix="weft-prepare-", ignore_cleanup_errors=True) as folder:
-        for framed in (False, True):
-            _rehearse(spark, Path(folder), framed=framed)
     gateway = spark.sparkContext._gateway  # PySpark gives no other hold of its JVM
-    spark.stop()
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait(SECONDS)
+    try:
+        with tempfile.TemporaryDirectory(prefix="weft-prepare-", ignore_cleanup_errors=True) as folder:
+            for framed in (False, True):
+                _rehearse(spark, Path(folder), framed=framed)
+        spark.stop()
+    finally:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(SECONDS)
 
 
 def _rehearse(spark: Any, folder: Path, *, framed: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import threading
 import time
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import pytest
 
 from weft import prepare
 from weft.host.spark.archive import Archive
+from weft.java import Java
 
 
 @pytest.fixture
@@ -40,14 +41,44 @@ def test_another_java_has_another_file(archive: Archive, tmp_path: Path) -> None
     assert len(stems) == 4
 
 
-def test_one_at_a_time_and_nobody_for_ever(archive: Archive) -> None:
-    with prepare._alone(archive.stem) as first, prepare._alone(archive.stem) as second:
-        assert (first, second) == (True, False)
-        mark = archive.stem.with_suffix(".making")
-        old = time.time() - prepare.STALE - 1
-        os.utime(mark, (old, old))
-        with prepare._alone(archive.stem) as third:
-            assert third
+def test_one_at_a_time(archive: Archive) -> None:
+    seen: list[str] = []
+
+    def other() -> None:
+        with prepare._alone(archive.stem):
+            seen.append("second")
+
+    thread = threading.Thread(target=other)
+    with prepare._alone(archive.stem):
+        thread.start()
+        time.sleep(0.2)
+        seen.append("first")
+    thread.join()
+    assert seen == ["first", "second"]
+
+
+def test_what_cannot_be_made_is_given_up(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(aside: Path) -> None:
+        aside.write_bytes(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(prepare, "ensure_java", lambda: Java(archive.home, 17, "PATH"))
+    monkeypatch.setattr(prepare, "_record", broken)
+    assert prepare.make() is None
+    assert archive.failed.exists()
+    assert not [*archive.stem.parent.glob("*.aside")]
+
+
+def test_a_cache_that_cannot_be_written_is_no_obstacle(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError("read-only")
+
+    monkeypatch.setattr(Path, "touch", refused)
+    monkeypatch.setattr(Path, "unlink", refused)
+    monkeypatch.setattr(Path, "mkdir", refused)
+    archive.doubt()
+    archive.trust()
+    assert archive.options() == ""
 
 
 def test_one_failed_start_is_forgiven_and_two_are_not(archive: Archive, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def run(root: Path, state: str) -> tuple[str, str]:
 def made_in(cache: Path, seconds: float = 180) -> Path:
     """The file, as soon as it is there."""
     limit = time.monotonic() + seconds
-    while not [*cache.glob("*.jsa")] or [*cache.glob("*.making")]:
+    while not [*cache.glob("*.jsa")]:
         assert time.monotonic() < limit, [*cache.iterdir()]
         time.sleep(0.2)
     assert not [*cache.glob("*.failed")]

@@ -191,7 +191,8 @@ def test_what_a_killed_worker_left_half_written_is_no_obstacle(tmp_path: Path) -
     (staged / "000000000002-1-0000.parquet").write_bytes(b"PAR1")
     store = next((checkpoint / "segments").iterdir())
     (store / "0" / ".000000000002-abcdef-0.seg.4711.tmp").write_bytes(b"half")
-    (checkpoint / "sources" / ".r.files.tmp").write_text("[")
+    with open(checkpoint / "sources" / "r.files", "ab") as log:
+        log.write(b'0badc0de "/half')
     make_input(tmp_path, 2, seed=3, first=2)
     make_session(tmp_path).run()
     assert found(tmp_path) == expected(tmp_path)
@@ -514,9 +515,12 @@ def test_a_function_that_leaves_is_a_failure_and_one_that_stops_stops(tmp_path: 
     s = pair_session(tmp_path, kind=kind)
     s._queries["q"].to_parquet(tmp_path / "out").foreach_batch(lambda _df, _batch: s._handle.stop())
     assert len(s.run().batches) == 1
+    handle = s.start(every="10 milliseconds")
+    assert handle.wait(60), "nobody else stops it"
+    assert len(handle.progress()) == 1
     s = pair_session(tmp_path, kind=kind)
     s._queries["q"].to_parquet(tmp_path / "out").foreach_batch(lambda _df, _batch: None)
-    assert len(s.run().batches) == 3
+    assert len(s.run().batches) == 2
     assert answer(tmp_path / "out") == {(i, 100): 1 for i in range(4)}
 
 

@@ -86,10 +86,10 @@ def _because(choice: Choice) -> str:
         return "the state of the checkpoint was made by this plan"
     if isinstance(knobs.strategy, Plan):
         return "it was written by hand; what it leaves open was chosen by cost"
-    if len(choice.query.relations) < 3 and len(choice.candidates) == 1:
-        return f"a query over {len(choice.query.relations)} aliases has no other tree"
     if knobs.strategy != "auto":
         return f'strategy="{knobs.strategy}" was asked for'
+    if len(choice.query.relations) < 3 and len(choice.candidates) == 1:
+        return f"a query over {len(choice.query.relations)} aliases has no other tree"
     if not choice.informed:
         return "nothing is known of the data, and a guess must not fill a disk"
     return _cheapest(choice.candidates)

@@ -17,7 +17,8 @@ from typing import Any
 
 from weft.errors import StateError
 from weft.expr.render import to_sql
-from weft.host.manifest import Ledger, write_durably
+from weft.host.durable import write_durably
+from weft.host.manifest import Ledger
 from weft.host.source import FileSource
 from weft.query.duration import format_duration
 from weft.query.model import Query, Relation, Stream
@@ -71,7 +72,7 @@ class Checkpoint:
             found = self._found()
             if not found:
                 self._bind(uuid.uuid4().hex, mine)
-            elif (differences := _differences(found, mine)) and not any(self.root.glob("manifests/*.json")):
+            elif (differences := _differences(found, mine)) and not Ledger(self.root).committed():
                 self._bind(found["id"], mine)  # nothing was ever committed: there is nothing to protect
             elif differences:
                 raise StateError(
@@ -93,6 +94,7 @@ class Checkpoint:
         """Make the checkpoint that of this session, without anything a run left that committed nothing."""
         for part in _PARTS:
             shutil.rmtree(self.root / part, ignore_errors=True)
+        (self.root / "watermarks.json").unlink(missing_ok=True)
         write_durably(self.root / "session.json", _text(owner, mine))
 
     def _make(self) -> None:

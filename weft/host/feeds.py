@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weft.errors import SourceError, StateError
-from weft.host.manifest import sync_folder
+from weft.host.durable import sync_folder
 from weft.host.source import FileSource, Piece, list_files, pieces, shares
 
 Offset = dict[str, int]
@@ -40,7 +40,7 @@ class FileLog:
 
     def discover(self) -> int:
         """Note new files; return how many are known now."""
-        if new := [file for file in list_files(self.path) if file not in self._known]:
+        if new := [file for file in _listed(self.path) if file not in self._known]:
             _check_names(new)
             self._append(new)
             self.files += new
@@ -75,6 +75,14 @@ class FileLog:
 
     def _damaged(self, detail: str) -> StateError:
         return StateError(f"file log {self.log} is damaged", detail=detail, hint=_RESTORE)
+
+
+def _listed(path: str) -> list[str]:
+    try:
+        return list_files(path)
+    except OSError as error:
+        hint = "make it readable and run again; nothing was lost."
+        raise SourceError(f"{path} cannot be listed", detail=f"{error}.", hint=hint) from error
 
 
 def _check_names(files: Sequence[str]) -> None:
@@ -114,8 +122,12 @@ class Feeds:
         self.by_stream: Mapping[str, Feed] = {feed.stream: feed for feed in feeds}
         self._logs: dict[str, FileLog] = {}
 
-    def start(self) -> Offset:
-        """The beginning."""
+    def __getstate__(self) -> dict[str, object]:
+        """Without the logs, which grow for ever: whoever gets it opens those it needs."""
+        return {"by_stream": self.by_stream, "_logs": {}}
+
+    def beginning(self) -> Offset:
+        """Nothing has been read."""
         return dict.fromkeys(self.by_stream, 0)
 
     def discover(self) -> Offset:

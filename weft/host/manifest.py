@@ -8,23 +8,22 @@ name.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from weft.errors import StateError
 from weft.host.batch import Batch, Report, Watermarks
 from weft.host.compaction import expired
 from weft.host.crash import CrashPoint
+from weft.host.durable import read_sealed, write_sealed
 from weft.host.segment import SegmentFiles, SegmentRef
 from weft.topology.model import Topology
 
-Made = TypeVar("Made")
 KEPT = 2
 """Manifests that stay on disk."""
 
@@ -105,10 +104,14 @@ class Ledger:
         write_sealed(self.folder / f"{manifest.batch:012d}.json", asdict(manifest))
 
     def announce(self, batch: int, watermarks: Watermarks) -> None:
-        """Say that a batch is done, and tell wave 0 of the next one, planned when the run began, what is late."""
+        """Say that a batch is done, and tell wave 0 of the next one what is late: Spark may have planned it before."""
         aside = self.watermarks.with_name(".watermarks.tmp")
         aside.write_text(json.dumps({"batch": batch, "watermarks": dict(watermarks)}))
         os.replace(aside, self.watermarks)
+
+    def committed(self) -> bool:
+        """Whether any batch was ever done."""
+        return self._announced() >= 0 or any(self.folder.glob("*.json"))
 
     def check(self, done: int | None = None) -> None:
         """Refuse if the manifest of a batch that was done is gone: to go on would do that batch twice."""
@@ -186,53 +189,16 @@ def announced(path: str) -> Watermarks:
     return watermarks
 
 
-def write_durably(final: Path, content: bytes) -> None:
-    """Write aside, sync, rename, sync the folder."""
-    aside = final.with_name(f".{final.name}.tmp")
-    with open(aside, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(aside, final)
-    sync_folder(final.parent)
-
-
-def sync_folder(path: Path) -> None:
-    """Make the names in a folder durable."""
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def write_sealed(final: Path, plain: Mapping[str, Any]) -> None:
-    """Write plain data durably, with its checksum."""
-    text = json.dumps(plain)
-    write_durably(final, f"{text}\n{_digest(text)}\n".encode())
-
-
-def read_sealed(path: Path, make: Callable[[dict[str, Any]], Made]) -> Made:
-    """What `make` makes of the plain data at `path`; an error that names the file if there is no making it."""
-    try:
-        text, digest = path.read_text().splitlines()
-        if digest != _digest(text):
-            raise ValueError(f"its checksum is {_digest(text)} instead of {digest}")
-        return make(json.loads(text))
-    except (ValueError, TypeError, KeyError) as error:
-        raise StateError(
-            f"{path} is damaged", detail=str(error), hint="restore it from a backup of the checkpoint."
-        ) from error
-
-
-def _digest(text: str) -> str:
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-
-
 def _read(path: Path) -> Manifest:
     return read_sealed(path, _manifest)
 
 
 def _manifest(plain: dict[str, Any]) -> Manifest:
+    if "batch" in plain and "offsets" not in plain:
+        raise StateError(
+            "the checkpoint is of an earlier version of Weft",
+            detail="its manifests do not say which files were read.",
+            hint="start again from an empty checkpoint.",
+        )
     segments = tuple(SegmentRef(**ref) for ref in plain.pop("segments"))
     return Manifest(segments=segments, files=tuple(plain.pop("files")), offsets=plain.pop("offsets"), **plain)

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from weft.errors import SinkError
-from weft.host.manifest import write_durably
+from weft.host.durable import sync_folder, write_durably
 
 MARKER = "_weft.json"
 
@@ -68,7 +68,8 @@ class ParquetSink:
             self.path.mkdir(parents=True, exist_ok=True)
             found = json.loads(marker.read_text()) if marker.exists() else None
         except (OSError, ValueError) as error:
-            raise SinkError(f"folder {self.path} cannot be used for results", detail=str(error)) from error
+            hint = f"choose a folder that can be written; remove {MARKER} if it is damaged."
+            raise SinkError(f"folder {self.path} cannot be used for results", detail=f"{error}.", hint=hint) from error
         others = [entry.name for entry in self.path.iterdir() if not entry.name.startswith((".", "_"))]
         if found != mine and (found is not None or others):
             raise SinkError(
@@ -112,6 +113,7 @@ class ParquetSink:
                     hint="they are safe in the checkpoint; repair the folder and run again.",
                 ) from error
             between()
+        sync_folder(self.path)  # the staged files go after this
 
     def _place(self, source: Path, aside: Path) -> None:
         aside.unlink(missing_ok=True)
@@ -119,6 +121,8 @@ class ParquetSink:
             os.link(source, aside)
         except OSError:
             shutil.copyfile(source, aside)
+            with open(aside, "rb") as copied:
+                os.fsync(copied.fileno())
         os.replace(aside, self.path / source.name)
         aside.unlink(missing_ok=True)  # a rename onto a second name of the same file leaves both
 

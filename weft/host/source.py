@@ -90,8 +90,11 @@ class TableSource:
             if os.path.exists(path):
                 _same(table, path, number)
             else:
-                with pa.ipc.new_file(aside, table.schema) as writer:
-                    writer.write_table(table)
+                with open(aside, "wb") as file:
+                    with pa.ipc.new_file(file, table.schema) as writer:
+                        writer.write_table(table)
+                    file.flush()
+                    os.fsync(file.fileno())
                 os.replace(aside, path)
         return FileSource("arrow", folder, 1, self.schema)
 
@@ -101,8 +104,7 @@ class TableSource:
 
 
 def _same(table: pa.Table, path: str, number: int) -> None:
-    with pa.memory_map(path) as file:
-        known = pa.ipc.open_file(file).read_all()
+    known = guarded(path, lambda: pa.ipc.open_file(pa.memory_map(path)).read_all())
     if not (known.schema.equals(table.schema) and all(map(_equal, known.columns, table.columns))):
         raise SourceError(
             f"batch {number} is another table than in the run before",

@@ -8,6 +8,7 @@ Weft start Spark.  Where that does not work, or where Spark twice does not start
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import hashlib
 import os
@@ -51,8 +52,9 @@ class Archive:
             return f'"-XX:SharedArchiveFile={file}" -Xlog:cds*=off'
         nearest = next(parent for parent in self.stem.parents if parent.exists())
         if not self.failed.exists() and os.access(nearest, os.W_OK):
-            self.stem.parent.mkdir(parents=True, exist_ok=True)
-            _make_at_exit(self.stem.parent)
+            with contextlib.suppress(OSError):
+                self.stem.parent.mkdir(parents=True, exist_ok=True)
+                _make_at_exit(self.stem.parent)
         return ""
 
     def keep(self, aside: Path) -> None:
@@ -63,13 +65,15 @@ class Archive:
 
     def doubt(self) -> None:
         """Spark started without it, and not with it: the second time in a row, it is used no more."""
-        if self._doubted.exists():
-            self.give_up()
-        self._doubted.touch()
+        with contextlib.suppress(OSError):  # it may be somebody else's
+            if self._doubted.exists():
+                self.give_up()
+            self._doubted.touch()
 
     def trust(self) -> None:
         """Spark started."""
-        self._doubted.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._doubted.unlink(missing_ok=True)
 
     @property
     def _doubted(self) -> Path:
@@ -102,5 +106,5 @@ def _make_at_exit(folder: Path) -> None:
     command, nowhere = [sys.executable, "-m", "weft.prepare"], subprocess.DEVNULL
     atexit.register(
         subprocess.Popen, command, stdin=nowhere, stdout=nowhere, stderr=nowhere, cwd=folder,
-        start_new_session=True,
+        env={**os.environ, "WEFT_CACHE": str(folder)}, start_new_session=True,
     )  # fmt: skip

@@ -93,7 +93,11 @@ def spoken(task: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
         except WeftError as error:
             raise RuntimeError(to_wire(error)) from error
         except Exception as error:
-            lost = HostError(f"a worker failed: {type(error).__name__}: {error}", detail=traceback.format_exc(limit=-4))
+            lost = HostError(
+                f"a worker failed: {type(error).__name__}: {error}",
+                detail=traceback.format_exc(limit=-4),
+                hint="nothing of this batch was committed; run again, and report it if it stays.",
+            )
             raise RuntimeError(to_wire(lost)) from error
 
     return guarded

@@ -9,6 +9,7 @@ again with the same files, whatever has arrived since: a function of the user th
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -16,8 +17,9 @@ from dataclasses import asdict, dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
+from weft.host.durable import read_sealed, write_sealed
 from weft.host.feeds import Feeds, Offset
-from weft.host.manifest import Ledger, Manifest, read_sealed, write_sealed
+from weft.host.manifest import Ledger, Manifest
 from weft.host.spark.exchange import ReadTask
 from weft.host.spark.reader import SCHEMA
 from weft.host.spark.session import BATCH_SETTINGS
@@ -48,7 +50,7 @@ class Polling:
     ) -> None:
         self._spark = spark.newSession()
         self._feeds, self._ledger, self._tasks = feeds, ledger, tasks
-        self._plan = ledger.root / "sources" / "next.json"
+        self._next = ledger.root / "sources" / "next.json"
         self._manifest, self._batch = manifest, batch
         self._stopping, self._ended = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
@@ -74,7 +76,7 @@ class Polling:
     def wait(self, seconds: float) -> bool:
         """Wait for the end at most so long; whether it has ended.  A failed run raises."""
         ended = self._ended.wait(seconds)  # a thread whose join is interrupted passes for dead
-        if self._error is not None:
+        if ended and self._error is not None:
             raise self._error
         return ended
 
@@ -106,6 +108,8 @@ class Polling:
         except BaseException as error:  # noqa: BLE001 - it is raised where the run is waited for
             self._error = error
         finally:
+            with contextlib.suppress(Exception):  # a JVM that is gone keeps nothing
+                self._shipped.destroy()
             self._ended.set()
 
     def _once(self, begun: Offset | None, until: Offset | None) -> bool:
@@ -116,7 +120,7 @@ class Polling:
             return False
         number = self._manifest().batch + 1
         if begun is None:
-            write_sealed(self._plan, asdict(Next(number, end)))
+            write_sealed(self._next, asdict(Next(number, end)))
         self._spark.sparkContext.setJobDescription(f"Weft, batch {number}")
         self._batch(self._frame(start, end), number, end)
         return True
@@ -128,8 +132,8 @@ class Polling:
 
     def _begun(self) -> Offset | None:
         """What the batch was to read that had begun when the last run ended, if there was one."""
-        if not self._plan.exists():
+        if not self._next.exists():
             return None
-        plan = read_sealed(self._plan, lambda plain: Next(**plain))
+        plan = read_sealed(self._next, lambda plain: Next(**plain))
         self._feeds.check(plan.end)
         return plan.end if plan.batch == self._manifest().batch + 1 else None

@@ -77,7 +77,7 @@ class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> Offset:  # noqa: N802
         """The beginning."""
-        return self.feeds.start()
+        return self.feeds.beginning()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Every stream has a limit of its own."""

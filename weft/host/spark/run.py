@@ -27,7 +27,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from weft.errors import HostError, StateError, WeftError, from_wire
+from weft.errors import HostError, WeftError, from_wire
 from weft.host.batch import Functions, Report
 from weft.host.crash import CrashPoint, reach
 from weft.host.envelope import unpack
@@ -124,10 +124,11 @@ class SparkRun:
         if self.failure is not None or isinstance(error, WeftError):
             return self.failure or error
         hint = f"if the checkpoint was changed or damaged, restore {self.checkpoint} from a backup."
-        return from_wire(str(error)) or HostError("the Spark query failed", detail=_saying(error), hint=hint)
+        spark = isinstance(error, PySparkException | Py4JError)
+        what = "the Spark query failed" if spark else f"the run failed: {type(error).__name__}: {_first(error)}"
+        return from_wire(str(error)) or HostError(what, detail=_saying(error), hint=hint)
 
     def _guarded(self, frame: DataFrame, number: int, offsets: Offset) -> None:
-        self._expect(number)
         try:
             self._batch(frame, number, offsets)
         except WeftError as error:
@@ -145,16 +146,6 @@ class SparkRun:
             else traceback.format_exc(limit=-3).rstrip(),
             hint="the batch will be run again by the next run on this checkpoint.",
         )
-
-    def _expect(self, number: int) -> None:
-        """Spark's numbers and ours must go on together, or the halves of the checkpoint do not belong together."""
-        if number != self.manifest.batch + 1:
-            self.failure = StateError(
-                f"checkpoint {self.checkpoint} is damaged",
-                detail=f"Spark goes on with batch {number}, but the last manifest is of batch {self.manifest.batch}.",
-                hint="restore the folder from a backup, or start again from an empty checkpoint.",
-            )
-            raise self.failure
 
     def _batch(self, frame: DataFrame, number: int, offsets: Offset) -> None:
         began = time.perf_counter()

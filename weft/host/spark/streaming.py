@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -34,6 +35,7 @@ class Streaming:
         self._stopping = self._refused = False
         self._gate = threading.RLock()
         self._inside = False
+        self._lost: StateError | None = None
         self._query: StreamingQuery | None = None
 
     def check(self) -> None:
@@ -63,10 +65,14 @@ class Streaming:
         """Wait for the end at most so long; whether it has ended.  A failed run raises."""
         assert self._query is not None
         try:
+            if self._stopping and not self._inside:
+                self._query.stop()  # a function of the user has asked
             return bool(self._query.awaitTermination(seconds))
         except Exception:
             if self._refused:
                 return True  # it ended because it was stopped
+            if self._lost is not None:
+                raise self._lost from None  # Spark would tell of it in its own words
             raise
 
     def stop(self) -> None:
@@ -78,12 +84,15 @@ class Streaming:
         died = None if self._query.isActive else self._query.exception()
         self._query.stop()
         if died is not None and not self._refused:
-            raise died
+            raise self._lost or died
 
     @property
     def active(self) -> bool:
         """Whether batches may still come."""
-        return self._query is not None and self._query.isActive
+        try:
+            return self._query is not None and bool(self._query.isActive)
+        except (Py4JError, OSError):
+            return False  # a JVM that is gone works on nothing
 
     def _guarded(self, frame: DataFrame, number: int) -> None:
         with self._gate:
@@ -93,6 +102,7 @@ class Streaming:
                 # To return would tell Spark that the batch is done, and its rows would never be seen again.
                 self._refused = True
                 raise HostError(f"batch {number} was not begun", detail="the run is being stopped.")
+            self._expect(number)
             for name, value in BATCH_SETTINGS.items():
                 frame.sparkSession.conf.set(name, value)
             self._inside = True
@@ -100,3 +110,14 @@ class Streaming:
                 self._batch(frame, number, {})
             finally:
                 self._inside = False
+
+    def _expect(self, number: int) -> None:
+        """Spark's numbers and ours must go on together, or the halves of the checkpoint do not belong together."""
+        last = self._manifest().batch
+        if number != last + 1:
+            self._lost = StateError(
+                f"checkpoint {self._ledger.root} is damaged",
+                detail=f"Spark goes on with batch {number}, but the last manifest is of batch {last}.",
+                hint="restore the folder from a backup, or start again from an empty checkpoint.",
+            )
+            raise self._lost
