@@ -17,9 +17,9 @@ from weft.host.spark.warm import warm
 from weft.java import ensure_java
 
 BATCH_SETTINGS = {
-    # Payloads are megabytes, so few of them fit one Arrow batch on the way to Python.
+    # Payloads are megabytes: one of them is a batch on the way to Python, and buffers for more need not be grown.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(4 << 20),
     # The plan of a batch is fixed; there is nothing to adapt, and each adapted stage costs a round trip.
     "spark.sql.adaptive.enabled": "false",
     # A batch has some dozens of rows, so generated code would never pay for its compilation.
