@@ -70,6 +70,7 @@ class Checkpoint:
         try:
             mine = describe(topology, queries, sources, plans)
             found = self._found()
+            Ledger(self.root).check()
             if not found:
                 self._bind(uuid.uuid4().hex, mine)
             elif (differences := _differences(found, mine)) and not Ledger(self.root).committed():

@@ -58,7 +58,6 @@ class Polling:
 
     def check(self) -> None:
         """Refuse if something of the checkpoint is missing."""
-        self._ledger.check()
         self._feeds.check(self._manifest().offsets)
         self._begun()
 
