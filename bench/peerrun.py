@@ -142,6 +142,8 @@ def _why(seen: Seen, told: dict[str, Any], batches: Sequence[Batch], limit: floa
     """Why there is no answer."""
     if seen.over:
         return f"over {limit:.0f} s"
+    if seen.code is not None and seen.code < 0:
+        return f"killed by signal {-seen.code}"
     said = told.get("error") or next((line for line in reversed(seen.noise.splitlines()) if line.strip()), "?")
     return f"{'fails' if batches else 'refuses'}: {' '.join(said.split())[:160]}"
 

@@ -285,10 +285,11 @@ class Session:
         self.checkpoint.claim(plan, queries, sources, self._plans())
         handle: Handle | None = None
         try:
+            owner, published, last = self.checkpoint.id, self.checkpoint.published(), self.checkpoint.last
             for found in sinks.values():
                 for sink in found:
                     if isinstance(sink, ParquetSink):
-                        sink.claim(self.checkpoint.id, published=self.checkpoint.published(), last=self.checkpoint.last)
+                        sink.claim(owner, published=published, last=last)
             watch = Watch(plan.workers, lambda load: uneven_load(load, plan.workers, self.choices, self.observed))
             self._handle = handle = Handle(self.checkpoint, LiveLine(self._progress), watch)
             handle.begin(self._run(plan, sinks, handle.note), every)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark import TaskContext, cloudpickle
 
 from weft.errors import HostError, WeftError, to_wire
-from weft.host.batch import Batch, Functions
+from weft.host.batch import Batch, Functions, Watermarks
 from weft.host.envelope import Envelope, pack, unpack
 from weft.host.feeds import Feeds
 from weft.host.ingest import Ingest
@@ -161,15 +161,15 @@ class PackTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack the rows of an ordinary Spark DataFrame."""
         rows = (("", batch) for batch in batches)
-        return self.run(lambda _ingest: rows, _partition())
+        return _packed(_open_ingest(self.content), rows, _partition(), announced(self.watermarks))
 
-    @spoken
-    def run(
-        self, rows: Callable[[Ingest], Iterable[tuple[str, pa.RecordBatch]]], task: int
-    ) -> Iterator[pa.RecordBatch]:
-        """Pack rows that come with where they are from."""
-        ingest = _open_ingest(self.content)
-        yield from to_rows(ingest.run(rows(ingest), task, announced(self.watermarks)))
+
+@spoken
+def _packed(
+    ingest: Ingest, rows: Iterable[tuple[str, pa.RecordBatch]], task: int, watermarks: Watermarks
+) -> Iterator[pa.RecordBatch]:
+    """Rows that come with where they are from, as envelopes."""
+    yield from to_rows(ingest.run(rows, task, watermarks))
 
 
 @dataclass(frozen=True)
@@ -191,9 +191,11 @@ class ReadTask:
 
 def read_share(feeds: Feeds, share: Sequence[Piece], task: int, watermarks: str) -> Iterator[pa.RecordBatch]:
     """Some files of all streams as envelopes."""
+    marks = announced(watermarks)
     for stream, feed in feeds.by_stream.items():
         if mine := [piece for piece in share if piece.stream == stream]:
-            yield from PackTask(feed.content, watermarks).run(functools.partial(_read, feed.source, mine), task)
+            ingest = _open_ingest(feed.content)
+            yield from _packed(ingest, _read(feed.source, mine, ingest), task, marks)
 
 
 def _read(source: FileSource, share: Sequence[Piece], ingest: Ingest) -> Iterator[tuple[str, pa.RecordBatch]]:

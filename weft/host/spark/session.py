@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -46,12 +47,20 @@ def local_session(workers: int, java_options: str | None = None) -> SparkSession
     except HostError:
         if java_options is not None or not options:
             raise
-        SparkContext._gateway = SparkContext._jvm = None  # of a JVM that is gone
+        _forget_jvm()
         spark = _started(cores, "")
         archive.doubt()
     spark.sparkContext.setLogLevel("OFF")
     warm(spark, cores)
     return spark
+
+
+def _forget_jvm() -> None:
+    """PySpark keeps hold of a JVM that it could not use."""
+    if SparkContext._gateway is not None:
+        with contextlib.suppress(Exception):  # most likely it is gone
+            SparkContext._gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = None
 
 
 def _started(cores: int, java_options: str) -> SparkSession:

@@ -96,20 +96,23 @@ class Streaming:
 
     def _guarded(self, frame: DataFrame, number: int) -> None:
         with self._gate:
-            if number <= self._manifest().batch:
-                return
-            if self._stopping:
-                # To return would tell Spark that the batch is done, and its rows would never be seen again.
-                self._refused = True
-                raise HostError(f"batch {number} was not begun", detail="the run is being stopped.")
-            self._expect(number)
-            for name, value in BATCH_SETTINGS.items():
-                frame.sparkSession.conf.set(name, value)
-            self._inside = True
+            self._inside = True  # before anything is looked at: `wait` stops the query only while nobody is here
             try:
-                self._batch(frame, number, {})
+                self._one(frame, number)
             finally:
                 self._inside = False
+
+    def _one(self, frame: DataFrame, number: int) -> None:
+        if number <= self._manifest().batch:
+            return
+        if self._stopping:
+            # To return would tell Spark that the batch is done, and its rows would never be seen again.
+            self._refused = True
+            raise HostError(f"batch {number} was not begun", detail="the run is being stopped.")
+        self._expect(number)
+        for name, value in BATCH_SETTINGS.items():
+            frame.sparkSession.conf.set(name, value)
+        self._batch(frame, number, {})
 
     def _expect(self, number: int) -> None:
         """Spark's numbers and ours must go on together, or the halves of the checkpoint do not belong together."""
