@@ -24,9 +24,9 @@ import weft
 from bench.chains import LLLL, LLLL_LARGE, LLLL_MEDIUM, MLM, Chain
 from bench.runs import Figures, Host, Setting, alternate, in_process
 from bench.workload import Workload
-from weft.optimizer.cost import CostModel
-from weft.optimizer.tree import Tree
-from weft.optimizer.trees import flat, left_deep, mat, under_budget
+from weft.optimizer.cost.papers import CostModel
+from weft.optimizer.graph.tree import Tree
+from weft.optimizer.trees.trees import flat, left_deep, mat, under_budget
 
 SAME = 0.05
 """Ratios that differ from 1 by less are called equal."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from weft.java import ensure_java
+from weft.launch.java import ensure_java
 
 FOLDER = Path(__file__).parent / ".venvs"
 FLINK = "2.3.0"

@@ -28,7 +28,7 @@ from bench.saying import block, say
 from bench.streams import SEED
 from bench.tpch import tpch
 from bench.workload import Workload
-from weft.optimizer.prices import Prices
+from weft.optimizer.cost.prices import Prices
 
 RESULTS = Path(__file__).parent / "results"
 TPCH = {"q2": 1.0, "q3": 1.0, "q5": 1.0, "q5six": 0.1}

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from weft.expr.model import Column
-from weft.host.spread import cube_places, region_places
+from weft.host.routing import cube_places, region_places
 from weft.kernels.codes import Ints
-from weft.optimizer.cube import Cube
-from weft.optimizer.cubes import placed
-from weft.optimizer.rangegrid import Values
-from weft.optimizer.rangeroute import Side
-from weft.optimizer.ranges import regions_of
+from weft.optimizer.cubes.cube import Cube
+from weft.optimizer.cubes.plan import placed
+from weft.optimizer.ranges.grid import Values
+from weft.optimizer.ranges.regions import regions_of
+from weft.optimizer.ranges.route import Side
 
 Columns = Mapping[str, Ints]
 """Attribute -> values; those that a cube does not hash by may be missing."""

@@ -19,7 +19,7 @@ from typing import Any
 import weft
 from bench.workload import Answer, Workload, answer_in, answer_of
 from weft.optimizer.choose import Choice
-from weft.optimizer.trees import text
+from weft.optimizer.trees.trees import text
 from weft.testing import Trial
 from weft.topology.model import Topology
 
@@ -131,7 +131,7 @@ class OnSpark:
     """Runs in one local Spark session, one after the other."""
 
     def __init__(self, cores: int) -> None:
-        from weft.host.spark.session import local_session
+        from weft.launch.spark import local_session
 
         self.spark = local_session(cores)
 

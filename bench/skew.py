@@ -28,7 +28,7 @@ from bench.streams import SEED
 from bench.workload import Answer, Workload, answer_of
 from weft.explain.words import cells
 from weft.optimizer.choose import Choice
-from weft.optimizer.prices import Prices
+from weft.optimizer.cost.prices import Prices
 from weft.testing import Trial
 from weft.topology.spread import Cube
 

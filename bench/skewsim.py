@@ -19,11 +19,11 @@ import numpy as np
 
 from bench.routing import loads
 from weft.kernels.codes import Codes, Ints
-from weft.optimizer.cube import Cube, JoinKeys, Occurrence, Skews, hash_cube, hybrid_cube, join_keys, random_cube
-from weft.optimizer.cubes import weight
-from weft.optimizer.keyskew import Skew
-from weft.optimizer.prices import Prices
-from weft.optimizer.skew import choose_cube
+from weft.optimizer.cost.prices import Prices
+from weft.optimizer.cubes.cube import Cube, JoinKeys, Occurrence, Skews, hash_cube, hybrid_cube, join_keys, random_cube
+from weft.optimizer.cubes.plan import weight
+from weft.optimizer.cubes.search import choose_cube
+from weft.optimizer.cubes.skew import Skew
 from weft.stats.values import heaviest
 
 CHUNK = 1 << 20

@@ -13,7 +13,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from weft.optimizer.joingraph import JoinGraph, join_graph
+from weft.optimizer.graph.joingraph import JoinGraph, join_graph
 from weft.stats.model import Statistics
 
 Pair = tuple[str, str]

@@ -39,17 +39,18 @@ import pyarrow.parquet as pq
 import weft
 from weft.expr.model import aliases
 from weft.expr.render import to_sql
-from weft.host import compaction, envelope, lookup, worker
+from weft.host import envelope, lookup, worker
+from weft.host.state import compaction
 from weft.optimizer.choose import choose
-from weft.optimizer.cost import CostModel, Unit
-from weft.optimizer.estimate import estimate
-from weft.optimizer.joingraph import bits
+from weft.optimizer.cost.estimate import estimate
+from weft.optimizer.cost.papers import CostModel, Unit
+from weft.optimizer.graph.joingraph import bits
+from weft.optimizer.graph.layout import flat_tree, names
+from weft.optimizer.graph.placement import keys
+from weft.optimizer.graph.tree import Tree
 from weft.optimizer.knobs import STRATEGIES, Knobs
-from weft.optimizer.layout import flat_tree, names
-from weft.optimizer.placement import keys
 from weft.optimizer.plan import topology
-from weft.optimizer.tree import Tree
-from weft.optimizer.written import write
+from weft.optimizer.written.plan import write
 from weft.query.model import Query
 from weft.testing import (
     Trial,
@@ -940,7 +941,7 @@ def main() -> int:
 
 
 def _spark() -> SparkSession:
-    from weft.host.spark.session import local_session
+    from weft.launch.spark import local_session
 
     return local_session(2)
 

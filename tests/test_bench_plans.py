@@ -21,8 +21,8 @@ from bench.runs import STRATEGIES, Setting, cluster_seconds, in_process, on_clus
 from bench.streams import cached
 from bench.tpch import COLUMNS, workload
 from bench.workload import Workload
-from weft.optimizer.cost import CostModel
-from weft.optimizer.orders import least_sent
+from weft.optimizer.cost.papers import CostModel
+from weft.optimizer.trees.orders import least_sent
 
 CHAINS = (LLLL, MLM, MHL, MMM)
 SIZE = plans.Size(

@@ -12,7 +12,7 @@ import pytest
 from weft import calibrate, cli
 from weft.calibrate import compare, measure, show, slope
 from weft.errors import HostError
-from weft.optimizer.prices import NAMES, Prices
+from weft.optimizer.cost.prices import NAMES, Prices
 
 DAY = datetime.date(2026, 11, 15)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from weft import java
 from weft.errors import HostError
+from weft.launch import java
 
 SETTINGS = 'echo "    java.home = $0.home" >&2\necho "    java.specification.version = {version}" >&2\n'
 NO_VECTOR = (
@@ -135,5 +135,5 @@ def test_wrapper_is_written_once_and_follows_its_program(tmp_path: Path) -> None
 
 
 def test_java_is_found_without_importing_pyspark() -> None:
-    code = "import sys, weft.java; sys.exit('pyspark' in sys.modules)"
+    code = "import sys, weft.launch.java; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

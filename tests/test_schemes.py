@@ -20,14 +20,14 @@ from tests import fuzz
 from weft.expr.model import aliases
 from weft.expr.render import to_sql
 from weft.host.inprocess import run as inprocess
-from weft.host.manifest import Ledger, Manifest
-from weft.optimizer import ranges
+from weft.host.state.manifest import Ledger, Manifest
 from weft.optimizer.choose import Choice, choose
-from weft.optimizer.cube import Cube, Skews
-from weft.optimizer.cubes import CubeKeys
-from weft.optimizer.estimate import classes
+from weft.optimizer.cost.estimate import classes
+from weft.optimizer.cubes.cube import Cube, Skews
+from weft.optimizer.cubes.plan import CubeKeys
 from weft.optimizer.knobs import Knobs
 from weft.optimizer.plan import topology as together
+from weft.optimizer.ranges import regions as ranges
 from weft.query.model import Query
 from weft.stats.sketch import observed
 from weft.testing import Trial, assert_same_rows, oracle

@@ -13,7 +13,7 @@ import weft
 from weft.explain.uneven import uneven_load
 from weft.host.batch import Report
 from weft.observe.progress import Progress, RunReport
-from weft.running import RECENT, Watch
+from weft.session.run import RECENT, Watch
 from weft.stats.sketch import observed
 from weft.testing import Trial, assert_same_rows
 

@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from weft.observe.counters import Counters
     from weft.observe.notice import Notice
     from weft.observe.progress import Progress, RunReport
-    from weft.optimizer.written import Plan
+    from weft.optimizer.written.plan import Plan
     from weft.query.builder import col, fn, from_, lit, rel
     from weft.query.model import Query, Stream
-    from weft.queryhandle import QueryHandle
-    from weft.running import Handle
     from weft.session import Session
+    from weft.session.query import QueryHandle
+    from weft.session.run import Handle
     from weft.stats.model import Statistics
 
 __version__ = "0.1.0"
@@ -83,11 +83,11 @@ _HOMES = {
     "weft.observe.counters": ("Counters",),
     "weft.observe.notice": ("Notice",),
     "weft.observe.progress": ("Progress", "RunReport"),
-    "weft.optimizer.written": ("Plan",),
+    "weft.optimizer.written.plan": ("Plan",),
     "weft.query.builder": ("col", "fn", "from_", "lit", "rel"),
     "weft.query.model": ("Query", "Stream"),
-    "weft.queryhandle": ("QueryHandle",),
-    "weft.running": ("Handle",),
+    "weft.session.query": ("QueryHandle",),
+    "weft.session.run": ("Handle",),
     "weft.session": ("Session",),
     "weft.stats.model": ("Statistics",),
 }  # fmt: skip

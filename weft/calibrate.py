@@ -35,10 +35,10 @@ from weft import read
 from weft.errors import HostError, InternalError
 from weft.host.batch import Report
 from weft.host.inprocess.run import InProcess
-from weft.host.manifest import FileState, Ledger
-from weft.host.spark.results import StagedResults
+from weft.host.results.staged import StagedResults
+from weft.host.state.manifest import FileState, Ledger
 from weft.observe.progress import Progress
-from weft.optimizer.prices import NAMES, Prices
+from weft.optimizer.cost.prices import NAMES, Prices
 from weft.session import Session
 
 Say = Callable[[str], None]

@@ -142,7 +142,7 @@ def calibrate(*, quick: bool = False, dry_run: bool = False) -> int:
         Keep nothing.
     """
     from weft.calibrate import compare, measure
-    from weft.optimizer.prices import Prices
+    from weft.optimizer.cost.prices import Prices
 
     today = datetime.datetime.now().astimezone().date()
     prices = measure(say=lambda line: print(line, flush=True), today=today, quick=quick)

@@ -22,9 +22,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-from weft import java
 from weft.errors import HostError
-from weft.host.spark.archive import Archive
+from weft.launch import java
+from weft.launch.classes import Archive
 
 GIB = 1024**3
 LEAST_MEMORY = 2 * GIB
@@ -227,7 +227,7 @@ def _start() -> Finding:
     archive = Archive(java.ensure_java().home)
     if archive.file is None:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            command = [sys.executable, "-m", "weft.prepare"]
+            command = [sys.executable, "-m", "weft.launch.prepare"]
             subprocess.run(command, capture_output=True, timeout=SPARK_SECONDS, check=False)
     file = archive.file
     if file is None:

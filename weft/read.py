@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from weft.host.source import FileSource, TableSource
+from weft.host.sources.files import FileSource, TableSource
 
 
 def parquet(

@@ -9,7 +9,7 @@ import time
 
 import weft
 from bench.peersystems.job import Job, main, tell
-from weft.host.spark.session import local_session
+from weft.launch.spark import local_session
 
 POLL = 0.005
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from weft import prepare
-from weft.host.spark.archive import Archive
-from weft.java import Java
+from weft.launch import prepare
+from weft.launch.classes import Archive
+from weft.launch.java import Java
 
 
 @pytest.fixture

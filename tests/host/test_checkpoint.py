@@ -9,8 +9,8 @@ import pytest
 
 import weft
 from weft.errors import StateError
-from weft.host.checkpoint import Checkpoint
-from weft.host.manifest import Ledger, Manifest
+from weft.host.state.checkpoint import Checkpoint
+from weft.host.state.manifest import Ledger, Manifest
 
 TABLE = pa.table({"k": [1], "v": [2]})
 

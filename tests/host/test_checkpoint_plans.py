@@ -12,8 +12,8 @@ import pytest
 
 import weft
 from weft.errors import StateError
-from weft.host.manifest import Ledger, Manifest
-from weft.optimizer.prices import Prices
+from weft.host.state.manifest import Ledger, Manifest
+from weft.optimizer.cost.prices import Prices
 
 SQL = "SELECT a.id AS a, b.id AS b, c.id AS c, d.id AS d FROM a, b, c, d WHERE a.x = b.x AND b.y = c.y AND c.z = d.z"
 NAMES = ("a", "b", "c", "d")

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from weft.host.compaction import FAN, MOST_BYTES, expired, groups
-from weft.host.segment import SegmentRef
+from weft.host.state.compaction import FAN, MOST_BYTES, expired, groups
+from weft.host.state.segment import SegmentRef
 
 _names = itertools.count()
 

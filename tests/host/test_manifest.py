@@ -11,8 +11,8 @@ import pytest
 import weft
 from weft.errors import StateError
 from weft.host.batch import Report
-from weft.host.manifest import FileState, Ledger, Manifest
-from weft.host.segment import SegmentRef
+from weft.host.state.manifest import FileState, Ledger, Manifest
+from weft.host.state.segment import SegmentRef
 from weft.testing import Trial
 
 REF = SegmentRef("store/0/a", "store", 0, 5, 100, 0, 1, 2, -5, 7, "00ff")

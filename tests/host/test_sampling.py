@@ -15,7 +15,7 @@ import pytest
 import weft
 from tests.stats.kit import NUMBERS, q_error, session
 from weft.errors import SourceError
-from weft.host import sampling
+from weft.host.sources import sampling
 
 
 def write(folder: Path, kind: str, tables: list[pa.Table], **how: Any) -> Any:

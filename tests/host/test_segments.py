@@ -15,8 +15,8 @@ import pytest
 
 from weft.errors import StateError
 from weft.expr.model import Column
-from weft.host.segment import Segment, SegmentFiles, SegmentRef
-from weft.host.shelf import index_rows
+from weft.host.state.segment import Segment, SegmentFiles, SegmentRef
+from weft.host.state.stores import index_rows
 from weft.kernels.checksum import checksum
 from weft.kernels.index import probe
 from weft.topology.model import Key

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from weft.errors import SinkError
-from weft.host.sinks import ParquetSink
+from weft.host.results.sinks import ParquetSink
 
 SCHEMA = pa.schema([("x", pa.int64())])
 

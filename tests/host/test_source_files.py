@@ -11,8 +11,8 @@ import pytest
 
 import weft
 from weft.errors import SourceError, StateError
-from weft.host.feeds import FileLog
-from weft.host.source import FileSource, Piece, TableSource, list_files, pieces, read_piece, shares
+from weft.host.sources.feeds import FileLog
+from weft.host.sources.files import FileSource, Piece, TableSource, list_files, pieces, read_piece, shares
 
 
 def test_files_are_noted_once_in_name_order_and_latecomers_come_last(tmp_path: Path) -> None:

@@ -10,13 +10,13 @@ import pytest
 from tests.optimizer.graphs import Q2, Q3, RST, chain, random_graph
 from tests.topology.shop import QUERIES, session
 from weft.errors import PlanError
-from weft.optimizer.cost import Arrival, CostModel, tasks_for
-from weft.optimizer.estimate import estimate
-from weft.optimizer.joingraph import Base, JoinGraph, join_graph
-from weft.optimizer.orders import least_sent
-from weft.optimizer.placement import heaviest, keys
-from weft.optimizer.tree import Tree
-from weft.optimizer.trees import flat, join, leaves, left_deep, mat
+from weft.optimizer.cost.estimate import estimate
+from weft.optimizer.cost.papers import Arrival, CostModel, tasks_for
+from weft.optimizer.graph.joingraph import Base, JoinGraph, join_graph
+from weft.optimizer.graph.placement import heaviest, keys
+from weft.optimizer.graph.tree import Tree
+from weft.optimizer.trees.orders import least_sent
+from weft.optimizer.trees.trees import flat, join, leaves, left_deep, mat
 from weft.query.model import Query
 from weft.stats.model import DEFAULTS, Statistics
 

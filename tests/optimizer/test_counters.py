@@ -18,8 +18,8 @@ import pytest
 import weft
 from weft.observe.counters import Counters
 from weft.optimizer.choose import Choice
-from weft.optimizer.orders import least_sent
-from weft.optimizer.ways import Hop
+from weft.optimizer.lower.ways import Hop
+from weft.optimizer.trees.orders import least_sent
 from weft.testing import Trial
 
 Pair = tuple[str, str]

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from weft.errors import PlanError
-from weft.optimizer.cube import (
+from weft.optimizer.cubes.cube import (
     Axis,
     Cube,
     JoinKeys,
@@ -21,7 +21,7 @@ from weft.optimizer.cube import (
     shared_keys,
     skew_degree,
 )
-from weft.optimizer.keyskew import Skew, hash_load, most_in_a_slot, unspread_share, zipf_top
+from weft.optimizer.cubes.skew import Skew, hash_load, most_in_a_slot, unspread_share, zipf_top
 
 CHAIN = shared_keys({"R": 1, "S": 1, "T": 1}, {"R": "xy", "S": "yz", "T": "zt"})
 Z = (Occurrence("S", "z"), Occurrence("T", "z"))

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from weft.errors import PlanError
-from weft.optimizer.dimensions import Shares, best_dimensions, load, total_sent
-from weft.optimizer.keyskew import Skew
+from weft.optimizer.cubes.dimensions import Shares, best_dimensions, load, total_sent
+from weft.optimizer.cubes.skew import Skew
 
 
 def vectors(axes: int, p: int) -> Iterator[tuple[int, ...]]:

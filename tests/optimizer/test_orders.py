@@ -9,11 +9,11 @@ import time
 import pytest
 
 from tests.optimizer.graphs import Q2, Q3, RST, clique, random_graph
-from weft.optimizer.cost import Arrival, CostModel, Order
-from weft.optimizer.joingraph import JoinGraph, join_graph
-from weft.optimizer.orders import exhaustive, greedy, least_sent, least_sent_greedy, refined
-from weft.optimizer.tree import Tree
-from weft.optimizer.trees import leaves
+from weft.optimizer.cost.papers import Arrival, CostModel, Order
+from weft.optimizer.graph.joingraph import JoinGraph, join_graph
+from weft.optimizer.graph.tree import Tree
+from weft.optimizer.trees.orders import exhaustive, greedy, least_sent, least_sent_greedy, refined
+from weft.optimizer.trees.trees import leaves
 
 
 def names(graph: JoinGraph, order: Order) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from weft.errors import PlanError, SinkError
-from weft.optimizer.prices import NAMES, Machine, Prices
+from weft.optimizer.cost.prices import NAMES, Machine, Prices
 
 HERE = Machine("here", 2, "one cpu")
 MEASURED = Prices(wave=0.05, sent=3e-7, source="calibrated on 2026-11-15")

@@ -9,9 +9,9 @@ from bench.routing import range_route
 from tests.optimizer.places import sets
 from weft.errors import PlanError
 from weft.kernels.numbers import parts_of
-from weft.optimizer.rangecut import equi_weight, m_bucket
-from weft.optimizer.rangegrid import Band, Cuts, build_grid
-from weft.optimizer.rangeroute import RangePartition, Side, range_partition
+from weft.optimizer.ranges.cut import equi_weight, m_bucket
+from weft.optimizer.ranges.grid import Band, Cuts, build_grid
+from weft.optimizer.ranges.route import RangePartition, Side, range_partition
 
 SCHEMES = ("equi-weight", "m-bucket")
 

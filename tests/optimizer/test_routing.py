@@ -11,7 +11,7 @@ from bench.routing import cube_route, loads
 from tests.optimizer.places import sets
 from weft.kernels.cells import hash_slots
 from weft.kernels.codes import destinations
-from weft.optimizer.cube import (
+from weft.optimizer.cubes.cube import (
     Axis,
     Cube,
     Heavy,

@@ -8,9 +8,18 @@ import numpy as np
 import pytest
 
 from bench.routing import loads
-from weft.optimizer.cube import Cube, Occurrence, Skews, hash_cube, hybrid_cube, join_keys, random_cube, shared_keys
-from weft.optimizer.keyskew import Skew, hash_load, most_in_a_slot, top_share, zipf_top
-from weft.optimizer.skew import choose_cube, find_skewed, hash_scheme, part_heavy
+from weft.optimizer.cubes.cube import (
+    Cube,
+    Occurrence,
+    Skews,
+    hash_cube,
+    hybrid_cube,
+    join_keys,
+    random_cube,
+    shared_keys,
+)
+from weft.optimizer.cubes.search import choose_cube, find_skewed, hash_scheme, part_heavy
+from weft.optimizer.cubes.skew import Skew, hash_load, most_in_a_slot, top_share, zipf_top
 
 CHAIN = shared_keys({"R": 1, "S": 1, "T": 1}, {"R": "y", "S": "yz", "T": "z"})
 Z = (Occurrence("S", "z"), Occurrence("T", "z"))

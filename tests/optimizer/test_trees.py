@@ -10,11 +10,11 @@ import pytest
 
 from tests.optimizer.graphs import Q2, Q3_SIZES, RST, chain, clique, random_graph
 from weft.errors import InternalError, PlanError
-from weft.optimizer.cost import CostModel
-from weft.optimizer.joingraph import JoinGraph, join_graph
-from weft.optimizer.orders import least_sent
-from weft.optimizer.tree import Tree
-from weft.optimizer.trees import (
+from weft.optimizer.cost.papers import CostModel
+from weft.optimizer.graph.joingraph import JoinGraph, join_graph
+from weft.optimizer.graph.tree import Tree
+from weft.optimizer.trees.orders import least_sent
+from weft.optimizer.trees.trees import (
     all_trees,
     cheapest,
     flat,

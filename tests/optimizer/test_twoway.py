@@ -8,9 +8,9 @@ import pytest
 from bench.routing import cube_route, loads
 from tests.optimizer.places import sets
 from weft.errors import PlanError
-from weft.optimizer.cube import Occurrence, join_keys, shared_keys
-from weft.optimizer.keyskew import Skew
-from weft.optimizer.twoway import bistream_probes, cont_rand, hash_join, one_bucket
+from weft.optimizer.cubes.cube import Occurrence, join_keys, shared_keys
+from weft.optimizer.cubes.skew import Skew
+from weft.optimizer.cubes.twoway import bistream_probes, cont_rand, hash_join, one_bucket
 
 KEYS = join_keys({"R": 1000, "S": 1000}, [("R.k", "S.k")])
 

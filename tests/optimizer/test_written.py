@@ -9,7 +9,7 @@ import pytest
 
 import weft
 from weft.optimizer.plan import topology
-from weft.optimizer.written import bind, write
+from weft.optimizer.written.plan import bind, write
 
 SCHEMAS = {
     "R": pa.schema([("a", pa.int64())]),

@@ -15,7 +15,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 import weft
-from weft.host.spark.session import local_session
+from weft.launch.spark import local_session
 
 BASE = datetime.datetime(2026, 1, 1)  # noqa: DTZ001
 Answer = Counter[tuple[Any, ...]]

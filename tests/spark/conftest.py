@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A local session on two cores, as Weft makes it."""
-    from weft.host.spark.session import local_session
+    from weft.launch.spark import local_session
 
     session = local_session(2)
     yield session

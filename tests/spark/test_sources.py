@@ -11,7 +11,7 @@ import pytest
 
 import weft
 from tests.spark._kit import answer, drop, moment, table
-from weft.host.spark.session import local_session
+from weft.launch.spark import local_session
 from weft.observe.progress import RunReport
 
 pytestmark = pytest.mark.spark

@@ -16,7 +16,7 @@ import weft
 from tests.stats.kit import NUMBERS, STREAMS, near, q_error, queries, samples, session
 from weft.errors import PlanError
 from weft.expr.render import to_sql
-from weft.optimizer.estimate import estimate
+from weft.optimizer.cost.estimate import estimate
 from weft.stats.analyze import Sample, analyze
 from weft.stats.estimators import distinct_values
 from weft.stats.model import Statistics

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.stats.kit import NUMBERS, STREAMS, queries, samples, session
-from weft.optimizer.estimate import estimate
+from weft.optimizer.cost.estimate import estimate
 from weft.stats.analyze import analyze
 from weft.stats.model import Statistics
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from weft.explain.pages.candidates import InputNumbers, PairNumbers
 from weft.optimizer.choose import Choice
-from weft.optimizer.estimate import estimate
-from weft.optimizer.joingraph import JoinGraph
+from weft.optimizer.cost.estimate import estimate
+from weft.optimizer.graph.joingraph import JoinGraph
 from weft.stats.model import Defaults, Statistics
 
 _OTHER_DEFAULTS = Defaults(

@@ -13,8 +13,8 @@ from weft.explain.subject import Subject
 from weft.explain.words import number, shape
 from weft.optimizer.candidate import Candidate
 from weft.optimizer.choose import Choice
-from weft.optimizer.prices import Prices
-from weft.optimizer.written import Plan
+from weft.optimizer.cost.prices import Prices
+from weft.optimizer.written.plan import Plan
 
 SHOWN = 10
 """How many of the cheapest are shown."""

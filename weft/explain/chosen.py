@@ -9,10 +9,10 @@ from weft.explain.pages.figure import Figure
 from weft.explain.subject import Subject
 from weft.explain.words import JOINED, cells, expressions, shape
 from weft.expr.render import to_sql
-from weft.optimizer import ways
 from weft.optimizer.choose import Choice
-from weft.optimizer.layout import names
-from weft.optimizer.tree import Tree
+from weft.optimizer.graph.layout import names
+from weft.optimizer.graph.tree import Tree
+from weft.optimizer.lower import ways
 
 
 def chosen(subject: Subject) -> ChosenPage:

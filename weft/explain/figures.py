@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from weft.explain.pages.figure import Figure
 from weft.explain.subject import Measured
 from weft.optimizer.choose import Choice
-from weft.optimizer.layout import names
+from weft.optimizer.graph.layout import names
 from weft.topology.model import Store, Topology
 
 

@@ -20,10 +20,10 @@ from weft.expr.model import aliases
 from weft.expr.render import to_sql
 from weft.observe.notice import Notice
 from weft.optimizer.choose import Choice
-from weft.optimizer.layout import names
-from weft.optimizer.tree import Tree
-from weft.optimizer.ways import Hop
-from weft.optimizer.written import Plan, write
+from weft.optimizer.graph.layout import names
+from weft.optimizer.graph.tree import Tree
+from weft.optimizer.lower.ways import Hop
+from weft.optimizer.written.plan import Plan, write
 from weft.topology.model import Store
 
 KINDS = (

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from weft.expr.model import Call, Column, Expr, Literal, columns
 from weft.expr.render import to_sql
-from weft.optimizer.layout import names
-from weft.optimizer.tree import Tree
+from weft.optimizer.graph.layout import names
+from weft.optimizer.graph.tree import Tree
 from weft.query.duration import format_duration
 from weft.query.model import Query
 from weft.topology.model import TIME

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from weft.host.crash import CrashPoint
-from weft.host.segment import Segment, SegmentRef
+from weft.host.state.segment import Segment, SegmentRef
 from weft.stats.sketch import merged
 
 Functions = Mapping[str, Callable[..., pa.Array]]

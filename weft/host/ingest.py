@@ -22,7 +22,7 @@ from weft.expr.model import Expr, columns
 from weft.expr.types import normalize
 from weft.host.batch import Functions, Report, Watermarks, bump
 from weft.host.envelope import REPORT, Envelope, Frame, slices, split
-from weft.host.spread import spread_rows
+from weft.host.routing import spread_rows
 from weft.host.watch import Watcher
 from weft.kernels.codes import destinations, equality_codes
 from weft.query.model import Stream

@@ -20,7 +20,7 @@ from weft.expr.model import columns
 from weft.host.batch import Functions
 from weft.host.envelope import Frame, join
 from weft.host.limits import limit_codes
-from weft.host.segment import Segment
+from weft.host.state.segment import Segment
 from weft.kernels.codes import Bools, Ints, equality_codes
 from weft.kernels.index import Pairs, probe
 from weft.topology.model import Bound, Key, Probe, Store

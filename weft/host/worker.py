@@ -23,13 +23,13 @@ import pyarrow as pa
 
 from weft.expr.evaluate import evaluate
 from weft.host.batch import Batch, Functions, Report, Results, State, bump
-from weft.host.compaction import MOST_BYTES, expired
 from weft.host.crash import reach
 from weft.host.envelope import REPORT, Envelope, Frame, gathered, join, slices
 from weft.host.ingest import route
 from weft.host.lookup import lookup
-from weft.host.segment import SegmentRef
-from weft.host.shelf import Shelf
+from weft.host.state.compaction import MOST_BYTES, expired
+from weft.host.state.segment import SegmentRef
+from weft.host.state.stores import Shelf
 from weft.topology.model import ROWS, Edge, Emit, Keep, Node, Probe, Start, Store, Topology
 
 GATHER = 131_072

@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 from weft.errors import PlanError
 from weft.expr.model import Expr
 from weft.expr.render import to_sql
-from weft.optimizer.cost import CostModel
-from weft.optimizer.cubes import skew
-from weft.optimizer.estimate import classes
-from weft.optimizer.hostcost import Bill, bill
-from weft.optimizer.layout import Layout, Placement, mask
-from weft.optimizer.orders import least_sent
-from weft.optimizer.placement import Sizes, heaviest, keys
+from weft.optimizer.cost.estimate import classes
+from weft.optimizer.cost.host import Bill, bill
+from weft.optimizer.cost.papers import CostModel
+from weft.optimizer.cubes.plan import skew
+from weft.optimizer.graph.layout import Layout, Placement, mask
+from weft.optimizer.graph.placement import Sizes, heaviest, keys
+from weft.optimizer.graph.tree import Tree
+from weft.optimizer.lower.ways import Steps, Ways, ways
 from weft.optimizer.problem import Problem
-from weft.optimizer.tree import Tree
-from weft.optimizer.ways import Steps, Ways, ways
+from weft.optimizer.trees.orders import least_sent
 from weft.topology.spread import Spread
 
 

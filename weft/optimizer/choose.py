@@ -21,11 +21,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.optimizer.candidate import Candidate, Maker
-from weft.optimizer.candidatecubes import candidate_cubes
-from weft.optimizer.candidatetrees import candidate_trees
-from weft.optimizer.cost import CostModel
+from weft.optimizer.cost.papers import CostModel
+from weft.optimizer.cubes.candidates import candidate_cubes
 from weft.optimizer.knobs import Knobs
 from weft.optimizer.problem import pose
+from weft.optimizer.trees.candidates import candidate_trees
 from weft.query.model import Query
 
 REFINED = 6

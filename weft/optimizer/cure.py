@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.optimizer.choose import Choice
-from weft.optimizer.cubes import CubeKeys
-from weft.optimizer.estimate import estimate
+from weft.optimizer.cost.estimate import estimate
+from weft.optimizer.cubes.plan import CubeKeys
 from weft.stats.model import Statistics
 
 HYBRID, RANDOM = "hypercube:hybrid", "hypercube:random"

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from weft.errors import PlanError
-from weft.optimizer import ranges
-from weft.optimizer.cost import Arrival, Unit
-from weft.optimizer.cubes import SCHEMES
-from weft.optimizer.hostcost import BATCH_ROWS
-from weft.optimizer.placement import Sizes
-from weft.optimizer.prices import Prices
-from weft.optimizer.written import Plan
+from weft.optimizer.cost.host import BATCH_ROWS
+from weft.optimizer.cost.papers import Arrival, Unit
+from weft.optimizer.cost.prices import Prices
+from weft.optimizer.cubes.plan import SCHEMES
+from weft.optimizer.graph.placement import Sizes
+from weft.optimizer.ranges import regions as ranges
+from weft.optimizer.written.plan import Plan
 from weft.stats.model import Statistics
 
 STRATEGIES = ("auto", "flat", "left_deep", "tree", "exhaustive", *(f"hypercube:{scheme}" for scheme in SCHEMES))

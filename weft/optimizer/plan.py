@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from weft.optimizer.assemble import assemble
 from weft.optimizer.choose import Choice, choose
 from weft.optimizer.knobs import Knobs
+from weft.optimizer.lower.assemble import assemble
 from weft.query.model import Query
 from weft.topology.model import Policy, Topology
 

@@ -10,12 +10,12 @@ import math
 from dataclasses import dataclass
 
 from weft.errors import PlanError
-from weft.optimizer.cost import Arrival, CostModel
-from weft.optimizer.estimate import estimate
+from weft.optimizer.cost.estimate import estimate
+from weft.optimizer.cost.papers import Arrival, CostModel
+from weft.optimizer.graph.layout import flat_tree
 from weft.optimizer.knobs import Knobs
-from weft.optimizer.layout import flat_tree
-from weft.optimizer.written import Bound, Plan, bind
-from weft.optimizer.writtenspread import check_fits
+from weft.optimizer.written.plan import Bound, Plan, bind
+from weft.optimizer.written.spread import check_fits
 from weft.query.model import Query
 from weft.stats.model import Statistics
 from weft.topology.spread import Regions

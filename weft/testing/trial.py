@@ -15,8 +15,8 @@ from weft.errors import QueryError
 from weft.explain import Subject, explain, measured
 from weft.host.batch import Functions, Report
 from weft.host.inprocess.run import InProcess
-from weft.host.manifest import FileState, Ledger, Manifest
-from weft.host.segment import SegmentRef
+from weft.host.state.manifest import FileState, Ledger, Manifest
+from weft.host.state.segment import SegmentRef
 from weft.observe.counters import Counters
 from weft.optimizer.choose import Choice
 from weft.optimizer.knobs import Knobs

@@ -16,8 +16,8 @@ from weft.host.batch import Functions, Report, State, Watermarks
 from weft.host.crash import CrashPoint, reach
 from weft.host.envelope import Envelope
 from weft.host.ingest import ingests
-from weft.host.manifest import Manifest
-from weft.host.segment import MemorySegments, SegmentRef
+from weft.host.state.manifest import Manifest
+from weft.host.state.segment import MemorySegments, SegmentRef
 from weft.host.worker import Worker
 from weft.topology.model import Topology
 

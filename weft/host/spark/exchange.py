@@ -21,11 +21,11 @@ from pyspark import TaskContext, cloudpickle
 from weft.errors import HostError, WeftError, to_wire
 from weft.host.batch import Batch, Functions, Watermarks
 from weft.host.envelope import Envelope, pack, unpack
-from weft.host.feeds import Feeds
 from weft.host.ingest import Ingest
-from weft.host.manifest import FileState, announced
-from weft.host.source import FileSource, Piece, read_piece
-from weft.host.spark.results import StagedResults
+from weft.host.results.staged import StagedResults
+from weft.host.sources.feeds import Feeds
+from weft.host.sources.files import FileSource, Piece, read_piece
+from weft.host.state.manifest import FileState, announced
 from weft.host.worker import Worker
 from weft.topology.model import Topology
 

@@ -17,12 +17,12 @@ from dataclasses import asdict, dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
-from weft.host.durable import read_sealed, write_sealed
-from weft.host.feeds import Feeds, Offset
-from weft.host.manifest import Ledger, Manifest
+from weft.host.sources.feeds import Feeds, Offset
 from weft.host.spark.exchange import ReadTask
 from weft.host.spark.reader import SCHEMA
-from weft.host.spark.session import BATCH_SETTINGS
+from weft.host.state.durable import read_sealed, write_sealed
+from weft.host.state.manifest import Ledger, Manifest
+from weft.launch.spark import BATCH_SETTINGS
 
 PAUSE = 0.01
 """Seconds between two looks for files, at least."""

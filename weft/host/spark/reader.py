@@ -19,7 +19,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, Suppor
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 from weft.errors import WeftError, to_wire
-from weft.host.feeds import Feeds, Offset
+from weft.host.sources.feeds import Feeds, Offset
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -31,16 +31,16 @@ from weft.errors import HostError, WeftError, from_wire
 from weft.host.batch import Functions, Report
 from weft.host.crash import CrashPoint, reach
 from weft.host.envelope import unpack
-from weft.host.feeds import Offset
 from weft.host.ingest import ingests
-from weft.host.manifest import Ledger, Manifest
-from weft.host.sinks import ForeachSink, Sink, publish
+from weft.host.results.sinks import ForeachSink, Sink, publish
+from weft.host.sources.feeds import Offset
 from weft.host.spark.exchange import Shipment, WaveTask
 from weft.host.spark.polling import Polling
 from weft.host.spark.reader import SCHEMA
 from weft.host.spark.sources import envelopes, feeds, only_files
 from weft.host.spark.streaming import Streaming
-from weft.host.spark.warm import warm
+from weft.host.state.manifest import Ledger, Manifest
+from weft.launch.warm import warm
 from weft.observe.counters import Counters
 from weft.observe.progress import Progress
 from weft.topology.model import Topology

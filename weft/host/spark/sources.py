@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from weft.errors import SourceError
-from weft.host.feeds import Feed, Feeds
 from weft.host.ingest import Ingest
-from weft.host.source import FileSource, TableSource
+from weft.host.sources.feeds import Feed, Feeds
+from weft.host.sources.files import FileSource, TableSource
 from weft.host.spark.exchange import PackTask
 from weft.host.spark.reader import FORMAT, SCHEMA, FileReader, WeftSource
 

@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from weft.errors import HostError, StateError
-from weft.host.feeds import Offset
-from weft.host.manifest import Ledger, Manifest
-from weft.host.spark.session import BATCH_SETTINGS
+from weft.host.sources.feeds import Offset
+from weft.host.state.manifest import Ledger, Manifest
+from weft.launch.spark import BATCH_SETTINGS
 
 
 class Streaming:

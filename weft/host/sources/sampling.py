@@ -1,0 +1,229 @@
+"""A bounded sample of a source, for `Session.analyze`.
+
+The cost is bounded, not the input: at most SCAN rows are decoded for each row that is kept, and of text SCAN times
+LINE bytes.  A source within that bound is read through and its sample is even over all rows.  Of a larger one, parts
+spread over the whole feed are read: row groups of Parquet (their beginnings, if they are huge), stretches of lines of
+text.  The sample is then even over these parts, and says which row is from which: neighbours are often alike.
+
+Rows are counted exactly from Parquet's footers, and for tables; for text by bytes.  The same seed draws the same rows.
+Rejected: the first rows of the first file.  Feeds drift, and the oldest hour of them says little about the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+from weft.host.ingest import conform, event_times
+from weft.host.sources.files import FileSource, Piece, TableSource, guarded, list_files, read_piece, read_text
+from weft.kernels.codes import Ints
+from weft.query.model import TIME, Stream
+from weft.stats.analyze import Sample
+
+SCAN = 16
+"""Rows decoded at most for one that is kept."""
+LINE = 40
+"""Bytes of text that are taken for a row before anything is known."""
+PARTS = 8
+"""Into at least so many parts a large source is cut, if it has them."""
+STRETCH = 1 << 14
+"""Bytes of the smallest stretch of text."""
+Part = TypeVar("Part")
+
+
+def draw(source: FileSource | TableSource, stream: Stream, columns: Sequence[str], most: int, seed: int = 0) -> Sample:
+    """At most `most` rows of a source, in feed order, with their event times."""
+    random = np.random.default_rng([seed, zlib.crc32(stream.name.encode())])
+    reader = _Reader(stream, tuple(columns), most, random)
+    if isinstance(source, TableSource):
+        return reader.tables(source)
+    return reader.parquet(source) if source.format == "parquet" else reader.text(source)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """A row group, or its beginning."""
+
+    file: str
+    number: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """The lines of a file that begin between two offsets; all of a file if `end` is None."""
+
+    file: str
+    start: int
+    end: int | None
+    bytes: int
+
+
+@dataclass(frozen=True)
+class _Reader:
+    stream: Stream
+    columns: tuple[str, ...]
+    most: int
+    random: np.random.Generator
+
+    # --------------------------------------------------------------------------------------------- tables
+
+    def tables(self, source: TableSource) -> Sample:
+        """Any rows: tables lie in memory."""
+        total = sum(table.num_rows for table in source.tables)
+        chosen, start = self._choose(total), 0
+        found: list[pa.RecordBatch] = []
+        for number, table in enumerate(source.tables):
+            mine = chosen[(chosen >= start) & (chosen < start + table.num_rows)] - start
+            found += self._conform(table.take(pa.array(mine)).to_batches(), f" in batch {number}")
+            start += table.num_rows
+        return self._sample(found, total)
+
+    # -------------------------------------------------------------------------------------------- Parquet
+
+    def parquet(self, source: FileSource) -> Sample:
+        """Row groups spread over all files."""
+        groups = [group for file in list_files(source.path) for group in guarded(file, lambda f=file: _groups(f))]
+        total = sum(group.rows for group in groups)
+        if total > SCAN * self.most:
+            longest = -(-SCAN * self.most // PARTS)
+            groups = [_Group(group.file, group.number, min(group.rows, longest)) for group in groups]
+            groups = self._spread(groups, [group.rows for group in groups], SCAN * self.most)
+        read = sum(group.rows for group in groups)
+        chosen, start = self._choose(read), 0
+        found: list[pa.RecordBatch] = []
+        parts: list[Ints] = []
+        for number, group in enumerate(groups):
+            mine = chosen[(chosen >= start) & (chosen < start + group.rows)] - start
+            if len(mine):
+                found += self._rows_of(source, group, mine)
+                parts.append(np.full(len(mine), number, dtype=np.int64))
+            start += group.rows
+        return self._sample(found, total, read, parts)
+
+    def _rows_of(self, source: FileSource, group: _Group, wanted: Ints) -> Iterator[pa.RecordBatch]:
+        """Rows of a group by their numbers; nothing is decoded beyond the last of them."""
+        start = 0
+        piece = Piece(group.file, (group.number,), 0)
+        for batch in read_piece(source.format, piece, self.columns, self.stream.schema):
+            mine = wanted[(wanted >= start) & (wanted < start + batch.num_rows)] - start
+            yield from self._conform([batch.take(pa.array(mine))], f" in {group.file}")
+            start += batch.num_rows
+            if start > wanted[-1]:
+                return
+
+    # ----------------------------------------------------------------------------------------------- text
+
+    def text(self, source: FileSource) -> Sample:
+        """Stretches of lines spread over all files."""
+        sizes = {file: os.path.getsize(file) for file in list_files(source.path)}
+        bound = max(4 * PARTS * STRETCH, SCAN * LINE * self.most)
+        stretches = [_Stretch(file, 0, None, size) for file, size in sizes.items()]
+        if sum(sizes.values()) > bound:
+            step = max(STRETCH, bound // (4 * PARTS))
+            stretches = [part for file, size in sizes.items() for part in _stretches(file, size, step)]
+            stretches = self._spread(stretches, [part.bytes for part in stretches], bound)
+        found, parts, seen, rows = [], [], 0, 0
+        for number, part in enumerate(stretches):
+            batches = list(self._conform(self._lines(source, part), f" in {part.file}"))
+            found += batches
+            count = sum(batch.num_rows for batch in batches)
+            parts.append(np.full(count, number, dtype=np.int64))
+            seen, rows = seen + part.bytes, rows + count
+        whole = seen == sum(sizes.values())
+        total = float(rows) if whole else rows * sum(sizes.values()) / max(1, seen)
+        chosen = self._choose(rows)
+        table = self._table(found).take(pa.array(chosen))
+        numbers = np.concatenate(parts)[chosen] if parts else np.empty(0, dtype=np.int64)
+        return self._sample(table.to_batches(), total, rows, [numbers])
+
+    def _lines(self, source: FileSource, part: _Stretch) -> Iterable[pa.RecordBatch]:
+        whole = Piece(part.file, None, part.bytes)
+        if part.end is None:
+            return read_piece(source.format, whole, self.columns, self.stream.schema)
+        text = guarded(part.file, lambda: _cut(part, header=source.format == "csv"))
+        try:
+            return list(read_text(source.format, text, self.columns, self.stream.schema)) if text else []
+        except (pa.ArrowException, KeyError):
+            # Line numbers of a stretch would mislead: the file itself says what is wrong with it, if anything is.
+            for _ in read_piece(source.format, whole, self.columns, self.stream.schema):
+                pass
+            return []
+
+    # ------------------------------------------------------------------------------------------------ all
+
+    def _choose(self, rows: int) -> Ints:
+        """Which of so many rows are kept, in order."""
+        if rows <= self.most:
+            return np.arange(rows, dtype=np.int64)
+        return np.sort(self.random.choice(rows, self.most, replace=False, shuffle=False).astype(np.int64))
+
+    def _spread(self, parts: Sequence[Part], sizes: Sequence[int], bound: int) -> list[Part]:
+        """One part out of each of as many equal stretches of the feed as fit the bound."""
+        fit = max(1, min(len(parts), int(bound / (sum(sizes) / len(parts)))))
+        edges = np.linspace(0, len(parts), fit + 1).astype(np.int64)
+        picked = [int(self.random.integers(low, high)) for low, high in pairwise(edges)]
+        used = 0
+        kept: list[int] = []
+        for at in self.random.permutation(picked):
+            if not kept or used + sizes[at] <= bound:
+                kept.append(int(at))
+                used += sizes[at]
+        return [parts[at] for at in sorted(kept)]
+
+    def _conform(self, batches: Iterable[pa.RecordBatch], where: str) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield conform(batch, self.stream, self.columns, where)
+
+    def _table(self, batches: Sequence[pa.RecordBatch]) -> pa.Table:
+        schema = pa.schema([pa.field(name, self.stream.schema.field(name).type) for name in self.columns])
+        return pa.Table.from_batches(batches, schema).combine_chunks()
+
+    def _sample(
+        self, batches: Sequence[pa.RecordBatch], total: float, read: float | None = None, parts: Sequence[Ints] = ()
+    ) -> Sample:
+        rows = self._table(batches)
+        if self.stream.event_time is not None:
+            times = [event_times(chunk, self.stream) for chunk in rows.column(self.stream.event_time).chunks]
+            rows = rows.append_column(TIME, pa.chunked_array(times, pa.int64()))
+        if read is None or read >= total:
+            return Sample(rows, total)
+        return Sample(rows, total, read, np.concatenate(parts) if parts else None)
+
+
+def _groups(file: str) -> list[_Group]:
+    with pa.parquet.ParquetFile(file) as parquet:
+        meta = parquet.metadata
+        return [_Group(file, number, meta.row_group(number).num_rows) for number in range(meta.num_row_groups)]
+
+
+def _stretches(file: str, size: int, step: int) -> list[_Stretch]:
+    """A file in steps; a compressed one can only be read from its beginning, and all of it."""
+    if file.endswith((".gz", ".bz2", ".zst", ".lz4", ".br")):
+        return [_Stretch(file, 0, None, size)]
+    return [_Stretch(file, at, min(at + step, size), min(step, size - at)) for at in range(0, size, step)]
+
+
+def _cut(part: _Stretch, header: bool) -> bytes:
+    """Whole lines of a stretch, after the header of the file."""
+    assert part.end is not None
+    with open(part.file, "rb") as file:
+        first = file.readline() if header else b""
+        start = max(part.start, len(first))
+        if start > part.start or start == 0:
+            file.seek(start)
+        else:
+            file.seek(start - 1)
+            file.readline()  # the rest of a line that began before
+        text = file.read(max(0, part.end - file.tell()))
+        if text and not text.endswith(b"\n"):
+            text += file.readline()
+        return first + text if text else b""

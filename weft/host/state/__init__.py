@@ -1,0 +1,1 @@
+"""What survives a batch: segments, stores, manifests, the checkpoint folder."""

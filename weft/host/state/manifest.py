@@ -1,0 +1,204 @@
+"""The manifest of a batch: the one file whose rename makes everything the batch did come true.
+
+It names the live segments, the newest event time of every stream, the files that were read, the result files to
+publish, and running totals.  A batch that dies before its manifest never happened: the next attempt starts from
+the manifest before it and replaces what was left behind.  The two newest manifests are kept, and every segment they
+name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from weft.errors import StateError
+from weft.host.batch import Batch, Report, Watermarks
+from weft.host.crash import CrashPoint
+from weft.host.state.compaction import expired
+from weft.host.state.durable import read_sealed, write_sealed
+from weft.host.state.segment import SegmentFiles, SegmentRef
+from weft.topology.model import Topology
+
+KEPT = 2
+"""Manifests that stay on disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The state after micro-batch `batch`; -1 is before the first."""
+
+    batch: int = -1
+    segments: tuple[SegmentRef, ...] = ()
+    newest: Mapping[str, int] = field(default_factory=dict)
+    """Stream -> newest event time seen, in microseconds."""
+    files: tuple[Mapping[str, Any], ...] = ()
+    """Results of this batch, to be published."""
+    totals: Mapping[str, Any] = field(default_factory=dict)
+    """Counters of the whole run."""
+    offsets: Mapping[str, int] = field(default_factory=dict)
+    """Stream -> how many of its files have been read; nothing where Spark keeps the offsets."""
+
+    def watermarks(self, topology: Topology) -> dict[str, int | None]:
+        """Clock id -> watermark."""
+        return {clock.id: clock.watermark(dict(self.newest)) for clock in topology.clocks}
+
+    def next(self, topology: Topology, number: int, run: str = "", crash: CrashPoint | None = None) -> Batch:
+        """What the workers of the next batch must know."""
+        live: dict[int, list[SegmentRef]] = {}
+        for ref in self.segments:
+            live.setdefault(ref.worker, []).append(ref)
+        return Batch(number, self.watermarks(topology), {w: tuple(refs) for w, refs in live.items()}, run, crash)
+
+    def after(
+        self, topology: Topology, number: int, report: Report, offsets: Mapping[str, int] | None = None
+    ) -> Manifest:
+        """The manifest of batch `number`, given what its workers reported and how far it has read."""
+        gone = set(report.removed)
+        newest = dict(self.newest)
+        for stream, moment in report.newest.items():
+            newest[stream] = max(moment, newest.get(stream, moment))
+        totals = Report()
+        totals.merge(self.totals)
+        totals.merge({name: value for name, value in report.plain().items() if name not in _PER_BATCH})
+        made = Manifest(number, (), newest, tuple(report.files), totals.plain())
+        refs = [*(ref for ref in self.segments if ref.name not in gone), *(SegmentRef(**ref) for ref in report.added)]
+        marks = made.watermarks(topology)
+        live = [ref for ref in refs if not _over(topology, ref, marks)]
+        live.sort(key=lambda ref: (ref.store, ref.worker, ref.first_batch, ref.name))
+        return Manifest(number, tuple(live), newest, made.files, made.totals, offsets or {})
+
+
+_PER_BATCH = ("files", "added", "removed", "newest")
+
+
+def _over(topology: Topology, ref: SegmentRef, marks: Mapping[str, int | None]) -> bool:
+    store = topology.store(ref.store)
+    return expired(ref, store.retention, None if store.clock is None else marks.get(store.clock))
+
+
+class Ledger:
+    """The manifests of a checkpoint folder, and the files they own."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.folder = root / "manifests"
+        self.segments = root / "segments"
+        self.results = root / "results"
+        self.notes = root / "notes"
+        self.watermarks = root / "watermarks.json"
+        for folder in (self.folder, self.segments, self.results, self.notes):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def last(self) -> Manifest:
+        """The newest manifest, or the empty one."""
+        paths = sorted(self.folder.glob("*.json"))
+        return _read(paths[-1]) if paths else Manifest()
+
+    def commit(self, manifest: Manifest) -> None:
+        """Make the batch true."""
+        write_sealed(self.folder / f"{manifest.batch:012d}.json", asdict(manifest))
+
+    def announce(self, batch: int, watermarks: Watermarks) -> None:
+        """Say that a batch is done, and tell wave 0 of the next one what is late: Spark may have planned it before."""
+        aside = self.watermarks.with_name(".watermarks.tmp")
+        aside.write_text(json.dumps({"batch": batch, "watermarks": dict(watermarks)}))
+        os.replace(aside, self.watermarks)
+
+    def committed(self) -> bool:
+        """Whether any batch was ever done."""
+        return self._announced() >= 0 or any(self.folder.glob("*.json"))
+
+    def check(self, done: int | None = None) -> None:
+        """Refuse if the manifest of a batch that was done is gone: to go on would do that batch twice."""
+        done, last = self._announced() if done is None else done, self.last().batch
+        if done > last:
+            raise StateError(
+                f"checkpoint {self.root} lacks a manifest",
+                detail=f"batch {done} was finished, but the last manifest is of batch {last}.",
+                hint="restore the folder from a backup, or start again from an empty checkpoint.",
+            )
+
+    def _announced(self) -> int:
+        try:
+            return int(json.loads(self.watermarks.read_text())["batch"])
+        except (OSError, ValueError, TypeError, KeyError):
+            return -1  # it is never synced, so that a machine that failed may have emptied it
+
+    def collect(self) -> None:
+        """Remove old manifests, and the segments and notes that none of the kept ones needs."""
+        paths = sorted(self.folder.glob("*.json"))
+        kept = [_read(path) for path in paths[-KEPT:]]
+        for path in paths[:-KEPT]:
+            path.unlink()
+        if kept:
+            self._sweep({ref.name for manifest in kept for ref in manifest.segments}, kept[-1].batch)
+
+    def _sweep(self, live: Iterable[str], batch: int) -> None:
+        keep = {str(self.segments / name) for name in live}
+        for path in self.segments.glob("*/*/*"):
+            if str(path) not in keep:
+                path.unlink(missing_ok=True)
+        for note in self.notes.iterdir():
+            if int(note.name.lstrip(".").split("-")[0]) <= batch:
+                note.unlink(missing_ok=True)
+
+    def staged(self, batch: int) -> Path:
+        """Where workers put the results of a batch."""
+        return self.results / f"{batch:012d}"
+
+    def unstage(self, batch: int) -> None:
+        """Results of the batch have been published."""
+        shutil.rmtree(self.staged(batch), ignore_errors=True)
+
+
+class FileState(SegmentFiles):
+    """Segments of a checkpoint folder, and the notes workers leave for their later waves."""
+
+    def __init__(self, segments: str, notes: str, run: str = "") -> None:
+        super().__init__(segments)
+        self.notes, self.run = notes, run
+
+    def note(self, batch: int, worker: int, wave: int, refs: Iterable[SegmentRef]) -> None:
+        """Remember this batch's segments of a worker up to a wave."""
+        final = Path(self.notes, f"{batch:012d}-{worker}-{wave}{self.run}")
+        aside = final.with_name(f".{final.name}.{os.getpid()}")
+        aside.write_text(json.dumps([asdict(ref) for ref in refs]))
+        os.replace(aside, final)
+
+    def noted(self, batch: int, worker: int, wave: int) -> tuple[SegmentRef, ...]:
+        """This batch's segments of a worker up to a wave."""
+        path = Path(self.notes, f"{batch:012d}-{worker}-{wave}{self.run}")
+        try:
+            return tuple(SegmentRef(**ref) for ref in json.loads(path.read_text()))
+        except FileNotFoundError as error:
+            raise StateError(
+                f"note {path} is missing",
+                detail="worker state is not visible to a later wave.",
+                hint="the checkpoint must lie on a file system that all workers share.",
+            ) from error
+
+
+def announced(path: str) -> Watermarks:
+    """The watermarks that :meth:`Ledger.announce` left at `path`."""
+    watermarks: Watermarks = json.loads(Path(path).read_text())["watermarks"]
+    return watermarks
+
+
+def _read(path: Path) -> Manifest:
+    return read_sealed(path, _manifest)
+
+
+def _manifest(plain: dict[str, Any]) -> Manifest:
+    if "batch" in plain and "offsets" not in plain:
+        raise StateError(
+            "the checkpoint is of an earlier version of Weft",
+            detail="its manifests do not say which files were read.",
+            hint="start again from an empty checkpoint.",
+        )
+    segments = tuple(SegmentRef(**ref) for ref in plain.pop("segments"))
+    return Manifest(segments=segments, files=tuple(plain.pop("files")), offsets=plain.pop("offsets"), **plain)

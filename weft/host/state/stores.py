@@ -1,0 +1,129 @@
+"""A worker's stores: new rows become segments, old segments are merged.
+
+What must hold: after a batch, the live segments of a store hold exactly the rows that were live before, minus
+expired ones, plus this batch's rows.  Names depend on store, worker, batch and run, so a repeated task
+replaces its own files and no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.expr.evaluate import evaluate
+from weft.host.batch import Batch, Functions, Report, State, bump
+from weft.host.crash import reach
+from weft.host.envelope import Frame, gathered, join
+from weft.host.state.compaction import MOST_BYTES, groups
+from weft.host.state.segment import Segment, SegmentRef
+from weft.kernels.codes import Ints, equality_codes, order_codes
+from weft.kernels.index import Index, build
+from weft.topology.model import ROWS, TIME, Key, Store, Topology
+
+LATEST = np.iinfo(np.int64).max
+
+
+class Shelf:
+    """The stores of one worker in one batch."""
+
+    def __init__(
+        self, topology: Topology, worker: int, batch: Batch, state: State, functions: Functions, report: Report
+    ) -> None:
+        self.topology, self.worker, self.batch = topology, worker, batch
+        self.state, self.functions, self.report = state, functions, report
+
+    def keep(self, name: str, origin: str, frames: Sequence[Frame], label: str = "") -> list[SegmentRef]:
+        """Write this batch's rows of a store; more than one segment only if they would not fit one."""
+        store = self.topology.store(name)
+        parts = gathered([own_rows(store, frame) for frame in frames], MOST_BYTES)
+        label = f"{self.batch.number:012d}{self.batch.run}{'-' if origin else ''}{origin}{label}"
+        return [
+            self._write(store, part, f"{label}-{i}", 0, self.batch.number, self.batch.number, origin)
+            for i, part in enumerate(parts)
+        ]
+
+    def tidy(self, old: Mapping[str, Sequence[SegmentRef]], delta: Sequence[SegmentRef], stores: Sequence[str]) -> None:
+        """Merge what is due in some stores, and tell the driver what is new and what is gone."""
+        added = {ref.name: ref for ref in delta if ref.store in stores}
+        for name in sorted(stores):
+            store = self.topology.store(name)
+            fresh = [ref for ref in delta if ref.store == name]
+            for group in groups([*old.get(name, ()), *fresh], store.retention):
+                self.report.removed += [ref.name for ref in group if added.pop(ref.name, None) is None]
+                merged = self._merge(store, group)
+                if merged is not None:
+                    added[merged.name] = merged
+        self.report.added += [asdict(ref) for ref in added.values()]
+
+    def _merge(self, store: Store, group: Sequence[SegmentRef]) -> SegmentRef | None:
+        rows = join([self.state.open(ref).rows for ref in group])
+        watermark = None if store.clock is None else self.batch.watermarks.get(store.clock)
+        if watermark is not None and store.retention is not None:
+            rows = rows.filter(pc.greater_equal(rows.column(TIME), watermark - store.retention))
+        if rows.num_rows == 0:
+            return None
+        level = group[0].level + 1
+        label = f"{self.batch.number:012d}{self.batch.run}-m{level}-{group[0].first_batch}"
+        return self._write(store, rows, label, level, group[0].first_batch, group[-1].last_batch)
+
+    def _write(
+        self, store: Store, rows: Frame, label: str, level: int, first: int, last: int, origin: str = ROWS
+    ) -> SegmentRef:
+        indexes = tuple(index_rows(rows, key, self.functions) for key in store.indexes)
+        name = f"{store.id}/{self.worker}/{label}.seg"
+        size, checksum = self.state.write(
+            name,
+            Segment.of(rows, indexes),
+            lambda: reach(self.batch.crash, "segment write", self.batch.number),
+        )
+        span = pc.min_max(rows.column(TIME)).as_py() if store.clock is not None else {"min": None, "max": None}
+        if level == 0:
+            bump(self.report.stored, store.id, rows.num_rows)
+            bump(self.report.load, str(self.worker), rows.num_rows)
+        return SegmentRef(
+            name,
+            store.id,
+            self.worker,
+            rows.num_rows,
+            size,
+            level,
+            first,
+            last,
+            span["min"],
+            span["max"],
+            checksum,
+            origin,
+        )
+
+
+def own_rows(store: Store, frame: Frame) -> Frame:
+    """The columns of a store; an intermediate row gets a time from which on its retention counts.
+
+    It may go when the first of its members may, at the least time(k) + retention(k).
+    """
+    if not store.ends or store.retention is None:
+        return frame.select(list(store.columns))
+    ends = [_later(frame.column(f"{alias}.{TIME}"), kept) for alias, kept in store.ends]
+    first = pa.array(np.minimum.reduce(ends) - store.retention)
+    arrays = [first if name == TIME else frame.column(name) for name in store.columns]
+    return pa.RecordBatch.from_arrays(arrays, names=list(store.columns))
+
+
+def _later(times: pa.Array, by: int) -> Ints:
+    """Times moved by a retention, at most to the end of time."""
+    moments = times.to_numpy(zero_copy_only=False)
+    moved: Ints = moments + np.minimum(by, LATEST - np.maximum(moments, 0))
+    return moved
+
+
+def index_rows(rows: Frame, key: Key, functions: Functions) -> Index:
+    """The rows in the order of a key."""
+    codes = equality_codes([evaluate(expr, rows, functions) for expr in key.equal]) if key.equal else None
+    ranges = order_codes(evaluate(key.range, rows, functions)) if key.range is not None else None
+    masks = [part.valid for part in (codes, ranges) if part is not None and part.valid is not None]
+    valid = np.logical_and.reduce(masks) if masks else None
+    return build(rows.num_rows, codes.values if codes else None, ranges.values if ranges else None, valid)

@@ -1,0 +1,175 @@
+"""From a query and statistics to a join graph.
+
+This is the only place where what is unknown becomes a number: the one that `Defaults` gives.
+
+    size of an alias     rows of the alias; else rows of the stream times its selections; never more than its window
+                         holds: rate times window.
+    f_ij                 the pair's selectivity, by aliases or by streams; else the product over the predicates
+                         between the two: a given selectivity, 1 / max(distinct counts) of an equality, or a default.
+    attributes           expressions that the query's equalities make equal; each class is named by its first member.
+
+Predicates over three or more aliases make no edge and take nothing from sizes: they are checked when the last of their
+aliases is met, and by then the work is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from weft.expr.model import Call, Expr, aliases
+from weft.expr.render import to_sql
+from weft.optimizer.graph.joingraph import Base, JoinGraph
+from weft.optimizer.graph.predicates import equality, limits
+from weft.query.model import Query, Relation
+from weft.stats.keys import key_names
+from weft.stats.model import DEFAULTS, Defaults, Statistics
+
+Placement = Mapping[str, tuple[Expr, ...]]
+"""Alias -> expressions whose values name the worker of a row."""
+
+
+def estimate(
+    query: Query,
+    statistics: Statistics,
+    *,
+    parallelism: int | None = None,
+    placement: Placement | None = None,
+    defaults: Defaults = DEFAULTS,
+) -> JoinGraph:
+    """The join graph of a query, its relations in query order."""
+    equal = classes(query)
+    relations = []
+    for relation in query.relations:
+        size, alias = _size(query, relation, statistics, defaults), relation.alias
+        relations.append(
+            Base(
+                alias,
+                size,
+                _rate(relation, size, statistics),
+                parallelism,
+                frozenset(name for expr, name in equal.items() if aliases(expr) == {alias}),
+                tuple(equal.get(expr, to_sql(expr)) for expr in (placement or {}).get(alias, ())),
+                _width(relation, statistics, defaults),
+            )
+        )
+    return JoinGraph(tuple(relations), _edges(query, statistics, defaults))
+
+
+# ------------------------------------------------------------------------------------------------- sizes
+
+
+def _size(query: Query, relation: Relation, statistics: Statistics, defaults: Defaults) -> float:
+    kept = _kept(query, relation.alias, statistics, defaults)
+    own, stream = _own(statistics.rows, relation), statistics.rows(relation.stream.name)
+    rows = own if own is not None else None if stream is None else stream * kept
+    held = _held(relation, statistics, kept)
+    known = [number for number in (rows, held) if number is not None]
+    return min(known) if known else defaults.rows * kept
+
+
+def _own(ask: Callable[[str], float | None], relation: Relation) -> float | None:
+    """What is said of the alias; where it is called like its stream, what is said holds before its selections."""
+    return None if relation.alias == relation.stream.name else ask(relation.alias)
+
+
+def _held(relation: Relation, statistics: Statistics, kept: float) -> float | None:
+    """What the window holds, if it and a rate are known."""
+    if relation.window is None:
+        return None
+    own, stream = _own(statistics.rate, relation), statistics.rate(relation.stream.name)
+    rate = own if own is not None else None if stream is None else stream * kept
+    return None if rate is None else rate * relation.window / 1e6
+
+
+def _rate(relation: Relation, size: float, statistics: Statistics) -> float | None:
+    """Rows per second; a window that holds `size` rows is passed by size / window of them."""
+    if relation.window is not None:
+        return size / (relation.window / 1e6)
+    own = statistics.rate(relation.alias)
+    return own if own is not None else statistics.rate(relation.stream.name)
+
+
+def _width(relation: Relation, statistics: Statistics, defaults: Defaults) -> float:
+    own, stream = statistics.width(relation.alias), statistics.width(relation.stream.name)
+    return own if own is not None else stream if stream is not None else defaults.width
+
+
+def _kept(query: Query, alias: str, statistics: Statistics, defaults: Defaults) -> float:
+    """The share of a stream's rows that passes the selections of an alias."""
+    share = 1.0
+    for predicate in query.selections(alias):
+        known = statistics.predicate(to_sql(predicate))
+        share *= defaults.selection if known is None else known
+    return share
+
+
+# ------------------------------------------------------------------------------------------------- edges
+
+
+def _edges(query: Query, statistics: Statistics, defaults: Defaults) -> tuple[tuple[int, int, float], ...]:
+    between: dict[tuple[int, int], list[Expr]] = {}
+    for predicate in query.joins:
+        if len(aliases(predicate)) == 2:
+            i, j = sorted(query.position(alias) for alias in aliases(predicate))
+            between.setdefault((i, j), []).append(predicate)
+    return tuple((i, j, _share(query, i, j, found, statistics, defaults)) for (i, j), found in sorted(between.items()))
+
+
+def _share(
+    query: Query, i: int, j: int, predicates: Sequence[Expr], statistics: Statistics, defaults: Defaults
+) -> float:
+    a, b = query.relations[i], query.relations[j]
+    known = statistics.selectivity(a.alias, b.alias)
+    if known is None and a.stream.name != b.stream.name:
+        known = statistics.selectivity(a.stream.name, b.stream.name)
+    if known is not None:
+        return known
+    share = 1.0
+    for predicate in predicates:
+        share *= _predicate(query, predicate, b.alias, statistics, defaults)
+    return share
+
+
+def _predicate(query: Query, predicate: Expr, target: str, statistics: Statistics, defaults: Defaults) -> float:
+    for written in _spellings(predicate):
+        known = statistics.predicate(to_sql(written))
+        if known is not None:
+            return known
+    found = equality(predicate, frozenset({target}))
+    if found is not None:
+        counts = [_distinct(query, side, statistics) for side in (found.target, found.known)]
+        values = max((count for count in counts if count), default=None)
+        return defaults.equality if values is None else min(1.0, 1 / values)
+    sides = {limit.low for limit in limits(predicate, frozenset({target}))}
+    return {0: defaults.other, 1: defaults.inequality, 2: defaults.band}[len(sides)]
+
+
+def _spellings(predicate: Expr) -> tuple[Expr, ...]:
+    """An equality may be written from either side."""
+    if isinstance(predicate, Call) and predicate.op == "=":
+        return predicate, Call("=", predicate.args[::-1], predicate.type)
+    return (predicate,)
+
+
+def _distinct(query: Query, expr: Expr, statistics: Statistics) -> float | None:
+    """How many values a key has, of an alias before its stream."""
+    if len(aliases(expr)) != 1:
+        return None
+    alias = min(aliases(expr))
+    owners = (alias, query.relation(alias).stream.name)
+    known = (statistics.distinct(owner, name) for owner in owners for name in key_names(expr))
+    return next((count for count in known if count is not None), None)
+
+
+# -------------------------------------------------------------------------------------------- attributes
+
+
+def classes(query: Query) -> dict[Expr, str]:
+    """Expression over one alias -> name of the class of those equal to it."""
+    leader: dict[Expr, Expr] = {}
+    for predicate in query.joins:
+        found = equality(predicate, frozenset({min(aliases(predicate))})) if len(aliases(predicate)) == 2 else None
+        if found is not None:
+            keep, gone = (leader.setdefault(expr, expr) for expr in (found.known, found.target))
+            leader = {expr: keep if led == gone else led for expr, led in leader.items()}
+    return {expr: to_sql(led) for expr, led in leader.items()}

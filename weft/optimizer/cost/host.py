@@ -1,0 +1,172 @@
+"""What a plan costs on the host: the tuples of every way, weighed with measured prices.
+
+The cost model counts tuples as the papers do; the ways say what happens to each: whether it stays on its worker, is
+sent, and to how many; which tuples wait for an intermediate result and how long.  Both together give seconds:
+
+    work   tuples sent, probed, matched, pairs checked, rows stored, each times its price, spread over the workers
+    load   what comes to the fullest worker, where keys are uneven: it is the last to be done (K-25)
+    waves  a fixed price for each wave of each micro-batch
+
+In a cube a tuple over some aliases is there once for every worker along the axes that none of them owns.
+
+The sum is divided by the input rows, so that plans are compared by one number: microseconds an input row.
+Under the arrival factor "history" tuples are counted over the whole history, under "window" in a second of the steady
+state.  Writing the results costs every plan the same and is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from weft.expr.model import Expr
+from weft.optimizer.cost.papers import CostModel
+from weft.optimizer.cost.prices import Prices
+from weft.optimizer.graph.layout import mask
+from weft.optimizer.lower.ways import Hop, Keeping, Ways
+from weft.topology.spread import Cube
+
+BATCH_ROWS = 100_000.0
+"""Rows of a micro-batch where nobody says."""
+
+
+Uneven = Callable[[tuple[Expr, ...], int], float]
+"""Key and number of workers -> rows of the fullest worker by the average; the empty key is that of a cube."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What a plan is expected to do and to cost."""
+
+    stored: Mapping[int, float]
+    """Store -> rows it holds, under "history" when all has come, under "window" at any time."""
+    probed: Mapping[tuple[str, int], float]
+    """(Alias, number of the hop) -> tuples that come to look, copies counted: the papers' tuples sent."""
+    matched: Mapping[tuple[str, int], float]
+    """(Alias, number of the hop) -> matches."""
+    sent: float
+    """Tuples through the exchange, copies counted."""
+    waves: int
+    work: float
+    """Seconds of all workers together."""
+    seconds: float
+    """Wall time, waves included."""
+    rows: float
+    """Input rows that all this is for."""
+    skew: float = 1.0
+    """Work of the fullest worker by the average, as estimated."""
+
+    @property
+    def pcost(self) -> float:
+        """PCost of the papers."""
+        return math.fsum(self.probed.values())
+
+    @property
+    def scost(self) -> float:
+        """SCost of the papers."""
+        return math.fsum(self.stored.values())
+
+    @property
+    def micros(self) -> float:
+        """Microseconds an input row."""
+        return self.seconds / self.rows * 1e6 if self.rows else 0.0
+
+
+def bill(
+    plan: Ways,
+    model: CostModel,
+    prices: Prices,
+    batch_rows: float = BATCH_ROWS,
+    uneven: Uneven | None = None,
+    ranges: Mapping[int, float] | None = None,
+) -> Bill:
+    """The bill of one query's plan; `uneven` says how much fuller than others a worker gets under a key.
+
+    `ranges` has the workers that a row of an input goes to, where rows go by ranges of their values.
+    """
+    count = _Count(plan, model, prices, uneven or (lambda _key, _tasks: 1.0), ranges or {})
+    for alias in plan.query.aliases:
+        count.walk(alias)
+    rows = math.fsum(model.started(1 << i, 1 << i) for i in range(len(plan.query.relations)))
+    waves = max((part.wave for parts in plan.paths.values() for part in parts), default=1)
+    fixed = waves * prices.wave * max(1.0, rows / batch_rows) if model.arrival != "window" else waves * prices.wave
+    stored = {
+        tree.relations: model.graph.size(tree.relations) * count.copies(tree.relations)
+        for tree in plan.layout.tree.stores
+    }
+    skew = max(1.0, count.fullest / count.work) if count.work else 1.0
+    seconds = count.work * skew / plan.workers + fixed
+    return Bill(stored, count.probed, count.matched, count.sent, waves, count.work, seconds, rows, skew)
+
+
+class _Count:
+    def __init__(
+        self, plan: Ways, model: CostModel, prices: Prices, uneven: Uneven, ranges: Mapping[int, float]
+    ) -> None:
+        self.plan, self.model, self.prices, self.uneven, self.ranges = plan, model, prices, uneven, ranges
+        self.fullest = 0.0
+        """Seconds of a worker that is the fullest in everything, times the number of workers."""
+        self.factor = 1.0
+        self.probed: dict[tuple[str, int], float] = {}
+        self.matched: dict[tuple[str, int], float] = {}
+        self.sent = self.work = 0.0
+
+    def walk(self, alias: str) -> None:
+        """All that tuples of one alias do."""
+        start = covered = mask(self.plan.query, [alias])
+        tuples, wave, first = self.model.started(start, covered) * self.copies(start), 1, True
+        self.factor = self._uneven(self.plan.layout.placement.get(start, ()), start)
+        self._store(tuples, sent=self.plan.workers > 1)
+        for number, part in enumerate(self.plan.paths[alias], start=1):
+            if isinstance(part, Keeping):
+                self.factor = self._uneven(self.plan.layout.placement.get(part.store, ()), part.store)
+                self._store(tuples, sent=part.route != "local")
+                continue
+            copies = part.tasks if part.route == "broadcast" else 1
+            arrived = wave + (part.route != "local" and not first)
+            travels = part.route != "local" and not (first and self._beside_its_store(part, start))
+            if part.route != "local":
+                self.factor = self._uneven(part.route_key, part.store)
+            self._send(tuples * copies * (travels + part.wave - arrived))
+            covered |= part.store
+            found = self.model.started(start, covered) * self.copies(covered)
+            self._probe(part, (alias, number), tuples * copies, found)
+            tuples, wave, first = found, part.wave, False
+
+    def copies(self, covered: int) -> float:
+        """On how many workers of a cube the same tuple is; a pair meets in one rectangle of ranges only."""
+        if covered in self.ranges:
+            return self.ranges[covered]
+        cubes = [s.axes for store, s in self.plan.layout.spread.items() if store & covered and isinstance(s, Cube)]
+        return math.prod(axes[0].size for axes in zip(*cubes, strict=True) if all(a.kind == "copy" for a in axes))
+
+    def _uneven(self, key: tuple[Expr, ...], store: int) -> float:
+        if self.plan.layout.spread:
+            return self.uneven((), self.plan.workers)
+        return self.uneven(key, self.plan.tasks(store)) if key else self.plan.workers / self.plan.tasks(store)
+
+    def _charge(self, seconds: float) -> None:
+        self.work += seconds
+        self.fullest += seconds * self.factor
+
+    def _beside_its_store(self, hop: Hop, store: int) -> bool:
+        """Whether new rows go to the same worker to be stored and to look, and so travel once."""
+        key: tuple[Expr, ...] = self.plan.layout.placement.get(store, ())
+        return hop.route == "key" and hop.route_key == key and hop.tasks == self.plan.tasks(store)
+
+    def _send(self, tuples: float) -> None:
+        self.sent += tuples
+        self._charge(tuples * self.prices.sent)
+
+    def _store(self, tuples: float, *, sent: bool) -> None:
+        self._send(tuples if sent else 0.0)
+        self._charge(tuples * self.prices.stored)
+
+    def _probe(self, hop: Hop, where: tuple[str, int], tuples: float, found: float) -> None:
+        s = hop.step
+        indexed = bool(s.equalities) or s.range is not None
+        pairs = found if indexed else tuples * self.model.graph.size(hop.store) / hop.tasks
+        self.probed[where], self.matched[where] = tuples, found
+        self._charge(tuples * self.prices.probed + found * self.prices.matched)
+        self._charge(pairs * self.prices.checked if s.residual or not indexed else 0.0)

@@ -1,0 +1,1 @@
+"""Plans by cubes: workers as cells of a grid, and skew of keys."""

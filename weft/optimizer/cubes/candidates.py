@@ -1,0 +1,109 @@
+"""The cubes and ranges that are candidates for a query: every result on one worker, rows copied there.
+
+What must hold: a cube that nobody has asked for stores no more than `Problem.limit`, and is looked at only where
+something is known of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from weft.errors import PlanError
+from weft.optimizer.candidate import Candidate, Maker
+from weft.optimizer.cubes.plan import SCHEMES, CubeKeys
+from weft.optimizer.graph.layout import flat_tree
+from weft.optimizer.problem import Problem
+from weft.optimizer.ranges import regions as ranges
+from weft.optimizer.trees.candidates import Named
+
+EVEN_ENOUGH = 1.25
+"""Up to which work of the busiest worker by the average a cube may keep joins."""
+WORTH = 0.95
+"""What a cube with kept joins may cost at most, by the price of the same cube without: state is a liability."""
+
+
+def candidate_cubes(problem: Problem, maker: Maker, trees: Sequence[Named]) -> list[Candidate]:
+    """The cubes that may be chosen; those that "auto" weighs must not store too much."""
+    knobs = problem.knobs
+    keys = CubeKeys(problem.query, problem.model.graph, knobs.statistics, knobs.skewed, knobs.prices)
+    found = [_made(problem, maker, keys, scheme) for scheme in _schemes(problem, keys)]
+    if knobs.strategy == "auto":
+        found = [*found, *_keeping(maker, found, trees)]
+        return [candidate for candidate in found if _stored(problem, candidate) <= problem.limit]
+    for candidate in found:
+        problem.afford(_stored(problem, candidate))
+    return found
+
+
+def _schemes(problem: Problem, keys: CubeKeys) -> tuple[str, ...]:
+    """The cubes to look at."""
+    knobs = problem.knobs
+    placed = knobs.placement != "keyed" or knobs.capacity is not None or bool(knobs.parallelism)
+    if placed:
+        _refuse_placement(problem)
+    if problem.is_spread:
+        return (str(knobs.strategy),)
+    weighed = knobs.strategy == "auto" and problem.informed and problem.workers > 1 and not placed
+    if not weighed or len(problem.query.relations) < 2:
+        return ()
+    return (*(f"hypercube:{scheme}" for scheme in SCHEMES), *_range_schemes(problem, keys))
+
+
+def _refuse_placement(problem: Problem) -> None:
+    """Nobody can say where the rows of a cube lie but the cube."""
+    by_hand = problem.written is not None and problem.written.spread and not problem.knobs.settled
+    if problem.is_spread or by_hand:
+        raise PlanError(
+            "a cube decides by itself where rows lie"
+            if by_hand
+            else f'strategy "{problem.knobs.strategy}" decides where rows lie',
+            detail="placement, capacity and parallelism are for stores that lie in one place each.",
+            hint="leave them out, or use another strategy.",
+        )
+
+
+def _range_schemes(problem: Problem, keys: CubeKeys) -> tuple[str, ...]:
+    """Ranges are worth a look where there is no equality to go by, and something is known of the values."""
+    held = ranges.between(problem.query)
+    if held is None or keys.keys.classes or not problem.informed:
+        return ()
+    known = [ranges.sample(problem.query, column, problem.knobs.statistics) for column in (held.left, held.right)]
+    return ("two-way:equi-weight",) if all(found is not None for found in known) else ()
+
+
+def _made(problem: Problem, maker: Maker, keys: CubeKeys, strategy: str) -> Candidate:
+    """A spread whose local joins walk the join graph."""
+    if strategy in ranges.SCHEMES:
+        return _cut(problem, maker, strategy)
+    made = keys.plan(strategy, problem.workers)
+    busy = problem.workers / made.cube.machines * made.skew_degree
+    return maker.spread(strategy, flat_tree(problem.query), made.spread, busy)
+
+
+def _cut(problem: Problem, maker: Maker, strategy: str) -> Candidate:
+    """Ranges for two aliases."""
+    query, workers, sizes = problem.query, problem.workers, tuple(base.size for base in problem.model.graph.relations)
+    made, spread = ranges.regions(query, problem.knobs.statistics, workers, strategy, sizes)  # type: ignore[arg-type]
+    work = [a + b for a, b in zip(made.input, made.output, strict=True)]
+    busy = max(1.0, max(work, default=0.0) * workers / max(1e-9, sum(work)))
+    return maker.spread(strategy, flat_tree(query), spread, busy, dict(zip((1, 2), made.copies, strict=True)))
+
+
+def _keeping(maker: Maker, cubes: Sequence[Candidate], trees: Sequence[Named]) -> Iterator[Candidate]:
+    """The best cube with joins kept in it, by the trees that have a name of their own.
+
+    Not where the cube is uneven: what frequent values join to is more uneven than they are, and would be stored.
+    Nor for a gain that the estimates of their sizes cannot vouch for.
+    """
+    even = [c for c in cubes if c.name not in ranges.SCHEMES and c.bill.skew <= EVEN_ENOUGH]
+    for best in sorted(even, key=lambda candidate: candidate.price)[:1]:
+        named = [(name, tree) for name, tree in trees if name not in ("flat", "other")]
+        made = [maker.spread(f"{best.name}, {name}", t, best.layout.spread, best.bill.skew) for name, t in named]
+        yield from (candidate for candidate in made if candidate.bill.micros < WORTH * best.bill.micros)
+
+
+def _stored(problem: Problem, candidate: Candidate) -> float:
+    """What a plan stores, copies counted, in the unit of budgets."""
+    model = problem.model
+    rows = candidate.bill.stored.items()
+    return sum(model.storage(s) * copies / max(1e-9, model.graph.size(s)) for s, copies in rows)

@@ -1,0 +1,214 @@
+"""Which keys are skewed, and which cube suits them.
+
+A key is skewed where hashing it makes the fullest machine fuller than dealing its rows would, even though dealing
+copies the others more.  That is no property of the key alone, so the optimizer is run both ways (Squall 3.4, K-26).
+Two things need no run: a unique key is never skewed, and what the user says holds.  Fewer than four values for each
+slot count as skew unless the values are known and dealt.
+
+Heavy values may be parted from the rest of their key: rows of a heavy value fill a grid over the slots of the axis,
+dealt along one side and copied along the others, while light values are hashed.  Compared with renaming the key, only
+rows of heavy values are copied.  Values are taken by weight, as many as lower the load; to add one at a time as long
+as that helps was rejected, because it stops at two equally heavy ones.
+
+Where all values of a key are known and few, they may be dealt to the slots in turn: then no slot has more than one
+value more than another, and few values are no skew.  Values that turn up later are hashed.
+
+Candidates are compared by the load of the fullest machine, plus `weight` times the average load, which stands for what
+is sent (K-25).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from weft.optimizer.cubes.cube import (
+    Axis,
+    Cube,
+    Heavy,
+    JoinKeys,
+    Occurrence,
+    Skews,
+    better_hybrid,
+    hash_cube,
+    hybrid_cube,
+    random_cube,
+)
+from weft.optimizer.cubes.dimensions import NEAR, best_dimensions
+from weft.optimizer.cubes.skew import EVEN
+
+MOST_HEAVY = 64
+"""Heavy values of an axis that are considered; every one costs a comparison for each row."""
+GAIN = 0.01
+"""By how much the largest load must fall for values to be parted or dealt: a sample is no surer than that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A cube that was considered."""
+
+    scheme: str
+    """hash, random, hybrid, or one of them with parted heavy values."""
+    cube: Cube
+    load: float
+    """Of the fullest machine."""
+    total: float
+    """Tuples sent."""
+    skewed: frozenset[Occurrence] = frozenset()
+    """What was dealt instead of hashed."""
+
+    def score(self, p: int, weight: float) -> float:
+        """What is minimised."""
+        return self.load + weight * self.total / p
+
+
+def choose_cube(
+    keys: JoinKeys, p: int, skews: Skews | None = None, *, weight: float = 0.0, part: bool = True
+) -> tuple[Candidate, ...]:
+    """All candidates, the best first; of equal ones the plainer."""
+    known = skews or {}
+    everything = frozenset(keys.occurrences)
+    cubes: list[_Named] = [*_hashing(keys, p, known, weight)]
+    cubes.append(("random", random_cube(keys, p, weight=weight), everything))
+    dealt = _dealt(known)
+    if dealt != known:
+        found = [(name, deal_values(cube, known), without) for name, cube, without in _hashing(keys, p, dealt, weight)]
+        cubes += [(f"{name}, values dealt", c, w) for name, c, w in found if any(a.domain for a in c.axes)]
+    if part:
+        # Once heavy values are gone, an axis may be longer than they allowed.
+        even = ("hash", hash_cube(keys, p, weight=weight), frozenset[Occurrence]())
+        parted = [(name, part_heavy(cube, known), without) for name, cube, without in _different([*cubes, even])]
+        cubes += [(f"{name}, heavy values parted", c, w) for name, c, w in parted if any(a.heavy for a in c.axes)]
+    obedient = [(name, cube, without) for name, cube, without in cubes if not _hashes_skewed(cube, known)]
+    found_ = [Candidate(name, cube, cube.load(known), cube.total(known), without) for name, cube, without in obedient]
+    return tuple(sorted(found_, key=lambda c: float(f"{c.score(p, weight):.11e}")))
+
+
+def hash_scheme(keys: JoinKeys, p: int, skews: Skews) -> Cube:
+    """The hash cube; values of small known domains are dealt in turn where that is more even (D30)."""
+    plain, dealt = hash_cube(keys, p, skews=skews), hash_cube(keys, p, skews=_dealt(skews))
+    return min(plain, deal_values(plain, skews), deal_values(dealt, skews), key=lambda cube: cube.load(skews))
+
+
+_Named = tuple[str, Cube, frozenset[Occurrence]]
+"""Scheme, cube, and what it deals at random."""
+
+
+def _different(cubes: list[_Named]) -> list[_Named]:
+    """Every cube once, the plainer name first: schemes often come to the same."""
+    found: dict[tuple[Axis, ...], _Named] = {}
+    for named in cubes:
+        found.setdefault(tuple(axis for axis in named[1].axes if axis.size > 1), named)
+    return [*found.values()]
+
+
+def _hashing(keys: JoinKeys, p: int, skews: Skews, weight: float) -> list[_Named]:
+    skewed = find_skewed(keys, p, skews, weight=weight)
+    return [
+        ("hash", hash_cube(keys, p, skews=skews, weight=weight), frozenset()),
+        ("hybrid", hybrid_cube(keys, p, skewed, skews=skews, weight=weight), skewed),
+    ]
+
+
+def _hashes_skewed(cube: Cube, skews: Skews) -> bool:
+    """Whether a key is hashed of which the user says that it is skewed; a random cube never does."""
+    members = [m for axis in cube.axes if axis.kind == "hash" and axis.size > 1 for m in axis.members]
+    return any(skews.get(m, EVEN).skewed and not skews.get(m, EVEN).unique for m in members)
+
+
+# ---------------------------------------------------------------------------------------- what is skewed
+
+
+def find_skewed(keys: JoinKeys, p: int, skews: Skews, *, weight: float = 0.0) -> frozenset[Occurrence]:
+    """Occurrences that are better dealt than hashed: each is tried both ways, the most frequent values first."""
+    skewed = {o for o in keys.occurrences if skews.get(o, EVEN).skewed and not skews.get(o, EVEN).unique}
+    order = sorted(keys.occurrences, key=lambda o: -skews.get(o, EVEN).share(p))
+    open_ = [o for o in order if skews.get(o, EVEN).skewed is None and skews.get(o, EVEN).share(p) > 1 / p]
+    best = _score(hybrid_cube(keys, p, skewed, skews=skews, weight=weight), p, skews, weight)
+    for group in (*([o] for o in open_), *_classes(keys, open_)):
+        tried = skewed | set(group)
+        better = better_hybrid(keys, p, tried, skews=skews, below=best, weight=weight)
+        score = best if better is None else _score(better, p, skews, weight)
+        if score < best * (1 - NEAR):
+            skewed, best = tried, score
+    return frozenset(skewed | _too_few(keys, p, skewed, skews, weight))
+
+
+def _score(cube: Cube, p: int, skews: Skews, weight: float) -> float:
+    return cube.load(skews) + weight * cube.total(skews) / p
+
+
+def _classes(keys: JoinKeys, open_: list[Occurrence]) -> list[list[Occurrence]]:
+    """All open members of a class at once: dealing one side of a join only pays if the other is dealt too."""
+    return [found for _, members in keys.classes if len(found := [m for m in members if m in open_]) > 1]
+
+
+def _too_few(keys: JoinKeys, p: int, skewed: set[Occurrence], skews: Skews, weight: float) -> set[Occurrence]:
+    """Occurrences with too few values for the axis they are left on, until there is none."""
+    more: set[Occurrence] = set()
+    while True:
+        cube = hybrid_cube(keys, p, skewed | more, skews=skews, weight=weight)
+        on_hash = [(m, axis.size) for axis in cube.axes if axis.kind == "hash" and axis.size > 1 for m in axis.members]
+        few = {m for m, n in on_hash if skews.get(m, EVEN).skewed is None and skews.get(m, EVEN).is_skewed_over(n)}
+        if not few:
+            return more
+        more |= few
+
+
+# ------------------------------------------------------------------------------------- heavy and dealt values
+
+
+def part_heavy(cube: Cube, skews: Skews, *, most: int = MOST_HEAVY) -> Cube:
+    """The cube with those heavy values spread that make the fullest machine fuller than need be."""
+    for at, axis in enumerate(cube.axes):
+        if axis.kind == "hash" and axis.size > 1:
+            loads = {
+                h: _changed(cube, at, replace(axis, heavy=h)).load(skews) for h in _prefixes(cube, at, skews, most)
+            }
+            least = min(loads.values(), default=math.inf)
+            if least < cube.load(skews) * (1 - GAIN):
+                fewest = next(heavy for heavy, load in loads.items() if load <= least * (1 + GAIN))
+                cube = _changed(cube, at, replace(axis, heavy=fewest))
+    return cube
+
+
+def deal_values(cube: Cube, skews: Skews) -> Cube:
+    """The cube with values of small known domains dealt in turn where that makes the fullest machine less full.
+
+    A domain is what any owner of the axis is known to have; other values stay hashed (Squall 5, D30).
+    """
+    for at, axis in enumerate(cube.axes):
+        known = [skews[m].codes or () for m in axis.members if skews.get(m, EVEN).complete]
+        if axis.kind == "hash" and axis.size > 1 and known:
+            domain = tuple(sorted({code for codes in known for code in codes}))
+            dealt = _changed(cube, at, replace(axis, domain=domain))
+            cube = dealt if dealt.load(skews) < cube.load(skews) * (1 - GAIN) else cube
+    return cube
+
+
+def _dealt(skews: Skews) -> Skews:
+    """The same keys, if values that are all known are dealt."""
+    return {o: replace(skew, dealt=True) if skew.complete else skew for o, skew in skews.items()}
+
+
+def _prefixes(cube: Cube, at: int, skews: Skews, most: int) -> list[tuple[Heavy, ...]]:
+    """The heaviest value, the two heaviest, and so on, each with its best grid; of many, every fourth number."""
+    axis, sizes = cube.axes[at], dict(cube.sizes)
+    owners = list(dict.fromkeys(member.relation for member in axis.members))
+    weights: dict[int, list[float]] = {}
+    for i, owner in enumerate(owners):
+        member = axis.key(owner)
+        skew = EVEN if member is None else skews.get(member, EVEN)
+        others = [float(cube.slots(k, owner, skews).max()) for k in cube.owned(owner) if k != at]
+        elsewhere = sizes[owner] * math.prod(others)
+        for code, top in zip(skew.codes or (), skew.tops, strict=False):
+            weights.setdefault(code, [0.0] * len(owners))[i] = elsewhere * top
+    heavy = []
+    for code in sorted(weights, key=lambda c: (-math.fsum(weights[c]), c))[:most]:
+        sides = best_dimensions(weights[code], [[i] for i in range(len(owners))], len(owners), axis.size)
+        heavy.append(Heavy(code, tuple(zip(owners, sides, strict=True))))
+    return [tuple(heavy[:n]) for n in range(1, len(heavy) + 1) if n <= 8 or n % 4 == 0 or n == len(heavy)]
+
+
+def _changed(cube: Cube, at: int, axis: Axis) -> Cube:
+    return replace(cube, axes=(*cube.axes[:at], axis, *cube.axes[at + 1 :]))

@@ -1,0 +1,1 @@
+"""Plans by ranges of an ordered value, for two streams."""

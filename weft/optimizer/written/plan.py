@@ -1,0 +1,243 @@
+"""Plans as people write them, and as a checkpoint remembers them.
+
+    weft.Plan(
+        keep=[("c", "o")],                                    # join results to keep in stores of their own
+        orders={"l": [("c", "o")], "c": ["o"], "o": ["c"]},   # whom new tuples of a store ask, in which order
+        placement={"l": "l.l_orderkey", ("c", "o"): "o.o_orderkey", "c": None},
+        parallelism={"c": 1},                                 # on how many workers a store lies
+    )
+
+A store is named by its alias, or by the aliases of a kept join.  What is not said is chosen: orders and placement by
+cost.  A key must be one side of an equality with something outside the store, written as `explain` prints it;
+None scatters the rows.
+
+What must hold: kept joins are sets of two or more aliases, not all of them, of which any two are apart or one holds the
+other; an order names each sibling of its store exactly once.  Everything else is refused with what there is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from weft.errors import PlanError
+from weft.expr.model import Expr
+from weft.expr.render import to_sql
+from weft.optimizer.graph.layout import Layout, mask, names
+from weft.optimizer.graph.placement import keys
+from weft.optimizer.graph.tree import Tree
+from weft.optimizer.written.spread import read_spread, write_spread
+from weft.query.model import Query
+from weft.topology.spread import Spread
+
+Name = str | Sequence[str]
+"""A store: an alias, or the aliases of a kept join."""
+Aliases = tuple[str, ...]
+Spelled = tuple[Any, ...]
+"""A spread in plain data, see weft.optimizer.written.spread."""
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Plan:
+    """A plan by hand; every part may be left out."""
+
+    keep: tuple[Aliases, ...]
+    orders: tuple[tuple[Aliases, tuple[Aliases, ...]], ...]
+    placement: tuple[tuple[Aliases, Aliases], ...]
+    parallelism: tuple[tuple[Aliases, int], ...]
+    spread: tuple[tuple[str, Spelled], ...]
+
+    def __init__(
+        self,
+        keep: Iterable[Sequence[str]] = (),
+        *,
+        orders: Mapping[Name, Sequence[Name]] | None = None,
+        placement: Mapping[Name, str | Sequence[str] | None] | None = None,
+        parallelism: Mapping[Name, int] | None = None,
+        spread: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`placement` gives one key, several, or None for anywhere.
+
+        `spread` puts all aliases on a cube of workers instead: alias -> its axes in order, each (length, key), where
+        the key is an expression that is hashed, "random", or "copy".
+        """
+        try:
+            self._fix(keep, orders or {}, placement or {}, parallelism or {}, spread or {})
+        except (TypeError, ValueError, AttributeError) as error:
+            raise PlanError(
+                "a part of the plan has a form that is not understood",
+                detail=f"{error}.",
+                hint='as in weft.Plan(keep=[("a", "b")], orders={"c": [("a", "b")]}, placement={"c": "c.k"}).',
+            ) from error
+
+    def _fix(
+        self,
+        keep: Iterable[Sequence[str]],
+        orders: Mapping[Name, Sequence[Name]],
+        placement: Mapping[Name, str | Sequence[str] | None],
+        parallelism: Mapping[Name, int],
+        spread: Mapping[str, Any],
+    ) -> None:
+        fix = object.__setattr__
+        fix(self, "keep", tuple(sorted(_aliases(kept) for kept in keep)))
+        ordered = ((_aliases(k), tuple(_aliases(s) for s in v)) for k, v in orders.items())
+        fix(self, "orders", tuple(sorted(ordered)))
+        fix(self, "placement", tuple(sorted((_aliases(k), _texts(v)) for k, v in placement.items())))
+        fix(self, "parallelism", tuple(sorted((_aliases(k), v) for k, v in parallelism.items())))
+        fix(self, "spread", tuple(sorted((alias, _frozen(axes)) for alias, axes in spread.items())))
+
+    def to_json(self) -> str:
+        """The plan as one line of JSON, the same for equal plans."""
+        parts = {
+            "keep": [list(kept) for kept in self.keep],
+            "orders": [[list(k), [list(s) for s in v]] for k, v in self.orders],
+            "placement": [[list(k), list(v)] for k, v in self.placement],
+            "parallelism": [[list(k), v] for k, v in self.parallelism],
+            "spread": dict(self.spread),
+        }
+        return json.dumps({name: part for name, part in parts.items() if part})
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        """The plan behind the text of :meth:`to_json`."""
+        parts = json.loads(text)
+        return cls(
+            parts.get("keep", ()),
+            orders={tuple(k): [tuple(s) for s in v] for k, v in parts.get("orders", ())},
+            placement={tuple(k): tuple(v) for k, v in parts.get("placement", ())},
+            parallelism={tuple(k): v for k, v in parts.get("parallelism", ())},
+            spread=parts.get("spread"),
+        )
+
+
+def _aliases(name: Name) -> Aliases:
+    return (name,) if isinstance(name, str) else tuple(sorted(name))
+
+
+def _frozen(given: Any) -> Any:
+    return tuple(_frozen(part) for part in given) if isinstance(given, list | tuple) else given
+
+
+def _texts(given: str | Sequence[str] | None) -> Aliases:
+    return () if given is None else (given,) if isinstance(given, str) else tuple(given)
+
+
+# ----------------------------------------------------------------------------------------------- reading
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A written plan in terms of a query; what it leaves open is missing."""
+
+    tree: Tree
+    orders: Mapping[int, tuple[int, ...]]
+    placement: Mapping[int, tuple[Expr, ...]]
+    tasks: Mapping[int, int]
+    spread: Mapping[int, Spread]
+
+
+def bind(plan: Plan, query: Query) -> Bound:
+    """The plan for a query, or what is wrong with it."""
+    tree = _tree(query, [_store(query, kept) for kept in plan.keep])
+    stores = {store.relations for store in tree.stores}
+    placement = {
+        _known(query, stores, name): _keys(query, _known(query, stores, name), texts) for name, texts in plan.placement
+    }
+    orders = {_known(query, stores, name): _order(query, tree, name, order) for name, order in plan.orders}
+    tasks = {_known(query, stores, name): _count(name, count) for name, count in plan.parallelism}
+    return Bound(tree, orders, placement, tasks, read_spread(query, dict(plan.spread)))
+
+
+def write(query: Query, layout: Layout) -> Plan:
+    """The layout as a written plan that binds to it again."""
+    inner = [names(query, store.relations) for store in layout.tree.stores if store.children]
+    return Plan(
+        inner,
+        orders={names(query, s): [names(query, t) for t in order] for s, order in layout.orders.items()},
+        placement={names(query, s): [to_sql(expr) for expr in home] for s, home in layout.placement.items()},
+        parallelism={names(query, s): count for s, count in layout.tasks.items()},
+        spread=write_spread(query, layout.spread),
+    )
+
+
+def _store(query: Query, name: Aliases) -> int:
+    if unknown := [alias for alias in name if alias not in query.aliases]:
+        raise PlanError(
+            f'the plan names "{unknown[0]}"',
+            detail=f"the query has the aliases {', '.join(query.aliases)}.",
+            hint="a store is an alias of the query, or the aliases of a kept join.",
+        )
+    return mask(query, name)
+
+
+def _known(query: Query, stores: set[int], name: Aliases) -> int:
+    store = _store(query, name)
+    if store not in stores:
+        there = ", ".join("+".join(names(query, s)) for s in sorted(stores))
+        raise PlanError(
+            f'the plan has no store "{"+".join(name)}"', detail=f"its stores are {there}.", hint="add it to keep=[...]."
+        )
+    return store
+
+
+def _tree(query: Query, kept: Sequence[int]) -> Tree:
+    """The tree whose inner operators are exactly the kept joins."""
+    whole = (1 << len(query.relations)) - 1
+    nodes = [Tree(1 << i) for i in range(len(query.relations))]
+    for store in sorted({*kept, whole}, key=lambda s: (s.bit_count(), s)):
+        inside = [node for node in nodes if node.relations & store]
+        if any(node.relations & ~store for node in inside) or (store != whole and store.bit_count() < 2):
+            raise PlanError(
+                f'the kept join "{"+".join(names(query, store))}" does not fit the others',
+                detail="a kept join has two or more aliases, and two of them are apart or one holds the other.",
+                hint=f"kept joins: {', '.join('+'.join(names(query, s)) for s in kept)}.",
+            )
+        if len(inside) > 1:
+            nodes = [node for node in nodes if node not in inside]
+            nodes.append(Tree(store, tuple(sorted(inside, key=lambda node: node.relations & -node.relations))))
+    if whole in kept and len(query.relations) > 1:
+        raise PlanError(
+            "the plan keeps the join of all aliases",
+            detail="that is the result; it goes to the sinks and is not stored.",
+            hint="leave it out of keep=[...].",
+        )
+    return nodes[0]
+
+
+def _keys(query: Query, store: int, texts: Aliases) -> tuple[Expr, ...]:
+    """The key expressions; they can only be ones that some equality gives to probing tuples."""
+    usable = {to_sql(expr): expr for expr in keys(query, store, {})}
+    if unknown := [text for text in texts if text not in usable]:
+        raise PlanError(
+            f'"{unknown[0]}" cannot place "{"+".join(names(query, store))}"',
+            detail=f"keys that equalities of the query offer: {', '.join(usable) or 'none'}.",
+            hint="use one of these, or None to scatter the rows.",
+        )
+    return tuple(usable[text] for text in texts)
+
+
+def _order(query: Query, tree: Tree, name: Aliases, order: Sequence[Aliases]) -> tuple[int, ...]:
+    store = _store(query, name)
+    parent = next(op for op in tree.operators if store in {child.relations for child in op.children})
+    siblings = [child.relations for child in parent.children if child.relations != store]
+    given = [_store(query, other) for other in order]
+    if sorted(given) != sorted(siblings):
+        wanted = ", ".join("+".join(names(query, s)) for s in siblings)
+        raise PlanError(
+            f'the order of "{"+".join(name)}" is {", ".join("+".join(o) for o in order) or "empty"}',
+            detail=f"its tuples have to meet each of: {wanted}.",
+            hint="name each of them once.",
+        )
+    return tuple(given)
+
+
+def _count(name: Aliases, count: int) -> int:
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise PlanError(
+            f'parallelism of "{"+".join(name)}" is {count!r}',
+            detail="it is the number of workers that the rows of a store lie on.",
+            hint="use any whole number from 1, or leave it out for all workers.",
+        )
+    return count

@@ -1,0 +1,75 @@
+"""A registered query, as its owner sees it: what it means, and where its results go."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from weft.errors import QueryError, SinkError
+from weft.host.results.sinks import ForeachSink, MemorySink, ParquetSink, Sink
+from weft.query.draft import Draft
+from weft.query.model import Query, Stream
+from weft.query.resolve import FunctionSignature
+from weft.sql import parse, parse_fragments, resolve
+
+
+class QueryHandle:
+    """A registered query and its sinks."""
+
+    def __init__(self, name: str, query: Query, draft: Draft) -> None:
+        self.name, self.query, self.draft = name, query, draft
+        self.sinks: list[Sink] = []
+        self.knobs: dict[str, Any] = {}
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> QueryHandle:
+        """Write results to a folder that holds every result exactly once."""
+        self.sinks.append(ParquetSink(Path(path), self.name, self.query.schema))
+        return self
+
+    def to_memory(self) -> QueryHandle:
+        """Keep results of this session in memory, for `table()`."""
+        self.sinks.append(MemorySink(self.query.schema))
+        return self
+
+    def foreach_batch(self, function: Callable[[Any, int], object]) -> QueryHandle:
+        """Call `function(df, batch_id)` with the results of every batch, before the batch is committed.
+
+        After a crash the last batch may be handed over again, with the same number and rows.
+        """
+        if not callable(function):
+            raise SinkError(f"foreach_batch needs a function, not a {type(function).__name__}", hint="f(df, batch_id).")
+        self.sinks.append(ForeachSink(function))
+        return self
+
+    def table(self) -> pa.Table:
+        """Everything the memory sink has received."""
+        for sink in self.sinks:
+            if isinstance(sink, MemorySink):
+                return sink.table()
+        raise SinkError(f'query "{self.name}" has no memory sink', hint="call q.to_memory() before the run.")
+
+    def __repr__(self) -> str:
+        return f"<query {self.name}: {', '.join(self.query.aliases)}>"
+
+
+def read_query(
+    name: str,
+    query: str | Draft,
+    streams: Mapping[str, Stream],
+    functions: Mapping[str, FunctionSignature],
+    cross_product: bool,
+    closed: bool,
+) -> QueryHandle:
+    """The handle of a query that was written as SQL text or with the builder."""
+    if not isinstance(query, str | Draft):
+        raise QueryError(
+            f"a query cannot be a {type(query).__name__}",
+            hint="use SQL text, or weft.from_(...).where(...).select(...).",
+        )
+    draft = parse(query) if isinstance(query, str) else parse_fragments(query)
+    made = resolve(draft, streams, functions, cross_product)
+    return QueryHandle(name, made.closed() if closed else made, draft)

@@ -1,0 +1,152 @@
+"""A run in progress, as its owner sees it: progress, stop, the report at the end.
+
+Ctrl-C during a foreground run lets the current batch finish and returns the report; a second one interrupts the wait.
+What must hold: the checkpoint is let go once, and not while a batch is being worked on.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from types import FrameType
+from typing import Any
+
+from weft.errors import WeftError
+from weft.explain.uneven import is_uneven
+from weft.host.state.checkpoint import Checkpoint
+from weft.observe.counters import Counters
+from weft.observe.live import LiveLine
+from weft.observe.notice import Notice
+from weft.observe.progress import Progress, RunReport
+
+RECENT = 10
+"""Batches whose load is looked at together: values and their order change while a stream runs."""
+
+
+class Watch:
+    """Tells when the load of a running plan becomes uneven: once, and again if it was even in between."""
+
+    def __init__(self, workers: int, notice: Callable[[Counters], Notice | None]) -> None:
+        self._workers, self._notice = workers, notice
+        self._recent: deque[Counters] = deque(maxlen=RECENT)
+        self._told = False
+
+    def see(self, progress: Progress) -> Progress:
+        """The batch, with what has become worth saying."""
+        self._recent.append(progress.counters)
+        load = Counters.total(self._recent)
+        if not is_uneven(load, self._workers):
+            self._told = False
+        elif not self._told:
+            self._told = True
+            return replace(progress, notices=(*progress.notices, *self._say(load)))
+        return progress
+
+    def _say(self, load: Counters) -> Iterator[Notice]:
+        try:
+            found = self._notice(load)
+        except WeftError:
+            return  # what only informs must not end a run
+        if found is not None:
+            yield found
+
+
+class Handle:
+    """A running session."""
+
+    def __init__(self, checkpoint: Checkpoint, live: LiveLine, watch: Watch) -> None:
+        self._checkpoint, self._live, self._watch = checkpoint, live, watch
+        self._batches: list[Progress] = []
+        self._began = time.perf_counter()
+        self._run: Any = None
+        self._stopped = False
+        self._ended: float | None = None
+        self._ending = threading.Lock()
+
+    def begin(self, run: Any, every: float | None) -> None:
+        """Start the host's run."""
+        self._run = run
+        run.start(every=every)
+
+    def note(self, progress: Progress) -> None:
+        """A batch is done."""
+        progress = self._watch.see(progress)
+        self._batches.append(progress)
+        self._live.show(progress)
+
+    @property
+    def active(self) -> bool:
+        """Whether the run goes on."""
+        return self._ended is None and self._run is not None and bool(self._run.active)
+
+    def progress(self) -> list[Progress]:
+        """All batches finished so far."""
+        return list(self._batches)
+
+    def report(self) -> RunReport:
+        """The sum of all batches so far."""
+        return RunReport(tuple(self._batches), (self._ended or time.perf_counter()) - self._began, self._stopped)
+
+    def stop(self) -> RunReport:
+        """Let the current batch finish, then stop.  A run that has failed meanwhile raises."""
+        if self._ended is None:
+            self._stopped = True
+            try:
+                if self._run is not None:
+                    self._run.stop()
+            finally:
+                self.settle()
+        return self.report()
+
+    def settle(self) -> None:
+        """Let the checkpoint go, if nothing works on it any more: an interrupted wait does not end a run."""
+        with self._ending:
+            if self._ended is None and not self.active:
+                self._ended = time.perf_counter()
+                self._live.close()
+                self._checkpoint.release()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait for the end, at most so long; whether it has ended.  A failed run raises."""
+        limit = None if seconds is None else time.monotonic() + seconds
+        while self._ended is None:
+            try:
+                self._run.wait(0.2)
+            finally:
+                self.settle()
+            if limit is not None and time.monotonic() >= limit:
+                break
+        return self._ended is not None
+
+    def finish(self) -> RunReport:
+        """Wait for the end in the foreground."""
+        with _interrupt() as asked:
+            while not self.wait(0.2):
+                if asked.is_set():
+                    self.stop()
+        return self.report()
+
+
+@contextmanager
+def _interrupt() -> Iterator[threading.Event]:
+    """Turn the first Ctrl-C into an event."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+
+    def ask(_signal: int, _frame: FrameType | None) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)

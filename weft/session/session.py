@@ -1,0 +1,331 @@
+"""A session: streams, queries, sinks, one checkpoint, one run.
+
+s = weft.Session(checkpoint="state")
+s.stream("orders", weft.read.parquet("in/orders"), event_time="o_ts", lateness="10 seconds")
+q = s.query("late_orders", "SELECT ...")
+q.to_parquet("out/late_orders")
+print(s.run())
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from weft.errors import PlanError, QueryError, SinkError
+from weft.explain import Subject, explain
+from weft.explain.uneven import uneven_load
+from weft.expr.types import normalize, normalize_schema
+from weft.host.crash import CrashPoint
+from weft.host.results.sinks import ParquetSink, Sink
+from weft.host.sources.files import FileSource, TableSource
+from weft.host.state.checkpoint import Checkpoint
+from weft.observe.live import LiveLine
+from weft.observe.progress import Progress, RunReport
+from weft.optimizer.choose import Choice
+from weft.optimizer.cost.papers import Arrival
+from weft.optimizer.cost.prices import Prices
+from weft.optimizer.knobs import Knobs, knobs
+from weft.optimizer.plan import choices, topology
+from weft.optimizer.written.plan import Plan
+from weft.query.draft import Draft
+from weft.query.duration import parse_duration
+from weft.query.model import Stream, Unit
+from weft.query.resolve import FunctionSignature
+from weft.session.arguments import check_name, check_spark, one_of, whole
+from weft.session.measuring import Inputs
+from weft.session.planning import narrowed, planned_with
+from weft.session.query import QueryHandle, read_query
+from weft.session.remembered import done, shown, to_remember
+from weft.session.run import Handle, Watch
+from weft.stats.model import Statistics
+from weft.topology.model import Policy, Topology
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+POLICIES: tuple[Policy, ...] = ("min", "max")
+
+
+class Session:
+    """Streams and the queries that join them, run from one checkpoint."""
+
+    def __init__(
+        self,
+        checkpoint: str | os.PathLike[str],
+        spark: SparkSession | None = None,
+        workers: int | None = None,
+        *,
+        progress: bool | None = None,
+    ) -> None:
+        """`spark` None starts a local session; `workers` None takes the checkpoint's number, or one per core.
+
+        `progress` shows a live line; None shows it on a terminal only.
+        """
+        check_spark(spark)
+        self.checkpoint = Checkpoint(Path(checkpoint))
+        self._spark = spark
+        self._workers = None if workers is None else whole("workers", workers)
+        self._policy: Policy = "min"
+        self._knobs = Knobs(prices=Prices.load())
+        self._given = Statistics()
+        self._planned: tuple[Choice, ...] | None = None
+        self._progress = progress
+        self._streams: dict[str, Stream] = {}
+        self._sources: dict[str, object] = {}
+        self._functions: dict[str, tuple[FunctionSignature, Callable[..., pa.Array]]] = {}
+        self._queries: dict[str, QueryHandle] = {}
+        self._crash: CrashPoint | None = None
+        self._handle: Handle | None = None
+
+    def stream(
+        self,
+        name: str,
+        source: object,
+        *,
+        event_time: str | None = None,
+        unit: Unit = "s",
+        lateness: str | datetime.timedelta | float = 0,
+        unique: Sequence[str] = (),
+    ) -> Stream:
+        """Declare an input.  `source` is a Spark streaming DataFrame or one of `weft.read`."""
+        check_name("stream", name, self._streams)
+        schema = self._schema(name, source)
+        late = parse_duration(lateness) if lateness else 0
+        stream = Stream(name, schema, event_time, unit, late, tuple([unique] if isinstance(unique, str) else unique))
+        self._streams[name], self._sources[name] = stream, source
+        self._planned = None
+        return stream
+
+    def function(self, name: str, function: Callable[..., pa.Array], returns: pa.DataType | None = None) -> None:
+        """Register a vectorised Python function for use in queries: Arrow arrays in, one array of `returns` out."""
+        check_name("function", name, ())
+        check_name("function", name.lower(), self._functions)  # SQL does not tell them apart by case
+        kind = normalize(returns if returns is not None else pa.bool_())
+        self._functions[name.lower()] = (FunctionSignature(name.lower(), kind), function)
+
+    def options(
+        self,
+        *,
+        workers: int | None = None,
+        watermark: Policy | None = None,
+        strategy: str | Plan | None = None,
+        statistics: Statistics | None = None,
+        budget: float | str | None = None,
+        placement: str | None = None,
+        capacity: float | None = None,
+        arrival: Arrival | None = None,
+    ) -> Session:
+        """Set planning knobs for the whole session; what is not given stays as it is.
+
+        `watermark` says whether the slowest ("min", the default) or the fastest ("max") stream of a query decides
+        which rows are late.  The others are explained at :meth:`query`.
+        """
+        if workers is not None:
+            self._workers = whole("workers", workers)
+        if watermark is not None:
+            self._policy = one_of("watermark", watermark, POLICIES)
+        given = knobs(strategy, statistics, budget, placement, capacity, arrival, None)
+        self._given = given.get("statistics", self._given)
+        self._knobs = replace(self._knobs, **given)
+        self._planned = None
+        return self
+
+    def analyze(self, sample: int = 100_000, seed: int = 0) -> Statistics:
+        """Measure statistics for the queries registered so far, plan with them from now on, and return them.
+
+        At most `sample` rows of each stream are kept; the same seed draws the same rows.  What was given by
+        `options(statistics=...)` wins.  A Spark DataFrame cannot be sampled: what concerns it stays unknown.
+        """
+        queries = [handle.query for handle in self._queries.values()]
+        found = self._inputs().measure(queries, self._given, whole("sample", sample), seed)
+        self._knobs, self._planned = replace(self._knobs, statistics=found), None
+        return found
+
+    def observed(self) -> Statistics:
+        """What committed batches have shown: rows of all streams, and frequent and distinct values of join keys.
+
+        Give them to a later session, by hand or as JSON: `s.options(statistics=earlier.observed())`.
+        """
+        return shown(self.checkpoint)
+
+    def query(
+        self,
+        name: str,
+        query: str | Draft,
+        *,
+        cross_product: bool = False,
+        closed: bool = False,
+        strategy: str | Plan | None = None,
+        statistics: Statistics | None = None,
+        budget: float | str | None = None,
+        placement: str | None = None,
+        capacity: float | None = None,
+        arrival: Arrival | None = None,
+        parallelism: Mapping[str, int] | None = None,
+        skewed: Mapping[str, bool] | None = None,
+    ) -> QueryHandle:
+        """Register a query, as SQL text or from the builder.
+
+        `closed` makes windows closed: a row that is exactly as old as its window still joins.
+        `strategy` says which plan to run: "auto" (the cheapest by the prices of the host), "flat", "left_deep", "tree",
+        "exhaustive", or a `weft.Plan` written by hand.  `statistics` are what plans are chosen by.  `budget` limits
+        what inputs and intermediate results may take together, in rows (a number) or bytes ("2 GB").
+        `placement` is "keyed", or "scattered" to use no key in routing.  `capacity` is how many rows of a store
+        one worker shall hold, `parallelism` on how many workers the store of an alias lies; by default on all.
+        `skewed` says by "alias.column" whether values of a key are uneven, for cubes, whatever statistics say.
+        `arrival` picks the arrival factor of the cost model: "history", "window" or "none".
+        """
+        check_name("query", name, self._queries)
+        signatures = {key: signature for key, (signature, _) in self._functions.items()}
+        handle = read_query(name, query, self._streams, signatures, cross_product, closed)
+        handle.knobs = knobs(strategy, statistics, budget, placement, capacity, arrival, parallelism, skewed)
+        self._queries[name] = handle
+        self._planned = None
+        return handle
+
+    @property
+    def workers(self) -> int:
+        """How many workers the plan is made for."""
+        if self._workers is not None:
+            return self._workers
+        known = self.checkpoint.workers()
+        if known is not None:
+            return known
+        return int(self._spark.sparkContext.defaultParallelism) if self._spark is not None else os.cpu_count() or 1
+
+    @property
+    def topology(self) -> Topology:
+        """The plan of all queries."""
+        return topology(self.choices, self._policy)
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """The plan of each query, and what it was chosen from."""
+        if not self._queries:
+            raise PlanError("the session has no query", hint='add one: s.query("name", "SELECT ...").')
+        if self._planned is None:
+            # By name, not by time of registration: a session that resumes must get the plan its state was made for.
+            queries = {name: self._queries[name].query for name in sorted(self._queries)}
+            asked = {name: self._asked(name) for name in self._queries}
+            knobs = planned_with(asked, queries, self._inputs(), self._given, self.checkpoint.plans())
+            self._planned = choices(queries, self.workers, knobs)
+        return self._planned
+
+    def _asked(self, name: str) -> Knobs:
+        """The knobs of a query as the user has set them."""
+        return narrowed(self._knobs, self._queries[name].knobs)
+
+    def _inputs(self) -> Inputs:
+        functions = {key: function for key, (_, function) in self._functions.items()}
+        return Inputs(self._streams, self._sources, functions)
+
+    def _plans(self) -> dict[str, dict[str, str]]:
+        """Query -> what was asked for, and what was made of it."""
+        return {choice.name: to_remember(choice, self._asked(choice.name)) for choice in self.choices}
+
+    def explain(self, stage: str = "topology", format: str = "text", analyze: bool = False) -> str:  # noqa: A002
+        """The plan, as far as a stage of planning has it, in a format for people or programs.
+
+        Stages are "parsed" (what was written), "resolved" (what it means), "candidates" (what was considered, and why
+        one plan won), "chosen" (that plan as a tree) and "topology" (stores, how long they keep rows and why, and
+        what each arriving tuple does).  Formats are "text", "json" and "mermaid".  `analyze` shows what the
+        committed batches of the checkpoint did beside what was expected, in the stages "chosen" and "topology".
+        """
+        subject = Subject(
+            {name: handle.query for name, handle in self._queries.items()},
+            {name: handle.draft for name, handle in self._queries.items()},
+            lambda: self.choices,
+            lambda: self.topology,
+            analyze,
+            done(self.checkpoint) if analyze else None,
+        )
+        return explain(subject, stage, format)
+
+    def run(self) -> RunReport:
+        """Answer everything that is available now, then return.  Ctrl-C stops after the current batch."""
+        return self._begin(every=None).finish()
+
+    def start(self, every: str | datetime.timedelta | float = "1 second") -> Handle:
+        """Answer for ever in the background, looking for new input at this pace."""
+        return self._begin(every=parse_duration(every) / 1_000_000)
+
+    def close(self) -> None:
+        """Stop what runs and let the checkpoint go."""
+        if self._handle is not None:
+            self._handle.stop()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _begin(self, *, every: float | None) -> Handle:
+        if self._handle is not None:
+            if self._handle.active:
+                raise PlanError("the session is already running", hint="stop it first: h.stop(), or s.close().")
+            self._handle.stop()  # a run that has failed in the background is told of before another one begins
+        plan = self.topology
+        sinks = {name: tuple(handle.sinks) for name, handle in self._queries.items()}
+        for name, found in sinks.items():
+            if not found:
+                raise SinkError(
+                    f'query "{name}" has no sink', hint="add q.to_parquet(path), q.to_memory() or q.foreach_batch(f)."
+                )
+        queries = {name: handle.query for name, handle in self._queries.items()}
+        sources = {s.name: self._sources[s.name] for s in plan.streams}
+        self.checkpoint.claim(plan, queries, sources, self._plans())
+        handle: Handle | None = None
+        try:
+            owner, published, last = self.checkpoint.id, self.checkpoint.published(), self.checkpoint.last
+            for found in sinks.values():
+                for sink in found:
+                    if isinstance(sink, ParquetSink):
+                        sink.claim(owner, published=published, last=last)
+            watch = Watch(plan.workers, lambda load: uneven_load(load, plan.workers, self.choices, self.observed))
+            self._handle = handle = Handle(self.checkpoint, LiveLine(self._progress), watch)
+            handle.begin(self._run(plan, sinks, handle.note), every)
+        except BaseException:
+            handle.settle() if handle is not None else self.checkpoint.release()
+            raise
+        return handle
+
+    def _run(self, plan: Topology, sinks: dict[str, tuple[Sink, ...]], note: Callable[[Progress], None]) -> Any:
+        from weft.host.spark.run import SparkRun
+        from weft.launch.spark import local_session
+
+        if self._spark is None:
+            self._spark = local_session(plan.workers)
+        functions = {key: function for key, (_, function) in self._functions.items()}
+        return SparkRun(
+            self._spark,
+            plan,
+            functions,
+            self._sources,
+            sinks,
+            self.checkpoint.root,
+            on_progress=note,
+            crash=self._crash,
+        )
+
+    def _schema(self, name: str, source: object) -> pa.Schema:
+        if isinstance(source, FileSource | TableSource):
+            return source.schema
+        if type(source).__module__.startswith("pyspark."):
+            from weft.host.spark.sources import frame_schema
+
+            schema, spark = frame_schema(source, name)
+            self._spark = self._spark or spark
+            return normalize_schema(schema)
+        raise QueryError(
+            f'source of stream "{name}" is a {type(source).__name__}',
+            hint="use a Spark streaming DataFrame, or weft.read.parquet, .csv, .json or .batches.",
+        )
