@@ -20,6 +20,9 @@ from weft.query.names import suggestion
 TIME = "#t"
 """Name of the hidden column that holds a row's event time in microseconds."""
 
+WEIGHT = "#w"
+"""Name of the hidden column that says how often a row counts; where it is absent every row counts once."""
+
 Unit = OneOf["s", "ms", "us"]
 """Unit of an integer event-time column."""
 
@@ -38,12 +41,26 @@ class Stream:
     """How far, in microseconds, a row may lie behind the newest one and still be read."""
     unique: tuple[str, ...] = ()
     """Columns that identify a row, if declared."""
+    table: bool = False
+    """Whether it is a table: read once, before all streams.  It takes no part in the watermark, and its partners are
+    not kept for its sake."""
+    weight: str | None = None
+    """Column that says how often a row counts; None means once."""
 
     def __post_init__(self) -> None:
         _refuse_duplicates(f'column of stream "{self.name}"', self.schema.names)
-        if TIME in self.schema.names:
-            raise QueryError(f'column name "{TIME}" of stream "{self.name}" is reserved', hint="rename the column.")
-        for column in (self.event_time, *self.unique):
+        for hidden in (TIME, WEIGHT):
+            if hidden in self.schema.names:
+                raise QueryError(
+                    f'column name "{hidden}" of stream "{self.name}" is reserved', hint="rename the column."
+                )
+        if self.table and self.event_time is not None:
+            raise QueryError(
+                f'table "{self.name}" has an event time',
+                detail="a table is read before all streams and takes no part in the watermark.",
+                hint="leave event_time out, or declare it as a stream.",
+            )
+        for column in (self.event_time, self.weight, *self.unique):
             if column is not None and column not in self.schema.names:
                 raise QueryError(
                     f'stream "{self.name}" has no column "{column}"',

@@ -44,7 +44,9 @@ def reason(query: Query, alias: str) -> str:
     bounds = differences(query)
     kept = _retention(query, alias, bounds)
     if kept is None:
-        untimed = [r.alias for r in query.relations if r.stream.event_time is None]
+        if query.relation(alias).stream.table:
+            return "a table stays"
+        untimed = [r.alias for r in query.relations if r.stream.event_time is None and not r.stream.table]
         return f"{untimed[0]} has no event time: its rows may come at any time" if untimed else "full history"
     window = query.relation(alias).window
     if window is not None and kept == window - 1:
@@ -55,9 +57,11 @@ def reason(query: Query, alias: str) -> str:
 
 def _retention(query: Query, alias: str, bounds: Bounds) -> int | None:
     relation = query.relation(alias)
-    if any(r.stream.event_time is None for r in query.relations):
+    if any(r.stream.event_time is None and not r.stream.table for r in query.relations):
         return None  # a row without a time is inside every window, whenever it comes
     partners = _partners(query, alias)
+    if relation.stream.table or (not partners and len(query.relations) > 1):
+        return None  # a table stays; its partners look it up and are not kept for it
     if not partners:
         return None if relation.window is None else relation.window - 1
     found = [bounds.get((alias, other)) for other in partners]

@@ -20,6 +20,7 @@ from weft.host.crash import reach
 from weft.host.envelope import Frame, gathered, join
 from weft.host.state.compaction import MOST_BYTES, groups
 from weft.host.state.segment import Segment, SegmentRef
+from weft.host.weights import cut, weight_of, weighted
 from weft.kernels.codes import Ints, equality_codes, order_codes
 from weft.kernels.index import Index, build
 from weft.topology.model import ROWS, TIME, Key, Store, Topology
@@ -106,11 +107,11 @@ def own_rows(store: Store, frame: Frame) -> Frame:
     It may go when the first of its members may, at the least time(k) + retention(k).
     """
     if not store.ends or store.retention is None:
-        return frame.select(list(store.columns))
-    ends = [_later(frame.column(f"{alias}.{TIME}"), kept) for alias, kept in store.ends]
+        return cut(frame, store.columns)
+    ends = [_later(frame.column(f"{label}.{TIME}"), kept) for label, kept in store.ends]
     first = pa.array(np.minimum.reduce(ends) - store.retention)
     arrays = [first if name == TIME else frame.column(name) for name in store.columns]
-    return pa.RecordBatch.from_arrays(arrays, names=list(store.columns))
+    return weighted(pa.RecordBatch.from_arrays(arrays, names=list(store.columns)), weight_of(frame))
 
 
 def _later(times: pa.Array, by: int) -> Ints:
