@@ -11,19 +11,20 @@ Without statistics there is no estimate: the defaults would be guesses that look
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from weft.explain.pages.figure import Figure
 from weft.explain.subject import Measured
 from weft.optimizer.choose import Choice
 from weft.optimizer.graph.layout import names
-from weft.topology.model import Store, Topology
+from weft.optimizer.lower.ways import Hop
+from weft.topology.model import Keep, Node, Probe, Start, Store, Topology
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Figures:
-    """Answers what was expected and what came of every part of some plans."""
+    """What was expected and what was counted, for every part of some plans."""
 
     choices: tuple[Choice, ...]
     topology: Topology
@@ -33,18 +34,21 @@ class Figures:
 
     def users(self, store: Store) -> list[tuple[Choice, int]]:
         """Who shares a store: the plan, and the store in it."""
-        wanted = (store.users, bool(store.aliases))
         return [
             (choice, tree.relations)
             for choice in self.choices
             for tree in choice.chosen.layout.tree.stores
-            if user(choice, tree.relations) in wanted[0] and (tree.relations.bit_count() > 1) == wanted[1]
+            if self.store_of(choice, tree.relations).id == store.id
         ]
 
     def store_of(self, choice: Choice, relations: int) -> Store:
         """The store behind a part of a plan."""
-        wanted = (user(choice, relations), relations.bit_count() > 1)
-        return next(s for s in self.topology.stores if wanted[0] in s.users and bool(s.aliases) == wanted[1])
+        return self._stores[user(choice, relations), relations.bit_count() > 1]
+
+    @cached_property
+    def _stores(self) -> dict[tuple[str, bool], Store]:
+        """(User, whether it is an intermediate result) -> store."""
+        return {(name, bool(store.aliases)): store for store in self.topology.stores for name in store.users}
 
     def rows(self, store: Store) -> Figure:
         """Rows of a store."""
@@ -55,15 +59,38 @@ class Figures:
             return Figure("rows held", max(held), self._count("held", store.id))
         return Figure("rows", max([*total, *held], default=None), self._count("stored", store.id))
 
+    # ------------------------------------------------------------------------------------------ ways
+
+    def way(self, choice: Choice, alias: str) -> tuple[Probe | Keep, ...]:
+        """What the tuples of an alias come to, in the order of its path: part i of the path is node i here."""
+        following, found = self._starts[choice.name, alias].then, []
+        for part in choice.chosen.ways.paths[alias]:
+            kind, store = Probe if isinstance(part, Hop) else Keep, self.store_of(choice, part.store).id
+            ahead = (self._nodes[name] for name in following)
+            node = next(node for node in ahead if isinstance(node, kind) and node.store == store)
+            following = node.then if isinstance(node, Probe) else following
+            found.append(node)
+        return tuple(found)
+
+    @cached_property
+    def _starts(self) -> dict[tuple[str, str], Start]:
+        return {(start.query, start.alias): start for start in self.topology.starts}
+
+    @cached_property
+    def _nodes(self) -> dict[str, Node]:
+        return dict(self.topology.nodes)
+
     # ---------------------------------------------------------------------------------------- tuples
 
     def tuples_in(self, choice: Choice, alias: str, part: int) -> Figure:
-        """Tuples that come to look at the part-th step of an alias's way."""
-        return self._tuples(choice, choice.chosen.bill.probed[alias, part], "probed", f"{choice.name}/{alias}/{part}")
+        """Tuples that come to the probe that is part number `part`, from 1 on, of an alias's way."""
+        probe = self.way(choice, alias)[part - 1]
+        return self._tuples(choice, choice.chosen.bill.probed[alias, part], "probed", probe.id)
 
     def matches(self, choice: Choice, alias: str, part: int) -> Figure:
-        """Matches that this step makes."""
-        return self._tuples(choice, choice.chosen.bill.matched[alias, part], "matched", f"{choice.name}/{alias}/{part}")
+        """Matches that this probe makes."""
+        probe = self.way(choice, alias)[part - 1]
+        return self._tuples(choice, choice.chosen.bill.matched[alias, part], "matched", probe.id)
 
     def results(self, choice: Choice) -> Figure:
         """Results of a query."""
@@ -116,8 +143,3 @@ def counted(choice: Choice, seconds: float | None = None) -> str:
     if choice.model.arrival == "window":
         return "in one second of the steady state" if seconds is None else f"in {seconds:.3g} seconds of input"
     return "over the whole history"
-
-
-def informed(choices: Sequence[Choice]) -> bool:
-    """Whether all plans were chosen by statistics."""
-    return all(choice.informed for choice in choices)

@@ -110,17 +110,14 @@ def _query(choice: Choice, figures: Figures, called: Names) -> QueryFacts:
 
 
 def _way(choice: Choice, start: Start, figures: Figures, called: Names) -> WayFacts:
-    nodes, following = figures.topology.nodes, start.then
-    parts: list[ProbeFacts | KeepFacts] = []
-    while following:
-        found, following = [nodes[name] for name in following], ()
-        for node in found:
-            if isinstance(node, Keep):
-                parts.append(_keep(node, called))
-            elif isinstance(node, Probe):
-                parts.append(_probe(choice, start.alias, node, figures, called))
-                following = node.then
-    return WayFacts(start.alias, tuple(parts))
+    way = enumerate(figures.way(choice, start.alias), start=1)
+    return WayFacts(
+        start.alias,
+        tuple(
+            _keep(node, called) if isinstance(node, Keep) else _probe(choice, start.alias, i, node, figures, called)
+            for i, node in way
+        ),
+    )
 
 
 def _keep(keep: Keep, called: Names) -> KeepFacts:
@@ -128,8 +125,7 @@ def _keep(keep: Keep, called: Names) -> KeepFacts:
     return KeepFacts("keep", keep.id, called[keep.store], keep.wave, keep.route, key, keep.tasks)
 
 
-def _probe(choice: Choice, alias: str, probe: Probe, figures: Figures, called: Names) -> ProbeFacts:
-    number = int(probe.id.rsplit("/", 1)[1])
+def _probe(choice: Choice, alias: str, number: int, probe: Probe, figures: Figures, called: Names) -> ProbeFacts:
     return ProbeFacts(
         "probe",
         probe.id,
