@@ -19,7 +19,7 @@ from weft.explain.subject import Measured
 from weft.optimizer.choose import Choice
 from weft.optimizer.graph.layout import names
 from weft.optimizer.lower.ways import Hop
-from weft.topology.model import Keep, Node, Probe, Start, Store, Topology
+from weft.topology.model import Keep, Probe, Store, Topology
 
 
 @dataclass(frozen=True)
@@ -38,17 +38,25 @@ class Figures:
             (choice, tree.relations)
             for choice in self.choices
             for tree in choice.chosen.layout.tree.stores
-            if self.store_of(choice, tree.relations).id == store.id
+            if (found := self.find(choice, tree.relations)) is not None and found.id == store.id
         ]
 
     def store_of(self, choice: Choice, relations: int) -> Store:
         """The store behind a part of a plan."""
         return self._stores[user(choice, relations), relations.bit_count() > 1]
 
+    def find(self, choice: Choice, relations: int) -> Store | None:
+        """The store behind a part of a plan; None where nobody looks for its rows."""
+        return self._stores.get((user(choice, relations), relations.bit_count() > 1))
+
+    def called(self, store: Store) -> dict[str, str]:
+        """Label -> alias, as the first user of a store calls its members."""
+        return self.topology.aliases_of(store.users[0].partition(".")[0])
+
     @cached_property
     def _stores(self) -> dict[tuple[str, bool], Store]:
         """(User, whether it is an intermediate result) -> store."""
-        return {(name, bool(store.aliases)): store for store in self.topology.stores for name in store.users}
+        return {(name, bool(store.members)): store for store in self.topology.stores for name in store.users}
 
     def rows(self, store: Store) -> Figure:
         """Rows of a store."""
@@ -63,22 +71,16 @@ class Figures:
 
     def way(self, choice: Choice, alias: str) -> tuple[Probe | Keep, ...]:
         """What the tuples of an alias come to, in the order of its path: part i of the path is node i here."""
-        following, found = self._starts[choice.name, alias].then, []
+        start = self.topology.starts_of(choice.name).get(alias)
+        following, found = () if start is None else start.then, []
         for part in choice.chosen.ways.paths[alias]:
             kind, store = Probe if isinstance(part, Hop) else Keep, self.store_of(choice, part.store).id
-            ahead = (self._nodes[name] for name in following)
-            node = next(node for node in ahead if isinstance(node, kind) and node.store == store)
+            ahead = (self.topology.nodes[name] for name in following)
+            mine = (node for node in ahead if isinstance(node, kind) and choice.name in node.users)
+            node = next(node for node in mine if node.store == store)
             following = node.then if isinstance(node, Probe) else following
             found.append(node)
         return tuple(found)
-
-    @cached_property
-    def _starts(self) -> dict[tuple[str, str], Start]:
-        return {(start.query, start.alias): start for start in self.topology.starts}
-
-    @cached_property
-    def _nodes(self) -> dict[str, Node]:
-        return dict(self.topology.nodes)
 
     # ---------------------------------------------------------------------------------------- tuples
 
@@ -123,8 +125,8 @@ class Figures:
         """Rows that were stored for the aliases of a query; nothing is stored for a query over one alias."""
         if self.measured is None or len(choice.query.relations) == 1:
             return None
-        stores = [self.store_of(choice, 1 << i) for i in range(len(choice.query.relations))]
-        return sum(self.measured.counters.stored.get(store.id, 0) for store in stores)
+        stores = [self.find(choice, 1 << i) for i in range(len(choice.query.relations))]
+        return sum(self.measured.counters.stored.get(store.id, 0) for store in stores if store is not None)
 
     def _count(self, counter: str, key: str) -> int | None:
         if self.measured is None:

@@ -9,7 +9,7 @@ Notices are given once for a store and a query, however many ways run into it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from weft.explain.assumed import inputs, pairs
 from weft.explain.figures import Figures
@@ -40,7 +40,9 @@ MOST_TOLD = 4
 
 def notices(figures: Figures, *, analyze: bool) -> tuple[Notice, ...]:
     """All there is to say."""
-    labels = {store.id: f"s{i} ({said(store)})" for i, store in enumerate(figures.topology.stores)}
+    labels = {
+        store.id: f"s{i} ({said(store, figures.called(store))})" for i, store in enumerate(figures.topology.stores)
+    }
     found = [
         *_unbounded(figures, labels),
         *_unprobed(figures, labels),
@@ -52,9 +54,10 @@ def notices(figures: Figures, *, analyze: bool) -> tuple[Notice, ...]:
     return tuple(sorted(dict.fromkeys(found), key=lambda notice: KINDS.index(notice.kind)))
 
 
-def said(store: Store) -> str:
-    """What a store holds."""
-    return store.stream or joined(store.aliases)
+def said(store: Store, called: Mapping[str, str]) -> str:
+    """What a store holds; `called` has the alias of each label."""
+    order = [*called]
+    return store.stream or joined([called[label] for label in sorted(store.members, key=order.index)])
 
 
 Labels = dict[str, str]

@@ -11,12 +11,12 @@ from weft.explain.figures import Figures, counted
 from weft.explain.notices import notices, said
 from weft.explain.pages.topology import EdgeFacts, KeepFacts, ProbeFacts, QueryFacts, StoreFacts, TopologyPage, WayFacts
 from weft.explain.subject import Subject
-from weft.explain.words import JOINED, cells, column, duration, exclusive, expression, expressions
+from weft.explain.words import JOINED, call, cells, column, duration, exclusive, expression, expressions
 from weft.optimizer.choose import Choice
-from weft.topology.model import TIME, Edge, Keep, Key, Probe, Start, Store, Topology
+from weft.topology.model import TIME, Edge, Keep, Key, Probe, Store, Topology
 
 Names = Mapping[str, str]
-"""Store -> what the page calls it."""
+"""Store -> what the page calls it, or label -> what a query calls the relation."""
 
 
 def topology(subject: Subject) -> TopologyPage:
@@ -41,7 +41,7 @@ def topology(subject: Subject) -> TopologyPage:
 
 
 def _edge(plan: Topology, edge: Edge, called: Names) -> EdgeFacts:
-    users = {start.id: f"{start.query}.{start.alias}" for start in plan.starts}
+    users = plan.start_by_id
     return EdgeFacts(
         edge.stream,
         expressions(edge.filter),
@@ -49,7 +49,7 @@ def _edge(plan: Topology, edge: Edge, called: Names) -> EdgeFacts:
         expressions(edge.route_key),
         edge.tasks,
         tuple(called[store] for store in edge.stores),
-        tuple(users[start] for start in edge.starts),
+        tuple(f"{query}.{alias}" for start in edge.starts for query, alias in users[start].users),
     )
 
 
@@ -62,23 +62,23 @@ def _kind(plan: Topology) -> str:
 
 
 def _store(store: Store, name: str, figures: Figures) -> StoreFacts:
-    age = store.retention
+    age, names = store.retention, figures.called(store)
     if age is not None:
         age += exclusive(store.reason)
     return StoreFacts(
         name,
         store.id,
-        said(store),
+        said(store, names),
         store.stream or None,
         store.users,
-        expressions(store.placement),
+        expressions(store.placement, names),
         store.tasks,
         age,
         duration(age),
         store.reason,
         expressions(store.filter),
-        tuple(column(name) for name in store.columns if name != TIME),
-        tuple(_key(key) for key in store.indexes),
+        tuple(column(name, names) for name in store.columns if name != TIME),
+        tuple(_key(key, names) for key in store.indexes),
         figures.rows(store),
         JOINED if _stays(figures.topology, store) else cells(store.spread),
     )
@@ -90,9 +90,9 @@ def _stays(plan: Topology, store: Store) -> bool:
     return bool(keeps) and not store.placement and store.tasks > 1 and all(keep.route == "local" for keep in keeps)
 
 
-def _key(key: Key) -> str:
-    parts = [f"= {', '.join(expressions(key.equal))}"] if key.equal else []
-    parts += [f"range {expression(key.range)}"] if key.range is not None else []
+def _key(key: Key, names: Names) -> str:
+    parts = [f"= {', '.join(expressions(key.equal, names))}"] if key.equal else []
+    parts += [f"range {expression(call(key.range, names))}"] if key.range is not None else []
     return ", ".join(parts) or "none, every row is met"
 
 
@@ -100,50 +100,54 @@ def _key(key: Key) -> str:
 
 
 def _query(choice: Choice, figures: Figures, called: Names) -> QueryFacts:
-    starts = [start for start in figures.topology.starts if start.query == choice.name]
     return QueryFacts(
         choice.name,
         counted(choice, figures.seconds(choice)) if choice.informed else None,
-        tuple(_way(choice, start, figures, called) for start in starts),
+        tuple(_way(choice, alias, figures, called) for alias in choice.query.aliases if figures.way(choice, alias)),
         figures.results(choice),
     )
 
 
-def _way(choice: Choice, start: Start, figures: Figures, called: Names) -> WayFacts:
-    way = enumerate(figures.way(choice, start.alias), start=1)
+def _way(choice: Choice, alias: str, figures: Figures, called: Names) -> WayFacts:
+    way = enumerate(figures.way(choice, alias), start=1)
+    names = figures.topology.aliases_of(choice.name)
     return WayFacts(
-        start.alias,
+        alias,
         tuple(
-            _keep(node, called) if isinstance(node, Keep) else _probe(choice, start.alias, i, node, figures, called)
+            _keep(node, called, names)
+            if isinstance(node, Keep)
+            else _probe(choice, alias, i, node, figures, called, names)
             for i, node in way
         ),
     )
 
 
-def _keep(keep: Keep, called: Names) -> KeepFacts:
-    key = expressions(keep.route_key)
+def _keep(keep: Keep, called: Names, names: Names) -> KeepFacts:
+    key = expressions(keep.route_key, names)
     return KeepFacts("keep", keep.id, called[keep.store], keep.wave, keep.route, key, keep.tasks)
 
 
-def _probe(choice: Choice, alias: str, number: int, probe: Probe, figures: Figures, called: Names) -> ProbeFacts:
+def _probe(
+    choice: Choice, alias: str, number: int, probe: Probe, figures: Figures, called: Names, names: Names
+) -> ProbeFacts:
     return ProbeFacts(
         "probe",
         probe.id,
         called[probe.store],
-        probe.aliases,
+        tuple(a for a in choice.query.aliases if a in {names[label] for label in probe.members}),
         probe.wave,
         probe.route,
-        expressions(probe.route_key),
+        expressions(probe.route_key, names),
         probe.tasks,
-        _asks(probe),
-        expressions(probe.residual),
+        _asks(probe, names),
+        expressions(probe.residual, names),
         figures.tuples_in(choice, alias, number),
         figures.matches(choice, alias, number),
     )
 
 
-def _asks(probe: Probe) -> tuple[str, ...]:
-    asks = [f"= {expression(expr)}" for expr in probe.equal]
-    asks += [f"{'>' if b.strict else '>='} {expression(b.expr)}" for b in probe.low]
-    asks += [f"{'<' if b.strict else '<='} {expression(b.expr)}" for b in probe.high]
+def _asks(probe: Probe, names: Names) -> tuple[str, ...]:
+    asks = [f"= {asked}" for asked in expressions(probe.equal, names)]
+    asks += [f"{'>' if b.strict else '>='} {expression(call(b.expr, names))}" for b in probe.low]
+    asks += [f"{'<' if b.strict else '<='} {expression(call(b.expr, names))}" for b in probe.high]
     return tuple(asks)

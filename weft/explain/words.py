@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from weft.expr.model import Call, Column, Expr, Literal, columns
+from weft.expr.model import Call, Column, Expr, Literal, columns, transform
 from weft.expr.render import to_sql
 from weft.optimizer.graph.layout import names
 from weft.optimizer.graph.tree import Tree
@@ -70,9 +71,16 @@ def expression(expr: Expr) -> str:
             return to_sql(expr)
 
 
-def expressions(found: Iterable[Expr]) -> tuple[str, ...]:
-    """Each of them as text."""
-    return tuple(expression(expr) for expr in found)
+def expressions(found: Iterable[Expr], called: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """Each of them as text; `called` says by label how a query calls its relations."""
+    return tuple(expression(expr if called is None else call(expr, called)) for expr in found)
+
+
+def call(expr: Expr, called: Mapping[str, str]) -> Expr:
+    """The expression with aliases in the place of labels."""
+    return transform(
+        expr, lambda node: replace(node, alias=called[node.alias]) if isinstance(node, Column) and node.alias else node
+    )
 
 
 def duration(micros: int | None) -> str:
@@ -80,9 +88,10 @@ def duration(micros: int | None) -> str:
     return "for ever" if micros is None else format_duration(micros)
 
 
-def column(name: str) -> str:
-    """A column of a store; event times in words."""
-    return f"{name.removesuffix(TIME)}time" if name.endswith(f".{TIME}") else name
+def column(name: str, called: Mapping[str, str]) -> str:
+    """A column of a store, with an alias in the place of its label; event times in words."""
+    label, dot, own = name.rpartition(".") if name.partition(".")[0] in called else ("", "", name)
+    return f"{called.get(label, '')}{dot}{'time' if dot and own == TIME else own}"
 
 
 def exclusive(reason: str) -> bool:

@@ -18,6 +18,10 @@ def check(topology: Topology, queries: Mapping[str, Query]) -> None:
     """Raise InternalError unless every stream of every query has one way to its emit that meets each other relation
     once, over known stores and fields, in waves in which all it may see is there; and every store is fed."""
     fed = _Fed(topology)
+    _must(set(topology.emit_of) == set(queries) and len(topology.emits) == len(queries), "a query has not one emit")
+    _must(len(topology.start_by_id) == len(topology.starts), "two starts have one name")
+    named = len(topology.probes) + len(topology.keeps) + len(topology.emits)
+    _must(len(topology.nodes) == named and len(topology.store_by_id) == len(topology.stores), "two parts have one name")
     for name, query in queries.items():
         starts = topology.starts_of(name)
         streams = [r.alias for r in query.relations if not r.stream.table] or list(query.aliases)

@@ -150,8 +150,7 @@ class _Query:
         plan, tree = self.plan, self.plan.layout.tree
         for store in sorted({hop.store for label in plan.paths for hop in plan.hops(label)}):
             if store.bit_count() == 1:
-                (label,) = names(plan.query, store)
-                self._use(store, self.nodes.stores.relation(plan, label))
+                self._use(store, self.nodes.stores.relation(plan, store.bit_length() - 1, self.query))
         for alias, label in zip(self.query.aliases, plan.query.aliases, strict=True):
             if plan.paths[label] or not plan.query.relation(label).stream.table:
                 self.at[label] = self._start(alias, label)
@@ -180,7 +179,7 @@ class _Query:
                     self.at[label] = self._look(label, part)
         if keeps:
             feeding = {label: self.at[label].id for label in keeps}
-            self._use(operator, self.nodes.stores.join(self.plan, operator, feeding))
+            self._use(operator, self.nodes.stores.join(self.plan, operator, feeding, self.query))
         for label, part in keeps.items():
             self._keep(label, part)
 

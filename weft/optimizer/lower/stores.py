@@ -13,7 +13,7 @@ fill it twice; then the second gets a store of its own, marked ".2".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from weft.optimizer.graph.predicates import window_predicates
 from weft.optimizer.lower.labels import digest, predicate_text, text_of
 from weft.optimizer.lower.relabel import with_keys
 from weft.optimizer.lower.ways import Ways
+from weft.query.model import Query
 from weft.query.timebounds import reason
 from weft.topology.model import TIME, Clock, Key, Store
 from weft.topology.spread import Spread
@@ -85,23 +86,28 @@ class Drafts:
     def __init__(self) -> None:
         self._drafts: dict[str, Draft] = {}
 
-    def relation(self, plan: Ways, alias: str) -> Draft:
-        """The store of one relation."""
-        draft = self._known(_kept_rows(plan, alias))
-        draft.columns |= {f.split(".", 1)[1] for f in plan.fields[1 << plan.query.position(alias)]}
-        keep = plan.retention[alias] if draft.clock else None
+    def relation(self, plan: Ways, position: int, query: Query) -> Draft:
+        """The store of one relation; `query` is as its owner wrote it."""
+        label = plan.query.aliases[position]
+        draft = self._known(_kept_rows(plan, label))
+        draft.columns |= {f.split(".", 1)[1] for f in plan.fields[1 << position]}
+        keep = plan.retention[label] if draft.clock else None
         longer = keep is None or (draft.retention is not None and keep >= draft.retention)
         if longer and (draft.retention is not None or not draft.reason):
-            draft.retention, draft.reason = keep, reason(plan.query, alias)
+            draft.retention, draft.reason = keep, reason(query, query.aliases[position])
         return _timed(draft)
 
-    def join(self, plan: Ways, store: int, feeding: Mapping[str, str]) -> Draft:
+    def join(self, plan: Ways, store: int, feeding: Mapping[str, str], query: Query) -> Draft:
         """The store of an intermediate result whose rows are made in a certain way."""
         made = _kept_join(plan, store)
+        if made.ends:
+            first = min(made.ends, key=lambda end: end[1])[0]
+            why = reason(query, query.aliases[plan.query.position(first)])
+            made.reason = f"as long as all its members; {why}"
         base, number = made.name, 2
         while (known := self._drafts.get(made.key)) is not None and known.feeding != feeding:
-            made = _kept_join(plan, store)
-            made.name, number = f"{base}.{number}", number + 1
+            made = replace(made, name=f"{base}.{number}")
+            number += 1
         draft = self._known(made)
         draft.feeding = feeding
         draft.columns |= set(plan.fields[store])
@@ -184,7 +190,7 @@ def _kept_join(plan: Ways, store: int) -> Draft:
         ends,
         content=_content(plan, members),
         retention=None if first is None else first[1],
-        reason="full history" if first is None else f"as long as all its members; {reason(plan.query, first[0])}",
+        reason="full history",
     )
 
 
