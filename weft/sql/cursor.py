@@ -7,72 +7,12 @@ from weft.expr.model import Span
 from weft.sql.tokens import Token, error, tokenize
 
 RESERVED = frozenset(
-    [
-        "ALL",
-        "AND",
-        "ANY",
-        "AS",
-        "ASC",
-        "BETWEEN",
-        "CASE",
-        "CAST",
-        "CROSS",
-        "DESC",
-        "DISTINCT",
-        "ELSE",
-        "END",
-        "EXCEPT",
-        "EXISTS",
-        "FALSE",
-        "FETCH",
-        "FOR",
-        "FROM",
-        "FULL",
-        "GROUP",
-        "HAVING",
-        "ILIKE",
-        "IN",
-        "INNER",
-        "INTERSECT",
-        "INTERVAL",
-        "INTO",
-        "IS",
-        "JOIN",
-        "LATERAL",
-        "LEFT",
-        "LIKE",
-        "LIMIT",
-        "NATURAL",
-        "NOT",
-        "NULL",
-        "OFFSET",
-        "ON",
-        "OR",
-        "ORDER",
-        "OUTER",
-        "QUALIFY",
-        "RIGHT",
-        "SELECT",
-        "SEMI",
-        "ANTI",
-        "ASOF",
-        "POSITIONAL",
-        "SOME",
-        "TABLESAMPLE",
-        "THEN",
-        "TRUE",
-        "UNION",
-        "USING",
-        "VALUES",
-        "WHEN",
-        "WHERE",
-        "WINDOW",
-        "WITH",
-        "WITHIN",
-        "PIVOT",
-        "UNPIVOT",
-        "SAMPLE",
-    ]
+    """
+    ALL AND ANTI ANY AS ASC ASOF BETWEEN CASE CAST CROSS DESC DISTINCT ELSE END EXCEPT EXISTS FALSE FETCH FOR
+    FROM FULL GROUP HAVING ILIKE IN INNER INTERSECT INTERVAL INTO IS JOIN LATERAL LEFT LIKE LIMIT NATURAL NOT
+    NULL OFFSET ON OR ORDER OUTER PIVOT POSITIONAL QUALIFY RIGHT SAMPLE SELECT SEMI SOME TABLESAMPLE THEN TRUE
+    UNION UNPIVOT USING VALUES WHEN WHERE WINDOW WITH WITHIN
+    """.split()
 )
 """Words that are never names unless quoted."""
 
@@ -94,6 +34,11 @@ class Cursor:
     def at_end(self) -> bool:
         """Whether everything is read."""
         return self.token.kind == "end"
+
+    @property
+    def ends_statement(self) -> bool:
+        """Whether the statement is read, if not the text."""
+        return self.at_end or self.sees(";")
 
     def peek(self, ahead: int = 1) -> Token:
         """A token further on."""
@@ -120,6 +65,12 @@ class Cursor:
         self.at += len(words)
         return True
 
+    def read(self, *words: str) -> Span:
+        """Read these words, which come next, and say where they stand."""
+        start = self.at
+        self.at += len(words)
+        return self.span_from(start)
+
     def expect(self, word: str, why: str) -> Token:
         """Read `word`, or say what is missing."""
         if not self.sees(word):
@@ -129,7 +80,7 @@ class Cursor:
     def is_name(self, ahead: int = 0) -> bool:
         """Whether a name comes next."""
         token = self.peek(ahead)
-        return token.kind == "name" or (token.kind == "word" and token.upper.split()[0] not in RESERVED)
+        return token.kind == "name" or (token.kind == "word" and token.upper not in RESERVED)
 
     def name(self, what: str) -> Token:
         """Read a name."""

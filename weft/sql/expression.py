@@ -178,7 +178,7 @@ def _primary(cursor: Cursor) -> Expr:
     token = cursor.token
     if token.kind == "string":
         return Literal(cursor.next().text, None, token.span)
-    if token.kind == "number" or (cursor.sees(".") and cursor.peek().kind == "number"):
+    if token.kind == "number":
         return _number(cursor)
     if cursor.accept("("):
         return _parenthesis(cursor)
@@ -198,20 +198,18 @@ def _parenthesis(cursor: Cursor) -> Expr:
 
 
 def _number(cursor: Cursor) -> Literal:
-    start = cursor.at
-    text = "." if cursor.accept(".") else ""
-    token = cursor.next()
-    text = (text + token.text).replace("_", "")
-    after = cursor.token
+    token, after = cursor.next(), cursor.token
     if after.span.start == token.span.end + 1 and after.kind in ("word", "number"):
-        raise cursor.fail(Span(token.span.start, after.span.end), "this number cannot be read")
-    span = cursor.span_from(start)
-    if "e" in text.lower():
-        return Literal(float(text), None, span)
-    if "." in text:
-        return Literal(Decimal(text), None, span)
-    value = int(text)
-    return Literal(value if value < 2**63 else Decimal(value), None, span)
+        raise cursor.fail(Span(token.span.start, after.span.end), "this number cannot be read", hint=_NUMBER_HINT)
+    if "e" in token.text.lower():
+        return Literal(float(token.text), None, token.span)
+    if "." in token.text:
+        return Literal(Decimal(token.text), None, token.span)
+    value = int(token.text)
+    return Literal(value if value < 2**63 else Decimal(value), None, token.span)
+
+
+_NUMBER_HINT = "numbers are written as 10, 1_000, 1.5 or 1e3; a name that begins with a digit takes double quotes."
 
 
 def _named(cursor: Cursor) -> Expr:

@@ -44,8 +44,8 @@ def arguments(cursor: Cursor, read: Read) -> tuple[Expr, ...]:
     args = [read(cursor)]
     while cursor.accept(","):
         args.append(read(cursor))
-    if cursor.sees("ORDER BY"):
-        raise cursor.fail(cursor.token.span, _AGGREGATE, hint=_AGGREGATE_HINT)
+    if cursor.sees("ORDER", "BY"):
+        raise cursor.fail(cursor.read("ORDER", "BY"), _AGGREGATE, hint=_AGGREGATE_HINT)
     cursor.expect(")", "the list of arguments is never closed.")
     return tuple(args)
 

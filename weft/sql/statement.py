@@ -28,8 +28,8 @@ _NOT_YET = {
     "UNION": ("UNION is not supported", "register one query for each part."),
     "INTERSECT": ("INTERSECT is not supported", None),
     "EXCEPT": ("EXCEPT is not supported", None),
-    "USING": ("USING is not supported", "write the condition out: ON a.key = b.key."),
     "USING SAMPLE": ("USING SAMPLE is not supported", None),
+    "USING": ("USING is not supported", "write the condition out: ON a.key = b.key."),
     "TABLESAMPLE": ("TABLESAMPLE is not supported", None),
     "FOR": ("FOR is not supported", None),
     "INTO": ("INTO is not supported", "give the query a sink: q.to_parquet(...)."),
@@ -42,6 +42,16 @@ _JOINS = ("LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "NATURAL", "ASOF", "
 def parse_select(text: str) -> Draft:
     """One SELECT statement as a draft."""
     cursor = Cursor(text)
+    draft = read_select(cursor)
+    while cursor.accept(";"):
+        pass
+    if not cursor.at_end:
+        raise cursor.fail(cursor.token.span, "there is more than one statement", hint="register one query for each.")
+    return draft
+
+
+def read_select(cursor: Cursor) -> Draft:
+    """Read a SELECT up to the end of its statement."""
     _begin(cursor)
     items = _items(cursor)
     cursor.expect("FROM", "a query reads FROM at least one stream.")
@@ -49,9 +59,10 @@ def parse_select(text: str) -> Draft:
     if cursor.accept("WHERE"):
         conditions.extend(conjuncts(_condition(cursor, "WHERE")))
     default = window_length(cursor) if cursor.accept("WITHIN") else None
-    _finish(cursor)
-    stated = tuple(Condition(condition, text) for condition in conditions)
-    return Draft(tuple(sources), stated, items, default, text)
+    if not cursor.ends_statement:
+        raise _leftover(cursor)
+    stated = tuple(Condition(condition, cursor.text) for condition in conditions)
+    return Draft(tuple(sources), stated, items, default, cursor.text)
 
 
 def _begin(cursor: Cursor) -> None:
@@ -65,17 +76,11 @@ def _begin(cursor: Cursor) -> None:
     cursor.accept("ALL")
 
 
-def _finish(cursor: Cursor) -> None:
-    while cursor.accept(";"):
-        pass
-    if cursor.at_end:
-        return
+def _leftover(cursor: Cursor) -> Exception:
     refuse_clause(cursor)
-    if cursor.tokens[cursor.at - 1].upper == ";":
-        raise cursor.fail(cursor.token.span, "there is more than one statement", hint="register one query for each.")
     if cursor.sees("WITHIN"):
-        raise cursor.fail(cursor.token.span, "WITHIN cannot stand here", hint=_WITHIN_HINT)
-    raise cursor.unexpected("the query should end here")
+        return cursor.fail(cursor.token.span, "WITHIN cannot stand here", hint=_WITHIN_HINT)
+    return cursor.unexpected("the query should end here")
 
 
 _WITHIN_HINT = "write it directly after a stream and its alias, or once at the end of the query."
@@ -83,11 +88,16 @@ _WITHIN_HINT = "write it directly after a stream and its alias, or once at the e
 
 def refuse_clause(cursor: Cursor) -> None:
     """Clauses of SQL that Weft does not have, each with its own message."""
-    known = _NOT_YET.get(cursor.token.upper)
-    if known is not None:
-        raise cursor.fail(cursor.token.span, known[0], hint=known[1])
+    clause = _unsupported_clause(cursor)
+    if clause is not None:
+        message, hint = _NOT_YET[clause]
+        raise cursor.fail(cursor.read(*clause.split()), message, hint=hint)
     if cursor.token.upper in _JOINS:
         raise _outer_join(cursor)
+
+
+def _unsupported_clause(cursor: Cursor) -> str | None:
+    return next((clause for clause in _NOT_YET if cursor.sees(*clause.split())), None)
 
 
 def _outer_join(cursor: Cursor) -> Exception:
@@ -178,7 +188,7 @@ def _on(cursor: Cursor, source: Source) -> tuple[Expr, ...]:
 
 def _condition(cursor: Cursor, clause: str) -> Expr:
     ends = cursor.at_end or cursor.sees_any("JOIN", "WHERE", "WITHIN", "INNER", "CROSS", ";", ",", ")")
-    if ends or cursor.token.upper in _NOT_YET or (cursor.token.upper in _JOINS and cursor.peek().upper != "("):
+    if ends or _unsupported_clause(cursor) or (cursor.token.upper in _JOINS and cursor.peek().upper != "("):
         raise cursor.unexpected(f"{clause} has no condition")
     return parse_condition(cursor)
 
