@@ -6,14 +6,14 @@ from weft.errors import ParseError
 from weft.expr.model import Span
 from weft.sql.tokens import Token, error, tokenize
 
-RESERVED = frozenset(
-    """
-    ALL AND ANTI ANY AS ASC ASOF BETWEEN CASE CAST CROSS DESC DISTINCT ELSE END EXCEPT EXISTS FALSE FETCH FOR
-    FROM FULL GROUP HAVING ILIKE IN INNER INTERSECT INTERVAL INTO IS JOIN LATERAL LEFT LIKE LIMIT NATURAL NOT
-    NULL OFFSET ON OR ORDER OUTER PIVOT POSITIONAL QUALIFY RIGHT SAMPLE SELECT SEMI SOME TABLESAMPLE THEN TRUE
-    UNION UNPIVOT USING VALUES WHEN WHERE WINDOW WITH WITHIN
-    """.split()
-)
+RESERVED = frozenset([
+    "ALL", "AND", "ANTI", "ANY", "AS", "ASC", "ASOF", "BETWEEN", "CASE", "CAST", "CROSS", "DESC", "DISTINCT",
+    "ELSE", "END", "EXCEPT", "EXISTS", "FALSE", "FETCH", "FOR", "FROM", "FULL", "GROUP", "HAVING", "ILIKE", "IN",
+    "INNER", "INTERSECT", "INTERVAL", "INTO", "IS", "JOIN", "LATERAL", "LEFT", "LIKE", "LIMIT", "NATURAL", "NOT",
+    "NULL", "OFFSET", "ON", "OR", "ORDER", "OUTER", "PIVOT", "POSITIONAL", "QUALIFY", "RIGHT", "SAMPLE", "SELECT",
+    "SEMI", "SOME", "TABLESAMPLE", "THEN", "TRUE", "UNION", "UNPIVOT", "USING", "VALUES", "WHEN", "WHERE", "WINDOW",
+    "WITH", "WITHIN",
+])  # fmt: skip
 """Words that are never names unless quoted."""
 
 
@@ -88,6 +88,12 @@ class Cursor:
             hint = None
             if self.token.kind == "word":
                 hint = f'"{self.token.text}" is a word of SQL; put it in double quotes to use it as a name.'
+            raise self.unexpected(f"{what} is missing", hint=hint)
+        return self.next()
+
+    def word(self, what: str, hint: str) -> Token:
+        """Read a name where no keyword can stand: any word will do."""
+        if self.token.kind not in ("word", "name"):
             raise self.unexpected(f"{what} is missing", hint=hint)
         return self.next()
 
