@@ -123,6 +123,70 @@ def test_mistake_inside_a_statement_names_the_statement(tmp_path: Path) -> None:
         assert (caught.value.detail or "").startswith(f"in {name}, ")
 
 
+def test_mistake_inside_a_select_is_pointed_at_in_the_script(tmp_path: Path) -> None:
+    error = refusal(f"{STREAM}\n\n{QUERY[:-1]}\n  LIMIT 5;\n{QUERY}")
+    assert error.message == "LIMIT is not supported"
+    assert error.detail == "line 4, column 3\n    LIMIT 5;\n    ^^^^^"
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.csv").write_text("x,t\n1,2\n")
+    text = "CREATE STREAM a FROM CSV 'in' WITH (event_time = 't');\n" + QUERY.replace("SELECT", "\n SELECT a.y,")
+    with pytest.raises(QueryError) as caught:
+        open_session(parse_script(text, folder=tmp_path))
+    place = "line 3, column 9\n   SELECT a.y, a.x FROM a;\n          ^^^"
+    assert caught.value.detail == f"in query q, {place}\nits columns are: x, t."
+
+
+def test_mistake_in_an_option_of_a_stream_is_pointed_at_in_the_script(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.csv").write_text("x,t\n1,2\n")
+    text = "\nCREATE STREAM a FROM CSV 'in' WITH (event_time = 'u');\n"
+    with pytest.raises(QueryError) as caught:
+        open_session(parse_script(text + QUERY, folder=tmp_path))
+    place = "line 2, column 15\n  CREATE STREAM a FROM CSV 'in' WITH (event_time = 'u');\n                ^\n"
+    assert (caught.value.detail or "").startswith(f"in stream a, {place}")
+
+
+def test_values_are_read_as_in_queries() -> None:
+    text = "SET workers = 1_0; SET checkpoint = 'a /* b'; /* SET /* x */ workers = 1; */" + STREAM + QUERY
+    script = parse_script(text, folder=HERE)
+    assert (script.workers, script.checkpoint) == (10, HERE / "a /* b")
+    assert parse_script(f"SET workers = -1;{QUERY}", folder=HERE).workers == -1
+
+
+def test_any_word_names_a_stream() -> None:
+    text = "create stream Order from json 'a' with (Event_Time = 't'); CREATE STREAM \"order\" FROM CSV 'b' WITH"
+    script = parse_script(f"{text} (event_time = 't');;{QUERY}", folder=HERE)
+    assert [stream.name for stream in script.streams] == ["Order", "order"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SET workers = -'a';",
+        "SET = 1;",
+        "SET workers 1;",
+        "SET workers = ;",
+        "CREATE",
+        "CREATE STREAM",
+        "SET workers",
+        "CREATE STREAM a",
+        "CREATE STREAM a FROM CSV 'x' WITH event_time = 't';",
+        "CREATE QUERY q AS SELECT 1;",
+        "CREATE STREAM a FROM CSV 'x' WITH (event_time = 't', unique = ('a', b));",
+        "CREATE QUERY q INTO PARQUET 'x';",
+        "CREATE STREAM a FROM CSV 'x' WITH (event_time = 't'",
+        "CREATE QUERY q INTO PARQUET 'x' AS SELECT a.x FROM a b c;",
+        "CREATE STREAM a FROM CSV 'x' WITH (event_time = 't') QUERY",
+        "SET workers = 1.5;",
+        "SELECT 1;",
+        "CREATE QUERY q INTO PARQUET 'x' AS SELECT ? FROM a;",
+        "CREATE QUERY q INTO PARQUET 'x' AS SELECT a.x FROM a WHERE;",
+    ],
+)
+def test_every_refusal_has_a_caret(text: str) -> None:
+    assert "^" in (refusal(text).detail or "")
+
+
 def test_session_is_told_all_that_the_script_says(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[Any, ...]] = []
 
