@@ -167,7 +167,7 @@ def test_doctor_fails_when_a_check_fails(
 
 @pytest.mark.parametrize("module", ["weft", "weft.cli", "weft.script", "weft.doctor", "weft.calibrate"])
 def test_import_is_light(module: str) -> None:
-    code = f"import sys, {module}; print(*sorted({{'pyspark', 'duckdb', 'starlette'}} & set(sys.modules)))"
+    code = f"import sys, {module}; print(*sorted({{'pyspark', 'duckdb', 'rich', 'starlette'}} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
 

@@ -183,8 +183,10 @@ def test_any_word_names_a_stream() -> None:
         "CREATE QUERY q INTO PARQUET 'x' AS SELECT a.x FROM a WHERE;",
     ],
 )
-def test_every_refusal_has_a_caret(text: str) -> None:
-    assert "^" in (refusal(text).detail or "")
+def test_every_refusal_has_a_caret_and_a_cure(text: str) -> None:
+    error = refusal(text)
+    assert "^" in (error.detail or "")
+    assert error.hint
 
 
 def test_session_is_told_all_that_the_script_says(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,10 +71,10 @@ class Cursor:
         self.at += len(words)
         return self.span_from(start)
 
-    def expect(self, word: str, why: str) -> Token:
+    def expect(self, word: str, hint: str) -> Token:
         """Read `word`, or say what is missing."""
         if not self.sees(word):
-            raise self.unexpected(f"{word} is missing", why)
+            raise self.unexpected(f"{word} is missing", hint)
         return self.next()
 
     def is_name(self, ahead: int = 0) -> bool:
@@ -85,7 +85,7 @@ class Cursor:
     def name(self, what: str) -> Token:
         """Read a name."""
         if not self.is_name():
-            hint = None
+            hint = "a name is a word, or anything in double quotes."
             if self.token.kind == "word":
                 hint = f'"{self.token.text}" is a word of SQL; put it in double quotes to use it as a name.'
             raise self.unexpected(f"{what} is missing", hint=hint)
@@ -106,10 +106,10 @@ class Cursor:
         """The text of a span, with white space made single blanks."""
         return " ".join(self.text[span.start : span.end + 1].split())
 
-    def unexpected(self, message: str, detail: str = "", hint: str | None = None) -> ParseError:
+    def unexpected(self, message: str, hint: str) -> ParseError:
         """An error at the next token."""
         found = "the text ends here" if self.token.kind == "end" else f"found {self.source(self.token.span)}"
-        return error(self.text, self.token.span, f"{message}: {found}", detail=detail, hint=hint)
+        return error(self.text, self.token.span, f"{message}: {found}", hint=hint)
 
     def fail(self, span: Span, message: str, *, detail: str = "", hint: str | None = None) -> ParseError:
         """An error at `span`."""

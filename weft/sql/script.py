@@ -103,7 +103,7 @@ class _Script:
         else:
             cursor.accept("CREATE")  # then the word behind it is the wrong one
             hint = "statements are: SET, CREATE STREAM, CREATE QUERY."
-            raise cursor.unexpected("there is no such statement", hint=hint)
+            raise cursor.unexpected("there is no such statement", hint)
 
 
 def _read_new_name(cursor: Cursor, what: str, taken: Mapping[str, object]) -> Token:
@@ -123,7 +123,7 @@ def _read_stream(cursor: Cursor, name: Token) -> StreamStatement:
     cursor.expect("FROM", _STREAM)
     form = _FORMATS.get(cursor.token.upper)
     if form is None:
-        raise cursor.unexpected("a format is missing", hint=f"formats are: {', '.join(_FORMATS)}.")
+        raise cursor.unexpected("a format is missing", f"formats are: {', '.join(_FORMATS)}.")
     cursor.next()
     path = Path(_read_string(cursor, "the folder of the stream"))
     behind = cursor.token.span
@@ -137,7 +137,7 @@ def _read_stream(cursor: Cursor, name: Token) -> StreamStatement:
 def _read_query(cursor: Cursor, name: Token) -> QueryStatement:
     cursor.expect("INTO", _QUERY)
     if not cursor.accept("PARQUET"):
-        raise cursor.unexpected("PARQUET is missing", hint="results of a script go to Parquet folders.")
+        raise cursor.unexpected("PARQUET is missing", "results of a script go to Parquet folders.")
     path = Path(_read_string(cursor, "the folder of the results"))
     options = _read_options(cursor, _QUERY_OPTIONS)
     cursor.expect("AS", _QUERY)
@@ -146,7 +146,7 @@ def _read_query(cursor: Cursor, name: Token) -> QueryStatement:
 
 def _end(cursor: Cursor, form: str) -> None:
     if not cursor.ends_statement:
-        raise cursor.unexpected("the statement should end here", form, hint="statements end with ;")
+        raise cursor.unexpected("the statement should end here", f"statements end with ; as in {form}")
 
 
 def _read_options(cursor: Cursor, known: Mapping[str, type]) -> dict[str, Value]:
@@ -216,5 +216,5 @@ def _read_number(cursor: Cursor) -> int | float:
 
 def _read_string(cursor: Cursor, what: str) -> str:
     if cursor.token.kind != "string":
-        raise cursor.unexpected(f"{what} is missing", hint="write it in single quotes.")
+        raise cursor.unexpected(f"{what} is missing", "write it in single quotes.")
     return cursor.next().text
