@@ -21,8 +21,9 @@ Kind = OneOf["word", "name", "string", "number", "operator", "end"]
 
 _OPERATORS = (
     "->> #>> <=> <-> ~~* !~* -> #> <> <= >= == != => := :: || |> && ** // << >> ~~ ~* !~ @> <@ ^@ ?? "
-    r"( ) [ ] { } , . ; : + - * / % = < > ! # & ^ | ~ " + "\\"
-).split()
+    "( ) [ ] { } , . ; : + - * / % = < > ! # & ^ | ~ \\"
+)
+"""Longer ones first."""
 _DIGITS = "[0-9]+(?:_[0-9]+)*"
 
 # The quantifiers of quoted text give nothing back (*+): or 'a'' would be read as a string and a stray quote.
@@ -36,7 +37,7 @@ _TOKEN = re.compile(
     | (?P<open>    ['"])
     | (?P<number>  (?:{_DIGITS}\.?(?:{_DIGITS})? | \.{_DIGITS})(?:[eE][+-]?{_DIGITS})?)
     | (?P<word>    [^\W\d][^\s!"\#%&'()*+,\-./:;<=>?@\[\\\]^`{{|}}~]*)
-    | (?P<operator>{"|".join(map(re.escape, _OPERATORS))})
+    | (?P<operator>{"|".join(map(re.escape, _OPERATORS.split()))})
     | (?P<parameter>[?$@])
     | (?P<stray>   .)""",
     re.VERBOSE | re.DOTALL,
