@@ -13,7 +13,6 @@ session: orders come from names and positions, never from sets or hashes, and no
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from weft.errors import PlanError
 from weft.explain.candidates import candidates
@@ -23,13 +22,11 @@ from weft.explain.mermaid import mermaid
 from weft.explain.pages import Page
 from weft.explain.parsed import parsed
 from weft.explain.resolved import resolved
-from weft.explain.subject import Measured, Subject
+from weft.explain.subject import Subject
 from weft.explain.text import text
 from weft.explain.topology import topology
-from weft.observe.counters import Counters
-from weft.stats.sketch import observed
 
-__all__ = ["FORMATS", "MEASURED", "STAGES", "Measured", "Subject", "explain", "measured"]
+__all__ = ["FORMATS", "MEASURED", "STAGES", "Subject", "explain"]
 
 STAGES: Mapping[str, Callable[[Subject], Page]] = {
     "parsed": parsed, "resolved": resolved, "candidates": candidates, "chosen": chosen, "topology": topology,
@@ -57,13 +54,3 @@ def explain(subject: Subject, stage: str = "topology", format: str = "text") -> 
 def _known(what: str, given: object, there: Iterable[str]) -> None:
     if given not in list(there):
         raise PlanError(f"{what} {given!r} is unknown", hint=f"use one of: {', '.join(there)}.")
-
-
-def measured(batch: int, totals: Mapping[str, Any], rows: Iterable[tuple[str, int]]) -> Measured | None:
-    """What a manifest says: number of the last batch, running totals, rows of each live segment with its store."""
-    if batch < 0:
-        return None
-    held: dict[str, int] = {}
-    for store, many in rows:
-        held[store] = held.get(store, 0) + many
-    return Measured(batch + 1, Counters.of(totals), held, observed(totals))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from weft.explain.pages.figure import Figure
-from weft.explain.subject import Measured
+from weft.observe.measured import Measured
 from weft.optimizer.choose import Choice
 from weft.optimizer.graph.layout import names
 from weft.optimizer.lower.ways import Hop
