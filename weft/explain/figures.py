@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from weft.explain.pages.figure import Figure
+from weft.explain.words import joined
 from weft.observe.measured import Measured
 from weft.optimizer.choose import Choice
 from weft.optimizer.graph.layout import names
@@ -34,12 +35,25 @@ class Figures:
 
     def users(self, store: Store) -> list[tuple[Choice, int]]:
         """Who shares a store: the plan, and the store in it."""
-        return [
-            (choice, tree.relations)
-            for choice in self.choices
-            for tree in choice.chosen.layout.tree.stores
-            if self.store_of(choice, tree.relations).id == store.id
-        ]
+        return self._users[store.id]
+
+    @cached_property
+    def _users(self) -> dict[str, list[tuple[Choice, int]]]:
+        found: dict[str, list[tuple[Choice, int]]] = {store.id: [] for store in self.topology.stores}
+        for choice in self.choices:
+            for tree in choice.chosen.layout.tree.stores:
+                found[self.store_of(choice, tree.relations).id].append((choice, tree.relations))
+        return found
+
+    @cached_property
+    def called(self) -> dict[str, str]:
+        """Store -> its short name: s0, s1, ..."""
+        return {store.id: f"s{i}" for i, store in enumerate(self.topology.stores)}
+
+    def label(self, store: Store, *, users: bool = False) -> str:
+        """What a notice calls a store: s0 (orders); with its users s0 (orders, for sales, returns)."""
+        queries = dict.fromkeys(choice.name for choice, _ in self.users(store)) if users else ()
+        return f"{self.called[store.id]} ({content(store)}{', for ' if queries else ''}{', '.join(queries)})"
 
     def store_of(self, choice: Choice, relations: int) -> Store:
         """The store behind a part of a plan."""
@@ -131,6 +145,11 @@ class Figures:
             return None
         kept = self.measured.held if counter == "held" else getattr(self.measured.counters, counter)
         return int(kept.get(key, 0))
+
+
+def content(store: Store) -> str:
+    """What a store holds: a stream, or the aliases of a join."""
+    return store.stream or joined(store.aliases)
 
 
 def user(choice: Choice, relations: int) -> str:

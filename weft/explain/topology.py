@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from weft.explain.figures import Figures, counted
-from weft.explain.notices import notices, said
+from weft.explain.figures import Figures, content, counted
+from weft.explain.notices import notices
 from weft.explain.pages.topology import EdgeFacts, KeepFacts, ProbeFacts, QueryFacts, StoreFacts, TopologyPage, WayFacts
 from weft.explain.subject import Subject
 from weft.explain.words import JOINED, cells, column, duration, exclusive, expression, expressions
@@ -23,7 +23,7 @@ def topology(subject: Subject) -> TopologyPage:
     """The page."""
     figures = Figures(subject.choose(), subject.lay(), subject.measured)
     plan = figures.topology
-    called = {store.id: f"s{i}" for i, store in enumerate(plan.stores)}
+    called = figures.called
     return TopologyPage(
         "topology",
         _kind(plan),
@@ -68,7 +68,7 @@ def _store(store: Store, name: str, figures: Figures) -> StoreFacts:
     return StoreFacts(
         name,
         store.id,
-        said(store),
+        content(store),
         store.stream or None,
         store.users,
         expressions(store.placement),

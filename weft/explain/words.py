@@ -50,6 +50,15 @@ def count(many: int, noun: str) -> str:
     return f"{many} {noun}" + ("" if many == 1 else "es" if noun.endswith("ch") else "s")
 
 
+def verb(many: int, word: str) -> str:
+    """The form of a verb that goes with a number.
+
+    >>> verb(1, "grow"), verb(2, "grow"), verb(1, "be"), verb(2, "be")
+    ('grows', 'grow', 'is', 'are')
+    """
+    return ("is" if many == 1 else "are") if word == "be" else f"{word}s" if many == 1 else word
+
+
 def share(part: float) -> str:
     """A share of pairs: one in so many."""
     return "none" if part == 0 else "all" if part == 1 else f"1 in {number(1 / part)}"
