@@ -1,8 +1,8 @@
 """Estimates of the cost model beside what was counted.
 
-Under the arrival factor "window" the model counts tuples a second and rows that windows hold; a run counts tuples in
-all.  So estimates of tuples are multiplied by the seconds that the rows seen so far take at the estimated rates, and
-rows are compared with those the store holds now.  Otherwise both count the whole history.
+Under the arrival factor "window" the model counts tuples per second and rows that windows hold; a run counts all
+tuples.  So estimates of tuples are multiplied by the seconds that the rows seen so far take at the estimated rates,
+and rows are compared with those the store holds now.  Otherwise both count the whole history.
 
 A store may have several users, each with an estimate of its own; it holds what the most demanding of them needs.
 Without statistics there is no estimate: the defaults would be guesses that look like knowledge.
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from weft.explain.pages.figure import Figure
-from weft.explain.words import joined
+from weft.explain.words import join_names
 from weft.observe.measured import Measured
 from weft.optimizer.choose import Choice
 from weft.optimizer.graph.layout import names
@@ -114,12 +114,12 @@ class Figures:
     def input_rows(self, choice: Choice) -> Figure:
         """Rows that the aliases of a query begin with, after their selections."""
         unit = "rows a second" if choice.model.arrival == "window" else "rows"
-        came = self._came(choice) if unit == "rows" else None
+        came = self._rows_stored(choice) if unit == "rows" else None
         return Figure(unit, choice.chosen.bill.rows if choice.informed else None, came)
 
     def seconds(self, choice: Choice) -> float | None:
         """How long the rows seen so far take at the estimated rates; None where estimates are not by the second."""
-        came = self._came(choice)
+        came = self._rows_stored(choice)
         if choice.model.arrival != "window" or came is None or not choice.chosen.bill.rows:
             return None
         return came / choice.chosen.bill.rows
@@ -133,7 +133,7 @@ class Figures:
             return Figure(f"{unit} a second", known)
         return Figure(unit, known * seconds, self._count(counter, key))
 
-    def _came(self, choice: Choice) -> int | None:
+    def _rows_stored(self, choice: Choice) -> int | None:
         """Rows that were stored for the aliases of a query; nothing is stored for a query over one alias."""
         if self.measured is None or len(choice.query.relations) == 1:
             return None
@@ -149,7 +149,7 @@ class Figures:
 
 def content(store: Store) -> str:
     """What a store holds: a stream, or the aliases of a join."""
-    return store.stream or joined(store.aliases)
+    return store.stream or join_names(store.aliases)
 
 
 def user(choice: Choice, relations: int) -> str:
@@ -157,8 +157,8 @@ def user(choice: Choice, relations: int) -> str:
     return f"{choice.name}.{'+'.join(names(choice.query, relations))}"
 
 
-def counted(choice: Choice, seconds: float | None = None) -> str:
-    """What the numbers of a plan are counted over."""
+def period(choice: Choice, seconds: float | None = None) -> str:
+    """What the numbers of a plan are counted over: a second, some seconds, or the whole history."""
     if choice.model.arrival == "window":
         return "in one second of the steady state" if seconds is None else f"in {seconds:.3g} seconds of input"
     return "over the whole history"

@@ -53,7 +53,7 @@ def _stores(figures: Figures, stores: Iterable[Store]) -> str:
 # ------------------------------------------------------------------------------------------------- state
 
 
-def _unbounded(figures: Figures) -> Notice | None:
+def _unbounded_state(figures: Figures) -> Notice | None:
     stores = [store for store in figures.topology.stores if store.retention is None]
     if not stores:
         return None
@@ -76,7 +76,7 @@ def _untimed(figures: Figures, stores: Iterable[Store]) -> list[str]:
     return sorted({stream.name for stream in streams if stream.event_time is None})
 
 
-def _unprobed(figures: Figures) -> Notice | None:
+def _unprobed_store(figures: Figures) -> Notice | None:
     probed = {probe.store for probe in figures.topology.probes}
     stores = [store for store in figures.topology.stores if store.id not in probed]
     if not stores:
@@ -116,7 +116,7 @@ class _Place:
         return f"{self.choice.name}: {self.origins} {word} {self.label}"
 
 
-def _cross(figures: Figures) -> Notice | None:
+def _cross_product(figures: Figures) -> Notice | None:
     places = _places(figures, "cross-product")
     if not places:
         return None
@@ -131,7 +131,7 @@ def _cross(figures: Figures) -> Notice | None:
     )
 
 
-def _theta(figures: Figures) -> Notice | None:
+def _theta_broadcast(figures: Figures) -> Notice | None:
     places = _places(figures, "theta-broadcast")
     if not places:
         return None
@@ -146,7 +146,7 @@ def _theta(figures: Figures) -> Notice | None:
     )
 
 
-def _avoidable(figures: Figures) -> Notice | None:
+def _avoidable_broadcast(figures: Figures) -> Notice | None:
     places = _places(figures, "avoidable-broadcast")
     if not places:
         return None
@@ -178,14 +178,14 @@ def _places_of(choice: Choice, figures: Figures, kind: str) -> Iterator[_Place]:
     for alias in choice.query.aliases:
         bound = {alias}
         for hop in choice.chosen.ways.hops(alias):
-            if _broadcast(choice, bound, hop) == kind:
+            if _kind_of(choice, bound, hop) == kind:
                 found.setdefault(hop.store, []).append((alias, hop))
             bound |= set(names(choice.query, hop.store))
     for store, hops in sorted(found.items(), key=lambda entry: entry[0]):
         yield _Place(choice, store, figures.label(figures.store_of(choice, store)), tuple(hops))
 
 
-def _broadcast(choice: Choice, bound: set[str], hop: Hop) -> str | None:
+def _kind_of(choice: Choice, bound: set[str], hop: Hop) -> str | None:
     """What kind of notice a hop is worth."""
     target = set(names(choice.query, hop.store))
     between = [aliases(p) for p in choice.query.joins if len(aliases(p)) == 2]
@@ -210,7 +210,7 @@ def _plan(choice: Choice, placement: dict[int, str] | None = None, parallelism: 
 # -------------------------------------------------------------------------------------------- statistics
 
 
-def _blind(figures: Figures) -> Notice | None:
+def _no_statistics(figures: Figures) -> Notice | None:
     blind = [choice.name for choice in figures.choices if not choice.informed and len(choice.query.relations) > 1]
     if not blind:
         return None
@@ -223,7 +223,7 @@ def _blind(figures: Figures) -> Notice | None:
     )
 
 
-def _assumed(figures: Figures) -> Notice | None:
+def _assumed_statistics(figures: Figures) -> Notice | None:
     missing = {choice.name: _missing(choice) for choice in figures.choices if choice.informed}
     unknown = [f"{query}: {', '.join(found)}" for query, found in missing.items() if found]
     if not unknown:
@@ -246,7 +246,7 @@ def _missing(choice: Choice) -> list[str]:
 # ------------------------------------------------------------------------------------------------- sizes
 
 
-def _large(figures: Figures) -> Notice | None:
+def _large_intermediate(figures: Figures) -> Notice | None:
     found = [
         (choice, part.relations, rows, below)
         for choice in figures.choices
@@ -297,7 +297,7 @@ class _Crowd:
         return f"s.options(workers={self.workers})"
 
 
-def _crowded(figures: Figures) -> Notice | None:
+def _over_capacity(figures: Figures) -> Notice | None:
     found = sorted(_crowds(figures), key=lambda crowd: -crowd.workers)
     if not found:
         return None
@@ -330,7 +330,7 @@ def _crowds(figures: Figures) -> Iterator[_Crowd]:
 # ---------------------------------------------------------------------------------------------- measured
 
 
-def _unmeasured(figures: Figures) -> Notice | None:
+def _nothing_measured(figures: Figures) -> Notice | None:
     if figures.measured is not None:
         return None
     return Notice(
@@ -342,13 +342,13 @@ def _unmeasured(figures: Figures) -> Notice | None:
     )
 
 
-def _uneven(figures: Figures) -> Notice | None:
+def _uneven_load(figures: Figures) -> Notice | None:
     if (measured := figures.measured) is None:
         return None
     return uneven_load(measured.counters, figures.topology.workers, figures.choices, lambda: measured.seen)
 
 
-def _wrong(figures: Figures) -> Notice | None:
+def _wrong_estimate(figures: Figures) -> Notice | None:
     """All estimates that are far off, the worst first; sizes of stores lead, for the rest follows from them."""
     flows = [flow for choice in figures.choices for flow in _flows(choice, figures)]
     off = [entry for found in ([*_sizes(figures)], flows) for entry in _far_off(found)]
@@ -397,21 +397,21 @@ def _factor(figure: Figure) -> float:
 
 
 PLANNED: Mapping[str, Callable[[Figures], Notice | None]] = {
-    "unbounded-state": _unbounded,
-    "unprobed-store": _unprobed,
-    "avoidable-broadcast": _avoidable,
-    "theta-broadcast": _theta,
-    "cross-product": _cross,
-    "no-statistics": _blind,
-    "assumed-statistics": _assumed,
-    "large-intermediate": _large,
-    "over-capacity": _crowded,
+    "unbounded-state": _unbounded_state,
+    "unprobed-store": _unprobed_store,
+    "avoidable-broadcast": _avoidable_broadcast,
+    "theta-broadcast": _theta_broadcast,
+    "cross-product": _cross_product,
+    "no-statistics": _no_statistics,
+    "assumed-statistics": _assumed_statistics,
+    "large-intermediate": _large_intermediate,
+    "over-capacity": _over_capacity,
 }
 """Kind -> what says it of plans; in the order in which they are given."""
 MEASURED: Mapping[str, Callable[[Figures], Notice | None]] = {
-    "nothing-measured": _unmeasured,
-    "uneven-load": _uneven,
-    "wrong-estimate": _wrong,
+    "nothing-measured": _nothing_measured,
+    "uneven-load": _uneven_load,
+    "wrong-estimate": _wrong_estimate,
 }
 """Kind -> what says it of what was measured."""
 KINDS = (*PLANNED, *MEASURED)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from weft.explain.figures import Figures, content, counted
+from weft.explain.figures import Figures, content, period
 from weft.explain.notices import notices
 from weft.explain.pages.topology import EdgeFacts, KeepFacts, ProbeFacts, QueryFacts, StoreFacts, TopologyPage, WayFacts
 from weft.explain.subject import Subject
-from weft.explain.words import JOINED, cells, column, duration, exclusive, expression, expressions
+from weft.explain.words import JOINED, cells, column, duration, expression, expressions, is_exclusive
 from weft.optimizer.choose import Choice
 from weft.topology.model import TIME, Edge, Keep, Key, Probe, Start, Store, Topology
 
@@ -19,7 +19,7 @@ Names = Mapping[str, str]
 """Store -> what the page calls it."""
 
 
-def topology(subject: Subject) -> TopologyPage:
+def page(subject: Subject) -> TopologyPage:
     """The page."""
     figures = Figures(subject.choose(), subject.lay(), subject.measured)
     plan = figures.topology
@@ -64,7 +64,7 @@ def _kind(plan: Topology) -> str:
 def _store(store: Store, name: str, figures: Figures) -> StoreFacts:
     age = store.retention
     if age is not None:
-        age += exclusive(store.reason)
+        age += is_exclusive(store.reason)
     return StoreFacts(
         name,
         store.id,
@@ -93,7 +93,7 @@ def _stays(plan: Topology, store: Store) -> bool:
 def _key(key: Key) -> str:
     parts = [f"= {', '.join(expressions(key.equal))}"] if key.equal else []
     parts += [f"range {expression(key.range)}"] if key.range is not None else []
-    return ", ".join(parts) or "none, every row is met"
+    return ", ".join(parts) or "none: every row is read"
 
 
 # -------------------------------------------------------------------------------------------------- ways
@@ -103,7 +103,7 @@ def _query(choice: Choice, figures: Figures, called: Names) -> QueryFacts:
     starts = [start for start in figures.topology.starts if start.query == choice.name]
     return QueryFacts(
         choice.name,
-        counted(choice, figures.seconds(choice)) if choice.informed else None,
+        period(choice, figures.seconds(choice)) if choice.informed else None,
         tuple(_way(choice, start, figures, called) for start in starts),
         figures.results(choice),
     )

@@ -130,7 +130,7 @@ class RunReport:
         batches = f"{len(self.batches)} batch" + ("" if len(self.batches) == 1 else "es")
         lines = [f"{how} {batches}, {figures}"]
         lines += [
-            f"  stream {name:<16} {count:>12,} rows{_dropped(self, name)}" for name, count in self.rows_in.items()
+            f"  stream {name:<16} {count:>12,} rows{_dropped_rows(self, name)}" for name, count in self.rows_in.items()
         ]
         lines += [f"  query  {name:<16} {count:>12,} results" for name, count in self.rows_out.items()]
         if self.batches:
@@ -151,7 +151,7 @@ def human_bytes(count: float) -> str:
     return f"{count:.3g} TB"
 
 
-def _dropped(report: RunReport, stream: str) -> str:
+def _dropped_rows(report: RunReport, stream: str) -> str:
     parts = []
     if late := report.late.get(stream):
         parts.append(f"{late:,} late, dropped")
