@@ -29,7 +29,6 @@ from weft.optimizer.knobs import Knobs
 from weft.optimizer.plan import topology as together
 from weft.optimizer.ranges import regions as ranges
 from weft.query.model import Query
-from weft.stats.sketch import observed
 from weft.testing import Trial, assert_same_rows, oracle
 from weft.topology import spread as topology
 
@@ -245,7 +244,7 @@ def test_frequent_values_of_computed_keys_are_found_and_spread(kind: str) -> Non
     trial = fed(session, slices(tables, 2))
     for query in ("hash", "hybrid"):
         assert_same_rows(trial.table(query), oracle(session._queries[query].query, tables), f"{query}: ")
-    seen = observed(trial.manifest.totals)
+    seen = trial.manifest.observed
     (_, share), *_ = seen.heavy("R", name) or [(0, 0.0)]
     assert share == pytest.approx(0.4, abs=0.05)
 
@@ -601,7 +600,7 @@ def test_sorted_arrival_overloads_a_worker_in_each_batch_unless_rows_are_dealt()
         session = opened(tables, PAIR.replace("s.b", "s.n").replace("r.a,", "r.n AS r,"), workers, {"q": strategy})
         session.analyze()
         trial = fed(session, slices(tables, 20))
-        peaks = [weft.Counters.of(report).skew_degree(workers) for report in trial.reports]
+        peaks = [report.skew_degree(workers) for report in trial.reports]
         worst[strategy], whole[strategy] = float(np.mean(peaks)), trial.counters.skew_degree(workers)
     assert worst["hypercube:hash"] > 4
     assert worst["two-way:1-bucket"] < 1.05

@@ -188,7 +188,7 @@ def test_counters_of_the_steady_state_are_what_the_bill_says_for_a_second(
         trial.feed({name: _second(rng, batch) for name in "RST"})
     [choice] = session.choices
     bill, seconds = choice.chosen.bill, (long - warm) * STEP
-    counted = Counters.total(Counters.of(report) for report in trial.reports[warm:])
+    counted = Counters.total(trial.reports[warm:])
     probes = probes_of(trial, choice)
     for (alias, number), expected in bill.probed.items():
         probe = probes[alias, number]

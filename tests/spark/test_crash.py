@@ -26,7 +26,7 @@ def test_the_job_has_several_waves(tmp_path: Path, plans: str, kept: int) -> Non
     make_input(tmp_path, 1, seed=1)
     topology = make_session(tmp_path, plans=plans).topology
     assert topology.waves == WAVES
-    assert sum(bool(store.aliases) for store in topology.stores) == kept
+    assert sum(bool(store.members) for store in topology.stores) == kept
 
 
 @pytest.mark.parametrize("plans", ["flat", "kept", "mixed"])

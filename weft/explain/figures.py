@@ -1,8 +1,8 @@
 """Estimates of the cost model beside what was counted.
 
-Under the arrival factor "window" the model counts tuples a second and rows that windows hold; a run counts tuples in
-all.  So estimates of tuples are multiplied by the seconds that the rows seen so far take at the estimated rates, and
-rows are compared with those the store holds now.  Otherwise both count the whole history.
+Under the arrival factor "window" the model counts tuples per second and rows that windows hold; a run counts all
+tuples.  So estimates of tuples are multiplied by the seconds that the rows seen so far take at the estimated rates,
+and rows are compared with those the store holds now.  Otherwise both count the whole history.
 
 A store may have several users, each with an estimate of its own; it holds what the most demanding of them needs.
 Without statistics there is no estimate: the defaults would be guesses that look like knowledge.
@@ -11,11 +11,13 @@ Without statistics there is no estimate: the defaults would be guesses that look
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from weft.explain.pages.figure import Figure
-from weft.explain.subject import Measured
+from weft.explain.words import join_names
+from weft.observe.measured import Measured
 from weft.optimizer.choose import Choice
 from weft.optimizer.graph.layout import names
 from weft.optimizer.lower.ways import Hop
@@ -34,12 +36,27 @@ class Figures:
 
     def users(self, store: Store) -> list[tuple[Choice, int]]:
         """Who shares a store: the plan, and the store in it."""
-        return [
-            (choice, tree.relations)
-            for choice in self.choices
-            for tree in choice.chosen.layout.tree.stores
-            if (found := self.find(choice, tree.relations)) is not None and found.id == store.id
-        ]
+        return self._users[store.id]
+
+    @cached_property
+    def _users(self) -> dict[str, list[tuple[Choice, int]]]:
+        found: dict[str, list[tuple[Choice, int]]] = {store.id: [] for store in self.topology.stores}
+        for choice in self.choices:
+            for tree in choice.chosen.layout.tree.stores:
+                if (store := self.find(choice, tree.relations)) is not None:
+                    found[store.id].append((choice, tree.relations))
+        return found
+
+    @cached_property
+    def called(self) -> dict[str, str]:
+        """Store -> its short name: s0, s1, ..."""
+        return {store.id: f"s{i}" for i, store in enumerate(self.topology.stores)}
+
+    def label(self, store: Store, *, users: bool = False) -> str:
+        """What a notice calls a store: s0 (orders); with its users s0 (orders, for sales, returns)."""
+        queries = dict.fromkeys(choice.name for choice, _ in self.users(store)) if users else ()
+        what = content(store, self.aliases(store))
+        return f"{self.called[store.id]} ({what}{', for ' if queries else ''}{', '.join(queries)})"
 
     def store_of(self, choice: Choice, relations: int) -> Store:
         """The store behind a part of a plan."""
@@ -49,7 +66,7 @@ class Figures:
         """The store behind a part of a plan; None where nobody looks for its rows."""
         return self._stores.get((user(choice, relations), relations.bit_count() > 1))
 
-    def called(self, store: Store) -> dict[str, str]:
+    def aliases(self, store: Store) -> dict[str, str]:
         """Label -> alias, as the first user of a store calls its members."""
         return self.topology.aliases_of(store.users[0].partition(".")[0])
 
@@ -102,12 +119,12 @@ class Figures:
     def input_rows(self, choice: Choice) -> Figure:
         """Rows that the aliases of a query begin with, after their selections."""
         unit = "rows a second" if choice.model.arrival == "window" else "rows"
-        came = self._came(choice) if unit == "rows" else None
+        came = self._rows_stored(choice) if unit == "rows" else None
         return Figure(unit, choice.chosen.bill.rows if choice.informed else None, came)
 
     def seconds(self, choice: Choice) -> float | None:
         """How long the rows seen so far take at the estimated rates; None where estimates are not by the second."""
-        came = self._came(choice)
+        came = self._rows_stored(choice)
         if choice.model.arrival != "window" or came is None or not choice.chosen.bill.rows:
             return None
         return came / choice.chosen.bill.rows
@@ -121,7 +138,7 @@ class Figures:
             return Figure(f"{unit} a second", known)
         return Figure(unit, known * seconds, self._count(counter, key))
 
-    def _came(self, choice: Choice) -> int | None:
+    def _rows_stored(self, choice: Choice) -> int | None:
         """Rows that were stored for the aliases of a query; nothing is stored for a query over one alias."""
         if self.measured is None or len(choice.query.relations) == 1:
             return None
@@ -135,13 +152,18 @@ class Figures:
         return int(kept.get(key, 0))
 
 
+def content(store: Store, called: Mapping[str, str]) -> str:
+    """What a store holds: a stream, or the aliases of a join; `called` has the alias of each label, in query order."""
+    return store.stream or join_names([alias for label, alias in called.items() if label in store.members])
+
+
 def user(choice: Choice, relations: int) -> str:
     """The name of a store's user, as the topology writes it."""
     return f"{choice.name}.{'+'.join(names(choice.query, relations))}"
 
 
-def counted(choice: Choice, seconds: float | None = None) -> str:
-    """What the numbers of a plan are counted over."""
+def period(choice: Choice, seconds: float | None = None) -> str:
+    """What the numbers of a plan are counted over: a second, some seconds, or the whole history."""
     if choice.model.arrival == "window":
         return "in one second of the steady state" if seconds is None else f"in {seconds:.3g} seconds of input"
     return "over the whole history"

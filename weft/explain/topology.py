@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from weft.explain.figures import Figures, counted
-from weft.explain.notices import notices, said
+from weft.explain.figures import Figures, content, period
+from weft.explain.notices import notices
 from weft.explain.pages.topology import EdgeFacts, KeepFacts, ProbeFacts, QueryFacts, StoreFacts, TopologyPage, WayFacts
 from weft.explain.subject import Subject
-from weft.explain.words import JOINED, call, cells, column, duration, exclusive, expression, expressions
+from weft.explain.words import JOINED, call, cells, column, duration, expression, expressions, is_exclusive
 from weft.optimizer.choose import Choice
 from weft.topology.model import TIME, Edge, Keep, Key, Probe, Store, Topology
 
@@ -19,11 +19,11 @@ Names = Mapping[str, str]
 """Store -> what the page calls it, or label -> what a query calls the relation."""
 
 
-def topology(subject: Subject) -> TopologyPage:
+def page(subject: Subject) -> TopologyPage:
     """The page."""
     figures = Figures(subject.choose(), subject.lay(), subject.measured)
     plan = figures.topology
-    called = {store.id: f"s{i}" for i, store in enumerate(plan.stores)}
+    called = figures.called
     return TopologyPage(
         "topology",
         _kind(plan),
@@ -62,13 +62,13 @@ def _kind(plan: Topology) -> str:
 
 
 def _store(store: Store, name: str, figures: Figures) -> StoreFacts:
-    age, names = store.retention, figures.called(store)
+    age, names = store.retention, figures.aliases(store)
     if age is not None:
-        age += exclusive(store.reason)
+        age += is_exclusive(store.reason)
     return StoreFacts(
         name,
         store.id,
-        said(store, names),
+        content(store, names),
         store.stream or None,
         store.users,
         expressions(store.placement, names),
@@ -93,7 +93,7 @@ def _stays(plan: Topology, store: Store) -> bool:
 def _key(key: Key, names: Names) -> str:
     parts = [f"= {', '.join(expressions(key.equal, names))}"] if key.equal else []
     parts += [f"range {expression(call(key.range, names))}"] if key.range is not None else []
-    return ", ".join(parts) or "none, every row is met"
+    return ", ".join(parts) or "none: every row is read"
 
 
 # -------------------------------------------------------------------------------------------------- ways
@@ -102,7 +102,7 @@ def _key(key: Key, names: Names) -> str:
 def _query(choice: Choice, figures: Figures, called: Names) -> QueryFacts:
     return QueryFacts(
         choice.name,
-        counted(choice, figures.seconds(choice)) if choice.informed else None,
+        period(choice, figures.seconds(choice)) if choice.informed else None,
         tuple(_way(choice, alias, figures, called) for alias in choice.query.aliases if figures.way(choice, alias)),
         figures.results(choice),
     )

@@ -1,4 +1,4 @@
-"""Numbers and expressions as people read them: three digits and a unit; event times and windows in words."""
+"""Numbers and expressions for people: three digits and a unit; event times and windows in words."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ ROUTES = {
     "scatter": "any worker",
     "spread": "its cells",
 }
-"""How tuples travel, in words."""
+"""Where tuples go, in words."""
 
 
 JOINED = "the worker that joins it"
-"""Where a kept join lies in a cube."""
+"""Where an intermediate result lies in a cube."""
 
 
 def number(value: float) -> str:
@@ -49,6 +49,15 @@ def count(many: int, noun: str) -> str:
     ('1 worker', '2 batches')
     """
     return f"{many} {noun}" + ("" if many == 1 else "es" if noun.endswith("ch") else "s")
+
+
+def verb(many: int, word: str) -> str:
+    """The form of a verb that goes with a number.
+
+    >>> verb(1, "grow"), verb(2, "grow"), verb(1, "be"), verb(2, "be")
+    ('grows', 'grow', 'is', 'are')
+    """
+    return ("is" if many == 1 else "are") if word == "be" else f"{word}s" if many == 1 else word
 
 
 def share(part: float) -> str:
@@ -94,12 +103,12 @@ def column(name: str, called: Mapping[str, str]) -> str:
     return f"{called.get(label, '')}{dot}{'time' if dot and own == TIME else own}"
 
 
-def exclusive(reason: str) -> bool:
-    """Whether the reason to keep rows is a window, which is a bound that is not reached."""
+def is_exclusive(reason: str) -> bool:
+    """Whether the reason to keep rows is a window, whose end is not part of it."""
     return reason.rpartition("; ")[2].startswith("window")
 
 
-def joined(aliases: Sequence[str]) -> str:
+def join_names(aliases: Sequence[str]) -> str:
     """The aliases of a store."""
     return " + ".join(aliases)
 
@@ -117,7 +126,7 @@ def place(placement: Sequence[str], spread: str | None) -> str:
 
 
 def cells(found: Spread | None) -> str | None:
-    """A spread: what rows do along each axis of their cube, or how many ranges their values are cut into."""
+    """A spread in words: what rows do along each axis of their cube, or into how many ranges their values are cut."""
     if found is None:
         return None
     if isinstance(found, Regions):
@@ -135,7 +144,7 @@ def _axis(axis: Axis) -> str:
 
 
 def table(rows: Sequence[Sequence[str]], indent: str) -> list[str]:
-    """Rows with their columns below each other."""
+    """Rows as lines, with columns aligned."""
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)] if rows else []
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
     return [f"{indent}{line}".rstrip() for line in lines]

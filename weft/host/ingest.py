@@ -19,11 +19,12 @@ from weft.errors import SourceError
 from weft.expr.evaluate import filter_mask
 from weft.expr.model import Expr, columns
 from weft.expr.types import normalize
-from weft.host.batch import Functions, Report, Watermarks, bump
+from weft.host.batch import Functions, Report, Watermarks
 from weft.host.envelope import REPORT, Envelope, Frame, slices
 from weft.host.routing import route, spread_rows
 from weft.host.watch import Watcher
 from weft.host.weights import cut, weighted
+from weft.observe.counters import bump
 from weft.query.model import Stream
 from weft.topology.model import TIME, Edge, Topology
 
@@ -68,7 +69,7 @@ class Ingest:
                 yield Envelope(dest, seq, edge.id, piece)
                 seq += 1
             row += raw.num_rows
-        report.sketches = watcher.plain()
+        report.sketches.update(watcher.plain())
         report.seconds["0"] = time.perf_counter() - began
         yield Envelope(task % self.workers, seq, REPORT, report=report.plain())
 

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from weft.expr.evaluate import evaluate
-from weft.host.batch import Batch, Functions, Report, Results, State, bump
+from weft.host.batch import Batch, Functions, Report, Results, State
 from weft.host.crash import reach
 from weft.host.envelope import REPORT, Envelope, Frame, gathered, join, slices
 from weft.host.lookup import lookup
@@ -31,6 +31,7 @@ from weft.host.state.compaction import MOST_BYTES, expired
 from weft.host.state.segment import SegmentRef
 from weft.host.state.stores import Shelf
 from weft.host.weights import cut, weight_of, weighted
+from weft.observe.counters import bump
 from weft.topology.model import FIRST, ROWS, Emit, Keep, Node, Probe, Start, Topology
 
 GATHER = 131_072
@@ -72,7 +73,7 @@ class Worker:
         began = time.perf_counter()
         yield from self._first(arrivals) if wave == 1 else self._later(arrivals)
         self._finish()
-        self.report.files = self.results.close()
+        self.report.files.extend(self.results.close())
         self.report.seconds[str(wave)] = time.perf_counter() - began
         reach(self.batch.crash, f"wave {wave} after", self.batch.number)
         yield self._envelope(self.number, REPORT, report=self.report.plain())

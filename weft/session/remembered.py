@@ -10,15 +10,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from weft.errors import PlanError
-from weft.explain import Measured, measured
 from weft.host.state.checkpoint import Checkpoint
 from weft.host.state.manifest import Ledger, Manifest
+from weft.observe.measured import Measured
 from weft.optimizer.choose import Choice
 from weft.optimizer.knobs import Knobs
 from weft.optimizer.written.plan import Plan, bind, write
 from weft.query.model import Query
 from weft.stats.model import Statistics
-from weft.stats.sketch import observed
 
 
 def to_remember(choice: Choice, asked: Knobs) -> dict[str, str]:
@@ -41,13 +40,12 @@ def settled(asked: Knobs, query: Query, made: Mapping[str, str] | None) -> Knobs
 
 def shown(checkpoint: Checkpoint) -> Statistics:
     """What streams have shown in committed batches."""
-    return observed(_last(checkpoint).totals)
+    return _last(checkpoint).observed
 
 
 def done(checkpoint: Checkpoint) -> Measured | None:
     """What committed batches did; None if there are none."""
-    last = _last(checkpoint)
-    return measured(last.batch, last.totals, [(ref.store, ref.rows) for ref in last.segments])
+    return _last(checkpoint).measured
 
 
 def _last(checkpoint: Checkpoint) -> Manifest:

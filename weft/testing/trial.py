@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from weft.errors import QueryError
-from weft.explain import Subject, explain, measured
+from weft.explain import Subject, explain
 from weft.host.batch import Functions, Report
 from weft.host.inprocess.run import InProcess
 from weft.host.state.manifest import FileState, Ledger, Manifest
@@ -86,14 +86,13 @@ class Trial:
     def explain(self, stage: str = "topology", format: str = "text", analyze: bool = False) -> str:  # noqa: A002
         """The plan, as `Session.explain` gives it; `analyze` shows what the fed batches did."""
         handles = {} if self._session is None else self._session._queries
-        done = measured(self.manifest.batch, self.manifest.totals, [(ref.store, ref.rows) for ref in self.segments])
         subject = Subject(
             self.queries,
             {name: handle.draft for name, handle in handles.items()},
             lambda: self.choices,
             lambda: self.topology,
             analyze,
-            done if analyze else None,
+            self.manifest.measured if analyze else None,
         )
         return explain(subject, stage, format)
 
@@ -105,7 +104,7 @@ class Trial:
     @property
     def counters(self) -> Counters:
         """What every part of the plan did so far."""
-        return Counters.total(Counters.of(report) for report in self.reports)
+        return Counters.total(self.reports)
 
     @property
     def spent(self) -> Mapping[tuple[int, int], float]:
@@ -115,12 +114,12 @@ class Trial:
     @property
     def late(self) -> dict[str, int]:
         """Stream -> rows that were dropped because they came below the watermark."""
-        return self._total("late")
+        return self.counters.late
 
     @property
     def untimed(self) -> dict[str, int]:
         """Stream -> rows that were dropped because they have no event time."""
-        return self._total("untimed")
+        return self.counters.untimed
 
     @property
     def segments(self) -> tuple[SegmentRef, ...]:
@@ -130,7 +129,7 @@ class Trial:
     @property
     def state_rows(self) -> dict[str, int]:
         """Store -> rows it holds now."""
-        return self._sum(lambda ref: ref.rows)
+        return self.manifest.held
 
     @property
     def state_bytes(self) -> dict[str, int]:
@@ -141,13 +140,6 @@ class Trial:
         found: dict[str, int] = defaultdict(int)
         for ref in self.segments:
             found[ref.store] += measure(ref)
-        return dict(found)
-
-    def _total(self, counter: str) -> dict[str, int]:
-        found: dict[str, int] = defaultdict(int)
-        for report in self.reports:
-            for stream, count in getattr(report, counter).items():
-                found[stream] += count
         return dict(found)
 
 

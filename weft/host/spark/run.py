@@ -210,19 +210,18 @@ class SparkRun:
     def _progress(self, number: int, seconds: float, report: Report) -> Progress:
         segments = self.manifest.segments
         marks = [mark for mark in self.manifest.watermarks(self.topology).values() if mark is not None]
+        zeros = Counters(  # streams without rows and queries without results are shown too
+            rows_in={stream.name: 0 for stream in self.topology.streams},
+            results={emit.query: 0 for emit in self.topology.emits},
+        )
         return Progress(
             batch=number,
             seconds=seconds,
-            rows_in={stream.name: report.rows_in.get(stream.name, 0) for stream in self.topology.streams},
-            rows_out={emit.query: report.results.get(emit.query, 0) for emit in self.topology.emits},
-            late=report.late,
-            untimed=report.untimed,
             state_rows=sum(ref.rows for ref in segments),
             state_bytes=sum(ref.bytes for ref in segments),
             segments=len(segments),
             watermark=_moment(min(marks)) if marks else None,
-            wave_seconds={int(wave): spent for wave, spent in report.seconds.items()},
-            counters=Counters.of(report),
+            counters=Counters.total([zeros, report]),
         )
 
 

@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,10 @@ from weft.host.crash import CrashPoint
 from weft.host.state.compaction import expired
 from weft.host.state.durable import read_sealed, write_sealed
 from weft.host.state.segment import SegmentFiles, SegmentRef
+from weft.observe.counters import Counters, bump
+from weft.observe.measured import Measured
+from weft.stats.model import Statistics
+from weft.stats.sketch import merge_sketches, read_statistics
 from weft.topology.model import Topology
 
 KEPT = 2
@@ -38,8 +42,10 @@ class Manifest:
     """Stream -> newest event time seen, in microseconds."""
     files: tuple[Mapping[str, Any], ...] = ()
     """Results of this batch, to be published."""
-    totals: Mapping[str, Any] = field(default_factory=dict)
-    """Counters of the whole run."""
+    totals: Counters = field(default_factory=Counters)
+    """The sum over all batches."""
+    sketches: Mapping[str, Any] = field(default_factory=dict)
+    """Join key -> its frequent values and number of values in all batches."""
     offsets: Mapping[str, int] = field(default_factory=dict)
     """Stream -> how many of its files have been read; nothing where Spark keeps the offsets."""
 
@@ -62,18 +68,31 @@ class Manifest:
         newest = dict(self.newest)
         for stream, moment in report.newest.items():
             newest[stream] = max(moment, newest.get(stream, moment))
-        totals = Report()
-        totals.merge(self.totals)
-        totals.merge({name: value for name, value in report.plain().items() if name not in _PER_BATCH})
-        made = Manifest(number, (), newest, tuple(report.files), totals.plain())
+        totals, sketches = Counters.total([self.totals, report]), merge_sketches(self.sketches, report.sketches)
+        made = Manifest(number, (), newest, tuple(report.files), totals, sketches, offsets or {})
         refs = [*(ref for ref in self.segments if ref.name not in gone), *(SegmentRef(**ref) for ref in report.added)]
         marks = made.watermarks(topology)
         live = [ref for ref in refs if not _over(topology, ref, marks)]
         live.sort(key=lambda ref: (ref.store, ref.worker, ref.first_batch, ref.name))
-        return Manifest(number, tuple(live), newest, made.files, made.totals, offsets or {})
+        return replace(made, segments=tuple(live))
 
+    @property
+    def held(self) -> dict[str, int]:
+        """Store -> rows in its live segments."""
+        rows: dict[str, int] = {}
+        for ref in self.segments:
+            bump(rows, ref.store, ref.rows)
+        return rows
 
-_PER_BATCH = ("files", "added", "removed", "newest")
+    @property
+    def observed(self) -> Statistics:
+        """What the streams have shown in all batches."""
+        return read_statistics(self.totals.rows_in, self.sketches)
+
+    @property
+    def measured(self) -> Measured | None:
+        """What all batches did; None before the first."""
+        return None if self.batch < 0 else Measured(self.batch + 1, self.totals, self.held, self.observed)
 
 
 def _over(topology: Topology, ref: SegmentRef, marks: Mapping[str, int | None]) -> bool:
@@ -201,4 +220,5 @@ def _manifest(plain: dict[str, Any]) -> Manifest:
             hint="start again from an empty checkpoint.",
         )
     segments = tuple(SegmentRef(**ref) for ref in plain.pop("segments"))
-    return Manifest(segments=segments, files=tuple(plain.pop("files")), offsets=plain.pop("offsets"), **plain)
+    totals = Counters.of(plain.pop("totals"))
+    return Manifest(segments=segments, files=tuple(plain.pop("files")), totals=totals, **plain)

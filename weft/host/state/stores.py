@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.expr.evaluate import evaluate
-from weft.host.batch import Batch, Functions, Report, State, bump
+from weft.host.batch import Batch, Functions, Report, State
 from weft.host.crash import reach
 from weft.host.envelope import Frame, gathered, join
 from weft.host.state.compaction import MOST_BYTES, groups
@@ -23,6 +23,7 @@ from weft.host.state.segment import Segment, SegmentRef
 from weft.host.weights import cut, weight_of, weighted
 from weft.kernels.codes import Ints, equality_codes, order_codes
 from weft.kernels.index import Index, build
+from weft.observe.counters import bump
 from weft.topology.model import ROWS, TIME, Key, Store, Topology
 
 LATEST = np.iinfo(np.int64).max
@@ -54,11 +55,11 @@ class Shelf:
             store = self.topology.store(name)
             fresh = [ref for ref in delta if ref.store == name]
             for group in groups([*old.get(name, ()), *fresh], store.retention):
-                self.report.removed += [ref.name for ref in group if added.pop(ref.name, None) is None]
+                self.report.removed.extend(ref.name for ref in group if added.pop(ref.name, None) is None)
                 merged = self._merge(store, group)
                 if merged is not None:
                     added[merged.name] = merged
-        self.report.added += [asdict(ref) for ref in added.values()]
+        self.report.added.extend(asdict(ref) for ref in added.values())
 
     def _merge(self, store: Store, group: Sequence[SegmentRef]) -> SegmentRef | None:
         rows = join([self.state.open(ref).rows for ref in group])
