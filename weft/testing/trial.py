@@ -52,6 +52,7 @@ class Trial:
         files = None if self._ledger is None else FileState(str(self._ledger.segments), str(self._ledger.notes))
         self._run = InProcess(self.topology, self.functions, files)
         if self._ledger is not None:
+            self._ledger.begin()
             self._run.manifest = self._ledger.last()
         self.reports: list[Report] = []
 

@@ -78,6 +78,7 @@ class SparkRun:
         try:
             self._pace = self._paced()
             self._pace.check()  # before anything is touched
+            self.ledger.begin()
             self._publish(self.manifest)
             self.ledger.collect()
             self.ledger.announce(self.manifest.batch, self.manifest.watermarks(self.topology))

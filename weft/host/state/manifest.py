@@ -82,7 +82,7 @@ def _over(topology: Topology, ref: SegmentRef, marks: Mapping[str, int | None]) 
 
 
 class Ledger:
-    """The manifests of a checkpoint folder, and the files they own."""
+    """The manifests of a checkpoint folder, and the files they own.  Who only looks leaves no trace."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -91,6 +91,9 @@ class Ledger:
         self.results = root / "results"
         self.notes = root / "notes"
         self.watermarks = root / "watermarks.json"
+
+    def begin(self) -> None:
+        """Make the folders that a run writes to."""
         for folder in (self.folder, self.segments, self.results, self.notes):
             folder.mkdir(parents=True, exist_ok=True)
 
@@ -101,6 +104,7 @@ class Ledger:
 
     def commit(self, manifest: Manifest) -> None:
         """Make the batch true."""
+        self.folder.mkdir(parents=True, exist_ok=True)
         write_sealed(self.folder / f"{manifest.batch:012d}.json", asdict(manifest))
 
     def announce(self, batch: int, watermarks: Watermarks) -> None:
@@ -143,7 +147,7 @@ class Ledger:
         for path in self.segments.glob("*/*/*"):
             if str(path) not in keep:
                 path.unlink(missing_ok=True)
-        for note in self.notes.iterdir():
+        for note in self.notes.glob("*"):
             if int(note.name.lstrip(".").split("-")[0]) <= batch:
                 note.unlink(missing_ok=True)
 
