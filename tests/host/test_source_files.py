@@ -11,8 +11,11 @@ import pytest
 
 import weft
 from weft.errors import SourceError, StateError
-from weft.host.sources.feeds import FileLog
-from weft.host.sources.files import FileSource, Piece, TableSource, list_files, pieces, read_piece, shares
+from weft.host.sources.filelog import FileLog
+from weft.host.sources.files import list_files, pieces, read_piece, shares
+from weft.host.sources.folders import FileSource
+from weft.host.sources.source import Piece
+from weft.host.sources.tables import TableSource
 
 
 def test_files_are_noted_once_in_name_order_and_latecomers_come_last(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 from weft.errors import StateError
 from weft.host.batch import Batch, Report, Watermarks
 from weft.host.crash import CrashPoint
+from weft.host.sources.source import Position
 from weft.host.state.compaction import expired
 from weft.host.state.durable import read_sealed, write_sealed
 from weft.host.state.segment import SegmentFiles, SegmentRef
@@ -40,8 +41,8 @@ class Manifest:
     """Results of this batch, to be published."""
     totals: Mapping[str, Any] = field(default_factory=dict)
     """Counters of the whole run."""
-    offsets: Mapping[str, int] = field(default_factory=dict)
-    """Stream -> how many of its files have been read; nothing where Spark keeps the offsets."""
+    offsets: Mapping[str, Position] = field(default_factory=dict)
+    """Stream -> how far it has been read; nothing where Spark keeps the offsets."""
 
     def watermarks(self, topology: Topology) -> dict[str, int | None]:
         """Clock id -> watermark."""
@@ -55,7 +56,7 @@ class Manifest:
         return Batch(number, self.watermarks(topology), {w: tuple(refs) for w, refs in live.items()}, run, crash)
 
     def after(
-        self, topology: Topology, number: int, report: Report, offsets: Mapping[str, int] | None = None
+        self, topology: Topology, number: int, report: Report, offsets: Mapping[str, Position] | None = None
     ) -> Manifest:
         """The manifest of batch `number`, given what its workers reported and how far it has read."""
         gone = set(report.removed)
