@@ -91,7 +91,7 @@ def test_builder_and_text_are_parsed_alike() -> None:
 
 
 def test_a_finished_query_was_never_written() -> None:
-    made = asked(CHAIN)._queries["q"].query
+    made = asked(CHAIN).queries["q"].query
     with pytest.raises(weft.PlanError, match="not known"):
         Trial({"q": made}).explain("parsed")
     assert "stream lines" in Trial({"q": made}).explain("resolved")
@@ -251,7 +251,7 @@ def test_a_theta_join_is_broadcast_and_says_so() -> None:
     assert len(found) == 2
     assert "4 times" in found[0]["detail"]
     again = session()
-    eval(found[0]["action"], {"s": again, "sql": s._queries["q"].draft, "weft": weft})
+    eval(found[0]["action"], {"s": again, "sql": s.queries["q"].draft, "weft": weft})
     assert kinds(again).count("theta-broadcast") == 1
     assert "theta-broadcast" not in kinds(asked(QUERIES["near"], workers=1))
 
