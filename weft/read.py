@@ -12,7 +12,7 @@ import importlib
 
 from weft.errors import QueryError
 from weft.host.sources.folders import csv, json, parquet
-from weft.host.sources.source import Source
+from weft.host.sources.source import Source, is_source
 from weft.host.sources.tables import batches
 
 __all__ = ["batches", "csv", "json", "parquet"]
@@ -27,7 +27,7 @@ def as_source(name: str, given: object) -> Source:
     if package in _ADOPTED:
         adopted: Source = importlib.import_module(_ADOPTED[package]).adopt(name, given)
         return adopted
-    if isinstance(given, Source):
+    if is_source(given):
         return given
     raise QueryError(
         f'source of stream "{name}" is a {type(given).__name__}',

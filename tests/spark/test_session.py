@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -266,6 +267,43 @@ def test_running_for_ever_progress_and_stop(tmp_path: Path) -> None:
     s.queries["q"].to_parquet(tmp_path / "out")
     assert s.run().rows_in.get("a", 0) == 10 - read
     assert answer(tmp_path / "out") == {(i, 10): 1 for i in range(10)}
+
+
+@pytest.mark.parametrize("kind", ["files", "frame"])
+def test_what_is_given_while_a_run_is_active_is_refused_and_the_run_goes_on(tmp_path: Path, kind: str) -> None:
+    drop(tmp_path / "a", "0.parquet", rows((0, 1)))
+    drop(tmp_path / "b", "0.parquet", rows((10, 1)))
+    s = pair_session(tmp_path, kind=kind)
+    q = s.queries["q"].to_parquet(tmp_path / "out")
+    given: dict[str, Callable[[], object]] = {
+        'query "p"': lambda: s.query("p", PAIR),
+        'stream "c"': lambda: s.stream("c", weft.read.batches([rows((1, 1))])),
+        'function "f"': lambda: s.function("f", explode),
+        "an option": lambda: s.options(watermark="max"),
+        'a sink of query "q"': lambda: q.to_parquet(tmp_path / "other").to_memory().foreach_batch(print),
+    }
+
+    def look() -> list[Any]:
+        return [{**s.queries}, {**s.streams}, {**s.functions}, [*q.sinks], s.watermark, s.workers, s.topology]
+
+    with s:
+        handle = s.start(every="10 milliseconds")
+        before = look()
+        for what, give in given.items():
+            with pytest.raises(weft.PlanError, match=f"^{what} was given while the session is running") as caught:
+                give()
+            _is_readable(caught.value)
+        assert look() == before
+        assert not (tmp_path / "other").exists()
+        drop(tmp_path / "a", "1.parquet", rows((1, 1)))
+        _wait(lambda: sum(p.rows_in["a"] for p in handle.progress()) == 2)
+    drop(tmp_path / "a", "2.parquet", rows((2, 1)))
+    assert s.run().rows_in["a"] == 1, "the next run is not refused"
+    assert answer(tmp_path / "out") == {(i, 10): 1 for i in range(3)}
+    for give in given.values():
+        give()
+    assert {*s.queries} == {"p", "q"}
+    assert len(q.sinks) == 4
 
 
 @pytest.mark.parametrize("kind", ["files", "frame"])

@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard
 
 import pyarrow as pa
 
@@ -69,7 +69,6 @@ class Reader(Protocol):
         ...
 
 
-@runtime_checkable
 class Source(Protocol):
     """Where the rows of a stream come from."""
 
@@ -103,3 +102,8 @@ class Source(Protocol):
             detail=f"a {type(self).__name__} has no frame, and opens no reader.",
             hint="let the class of the source define `open`, or `frame`.",
         )
+
+
+def is_source(given: object) -> TypeGuard[Source]:
+    """Whether an object answers what a source is asked; nothing is read to find out."""
+    return all(hasattr(type(given), name) for name in ("size", "sample", "describe", "open"))
