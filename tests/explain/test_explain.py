@@ -92,7 +92,7 @@ def test_builder_and_text_are_parsed_alike() -> None:
 
 
 def test_a_finished_query_was_never_written() -> None:
-    made = asked(CHAIN)._queries["q"].query
+    made = asked(CHAIN).queries["q"].query
     with pytest.raises(weft.PlanError, match="not known"):
         Trial({"q": made}).explain("parsed")
     assert "stream lines" in Trial({"q": made}).explain("resolved")
@@ -280,7 +280,7 @@ def test_a_theta_join_is_broadcast_and_says_so() -> None:
     assert "q: l to s0 (orders); q: o to s1 (lines)" in found["detail"]
     assert "4 times" in found["detail"]
     again = session()
-    eval(found["action"], {"s": again, "sql": s._queries["q"].draft, "weft": weft})
+    eval(found["action"], {"s": again, "sql": s.queries["q"].draft, "weft": weft})
     assert notice(again, "theta-broadcast")["detail"].startswith("q: o to s1 (lines); ")
     assert "theta-broadcast" not in kinds(asked(QUERIES["near"], workers=1))
 

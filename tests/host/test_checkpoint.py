@@ -22,8 +22,8 @@ def claim(root: Path, sql: str, statistics: weft.Statistics | None = None) -> Ch
     s.query("q", sql)
     s.options(statistics=statistics)
     checkpoint = Checkpoint(root)
-    queries = {name: handle.query for name, handle in s._queries.items()}
-    checkpoint.claim(s.topology, queries, s._sources, {})
+    queries = {name: handle.query for name, handle in s.queries.items()}
+    checkpoint.claim(s.topology, queries, s.sources, {})
     checkpoint.release()
     return checkpoint
 

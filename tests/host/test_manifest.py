@@ -27,8 +27,13 @@ def test_a_manifest_comes_back(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_is_before_the_first_batch(tmp_path: Path) -> None:
-    assert Ledger(tmp_path).last() == Manifest()
-    Ledger(tmp_path).collect()
+    ledger = Ledger(tmp_path)
+    assert ledger.last() == Manifest()
+    ledger.check()
+    ledger.collect()
+    assert not ledger.committed()
+    assert not ledger.staged(0).exists()
+    assert list(tmp_path.iterdir()) == [], "who only looks leaves no trace"
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"batch": 1}', b"\xff\xfe"])
@@ -53,6 +58,7 @@ def test_a_changed_digit_in_a_manifest_is_found(tmp_path: Path) -> None:
 
 def test_collect_keeps_what_the_two_newest_manifests_name(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
+    ledger.begin()
     names = [f"store/0/{i}" for i in range(5)]
     (tmp_path / "segments/store/0").mkdir(parents=True)
     for number, name in enumerate(names):

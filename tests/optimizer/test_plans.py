@@ -52,7 +52,7 @@ def test_random_plans_make_no_cross_product_and_meet_every_alias_once(chunk: int
     for seed in range(chunk * 25, chunk * 25 + 25):
         s = make_case(seed).session()
         topology = s.topology
-        for name, handle in s._queries.items():
+        for name, handle in s.queries.items():
             for start, probes in ways(topology, name):
                 bound = {start}
                 for probe in probes:
@@ -68,7 +68,7 @@ def test_every_predicate_is_checked_on_every_way(chunk: int) -> None:
     for seed in range(300 + chunk * 25, 325 + chunk * 25):
         s = make_case(seed).session()
         topology = s.topology
-        for name, handle in s._queries.items():
+        for name, handle in s.queries.items():
             for start, probes in ways(topology, name):
                 bound = {start}
                 for probe in probes:
@@ -82,7 +82,7 @@ def test_exactly_one_of_two_tuples_of_one_batch_finds_the_other() -> None:
     for seed in range(60):
         s = make_case(seed).session()
         topology = s.topology
-        for name in s._queries:
+        for name in s.queries:
             seen = {
                 (start, alias): alias in probe.sees if len(probe.members) > 1 else bool(probe.sees)
                 for start, probes in ways(topology, name)

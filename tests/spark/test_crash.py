@@ -35,7 +35,7 @@ def test_a_batch_abandoned_at_any_point_is_neither_lost_nor_doubled(tmp_path: Pa
     make_input(tmp_path, len(names) + 1, seed=2)
     for batch, point in enumerate(names, start=1):
         session = make_session(tmp_path, plans=plans)
-        session._crash = CrashPoint(point, batch)
+        session.crash_point = CrashPoint(point, batch)
         with pytest.raises(weft.HostError, match=f"crash point reached: {point}"):
             session.run()
         assert committed(tmp_path) == (batch if point in ("commit after", "publish") else batch - 1)

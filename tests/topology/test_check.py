@@ -23,7 +23,7 @@ def plan() -> tuple[Topology, dict[str, Query]]:
     s = session()
     for name in ("triangle", "matched"):
         s.query(name, QUERIES[name])
-    return s.topology, {name: handle.query for name, handle in s._queries.items()}
+    return s.topology, {name: handle.query for name, handle in s.queries.items()}
 
 
 def probe(topology: Topology, where: str, **changes: Any) -> Topology:

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 from weft.errors import WeftError
 from weft.expr.evaluate import Functions
-from weft.host.sources.files import FileSource, TableSource
-from weft.host.sources.sampling import draw
+from weft.host.sources.source import Source
 from weft.query.model import Query, Stream
-from weft.stats.analyze import analyze
+from weft.stats.analyze import Sample, analyze
 from weft.stats.model import Statistics
 from weft.stats.wanted import needed_columns
 
@@ -26,20 +25,18 @@ class Inputs:
     """Streams with their sources, and the functions that queries may call on their rows."""
 
     streams: Mapping[str, Stream]
-    sources: Mapping[str, object]
+    sources: Mapping[str, Source]
     functions: Functions
 
     def sizes(self) -> dict[str, float]:
         """How much lies there now of each stream, as far as sources can tell."""
-        found = {name: source.size() for name, source in self._readable().items()}
+        found = {name: source.size() for name, source in self.sources.items()}
         return {name: size for name, size in found.items() if size is not None}
 
     def measure(self, queries: Sequence[Query], given: Statistics, sample: int, seed: int = 0) -> Statistics:
         """Statistics for queries, from at most `sample` rows of each stream."""
-        samples = {
-            name: draw(source, self.streams[name], needed_columns(self.streams[name], queries), sample, seed)
-            for name, source in self._readable().items()
-        }
+        drawn = {name: self._sample(name, queries, sample, seed) for name in self.sources}
+        samples = {name: found for name, found in drawn.items() if found is not None}
         return analyze(self.streams, samples, queries, self.functions, given, seed).merge(given)
 
     def glance(self, queries: Sequence[Query], given: Statistics) -> Statistics | None:
@@ -54,5 +51,6 @@ class Inputs:
         streams = {relation.stream.name for query in queries for relation in query.relations}
         return found if all(found.rows(name) for name in streams) else None
 
-    def _readable(self) -> dict[str, FileSource | TableSource]:
-        return {name: source for name, source in self.sources.items() if isinstance(source, FileSource | TableSource)}
+    def _sample(self, name: str, queries: Sequence[Query], most: int, seed: int) -> Sample | None:
+        stream = self.streams[name]
+        return self.sources[name].sample(stream, needed_columns(stream, queries), most, seed)

@@ -50,7 +50,7 @@ def done(checkpoint: Checkpoint) -> Measured | None:
 
 def _last(checkpoint: Checkpoint) -> Manifest:
     """The newest manifest, or the empty one."""
-    return Ledger(checkpoint.root).last() if (checkpoint.root / "manifests").is_dir() else Manifest()
+    return Ledger(checkpoint.root).last()
 
 
 def _spelled(strategy: str | Plan) -> str:

@@ -52,6 +52,7 @@ class Trial:
         files = None if self._ledger is None else FileState(str(self._ledger.segments), str(self._ledger.notes))
         self._run = InProcess(self.topology, self.functions, files)
         if self._ledger is not None:
+            self._ledger.begin()
             self._run.manifest = self._ledger.last()
         self.reports: list[Report] = []
 
@@ -60,14 +61,14 @@ class Trial:
 
         A crash before the commit leaves everything as it was; the same rows may be fed again.
         """
-        declared = set(tables) if self._session is None else set(self._session._streams)
+        declared = set(tables) if self._session is None else set(self._session.streams)
         if unknown := sorted(set(tables) - declared):
             raise QueryError(
                 f'the session has no stream "{unknown[0]}"',
                 detail=f"its streams are {', '.join(sorted(declared))}.",
                 hint="feed tables by the names of streams.",
             )
-        crash = self._session._crash if self._session is not None else None
+        crash = self._session.crash_point if self._session is not None else None
         before = self._run.manifest
         try:
             report = self._run.feed(tables, crash)
@@ -85,7 +86,7 @@ class Trial:
 
     def explain(self, stage: str = "topology", format: str = "text", analyze: bool = False) -> str:  # noqa: A002
         """The plan, as `Session.explain` gives it; `analyze` shows what the fed batches did."""
-        handles = {} if self._session is None else self._session._queries
+        handles = {} if self._session is None else self._session.queries
         subject = Subject(
             self.queries,
             {name: handle.draft for name, handle in handles.items()},
@@ -145,12 +146,12 @@ class Trial:
 
 def _queries(given: Session | Mapping[str, Query]) -> dict[str, Query]:
     if isinstance(given, Session):
-        return {name: handle.query for name, handle in given._queries.items()}
+        return {name: handle.query for name, handle in given.queries.items()}
     return dict(given)
 
 
 def _functions(session: Session | None) -> Functions:
-    return {} if session is None else {name: function for name, (_, function) in session._functions.items()}
+    return {} if session is None else session.functions
 
 
 def _planned(

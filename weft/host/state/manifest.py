@@ -19,6 +19,7 @@ from typing import Any
 from weft.errors import StateError
 from weft.host.batch import Batch, Report, Watermarks
 from weft.host.crash import CrashPoint
+from weft.host.sources.source import Position
 from weft.host.state.compaction import expired
 from weft.host.state.durable import read_sealed, write_sealed
 from weft.host.state.segment import SegmentFiles, SegmentRef
@@ -46,8 +47,8 @@ class Manifest:
     """The sum over all batches."""
     sketches: Mapping[str, Any] = field(default_factory=dict)
     """Join key -> its frequent values and number of values in all batches."""
-    offsets: Mapping[str, int] = field(default_factory=dict)
-    """Stream -> how many of its files have been read; nothing where Spark keeps the offsets."""
+    offsets: Mapping[str, Position] = field(default_factory=dict)
+    """Stream -> how far it has been read; nothing where Spark keeps the offsets."""
 
     def watermarks(self, topology: Topology) -> dict[str, int | None]:
         """Clock id -> watermark."""
@@ -61,7 +62,7 @@ class Manifest:
         return Batch(number, self.watermarks(topology), {w: tuple(refs) for w, refs in live.items()}, run, crash)
 
     def after(
-        self, topology: Topology, number: int, report: Report, offsets: Mapping[str, int] | None = None
+        self, topology: Topology, number: int, report: Report, offsets: Mapping[str, Position] | None = None
     ) -> Manifest:
         """The manifest of batch `number`, given what its workers reported and how far it has read."""
         gone = set(report.removed)
@@ -101,7 +102,7 @@ def _over(topology: Topology, ref: SegmentRef, marks: Mapping[str, int | None]) 
 
 
 class Ledger:
-    """The manifests of a checkpoint folder, and the files they own."""
+    """The manifests of a checkpoint folder, and the files they own.  Who only looks leaves no trace."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -110,6 +111,9 @@ class Ledger:
         self.results = root / "results"
         self.notes = root / "notes"
         self.watermarks = root / "watermarks.json"
+
+    def begin(self) -> None:
+        """Make the folders that a run writes to."""
         for folder in (self.folder, self.segments, self.results, self.notes):
             folder.mkdir(parents=True, exist_ok=True)
 
@@ -120,6 +124,7 @@ class Ledger:
 
     def commit(self, manifest: Manifest) -> None:
         """Make the batch true."""
+        self.folder.mkdir(parents=True, exist_ok=True)
         write_sealed(self.folder / f"{manifest.batch:012d}.json", asdict(manifest))
 
     def announce(self, batch: int, watermarks: Watermarks) -> None:
@@ -162,7 +167,7 @@ class Ledger:
         for path in self.segments.glob("*/*/*"):
             if str(path) not in keep:
                 path.unlink(missing_ok=True)
-        for note in self.notes.iterdir():
+        for note in self.notes.glob("*"):
             if int(note.name.lstrip(".").split("-")[0]) <= batch:
                 note.unlink(missing_ok=True)
 
