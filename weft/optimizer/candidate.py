@@ -50,6 +50,7 @@ class Maker:
         self._known_keys: dict[int, dict[Expr, float]] = {}
         self._shares: dict[tuple[Expr, int], float] = {}
         self._placed: dict[object, Candidate] = {}
+        self._orders: dict[object, dict[int, tuple[int, ...]]] = {}
 
     def placed(self, name: str, tree: Tree, placement: Placement | None = None) -> Candidate:
         """Every row on one worker; the search for better places comes to the same ones again and again."""
@@ -97,14 +98,21 @@ class Maker:
         written = self.problem.written
         given = {} if written is None else dict(written.orders)
         layout = Layout(tree, dict(placement), given, self._tasks(tree), {} if written is None else written.spread)
-        model, orders = self._priced(layout), {}
+        model, orders = self._priced(layout), dict[int, tuple[int, ...]]()
         if not self.problem.informed or self.knobs.settled or not self.problem.is_connected:
             return layout, model
         for operator in tree.operators:
-            for order in least_sent(model, operator.children):
-                first, *rest = (store.relations for store in order.stores)
-                orders[first] = tuple(rest)
+            orders.update(self._orders_of(operator, model))
         return replace(layout, orders={**orders, **given}), model
+
+    def _orders_of(self, operator: Tree, model: CostModel) -> dict[int, tuple[int, ...]]:
+        """Store -> the others in the order that sends least; it depends on where the stores lie, not on the tree."""
+        homes = model.placement or {}
+        key = tuple((child.relations, homes.get(child.relations), model.N(child)) for child in operator.children)
+        if key not in self._orders:
+            found = [[store.relations for store in order.stores] for order in least_sent(model, operator.children)]
+            self._orders[key] = {first: tuple(rest) for first, *rest in found}
+        return self._orders[key]
 
     def _tasks(self, tree: Tree) -> dict[int, int]:
         """On how many workers stores lie, where that was said."""
