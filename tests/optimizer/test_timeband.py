@@ -124,6 +124,16 @@ def test_a_band_in_two_windows_is_estimated_within_a_factor_of_two(seed: int) ->
     assert counted / 2 < found < counted * 2
 
 
+def test_windows_longer_than_the_streams_change_nothing() -> None:
+    known = Statistics({"r": 1000, "s": 1000}, rates={"r": 10, "s": 10})
+    assert share(query(BAND, 3600 * SECOND, 3600 * SECOND), known) == share(query(BAND), known)
+    assert share(query(BAND, 3600 * SECOND), known) == share(query(BAND), known)
+
+
+def test_windows_alone_tell_what_a_band_lets_through() -> None:
+    assert share(query(BAND, 6 * SECOND, 4 * SECOND), Statistics()) == pytest.approx(2 / 10, rel=1e-3)
+
+
 def test_a_narrow_band_is_its_width_by_the_longer_span() -> None:
     known = Statistics({"r": 1000, "s": 1000}, rates={"r": 1, "s": 2})
     assert share(query(BAND), known) == pytest.approx(2 / 1000, rel=1e-3)
@@ -145,6 +155,11 @@ def test_what_can_hardly_be_is_rare_and_not_impossible() -> None:
 
 def test_without_rates_and_windows_the_defaults_hold() -> None:
     assert share(query(BAND), Statistics({"r": 1000, "s": 1000})) == pytest.approx(DEFAULTS.inequality**2)
+
+
+def test_absurd_rates_give_a_share_all_the_same() -> None:
+    for rate in (1e-300, 1e18):
+        assert 0 < share(query(BAND), Statistics({"r": 1e18, "s": 1}, rates={"r": rate, "s": 1e18})) <= 1
 
 
 def test_an_equality_of_times_is_no_band() -> None:

@@ -14,8 +14,8 @@ independent, so their shares must not be multiplied: half of all pairs satisfy `
     one, W_a      (F(min(high, W_a)) - F(low)) * S_a / min(S_a, W_a): sizes count what the window holds, but new rows of
                   b meet all that ever were in it.  Likewise for W_b.
 
-Where only one span is known the other is taken for equal.  Bounds are closed and times are whole steps, so a band
-reaches half a step beyond either end.
+A window that is longer than the span of its stream is none.  Where only one span is known the other is taken for equal.
+Bounds are closed and times are whole steps, so a band reaches half a step beyond either end.
 
 What must hold: the share is in (0, 1], never rises if a bound gets tighter, and is None where it would be a guess.
 """
@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from weft.expr.model import Expr
 from weft.query.model import Query, Relation
 from weft.query.timebounds import bounds_of, step_of
-from weft.stats.model import Statistics
+from weft.stats.model import MOST, Statistics
 
 LEAST = 1e-9
 """The least share: streams go on, so what is rare now may come."""
@@ -39,17 +39,24 @@ def time_share(
 ) -> float | None:
     """The share of pairs that satisfies all of some time bounds between two aliases; None is unknown."""
     low, high = _band(query, a, b, predicates)
-    if a.window is not None and b.window is not None:
-        inside = min(high, a.window) - max(low, -b.window)
-        return min(1.0, max(LEAST, inside / (a.window + b.window)))
     known = [_span(a, statistics), _span(b, statistics)]
     span_a, span_b = (span or other for span, other in zip(known, known[::-1], strict=True))
+    window_a, window_b = _window(a, span_a), _window(b, span_b)
+    low, high = max(low, -window_b), min(high, window_a)
+    if window_a < math.inf and window_b < math.inf:
+        return min(1.0, max(LEAST, (high - low) / (window_a + window_b)))
     if span_a is None or span_b is None:
         return None
-    low, high = max(low, -(b.window or math.inf)), min(high, a.window or math.inf)
-    met = _below(high, span_a, span_b) - _below(low, span_a, span_b) if low < high else 0.0
-    held = min(1.0, (a.window or math.inf) / span_a) * min(1.0, (b.window or math.inf) / span_b)
+    met = _below(high, span_a, span_b) - _below(low, span_a, span_b)
+    held = min(1.0, window_a / span_a) * min(1.0, window_b / span_b)
     return min(1.0, max(LEAST, met / held))
+
+
+def _window(relation: Relation, span: float | None) -> float:
+    """The window of an alias; infinite if it forgets nothing."""
+    if relation.window is None or (span is not None and span <= relation.window):
+        return math.inf
+    return relation.window
 
 
 def _band(query: Query, a: Relation, b: Relation, predicates: Sequence[Expr]) -> tuple[float, float]:
@@ -66,7 +73,7 @@ def _span(relation: Relation, statistics: Statistics) -> float | None:
     for name in (relation.stream.name, relation.alias):
         rows, rate = statistics.rows(name), statistics.rate(name)
         if rows and rate:
-            return max(1.0, rows / rate * 1e6)
+            return min(MOST, max(1.0, rows / rate * 1e6))
     return None
 
 
