@@ -9,6 +9,7 @@ a result arrives (strict rule): newest - time < window.  None is full history.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal as OneOf
 
 import pyarrow as pa
@@ -111,9 +112,12 @@ class Output:
     expr: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Query:
-    """A multi-way join: relations, a conjunction of predicates, output columns."""
+    """A multi-way join: relations, a conjunction of predicates, output columns.
+
+    No slots: the optimizer asks for joins and selections thousands of times, so they are kept once asked.
+    """
 
     relations: tuple[Relation, ...]
     predicates: tuple[Expr, ...]
@@ -131,14 +135,14 @@ class Query:
             if unknown := aliases(expr) - known:
                 raise QueryError(f"unknown alias {min(unknown)!r}", detail=f"the query has {', '.join(sorted(known))}.")
 
-    @property
+    @cached_property
     def aliases(self) -> tuple[str, ...]:
         """All aliases in query order; the place in this order is the alias's position."""
         return tuple(relation.alias for relation in self.relations)
 
     def relation(self, alias: str) -> Relation:
         """The relation called `alias`."""
-        return self.relations[self.aliases.index(alias)]
+        return self.relations[self.position(alias)]
 
     def position(self, alias: str) -> int:
         """Where `alias` stands in the query."""
@@ -146,10 +150,18 @@ class Query:
 
     def selections(self, alias: str) -> tuple[Expr, ...]:
         """Predicates over `alias` alone; those over no alias at all are checked with the first one."""
-        first = self.relations[0].alias == alias
-        return tuple(p for p in self.predicates if aliases(p) == {alias} or (first and not aliases(p)))
+        return self._selections.get(alias, ())
 
-    @property
+    @cached_property
+    def _selections(self) -> dict[str, tuple[Expr, ...]]:
+        found: dict[str, tuple[Expr, ...]] = {}
+        for predicate in self.predicates:
+            if len(aliases(predicate)) < 2:
+                alias = next(iter(aliases(predicate)), self.relations[0].alias)
+                found[alias] = (*found.get(alias, ()), predicate)
+        return found
+
+    @cached_property
     def joins(self) -> tuple[Expr, ...]:
         """Predicates over two or more aliases."""
         return tuple(p for p in self.predicates if len(aliases(p)) >= 2)

@@ -202,9 +202,12 @@ class _Planner:
         rest = [sibling.relations for sibling in operator.children if sibling != child]
         order = self.layout.orders.get(child.relations)
         while rest:
-            ahead = [order[len(order) - len(rest)]] if order is not None else rest
-            options = [(self.steps.step(trip.bound, store), store) for store in ahead]
-            best, store = min(options, key=lambda option: self._grade(trip, *option))
+            if order is not None:
+                store = order[len(order) - len(rest)]
+                best = self.steps.step(trip.bound, store)
+            else:
+                options = [(self.steps.step(trip.bound, store), store) for store in rest]
+                best, store = min(options, key=lambda option: self._grade(trip, *option))
             self._refuse_cross_product(trip, best)
             trip.parts.append(self._hop(trip, best, store, operator))
             rest.remove(store)
