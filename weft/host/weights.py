@@ -60,6 +60,20 @@ def _ones(count: int) -> pa.Array:
     return pa.array(np.ones(count, dtype=np.int64))
 
 
+def settle(frames: Sequence[Frame], schema: pa.Schema, query: str) -> pa.Table:
+    """Rows of many frames, each as often as its weights add up to."""
+    even = level(frames)
+    if not even or weight_of(even[0]) is None:
+        return pa.Table.from_batches(even, schema=schema)
+    rows = pa.Table.from_batches(even)
+    summed = rows.group_by(schema.names, use_threads=False).aggregate([(WEIGHT, "sum")])
+    one = pa.RecordBatch.from_arrays(
+        [summed.column(name).combine_chunks() for name in (*schema.names, f"{WEIGHT}_sum")],
+        names=[*schema.names, WEIGHT],
+    )
+    return pa.Table.from_batches([repeat(one, query)], schema=schema)
+
+
 def repeat(frame: Frame, query: str) -> Frame:
     """Each row as often as it counts, for those who take rows."""
     weights = weight_of(frame)

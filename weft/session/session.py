@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from weft.errors import PlanError, SinkError
+from weft.errors import PlanError, QueryError, SinkError
 from weft.explain import Subject, explain
 from weft.explain.uneven import uneven_load
 from weft.expr.types import normalize
@@ -111,6 +111,24 @@ class Session:
             self._spark = read.frame.sparkSession
         self._planned = None
         return stream
+
+    def table(self, name: str, source: object) -> Stream:
+        """Declare a table: it is read once, whole, by the first batch, and joined like a stream.
+
+        Rows of streams look into it and are not kept for its sake; it takes no part in the watermark.
+        """
+        self._check_idle(f'table "{name}"')
+        check_name("table", name, self._streams)
+        read = as_source(name, source)
+        if read.frame is not None:
+            raise QueryError(
+                f'table "{name}" is a streaming DataFrame',
+                detail="a table is read once, and Spark brings a stream for ever.",
+                hint="use weft.read.parquet, .csv, .json or .batches, or declare it as a stream.",
+            )
+        self._streams[name], self._sources[name] = Stream(name, read.schema, table=True), read
+        self._planned = None
+        return self._streams[name]
 
     def function(self, name: str, function: Callable[..., pa.Array], returns: pa.DataType | None = None) -> None:
         """Register a vectorised Python function for use in queries: Arrow arrays in, one array of `returns` out."""

@@ -18,6 +18,7 @@ from weft.host.envelope import Envelope
 from weft.host.ingest import ingests
 from weft.host.state.manifest import Manifest
 from weft.host.state.segment import MemorySegments, SegmentRef
+from weft.host.weights import settle
 from weft.host.worker import Worker
 from weft.topology.model import Epoch, Topology
 
@@ -100,10 +101,10 @@ class InProcess:
         return report
 
     def table(self, query: str) -> pa.Table:
-        """All results of a query so far."""
-        emit = next(emit for emit in self.topology.emits if emit.query == query)
-        schema = pa.schema([(output.name, output.expr.type) for output in emit.outputs])
-        return pa.Table.from_batches(self.results[query], schema=schema)
+        """All results of a query so far, each as often as it counts in all."""
+        outputs = self.topology.emit_of[query].outputs
+        schema = pa.schema([(output.name, output.expr.type) for output in outputs])
+        return settle(self.results[query], schema, query)
 
     def _read(self, tables: Mapping[str, pa.Table], watermarks: Watermarks) -> Iterator[Envelope]:
         for task, (name, ingest) in enumerate(ingests(self.topology, self.functions).items()):

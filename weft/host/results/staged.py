@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from weft.host.weights import repeat
 from weft.topology.model import Topology
 
 GROUP = 262_144
@@ -34,7 +35,8 @@ class StagedResults:
         self.counts: dict[str, int] = {}
 
     def write(self, query: str, rows: pa.RecordBatch) -> None:
-        """Take some results."""
+        """Take some results, each as often as it counts."""
+        rows = repeat(rows, query)
         waiting = self.waiting.setdefault(query, [])
         waiting.append(rows)
         self.counts[query] = self.counts.get(query, 0) + rows.num_rows

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from weft.errors import SourceError
 from weft.host.sources.files import shares
 from weft.host.sources.source import Piece, Position, Reader
 
@@ -21,6 +22,24 @@ class Feed:
 
     stream: str
     reader: Reader
+    once: bool = False
+    """Whether it is a table: all of it is read in the first batch, and nothing after that."""
+
+    def end(self, start: Position, known: Position) -> Position:
+        """Where a batch ends that begins at `start`, if `known` is there."""
+        if not self.once:
+            return self.reader.end(start, known)
+        if start != self.reader.beginning():
+            return start
+        while (end := self.reader.end(start, known)) != start:
+            start = end
+        if start == self.reader.beginning():
+            raise SourceError(
+                f'table "{self.stream}" has nothing to read',
+                detail="a table is read once, in the first batch.",
+                hint="put its files there before the first run.",
+            )
+        return start
 
 
 class Feeds:
@@ -40,7 +59,7 @@ class Feeds:
     def end(self, start: Offset, known: Offset) -> dict[str, Position]:
         """Where a batch ends that begins at `start`, if `known` is there."""
         begin = self._full(start)
-        return {name: feed.reader.end(begin[name], known[name]) for name, feed in self.by_stream.items()}
+        return {name: feed.end(begin[name], known[name]) for name, feed in self.by_stream.items()}
 
     def is_empty(self, start: Offset, end: Offset) -> bool:
         """Whether nothing lies between two offsets."""

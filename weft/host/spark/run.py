@@ -75,7 +75,7 @@ class SparkRun:
         batches, ledger = self.batches, self.batches.ledger
         readers = ingests(batches.topology, batches.functions)
         folder, workers = str(ledger.root / "sources"), batches.topology.workers
-        feeds = open_feeds(self.sources, [*readers], folder)
+        feeds = open_feeds(self.sources, batches.topology.streams, folder)
         frames = {name: frame for name in readers if (frame := self.sources[name].frame) is not None}
         if not frames:
             return Polling(batches.spark, feeds, workers, batches)

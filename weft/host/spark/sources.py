@@ -18,6 +18,7 @@ from weft.host.sources.feeds import Feed, Feeds
 from weft.host.sources.source import Source
 from weft.host.spark.reader import FORMAT, RAW, FileReader, WeftSource
 from weft.host.spark.reading import RowsTask
+from weft.query.model import Stream
 
 
 @dataclass(frozen=True)
@@ -51,11 +52,11 @@ def adopt(name: str, given: object) -> FrameSource:
     return FrameSource(given)
 
 
-def open_feeds(sources: Mapping[str, Source], names: Iterable[str], folder: str) -> Feeds:
+def open_feeds(sources: Mapping[str, Source], streams: Iterable[Stream], folder: str) -> Feeds:
     """The streams that are read at our own pace."""
     os.makedirs(folder, exist_ok=True)
-    own = [name for name in names if sources[name].frame is None]
-    return Feeds([Feed(name, sources[name].open(name, folder)) for name in own])
+    own = [stream for stream in streams if sources[stream.name].frame is None]
+    return Feeds([Feed(s.name, sources[s.name].open(s.name, folder), s.table) for s in own])
 
 
 def quoted(columns: Iterable[str]) -> list[str]:
