@@ -43,7 +43,7 @@ from weft.host import envelope, lookup, worker
 from weft.host.state import compaction
 from weft.optimizer.choose import choose
 from weft.optimizer.cost.estimate import estimate
-from weft.optimizer.cost.papers import CostModel, Unit
+from weft.optimizer.cost.papers import BudgetUnit, CostModel
 from weft.optimizer.graph.joingraph import bits
 from weft.optimizer.graph.layout import flat_tree, names
 from weft.optimizer.graph.placement import keys
@@ -742,7 +742,7 @@ def _strategy(rng: random.Random, query: Query, strategy: str) -> dict[str, Any]
     statistics = random_statistics(rng, query)
     knobs: dict[str, Any] = {"strategy": strategy, "statistics": statistics}
     if rng.random() < 0.3:
-        unit: Unit = rng.choice(["tuples", "bytes"])
+        unit: BudgetUnit = rng.choice(["tuples", "bytes"])
         least = CostModel(estimate(query, statistics or weft.Statistics()), unit=unit).scost(flat_tree(query))
         budget = max(1.0, least) * rng.choice([1.000001, 1.5, 10, 1000])
         knobs["budget"] = budget if unit == "tuples" else f"{budget:.0f} B" if budget > 1e6 else None

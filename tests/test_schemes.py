@@ -23,7 +23,7 @@ from weft.host.inprocess import run as inprocess
 from weft.host.state.manifest import Ledger, Manifest
 from weft.optimizer.choose import Choice, choose
 from weft.optimizer.cost.estimate import classes
-from weft.optimizer.cubes.cube import Cube, Skews
+from weft.optimizer.cubes.cube import Hypercube, Skews
 from weft.optimizer.cubes.plan import CubeKeys
 from weft.optimizer.knobs import Knobs
 from weft.optimizer.plan import topology as together
@@ -510,7 +510,7 @@ def test_another_scheme_on_a_checkpoint_is_refused(tmp_path: Path) -> None:
 # --------------------------------------------------------------------------------- loads are as predicted
 
 
-def predicted(session: weft.Session, workers: int) -> tuple[Cube, Skews]:
+def predicted(session: weft.Session, workers: int) -> tuple[Hypercube, Skews]:
     """The cube of the session's only query, and what was known of its keys."""
     [choice] = session.choices
     keys = CubeKeys(choice.query, choice.model.graph, choice.knobs.statistics)

@@ -8,8 +8,8 @@ import pytest
 
 from weft.errors import PlanError
 from weft.optimizer.cubes.cube import (
-    Axis,
-    Cube,
+    CubeAxis,
+    Hypercube,
     JoinKeys,
     Occurrence,
     hash_cube,
@@ -31,7 +31,7 @@ def near(number: float) -> object:
     return pytest.approx(number, rel=1e-9, abs=0)
 
 
-def lengths(cube: Cube) -> dict[str, int]:
+def lengths(cube: Hypercube) -> dict[str, int]:
     return {axis.name: axis.size for axis in cube.axes}
 
 
@@ -284,6 +284,6 @@ def test_what_makes_no_cube_is_refused() -> None:
     with pytest.raises(PlanError):
         hybrid_cube(CHAIN, 4, [Occurrence("R", "y2")])
     with pytest.raises(PlanError):
-        Cube((("R", 1.0),), (Axis("a", "random", 2, (Occurrence("R", "a"), Occurrence("S", "a"))),))
+        Hypercube((("R", 1.0),), (CubeAxis("a", "random", 2, (Occurrence("R", "a"), Occurrence("S", "a"))),))
     with pytest.raises(PlanError):
         Skew((0.2, 0.3))

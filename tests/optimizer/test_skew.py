@@ -9,7 +9,7 @@ import pytest
 
 from bench.routing import loads
 from weft.optimizer.cubes.cube import (
-    Cube,
+    Hypercube,
     Occurrence,
     Skews,
     hash_cube,
@@ -126,7 +126,7 @@ def rows(seed: int, n: int, hot: float, values: int) -> np.ndarray:
     return codes.astype(np.int64)
 
 
-def measured(cube: Cube, data: dict[str, np.ndarray]) -> np.ndarray:
+def measured(cube: Hypercube, data: dict[str, np.ndarray]) -> np.ndarray:
     return np.sum([loads(cube, name, {"k": codes}, len(codes)) for name, codes in data.items()], axis=0)
 
 
@@ -180,7 +180,7 @@ def test_zipf_keys_of_a_chain_are_balanced_by_what_is_chosen() -> None:
         tops, values = tuple((counts[top] / n).tolist()), tuple(codes[top].tolist())
         skews[Occurrence(name, "z")] = Skew(tops, codes=values, distinct=float(len(codes)))
 
-    def peak(cube: Cube) -> float:
+    def peak(cube: Hypercube) -> float:
         data = {"R": {"y": y["R"]}, "S": {"y": y["S"], "z": z["S"]}, "T": {"z": z["T"]}}
         return float(np.sum([loads(cube, name, data[name], n) for name in "RST"], axis=0).max())
 

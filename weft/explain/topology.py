@@ -15,7 +15,7 @@ from weft.explain.words import JOINED, cells, column, duration, exclusive, expre
 from weft.optimizer.choose import Choice
 from weft.topology.model import TIME, Edge, Keep, Key, Probe, Start, Store, Topology
 
-Names = Mapping[str, str]
+StoreNames = Mapping[str, str]
 """Store -> what the page calls it."""
 
 
@@ -40,7 +40,7 @@ def topology(subject: Subject) -> TopologyPage:
 # ------------------------------------------------------------------------------------------------ stores
 
 
-def _edge(plan: Topology, edge: Edge, called: Names) -> EdgeFacts:
+def _edge(plan: Topology, edge: Edge, called: StoreNames) -> EdgeFacts:
     users = {start.id: f"{start.query}.{start.alias}" for start in plan.starts}
     return EdgeFacts(
         edge.stream,
@@ -99,7 +99,7 @@ def _key(key: Key) -> str:
 # -------------------------------------------------------------------------------------------------- ways
 
 
-def _query(choice: Choice, figures: Figures, called: Names) -> QueryFacts:
+def _query(choice: Choice, figures: Figures, called: StoreNames) -> QueryFacts:
     starts = [start for start in figures.topology.starts if start.query == choice.name]
     return QueryFacts(
         choice.name,
@@ -109,7 +109,7 @@ def _query(choice: Choice, figures: Figures, called: Names) -> QueryFacts:
     )
 
 
-def _way(choice: Choice, start: Start, figures: Figures, called: Names) -> WayFacts:
+def _way(choice: Choice, start: Start, figures: Figures, called: StoreNames) -> WayFacts:
     nodes, following = figures.topology.nodes, start.then
     parts: list[ProbeFacts | KeepFacts] = []
     while following:
@@ -123,12 +123,12 @@ def _way(choice: Choice, start: Start, figures: Figures, called: Names) -> WayFa
     return WayFacts(start.alias, tuple(parts))
 
 
-def _keep(keep: Keep, called: Names) -> KeepFacts:
+def _keep(keep: Keep, called: StoreNames) -> KeepFacts:
     key = expressions(keep.route_key)
     return KeepFacts("keep", keep.id, called[keep.store], keep.wave, keep.route, key, keep.tasks)
 
 
-def _probe(choice: Choice, alias: str, probe: Probe, figures: Figures, called: Names) -> ProbeFacts:
+def _probe(choice: Choice, alias: str, probe: Probe, figures: Figures, called: StoreNames) -> ProbeFacts:
     number = int(probe.id.rsplit("/", 1)[1])
     return ProbeFacts(
         "probe",

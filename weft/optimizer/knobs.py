@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from weft.errors import PlanError
 from weft.optimizer.cost.host import BATCH_ROWS
-from weft.optimizer.cost.papers import Arrival, Unit
+from weft.optimizer.cost.papers import Arrival, BudgetUnit
 from weft.optimizer.cost.prices import Prices
 from weft.optimizer.cubes.plan import SCHEMES
 from weft.optimizer.graph.placement import Sizes
@@ -33,7 +33,7 @@ class Knobs:
     strategy: str | Plan = "auto"
     statistics: Statistics | None = None
     budget: float = math.inf
-    unit: Unit = "tuples"
+    unit: BudgetUnit = "tuples"
     """What the budget counts."""
     placement: str = "keyed"
     """Whether stores may be keyed, or all are "scattered"."""
@@ -80,7 +80,7 @@ def knobs(
     return given
 
 
-def parse_budget(given: object) -> tuple[float, Unit]:
+def parse_budget(given: object) -> tuple[float, BudgetUnit]:
     """A number of rows, or text with a unit: "2 GB", "500 MiB", "3_000_000 rows"."""
     if isinstance(given, str):
         found = _BYTES.fullmatch(given)

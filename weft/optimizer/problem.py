@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from weft.errors import PlanError
 from weft.optimizer.cost.estimate import estimate
 from weft.optimizer.cost.papers import Arrival, CostModel
-from weft.optimizer.graph.layout import flat_tree
+from weft.optimizer.graph.layout import Layout, flat_tree
 from weft.optimizer.knobs import Knobs
-from weft.optimizer.written.plan import Bound, Plan, bind
+from weft.optimizer.written.plan import Plan, bind
 from weft.optimizer.written.spread import check_fits
 from weft.query.model import Query
 from weft.stats.model import Statistics
@@ -33,7 +33,7 @@ class Problem:
     workers: int
     knobs: Knobs
     model: CostModel
-    written: Bound | None
+    written: Layout | None
     """What was written by hand, or made before."""
 
     @property
@@ -98,7 +98,7 @@ def _check_skewed(name: str, query: Query, knobs: Knobs) -> None:
         )
 
 
-def _refuse_ranges(written: Bound, knobs: Knobs) -> None:
+def _refuse_ranges(written: Layout, knobs: Knobs) -> None:
     """Ranges are cut by the optimizer: nothing could tell whether those written by hand meet every pair once."""
     if not knobs.settled and any(isinstance(spread, Regions) for spread in written.spread.values()):
         raise PlanError(

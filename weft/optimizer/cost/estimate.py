@@ -24,7 +24,7 @@ from weft.query.model import Query, Relation
 from weft.stats.keys import key_names
 from weft.stats.model import DEFAULTS, Defaults, Statistics
 
-Placement = Mapping[str, tuple[Expr, ...]]
+Homes = Mapping[str, tuple[Expr, ...]]
 """Alias -> expressions whose values name the worker of a row."""
 
 
@@ -33,7 +33,7 @@ def estimate(
     statistics: Statistics,
     *,
     parallelism: int | None = None,
-    placement: Placement | None = None,
+    placement: Homes | None = None,
     defaults: Defaults = DEFAULTS,
 ) -> JoinGraph:
     """The join graph of a query, its relations in query order."""

@@ -38,7 +38,7 @@ from weft.optimizer.graph.tree import Tree
 Arrival = Literal["history", "window", "none"]
 """How results are shared out among the orders that may start them."""
 
-Unit = Literal["tuples", "bytes"]
+BudgetUnit = Literal["tuples", "bytes"]
 """What a storage budget counts."""
 
 
@@ -73,7 +73,7 @@ class CostModel:
     """N where neither the graph nor a capacity decides it."""
     store_cost: float = 0.0
     """Price of bringing one tuple to an intermediate store; the papers do not charge it."""
-    unit: Unit = "tuples"
+    unit: BudgetUnit = "tuples"
     """What SCost counts."""
     placement: Mapping[int, tuple[str, ...]] | None = None
     """Store -> partitioning attributes; None leaves them to the graph and the tree."""

@@ -30,8 +30,6 @@ from weft.errors import PlanError
 from weft.optimizer.cubes.dimensions import Floats, best_dimensions, better_dimensions
 from weft.optimizer.cubes.skew import EVEN, Skew, slots_of
 
-Kind = Literal["hash", "random"]
-
 
 class Occurrence(NamedTuple):
     """An attribute of a relation; None stands for a relation's rows as such."""
@@ -76,7 +74,7 @@ class JoinKeys:
 
 
 @dataclass(frozen=True, slots=True)
-class Heavy:
+class HeavyGrid:
     """A value too frequent for one slot: on its hash axis it has a grid of its own, a side for each owner."""
 
     code: int
@@ -85,17 +83,17 @@ class Heavy:
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class CubeAxis:
     """One dimension of a cube."""
 
     name: str
-    kind: Kind
+    kind: Literal["hash", "random"]
     size: int
     members: tuple[Occurrence, ...]
     """Who owns it; on a random axis one occurrence."""
     domain: tuple[int, ...] = ()
     """Codes of all values of a hash axis where they are known and few: they are dealt in turn instead of hashed."""
-    heavy: tuple[Heavy, ...] = ()
+    heavy: tuple[HeavyGrid, ...] = ()
     """Values of a hash axis that are spread."""
 
     def key(self, relation: str) -> Occurrence | None:
@@ -104,11 +102,11 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Cube:
+class Hypercube:
     """Where every tuple of a multi-way join goes."""
 
     sizes: tuple[tuple[str, float], ...]
-    axes: tuple[Axis, ...]
+    axes: tuple[CubeAxis, ...]
     """Those of length 1 too: they say what could have been."""
 
     def __post_init__(self) -> None:
@@ -219,15 +217,17 @@ class Cube:
 # ------------------------------------------------------------------------------------------------- schemes
 
 
-def hash_cube(keys: JoinKeys, p: int, *, skews: Skews | None = None, exact: bool = False, weight: float = 0.0) -> Cube:
+def hash_cube(
+    keys: JoinKeys, p: int, *, skews: Skews | None = None, exact: bool = False, weight: float = 0.0
+) -> Hypercube:
     """An axis for each class; a relation without keys is copied everywhere."""
-    axes = [Axis(name, "hash", 1, members) for name, members in keys.classes]
+    axes = [CubeAxis(name, "hash", 1, members) for name, members in keys.classes]
     return _dimensioned(keys, axes, p, skews, exact, weight)
 
 
-def random_cube(keys: JoinKeys, p: int, *, exact: bool = False, weight: float = 0.0) -> Cube:
+def random_cube(keys: JoinKeys, p: int, *, exact: bool = False, weight: float = 0.0) -> Hypercube:
     """An axis for each relation."""
-    axes = [Axis(name, "random", 1, (Occurrence(name, None),)) for name in keys.relations]
+    axes = [CubeAxis(name, "random", 1, (Occurrence(name, None),)) for name in keys.relations]
     return _dimensioned(keys, axes, p, None, exact, weight)
 
 
@@ -239,29 +239,29 @@ def hybrid_cube(
     skews: Skews | None = None,
     exact: bool = False,
     weight: float = 0.0,
-) -> Cube:
+) -> Hypercube:
     """Hash axes, and a random one for each skewed occurrence and for each relation without keys."""
     return _dimensioned(keys, renamed(keys, frozenset(skewed)), p, skews, exact, weight)
 
 
-def renamed(keys: JoinKeys, skewed: frozenset[Occurrence]) -> list[Axis]:
+def renamed(keys: JoinKeys, skewed: frozenset[Occurrence]) -> list[CubeAxis]:
     """The axes of the hybrid scheme: z for those without skew, then z', z'', ... (Squall 4)."""
     if unknown := sorted(skewed - set(keys.occurrences)):
         raise PlanError(f'"{unknown[0].relation}.{unknown[0].attribute}" is no join key')
     axes = []
     for name, members in keys.classes:
         if even := tuple(member for member in members if member not in skewed):
-            axes.append(Axis(name, "hash", 1, even))
+            axes.append(CubeAxis(name, "hash", 1, even))
         for at, member in enumerate((m for m in members if m in skewed), 1):
-            axes.append(Axis(name + "'" * at, "random", 1, (member,)))
+            axes.append(CubeAxis(name + "'" * at, "random", 1, (member,)))
     keyed = {member.relation for member in keys.occurrences}
-    axes += [Axis(name, "random", 1, (Occurrence(name, None),)) for name in keys.relations if name not in keyed]
+    axes += [CubeAxis(name, "random", 1, (Occurrence(name, None),)) for name in keys.relations if name not in keyed]
     return axes
 
 
 def better_hybrid(
     keys: JoinKeys, p: int, skewed: Iterable[Occurrence], *, skews: Skews, below: float, weight: float = 0.0
-) -> Cube | None:
+) -> Hypercube | None:
     """The hybrid cube if its load, and average load by weight, is below this."""
     axes = renamed(keys, frozenset(skewed))
     owned, shares = _owned(keys, axes, p, skews)
@@ -270,17 +270,19 @@ def better_hybrid(
     return None if dims is None else _sized(keys, axes, dims)
 
 
-def _dimensioned(keys: JoinKeys, axes: list[Axis], p: int, skews: Skews | None, exact: bool, weight: float) -> Cube:
+def _dimensioned(
+    keys: JoinKeys, axes: list[CubeAxis], p: int, skews: Skews | None, exact: bool, weight: float
+) -> Hypercube:
     owned, shares = _owned(keys, axes, p, skews or {})
     sizes = [size for _, size in keys.sizes]
     return _sized(keys, axes, best_dimensions(sizes, owned, len(axes), p, shares=shares, exact=exact, weight=weight))
 
 
 def _owned(
-    keys: JoinKeys, axes: list[Axis], p: int, skews: Skews
+    keys: JoinKeys, axes: list[CubeAxis], p: int, skews: Skews
 ) -> tuple[list[tuple[int, ...]], dict[tuple[int, int], Floats]]:
     """Who owns which axes, and how unevenly; by position."""
-    cube = Cube(keys.sizes, tuple(axes))
+    cube = Hypercube(keys.sizes, tuple(axes))
     owned = [cube.owned(name) for name in keys.relations]
     shares = {}
     for i, name in enumerate(keys.relations):
@@ -291,8 +293,8 @@ def _owned(
     return owned, shares
 
 
-def _sized(keys: JoinKeys, axes: list[Axis], dims: Sequence[int]) -> Cube:
-    return Cube(keys.sizes, tuple(replace(axis, size=n) for axis, n in zip(axes, dims, strict=True)))
+def _sized(keys: JoinKeys, axes: list[CubeAxis], dims: Sequence[int]) -> Hypercube:
+    return Hypercube(keys.sizes, tuple(replace(axis, size=n) for axis, n in zip(axes, dims, strict=True)))
 
 
 # ------------------------------------------------------------------------------------------------- metrics
@@ -347,20 +349,20 @@ def _sizes(sizes: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
 # ------------------------------------------------------------------------------------------------- helpers
 
 
-def _key(axis: Axis, relation: str) -> Occurrence:
+def _key(axis: CubeAxis, relation: str) -> Occurrence:
     return axis.key(relation) or Occurrence(relation, None)
 
 
-def _heavy(axis: Axis, relation: str, skews: Skews | None) -> list[tuple[Heavy, float]]:
+def _heavy(axis: CubeAxis, relation: str, skews: Skews | None) -> list[tuple[HeavyGrid, float]]:
     """Heavy values of an axis with their share in a relation."""
     skew = (skews or {}).get(_key(axis, relation), EVEN)
     shares = dict(zip(skew.codes or (), skew.tops, strict=False))
     return [(heavy, shares.get(heavy.code, 0.0)) for heavy in axis.heavy]
 
 
-def _side(heavy: Heavy, relation: str) -> int:
+def _side(heavy: HeavyGrid, relation: str) -> int:
     return dict(heavy.sides)[relation]
 
 
-def _grid(heavy: Heavy) -> int:
+def _grid(heavy: HeavyGrid) -> int:
     return math.prod(n for _, n in heavy.sides)

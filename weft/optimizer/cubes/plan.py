@@ -14,7 +14,7 @@ from weft.errors import PlanError
 from weft.expr.model import Expr, aliases, columns
 from weft.optimizer.cost.estimate import classes
 from weft.optimizer.cost.prices import Prices
-from weft.optimizer.cubes.cube import Cube, JoinKeys, Occurrence, Skews, random_cube
+from weft.optimizer.cubes.cube import Hypercube, JoinKeys, Occurrence, Skews, random_cube
 from weft.optimizer.cubes.search import choose_cube, hash_scheme
 from weft.optimizer.cubes.skew import Skew
 from weft.optimizer.cubes.twoway import cont_rand
@@ -42,7 +42,7 @@ class CubePlan:
     """A cube, and what it means for each alias."""
 
     scheme: str
-    cube: Cube
+    cube: Hypercube
     skews: Skews
     spread: Mapping[int, topology.Spread]
 
@@ -101,12 +101,12 @@ class CubeKeys:
 
 
 @lru_cache(maxsize=64)
-def _chosen(keys: JoinKeys, workers: int, skews: tuple[tuple[Occurrence, Skew], ...], weight: float) -> Cube:
+def _chosen(keys: JoinKeys, workers: int, skews: tuple[tuple[Occurrence, Skew], ...], weight: float) -> Hypercube:
     """The best cube; queries of one session, and a session that is planned again, often ask for the same."""
     return choose_cube(keys, workers, dict(skews), weight=weight)[0].cube
 
 
-def placed(cube: Cube, relation: str, exprs: Mapping[Occurrence, Expr]) -> topology.Cube:
+def placed(cube: Hypercube, relation: str, exprs: Mapping[Occurrence, Expr]) -> topology.Cube:
     """The cube as the rows of one relation see it; axes of length 1 are none."""
     axes = []
     for axis in (axis for axis in cube.axes if axis.size > 1):

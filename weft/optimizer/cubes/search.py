@@ -23,9 +23,9 @@ import math
 from dataclasses import dataclass, replace
 
 from weft.optimizer.cubes.cube import (
-    Axis,
-    Cube,
-    Heavy,
+    CubeAxis,
+    HeavyGrid,
+    Hypercube,
     JoinKeys,
     Occurrence,
     Skews,
@@ -44,12 +44,12 @@ GAIN = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class WeighedCube:
     """A cube that was considered."""
 
     scheme: str
     """hash, random, hybrid, or one of them with parted heavy values."""
-    cube: Cube
+    cube: Hypercube
     load: float
     """Of the fullest machine."""
     total: float
@@ -64,7 +64,7 @@ class Candidate:
 
 def choose_cube(
     keys: JoinKeys, p: int, skews: Skews | None = None, *, weight: float = 0.0, part: bool = True
-) -> tuple[Candidate, ...]:
+) -> tuple[WeighedCube, ...]:
     """All candidates, the best first; of equal ones the plainer."""
     known = skews or {}
     everything = frozenset(keys.occurrences)
@@ -80,23 +80,23 @@ def choose_cube(
         parted = [(name, part_heavy(cube, known), without) for name, cube, without in _different([*cubes, even])]
         cubes += [(f"{name}, heavy values parted", c, w) for name, c, w in parted if any(a.heavy for a in c.axes)]
     obedient = [(name, cube, without) for name, cube, without in cubes if not _hashes_skewed(cube, known)]
-    found_ = [Candidate(name, cube, cube.load(known), cube.total(known), without) for name, cube, without in obedient]
+    found_ = [WeighedCube(name, cube, cube.load(known), cube.total(known), without) for name, cube, without in obedient]
     return tuple(sorted(found_, key=lambda c: float(f"{c.score(p, weight):.11e}")))
 
 
-def hash_scheme(keys: JoinKeys, p: int, skews: Skews) -> Cube:
+def hash_scheme(keys: JoinKeys, p: int, skews: Skews) -> Hypercube:
     """The hash cube; values of small known domains are dealt in turn where that is more even (D30)."""
     plain, dealt = hash_cube(keys, p, skews=skews), hash_cube(keys, p, skews=_dealt(skews))
     return min(plain, deal_values(plain, skews), deal_values(dealt, skews), key=lambda cube: cube.load(skews))
 
 
-_Named = tuple[str, Cube, frozenset[Occurrence]]
+_Named = tuple[str, Hypercube, frozenset[Occurrence]]
 """Scheme, cube, and what it deals at random."""
 
 
 def _different(cubes: list[_Named]) -> list[_Named]:
     """Every cube once, the plainer name first: schemes often come to the same."""
-    found: dict[tuple[Axis, ...], _Named] = {}
+    found: dict[tuple[CubeAxis, ...], _Named] = {}
     for named in cubes:
         found.setdefault(tuple(axis for axis in named[1].axes if axis.size > 1), named)
     return [*found.values()]
@@ -110,7 +110,7 @@ def _hashing(keys: JoinKeys, p: int, skews: Skews, weight: float) -> list[_Named
     ]
 
 
-def _hashes_skewed(cube: Cube, skews: Skews) -> bool:
+def _hashes_skewed(cube: Hypercube, skews: Skews) -> bool:
     """Whether a key is hashed of which the user says that it is skewed; a random cube never does."""
     members = [m for axis in cube.axes if axis.kind == "hash" and axis.size > 1 for m in axis.members]
     return any(skews.get(m, EVEN).skewed and not skews.get(m, EVEN).unique for m in members)
@@ -134,7 +134,7 @@ def find_skewed(keys: JoinKeys, p: int, skews: Skews, *, weight: float = 0.0) ->
     return frozenset(skewed | _too_few(keys, p, skewed, skews, weight))
 
 
-def _score(cube: Cube, p: int, skews: Skews, weight: float) -> float:
+def _score(cube: Hypercube, p: int, skews: Skews, weight: float) -> float:
     return cube.load(skews) + weight * cube.total(skews) / p
 
 
@@ -158,7 +158,7 @@ def _too_few(keys: JoinKeys, p: int, skewed: set[Occurrence], skews: Skews, weig
 # ------------------------------------------------------------------------------------- heavy and dealt values
 
 
-def part_heavy(cube: Cube, skews: Skews, *, most: int = MOST_HEAVY) -> Cube:
+def part_heavy(cube: Hypercube, skews: Skews, *, most: int = MOST_HEAVY) -> Hypercube:
     """The cube with those heavy values spread that make the fullest machine fuller than need be."""
     for at, axis in enumerate(cube.axes):
         if axis.kind == "hash" and axis.size > 1:
@@ -172,7 +172,7 @@ def part_heavy(cube: Cube, skews: Skews, *, most: int = MOST_HEAVY) -> Cube:
     return cube
 
 
-def deal_values(cube: Cube, skews: Skews) -> Cube:
+def deal_values(cube: Hypercube, skews: Skews) -> Hypercube:
     """The cube with values of small known domains dealt in turn where that makes the fullest machine less full.
 
     A domain is what any owner of the axis is known to have; other values stay hashed (Squall 5, D30).
@@ -191,7 +191,7 @@ def _dealt(skews: Skews) -> Skews:
     return {o: replace(skew, dealt=True) if skew.complete else skew for o, skew in skews.items()}
 
 
-def _prefixes(cube: Cube, at: int, skews: Skews, most: int) -> list[tuple[Heavy, ...]]:
+def _prefixes(cube: Hypercube, at: int, skews: Skews, most: int) -> list[tuple[HeavyGrid, ...]]:
     """The heaviest value, the two heaviest, and so on, each with its best grid; of many, every fourth number."""
     axis, sizes = cube.axes[at], dict(cube.sizes)
     owners = list(dict.fromkeys(member.relation for member in axis.members))
@@ -206,9 +206,9 @@ def _prefixes(cube: Cube, at: int, skews: Skews, most: int) -> list[tuple[Heavy,
     heavy = []
     for code in sorted(weights, key=lambda c: (-math.fsum(weights[c]), c))[:most]:
         sides = best_dimensions(weights[code], [[i] for i in range(len(owners))], len(owners), axis.size)
-        heavy.append(Heavy(code, tuple(zip(owners, sides, strict=True))))
+        heavy.append(HeavyGrid(code, tuple(zip(owners, sides, strict=True))))
     return [tuple(heavy[:n]) for n in range(1, len(heavy) + 1) if n <= 8 or n % 4 == 0 or n == len(heavy)]
 
 
-def _changed(cube: Cube, at: int, axis: Axis) -> Cube:
+def _changed(cube: Hypercube, at: int, axis: CubeAxis) -> Hypercube:
     return replace(cube, axes=(*cube.axes[:at], axis, *cube.axes[at + 1 :]))

@@ -31,7 +31,7 @@ from weft.optimizer.cubes.dimensions import Floats
 
 _EULER = 0.5772156649015329
 
-FEW = 4
+VALUES_PER_SLOT = 4
 """Fewer values than so many for each slot count as skew (K-26)."""
 SALTS = 4
 """Over how many salts the fullest slot is averaged while the place of an axis is open."""
@@ -105,7 +105,7 @@ class Skew:
         """Whether the key must not be hashed on n slots, where that needs no comparison of plans."""
         if self.unique or self.skewed is not None:
             return bool(self.skewed) and not self.unique
-        if self.distinct is not None and not self.dealt and n > 1 and self.distinct < FEW * n:
+        if self.distinct is not None and not self.dealt and n > 1 and self.distinct < VALUES_PER_SLOT * n:
             return True
         return None
 

@@ -19,7 +19,7 @@ from weft.expr.model import Call, Column, Expr, Literal
 from weft.kernels.numbers import has_numbers
 from weft.optimizer.graph.predicates import limits
 from weft.optimizer.ranges.grid import Band, Values
-from weft.optimizer.ranges.route import RangePartition, Side, range_partition
+from weft.optimizer.ranges.route import RangePartition, RangeTable, range_partition
 from weft.query.model import Query
 from weft.stats.model import Statistics
 from weft.topology.spread import Regions, Spread
@@ -123,7 +123,7 @@ def sample(query: Query, column: Column, statistics: Statistics | None) -> Value
     return np.array(found, np.float64) if floating else np.array([min(max(int(v), ends.min), ends.max) for v in found])
 
 
-def regions_of(column: Column, side: Side) -> Regions:
+def regions_of(column: Column, side: RangeTable) -> Regions:
     """One side of a partition as a host routes it."""
     cuts = zip(side.cuts.values.tolist(), side.cuts.parts.tolist(), strict=True)
     return Regions(column, tuple(cuts), side.workers)
