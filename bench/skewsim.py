@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from bench.byhand import join_keys
 from bench.routing import loads
 from weft.kernels.codes import Codes, Ints
 from weft.optimizer.cost.prices import Prices
@@ -27,7 +28,6 @@ from weft.optimizer.cubes.cube import (
     Skews,
     hash_cube,
     hybrid_cube,
-    join_keys,
     random_cube,
 )
 from weft.optimizer.cubes.plan import weight

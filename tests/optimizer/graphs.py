@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import random
 
-from weft.optimizer.graph.joingraph import JoinGraph, join_graph
+from bench.byhand import join_graph
+from weft.optimizer.graph.joingraph import JoinGraph
 
 Q2 = join_graph(
     {"part": 200_000, "partsupp": 800_000, "supplier": 10_000, "nation": 25, "region": 5},

@@ -8,11 +8,13 @@ import time
 
 import pytest
 
+from bench.byhand import join_graph
 from tests.optimizer.graphs import Q2, Q3, RST, clique, random_graph
+from tests.optimizer.papers import least_sent_greedy
 from weft.optimizer.cost.papers import Arrival, CostModel, Order
-from weft.optimizer.graph.joingraph import JoinGraph, join_graph
+from weft.optimizer.graph.joingraph import JoinGraph
 from weft.optimizer.graph.tree import Tree
-from weft.optimizer.trees.orders import exhaustive, greedy, least_sent, least_sent_greedy, refined
+from weft.optimizer.trees.orders import exhaustive, greedy, least_sent, refined
 from weft.optimizer.trees.trees import leaves
 
 

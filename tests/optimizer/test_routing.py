@@ -7,7 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bench.byhand import join_keys
 from bench.routing import cube_route, loads
+from tests.optimizer.papers import machine, mirrors, shared_keys
 from tests.optimizer.places import sets
 from weft.kernels.cells import hash_slots
 from weft.kernels.codes import destinations
@@ -19,9 +21,7 @@ from weft.optimizer.cubes.cube import (
     Occurrence,
     hash_cube,
     hybrid_cube,
-    join_keys,
     random_cube,
-    shared_keys,
 )
 
 
@@ -175,12 +175,12 @@ def test_lost_state_is_the_union_of_mirrors() -> None:
     """G-H7"""
     keys = shared_keys(dict.fromkeys("RST", 100), {"R": "xy", "S": "yz", "T": "zt"})
     cube = random_cube(keys, 64)
-    lost = cube.machine((1, 1, 1))
+    lost = machine(cube, (1, 1, 1))
     for name in "RST":
         rows, machines = cube_route(cube, name, {}, 100)
         held = {m: set(rows[machines == m].tolist()) for m in range(64)}
         assert held[lost]
-        assert all(held[m] == held[lost] for m in cube.mirrors(name, lost))
+        assert all(held[m] == held[lost] for m in mirrors(cube, name, lost))
 
 
 # --------------------------------------------------------------------------------------- Squall, table 1
@@ -219,5 +219,5 @@ def test_machine_numbers_count_the_first_axis_most() -> None:
     keys = shared_keys({"R": 6, "S": 2}, {})
     cube = random_cube(keys, 12)
     assert cube.dims == (6, 2)
-    assert cube.machine((5, 1)) == 11 == cube.machine((3, 1)) + 4
+    assert machine(cube, (5, 1)) == 11 == machine(cube, (3, 1)) + 4
     assert cube_route(cube, "R", {}, 1, 4)[1].tolist() == [8, 9]

@@ -7,19 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bench.byhand import join_keys
 from bench.routing import loads
+from tests.optimizer.papers import hash_load, shared_keys, zipf_top
 from weft.optimizer.cubes.cube import (
     Hypercube,
     Occurrence,
     Skews,
     hash_cube,
     hybrid_cube,
-    join_keys,
     random_cube,
-    shared_keys,
 )
 from weft.optimizer.cubes.search import choose_cube, find_skewed, hash_scheme, part_heavy
-from weft.optimizer.cubes.skew import Skew, hash_load, most_in_a_slot, top_share, zipf_top
+from weft.optimizer.cubes.skew import Skew, most_in_a_slot, top_share
 
 CHAIN = shared_keys({"R": 1, "S": 1, "T": 1}, {"R": "y", "S": "yz", "T": "z"})
 Z = (Occurrence("S", "z"), Occurrence("T", "z"))

@@ -8,10 +8,12 @@ import time
 
 import pytest
 
+from bench.byhand import join_graph, tree_text
 from tests.optimizer.graphs import Q2, Q3_SIZES, RST, chain, clique, random_graph
+from tests.optimizer.papers import shape, shape_name, shapes, valid_pairs
 from weft.errors import InternalError, PlanError
 from weft.optimizer.cost.papers import CostModel
-from weft.optimizer.graph.joingraph import JoinGraph, join_graph
+from weft.optimizer.graph.joingraph import JoinGraph
 from weft.optimizer.graph.tree import Tree
 from weft.optimizer.trees.orders import least_sent
 from weft.optimizer.trees.trees import (
@@ -21,13 +23,8 @@ from weft.optimizer.trees.trees import (
     join,
     left_deep,
     mat,
-    shape,
-    shape_name,
-    shapes,
-    text,
     under_budget,
     valid,
-    valid_pairs,
 )
 
 FOUR = chain([100] * 4, [0.005, 0.02, 0.008])
@@ -71,7 +68,7 @@ def test_q2_without_a_limit() -> None:
     assert [size for _, size in growth.steps] == pytest.approx([25, 10_000, 800_000], rel=1e-9)
     assert [names[0] for names, _ in growth.steps] == ["nation", "supplier", "partsupp"]
     assert model.scost(growth.tree) == pytest.approx(1_820_055, rel=1e-9)
-    assert text(Q2, growth.tree) == "(part, (partsupp, (supplier, (nation, region))))"
+    assert tree_text(Q2, growth.tree) == "(part, (partsupp, (supplier, (nation, region))))"
     assert valid(Q2, growth.tree) == []
 
 
@@ -93,7 +90,7 @@ def test_shapes_after_two_steps() -> None:
     steps = {((1, 2), (1, 3)): "V", ((1, 2), (3, 4)): "III", ((1, 3), (1, 2)): "V", ((1, 3), (2, 3)): "V"}
     for (first, second), name in steps.items():
         assert shape_name(mat(mat(one, span(*first)), span(*second))) == name
-    assert text(FOUR, mat(mat(one, span(1, 3)), span(2, 3))) == "((R1, (R2, R3)), R4)"
+    assert tree_text(FOUR, mat(mat(one, span(1, 3)), span(2, 3))) == "((R1, (R2, R3)), R4)"
     assert shape_name(mat(one, span(1, 3))) == "IV"
 
 
@@ -183,7 +180,7 @@ def test_left_deep_storage_of_q2_and_q3() -> None:
     q3 = join_graph(Q3_SIZES, {("customer", "orders"): 1 / 150_000, ("orders", "lineitem"): 1 / 1_500_000})
     model = CostModel(q3)
     deep = left_deep(model)
-    assert text(q3, deep) == "((customer, orders), lineitem)"
+    assert tree_text(q3, deep) == "((customer, orders), lineitem)"
     assert intermediates(model, deep) == pytest.approx([1.5e6], rel=1e-9)
     assert model.scost(deep) / model.scost(flat(q3)) == pytest.approx(1.196, abs=5e-4)
 
@@ -203,13 +200,13 @@ def test_no_cascade_stores_less_than_left_deep(seed: int) -> None:
 
 def test_left_deep_leaves_the_rest_to_the_root_when_the_budget_ends() -> None:
     model = CostModel(Q2)
-    assert text(Q2, left_deep(model, 1_100_000)) == "(part, partsupp, (supplier, (nation, region)))"
+    assert tree_text(Q2, left_deep(model, 1_100_000)) == "(part, partsupp, (supplier, (nation, region)))"
     assert left_deep(model, 1_010_030) == flat(Q2)
 
 
 def test_left_deep_keeps_no_cross_product() -> None:
     apart = join_graph({"A": 1, "B": 1, "C": 1, "D": 1}, {("A", "B"): 0.1, ("C", "D"): 0.1})
-    assert text(apart, left_deep(CostModel(apart))) == "((A, B), C, D)"
+    assert tree_text(apart, left_deep(CostModel(apart))) == "((A, B), C, D)"
 
 
 # ------------------------------------------------------------------------------------------- every tree
@@ -254,8 +251,8 @@ def test_the_cheapest_tree_is_no_worse_than_any_other_way(seed: int) -> None:
 def test_a_bushy_tree_over_five_is_built_by_hand() -> None:
     five: JoinGraph = chain([100] * 5, [0.01] * 4)
     tree = mat(flat(five), five.mask("R2", "R3", "R4"))
-    assert text(five, tree) == "(R1, (R2, R3, R4), R5)"
-    assert [text(five, operator) for operator in tree.operators] == ["(R2, R3, R4)", "(R1, (R2, R3, R4), R5)"]
+    assert tree_text(five, tree) == "(R1, (R2, R3, R4), R5)"
+    assert [tree_text(five, operator) for operator in tree.operators] == ["(R2, R3, R4)", "(R1, (R2, R3, R4), R5)"]
     assert len(list(tree.stores)) == 6
 
 

@@ -11,7 +11,6 @@ Without statistics there is no estimate: the defaults would be guesses that look
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weft.explain.pages.figure import Figure
@@ -116,8 +115,3 @@ def counted(choice: Choice, seconds: float | None = None) -> str:
     if choice.model.arrival == "window":
         return "in one second of the steady state" if seconds is None else f"in {seconds:.3g} seconds of input"
     return "over the whole history"
-
-
-def informed(choices: Sequence[Choice]) -> bool:
-    """Whether all plans were chosen by statistics."""
-    return all(choice.informed for choice in choices)

@@ -11,13 +11,6 @@ from weft.query.model import Query
 from weft.topology.model import Policy, Topology
 
 
-def plan(
-    queries: Mapping[str, Query], workers: int, knobs: Mapping[str, Knobs] | Knobs | None = None, policy: Policy = "min"
-) -> Topology:
-    """The topology that answers all queries; knobs for all of them, or by query."""
-    return topology(choices(queries, workers, knobs), policy)
-
-
 def choices(
     queries: Mapping[str, Query], workers: int, knobs: Mapping[str, Knobs] | Knobs | None = None
 ) -> tuple[Choice, ...]:

@@ -71,8 +71,6 @@ class CostModel:
     """Tuples a task can hold; N = ceil(size / capacity) where the graph does not say N."""
     parallelism: int = 1
     """N where neither the graph nor a capacity decides it."""
-    store_cost: float = 0.0
-    """Price of bringing one tuple to an intermediate store; the papers do not charge it."""
     unit: BudgetUnit = "tuples"
     """What SCost counts."""
     placement: Mapping[int, tuple[str, ...]] | None = None
@@ -150,9 +148,7 @@ class CostModel:
 
     def pcost(self, tree: Tree, strategy: Strategy) -> float:
         """PCost(T), with the probe orders that the strategy chooses for every operator."""
-        probing = (order.cost for operator in tree.operators for order in strategy(self, operator.children))
-        kept = (s.relations for s in tree.stores if s.children) if self.store_cost else ()
-        return math.fsum(probing) + self.store_cost * math.fsum(self.started(mask, mask) for mask in kept)
+        return math.fsum(order.cost for operator in tree.operators for order in strategy(self, operator.children))
 
     def scost(self, tree: Tree) -> float:
         """SCost(T)."""

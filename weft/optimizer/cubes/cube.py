@@ -19,9 +19,8 @@ A machine's number is its coordinates in mixed radix, the first axis counting mo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -140,29 +139,6 @@ class Hypercube:
         """How many machines see a tuple of a relation, unless its value is heavy."""
         return math.prod(self.dims[i] for i in self.copied(relation))
 
-    # ---------------------------------------------------------------------------------------- machines
-
-    def machine(self, coordinates: Sequence[int]) -> int:
-        """The number of a cell."""
-        number = 0
-        for axis, at in zip(self.axes, coordinates, strict=True):
-            number = number * axis.size + at
-        return number
-
-    def coordinates(self, machine: int) -> tuple[int, ...]:
-        """The cell of a number."""
-        found = []
-        for axis in reversed(self.axes):
-            machine, at = divmod(machine, axis.size)
-            found.append(at)
-        return tuple(reversed(found))
-
-    def mirrors(self, relation: str, machine: int) -> Iterator[int]:
-        """All machines with the same part of a relation: those of the same coordinates on its axes (Squall 5)."""
-        mine, at = set(self.owned(relation)), self.coordinates(machine)
-        ranges = [(at[i],) if i in mine else range(axis.size) for i, axis in enumerate(self.axes)]
-        return (self.machine(cell) for cell in product(*ranges))
-
     # ------------------------------------------------------------------------------------------- loads
 
     def cells(self, skews: Skews | None = None) -> Floats:
@@ -203,10 +179,6 @@ class Hypercube:
     def total(self, skews: Skews | None = None) -> float:
         """Tuples sent to all machines."""
         return math.fsum(self.sent(name, skews) for name, _ in self.sizes)
-
-    def replication(self, skews: Skews | None = None) -> float:
-        """Tuples sent by tuples there are (Squall 6, K-28)."""
-        return replication_factor(self.total(skews), math.fsum(size for _, size in self.sizes))
 
     def skew_degree(self, skews: Skews | None = None) -> float:
         """Largest load by average load."""
@@ -295,55 +267,6 @@ def _owned(
 
 def _sized(keys: JoinKeys, axes: list[CubeAxis], dims: Sequence[int]) -> Hypercube:
     return Hypercube(keys.sizes, tuple(replace(axis, size=n) for axis, n in zip(axes, dims, strict=True)))
-
-
-# ------------------------------------------------------------------------------------------------- metrics
-
-
-def replication_factor(received: float, produced: float) -> float:
-    """Tuples that came into an operator by tuples that its inputs produced (Squall 6); 1 for no tuples."""
-    return received / produced if produced else 1.0
-
-
-def skew_degree(loads: Sequence[float]) -> float:
-    """Largest load by average load (Squall 6); 1 for no load."""
-    return max(loads) * len(loads) / math.fsum(loads) if math.fsum(loads) else 1.0
-
-
-def network_factor(tasks: Iterable[tuple[float, float]], query_input: float, query_output: float) -> float:
-    """Intermediate network factor: (input + output) of all tasks by (input + output) of the query (Squall 6)."""
-    return math.fsum(a + b for a, b in tasks) / (query_input + query_output)
-
-
-# ------------------------------------------------------------------------------------------------- join keys
-
-
-def join_keys(sizes: Mapping[str, float], equal: Iterable[tuple[str, str]], other: Iterable[str] = ()) -> JoinKeys:
-    """From equalities `("R.x", "S.x")`, and attributes `"T.y"` that other predicates mention."""
-    classes: list[list[Occurrence]] = []
-    for pair in (*equal, *((name, name) for name in other)):
-        a, b = (Occurrence(*text.rsplit(".", 1)) for text in pair)
-        touched = [found for found in classes if a in found or b in found]
-        united = list(dict.fromkeys([*(m for found in touched for m in found), a, b]))
-        at = classes.index(touched[0]) if touched else len(classes)
-        classes = [*(c for c in classes[:at]), united, *(c for c in classes[at:] if c not in touched)]
-    names = [str(members[0].attribute) for members in classes]
-    labels = [n if names.count(n) == 1 else f"{c[0].relation}.{n}" for n, c in zip(names, classes, strict=True)]
-    return JoinKeys(_sizes(sizes), tuple((n, tuple(c)) for n, c in zip(labels, classes, strict=True)))
-
-
-def shared_keys(sizes: Mapping[str, float], attributes: Mapping[str, str], other: str = "") -> JoinKeys:
-    """By the notation R(x,y), S(y,z): relations that share a letter are equal on it.
-
-    A letter of one relation is no join key (Squall 4), unless it is among `other`.
-    """
-    letters = dict.fromkeys(letter for name in sizes for letter in attributes.get(name, ""))
-    members = {x: tuple(Occurrence(name, x) for name in sizes if x in attributes.get(name, "")) for x in letters}
-    return JoinKeys(_sizes(sizes), tuple((x, m) for x, m in members.items() if len(m) > 1 or x in other))
-
-
-def _sizes(sizes: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
-    return tuple((name, float(size)) for name, size in sizes.items())
 
 
 # ------------------------------------------------------------------------------------------------- helpers

@@ -138,11 +138,6 @@ def _table(skew: Skew, p: int) -> Floats:
     return table
 
 
-def hash_load(L: float, L_mf: float, p: int) -> float:
-    """(L - L_mf)/p + L_mf: the fullest of p machines if the most frequent key weighs L_mf (Squall 3.4)."""
-    return (L - L_mf) / p + L_mf
-
-
 def top_share(tops: tuple[float, ...], n: int) -> float:
     """The fullest of n slots, if these keys are the most frequent and the rest is spread."""
     if not tops:
@@ -150,23 +145,6 @@ def top_share(tops: tuple[float, ...], n: int) -> float:
     known = math.fsum(tops)
     two = tops[n - 1] + tops[n] if len(tops) > n else 0.0
     return min(1.0, max(0.0, 1 - known) / n + max(tops[0], two, known / n if len(tops) > 1 else 0.0))
-
-
-def unspread_share(top: float, n: int) -> float:
-    """The fullest slot if the most frequent key has one for itself: Squall's figure 2c reckons so."""
-    return max(top, 1 / n)
-
-
-def zipf_top(exponent: float, values: int | None = None) -> float:
-    """The share of the most frequent of `values` values, or of infinitely many."""
-    if values is not None:
-        return float(1 / (1 / np.arange(1, values + 1, dtype=np.float64) ** exponent).sum())
-    if exponent <= 1:
-        return 0.0
-    # Euler-Maclaurin after N terms; the first term left out is of order N^-(exponent + 3).
-    N = 1000.0
-    head = float((1 / np.arange(1, N, dtype=np.float64) ** exponent).sum())
-    return 1 / (head + N ** (1 - exponent) / (exponent - 1) + N**-exponent / 2 + exponent * N ** (-exponent - 1) / 12)
 
 
 def most_in_a_slot(values: int, slots: int) -> float:

@@ -16,22 +16,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.errors import PlanError
-from weft.optimizer.cubes.cube import CubeAxis, Hypercube, JoinKeys, Occurrence, Skews, hash_cube, random_cube
+from weft.optimizer.cubes.cube import CubeAxis, Hypercube, JoinKeys, Occurrence, Skews
 from weft.optimizer.cubes.dimensions import best_dimensions
 from weft.optimizer.cubes.skew import EVEN
-
-
-def hash_join(keys: JoinKeys, p: int) -> Hypercube:
-    """All machines along the keys."""
-    _two(keys)
-    if not keys.classes:
-        raise PlanError("no equality to hash by", hint="1-Bucket joins by any predicate.")
-    return hash_cube(keys, p)
-
-
-def one_bucket(left: float, right: float, p: int) -> Hypercube:
-    """A matrix of relations "left" and "right" whose sides are as the sizes are."""
-    return random_cube(JoinKeys((("left", left), ("right", right)), ()), p)
 
 
 def cont_rand(keys: JoinKeys, p: int, *, groups: int | None = None, skews: Skews | None = None) -> Hypercube:
@@ -55,11 +42,6 @@ def cont_rand(keys: JoinKeys, p: int, *, groups: int | None = None, skews: Skews
             tables[i, 0] = skew.table(p)
         dims = best_dimensions(sizes, [[0, 1], [0, 2]], 3, p, shares=tables)
     return Hypercube(keys.sizes, tuple(replace(axis, size=n) for axis, n in zip(axes, dims, strict=True)))
-
-
-def bistream_probes(p: int, groups: int = 1) -> float:
-    """Machines of the other relation that a tuple is shown to, if p are shared by both and cut into groups."""
-    return p / 2 / groups
 
 
 def _two(keys: JoinKeys) -> tuple[str, str]:

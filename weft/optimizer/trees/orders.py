@@ -40,11 +40,6 @@ def least_sent(model: CostModel, stores: Sequence[Tree], exact_up_to: int = EXHA
     return tuple(refined(model, greedy(model, stores, start)) for start in stores)
 
 
-def least_sent_greedy(model: CostModel, stores: Sequence[Tree]) -> tuple[Order, ...]:
-    """The same with the papers' greedy search only."""
-    return tuple(greedy(model, stores, start) for start in stores)
-
-
 # ------------------------------------------------------------------------------------------------ greedy
 
 

@@ -25,7 +25,7 @@ from functools import cache
 
 from weft.errors import PlanError
 from weft.optimizer.cost.papers import CostModel, Strategy, rounded
-from weft.optimizer.graph.joingraph import Base, JoinGraph, bits
+from weft.optimizer.graph.joingraph import JoinGraph, bits
 from weft.optimizer.graph.tree import Tree
 from weft.optimizer.trees.orders import least_sent
 
@@ -34,10 +34,6 @@ ENUMERABLE = 6
 
 _WIDEST = 2_000
 """How many sets of equally many relations the search for a cascade keeps; all of them for up to thirteen relations."""
-
-Shape = tuple["Shape", ...]
-"""A tree without names: the shapes of its children, largest first; () is a relation."""
-
 
 # ----------------------------------------------------------------------------------------------- builders
 
@@ -53,13 +49,6 @@ def join(children: Sequence[Tree]) -> Tree:
         return children[0]
     ordered = sorted(children, key=lambda tree: tree.relations & -tree.relations)
     return Tree(sum(child.relations for child in ordered), tuple(ordered))
-
-
-def text(graph: JoinGraph, tree: Tree) -> str:
-    """The tree with names: (R, (S, T))."""
-    if not tree.children:
-        return graph.names(tree.relations)[0]
-    return f"({', '.join(text(graph, child) for child in tree.children)})"
 
 
 def flat(graph: JoinGraph) -> Tree:
@@ -139,13 +128,6 @@ def valid(graph: JoinGraph, tree: Tree) -> list[int]:
     return found
 
 
-def valid_pairs(graph: JoinGraph, tree: Tree) -> list[tuple[int, int]]:
-    """valid(T, i, j) of a chain: ranges from R_i to R_j, counted from 1 as in the paper."""
-    if not graph.is_chain:
-        raise PlanError("ranges need a chain", detail=f"the edges are {graph.edges}.", hint="use valid().")
-    return sorted(((mask & -mask).bit_length(), mask.bit_length()) for mask in valid(graph, tree))
-
-
 def mat(tree: Tree, relations: int) -> Tree:
     """mat(T, i, j): the tree with a new operator over exactly these relations."""
     inside = [child for child in tree.children if child.relations & ~relations == 0]
@@ -221,35 +203,3 @@ def cheapest(model: CostModel, budget: float = math.inf, strategy: Strategy = le
     _require_space(model, flat(model.graph), budget, None)
     fitting = (tree for tree in all_trees(model.graph) if model.scost(tree) <= budget)
     return min(fitting, key=lambda tree: (rounded(model.pcost(tree, strategy)), model.scost(tree)))
-
-
-# ------------------------------------------------------------------------------------------------- shapes
-
-
-def shape(tree: Tree) -> Shape:
-    """The tree without names; mirror images and zig-zags have one shape."""
-    return tuple(sorted((shape(child) for child in tree.children), reverse=True))
-
-
-_PAIR: Shape = ((), ())
-_NAMED: dict[Shape, str] = {
-    ((), (), (), ()): "I",
-    (_PAIR, (), ()): "II",
-    (_PAIR, _PAIR): "III",
-    (((), (), ()), ()): "IV",
-    ((_PAIR, ()), ()): "V",
-}
-
-
-def shape_name(tree: Tree) -> str | None:
-    """Number of the shape of a tree over four relations in MultiStream Fig. 6; None for any other tree."""
-    return _NAMED.get(shape(tree))
-
-
-def shapes(n: int) -> frozenset[Shape]:
-    """All shapes of trees over n relations."""
-    clique = JoinGraph(
-        tuple(Base(str(i), 1.0) for i in range(n)),
-        tuple((i, j, 1.0) for i in range(n) for j in range(i + 1, n)),
-    )
-    return frozenset(shape(tree) for tree in all_trees(clique))
