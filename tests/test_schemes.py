@@ -26,9 +26,10 @@ from weft.optimizer.choose import Choice, choose
 from weft.optimizer.cost.estimate import classes
 from weft.optimizer.cubes.cube import Hypercube, Skews
 from weft.optimizer.cubes.plan import CubeKeys
-from weft.optimizer.knobs import Knobs
+from weft.optimizer.known import Known
 from weft.optimizer.plan import topology as together
 from weft.optimizer.ranges import regions as ranges
+from weft.optimizer.wishes import Wishes
 from weft.query.model import Query
 from weft.stats.sketch import observed
 from weft.testing import Trial, assert_same_rows, oracle
@@ -295,7 +296,7 @@ def by_hand(rng: random.Random, query: Query, workers: int) -> weft.Plan:
         drawn = fuzz.random_plan(rng, query, workers)
         plan = weft.Plan(drawn.keep, orders=dict(drawn.orders), spread=spread)
         try:
-            choose("x", query, workers, Knobs(plan))
+            choose("x", query, workers, Wishes(plan), Known())
         except weft.PlanError as error:
             if "no predicate connects" not in str(error):
                 raise
@@ -304,12 +305,12 @@ def by_hand(rng: random.Random, query: Query, workers: int) -> weft.Plan:
     return weft.Plan(spread=spread)
 
 
-Known = tuple[fuzz.Case, Query, weft.Statistics | None, pa.Table]
+Answered = tuple[fuzz.Case, Query, weft.Statistics | None, pa.Table]
 LONG = 1500
 """Rows of an answer that would take too long to compare a dozen times."""
 
 
-def random_cases(seed: int, count: int) -> Iterator[Known]:
+def random_cases(seed: int, count: int) -> Iterator[Answered]:
     """Joins of the fuzzer, most of them measured; the last one can be cut into ranges."""
     found = 0
     while True:
@@ -514,8 +515,8 @@ def test_another_scheme_on_a_checkpoint_is_refused(tmp_path: Path) -> None:
 def predicted(session: weft.Session, workers: int) -> tuple[Hypercube, Skews]:
     """The cube of the session's only query, and what was known of its keys."""
     [choice] = session.choices
-    keys = CubeKeys(choice.query, choice.model.graph, choice.knobs.statistics)
-    return keys.plan(str(choice.knobs.strategy), workers).cube, keys.skews
+    keys = CubeKeys(choice.query, choice.model.graph, choice.known.statistics)
+    return keys.plan(str(choice.strategy), workers).cube, keys.skews
 
 
 def held(trial: Trial) -> np.ndarray:

@@ -33,7 +33,7 @@ def session(
         made.stream(name, weft.read.batches([table((rows or {}).get(name, 20))]))
     made.query("q", SQL, **knobs)
     if prices is not None:
-        made._knobs = replace(made._knobs, prices=prices)
+        made._prices = prices
     return made
 
 

@@ -157,7 +157,7 @@ def _avoidable(choice: Choice, label: str, store: int, hops: Broadcasts) -> Noti
     home = choice.chosen.layout.placement.get(store, ())
     lies = f"rows lie by {', '.join(to_sql(e) for e in home)}" if home else "rows lie anywhere"
     who = ", ".join(a for a, _ in hops)
-    by_cost = choice.informed and home and not isinstance(choice.knobs.strategy, Plan)
+    by_cost = choice.informed and home and not isinstance(choice.strategy, Plan)
     return Notice(
         "avoidable-broadcast",
         f'query "{choice.name}" sends tuples of {who} to all workers of {label}',
@@ -241,7 +241,7 @@ def _large(choice: Choice, part: Tree, label: str) -> Iterator[Notice]:
 
 
 def _crowded(choice: Choice, part: Tree, label: str) -> Iterator[Notice]:
-    capacity, tasks = choice.knobs.capacity, choice.chosen.ways.tasks(part.relations)
+    capacity, tasks = choice.wishes.capacity, choice.chosen.ways.tasks(part.relations)
     rows = choice.chosen.bill.stored[part.relations]
     if capacity is None or rows / tasks <= capacity * (1 + 1e-9):
         return

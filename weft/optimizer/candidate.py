@@ -44,7 +44,8 @@ class Maker:
     """Makes the candidates of a problem; they share what is asked of every one of them."""
 
     def __init__(self, problem: Problem) -> None:
-        self.problem, self.query, self.knobs, self.workers = problem, problem.query, problem.knobs, problem.workers
+        self.problem, self.query, self.workers = problem, problem.query, problem.workers
+        self.wishes, self.known = problem.wishes, problem.known
         self._attributes = classes(problem.query)
         self._steps = Steps(problem.query)
         self._known_keys: dict[int, dict[Expr, float]] = {}
@@ -54,7 +55,7 @@ class Maker:
         """Every row on one worker."""
         layout = self._layout(tree, self._placement(tree) if placement is None else placement)
         made = ways(self.problem.name, self.query, layout, self.workers, self._steps)
-        priced = bill(made, self._priced(layout), self.knobs.prices, self.knobs.batch_rows, self._uneven)
+        priced = bill(made, self._priced(layout), self.known.prices, self.known.batch_rows, self._uneven)
         return Candidate(name, layout, made, priced)
 
     def spread(
@@ -68,12 +69,12 @@ class Maker:
         """Rows on several workers, all that joins on one of them; `busy` is what the busiest has by the average."""
         layout = replace(self._layout(tree, {}), tasks={}, spread=spread)
         made, model = ways(self.problem.name, self.query, layout, self.workers, self._steps), self._priced(layout)
-        priced = bill(made, model, self.knobs.prices, self.knobs.batch_rows, lambda _key, _n: busy, copies)
+        priced = bill(made, model, self.known.prices, self.known.batch_rows, lambda _key, _n: busy, copies)
         return Candidate(name, layout, made, priced)
 
     def refined(self, candidate: Candidate) -> Candidate:
         """The candidate with every store where it is cheapest, given the others."""
-        if self.knobs.placement != "keyed" or candidate.layout.spread:
+        if self.wishes.placement != "keyed" or candidate.layout.spread:
             return candidate
         fixed = set() if self.problem.written is None else set(self.problem.written.placement)
         best, tree = candidate, candidate.layout.tree
@@ -89,7 +90,7 @@ class Maker:
         written = self.problem.written
         given = {} if written is None else dict(written.orders)
         layout = Layout(tree, dict(placement), given, self._tasks(tree), {} if written is None else written.spread)
-        if not self.problem.informed or self.knobs.settled or not self.problem.is_connected:
+        if not self.problem.informed or self.problem.is_made or not self.problem.is_connected:
             return layout
         model, orders = self._priced(layout), {}
         for operator in tree.operators:
@@ -101,18 +102,18 @@ class Maker:
     def _tasks(self, tree: Tree) -> dict[int, int]:
         """On how many workers stores lie, where that was said."""
         written = {} if self.problem.written is None else self.problem.written.tasks
-        if self.knobs.settled and self.problem.written is not None:
+        if self.problem.is_made:
             return dict(written)
         spread: dict[int, int] = {}
-        if self.knobs.capacity is not None:
-            model = replace(self.problem.model, capacity=self.knobs.capacity)
+        if self.wishes.capacity is not None:
+            model = replace(self.problem.model, capacity=self.wishes.capacity)
             spread = {store.relations: min(self.workers, model.N(store)) for store in tree.stores}
         by_hand = {mask(self.query, [alias]): min(self.workers, n) for alias, n in self._parallelism()}
         there = {store.relations for store in tree.stores}  # a query over one alias has no store at all
         return {store: count for store, count in {**spread, **by_hand, **written}.items() if store in there}
 
     def _parallelism(self) -> Iterator[tuple[str, int]]:
-        for alias, tasks in self.knobs.parallelism.items():
+        for alias, tasks in self.wishes.parallelism.items():
             if alias not in self.query.aliases:
                 raise PlanError(
                     f'parallelism is given for "{alias}"',
@@ -125,7 +126,7 @@ class Maker:
         written = self.problem.written
         if self.workers == 1 or (written is not None and written.spread):
             return {}
-        keyed = self.knobs.placement == "keyed"
+        keyed = self.wishes.placement == "keyed"
         found = {s.relations: heaviest(self._keys(s.relations)) for s in tree.stores} if keyed else {}
         return {**found, **({} if written is None else written.placement)}
 
@@ -136,7 +137,7 @@ class Maker:
 
     def _sizes(self) -> Sizes:
         if not self.problem.informed:
-            return self.knobs.sizes
+            return self.known.sizes
         bases = self.problem.model.graph.relations
         return {r.stream.name: base.size for r, base in zip(self.query.relations, bases, strict=True)}
 
@@ -162,6 +163,6 @@ class Maker:
     def _share(self, expr: Expr, tasks: int) -> float:
         """The part of the rows on the fullest of some workers under one key; every candidate asks for it again."""
         if (expr, tasks) not in self._shares:
-            known = skew(self.query, expr, self.knobs.statistics, self.knobs.skewed)
+            known = skew(self.query, expr, self.known.statistics, self.wishes.skewed)
             self._shares[expr, tasks] = float(known.slots(tasks).max())
         return self._shares[expr, tasks]

@@ -24,10 +24,10 @@ WORTH = 0.95
 
 def candidate_cubes(problem: Problem, maker: Maker, trees: Sequence[Named]) -> list[Candidate]:
     """The cubes that may be chosen; those that "auto" weighs must not store too much."""
-    knobs = problem.knobs
-    keys = CubeKeys(problem.query, problem.model.graph, knobs.statistics, knobs.skewed, knobs.prices)
+    known, skewed = problem.known, problem.wishes.skewed
+    keys = CubeKeys(problem.query, problem.model.graph, known.statistics, skewed, known.prices)
     found = [_made(problem, maker, keys, scheme) for scheme in _schemes(problem, keys)]
-    if knobs.strategy == "auto":
+    if problem.strategy == "auto":
         found = [*found, *_keeping(maker, found, trees)]
         return [candidate for candidate in found if _stored(problem, candidate) <= problem.limit]
     for candidate in found:
@@ -37,13 +37,13 @@ def candidate_cubes(problem: Problem, maker: Maker, trees: Sequence[Named]) -> l
 
 def _schemes(problem: Problem, keys: CubeKeys) -> tuple[str, ...]:
     """The cubes to look at."""
-    knobs = problem.knobs
-    placed = knobs.placement != "keyed" or knobs.capacity is not None or bool(knobs.parallelism)
+    wishes = problem.wishes
+    placed = wishes.placement != "keyed" or wishes.capacity is not None or bool(wishes.parallelism)
     if placed:
         _refuse_placement(problem)
     if problem.is_spread:
-        return (str(knobs.strategy),)
-    weighed = knobs.strategy == "auto" and problem.informed and problem.workers > 1 and not placed
+        return (str(problem.strategy),)
+    weighed = problem.strategy == "auto" and problem.informed and problem.workers > 1 and not placed
     if not weighed or len(problem.query.relations) < 2:
         return ()
     return (*(f"hypercube:{scheme}" for scheme in SCHEMES), *_range_schemes(problem, keys))
@@ -51,12 +51,12 @@ def _schemes(problem: Problem, keys: CubeKeys) -> tuple[str, ...]:
 
 def _refuse_placement(problem: Problem) -> None:
     """Nobody can say where the rows of a cube lie but the cube."""
-    by_hand = problem.written is not None and problem.written.spread and not problem.knobs.settled
+    by_hand = problem.written is not None and problem.written.spread and not problem.is_made
     if problem.is_spread or by_hand:
         raise PlanError(
             "a cube decides by itself where rows lie"
             if by_hand
-            else f'strategy "{problem.knobs.strategy}" decides where rows lie',
+            else f'strategy "{problem.strategy}" decides where rows lie',
             detail="placement, capacity and parallelism are for stores that lie in one place each.",
             hint="leave them out, or use another strategy.",
         )
@@ -67,7 +67,7 @@ def _range_schemes(problem: Problem, keys: CubeKeys) -> tuple[str, ...]:
     held = ranges.between(problem.query)
     if held is None or keys.keys.classes or not problem.informed:
         return ()
-    known = [ranges.sample(problem.query, column, problem.knobs.statistics) for column in (held.left, held.right)]
+    known = [ranges.sample(problem.query, column, problem.known.statistics) for column in (held.left, held.right)]
     return ("two-way:equi-weight",) if all(found is not None for found in known) else ()
 
 
@@ -83,7 +83,7 @@ def _made(problem: Problem, maker: Maker, keys: CubeKeys, strategy: str) -> Cand
 def _cut(problem: Problem, maker: Maker, strategy: str) -> Candidate:
     """Ranges for two aliases."""
     query, workers, sizes = problem.query, problem.workers, tuple(base.size for base in problem.model.graph.relations)
-    made, spread = ranges.regions(query, problem.knobs.statistics, workers, strategy, sizes)  # type: ignore[arg-type]
+    made, spread = ranges.regions(query, problem.known.statistics, workers, strategy, sizes)  # type: ignore[arg-type]
     work = [a + b for a, b in zip(made.input, made.output, strict=True)]
     busy = max(1.0, max(work, default=0.0) * workers / max(1e-9, sum(work)))
     return maker.spread(strategy, flat_tree(query), spread, busy, dict(zip((1, 2), made.copies, strict=True)))

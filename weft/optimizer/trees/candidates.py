@@ -13,9 +13,9 @@ from itertools import islice
 from weft.errors import PlanError
 from weft.optimizer.graph.layout import flat_tree
 from weft.optimizer.graph.tree import Tree
-from weft.optimizer.knobs import STRATEGIES
 from weft.optimizer.problem import Problem
 from weft.optimizer.trees.trees import all_trees, cheapest, left_deep, mat, under_budget, valid
+from weft.optimizer.wishes import STRATEGIES
 
 MOST_TREES = 250
 """Up to how many trees all of them are candidates: those of a chain of six."""
@@ -32,7 +32,7 @@ def candidate_trees(problem: Problem) -> list[Named]:
     if problem.written is not None:
         problem.afford(problem.model.scost(problem.written.tree))
         return [("by hand", problem.written.tree)]
-    strategy, model, budget = problem.knobs.strategy, problem.model, problem.knobs.budget
+    strategy, model, budget = problem.strategy, problem.model, problem.wishes.budget
     aliases = len(problem.query.relations)
     if budget < math.inf and aliases > 1:
         left_deep(model, budget)  # refuses a budget that the inputs alone exceed
