@@ -11,7 +11,7 @@ from weft.expr.model import Column
 from weft.host.routing import cube_places, region_places
 from weft.kernels.codes import Ints
 from weft.optimizer.cubes.cube import Hypercube
-from weft.optimizer.cubes.plan import placed
+from weft.optimizer.cubes.plan import project
 from weft.optimizer.ranges.grid import Values
 from weft.optimizer.ranges.regions import regions_of
 from weft.optimizer.ranges.route import RangeTable
@@ -25,7 +25,7 @@ def cube_route(cube: Hypercube, relation: str, columns: Columns, rows: int, firs
     keys = {m: Column("", str(m.attribute), pa.int64()) for axis in cube.axes for m in axis.members}
     names = [*columns] or [""]
     frame = pa.RecordBatch.from_arrays([pa.array(columns.get(name, np.zeros(rows, np.int64))) for name in names], names)
-    return cube_places(frame, placed(cube, relation, keys), {}, first)
+    return cube_places(frame, project(cube, relation, keys), {}, first)
 
 
 def range_route(side: RangeTable, values: Values, first: int = 0) -> tuple[Ints, Ints]:

@@ -45,9 +45,9 @@ from weft.optimizer.choose import choose
 from weft.optimizer.cost.estimate import estimate
 from weft.optimizer.cost.papers import BudgetUnit, CostModel
 from weft.optimizer.graph.joingraph import bits
-from weft.optimizer.graph.layout import flat_tree, names
+from weft.optimizer.graph.layout import names
 from weft.optimizer.graph.placement import keys
-from weft.optimizer.graph.tree import Tree
+from weft.optimizer.graph.tree import Tree, flat_tree
 from weft.optimizer.known import Known
 from weft.optimizer.plan import topology
 from weft.optimizer.wishes import STRATEGIES, Wishes
@@ -744,7 +744,9 @@ def _strategy(rng: random.Random, query: Query, strategy: str) -> dict[str, Any]
     knobs: dict[str, Any] = {"strategy": strategy, "statistics": statistics}
     if rng.random() < 0.3:
         unit: BudgetUnit = rng.choice(["tuples", "bytes"])
-        least = CostModel(estimate(query, statistics or weft.Statistics()), unit=unit).scost(flat_tree(query))
+        least = CostModel(estimate(query, statistics or weft.Statistics()), unit=unit).scost(
+            flat_tree(len(query.relations))
+        )
         budget = max(1.0, least) * rng.choice([1.000001, 1.5, 10, 1000])
         knobs["budget"] = budget if unit == "tuples" else f"{budget:.0f} B" if budget > 1e6 else None
     if rng.random() < 0.2:

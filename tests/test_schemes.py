@@ -50,7 +50,7 @@ def applicable(query: Query, statistics: weft.Statistics | None) -> list[str]:
         found.append("two-way:1-bucket")
         if classes(query):
             found.append("two-way:contrand")
-        held = ranges.between(query)
+        held = ranges.find_band(query)
         if held and all(ranges.sample(query, column, statistics) is not None for column in (held.left, held.right)):
             found += ["two-way:m-bucket", "two-way:equi-weight"]
     return found

@@ -14,7 +14,7 @@ from weft.optimizer.cost.papers import CostModel, Order
 from weft.optimizer.cubes.cube import Hypercube, JoinKeys, Occurrence, Skews, random_cube
 from weft.optimizer.graph.joingraph import Base, JoinGraph
 from weft.optimizer.graph.tree import Tree
-from weft.optimizer.trees.orders import greedy
+from weft.optimizer.trees.orders import greedy_order
 from weft.optimizer.trees.trees import all_trees, valid
 
 # -------------------------------------------------------------------------------------------------- trees
@@ -66,7 +66,7 @@ def valid_pairs(graph: JoinGraph, tree: Tree) -> list[tuple[int, int]]:
 
 def least_sent_greedy(model: CostModel, stores: Sequence[Tree]) -> tuple[Order, ...]:
     """For every store the order by the papers' greedy search only."""
-    return tuple(greedy(model, stores, start) for start in stores)
+    return tuple(greedy_order(model, stores, start) for start in stores)
 
 
 # -------------------------------------------------------------------------------------------------- cubes
@@ -104,7 +104,7 @@ def coordinates(cube: Hypercube, number: int) -> tuple[int, ...]:
 
 def mirrors(cube: Hypercube, relation: str, number: int) -> Iterator[int]:
     """All machines with the same part of a relation: those of the same coordinates on its axes (Squall 5)."""
-    mine, at = set(cube.owned(relation)), coordinates(cube, number)
+    mine, at = set(cube.owned_axes(relation)), coordinates(cube, number)
     ranges = [(at[i],) if i in mine else range(axis.size) for i, axis in enumerate(cube.axes)]
     return (machine(cube, cell) for cell in product(*ranges))
 

@@ -8,17 +8,17 @@ from dataclasses import replace
 import pytest
 
 from bench.byhand import join_graph, with_parallelism
-from tests.optimizer.graphs import Q2, Q3, RST, chain, random_graph
+from tests.optimizer.graphs import Q2, Q3, RST, chain, flat, random_graph
 from tests.optimizer.papers import is_chain
 from tests.topology.shop import QUERIES, session
 from weft.errors import PlanError
 from weft.optimizer.cost.estimate import estimate
 from weft.optimizer.cost.papers import Arrival, CostModel, tasks_for
 from weft.optimizer.graph.joingraph import Base, JoinGraph
-from weft.optimizer.graph.placement import heaviest, keys
+from weft.optimizer.graph.placement import heaviest_key, keys
 from weft.optimizer.graph.tree import Tree
-from weft.optimizer.trees.orders import least_sent
-from weft.optimizer.trees.trees import flat, join, leaves, left_deep, mat
+from weft.optimizer.trees.orders import least_sent_orders
+from weft.optimizer.trees.trees import join, leaves, left_deep, mat
 from weft.query.model import Query
 from weft.stats.model import DEFAULTS, Statistics
 
@@ -36,7 +36,7 @@ def trees(graph: JoinGraph, *names: str) -> list[Tree]:
 
 
 def flat_cost(model: CostModel) -> float:
-    return model.pcost(flat(model.graph), least_sent)
+    return model.pcost(flat(model.graph), least_sent_orders)
 
 
 # ------------------------------------------------------------------------------------------------- sizes
@@ -62,9 +62,9 @@ def test_sizes_on_a_cycle_use_every_edge_inside() -> None:
 
 def test_a_pair_without_an_edge_multiplies_and_does_not_connect() -> None:
     assert RST.size(RST.mask("R", "T")) == near(10_000)
-    assert not RST.connected(RST.mask("R", "T"))
+    assert not RST.is_connected(RST.mask("R", "T"))
     one = join_graph({"a": 1, "b": 1}, {("a", "b"): 1.0})
-    assert one.connected(one.all)
+    assert one.is_connected(one.all)
 
 
 def test_connected_subsets_of_chains_and_cliques_are_counted_as_in_the_paper() -> None:
@@ -76,7 +76,7 @@ def test_connected_subsets_of_chains_and_cliques_are_counted_as_in_the_paper() -
         assert is_chain(line)
         assert not is_chain(full)
         for graph in (line, full):
-            assert set(graph.connected_subsets()) == {m for m in range(1, graph.all + 1) if graph.connected(m)}
+            assert set(graph.connected_subsets()) == {m for m in range(1, graph.all + 1) if graph.is_connected(m)}
 
 
 def test_a_search_for_subsets_stops_between_sizes() -> None:
@@ -156,7 +156,7 @@ def test_five_equal_relations_flat_and_left_deep(
     """The table is printed with four digits; both columns are checked to nine against the sums written out."""
     graph = chain([1e6] * 5, [f] * 4)
     model = CostModel(graph, capacity=capacity)
-    one, deep = flat_cost(model), model.pcost(left_deep(model), least_sent)
+    one, deep = flat_cost(model), model.pcost(left_deep(model), least_sent_orders)
     assert [one, deep] == pytest.approx([flat_sum, deep_sum], rel=5e-4)
     assert deep / one == pytest.approx(ratio, abs=5e-4)
 
@@ -238,7 +238,7 @@ def test_shares_of_all_orders_of_an_operator_add_up_to_the_join() -> None:
     graph = random_graph(5, 5, 5)
     tree = mat(flat(graph), next(m for m in graph.connected_subsets() if m.bit_count() == 2))
     model = CostModel(graph)
-    assert sum(model.started(c.relations, graph.all) for c in tree.children) == near(graph.size(graph.all))
+    assert sum(model.count_started(c.relations, graph.all) for c in tree.children) == near(graph.size(graph.all))
 
 
 def test_after_r_and_the_store_of_st_three_relations_are_covered() -> None:
@@ -255,7 +255,7 @@ def test_windows_count_tuples_per_second() -> None:
     model = CostModel(graph, "window")
     assert model.sizes(trees(graph, "R", "S", "T")) == near([10, 10 * 120 * 0.1, 10 * 120 * 0.1 * 210 * 0.01])
     rs = join(trees(graph, "R", "S"))
-    assert model.started(rs.relations, rs.relations) == near(10 * 120 * 0.1 + 20 * 50 * 0.1)
+    assert model.count_started(rs.relations, rs.relations) == near(10 * 120 * 0.1 + 20 * 50 * 0.1)
 
 
 def test_windows_without_rates_are_refused() -> None:
@@ -268,7 +268,7 @@ def test_an_intermediate_store_trades_tuples_stored_for_tuples_sent() -> None:
     model = CostModel(RST)
     tree = mat(flat(RST), RST.mask("R", "S"))
     assert model.scost(tree) - model.scost(flat(RST)) == near(RST.size(RST.mask("R", "S")))
-    orders = least_sent(model, tree.children)
+    orders = least_sent_orders(model, tree.children)
     assert [len(order.sent) for order in orders] == [1, 1]
 
 
@@ -309,7 +309,7 @@ def test_a_window_holds_rate_times_its_length() -> None:
 
 def test_equal_expressions_are_one_attribute() -> None:
     query = shop("triangle")
-    placed = {alias: heaviest(keys(query, 1 << i, {})) for i, alias in enumerate(query.aliases)}
+    placed = {alias: heaviest_key(keys(query, 1 << i, {})) for i, alias in enumerate(query.aliases)}
     graph = estimate(query, Statistics(), parallelism=4, placement=placed)
     o, lines, clicks = (r.attributes for r in graph.relations)
     assert len(o) == 2

@@ -17,11 +17,11 @@ from weft.optimizer.cost.host import Bill, bill
 from weft.optimizer.cost.papers import CostModel
 from weft.optimizer.cubes.plan import skew
 from weft.optimizer.graph.layout import Layout, Placement, mask
-from weft.optimizer.graph.placement import Sizes, heaviest, keys
+from weft.optimizer.graph.placement import Sizes, heaviest_key, keys
 from weft.optimizer.graph.tree import Tree
 from weft.optimizer.lower.ways import Steps, Ways, ways
 from weft.optimizer.problem import Problem
-from weft.optimizer.trees.orders import least_sent
+from weft.optimizer.trees.orders import least_sent_orders
 from weft.topology.spread import Spread
 
 
@@ -51,11 +51,11 @@ class Maker:
         self._known_keys: dict[int, dict[Expr, float]] = {}
         self._shares: dict[tuple[Expr, int], float] = {}
 
-    def placed(self, name: str, tree: Tree, placement: Placement | None = None) -> Candidate:
+    def place(self, name: str, tree: Tree, placement: Placement | None = None) -> Candidate:
         """Every row on one worker."""
         layout = self._layout(tree, self._placement(tree) if placement is None else placement)
         made = ways(self.problem.name, self.query, layout, self.workers, self._steps)
-        priced = bill(made, self._priced(layout), self.known.prices, self.known.batch_rows, self._uneven)
+        priced = bill(made, self._model(layout), self.known.prices, self.known.batch_rows, self._imbalance)
         return Candidate(name, layout, made, priced)
 
     def spread(
@@ -68,11 +68,11 @@ class Maker:
     ) -> Candidate:
         """Rows on several workers, all that joins on one of them; `busy` is what the busiest has by the average."""
         layout = replace(self._layout(tree, {}), tasks={}, spread=spread)
-        made, model = ways(self.problem.name, self.query, layout, self.workers, self._steps), self._priced(layout)
+        made, model = ways(self.problem.name, self.query, layout, self.workers, self._steps), self._model(layout)
         priced = bill(made, model, self.known.prices, self.known.batch_rows, lambda _key, _n: busy, copies)
         return Candidate(name, layout, made, priced)
 
-    def refined(self, candidate: Candidate) -> Candidate:
+    def improve(self, candidate: Candidate) -> Candidate:
         """The candidate with every store where it is cheapest, given the others."""
         if self.wishes.placement != "keyed" or candidate.layout.spread:
             return candidate
@@ -80,7 +80,7 @@ class Maker:
         best, tree = candidate, candidate.layout.tree
         for store in [s.relations for s in tree.stores if s.relations not in fixed] * 2:
             for key in self._keys(store):
-                other = self.placed(candidate.name, tree, {**best.layout.placement, store: (key,)})
+                other = self.place(candidate.name, tree, {**best.layout.placement, store: (key,)})
                 best = min(best, other, key=lambda c: c.price)
         return best
 
@@ -92,9 +92,9 @@ class Maker:
         layout = Layout(tree, dict(placement), given, self._tasks(tree), {} if written is None else written.spread)
         if not self.problem.informed or self.problem.is_made or not self.problem.is_connected:
             return layout
-        model, orders = self._priced(layout), {}
+        model, orders = self._model(layout), {}
         for operator in tree.operators:
-            for order in least_sent(model, operator.children):
+            for order in least_sent_orders(model, operator.children):
                 first, *rest = (store.relations for store in order.stores)
                 orders[first] = tuple(rest)
         return replace(layout, orders={**orders, **given})
@@ -127,7 +127,7 @@ class Maker:
         if self.workers == 1 or (written is not None and written.spread):
             return {}
         keyed = self.wishes.placement == "keyed"
-        found = {s.relations: heaviest(self._keys(s.relations)) for s in tree.stores} if keyed else {}
+        found = {s.relations: heaviest_key(self._keys(s.relations)) for s in tree.stores} if keyed else {}
         return {**found, **({} if written is None else written.placement)}
 
     def _keys(self, store: int) -> dict[Expr, float]:
@@ -143,7 +143,7 @@ class Maker:
 
     # ------------------------------------------------------------------------------------------- price
 
-    def _priced(self, layout: Layout) -> CostModel:
+    def _model(self, layout: Layout) -> CostModel:
         """The cost model under a layout."""
         named = {
             store: tuple(self._attributes.get(expr, to_sql(expr)) for expr in home)
@@ -155,7 +155,7 @@ class Maker:
         }
         return replace(self.problem.model, placement=named, tasks_of=spread)
 
-    def _uneven(self, key: tuple[Expr, ...], tasks: int) -> float:
+    def _imbalance(self, key: tuple[Expr, ...], tasks: int) -> float:
         """How much fuller than the average the fullest worker is under a key; several keys make it no worse."""
         worst = [self._share(expr, tasks) * self.workers for expr in key]
         return max(1.0, min(worst, default=1.0))

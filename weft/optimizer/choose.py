@@ -30,7 +30,7 @@ from weft.optimizer.wishes import Wishes
 from weft.optimizer.written.plan import Plan
 from weft.query.model import Query
 
-REFINED = 6
+IMPROVED = 6
 """How many of the best candidates have their placement improved."""
 
 
@@ -62,11 +62,11 @@ def choose(name: str, query: Query, workers: int, wishes: Wishes, known: Known) 
     """The plan of a query."""
     problem = pose(name, query, workers, wishes, known)
     maker, trees = Maker(problem), candidate_trees(problem)
-    found = [maker.placed(strategy, tree) for strategy, tree in trees]
+    found = [maker.place(strategy, tree) for strategy, tree in trees]
     found += candidate_cubes(problem, maker, trees)
     found.sort(key=_price)
     if problem.informed and workers > 1 and not problem.is_made:
-        found = sorted([*map(maker.refined, found[:REFINED]), *found[REFINED:]], key=_price)
+        found = sorted([*map(maker.improve, found[:IMPROVED]), *found[IMPROVED:]], key=_price)
     return Choice(name, query, wishes, known, problem.model, found[0], tuple(found))
 
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from weft.errors import PlanError
 from weft.optimizer.cost.estimate import estimate
 from weft.optimizer.cost.papers import Arrival, CostModel
-from weft.optimizer.graph.layout import Layout, flat_tree
+from weft.optimizer.graph.layout import Layout
+from weft.optimizer.graph.tree import flat_tree
 from weft.optimizer.known import Known
 from weft.optimizer.wishes import Wishes
 from weft.optimizer.written.plan import Plan, bind
@@ -61,13 +62,13 @@ class Problem:
     @property
     def is_connected(self) -> bool:
         """Whether predicates connect all aliases."""
-        return self.model.graph.connected(self.model.graph.all)
+        return self.model.graph.is_connected(self.model.graph.all)
 
     @property
     def limit(self) -> float:
         """What a plan may store that nobody has asked for by name."""
         given = self.wishes.budget
-        return given if given < math.inf else MOST_STORED * self.model.scost(flat_tree(self.query))
+        return given if given < math.inf else MOST_STORED * self.model.scost(flat_tree(len(self.query.relations)))
 
     def afford(self, needed: float) -> None:
         """Refuse a plan that was asked for and is expected to exceed the budget; one that has run stays."""

@@ -111,7 +111,7 @@ class CostModel:
 
     # ------------------------------------------------------------------------------------------ hops
 
-    def started(self, start: int, covered: int) -> float:
+    def count_started(self, start: int, covered: int) -> float:
         """Tuples over `covered` that begin with a new tuple of `start`: size of the join times the arrival factor."""
         size = self.graph.size(covered)
         if self.arrival == "history":
@@ -133,11 +133,11 @@ class CostModel:
 
     def hop(self, start: int, covered: int, target: Tree) -> float:
         """Tuples sent to `target` by orders that began with `start` and have covered `covered`."""
-        return self.started(start, covered) * self.chi(target, covered)
+        return self.count_started(start, covered) * self.chi(target, covered)
 
     def sizes(self, stores: Sequence[Tree]) -> tuple[float, ...]:
         """What the order has in hand at its start and after each hop, the last one included."""
-        return tuple(self.started(stores[0].relations, mask) for mask in _prefixes(stores))
+        return tuple(self.count_started(stores[0].relations, mask) for mask in _prefixes(stores))
 
     def order(self, stores: Sequence[Tree]) -> Order:
         """The probe order with its price."""
@@ -152,7 +152,7 @@ class CostModel:
 
     def scost(self, tree: Tree) -> float:
         """SCost(T)."""
-        return rounded(math.fsum(self.storage(store.relations) for store in tree.stores))
+        return round_off(math.fsum(self.storage(store.relations) for store in tree.stores))
 
     def storage(self, relations: int) -> float:
         """What the join of some relations takes, in the unit of budgets."""
@@ -165,10 +165,10 @@ class CostModel:
 
 def tasks_for(size: float, capacity: float) -> int:
     """ceil(size / capacity), and at least one."""
-    return max(1, math.ceil(rounded(size / capacity)))
+    return max(1, math.ceil(round_off(size / capacity)))
 
 
-def rounded(number: float) -> float:
+def round_off(number: float) -> float:
     """Twelve digits: numbers that differ by the order of multiplication only are equal, and ties are ties."""
     return float(f"{number:.12g}")
 

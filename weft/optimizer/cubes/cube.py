@@ -127,17 +127,17 @@ class Hypercube:
         """Cells of the grid."""
         return math.prod(self.dims)
 
-    def owned(self, relation: str) -> tuple[int, ...]:
+    def owned_axes(self, relation: str) -> tuple[int, ...]:
         """Axes along which a relation is spread."""
         return tuple(i for i, axis in enumerate(self.axes) if axis.key(relation))
 
-    def copied(self, relation: str) -> tuple[int, ...]:
+    def copied_axes(self, relation: str) -> tuple[int, ...]:
         """Axes along which a relation is copied."""
         return tuple(i for i, axis in enumerate(self.axes) if not axis.key(relation))
 
     def copies(self, relation: str) -> int:
         """How many machines see a tuple of a relation, unless its value is heavy."""
-        return math.prod(self.dims[i] for i in self.copied(relation))
+        return math.prod(self.dims[i] for i in self.copied_axes(relation))
 
     # ------------------------------------------------------------------------------------------- loads
 
@@ -146,7 +146,7 @@ class Hypercube:
         found = np.zeros(self.dims)
         for name, size in self.sizes:
             part = np.full((1,) * len(self.axes), size)
-            for i in self.owned(name):
+            for i in self.owned_axes(name):
                 shape = [-1 if i == k else 1 for k in range(len(self.axes))]
                 part = part * self.slots(i, name, skews or {}).reshape(shape)
             found += part
@@ -172,7 +172,7 @@ class Hypercube:
     def sent(self, relation: str, skews: Skews | None = None) -> float:
         """Copies of the tuples of a relation, over all machines."""
         plain, extra = float(self.copies(relation)), 1.0
-        for axis in (self.axes[i] for i in self.owned(relation)):
+        for axis in (self.axes[i] for i in self.owned_axes(relation)):
             extra *= 1 + math.fsum(t * (_grid(h) / _side(h, relation) - 1) for h, t in _heavy(axis, relation, skews))
         return dict(self.sizes)[relation] * plain * extra
 
@@ -194,13 +194,13 @@ def hash_cube(
 ) -> Hypercube:
     """An axis for each class; a relation without keys is copied everywhere."""
     axes = [CubeAxis(name, "hash", 1, members) for name, members in keys.classes]
-    return _dimensioned(keys, axes, p, skews, exact, weight)
+    return _fit_axes(keys, axes, p, skews, exact, weight)
 
 
 def random_cube(keys: JoinKeys, p: int, *, exact: bool = False, weight: float = 0.0) -> Hypercube:
     """An axis for each relation."""
     axes = [CubeAxis(name, "random", 1, (Occurrence(name, None),)) for name in keys.relations]
-    return _dimensioned(keys, axes, p, None, exact, weight)
+    return _fit_axes(keys, axes, p, None, exact, weight)
 
 
 def hybrid_cube(
@@ -213,10 +213,10 @@ def hybrid_cube(
     weight: float = 0.0,
 ) -> Hypercube:
     """Hash axes, and a random one for each skewed occurrence and for each relation without keys."""
-    return _dimensioned(keys, renamed(keys, frozenset(skewed)), p, skews, exact, weight)
+    return _fit_axes(keys, rename_skewed(keys, frozenset(skewed)), p, skews, exact, weight)
 
 
-def renamed(keys: JoinKeys, skewed: frozenset[Occurrence]) -> list[CubeAxis]:
+def rename_skewed(keys: JoinKeys, skewed: frozenset[Occurrence]) -> list[CubeAxis]:
     """The axes of the hybrid scheme: z for those without skew, then z', z'', ... (Squall 4)."""
     if unknown := sorted(skewed - set(keys.occurrences)):
         raise PlanError(f'"{unknown[0].relation}.{unknown[0].attribute}" is no join key')
@@ -235,27 +235,27 @@ def better_hybrid(
     keys: JoinKeys, p: int, skewed: Iterable[Occurrence], *, skews: Skews, below: float, weight: float = 0.0
 ) -> Hypercube | None:
     """The hybrid cube if its load, and average load by weight, is below this."""
-    axes = renamed(keys, frozenset(skewed))
-    owned, shares = _owned(keys, axes, p, skews)
+    axes = rename_skewed(keys, frozenset(skewed))
+    owned, shares = _find_owners(keys, axes, p, skews)
     sizes = [size for _, size in keys.sizes]
     dims = better_dimensions(sizes, owned, len(axes), p, below=below, shares=shares, weight=weight)
-    return None if dims is None else _sized(keys, axes, dims)
+    return None if dims is None else _resize(keys, axes, dims)
 
 
-def _dimensioned(
+def _fit_axes(
     keys: JoinKeys, axes: list[CubeAxis], p: int, skews: Skews | None, exact: bool, weight: float
 ) -> Hypercube:
-    owned, shares = _owned(keys, axes, p, skews or {})
+    owned, shares = _find_owners(keys, axes, p, skews or {})
     sizes = [size for _, size in keys.sizes]
-    return _sized(keys, axes, best_dimensions(sizes, owned, len(axes), p, shares=shares, exact=exact, weight=weight))
+    return _resize(keys, axes, best_dimensions(sizes, owned, len(axes), p, shares=shares, exact=exact, weight=weight))
 
 
-def _owned(
+def _find_owners(
     keys: JoinKeys, axes: list[CubeAxis], p: int, skews: Skews
 ) -> tuple[list[tuple[int, ...]], dict[tuple[int, int], Floats]]:
     """Who owns which axes, and how unevenly; by position."""
     cube = Hypercube(keys.sizes, tuple(axes))
-    owned = [cube.owned(name) for name in keys.relations]
+    owned = [cube.owned_axes(name) for name in keys.relations]
     shares = {}
     for i, name in enumerate(keys.relations):
         for a in owned[i]:
@@ -265,7 +265,7 @@ def _owned(
     return owned, shares
 
 
-def _sized(keys: JoinKeys, axes: list[CubeAxis], dims: Sequence[int]) -> Hypercube:
+def _resize(keys: JoinKeys, axes: list[CubeAxis], dims: Sequence[int]) -> Hypercube:
     return Hypercube(keys.sizes, tuple(replace(axis, size=n) for axis, n in zip(axes, dims, strict=True)))
 
 

@@ -84,7 +84,7 @@ class CubeKeys:
         elif scheme == "random":
             cube = random_cube(self.keys, workers)
         elif scheme == "hybrid":
-            cube = _chosen(self.keys, workers, tuple(self.skews.items()), self.weight)
+            cube = _best_cube(self.keys, workers, tuple(self.skews.items()), self.weight)
         elif len(self.query.relations) != 2:
             raise PlanError(
                 f'strategy "{strategy}" joins two aliases, the query has {len(self.query.relations)}',
@@ -96,17 +96,17 @@ class CubeKeys:
                 if scheme == "1-bucket"
                 else cont_rand(self.keys, workers, skews=self.skews)
             )
-        spread = {1 << i: placed(cube, alias, self.exprs) for i, alias in enumerate(self.query.aliases)}
+        spread = {1 << i: project(cube, alias, self.exprs) for i, alias in enumerate(self.query.aliases)}
         return CubePlan(scheme, cube, self.skews, spread)
 
 
 @lru_cache(maxsize=64)
-def _chosen(keys: JoinKeys, workers: int, skews: tuple[tuple[Occurrence, Skew], ...], weight: float) -> Hypercube:
+def _best_cube(keys: JoinKeys, workers: int, skews: tuple[tuple[Occurrence, Skew], ...], weight: float) -> Hypercube:
     """The best cube; queries of one session, and a session that is planned again, often ask for the same."""
     return choose_cube(keys, workers, dict(skews), weight=weight)[0].cube
 
 
-def placed(cube: Hypercube, relation: str, exprs: Mapping[Occurrence, Expr]) -> topology.Cube:
+def project(cube: Hypercube, relation: str, exprs: Mapping[Occurrence, Expr]) -> topology.Cube:
     """The cube as the rows of one relation see it; axes of length 1 are none."""
     axes = []
     for axis in (axis for axis in cube.axes if axis.size > 1):

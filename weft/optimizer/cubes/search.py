@@ -68,16 +68,18 @@ def choose_cube(
     """All candidates, the best first; of equal ones the plainer."""
     known = skews or {}
     everything = frozenset(keys.occurrences)
-    cubes: list[_Named] = [*_hashing(keys, p, known, weight)]
+    cubes: list[_Named] = [*_hash_cubes(keys, p, known, weight)]
     cubes.append(("random", random_cube(keys, p, weight=weight), everything))
-    dealt = _dealt(known)
+    dealt = _deal_known(known)
     if dealt != known:
-        found = [(name, deal_values(cube, known), without) for name, cube, without in _hashing(keys, p, dealt, weight)]
+        found = [
+            (name, deal_values(cube, known), without) for name, cube, without in _hash_cubes(keys, p, dealt, weight)
+        ]
         cubes += [(f"{name}, values dealt", c, w) for name, c, w in found if any(a.domain for a in c.axes)]
     if part:
         # Once heavy values are gone, an axis may be longer than they allowed.
         even = ("hash", hash_cube(keys, p, weight=weight), frozenset[Occurrence]())
-        parted = [(name, part_heavy(cube, known), without) for name, cube, without in _different([*cubes, even])]
+        parted = [(name, part_heavy(cube, known), without) for name, cube, without in _drop_equal([*cubes, even])]
         cubes += [(f"{name}, heavy values parted", c, w) for name, c, w in parted if any(a.heavy for a in c.axes)]
     obedient = [(name, cube, without) for name, cube, without in cubes if not _hashes_skewed(cube, known)]
     found_ = [WeighedCube(name, cube, cube.load(known), cube.total(known), without) for name, cube, without in obedient]
@@ -86,7 +88,7 @@ def choose_cube(
 
 def hash_scheme(keys: JoinKeys, p: int, skews: Skews) -> Hypercube:
     """The hash cube; values of small known domains are dealt in turn where that is more even (D30)."""
-    plain, dealt = hash_cube(keys, p, skews=skews), hash_cube(keys, p, skews=_dealt(skews))
+    plain, dealt = hash_cube(keys, p, skews=skews), hash_cube(keys, p, skews=_deal_known(skews))
     return min(plain, deal_values(plain, skews), deal_values(dealt, skews), key=lambda cube: cube.load(skews))
 
 
@@ -94,7 +96,7 @@ _Named = tuple[str, Hypercube, frozenset[Occurrence]]
 """Scheme, cube, and what it deals at random."""
 
 
-def _different(cubes: list[_Named]) -> list[_Named]:
+def _drop_equal(cubes: list[_Named]) -> list[_Named]:
     """Every cube once, the plainer name first: schemes often come to the same."""
     found: dict[tuple[CubeAxis, ...], _Named] = {}
     for named in cubes:
@@ -102,7 +104,7 @@ def _different(cubes: list[_Named]) -> list[_Named]:
     return [*found.values()]
 
 
-def _hashing(keys: JoinKeys, p: int, skews: Skews, weight: float) -> list[_Named]:
+def _hash_cubes(keys: JoinKeys, p: int, skews: Skews, weight: float) -> list[_Named]:
     skewed = find_skewed(keys, p, skews, weight=weight)
     return [
         ("hash", hash_cube(keys, p, skews=skews, weight=weight), frozenset()),
@@ -163,12 +165,12 @@ def part_heavy(cube: Hypercube, skews: Skews, *, most: int = MOST_HEAVY) -> Hype
     for at, axis in enumerate(cube.axes):
         if axis.kind == "hash" and axis.size > 1:
             loads = {
-                h: _changed(cube, at, replace(axis, heavy=h)).load(skews) for h in _prefixes(cube, at, skews, most)
+                h: _replace_axis(cube, at, replace(axis, heavy=h)).load(skews) for h in _prefixes(cube, at, skews, most)
             }
             least = min(loads.values(), default=math.inf)
             if least < cube.load(skews) * (1 - GAIN):
                 fewest = next(heavy for heavy, load in loads.items() if load <= least * (1 + GAIN))
-                cube = _changed(cube, at, replace(axis, heavy=fewest))
+                cube = _replace_axis(cube, at, replace(axis, heavy=fewest))
     return cube
 
 
@@ -178,17 +180,17 @@ def deal_values(cube: Hypercube, skews: Skews) -> Hypercube:
     A domain is what any owner of the axis is known to have; other values stay hashed (Squall 5, D30).
     """
     for at, axis in enumerate(cube.axes):
-        known = [skews[m].codes or () for m in axis.members if skews.get(m, EVEN).complete]
+        known = [skews[m].codes or () for m in axis.members if skews.get(m, EVEN).is_complete]
         if axis.kind == "hash" and axis.size > 1 and known:
             domain = tuple(sorted({code for codes in known for code in codes}))
-            dealt = _changed(cube, at, replace(axis, domain=domain))
+            dealt = _replace_axis(cube, at, replace(axis, domain=domain))
             cube = dealt if dealt.load(skews) < cube.load(skews) * (1 - GAIN) else cube
     return cube
 
 
-def _dealt(skews: Skews) -> Skews:
+def _deal_known(skews: Skews) -> Skews:
     """The same keys, if values that are all known are dealt."""
-    return {o: replace(skew, dealt=True) if skew.complete else skew for o, skew in skews.items()}
+    return {o: replace(skew, dealt=True) if skew.is_complete else skew for o, skew in skews.items()}
 
 
 def _prefixes(cube: Hypercube, at: int, skews: Skews, most: int) -> list[tuple[HeavyGrid, ...]]:
@@ -199,7 +201,7 @@ def _prefixes(cube: Hypercube, at: int, skews: Skews, most: int) -> list[tuple[H
     for i, owner in enumerate(owners):
         member = axis.key(owner)
         skew = EVEN if member is None else skews.get(member, EVEN)
-        others = [float(cube.slots(k, owner, skews).max()) for k in cube.owned(owner) if k != at]
+        others = [float(cube.slots(k, owner, skews).max()) for k in cube.owned_axes(owner) if k != at]
         elsewhere = sizes[owner] * math.prod(others)
         for code, top in zip(skew.codes or (), skew.tops, strict=False):
             weights.setdefault(code, [0.0] * len(owners))[i] = elsewhere * top
@@ -210,5 +212,5 @@ def _prefixes(cube: Hypercube, at: int, skews: Skews, most: int) -> list[tuple[H
     return [tuple(heavy[:n]) for n in range(1, len(heavy) + 1) if n <= 8 or n % 4 == 0 or n == len(heavy)]
 
 
-def _changed(cube: Hypercube, at: int, axis: CubeAxis) -> Hypercube:
+def _replace_axis(cube: Hypercube, at: int, axis: CubeAxis) -> Hypercube:
     return replace(cube, axes=(*cube.axes[:at], axis, *cube.axes[at + 1 :]))

@@ -65,7 +65,7 @@ class Skew:
             raise PlanError(f"{self.distinct!r} distinct values", detail=f"{len(self.tops)} of them have shares.")
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether all values are known, and so few that they can be dealt in turn."""
         if not self.codes or self.unique or self.skewed or len(self.codes) > MOST_DEALT:
             return False

@@ -123,11 +123,11 @@ class JoinGraph:
             near |= self._neighbours[i]
         return near & ~mask
 
-    def joinable(self, a: int, b: int) -> bool:
+    def is_joinable(self, a: int, b: int) -> bool:
         """Whether an edge runs between two sets."""
         return bool(self.neighbours(a) & b)
 
-    def connected(self, mask: int) -> bool:
+    def is_connected(self, mask: int) -> bool:
         """Whether edges inside a set hold it together."""
         reached = mask & -mask
         while grown := self.neighbours(reached) & mask:
@@ -145,7 +145,7 @@ class JoinGraph:
         while level:
             yield from level
             most -= len(level)
-            grown = dict.fromkeys(m | p for m in level for p in singles if not m & p and self.joinable(m, p))
+            grown = dict.fromkeys(m | p for m in level for p in singles if not m & p and self.is_joinable(m, p))
             level = grown if len(grown) <= most else {}
 
     # --------------------------------------------------------------------------------------- changes

@@ -39,7 +39,7 @@ class Between:
     band: Band
 
 
-def between(query: Query) -> Between | None:
+def find_band(query: Query) -> Between | None:
     """The first pair of columns that predicates of the query hold together; None if there is none."""
     if len(query.relations) != 2:
         return None
@@ -84,7 +84,7 @@ def regions(
     query: Query, statistics: Statistics | None, workers: int, strategy: str, sizes: tuple[float, float]
 ) -> tuple[RangePartition, dict[int, Spread]]:
     """The partition of a scheme, and where the rows of both aliases go; an error says what is missing."""
-    held = between(query)
+    held = find_band(query)
     if held is None:
         raise PlanError(
             f'strategy "{strategy}" needs two aliases and a range between their columns',

@@ -92,4 +92,4 @@ def _side(cuts: Cuts, spans: Sequence[tuple[int, int]]) -> RangeTable:
     used = edges[(edges > 0) & (edges <= len(cuts))].astype(np.int64)
     starts = [0, *used.tolist()]
     workers = tuple(tuple(w for w, (a, b) in enumerate(spans) if a <= start < b) for start in starts)
-    return RangeTable(cuts.only(used - 1), workers)
+    return RangeTable(cuts.select(used - 1), workers)

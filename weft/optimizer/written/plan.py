@@ -86,7 +86,7 @@ class Plan:
         fix(self, "orders", tuple(sorted(ordered)))
         fix(self, "placement", tuple(sorted((_aliases(k), _texts(v)) for k, v in placement.items())))
         fix(self, "parallelism", tuple(sorted((_aliases(k), v) for k, v in parallelism.items())))
-        fix(self, "spread", tuple(sorted((alias, _frozen(axes)) for alias, axes in spread.items())))
+        fix(self, "spread", tuple(sorted((alias, _freeze(axes)) for alias, axes in spread.items())))
 
     def to_json(self) -> str:
         """The plan as one line of JSON, the same for equal plans."""
@@ -116,8 +116,8 @@ def _aliases(name: Name) -> StoreName:
     return (name,) if isinstance(name, str) else tuple(sorted(name))
 
 
-def _frozen(given: Any) -> Any:
-    return tuple(_frozen(part) for part in given) if isinstance(given, list | tuple) else given
+def _freeze(given: Any) -> Any:
+    return tuple(_freeze(part) for part in given) if isinstance(given, list | tuple) else given
 
 
 def _texts(given: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -132,10 +132,11 @@ def bind(plan: Plan, query: Query) -> Layout:
     tree = _tree(query, [_store(query, kept) for kept in plan.keep])
     stores = {store.relations for store in tree.stores}
     placement = {
-        _known(query, stores, name): _keys(query, _known(query, stores, name), texts) for name, texts in plan.placement
+        _find_store(query, stores, name): _keys(query, _find_store(query, stores, name), texts)
+        for name, texts in plan.placement
     }
-    orders = {_known(query, stores, name): _order(query, tree, name, order) for name, order in plan.orders}
-    tasks = {_known(query, stores, name): _count(name, count) for name, count in plan.parallelism}
+    orders = {_find_store(query, stores, name): _order(query, tree, name, order) for name, order in plan.orders}
+    tasks = {_find_store(query, stores, name): _count(name, count) for name, count in plan.parallelism}
     return Layout(tree, placement, orders, tasks, read_spread(query, dict(plan.spread)))
 
 
@@ -161,7 +162,7 @@ def _store(query: Query, name: StoreName) -> int:
     return mask(query, name)
 
 
-def _known(query: Query, stores: set[int], name: StoreName) -> int:
+def _find_store(query: Query, stores: set[int], name: StoreName) -> int:
     store = _store(query, name)
     if store not in stores:
         there = ", ".join("+".join(names(query, s)) for s in sorted(stores))
