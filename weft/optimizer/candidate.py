@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from weft.errors import PlanError
 from weft.expr.model import Expr
 from weft.expr.render import to_sql
+from weft.optimizer.bill import Bill, bill
 from weft.optimizer.cost.estimate import classes
-from weft.optimizer.cost.host import Bill, bill
 from weft.optimizer.cost.papers import CostModel
 from weft.optimizer.cubes.plan import skew
 from weft.optimizer.graph.layout import Layout, Placement, mask

@@ -21,11 +21,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.optimizer.candidate import Candidate, Maker
+from weft.optimizer.candidate_cubes import candidate_cubes
+from weft.optimizer.candidate_trees import candidate_trees
 from weft.optimizer.cost.papers import CostModel
-from weft.optimizer.cubes.candidates import candidate_cubes
 from weft.optimizer.known import Known
 from weft.optimizer.problem import pose
-from weft.optimizer.trees.candidates import candidate_trees
 from weft.optimizer.wishes import Wishes
 from weft.optimizer.written.plan import Plan
 from weft.query.model import Query

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from weft.optimizer.cost.host import BATCH_ROWS
-from weft.optimizer.cost.prices import Prices
+from weft.optimizer.cost.prices import BATCH_ROWS, Prices
 from weft.optimizer.graph.placement import Sizes
 from weft.optimizer.written.plan import Plan
 from weft.stats.model import Statistics

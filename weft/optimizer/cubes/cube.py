@@ -26,7 +26,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from weft.errors import PlanError
-from weft.optimizer.cubes.dimensions import Floats, best_dimensions, better_dimensions
+from weft.kernels.numbers import Floats
+from weft.optimizer.cubes.dimensions import best_dimensions, better_dimensions
 from weft.optimizer.cubes.skew import EVEN, Skew, slots_of
 
 

@@ -23,11 +23,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from weft.errors import PlanError
+from weft.kernels.numbers import Floats
 
-Floats = npt.NDArray[np.float64]
 Shares = Mapping[tuple[int, int], Floats]
 """(relation, axis) -> table: entry n is the share of the fullest of n slots.  A missing one is even: 1/n."""
 

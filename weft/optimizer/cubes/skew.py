@@ -27,7 +27,7 @@ import numpy as np
 from weft.errors import PlanError
 from weft.kernels.cells import hash_slots
 from weft.kernels.codes import Ints
-from weft.optimizer.cubes.dimensions import Floats
+from weft.kernels.numbers import Floats
 
 _EULER = 0.5772156649015329
 

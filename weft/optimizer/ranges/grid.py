@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from weft.errors import PlanError
 from weft.kernels.codes import Ints
-from weft.optimizer.cubes.dimensions import Floats
+from weft.kernels.numbers import Floats
 
 _CHUNK = 2048
 """Sampled rows that are matched with all columns at a time."""

@@ -22,14 +22,10 @@ from dataclasses import dataclass
 
 from weft.expr.model import Expr
 from weft.optimizer.cost.papers import CostModel
-from weft.optimizer.cost.prices import Prices
+from weft.optimizer.cost.prices import BATCH_ROWS, Prices
 from weft.optimizer.graph.layout import mask
 from weft.optimizer.lower.ways import Hop, Keeping, Ways
 from weft.topology.spread import Cube
-
-BATCH_ROWS = 100_000.0
-"""Rows of a micro-batch where nobody says."""
-
 
 Imbalance = Callable[[tuple[Expr, ...], int], float]
 """Key and number of workers -> rows of the fullest worker by the average; the empty key is that of a cube."""

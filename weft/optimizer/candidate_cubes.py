@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 
 from weft.errors import PlanError
 from weft.optimizer.candidate import Candidate, Maker
+from weft.optimizer.candidate_trees import Named
 from weft.optimizer.cubes.plan import SCHEMES, CubeKeys
 from weft.optimizer.graph.tree import flat_tree
 from weft.optimizer.problem import Problem
 from weft.optimizer.ranges import regions as ranges
-from weft.optimizer.trees.candidates import Named
 
 EVEN_ENOUGH = 1.25
 """Up to which work of the busiest worker by the average a cube may keep joins."""
