@@ -34,6 +34,11 @@ def chain(sizes: list[float], selectivities: list[float]) -> JoinGraph:
     return join_graph(dict(zip(names, sizes, strict=True)), edges)
 
 
+def leaves(graph: JoinGraph) -> tuple[Tree, ...]:
+    """All relations in query order."""
+    return tuple(Tree(1 << i) for i in range(len(graph.relations)))
+
+
 def flat(graph: JoinGraph) -> Tree:
     """One operator over all relations of a graph."""
     return flat_tree(len(graph.relations))

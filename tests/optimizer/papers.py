@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import product
+from itertools import accumulate, product
+from operator import or_
 
 import numpy as np
 
@@ -67,6 +68,12 @@ def valid_pairs(graph: JoinGraph, tree: Tree) -> list[tuple[int, int]]:
 def least_sent_greedy(model: CostModel, stores: Sequence[Tree]) -> tuple[Order, ...]:
     """For every store the order by the papers' greedy search only."""
     return tuple(greedy_order(model, stores, start) for start in stores)
+
+
+def prefix_sizes(model: CostModel, stores: Sequence[Tree]) -> tuple[float, ...]:
+    """What the order has in hand at its start and after each hop, the last one included."""
+    covered = accumulate((store.relations for store in stores), or_)
+    return tuple(model.count_started(stores[0].relations, mask) for mask in covered)
 
 
 # -------------------------------------------------------------------------------------------------- cubes

@@ -9,13 +9,12 @@ import time
 import pytest
 
 from bench.byhand import join_graph
-from tests.optimizer.graphs import Q2, Q3, RST, clique, random_graph
+from tests.optimizer.graphs import Q2, Q3, RST, clique, leaves, random_graph
 from tests.optimizer.papers import least_sent_greedy
 from weft.optimizer.cost.papers import Arrival, CostModel, Order
 from weft.optimizer.graph.joingraph import JoinGraph
 from weft.optimizer.graph.tree import Tree
 from weft.optimizer.trees.orders import exhaustive_order, greedy_order, least_sent_orders, refine_order
-from weft.optimizer.trees.trees import leaves
 
 
 def names(graph: JoinGraph, order: Order) -> list[str]:

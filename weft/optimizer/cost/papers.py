@@ -135,10 +135,6 @@ class CostModel:
         """Tuples sent to `target` by orders that began with `start` and have covered `covered`."""
         return self.count_started(start, covered) * self.chi(target, covered)
 
-    def sizes(self, stores: Sequence[Tree]) -> tuple[float, ...]:
-        """What the order has in hand at its start and after each hop, the last one included."""
-        return tuple(self.count_started(stores[0].relations, mask) for mask in _prefixes(stores))
-
     def order(self, stores: Sequence[Tree]) -> Order:
         """The probe order with its price."""
         hops = zip(_prefixes(stores), stores[1:], strict=False)

@@ -38,11 +38,6 @@ _WIDEST = 2_000
 # ----------------------------------------------------------------------------------------------- builders
 
 
-def leaves(graph: JoinGraph) -> tuple[Tree, ...]:
-    """All relations in query order."""
-    return tuple(Tree(1 << i) for i in range(len(graph.relations)))
-
-
 def join(children: Sequence[Tree]) -> Tree:
     """An operator over the given trees; over a single one, that tree itself."""
     if len(children) == 1:
