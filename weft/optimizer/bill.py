@@ -28,7 +28,7 @@ from weft.optimizer.lower.ways import Hop, Keeping, Ways
 from weft.topology.spread import Cube
 
 Imbalance = Callable[[tuple[Expr, ...], int], float]
-"""Key and number of workers -> rows of the fullest worker by the average; the empty key is that of a cube."""
+"""Key and number of workers -> ratio of the fullest to the average worker; the empty key is that of a cube."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Bill:
     rows: float
     """Input rows that all this is for."""
     skew: float = 1.0
-    """Work of the fullest worker by the average, as estimated."""
+    """Ratio of the fullest worker's work to the average, as estimated."""
 
     @property
     def pcost(self) -> float:

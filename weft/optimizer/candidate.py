@@ -66,7 +66,7 @@ class Maker:
         busy: float,
         copies: Mapping[int, float] | None = None,
     ) -> Candidate:
-        """Rows on several workers, all that joins on one of them; `busy` is what the busiest has by the average."""
+        """Rows on several workers, all that joins on one of them; `busy` is the ratio of the busiest to the average."""
         layout = replace(self._layout(tree, {}), tasks={}, spread=spread)
         made, model = ways(self.problem.name, self.query, layout, self.workers, self._steps), self._model(layout)
         priced = bill(made, model, self.known.prices, self.known.batch_rows, lambda _key, _n: busy, copies)

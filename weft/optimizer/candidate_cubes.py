@@ -17,7 +17,7 @@ from weft.optimizer.problem import Problem
 from weft.optimizer.ranges import regions as ranges
 
 EVEN_ENOUGH = 1.25
-"""Up to which work of the busiest worker by the average a cube may keep joins."""
+"""A cube may keep joins up to this ratio of the busiest worker's work to the average."""
 WORTH = 0.95
 """What a cube with kept joins may cost at most, by the price of the same cube without: state is a liability."""
 

@@ -8,7 +8,7 @@
 
 What must hold: what was given by hand wins, and statistics that were given or measured are not looked for again.  A
 source that cannot be sampled, as a Spark DataFrame, stays unknown.  State goes on under the plan it was made by, as
-long as the same is asked for.  Looking leaves no trace in a folder that is no checkpoint yet.
+long as the same is asked for.  Looking leaves no trace in a folder that is not a checkpoint yet.
 """
 
 from __future__ import annotations

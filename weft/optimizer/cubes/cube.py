@@ -55,7 +55,11 @@ class JoinKeys:
         if not names or len(set(names)) < len(names) or len(set(labels)) < len(labels):
             raise PlanError(f"relations and keys of a cube need different names: {', '.join(names + labels) or 'none'}")
         if wrong := [name for name, size in self.sizes if not (math.isfinite(size) and size >= 0)]:
-            raise PlanError(f'size of "{wrong[0]}" is no number from 0 on')
+            raise PlanError(
+                f'size of "{wrong[0]}" is not a number >= 0',
+                detail=f"the sizes are {self.sizes}.",
+                hint="give the expected number of rows.",
+            )
         members = [member for _, found in self.classes for member in found]
         if len(set(members)) < len(members) or not all(found for _, found in self.classes):
             raise PlanError("an attribute belongs to one class, and every class has one", detail=f"{self.classes}.")
@@ -182,7 +186,7 @@ class Hypercube:
         return math.fsum(self.sent(name, skews) for name, _ in self.sizes)
 
     def skew_degree(self, skews: Skews | None = None) -> float:
-        """Largest load by average load."""
+        """Ratio of the largest to the average load."""
         total = self.total(skews)
         return self.load(skews) * self.machines / total if total else 1.0
 
@@ -220,7 +224,11 @@ def hybrid_cube(
 def rename_skewed(keys: JoinKeys, skewed: frozenset[Occurrence]) -> list[CubeAxis]:
     """The axes of the hybrid scheme: z for those without skew, then z', z'', ... (Squall 4)."""
     if unknown := sorted(skewed - set(keys.occurrences)):
-        raise PlanError(f'"{unknown[0].relation}.{unknown[0].attribute}" is no join key')
+        raise PlanError(
+            f'"{unknown[0].relation}.{unknown[0].attribute}" is not a join key',
+            detail=f"there are {', '.join(f'{o.relation}.{o.attribute}' for o in keys.occurrences) or 'none'}.",
+            hint="only join keys can be dealt at random.",
+        )
     axes = []
     for name, members in keys.classes:
         if even := tuple(member for member in members if member not in skewed):

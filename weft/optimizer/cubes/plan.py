@@ -48,7 +48,7 @@ class CubePlan:
 
     @property
     def skew_degree(self) -> float:
-        """Load of the fullest worker by the average load, as estimated."""
+        """Ratio of the largest to the average load of a worker, as estimated."""
         return self.cube.skew_degree(self.skews)
 
 

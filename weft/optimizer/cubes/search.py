@@ -1,7 +1,7 @@
 """Which keys are skewed, and which cube suits them.
 
 A key is skewed where hashing it makes the fullest machine fuller than dealing its rows would, even though dealing
-copies the others more.  That is no property of the key alone, so the optimizer is run both ways (Squall 3.4, K-26).
+copies the others more.  That is not a property of the key alone, so the optimizer is run both ways (Squall 3.4, K-26).
 Two things need no run: a unique key is never skewed, and what the user says holds.  Fewer than four values for each
 slot count as skew unless the values are known and dealt.
 
@@ -40,7 +40,7 @@ from weft.optimizer.cubes.skew import EVEN
 MOST_HEAVY = 64
 """Heavy values of an axis that are considered; every one costs a comparison for each row."""
 GAIN = 0.01
-"""By how much the largest load must fall for values to be parted or dealt: a sample is no surer than that."""
+"""By how much the largest load must fall for values to be parted or dealt: a sample is not more certain than that."""
 
 
 @dataclass(frozen=True, slots=True)

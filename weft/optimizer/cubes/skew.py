@@ -3,7 +3,7 @@
     slots(n)    the part of a relation's rows in each of n slots, 1/n at best
     share(n)    the fullest of them, before it is known which axis of a cube they belong to
 
-    known values   hashing is no chance: every frequent value has its slot, and equally frequent ones may share it.
+    known values   hashing is not random: every frequent value has its slot, and equally frequent ones may share it.
                    What is not theirs is spread.  An axis that is not placed yet could have any salt; the mean over a
                    few of them stands for all.
     top shares     without the values: (L - L_mf)/n + L_mf with L_mf the load of the most frequent key (Squall 3.4).

@@ -47,7 +47,7 @@ class Base:
     def __post_init__(self) -> None:
         for kind, number in (("size", self.size), ("rate", self.rate)):
             if number is not None and not (math.isfinite(number) and number >= 0):
-                raise PlanError(f'{kind} of "{self.name}" is {number!r}', detail=f"a {kind} is a number from 0 on.")
+                raise PlanError(f'{kind} of "{self.name}" is {number!r}', detail=f"a {kind} is a number >= 0.")
         if self.parallelism is not None and self.parallelism < 1:
             raise PlanError(
                 f'parallelism of "{self.name}" is {self.parallelism}', hint="a store has at least one task."
