@@ -594,7 +594,7 @@ def check(case: Case) -> Tally:
     rng = random.Random(case.seed + 1)
     functions = plain_functions()
     tally = Tally()
-    hasty, patient = case.session()._queries, case.session(lateness=FOREVER)._queries
+    hasty, patient = case.session().queries, case.session(lateness=FOREVER).queries
     wanted = {
         name: expected_after_lateness(handle.query, case.batches, functions, case.policy)
         for name, handle in hasty.items()
@@ -852,7 +852,7 @@ def check_round_trips(session: weft.Session) -> None:
             assert {*asked.orders} <= {*plan.orders}
             assert {*asked.parallelism} <= {*plan.parallelism}
             assert {*asked.placement} <= {*plan.placement} or session.workers == 1
-    assert topology(again, session._policy) == session.topology
+    assert topology(again, session.watermark) == session.topology
 
 
 def check_on_spark(case: Case, spark: SparkSession, points: Sequence[str] = ()) -> Tally:
@@ -862,7 +862,7 @@ def check_on_spark(case: Case, spark: SparkSession, points: Sequence[str] = ()) 
     """
     rng = random.Random(case.seed + 2)
     root = Path(tempfile.mkdtemp(prefix="weft-fuzz-"))
-    queries = {name: handle.query for name, handle in case.session()._queries.items()}
+    queries = {name: handle.query for name, handle in case.session().queries.items()}
     plans = [
         Planned(f"{name}_{i}", name, knobs)
         for name, query in queries.items()
@@ -871,7 +871,7 @@ def check_on_spark(case: Case, spark: SparkSession, points: Sequence[str] = ()) 
 
     def session() -> weft.Session:
         made = case.session(spark=spark, checkpoint=str(root / "checkpoint"), plans=plans)
-        for handle in made._queries.values():
+        for handle in made.queries.values():
             handle.to_parquet(root / handle.name)
         return made
 

@@ -45,6 +45,49 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert [name for name in ("demo", "run", "explain", "doctor", "calibrate", "bench") if name not in said] == []
 
 
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("demo", ["--orders", "--seed", "--keep", "--workers"]),
+        ("run", ["SCRIPT", "--workers"]),
+        ("explain", ["SCRIPT", "--stage", "--format", "--analyze", "--no-analyze", "--workers"]),
+        ("doctor", ["--checkpoint", "--spark", "--no-spark"]),
+        ("calibrate", ["--quick", "--no-quick", "--dry-run", "--no-dry-run"]),
+        ("bench", []),
+    ],
+)
+def test_help_of_a_command_names_its_options(
+    command: str, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(command, "--help") == 0
+    said = capsys.readouterr().out
+    assert [option for option in options if option not in said] == []
+
+
+def test_without_a_command_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call() == 0
+    assert capsys.readouterr().out.startswith("usage: weft ")
+
+
+def test_options_reach_their_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    given: list[dict[str, object]] = []
+    monkeypatch.setattr("weft.demo.run_demo", lambda **options: given.append(options) or True)
+    assert call("demo") == 0
+    assert call("demo", "--orders", "7", "--seed=2", "--keep", str(tmp_path), "--workers", "3") == 0
+    assert given == [
+        {"orders": 30_000, "seed": 1, "keep": None, "workers": None},
+        {"orders": 7, "seed": 2, "keep": tmp_path, "workers": 3},
+    ]
+
+
+@pytest.mark.parametrize("arguments", [["run"], ["run", "a", "b"], ["demo", "--orders", "x"], ["demo", "--ord", "1"]])
+def test_wrong_arguments_are_refused_with_the_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(*arguments) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("usage: weft ")
+    assert ": error: " in said
+
+
 def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("--version") == 0
     assert capsys.readouterr().out.strip() == "0.1.0"
@@ -65,8 +108,8 @@ def test_error_of_ours_has_three_layers_and_no_traceback(tmp_path: Path, capsys:
         'error: unknown setting "colour"\n'
         "detail: line 1, column 5\n"
         "  SET colour = 'red';\n"
-        "      ^\n"
-        "hint: settings are: checkpoint, workers\n"
+        "      ^^^^^^\n"
+        "hint: settings are: checkpoint, workers.\n"
     )
 
 
@@ -124,7 +167,7 @@ def test_doctor_fails_when_a_check_fails(
 
 @pytest.mark.parametrize("module", ["weft", "weft.cli", "weft.script", "weft.doctor", "weft.calibrate"])
 def test_import_is_light(module: str) -> None:
-    code = f"import sys, {module}; print(*sorted({{'pyspark', 'duckdb', 'starlette'}} & set(sys.modules)))"
+    code = f"import sys, {module}; print(*sorted({{'pyspark', 'duckdb', 'rich', 'starlette'}} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
 

@@ -8,9 +8,10 @@ import pyarrow as pa
 import pytest
 
 import weft
+from tests.optimizer.test_plans import ways
 from weft.host.batch import Report
 from weft.testing import Trial
-from weft.topology.model import Policy
+from weft.topology.model import Edge, Policy, Probe
 
 Arrival = tuple[str, dict[str, object]]
 
@@ -138,6 +139,17 @@ def test_gw5_a_tuple_below_the_watermark_is_dropped_and_counted(policy: Policy) 
     assert run.late == {"S": 1}
 
 
+def probes_of(run: Trial, alias: str) -> list[Probe]:
+    """The probes of an alias's tuples, in order."""
+    return dict(ways(run.topology, "q"))[alias]
+
+
+def edge_of(run: Trial, alias: str) -> Edge:
+    """The edge that brings an alias's tuples to their first probe."""
+    start = run.topology.starts_of("q")[alias]
+    return next(edge for edge in run.topology.edges if start.id in edge.starts)
+
+
 @pytest.mark.parametrize("match", [True, False])
 def test_gm1_messages_of_a_three_way_probe_with_scattered_stores(match: bool) -> None:
     sql = "SELECT r.id AS r, s.id AS s, t.id AS t FROM S s, R r, T t WHERE r.a < s.a AND s.b < t.b"
@@ -150,9 +162,9 @@ def test_gm1_messages_of_a_three_way_probe_with_scattered_stores(match: bool) ->
     )
     report = feed(run, ("S", {"a": 5, "b": 5, "t": 1, "id": "s"}))
     store = next(store for store in run.topology.stores if store.stream == "S")
-    to_r, to_t = (next(p for p in run.topology.probes if p.id == f"q/s/{i}") for i in (1, 2))
-    assert (to_r.aliases, to_t.aliases) == (("r",), ("t",))
-    edge = next(edge for edge in run.topology.edges if "q/s" in edge.starts)
+    to_r, to_t = probes_of(run, "s")
+    assert (to_r.members, to_t.members) == (("r",), ("t",))
+    edge = edge_of(run, "s")
     assert report.stored == {store.id: 1}, "one copy is stored"
     assert report.sent[edge.id] == 2, "it goes to both R tasks"
     assert report.probed[to_r.id] == 2
@@ -190,11 +202,12 @@ def test_gm2_a_tuple_goes_to_the_one_owner_of_its_key_hop_by_hop(k: int) -> None
     run = planned([], M2_PLAN)
     feed(run, *stored_s(k), *(("T", {"b": b, "t": 0, "id": f"t{b}"}) for b in range(k)))
     report = feed(run, ("R", {"a": 1, "t": 1, "id": "r"}))
-    edge = next(edge for edge in run.topology.edges if "q/r" in edge.starts)
+    edge = edge_of(run, "r")
     assert (report.sent[edge.id], report.messages[edge.id]) == (1, 1), "stored and sent to S by a: one message for both"
-    assert report.probed["q/r/1"] == 1
-    assert report.probed.get("q/r/2", 0) == report.routed.get("q/r/2", 0) == k, "k tuples, one target each"
-    assert report.sent.get("q/r/2", 0) == k
+    first, second = (probe.id for probe in probes_of(run, "r"))
+    assert report.probed[first] == 1
+    assert report.probed.get(second, 0) == report.routed.get(second, 0) == k, "k tuples, one target each"
+    assert report.sent.get(second, 0) == k
     assert report.results.get("q", 0) == k
 
 
@@ -202,10 +215,11 @@ def test_gm2_a_tuple_without_the_key_goes_to_all_five_tasks() -> None:
     run = planned([], M2_PLAN)
     feed(run, *stored_s(3), ("R", {"a": 1, "t": 0, "id": "r"}))
     report = feed(run, ("T", {"b": 2, "t": 1, "id": "t"}))
-    assert report.probed["q/t/1"] == 5, "S lies by a, which t does not know"
-    edge = next(edge for edge in run.topology.edges if "q/t" in edge.starts)
+    first, second = (probe.id for probe in probes_of(run, "t"))
+    assert report.probed[first] == 5, "S lies by a, which t does not know"
+    edge = edge_of(run, "t")
     assert (report.routed[edge.id], report.sent[edge.id], report.messages[edge.id]) == (1, 5, 5)
-    assert report.probed["q/t/2"] == 1
+    assert report.probed[second] == 1
     assert report.results == {"q": 1}
     assert sum(report.stored.values()) == 1
 
@@ -213,12 +227,13 @@ def test_gm2_a_tuple_without_the_key_goes_to_all_five_tasks() -> None:
 def test_gm2_an_intermediate_store_by_the_other_key_is_asked_once() -> None:
     run = planned([("r", "s")], {**M2_PLAN, ("r", "s"): "s.b"})
     feed(run, *stored_s(3), ("R", {"a": 1, "t": 0, "id": "r"}))
-    [kept] = [store for store in run.topology.stores if store.aliases]
+    [kept] = [store for store in run.topology.stores if store.members]
     assert run.counters.stored[kept.id] == 3, "r JOIN S is in the store"
     report = feed(run, ("T", {"b": 2, "t": 1, "id": "t"}))
-    edge = next(edge for edge in run.topology.edges if "q/t" in edge.starts)
+    edge = edge_of(run, "t")
     assert (report.sent[edge.id], report.messages[edge.id]) == (1, 1)
-    assert report.probed == {"q/t/1": 1}, "one message, one hop"
+    [only] = probes_of(run, "t")
+    assert report.probed == {only.id: 1}, "one message, one hop"
     assert report.results == {"q": 1}
     report = feed(run, ("R", {"a": 1, "t": 2, "id": "r2"}))
     assert report.stored[kept.id] == 3, "k tuples of r JOIN S come in"

@@ -31,7 +31,6 @@ from weft.optimizer.plan import topology as together
 from weft.optimizer.ranges import regions as ranges
 from weft.optimizer.wishes import Wishes
 from weft.query.model import Query
-from weft.stats.sketch import observed
 from weft.testing import Trial, assert_same_rows, oracle
 from weft.topology import spread as topology
 
@@ -151,8 +150,7 @@ def answers(session: weft.Session, batches: Sequence[Tables]) -> dict[str, pa.Ta
     for choice in session.choices:
         if all(choice.chosen.layout != other.chosen.layout for other in firsts):
             firsts.append(choice)
-    functions = {name: function for name, (_, function) in session._functions.items()}
-    run = inprocess.InProcess(together(firsts, session._policy), functions)
+    run = inprocess.InProcess(together(firsts, session.watermark), session.functions)
     for batch in batches:
         run.feed(batch)
     return {choice.name: run.table(choice.name) for choice in firsts}
@@ -164,7 +162,7 @@ def worlds(sql: str, kind: str) -> Iterator[tuple[Tables, Query, weft.Statistics
     for seed in range(100):
         tables = world(np.random.default_rng([KINDS.index(kind), list(SHAPES.values()).index(sql), seed]), kind, count)
         first = opened(tables, sql, 1, {"q": "flat"})
-        [query] = (handle.query for handle in first._queries.values())
+        [query] = (handle.query for handle in first.queries.values())
         yield tables, query, first.analyze(), oracle(query, tables)
 
 
@@ -204,7 +202,7 @@ def test_values_that_nobody_had_seen_join_as_those_of_a_dealt_domain(shape: str)
     statistics = opened(early, sql, 1, {"q": "flat"}).analyze()
     plans = {f"q{i}": name for i, name in enumerate(CUBES)}
     session, dealt = opened(tables, sql, 1, plans, statistics), 0
-    wanted = oracle(session._queries["q0"].query, tables)
+    wanted = oracle(session.queries["q0"].query, tables)
     for workers in range(2, MOST + 1):
         session.options(workers=workers)
         dealt += sum(map(is_dealt, session.choices))
@@ -246,8 +244,8 @@ def test_frequent_values_of_computed_keys_are_found_and_spread(kind: str) -> Non
     assert hash_.chosen.bill.skew > 1.4 * hybrid.chosen.bill.skew
     trial = fed(session, slices(tables, 2))
     for query in ("hash", "hybrid"):
-        assert_same_rows(trial.table(query), oracle(session._queries[query].query, tables), f"{query}: ")
-    seen = observed(trial.manifest.totals)
+        assert_same_rows(trial.table(query), oracle(session.queries[query].query, tables), f"{query}: ")
+    seen = trial.manifest.observed
     (_, share), *_ = seen.heavy("R", name) or [(0, 0.0)]
     assert share == pytest.approx(0.4, abs=0.05)
 
@@ -316,7 +314,7 @@ def random_cases(seed: int, count: int) -> Iterator[Answered]:
     while True:
         case = fuzz.make_case(seed, queries=1)
         session = case.session(lateness=fuzz.FOREVER)
-        query = session._queries["q0"].query
+        query = session.queries["q0"].query
         statistics = session.analyze() if len(query.relations) == 2 or seed % 5 else None
         last = found >= count - 1
         if len(query.relations) > 1 and (not last or "two-way:equi-weight" in applicable(query, statistics)):
@@ -468,8 +466,7 @@ def test_a_checkpoint_goes_on_with_its_cube_whatever_is_measured_later(
         for name, table in SKEWED.items():
             s.stream(name, weft.read.batches([table]))
         s.query("q", THREE, strategy=strategy)
-        queries = {name: handle.query for name, handle in s._queries.items()}
-        s.checkpoint.claim(s.topology, queries, s._sources, s._plans())
+        s.claim()
         s.checkpoint.release()
         return s
 
@@ -483,7 +480,7 @@ def test_a_checkpoint_goes_on_with_its_cube_whatever_is_measured_later(
         trial.feed(batch)
         found.append(trial.table("q"))
     assert first.choices[0].chosen.layout.spread, "the plan is a cube"
-    assert_same_rows(pa.concat_tables(found), oracle(first._queries["q"].query, SKEWED))
+    assert_same_rows(pa.concat_tables(found), oracle(first.queries["q"].query, SKEWED))
     if strategy != BY_HAND:
         fresh = opened(SKEWED, THREE, 6, {"q": strategy}, even)
         assert fresh.topology != first.topology, "these statistics do make another plan"
@@ -498,8 +495,7 @@ def test_another_scheme_on_a_checkpoint_is_refused(tmp_path: Path) -> None:
         return s
 
     def claim(s: weft.Session) -> None:
-        queries = {name: handle.query for name, handle in s._queries.items()}
-        s.checkpoint.claim(s.topology, queries, s._sources, s._plans())
+        s.claim()
         s.checkpoint.release()
 
     claim(session("hypercube:hash"))
@@ -603,7 +599,7 @@ def test_sorted_arrival_overloads_a_worker_in_each_batch_unless_rows_are_dealt()
         session = opened(tables, PAIR.replace("s.b", "s.n").replace("r.a,", "r.n AS r,"), workers, {"q": strategy})
         session.analyze()
         trial = fed(session, slices(tables, 20))
-        peaks = [weft.Counters.of(report).skew_degree(workers) for report in trial.reports]
+        peaks = [report.skew_degree(workers) for report in trial.reports]
         worst[strategy], whole[strategy] = float(np.mean(peaks)), trial.counters.skew_degree(workers)
     assert worst["hypercube:hash"] > 4
     assert worst["two-way:1-bucket"] < 1.05

@@ -9,7 +9,10 @@ import pytest
 
 import weft
 from weft.errors import ParseError, QueryError, SourceError
-from weft.script import QueryStatement, StreamStatement, open_session, parse_script, read_script
+from weft.query.draft import Draft
+from weft.script import open_session, parse_script, read_script
+from weft.sql import parse
+from weft.sql.script import QueryStatement, StreamStatement
 
 HERE = Path("/job")
 
@@ -33,7 +36,7 @@ def test_whole_script_is_read() -> None:
             WITH (event_time = 'o_ts', lateness = '10 seconds', max_files = 1, unit = 'ms', unique = ('a', 'b'));
         create stream "Line Item" from csv '/abs/it''s' with (event_time = 'l_ts', unique = 'k');
         CREATE QUERY late INTO PARQUET 'out' WITH (strategy = 'flat', closed = TRUE) AS
-            SELECT o.x, ';' AS semi FROM orders o /* no ; here */ WHERE o.y = 'it''s';
+            SELECT o.x, ';' AS mark FROM orders o /* no ; here */ WHERE o.y = 'it''s';
         """,
         folder=HERE,
     )
@@ -43,8 +46,8 @@ def test_whole_script_is_read() -> None:
         StreamStatement("orders", "parquet", HERE / "in/orders", options),
         StreamStatement("Line Item", "csv", Path("/abs/it's"), {"event_time": "l_ts", "unique": ["k"]}),
     )
-    sql = "SELECT o.x, ';' AS semi FROM orders o /* no ; here */ WHERE o.y = 'it''s'"
-    assert script.queries == (QueryStatement("late", HERE / "out", sql, {"strategy": "flat", "closed": True}),)
+    draft = parse("SELECT o.x, ';' AS mark FROM orders o WHERE o.y = 'it''s'")
+    assert script.queries == (QueryStatement("late", HERE / "out", draft, {"strategy": "flat", "closed": True}),)
 
 
 def test_checkpoint_stands_beside_the_script_by_default(tmp_path: Path) -> None:
@@ -55,25 +58,26 @@ def test_checkpoint_stands_beside_the_script_by_default(tmp_path: Path) -> None:
 
 
 def test_last_semicolon_may_be_missing() -> None:
-    assert parse_script(STREAM + QUERY[:-1] + "  \n", folder=HERE).queries[0].sql == "SELECT a.x FROM a"
+    script = parse_script(STREAM + QUERY[:-1] + "  \n", folder=HERE)
+    assert script.queries[0].draft == parse("SELECT a.x FROM a")
 
 
 def test_refusal_points_with_a_caret() -> None:
     error = refusal(f"{STREAM}\nCREATE QUERY q INTO CSV 'out' AS SELECT 1;")
-    assert error.detail == "line 2, column 21\n  CREATE QUERY q INTO CSV 'out' AS SELECT 1;\n  " + " " * 20 + "^"
-    assert error.hint == "results of a script go to Parquet folders"
+    assert error.detail == "line 2, column 21\n  CREATE QUERY q INTO CSV 'out' AS SELECT 1;\n  " + " " * 20 + "^^^"
+    assert error.hint == "results of a script go to Parquet folders."
 
 
 @pytest.mark.parametrize(
     ("text", "message", "place"),
     [
-        ("DROP STREAM a;", "expected SET, CREATE STREAM or CREATE QUERY, found DROP", "line 1, column 1"),
-        ("CREATE TABLE a;", "expected STREAM or QUERY, found TABLE", "line 1, column 8"),
+        ("DROP STREAM a;", "there is no such statement: found DROP", "line 1, column 1"),
+        ("CREATE TABLE a;", "there is no such statement: found TABLE", "line 1, column 8"),
         ("SET colour = 'red';", 'unknown setting "colour"', "line 1, column 5"),
         ("SET workers = 'two';", '"workers" takes a whole number', "line 1, column 15"),
-        ("SET workers = 2 3;", "expected the end of the statement, found 3", "line 1, column 17"),
-        ("CREATE STREAM a FROM AVRO 'x';", "expected a format, found AVRO", "line 1, column 22"),
-        ("CREATE STREAM a FROM CSV x;", "expected the folder of the stream in single quotes", "line 1, column 26"),
+        ("SET workers = 2 3;", "the statement should end here: found 3", "line 1, column 17"),
+        ("CREATE STREAM a FROM AVRO 'x';", "a format is missing: found AVRO", "line 1, column 22"),
+        ("CREATE STREAM a FROM CSV x;", "the folder of the stream is missing: found x", "line 1, column 26"),
         ("CREATE STREAM a FROM CSV 'x';", 'stream "a" has no event time', "line 1, column 29"),
         ("CREATE STREAM a FROM CSV 'x' WITH (when = 't');", 'unknown option "when"', "line 1, column 36"),
         ("CREATE STREAM a FROM CSV 'x' WITH (event_time = 1);", '"event_time" takes a string', "line 1, column 49"),
@@ -82,9 +86,9 @@ def test_refusal_points_with_a_caret() -> None:
         ("SET workers = TRUE;", '"workers" takes a whole number', "line 1, column 15"),
         (f"{STREAM}\n{STREAM}\n{QUERY}", "stream a is created twice", "line 2, column 15"),
         (f"{QUERY}\n{QUERY}", "query q is created twice", "line 2, column 14"),
-        ("CREATE QUERY q INTO PARQUET 'x' AS ;", 'query "q" has no SELECT', "line 1, column 36"),
-        ("CREATE QUERY q INTO PARQUET 'x", "this string does not end", "line 1, column 29"),
-        ("/* for ever", "this comment does not end", "line 1, column 1"),
+        ("CREATE QUERY q INTO PARQUET 'x' AS ;", "SELECT is missing: found ;", "line 1, column 36"),
+        ("CREATE QUERY q INTO PARQUET 'x", "this string is never closed", "line 1, column 29"),
+        ("/* for ever", "this comment is never closed", "line 1, column 1"),
     ],
 )
 def test_mistake_is_refused_at_its_place(text: str, message: str, place: str) -> None:
@@ -119,6 +123,72 @@ def test_mistake_inside_a_statement_names_the_statement(tmp_path: Path) -> None:
         assert (caught.value.detail or "").startswith(f"in {name}, ")
 
 
+def test_mistake_inside_a_select_is_pointed_at_in_the_script(tmp_path: Path) -> None:
+    error = refusal(f"{STREAM}\n\n{QUERY[:-1]}\n  LIMIT 5;\n{QUERY}")
+    assert error.message == "LIMIT is not supported"
+    assert error.detail == "line 4, column 3\n    LIMIT 5;\n    ^^^^^"
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.csv").write_text("x,t\n1,2\n")
+    text = "CREATE STREAM a FROM CSV 'in' WITH (event_time = 't');\n" + QUERY.replace("SELECT", "\n SELECT a.y,")
+    with pytest.raises(QueryError) as caught:
+        open_session(parse_script(text, folder=tmp_path))
+    place = "line 3, column 9\n   SELECT a.y, a.x FROM a;\n          ^^^"
+    assert caught.value.detail == f"in query q, {place}\nits columns are: x, t."
+
+
+def test_mistake_in_an_option_of_a_stream_is_pointed_at_in_the_script(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.csv").write_text("x,t\n1,2\n")
+    text = "\nCREATE STREAM a FROM CSV 'in' WITH (event_time = 'u');\n"
+    with pytest.raises(QueryError) as caught:
+        open_session(parse_script(text + QUERY, folder=tmp_path))
+    place = "line 2, column 15\n  CREATE STREAM a FROM CSV 'in' WITH (event_time = 'u');\n                ^\n"
+    assert (caught.value.detail or "").startswith(f"in stream a, {place}")
+
+
+def test_values_are_read_as_in_queries() -> None:
+    text = "SET workers = 1_0; SET checkpoint = 'a /* b'; /* SET /* x */ workers = 1; */" + STREAM + QUERY
+    script = parse_script(text, folder=HERE)
+    assert (script.workers, script.checkpoint) == (10, HERE / "a /* b")
+    assert parse_script(f"SET workers = -1;{QUERY}", folder=HERE).workers == -1
+
+
+def test_any_word_names_a_stream() -> None:
+    text = "create stream Order from json 'a' with (Event_Time = 't'); CREATE STREAM \"order\" FROM CSV 'b' WITH"
+    script = parse_script(f"{text} (event_time = 't');;{QUERY}", folder=HERE)
+    assert [stream.name for stream in script.streams] == ["Order", "order"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SET workers = -'a';",
+        "SET = 1;",
+        "SET workers 1;",
+        "SET workers = ;",
+        "CREATE",
+        "CREATE STREAM",
+        "SET workers",
+        "CREATE STREAM a",
+        "CREATE STREAM a FROM CSV 'x' WITH event_time = 't';",
+        "CREATE QUERY q AS SELECT 1;",
+        "CREATE STREAM a FROM CSV 'x' WITH (event_time = 't', unique = ('a', b));",
+        "CREATE QUERY q INTO PARQUET 'x';",
+        "CREATE STREAM a FROM CSV 'x' WITH (event_time = 't'",
+        "CREATE QUERY q INTO PARQUET 'x' AS SELECT a.x FROM a b c;",
+        "CREATE STREAM a FROM CSV 'x' WITH (event_time = 't') QUERY",
+        "SET workers = 1.5;",
+        "SELECT 1;",
+        "CREATE QUERY q INTO PARQUET 'x' AS SELECT ? FROM a;",
+        "CREATE QUERY q INTO PARQUET 'x' AS SELECT a.x FROM a WHERE;",
+    ],
+)
+def test_every_refusal_has_a_caret_and_a_cure(text: str) -> None:
+    error = refusal(text)
+    assert "^" in (error.detail or "")
+    assert error.hint
+
+
 def test_session_is_told_all_that_the_script_says(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[Any, ...]] = []
 
@@ -129,8 +199,8 @@ def test_session_is_told_all_that_the_script_says(monkeypatch: pytest.MonkeyPatc
         def stream(self, name: str, source: Any, **options: Any) -> None:
             calls.append(("stream", name, source, options))
 
-        def query(self, name: str, sql: str, **options: Any) -> Recorder:
-            calls.append(("query", name, sql, options))
+        def query(self, name: str, draft: Draft, **options: Any) -> Recorder:
+            calls.append(("query", name, draft, options))
             return self
 
         def to_parquet(self, path: str) -> None:
@@ -148,6 +218,6 @@ def test_session_is_told_all_that_the_script_says(monkeypatch: pytest.MonkeyPatc
     assert calls == [
         ("session", {"checkpoint": "/job/job.checkpoint", "workers": 5}),
         ("stream", "a", ("/job/in", 2), {"event_time": "t", "lateness": "1 second"}),
-        ("query", "q", "SELECT a.x FROM a", {}),
+        ("query", "q", parse("SELECT a.x FROM a"), {}),
         ("to_parquet", "/job/out/q"),
     ]

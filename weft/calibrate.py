@@ -241,6 +241,7 @@ class _Local:
             session.stream(name, read.batches([SCHEMA.empty_table()]))
         session.query("q", sql, strategy="flat")
         ledger = Ledger(folder)
+        ledger.begin()
         run = InProcess(session.topology, {}, FileState(str(ledger.segments), str(ledger.notes)))
         for tables in batches:
             run.feed(tables)

@@ -1,69 +1,40 @@
 """The command line: `weft demo | run | explain | doctor | calibrate | bench`.
 
-A command is a typed function; its docstring is its help page.  What a command needs is imported inside it,
+A command is a typed function; its docstring opens its help page.  What a command needs is imported inside it,
 so that `weft --help` answers at once.  An error Weft raises on purpose ends as three lines on stderr and
 exit code 2; anything else is a bug and keeps its traceback.
 """
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import importlib.util
+import inspect
 import os
 import runpy
 import select
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-
-from cyclopts import App
 
 from weft.errors import HostError, WeftError
 
 FAILED_CHECK = 1
 REFUSED = 2
 
-app = App(
-    name="weft",
-    help="Continuous multi-way stream joins on Apache Spark.",
-    version=lambda: metadata.version("weft"),
-    help_format="plaintext",
-    result_action="return_value",
-)
 
-
-@app.command
 def demo(*, orders: int = 30_000, seed: int = 1, keep: Path | None = None, workers: int | None = None) -> int:
-    """Join generated streams in three ways and check every row of the answers.
-
-    Parameters
-    ----------
-    orders
-        How many orders to generate; the other streams follow.
-    seed
-        Of the generator: the same seed gives the same streams.
-    keep
-        A folder that does not exist yet, for streams, state and results; without it they are thrown away.
-    workers
-        Partitions of the state; chosen by Weft if not given.
-    """
+    """Join generated streams in three ways and check every row of the answers."""
     from weft.demo import run_demo
 
     return 0 if run_demo(orders=orders, seed=seed, keep=keep, workers=workers) else FAILED_CHECK
 
 
-@app.command
 def run(script: Path, *, workers: int | None = None) -> int:
-    """Run a script on everything its streams hold now, then end.
-
-    Parameters
-    ----------
-    script
-        A file of SET, CREATE STREAM and CREATE QUERY statements.
-    workers
-        Partitions of the state; overrides SET workers.
-    """
+    """Run a script on everything its streams hold now, then end."""
     from weft.script import open_session, read_script
 
     with open_session(read_script(script), workers=workers) as session:
@@ -71,7 +42,6 @@ def run(script: Path, *, workers: int | None = None) -> int:
     return 0
 
 
-@app.command
 def explain(
     script: Path,
     *,
@@ -82,20 +52,8 @@ def explain(
 ) -> int:
     """Print how the queries of a script are planned; runs nothing and writes nothing.
 
-    If the script was run before, its checkpoint says which plan its state was made by, and that one is printed.
-
-    Parameters
-    ----------
-    script
-        A file of SET, CREATE STREAM and CREATE QUERY statements.
-    stage
-        How far planning has come: parsed, resolved, candidates, chosen or topology.
-    format
-        For people or programs: text, json or mermaid.
-    analyze
-        Show what the committed batches of the checkpoint did beside what samples of the streams let expect.
-    workers
-        Partitions of the state; overrides SET workers.
+    If the script was run before, its checkpoint says which plan its state was made by,
+    and that one is printed.
     """
     from weft.script import open_session, read_script
 
@@ -106,17 +64,8 @@ def explain(
     return 0
 
 
-@app.command
 def doctor(*, checkpoint: Path | None = None, spark: bool = True) -> int:
-    """Look at this machine and say whether Weft can run on it.
-
-    Parameters
-    ----------
-    checkpoint
-        A checkpoint folder to check as well.
-    spark
-        Run a small join on Spark at the end.
-    """
+    """Look at this machine and say whether Weft can run on it."""
     from weft.doctor import examine
 
     failed = False
@@ -128,18 +77,10 @@ def doctor(*, checkpoint: Path | None = None, spark: bool = True) -> int:
     return FAILED_CHECK if failed else 0
 
 
-@app.command
 def calibrate(*, quick: bool = False, dry_run: bool = False) -> int:
     """Measure what the parts of a micro-batch cost on this machine, and keep it for planning.
 
     Takes about a minute.  Let nothing else run meanwhile, or all prices come out too high.
-
-    Parameters
-    ----------
-    quick
-        Measure less, with more noise.
-    dry_run
-        Keep nothing.
     """
     from weft.calibrate import compare, measure
     from weft.optimizer.cost.prices import Prices
@@ -151,7 +92,6 @@ def calibrate(*, quick: bool = False, dry_run: bool = False) -> int:
     return 0
 
 
-@app.command
 def bench() -> int:
     """Measure throughput on the TPC-H Q3 join; runs inside a clone of the repository."""
     sys.path.insert(0, str(Path.cwd()))
@@ -166,7 +106,7 @@ def bench() -> int:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and end the process with its exit code."""
     try:
-        code = app(sys.argv[1:] if arguments is None else arguments)
+        code = _call(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
         if not _is_unread():
@@ -177,7 +117,83 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except WeftError as error:
         print(f"error: {error}", file=sys.stderr)
         code = REFUSED
-    sys.exit(code if isinstance(code, int) else 0)
+    sys.exit(code)
+
+
+def _call(arguments: Sequence[str] | None) -> int:
+    parser = _parser()
+    given = vars(parser.parse_args(arguments))
+    command: Callable[..., int] | None = given.pop("command", None)
+    if command is None:
+        parser.print_help()
+        return 0
+    return command(**given)
+
+
+def _parser() -> argparse.ArgumentParser:
+    about = "Continuous multi-way stream joins on Apache Spark."
+    parser = argparse.ArgumentParser("weft", description=about, allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=metadata.version("weft"))
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for command, options in _COMMANDS.items():
+        page = inspect.getdoc(command) or ""
+        made = commands.add_parser(
+            command.__name__,
+            help=page.partition("\n")[0],
+            description=page,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            argument_default=argparse.SUPPRESS,  # what is not given is left to the function
+            allow_abbrev=False,
+        )
+        made.set_defaults(command=command)
+        for option in options:
+            option.add_to(made)
+    return parser
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    """An argument of a command; one named without dashes is required."""
+
+    name: str
+    type: type
+    help: str
+
+    def add_to(self, parser: argparse.ArgumentParser) -> None:
+        if self.type is bool:
+            parser.add_argument(self.name, action=argparse.BooleanOptionalAction, help=self.help)
+        else:
+            metavar = self.type.__name__ if self.name.startswith("--") else self.name
+            parser.add_argument(self.name, type=self.type, metavar=metavar.upper(), help=self.help)
+
+
+_SCRIPT = _Option("script", Path, "a file of SET, CREATE STREAM and CREATE QUERY statements")
+_WORKERS = _Option("--workers", int, "partitions of the state; overrides SET workers")
+_COMMANDS: dict[Callable[..., int], tuple[_Option, ...]] = {
+    demo: (
+        _Option("--orders", int, "how many orders to generate; the other streams follow (default: 30000)"),
+        _Option("--seed", int, "of the generator: the same seed gives the same streams (default: 1)"),
+        _Option("--keep", Path, "a new folder for streams, state and results; without it they are thrown away"),
+        _Option("--workers", int, "partitions of the state; chosen by Weft if not given"),
+    ),
+    run: (_SCRIPT, _WORKERS),
+    explain: (
+        _SCRIPT,
+        _Option("--stage", str, "parsed, resolved, candidates, chosen or topology (default: topology)"),
+        _Option("--format", str, "for people or programs: text, json or mermaid (default: text)"),
+        _Option("--analyze", bool, "show what committed batches did beside what samples of the streams let expect"),
+        _WORKERS,
+    ),
+    doctor: (
+        _Option("--checkpoint", Path, "a checkpoint folder to check as well"),
+        _Option("--spark", bool, "run a small join on Spark at the end (default: yes)"),
+    ),
+    calibrate: (
+        _Option("--quick", bool, "measure less, with more noise"),
+        _Option("--dry-run", bool, "keep nothing"),
+    ),
+    bench: (),
+}
 
 
 def _is_unread() -> bool:

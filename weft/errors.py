@@ -99,6 +99,11 @@ def _rebuild(name: str, message: str, detail: str | None, hint: str | None) -> W
     return _LEAVES.get(name, WeftError)(message, detail=detail, hint=hint)
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of what an exception says that is not empty."""
+    return next((line for line in str(error).splitlines() if line.strip()), "")
+
+
 def to_wire(error: WeftError) -> str:
     """The error as one line that survives being quoted inside another process's traceback."""
     text = json.dumps([type(error).__name__, error.message, error.detail, error.hint])

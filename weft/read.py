@@ -2,36 +2,34 @@
 
 s.stream("orders", weft.read.parquet("landing/orders", max_files=4), event_time="o_ts")
 
-Paths become absolute here: a checkpoint knows files by their names, and one file must not have two.
+This is the list of all kinds of sources.  A new one is a module that makes it, and a line here.  Objects of other
+packages are adopted by a module that is loaded when the first one comes: `import weft` must not import Spark.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+import importlib
 
-import pyarrow as pa
+from weft.errors import QueryError
+from weft.host.sources.folders import csv, json, parquet
+from weft.host.sources.source import Source, is_source
+from weft.host.sources.tables import batches
 
-from weft.host.sources.files import FileSource, TableSource
+__all__ = ["batches", "csv", "json", "parquet"]
 
-
-def parquet(
-    path: str | os.PathLike[str], max_files: int | None = None, *, schema: pa.Schema | None = None
-) -> FileSource:
-    """Parquet files of a folder, in name order, at most `max_files` a batch; new ones are found as they arrive."""
-    return FileSource("parquet", os.path.abspath(path), max_files, schema)
+_ADOPTED = {"pyspark": "weft.host.spark.sources"}
+"""Package of an object -> module whose `adopt` makes a source of it."""
 
 
-def csv(path: str | os.PathLike[str], max_files: int | None = None, *, schema: pa.Schema | None = None) -> FileSource:
-    """CSV files with a header line; types are taken from `schema`, or from the first file."""
-    return FileSource("csv", os.path.abspath(path), max_files, schema)
-
-
-def json(path: str | os.PathLike[str], max_files: int | None = None, *, schema: pa.Schema | None = None) -> FileSource:
-    """Files with one JSON object a line; a field that is missing in a line is NULL."""
-    return FileSource("json", os.path.abspath(path), max_files, schema)
-
-
-def batches(tables: Sequence[pa.Table]) -> TableSource:
-    """Arrow tables, one per micro-batch."""
-    return TableSource(tuple(tables))
+def as_source(name: str, given: object) -> Source:
+    """What was given as the source of a stream, as a source."""
+    package = type(given).__module__.partition(".")[0]
+    if package in _ADOPTED:
+        adopted: Source = importlib.import_module(_ADOPTED[package]).adopt(name, given)
+        return adopted
+    if is_source(given):
+        return given
+    raise QueryError(
+        f'source of stream "{name}" is a {type(given).__name__}',
+        hint="use a Spark streaming DataFrame, or weft.read.parquet, .csv, .json or .batches.",
+    )

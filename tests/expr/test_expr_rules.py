@@ -1,6 +1,7 @@
 """Types, errors and corners of expressions that random tests do not reach on purpose."""
 
 import datetime as dt
+import pickle
 from decimal import Decimal
 
 import pyarrow as pa
@@ -8,7 +9,7 @@ import pytest
 
 from weft.errors import QueryError
 from weft.expr.evaluate import evaluate, filter_mask
-from weft.expr.model import Call, Column, Expr, Literal, Udf
+from weft.expr.model import Call, Column, Expr, Literal, Udf, aliases, columns, without_alias
 from weft.expr.render import to_sql
 from weft.expr.types import common_type, is_orderable, normalize, normalize_schema
 from weft.expr.typing import typed
@@ -208,3 +209,17 @@ def test_months_move_constant_dates_only() -> None:
     assert moved.value == dt.datetime(2019, 2, 28)  # noqa: DTZ001
     with pytest.raises(QueryError, match="no fixed length"):
         typed(Call("+", (column("t", TS), months)))
+
+
+def test_what_a_node_keeps_is_no_part_of_its_value_and_is_not_pickled() -> None:
+    def made() -> Call:
+        return Call("=", (Column("a", "k", pa.int64()), Column("b", "k", pa.int64())), pa.bool_())
+
+    asked, fresh = made(), made()
+    assert (aliases(asked), {c.field for c in columns(asked)}) == ({"a", "b"}, {"a.k", "b.k"})
+    assert (hash(asked), asked, repr(asked)) == (hash(fresh), fresh, repr(fresh))
+    again = pickle.loads(pickle.dumps(asked))
+    assert not any(hasattr(again, kept) for kept in ("_hash", "_aliases", "_columns"))
+    assert again == asked
+    assert pickle.dumps(asked) == pickle.dumps(made())
+    assert aliases(without_alias(asked)) == {""}

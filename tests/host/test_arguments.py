@@ -46,3 +46,15 @@ def test_foreach_batch_needs_a_function() -> None:
     s.stream("a", weft.read.batches([TABLE]))
     with pytest.raises(SinkError, match="not a NoneType"):
         s.query("q", "SELECT a.k FROM a").foreach_batch(None)  # type: ignore[arg-type]
+
+
+def test_what_a_session_holds_can_be_read_and_not_changed() -> None:
+    s = weft.Session(checkpoint="unused", workers=1)
+    s.stream("a", source := weft.read.batches([TABLE]))
+    q = s.query("q", "SELECT a.k FROM a")
+    assert s.queries == {"q": q}
+    assert s.streams.keys() == {"a"}
+    assert s.sources == {"a": source}
+    for held in (s.queries, s.streams, s.sources):
+        with pytest.raises(TypeError):
+            held["x"] = 1  # type: ignore[index]

@@ -22,8 +22,8 @@ def claim(root: Path, sql: str, statistics: weft.Statistics | None = None) -> Ch
     s.query("q", sql)
     s.options(statistics=statistics)
     checkpoint = Checkpoint(root)
-    queries = {name: handle.query for name, handle in s._queries.items()}
-    checkpoint.claim(s.topology, queries, s._sources, {})
+    queries = {name: handle.query for name, handle in s.queries.items()}
+    checkpoint.claim(s.topology, queries, s.sources, {})
     checkpoint.release()
     return checkpoint
 
@@ -58,7 +58,7 @@ def test_a_changed_plan_is_refused_even_if_the_query_is_the_same(tmp_path: Path)
     claim(tmp_path / "state", chain, weft.Statistics({"a": 1.0, "b": 10.0, "c": 1e6}))
     Ledger(tmp_path / "state").commit(Manifest(0))
     claim(tmp_path / "state", chain, weft.Statistics({"a": 1.0, "b": 10.0, "c": 1e6}))
-    with pytest.raises(StateError, match="indexes"):
+    with pytest.raises(StateError, match="is not in the checkpoint"):
         claim(
             tmp_path / "state",
             chain,

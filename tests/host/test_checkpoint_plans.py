@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -28,18 +29,16 @@ def table(rows: int) -> pa.Table:
 def session(
     root: Path, *, rows: dict[str, int] | None = None, prices: Prices | None = None, **knobs: Any
 ) -> weft.Session:
-    made = weft.Session(root, workers=3)
+    with patch.object(Prices, "load", return_value=prices or Prices.load()):
+        made = weft.Session(root, workers=3)
     for name in NAMES:
         made.stream(name, weft.read.batches([table((rows or {}).get(name, 20))]))
     made.query("q", SQL, **knobs)
-    if prices is not None:
-        made._prices = prices
     return made
 
 
 def claim(made: weft.Session) -> None:
-    queries = {name: handle.query for name, handle in made._queries.items()}
-    made.checkpoint.claim(made.topology, queries, made._sources, made._plans())
+    made.claim()
     made.checkpoint.release()
 
 

@@ -67,7 +67,7 @@ def test_an_intermediate_store_fifty_windows_long_keeps_one_and_a_half_windows(t
     plan = weft.Plan([("a", "b")], placement={("a", "b"): "b.k"})
     trial = Trial(session(2, "abc", sql, disorder, plan), state=tmp_path)
     rng = np.random.default_rng(2)
-    [kept] = [store.id for store in trial.topology.stores if store.aliases]
+    [kept] = [store.id for store in trial.topology.stores if store.members]
     made, pairs, live, disk, bytes_ = [], [], [], [], []
     for batch in range(WINDOWS * batches):
         report = trial.feed({name: rows(batch, batches, count, rng, disorder, 500) for name in "abc"})

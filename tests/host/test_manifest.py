@@ -13,6 +13,7 @@ from weft.errors import StateError
 from weft.host.batch import Report
 from weft.host.state.manifest import FileState, Ledger, Manifest
 from weft.host.state.segment import SegmentRef
+from weft.observe.counters import Counters
 from weft.testing import Trial
 
 REF = SegmentRef("store/0/a", "store", 0, 5, 100, 0, 1, 2, -5, 7, "00ff")
@@ -20,14 +21,19 @@ REF = SegmentRef("store/0/a", "store", 0, 5, 100, 0, 1, 2, -5, 7, "00ff")
 
 def test_a_manifest_comes_back(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
-    made = Manifest(7, (REF,), {"r": -(2**62)}, ({"query": "q", "file": "f", "rows": 3},), {"rows_in": {"r": 5}})
+    made = Manifest(7, (REF,), {"r": -(2**62)}, ({"query": "q", "file": "f", "rows": 3},), Counters(rows_in={"r": 5}))
     ledger.commit(made)
     assert Ledger(tmp_path).last() == made
 
 
 def test_an_empty_folder_is_before_the_first_batch(tmp_path: Path) -> None:
-    assert Ledger(tmp_path).last() == Manifest()
-    Ledger(tmp_path).collect()
+    ledger = Ledger(tmp_path)
+    assert ledger.last() == Manifest()
+    ledger.check()
+    ledger.collect()
+    assert not ledger.committed()
+    assert not ledger.staged(0).exists()
+    assert list(tmp_path.iterdir()) == [], "who only looks leaves no trace"
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"batch": 1}', b"\xff\xfe"])
@@ -52,6 +58,7 @@ def test_a_changed_digit_in_a_manifest_is_found(tmp_path: Path) -> None:
 
 def test_collect_keeps_what_the_two_newest_manifests_name(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
+    ledger.begin()
     names = [f"store/0/{i}" for i in range(5)]
     (tmp_path / "segments/store/0").mkdir(parents=True)
     for number, name in enumerate(names):
@@ -90,8 +97,8 @@ def test_after_a_batch_expired_segments_are_gone_and_the_newest_time_never_falls
     after = before.after(topology, 1, report)
     assert after.newest == {"a": 20_000_000, "b": 40_000_000}
     assert after.segments == (added,)
-    assert after.totals["rows_in"] == {"a": 2}
-    assert after.after(topology, 2, report).totals["rows_in"] == {"a": 4}
+    assert after.totals.rows_in == {"a": 2}
+    assert after.after(topology, 2, report).totals.rows_in == {"a": 4}
 
 
 def test_a_trial_with_a_folder_goes_on_where_it_ended(tmp_path: Path) -> None:

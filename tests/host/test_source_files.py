@@ -11,8 +11,11 @@ import pytest
 
 import weft
 from weft.errors import SourceError, StateError
-from weft.host.sources.feeds import FileLog
-from weft.host.sources.files import FileSource, Piece, TableSource, list_files, pieces, read_piece, shares
+from weft.host.sources.filelog import FileLog
+from weft.host.sources.files import list_files, pieces, read_piece, shares
+from weft.host.sources.folders import FileSource
+from weft.host.sources.source import Piece, Source
+from weft.host.sources.tables import TableSource
 
 
 def test_files_are_noted_once_in_name_order_and_latecomers_come_last(tmp_path: Path) -> None:
@@ -179,3 +182,26 @@ def test_a_table_that_holds_nan_is_the_same_table_in_the_next_run(tmp_path: Path
             TableSource((table(other),)).as_files(str(tmp_path))
     with pytest.raises(SourceError, match="batch 0 is another table"):
         TableSource((table(2.0).slice(1),)).as_files(str(tmp_path))
+
+
+def test_a_position_that_is_no_number_of_files_is_refused(tmp_path: Path) -> None:
+    reader = FileSource("csv", str(tmp_path)).open("a", str(tmp_path / "notes"))
+    with pytest.raises(StateError, match="not a number of files") as error:
+        reader.check({"0": 17})
+    assert error.value.hint
+
+
+def test_a_source_that_cannot_be_read_in_any_way_says_so() -> None:
+    class Nothing(Source):
+        schema = pa.schema([("k", pa.int64())])
+
+    with pytest.raises(SourceError, match='source of stream "a" cannot be read') as error:
+        Nothing().open("a", "unused")
+    assert error.value.hint
+
+
+def test_only_sources_are_taken_for_sources() -> None:
+    assert weft.read.as_source("a", source := weft.read.csv("unused")) is source
+    with pytest.raises(weft.QueryError, match='source of stream "a" is a int') as error:
+        weft.read.as_source("a", 1)
+    assert error.value.hint

@@ -41,7 +41,7 @@ WINDOWED = "SELECT a.t AS x, b.t AS y FROM a, b WHERE a.k = b.k WITHIN INTERVAL 
 
 
 def query(sql: str, lateness: float = 0) -> weft.Query:
-    return session(sql, lateness=lateness)._queries["q"].query
+    return session(sql, lateness=lateness).queries["q"].query
 
 
 def pairs(table: pa.Table) -> list[tuple[object, ...]]:
@@ -74,8 +74,7 @@ def test_the_oracle_calls_python_functions() -> None:
         pa.int64(),
     )
     made = s.query("q", "SELECT x.k AS k, plus(x.k, y.t) AS p FROM a x, a y WHERE plus(x.k, y.k) = 3").query
-    functions = {name: function for name, (_, function) in s._functions.items()}
-    found = oracle(made, {"a": rows((1, 5, None), (2, 6, None), (None, 7, None), (3, 8, None))}, functions)
+    found = oracle(made, {"a": rows((1, 5, None), (2, 6, None), (None, 7, None), (3, 8, None))}, s.functions)
     assert pairs(found.select(["k"]).filter(pa.compute.is_valid(found["k"]))) == [(1,), (2,), (3,)]
     assert found.num_rows == 4
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import weft
+from weft.explain.figures import Figures
 from weft.observe.counters import Counters
 from weft.optimizer.choose import Choice
 from weft.optimizer.lower.ways import Hop
@@ -80,18 +81,26 @@ def check(trial: Trial, choice: Choice) -> None:
     bill, counters = choice.chosen.bill, trial.counters
     stored = {_members(choice, s): n for s, n in bill.stored.items()}
     for store in trial.topology.stores:
-        members = store.aliases or tuple(user.split(".")[1] for user in store.users)
+        members = store.users[0].split(".")[1].split("+")
         assert counters.stored[store.id] == near(stored[tuple(members)]), f"rows in {store.id} {members}"
+    probes = probes_of(trial, choice)
     for (alias, number), expected in bill.probed.items():
-        probe = f"q/{alias}/{number}"
+        probe = probes[alias, number]
         assert counters.probed.get(probe, 0) == near(expected), f"tuples that come to {probe}"
         assert counters.matched.get(probe, 0) == near(bill.matched[alias, number]), f"matches of {probe}"
-    assert set(counters.probed) == {f"q/{alias}/{number}" for alias, number in bill.probed}
+    assert set(counters.probed) == {probes[where] for where in bill.probed}
     assert counters.tuples_sent == near(bill.pcost)
     assert counters.tuples_stored == near(bill.scost)
     assert counters.results["q"] == near(choice.model.graph.size(choice.model.graph.all))
     reading = 0 if trial.topology.workers > 1 else bill.rows  # a lone worker reads its input; nobody pays for that
     assert sum(counters.sent.values()) == near(bill.sent + reading)
+
+
+def probes_of(trial: Trial, choice: Choice) -> dict[tuple[str, int], str]:
+    """(Alias, number of a part of its way) -> the id that it is counted by."""
+    figures = Figures(trial.choices, trial.topology, None)
+    ways = {alias: figures.way(choice, alias) for alias in choice.query.aliases}
+    return {(alias, i): node.id for alias, way in ways.items() for i, node in enumerate(way, start=1)}
 
 
 def near(value: float) -> object:
@@ -179,9 +188,10 @@ def test_counters_of_the_steady_state_are_what_the_bill_says_for_a_second(
         trial.feed({name: _second(rng, batch) for name in "RST"})
     [choice] = session.choices
     bill, seconds = choice.chosen.bill, (long - warm) * STEP
-    counted = Counters.total(Counters.of(report) for report in trial.reports[warm:])
+    counted = Counters.total(trial.reports[warm:])
+    probes = probes_of(trial, choice)
     for (alias, number), expected in bill.probed.items():
-        probe = f"q/{alias}/{number}"
+        probe = probes[alias, number]
         assert counted.probed[probe] / seconds == near(expected), f"tuples a second that come to {probe}"
         assert counted.matched[probe] / seconds == near(bill.matched[alias, number]), f"matches a second of {probe}"
     assert counted.tuples_sent / seconds == near(bill.pcost)

@@ -14,7 +14,7 @@ def main() -> None:
     session = make_session(Path(root), int(workers), plans, progress=True)
     if crash:
         point, batch, mark = crash
-        session._crash = CrashPoint(point, int(batch), "hang", mark)
+        session.crash_point = CrashPoint(point, int(batch), "hang", mark)
     print(session.run(), flush=True)
 
 

@@ -35,8 +35,8 @@ def run(
 ) -> tuple[pa.Table, RunReport]:
     s = session(root, sources, sql, workers, **options)
     report = s.run()
-    assert answer(s._queries["q"].table()) <= answer(root / "out")
-    return s._queries["q"].table(), report
+    assert answer(s.queries["q"].table()) <= answer(root / "out")
+    return s.queries["q"].table(), report
 
 
 def pair(ids: list[int], keys: list[Any], seconds: list[float | None] | None = None) -> pa.Table:
@@ -122,7 +122,7 @@ def test_an_unreadable_file_is_named_and_can_be_repaired(tmp_path: Path, damage:
     sources = {"a": weft.read.parquet(a, max_files=1), "b": [pair([9], [1])]}
     s = session(tmp_path, sources, PAIR)
     if damage == "removed":  # after it was discovered: the first batch takes it away
-        s._queries["q"].foreach_batch(lambda _df, batch: broken.unlink() if batch == 0 else None)
+        s.queries["q"].foreach_batch(lambda _df, batch: broken.unlink() if batch == 0 else None)
     else:
         broken.write_bytes({"garbage": b"garbage", "truncated": whole[:-20], "empty": b""}[damage])
     with pytest.raises(weft.SourceError, match=r"1\.parquet cannot be read") as caught:
@@ -231,7 +231,7 @@ def test_a_million_equal_keys(tmp_path: Path) -> None:
     s = session(tmp_path, {"a": [many, pair([n], [0])], "b": [few, pair([2], [1])]}, PAIR)
     report = s.run()
     assert report.rows_out == {"q": n + 1}
-    result = s._queries["q"].table()
+    result = s.queries["q"].table()
     assert np.array_equal(np.sort(result["aid"].to_numpy()), np.arange(n + 1))
     assert pq.read_table(tmp_path / "out").num_rows == n + 1
 
@@ -245,5 +245,5 @@ def test_a_hot_key_under_a_window(tmp_path: Path) -> None:
     s = session(tmp_path, {"a": parts, "b": parts}, sql, **TIMED)
     report = s.run()
     truth = "SELECT a.id, b.id FROM a JOIN b ON a.k = b.k AND abs(a.id - b.id) < 10"
-    assert answer(s._queries["q"].table()) == oracle(truth, a=rows, b=rows)
+    assert answer(s.queries["q"].table()) == oracle(truth, a=rows, b=rows)
     assert report.batches[-1].state_rows < 2 * n  # rows behind the window have gone

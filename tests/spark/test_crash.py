@@ -26,7 +26,7 @@ def test_the_job_has_several_waves(tmp_path: Path, plans: str, kept: int) -> Non
     make_input(tmp_path, 1, seed=1)
     topology = make_session(tmp_path, plans=plans).topology
     assert topology.waves == WAVES
-    assert sum(bool(store.aliases) for store in topology.stores) == kept
+    assert sum(bool(store.members) for store in topology.stores) == kept
 
 
 @pytest.mark.parametrize("plans", ["flat", "kept", "mixed"])
@@ -35,7 +35,7 @@ def test_a_batch_abandoned_at_any_point_is_neither_lost_nor_doubled(tmp_path: Pa
     make_input(tmp_path, len(names) + 1, seed=2)
     for batch, point in enumerate(names, start=1):
         session = make_session(tmp_path, plans=plans)
-        session._crash = CrashPoint(point, batch)
+        session.crash_point = CrashPoint(point, batch)
         with pytest.raises(weft.HostError, match=f"crash point reached: {point}"):
             session.run()
         assert committed(tmp_path) == (batch if point in ("commit after", "publish") else batch - 1)

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ def test_another_session_on_the_checkpoint_is_told_what_differs(tmp_path: Path) 
     drop(tmp_path / "a", "0.parquet", rows((1, 1)))
     drop(tmp_path / "b", "0.parquet", rows((2, 1)))
     s = pair_session(tmp_path)
-    s._queries["q"].to_parquet(tmp_path / "out")
+    s.queries["q"].to_parquet(tmp_path / "out")
     s.run()
     others = {
         r"workers: the checkpoint has 2, this session 3": pair_session(tmp_path, workers=3),
@@ -118,27 +119,27 @@ def test_another_session_on_the_checkpoint_is_told_what_differs(tmp_path: Path) 
     more.query("second", PAIR).to_memory()
     others[r'query "second" is not in the checkpoint'] = more
     for pattern, other in others.items():
-        other._queries["q"].to_memory()
+        other.queries["q"].to_memory()
         with pytest.raises(weft.StateError, match="belongs to another session") as caught:
             other.run()
         assert re.search(pattern, str(caught.value)), str(caught.value)
         assert caught.value.hint
-    windowed._queries["q"].to_memory()
+    windowed.queries["q"].to_memory()
     drop(tmp_path / "w" / "a", "0.parquet", rows((1, 1)))
     windowed.run()
     wider = pair_session(tmp_path / "w", PAIR + " WITHIN INTERVAL '2' MINUTE", event_time="ts")
-    wider._queries["q"].to_memory()
+    wider.queries["q"].to_memory()
     with pytest.raises(weft.StateError, match=r'query "q", from: .*within 1 minute.*within 2 minutes'):
         wider.run()
     fastest = pair_session(tmp_path / "w", PAIR + " WITHIN INTERVAL '1' MINUTE", event_time="ts")
     fastest.options(watermark="max")
-    fastest._queries["q"].to_memory()
+    fastest.queries["q"].to_memory()
     with pytest.raises(weft.StateError, match="watermark: the checkpoint has min, this session max"):
         fastest.run()
     # the refusals have changed nothing
     drop(tmp_path / "a", "1.parquet", rows((3, 1)))
     s = pair_session(tmp_path)
-    s._queries["q"].to_parquet(tmp_path / "out")
+    s.queries["q"].to_parquet(tmp_path / "out")
     s.run()
     assert answer(tmp_path / "out") == {(1, 2): 1, (3, 2): 1}
 
@@ -149,15 +150,15 @@ def test_foreign_folders_are_refused_and_the_checkpoint_stays_free(tmp_path: Pat
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "mine.txt").write_text("precious")
     with pair_session(tmp_path) as s:
-        s._queries["q"].to_parquet(tmp_path / "foreign")
+        s.queries["q"].to_parquet(tmp_path / "foreign")
         with pytest.raises(weft.SinkError, match="already holds other results"):
             s.run()
     assert [p.name for p in (tmp_path / "foreign").iterdir()] == ["mine.txt"]
     s = pair_session(tmp_path)  # in the same process: the lock must have been let go
-    s._queries["q"].to_parquet(tmp_path / "out")
+    s.queries["q"].to_parquet(tmp_path / "out")
     s.run()
     other = pair_session(tmp_path / "other")
-    other._queries["q"].to_parquet(tmp_path / "out")
+    other.queries["q"].to_parquet(tmp_path / "out")
     with pytest.raises(weft.SinkError, match="already holds other results"):
         other.run()
     assert answer(tmp_path / "out") == {(1, 2): 1}
@@ -167,12 +168,12 @@ def test_a_run_that_died_while_it_claimed_its_folder_can_go_on(tmp_path: Path) -
     drop(tmp_path / "a", "0.parquet", rows((1, 1)))
     drop(tmp_path / "b", "0.parquet", rows((2, 1)))
     s = pair_session(tmp_path)
-    s._queries["q"].to_parquet(tmp_path / "out")
+    s.queries["q"].to_parquet(tmp_path / "out")
     s.run()
     (tmp_path / "out" / "empty.parquet").unlink()  # the marker is there, the empty file is not
     (tmp_path / "out" / ".empty.parquet.tmp").write_bytes(b"PAR")
     s = pair_session(tmp_path)
-    s._queries["q"].to_parquet(tmp_path / "out")
+    s.queries["q"].to_parquet(tmp_path / "out")
     s.run()
     assert answer(tmp_path / "out") == {(1, 2): 1}
     assert not list((tmp_path / "out").glob(".*"))
@@ -209,7 +210,7 @@ def test_several_queries_with_several_sinks(tmp_path: Path) -> None:
         drop(tmp_path / "b", f"{i}.parquet", rows((10 + i, 1)))
     seen: list[tuple[str, int, list[Any]]] = []
     s = pair_session(tmp_path)
-    q = s._queries["q"]
+    q = s.queries["q"]
     q.to_parquet(tmp_path / "one").to_parquet(tmp_path / "two").to_memory()
     q.foreach_batch(lambda df, batch: seen.append(("q", batch, [tuple(r) for r in df.collect()])))
     big = s.query("big", "SELECT a.id AS aid, b.ts AS t FROM a JOIN b ON a.k = b.k AND a.id > b.id").to_memory()
@@ -230,7 +231,7 @@ def test_a_query_without_sink_and_a_table_without_memory(tmp_path: Path) -> None
     with pytest.raises(weft.SinkError, match='query "q" has no sink'):
         s.run()
     with pytest.raises(weft.SinkError, match="no memory sink"):
-        s._queries["q"].table()
+        s.queries["q"].table()
 
 
 # ------------------------------------------------------------------------------------------ for ever
@@ -240,14 +241,14 @@ def test_running_for_ever_progress_and_stop(tmp_path: Path) -> None:
     drop(tmp_path / "a", "0.parquet", rows((0, 1)))
     drop(tmp_path / "b", "0.parquet", rows((10, 1)))
     s = pair_session(tmp_path)
-    s._queries["q"].to_parquet(tmp_path / "out")
+    s.queries["q"].to_parquet(tmp_path / "out")
     with s:
         handle = s.start(every="100 milliseconds")
         assert bool(handle.active)
         with pytest.raises(weft.PlanError, match="already running"):
             s.run()
         second = pair_session(tmp_path)
-        second._queries["q"].to_memory()
+        second.queries["q"].to_memory()
         with pytest.raises(weft.StateError, match="is in use"):
             second.run()
         for i in range(1, 4):
@@ -263,9 +264,46 @@ def test_running_for_ever_progress_and_stop(tmp_path: Path) -> None:
         read = report.rows_in["a"]
         assert answer(tmp_path / "out") == {(i, 10): 1 for i in range(read)}
     s = pair_session(tmp_path)
-    s._queries["q"].to_parquet(tmp_path / "out")
+    s.queries["q"].to_parquet(tmp_path / "out")
     assert s.run().rows_in.get("a", 0) == 10 - read
     assert answer(tmp_path / "out") == {(i, 10): 1 for i in range(10)}
+
+
+@pytest.mark.parametrize("kind", ["files", "frame"])
+def test_what_is_given_while_a_run_is_active_is_refused_and_the_run_goes_on(tmp_path: Path, kind: str) -> None:
+    drop(tmp_path / "a", "0.parquet", rows((0, 1)))
+    drop(tmp_path / "b", "0.parquet", rows((10, 1)))
+    s = pair_session(tmp_path, kind=kind)
+    q = s.queries["q"].to_parquet(tmp_path / "out")
+    given: dict[str, Callable[[], object]] = {
+        'query "p"': lambda: s.query("p", PAIR),
+        'stream "c"': lambda: s.stream("c", weft.read.batches([rows((1, 1))])),
+        'function "f"': lambda: s.function("f", explode),
+        "an option": lambda: s.options(watermark="max"),
+        'a sink of query "q"': lambda: q.to_parquet(tmp_path / "other").to_memory().foreach_batch(print),
+    }
+
+    def look() -> list[Any]:
+        return [{**s.queries}, {**s.streams}, {**s.functions}, [*q.sinks], s.watermark, s.workers, s.topology]
+
+    with s:
+        handle = s.start(every="10 milliseconds")
+        before = look()
+        for what, give in given.items():
+            with pytest.raises(weft.PlanError, match=f"^{what} was given while the session is running") as caught:
+                give()
+            _is_readable(caught.value)
+        assert look() == before
+        assert not (tmp_path / "other").exists()
+        drop(tmp_path / "a", "1.parquet", rows((1, 1)))
+        _wait(lambda: sum(p.rows_in["a"] for p in handle.progress()) == 2)
+    drop(tmp_path / "a", "2.parquet", rows((2, 1)))
+    assert s.run().rows_in["a"] == 1, "the next run is not refused"
+    assert answer(tmp_path / "out") == {(i, 10): 1 for i in range(3)}
+    for give in given.values():
+        give()
+    assert {*s.queries} == {"p", "q"}
+    assert len(q.sinks) == 4
 
 
 @pytest.mark.parametrize("kind", ["files", "frame"])
@@ -278,7 +316,7 @@ def test_no_batch_is_lost_however_often_a_run_is_stopped(tmp_path: Path, kind: s
             drop(tmp_path / "a", f"{i}.parquet", rows((i, 1)))
         n += 8
         s = pair_session(tmp_path, kind=kind)
-        s._queries["q"].to_parquet(tmp_path / "out")
+        s.queries["q"].to_parquet(tmp_path / "out")
         handle = s.start(every="1 millisecond")
         if attempt % 2:
             _wait(lambda handle=handle: bool(handle.progress()) or not handle.active)
@@ -293,7 +331,7 @@ def test_no_batch_is_lost_however_often_a_run_is_stopped(tmp_path: Path, kind: s
         stopper.join(60)
         assert not stopper.is_alive(), "stop hangs"
     s = pair_session(tmp_path, kind=kind)
-    s._queries["q"].to_parquet(tmp_path / "out")
+    s.queries["q"].to_parquet(tmp_path / "out")
     s.run()
     assert answer(tmp_path / "out") == {(i, 100): 1 for i in range(n)}
 
@@ -304,8 +342,8 @@ def test_a_batch_that_is_run_again_has_the_same_rows_whatever_has_arrived(tmp_pa
 
     def run(crash: CrashPoint | None = None) -> None:
         s = pair_session(tmp_path, kind=kind, max_files=None)
-        s._queries["q"].foreach_batch(lambda df, batch: seen.append((batch, sorted(tuple(r) for r in df.collect()))))
-        s._crash = crash
+        s.queries["q"].foreach_batch(lambda df, batch: seen.append((batch, sorted(tuple(r) for r in df.collect()))))
+        s.crash_point = crash
         s.run()
 
     drop(tmp_path / "a", "0.parquet", rows((0, 1)))
@@ -368,7 +406,7 @@ def test_a_failing_foreach_function_is_named_and_its_batch_comes_again(tmp_path:
             raise LookupError("the database is away")
 
     s = pair_session(tmp_path)
-    s._queries["q"].foreach_batch(fragile).to_parquet(tmp_path / "out")
+    s.queries["q"].foreach_batch(fragile).to_parquet(tmp_path / "out")
     with pytest.raises(
         weft.HostError, match='function of query "q" failed: LookupError: the database is away'
     ) as caught:
@@ -383,7 +421,7 @@ def test_a_failing_foreach_function_is_named_and_its_batch_comes_again(tmp_path:
 def test_a_failure_in_the_background_is_raised_by_stop(tmp_path: Path) -> None:
     drop(tmp_path / "a", "0.parquet", rows((1, 1)))
     s = pair_session(tmp_path)
-    s._queries["q"].to_memory()
+    s.queries["q"].to_memory()
     handle = s.start(every="100 milliseconds")
     _wait(lambda: bool(handle.progress()))
     drop(tmp_path / "b", "0.parquet", table(id=[1]))
@@ -397,12 +435,12 @@ def test_a_result_folder_that_vanishes_is_named_and_nothing_is_lost(tmp_path: Pa
     drop(tmp_path / "a", "0.parquet", rows((1, 1)))
     drop(tmp_path / "b", "0.parquet", rows((2, 1)))
     s = pair_session(tmp_path)
-    s._queries["q"].to_parquet(tmp_path / "out").foreach_batch(lambda *_: shutil.rmtree(tmp_path / "out"))
+    s.queries["q"].to_parquet(tmp_path / "out").foreach_batch(lambda *_: shutil.rmtree(tmp_path / "out"))
     with pytest.raises(weft.SinkError, match=r"results cannot be put into folder .*/out") as caught:
         s.run()
     _is_readable(caught.value)
     s = pair_session(tmp_path)
-    s._queries["q"].to_parquet(tmp_path / "out")
+    s.queries["q"].to_parquet(tmp_path / "out")
     s.run()
     assert answer(tmp_path / "out") == {(1, 2): 1}
 
@@ -413,11 +451,11 @@ def test_a_memory_sink_is_not_doubled_by_a_second_attempt(tmp_path: Path) -> Non
     drop(tmp_path / "a", "0.parquet", rows((1, 1)))
     drop(tmp_path / "b", "0.parquet", rows((2, 1)))
     s = pair_session(tmp_path)
-    q = s._queries["q"].to_memory()
-    s._crash = CrashPoint("publish", 0)
+    q = s.queries["q"].to_memory()
+    s.crash_point = CrashPoint("publish", 0)
     with pytest.raises(weft.HostError, match="crash point reached: publish"):
         s.run()
-    s._crash = None
+    s.crash_point = None
     s.run()
     assert answer(q.table()) == {(1, 2): 1}
 
@@ -448,7 +486,7 @@ def test_an_interrupted_wait_does_not_let_the_checkpoint_go(tmp_path: Path) -> N
     """The run goes on, so nobody else may have the checkpoint; a stop stops it, and another run takes it up."""
     _many(tmp_path)
     s = pair_session(tmp_path)
-    s._queries["q"].to_parquet(tmp_path / "out").foreach_batch(lambda _df, _batch: time.sleep(0.2))
+    s.queries["q"].to_parquet(tmp_path / "out").foreach_batch(lambda _df, _batch: time.sleep(0.2))
     handle = s.start(every="1 millisecond")
     _wait(lambda: bool(handle.progress()))
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's own would end the batch as well
@@ -473,7 +511,7 @@ def test_an_interrupted_wait_does_not_let_the_checkpoint_go(tmp_path: Path) -> N
 
 def pair_run(root: Path) -> weft.RunReport:
     s = pair_session(root)
-    s._queries["q"].to_memory()
+    s.queries["q"].to_memory()
     return s.run()
 
 
@@ -481,7 +519,7 @@ def test_waiting_and_stopping_threads_let_the_checkpoint_go_once(tmp_path: Path)
     _many(tmp_path, 60)
     for _ in range(5):
         s = pair_session(tmp_path)
-        s._queries["q"].to_parquet(tmp_path / "out")
+        s.queries["q"].to_parquet(tmp_path / "out")
         first = s.start(every="1 millisecond")
         failed: list[BaseException] = []
 
@@ -509,17 +547,17 @@ def test_waiting_and_stopping_threads_let_the_checkpoint_go_once(tmp_path: Path)
 def test_a_function_that_leaves_is_a_failure_and_one_that_stops_stops(tmp_path: Path, kind: str) -> None:
     _many(tmp_path, 4)
     s = pair_session(tmp_path, kind=kind)
-    s._queries["q"].to_parquet(tmp_path / "out").foreach_batch(lambda _df, _batch: sys.exit(3))
+    s.queries["q"].to_parquet(tmp_path / "out").foreach_batch(lambda _df, _batch: sys.exit(3))
     with pytest.raises(weft.HostError, match='function of query "q" failed: SystemExit'):
         s.run()
     s = pair_session(tmp_path, kind=kind)
-    s._queries["q"].to_parquet(tmp_path / "out").foreach_batch(lambda _df, _batch: s._handle.stop())
+    s.queries["q"].to_parquet(tmp_path / "out").foreach_batch(lambda _df, _batch: s.close())
     assert len(s.run().batches) == 1
     handle = s.start(every="10 milliseconds")
     assert handle.wait(60), "nobody else stops it"
     assert len(handle.progress()) == 1
     s = pair_session(tmp_path, kind=kind)
-    s._queries["q"].to_parquet(tmp_path / "out").foreach_batch(lambda _df, _batch: None)
+    s.queries["q"].to_parquet(tmp_path / "out").foreach_batch(lambda _df, _batch: None)
     assert len(s.run().batches) == 2
     assert answer(tmp_path / "out") == {(i, 100): 1 for i in range(4)}
 
@@ -532,7 +570,7 @@ def test_a_failure_in_the_background_is_told_before_another_run(tmp_path: Path) 
     def function(_df: Any, _batch: int) -> None:
         assert not broken, "out of luck"
 
-    s._queries["q"].to_parquet(tmp_path / "out").foreach_batch(function)
+    s.queries["q"].to_parquet(tmp_path / "out").foreach_batch(function)
     handle = s.start(every="1 millisecond")
     _wait(lambda: not handle.active)
     with pytest.raises(weft.HostError, match="out of luck"):
@@ -546,7 +584,7 @@ def test_functions_get_results_wherever_the_checkpoint_lies(tmp_path: Path, name
     _many(tmp_path / name, 1)
     seen: list[Any] = []
     s = pair_session(tmp_path / name)
-    s._queries["q"].foreach_batch(lambda df, _batch: seen.extend(tuple(row) for row in df.collect()))
+    s.queries["q"].foreach_batch(lambda df, _batch: seen.extend(tuple(row) for row in df.collect()))
     s.run()
     assert seen == [(0, 100)]
 
@@ -554,7 +592,7 @@ def test_functions_get_results_wherever_the_checkpoint_lies(tmp_path: Path, name
 def test_a_restored_checkpoint_does_not_double_results(tmp_path: Path) -> None:
     _many(tmp_path, 1)
     s = pair_session(tmp_path)
-    s._queries["q"].to_parquet(tmp_path / "out")
+    s.queries["q"].to_parquet(tmp_path / "out")
     s.run()
     shutil.copytree(tmp_path / "checkpoint", tmp_path / "backup")
     _many(tmp_path, 3)
@@ -562,7 +600,7 @@ def test_a_restored_checkpoint_does_not_double_results(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "checkpoint")
     shutil.copytree(tmp_path / "backup", tmp_path / "checkpoint")
     s = pair_session(tmp_path)
-    s._queries["q"].to_parquet(tmp_path / "out")
+    s.queries["q"].to_parquet(tmp_path / "out")
     with pytest.raises(weft.SinkError, match="does not know"):
         s.run()
     for path in (tmp_path / "out").glob("0*"):

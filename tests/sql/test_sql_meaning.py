@@ -57,6 +57,7 @@ CAST(d1 AS INTEGER)
 CAST(d1 AS VARCHAR)
 i32::VARCHAR || 'x'
 i32::DOUBLE / 3
+CAST(i32 AS DOUBLE PRECISION) / 3
 (d1 * 2)::DECIMAL(12,1)
 CAST('12' AS INTEGER) + i32
 coalesce(i32, i64, 0)
@@ -107,6 +108,9 @@ ifnull(i32, 7)
 1.5 + i32
 .5 * i32
 1e3 * i32
+1.e1 * i32 + 1. - 1_000
+i32 /* a /* b */ c */ + 1
+i32<-1 OR i32<>-1
 5000000000 + i32
 true AND NULL
 sign(i32)

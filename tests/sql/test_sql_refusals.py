@@ -100,6 +100,7 @@ def test_syntax_is_refused_where_it_stands(text: str, message: str, place: str) 
     error = refusal(text)
     assert isinstance(error, ParseError)
     assert message in error.message
+    assert error.hint
     assert place == "^" or underlined(text) == place
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.optimizer.test_plans import ways
 from tests.topology.shop import QUERIES, session
 from weft.errors import InternalError
 from weft.expr.model import Column
@@ -22,11 +23,13 @@ def plan() -> tuple[Topology, dict[str, Query]]:
     s = session()
     for name in ("triangle", "matched"):
         s.query(name, QUERIES[name])
-    return s.topology, {name: handle.query for name, handle in s._queries.items()}
+    return s.topology, {name: handle.query for name, handle in s.queries.items()}
 
 
-def probe(topology: Topology, name: str, **changes: Any) -> Topology:
-    assert any(p.id == name for p in topology.probes)
+def probe(topology: Topology, where: str, **changes: Any) -> Topology:
+    """The plan with another probe at `query/alias/number`."""
+    query, alias, number = where.split("/")
+    name = next(way for start, way in ways(topology, query) if start == alias)[int(number) - 1].id
     return replace(topology, probes=tuple(replace(p, **changes) if p.id == name else p for p in topology.probes))
 
 
@@ -38,11 +41,11 @@ BROKEN: dict[str, Callable[[Topology], Topology]] = {
         t, edges=(*t.edges, replace(next(e for e in t.edges if e.stores), id="again", starts=()))
     ),
     "a start gets no rows": lambda t: replace(t, edges=tuple(replace(e, starts=e.starts[1:]) for e in t.edges)),
-    "a probe leads nowhere": lambda t: probe(t, "triangle/o/1", then="nobody"),
-    "a probe order ends too early": lambda t: probe(t, "triangle/o/1", then="triangle/emit"),
+    "a probe leads nowhere": lambda t: probe(t, "triangle/o/1", then=("nobody",)),
+    "a probe order ends too early": lambda t: probe(t, "triangle/o/1", then=("emit triangle",)),
     "a field is not carried": lambda t: probe(t, "triangle/o/1", carry=()),
-    "a field is carried that nobody has": lambda t: probe(t, "triangle/o/1", carry=("o.nothing",)),
-    "keys of different types meet": lambda t: probe(t, "matched/o/1", equal=(Column("o", "price", pa.float64()),)),
+    "a field is carried that nobody has": lambda t: probe(t, "triangle/o/1", carry=("orders.nothing",)),
+    "keys of different types meet": lambda t: probe(t, "matched/o/1", equal=(Column("orders", "price", pa.float64()),)),
     "a probe runs before its input": lambda t: probe(t, "triangle/o/2", wave=0),
     "an emit is missing": lambda t: replace(t, emits=t.emits[1:]),
 }

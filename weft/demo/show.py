@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import tempfile
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
-
-from rich.console import Console
-from rich.table import Table
 
 from weft.demo.check import Oracle, Verdict, require_duckdb
 from weft.demo.data import LATENESS, DemoStream, write_streams
@@ -26,7 +26,7 @@ def run_demo(*, orders: int = 30_000, seed: int = 1, keep: Path | None = None, w
     if keep is not None and keep.exists():
         raise SinkError(f'folder "{keep}" exists', hint="name a folder that does not exist yet")
     with _folder(keep) as folder:
-        return _Demo(Path(folder), Console(highlight=False, markup=False)).run(orders, seed, workers)
+        return _Demo(Path(folder)).run(orders, seed, workers)
 
 
 def _folder(keep: Path | None) -> AbstractContextManager[str]:
@@ -37,10 +37,10 @@ def _folder(keep: Path | None) -> AbstractContextManager[str]:
 
 
 class _Demo:
-    """One run, in one folder, told on one console."""
+    """One run, in one folder, told on stdout."""
 
-    def __init__(self, folder: Path, console: Console) -> None:
-        self._folder, self._console = folder, console
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
     def run(self, orders: int, seed: int, workers: int | None) -> bool:
         require_duckdb()
@@ -48,10 +48,10 @@ class _Demo:
         self._tell_streams(streams)
         self._tell_queries()
         with self._declare(streams, workers) as session:
-            self._title("The plan")
-            self._console.print(session.explain(), soft_wrap=True)
-            self._title("The run")
-            self._console.print(str(session.run()), soft_wrap=True)
+            _print_title("The plan")
+            print(session.explain(), flush=True)
+            _print_title("The run")
+            print(session.run(), flush=True)
         with Oracle(streams) as oracle:
             return self._tell_results(oracle)
 
@@ -71,28 +71,31 @@ class _Demo:
         return session
 
     def _tell_streams(self, streams: tuple[DemoStream, ...]) -> None:
-        self._title("The streams: an hour in a shop, event times up to 5 seconds out of order")
+        _print_title("The streams: an hour in a shop, event times up to 5 seconds out of order")
         for stream in streams:
-            self._console.print(f"  {stream.name:<10} {stream.rows:>9,} rows, Parquet files: {stream.files}")
+            print(f"  {stream.name:<10} {stream.rows:>9,} rows, Parquet files: {stream.files}")
 
     def _tell_queries(self) -> None:
         for query in QUERIES:
-            self._title(f"Query {query.name}: {query.about}")
-            self._console.print(_indent(query.sql), soft_wrap=True)
+            _print_title(f"Query {query.name}: {query.about}")
+            print(indent(query.sql, "  "))
 
     def _tell_results(self, oracle: Oracle) -> bool:
         verdicts = {}
         for query in QUERIES:
             verdicts[query] = oracle.check(query, self._results[query.name])
-            self._title(f"Results of {query.name}, the first {_SAMPLE} of {verdicts[query].rows:,}")
-            self._console.print(_as_table(oracle.sample(self._results[query.name], _SAMPLE)))
-        self._title("The check: every row against one DuckDB statement over the same files")
+            _print_title(f"Results of {query.name}, the first {_SAMPLE} of {verdicts[query].rows:,}")
+            print(_as_table(oracle.sample(self._results[query.name], _SAMPLE)))
+        _print_title("The check: every row against one DuckDB statement over the same files")
         for query, verdict in verdicts.items():
-            self._console.print(f"  {_judge(query, verdict)}", soft_wrap=True)
+            print(f"  {_judge(query, verdict)}")
         return all(verdict.equal for verdict in verdicts.values())
 
-    def _title(self, text: str) -> None:
-        self._console.print(f"\n{text}", style="bold", soft_wrap=True)
+
+def _print_title(text: str) -> None:
+    """An empty line, then the title, bold where somebody looks on."""
+    bold, plain = ("\033[1m", "\033[0m") if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else ("", "")
+    print(f"\n{bold}{text}{plain}", flush=True)
 
 
 def _judge(query: DemoQuery, verdict: Verdict) -> str:
@@ -104,12 +107,20 @@ def _judge(query: DemoQuery, verdict: Verdict) -> str:
     )
 
 
-def _as_table(rows: list[dict[str, Any]]) -> Table:
-    table = Table(*(rows[0] if rows else ("no rows",)))
-    for row in rows:
-        table.add_row(*(str(value) for value in row.values()))
-    return table
+def _as_table(rows: list[dict[str, Any]]) -> str:
+    """Columns side by side, each as wide as its longest value.
 
-
-def _indent(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.splitlines())
+    >>> print(_as_table([{"id": 1, "name": "Ann"}, {"id": 20, "name": "Bo"}]))
+      id  name
+      --  ----
+      1   Ann
+      20  Bo
+    """
+    if not rows:
+        return "  no rows"
+    columns = [[name, *(str(row[name]) for row in rows)] for name in rows[0]]
+    widths = [max(map(len, column)) for column in columns]
+    lines = [*zip(*columns, strict=True)]
+    lines.insert(1, tuple("-" * width for width in widths))
+    padded = (map(str.ljust, line, widths) for line in lines)
+    return "\n".join(f"  {'  '.join(line)}".rstrip() for line in padded)

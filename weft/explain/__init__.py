@@ -6,64 +6,48 @@
     chosen       the plan of each query as a tree
     topology     stores, ways and waves of all queries together
 
-A stage makes a page of plain records (`pages`); a format prints pages.  Output is the same to the byte for the same
-session: orders come from names and positions, never from sets or hashes, and no time of day is told.
+A stage makes a page of plain records (`pages`); a format prints pages.  The same session gives the same bytes: orders
+come from names and positions, never from sets or hashes, and the time of day is not shown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from weft.errors import PlanError
-from weft.explain.candidates import candidates
-from weft.explain.chosen import chosen
+from weft.explain import candidates, chosen, parsed, resolved, topology
 from weft.explain.data import to_json
 from weft.explain.mermaid import mermaid
 from weft.explain.pages import Page
-from weft.explain.parsed import parsed
-from weft.explain.resolved import resolved
-from weft.explain.subject import Measured, Subject
+from weft.explain.subject import Subject
 from weft.explain.text import text
-from weft.explain.topology import topology
-from weft.observe.counters import Counters
-from weft.stats.sketch import observed
 
-__all__ = ["FORMATS", "MEASURED", "STAGES", "Measured", "Subject", "explain", "measured"]
+__all__ = ["FORMATS", "MEASURED", "STAGES", "Subject", "explain"]
 
 STAGES: Mapping[str, Callable[[Subject], Page]] = {
-    "parsed": parsed, "resolved": resolved, "candidates": candidates, "chosen": chosen, "topology": topology,
+    "parsed": parsed.page, "resolved": resolved.page, "candidates": candidates.page, "chosen": chosen.page,
+    "topology": topology.page,
 }  # fmt: skip
 FORMATS: Mapping[str, Callable[[Page], str]] = {"text": text, "json": to_json, "mermaid": mermaid}
 MEASURED = ("chosen", "topology")
-"""Stages that show what was measured."""
+"""Stages that can show what was measured."""
 
 
 def explain(subject: Subject, stage: str = "topology", format: str = "text") -> str:  # noqa: A002
-    """The stage in the format."""
-    _known("stage", stage, STAGES)
-    _known("format", format, FORMATS)
+    """The plan of a subject at a stage, in a format."""
+    _check("stage", stage, STAGES)
+    _check("format", format, FORMATS)
     if not subject.queries:
         raise PlanError("there is no query to explain", hint='add one: s.query("name", "SELECT ...").')
     if subject.analyze and stage not in MEASURED:
         raise PlanError(
             f'stage "{stage}" has nothing to measure',
-            detail="what a run did is counted by stores and probes.",
+            detail="a run is measured at stores and probes.",
             hint=f"use analyze=True with one of: {', '.join(MEASURED)}.",
         )
     return FORMATS[format](STAGES[stage](subject))
 
 
-def _known(what: str, given: object, there: Iterable[str]) -> None:
-    if given not in list(there):
-        raise PlanError(f"{what} {given!r} is unknown", hint=f"use one of: {', '.join(there)}.")
-
-
-def measured(batch: int, totals: Mapping[str, Any], rows: Iterable[tuple[str, int]]) -> Measured | None:
-    """What a manifest says: number of the last batch, running totals, rows of each live segment with its store."""
-    if batch < 0:
-        return None
-    held: dict[str, int] = {}
-    for store, many in rows:
-        held[store] = held.get(store, 0) + many
-    return Measured(batch + 1, Counters.of(totals), held, observed(totals))
+def _check(what: str, given: object, known: Iterable[str]) -> None:
+    if given not in list(known):
+        raise PlanError(f"{what} {given!r} is unknown", hint=f"use one of: {', '.join(known)}.")

@@ -1,6 +1,6 @@
 """The numbers a plan was chosen by, and which of them are assumed.
 
-That is found out by asking: an estimate that changes when the defaults do rests on a default.
+To find out, everything is estimated again with other defaults: an estimate that changes rests on a default.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from weft.stats.model import Defaults, Statistics
 _OTHER_DEFAULTS = Defaults(
     rows=10_007.0, width=101.0, equality=0.0991, band=0.2411, inequality=0.3307, other=0.4903, selection=0.9973
 )
-"""Numbers that nobody would assume, and whose products are not those of the real ones."""
+"""Numbers that nobody would assume; their products differ from those of the real ones."""
 
 
 def inputs(choice: Choice) -> tuple[InputNumbers, ...]:
-    """What the aliases were taken for."""
-    other = _elsewhere(choice)
+    """The sizes that were used for the aliases."""
+    other = _with_other_defaults(choice)
     timed = choice.model.arrival == "window"
     return tuple(
         InputNumbers(
@@ -32,12 +32,12 @@ def inputs(choice: Choice) -> tuple[InputNumbers, ...]:
 
 
 def pairs(choice: Choice) -> tuple[PairNumbers, ...]:
-    """What the predicates between two aliases were taken for."""
-    other = _elsewhere(choice)
+    """The selectivities that were used for the predicates between two aliases."""
+    other = _with_other_defaults(choice)
     found = zip(choice.model.graph.edges, other.edges, strict=True)
     names = choice.query.aliases
     return tuple(PairNumbers((names[i], names[j]), share, share != changed) for (i, j, share), (_, _, changed) in found)
 
 
-def _elsewhere(choice: Choice) -> JoinGraph:
+def _with_other_defaults(choice: Choice) -> JoinGraph:
     return estimate(choice.query, choice.known.statistics or Statistics(), defaults=_OTHER_DEFAULTS)

@@ -1,4 +1,4 @@
-"""Stage "candidates": every plan that was considered, what it was expected to cost, and why one of them won."""
+"""Stage "candidates": every plan that was considered, its expected cost, and why one of them won."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from weft.explain.assumed import inputs, pairs
 from weft.explain.chosen import tree
-from weft.explain.figures import Figures, counted
+from weft.explain.figures import Figures, period
 from weft.explain.pages.candidates import CandidateNumbers, CandidatesOfQuery, CandidatesPage, PriceList
 from weft.explain.subject import Subject
 from weft.explain.words import number, shape
@@ -20,7 +20,7 @@ SHOWN = 10
 """How many of the cheapest are shown."""
 
 
-def candidates(subject: Subject) -> CandidatesPage:
+def page(subject: Subject) -> CandidatesPage:
     """The page."""
     choices, topology = subject.choose(), subject.lay()
     figures = Figures(choices, topology, None)
@@ -40,13 +40,13 @@ def _query(choice: Choice, figures: Figures) -> CandidatesOfQuery:
         choice.name,
         "by hand" if isinstance(strategy, Plan) else strategy,
         choice.informed,
-        counted(choice),
+        period(choice),
         None if math.isinf(wishes.budget) else wishes.budget,
         "bytes" if wishes.unit == "bytes" else "rows",
         inputs(choice),
         pairs(choice),
         len(choice.candidates),
-        tuple(_numbers(choice, candidate) for candidate in _shown(choice)),
+        tuple(_numbers(choice, candidate) for candidate in _best(choice)),
         max(candidate.bill.micros for candidate in choice.candidates),
         f"{choice.chosen.name} {shape(choice.query, choice.chosen.layout.tree)}",
         _because(choice),
@@ -57,7 +57,7 @@ def _query(choice: Choice, figures: Figures) -> CandidatesOfQuery:
 # -------------------------------------------------------------------------------------------- candidates
 
 
-def _shown(choice: Choice) -> list[Candidate]:
+def _best(choice: Choice) -> list[Candidate]:
     """The cheapest, and all that have a name."""
     named = [c for c in choice.candidates[SHOWN:] if c.name != "other" and not c.name.endswith("kept")]
     return [*choice.candidates[:SHOWN], *named]
@@ -83,7 +83,7 @@ def _because(choice: Choice) -> str:
     """Why the chosen one is the one."""
     strategy = choice.wishes.strategy
     if choice.known.made is not None:
-        return "the state of the checkpoint was made by this plan"
+        return "the state in the checkpoint was made by this plan"
     if isinstance(strategy, Plan):
         return "it was written by hand; what it leaves open was chosen by cost"
     if strategy != "auto":
@@ -91,17 +91,17 @@ def _because(choice: Choice) -> str:
     if len(choice.query.relations) < 3 and len(choice.candidates) == 1:
         return f"a query over {len(choice.query.relations)} aliases has no other tree"
     if not choice.informed:
-        return "nothing is known of the data, and a guess must not fill a disk"
+        return "nothing is known of the data, and a wrong guess could fill a disk"
     return _cheapest(choice.candidates)
 
 
 def _cheapest(found: Sequence[Candidate]) -> str:
     if len(found) == 1:
-        return "there is no other within the budget"
+        return "there is no other plan within the budget"
     best, next_best = found[0], found[1]
     if best.price == next_best.price:
-        return "none is cheaper; the next one costs and stores the same"
+        return "no plan is cheaper; the next one costs and stores the same"
     if best.price[0] == next_best.price[0]:
-        return f"it is as cheap as the next one, and stores {number(next_best.bill.scost - best.bill.scost)} rows less"
+        return f"it is as cheap as the next one, and stores {number(next_best.bill.scost - best.bill.scost)} fewer rows"
     more = (next_best.bill.micros / best.bill.micros - 1) * 100 if best.bill.micros else 0.0
-    return f"it is the cheapest of {len(found)} by the prices of the host; the next one costs {number(more)} % more"
+    return f"it is the cheapest of {len(found)} at the prices of this host; the next one costs {number(more)} % more"

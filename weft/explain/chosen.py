@@ -1,8 +1,8 @@
-"""Stage "chosen": the winning plan of each query, as a tree and as the order in which its tuples look."""
+"""Stage "chosen": the winning plan of each query, as a tree and as the order in which its tuples probe stores."""
 
 from __future__ import annotations
 
-from weft.explain.figures import Figures, counted
+from weft.explain.figures import Figures, period
 from weft.explain.notices import notices
 from weft.explain.pages.chosen import ChosenPage, ChosenPlan, HopFacts, ProbeOrder, TreeNode
 from weft.explain.pages.figure import Figure
@@ -15,7 +15,7 @@ from weft.optimizer.graph.tree import Tree
 from weft.optimizer.lower import ways
 
 
-def chosen(subject: Subject) -> ChosenPage:
+def page(subject: Subject) -> ChosenPage:
     """The page."""
     figures = Figures(subject.choose(), subject.lay(), subject.measured)
     return ChosenPage(
@@ -34,7 +34,7 @@ def _plan(choice: Choice, figures: Figures) -> ChosenPlan:
         choice.name,
         choice.chosen.name,
         shape(choice.query, choice.chosen.layout.tree),
-        counted(choice, figures.seconds(choice)),
+        period(choice, figures.seconds(choice)),
         tree(choice, figures),
         tuple(_order(choice, alias, figures) for alias in choice.query.aliases),
         figures.input_rows(choice),
@@ -96,12 +96,12 @@ def _hop(choice: Choice, alias: str, i: int, part: ways.Hop | ways.Keeping, figu
         part.route,
         expressions(part.route_key),
         part.tasks,
-        figures.tuples_in(choice, alias, i) if probe else _kept(choice, alias, i, figures),
+        figures.tuples_in(choice, alias, i) if probe else _rows_kept(choice, alias, i, figures),
         figures.matches(choice, alias, i) if probe else None,
     )
 
 
-def _kept(choice: Choice, alias: str, i: int, figures: Figures) -> Figure:
+def _rows_kept(choice: Choice, alias: str, i: int, figures: Figures) -> Figure:
     """Rows that a keep stores: what the last probe before it found."""
     before = enumerate(choice.chosen.ways.paths[alias][: i - 1], start=1)
     last = max(number for number, part in before if isinstance(part, ways.Hop))

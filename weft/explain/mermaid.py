@@ -19,7 +19,7 @@ from weft.explain.pages.figure import Figure
 from weft.explain.pages.parsed import ParsedPage, WrittenQuery
 from weft.explain.pages.resolved import KnownQuery, ResolvedPage
 from weft.explain.pages.topology import EdgeFacts, KeepFacts, ProbeFacts, QueryFacts, StoreFacts, TopologyPage, WayFacts
-from weft.explain.words import ROUTES, count, joined, number, place
+from weft.explain.words import ROUTES, count, join_names, number, place
 
 _ESCAPES = {"#": "#35;", "&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;", ";": "#59;", "`": "#96;", "\\": "#92;"}
 _SHAPES = {
@@ -34,11 +34,11 @@ def mermaid(page: Page) -> str:
         case ParsedPage():
             chart = _Chart("LR")
             for written in page.queries:
-                _joins(chart, written.query, _as_written(written), _stated(written))
+                _joins(chart, written.query, _aliases_as_written(written), _stated_joins(written))
         case ResolvedPage():
             chart = _Chart("LR")
             for known in page.queries:
-                _joins(chart, known.query, _as_known(known), [(j.aliases, j.predicates) for j in known.joins])
+                _joins(chart, known.query, _aliases_as_known(known), [(j.aliases, j.predicates) for j in known.joins])
         case CandidatesPage() | ChosenPage():
             chart = _Chart("TD")
             for plan in page.queries:
@@ -63,7 +63,7 @@ class _Chart:
         return "\n".join(self._lines) + "\n"
 
     def begin(self, title: str) -> None:
-        self._say(f"subgraph {self._new('g')}[{_quoted([title])}]")
+        self._say(f"subgraph {self._new('g')}[{_quote([title])}]")
         self._depth += 1
 
     def end(self) -> None:
@@ -73,13 +73,13 @@ class _Chart:
     def node(self, kind: str, *label: str) -> str:
         """Draw a node; its id."""
         name, (left, right) = self._new(kind[0]), _SHAPES[kind]
-        self._say(f"{name}{left}{_quoted(label)}{right}")
+        self._say(f"{name}{left}{_quote(label)}{right}")
         return name
 
     def link(self, a: str, b: str, label: Iterable[str] = (), line: str = "-->") -> None:
         """Draw a line between two nodes."""
         words = [part for part in label if part]
-        self._say(f"{a} {line}|{_quoted(words)}| {b}" if words else f"{a} {line} {b}")
+        self._say(f"{a} {line}|{_quote(words)}| {b}" if words else f"{a} {line} {b}")
 
     def _new(self, kind: str) -> str:
         self._numbers[kind] = self._numbers.get(kind, -1) + 1
@@ -89,7 +89,7 @@ class _Chart:
         self._lines.append(f"{'  ' * self._depth}{line}")
 
 
-def _quoted(parts: Iterable[str]) -> str:
+def _quote(parts: Iterable[str]) -> str:
     escaped = ("".join(_ESCAPES.get(letter, letter) for letter in " ".join(part.split())) for part in parts if part)
     return f'"{"<br/>".join(escaped) or " "}"'
 
@@ -115,11 +115,11 @@ def _joins(chart: _Chart, query: str, relations: Mapping[str, Sequence[str]], jo
     chart.end()
 
 
-def _as_written(query: WrittenQuery) -> dict[str, tuple[str, ...]]:
+def _aliases_as_written(query: WrittenQuery) -> dict[str, tuple[str, ...]]:
     return {r.alias: (f"{r.alias}: {r.stream}", f"within {r.within}" if r.within else "") for r in query.relations}
 
 
-def _stated(query: WrittenQuery) -> Joins:
+def _stated_joins(query: WrittenQuery) -> Joins:
     """Predicates over two or more aliases that the query has; those over one are no joins."""
     known = {relation.alias for relation in query.relations}
     found: dict[tuple[str, ...], list[str]] = {}
@@ -129,7 +129,7 @@ def _stated(query: WrittenQuery) -> Joins:
     return list(found.items())
 
 
-def _as_known(query: KnownQuery) -> dict[str, tuple[str, ...]]:
+def _aliases_as_known(query: KnownQuery) -> dict[str, tuple[str, ...]]:
     return {r.alias: (f"{r.alias}: {r.stream}", r.window, *r.selections) for r in query.relations}
 
 
@@ -141,7 +141,7 @@ def _tree(chart: _Chart, node: TreeNode) -> str:
     what = node.stream or ("kept" if node.kind == "kept" else "result")
     where = place(node.placement, node.spread) if node.placement or node.spread else ""
     spread = count(node.workers, "worker") if node.workers else ""
-    name = chart.node(kind, joined(node.aliases), what, where, spread, _figure(node.rows))
+    name = chart.node(kind, join_names(node.aliases), what, where, spread, _figure(node.rows))
     for child in node.children:
         chart.link(name, _tree(chart, child))
     return name

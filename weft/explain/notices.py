@@ -1,121 +1,191 @@
 """Notices: what the planner has seen and a person may want to change.
 
-A notice is no error: the plan runs and its answers are right.  Each says what is the case, why, what one could do, and
-the code that does it.  To add one: a name in KINDS, a function that yields it, a line in `notices`.
+A notice is not an error: the plan runs and its answers are right.  Each says what is the case, where, what one could
+do, and the code that does it.  To add one: a function that returns it or None, and a line in `PLANNED` or `MEASURED`.
 
-Notices are given once for a store and a query, however many ways run into it.
+Each kind is given at most once, for all stores and queries together.  Its detail lists them, `MOST` at most; where the
+code differs from place to place, it is that of the first.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from weft.explain.assumed import inputs, pairs
 from weft.explain.figures import Figures
 from weft.explain.pages.figure import Figure
 from weft.explain.uneven import uneven_load
-from weft.explain.words import count, joined, number
+from weft.explain.words import count, number, verb
 from weft.expr.model import aliases
 from weft.expr.render import to_sql
 from weft.observe.notice import Notice
 from weft.optimizer.choose import Choice
 from weft.optimizer.graph.layout import names
-from weft.optimizer.graph.tree import Tree
 from weft.optimizer.lower.ways import Hop
 from weft.optimizer.written.plan import Plan, write
 from weft.topology.model import Store
 
-KINDS = (
-    "unbounded-state", "unprobed-store", "avoidable-broadcast", "theta-broadcast", "cross-product", "no-statistics",
-    "assumed-statistics", "large-intermediate", "over-capacity", "nothing-measured", "uneven-load",
-    "wrong-estimate",
-)  # fmt: skip
-"""All kinds, in the order in which they are given."""
 FAR_OFF = 10.0
-"""From which factor on a number counts as wrong."""
-MOST_TOLD = 4
-"""How many wrong numbers one notice names."""
+"""From which factor on an estimate counts as wrong."""
+MOST = 8
+"""How many stores, probes or numbers a notice lists."""
 
 
 def notices(figures: Figures, *, analyze: bool) -> tuple[Notice, ...]:
-    """All there is to say."""
-    labels = {store.id: f"s{i} ({said(store)})" for i, store in enumerate(figures.topology.stores)}
-    found = [
-        *_unbounded(figures, labels),
-        *_unprobed(figures, labels),
-        *(notice for choice in figures.choices for notice in _broadcasts(choice, figures, labels)),
-        *_statistics(figures),
-        *(notice for choice in figures.choices for notice in _sizes(choice, figures, labels)),
-        *(_measured(figures, labels) if analyze else ()),
-    ]
-    return tuple(sorted(dict.fromkeys(found), key=lambda notice: KINDS.index(notice.kind)))
+    """All notices of some plans; `analyze` adds those about what was measured."""
+    makers = [*PLANNED.values(), *(MEASURED.values() if analyze else ())]
+    return tuple(notice for make in makers if (notice := make(figures)) is not None)
 
 
-def said(store: Store) -> str:
-    """What a store holds."""
-    return store.stream or joined(store.aliases)
+def _list(found: Iterable[str], separator: str = "; ") -> str:
+    """A list that does not get long."""
+    items = list(dict.fromkeys(found))
+    more = [f"and {len(items) - MOST} more"] if len(items) > MOST else []
+    return separator.join(items[:MOST] + more)
 
 
-Labels = dict[str, str]
-"""Store -> what a notice calls it."""
+def _stores(figures: Figures, stores: Iterable[Store]) -> str:
+    return _list((figures.label(store, users=True) for store in stores), ", ")
 
 
 # ------------------------------------------------------------------------------------------------- state
 
 
-def _unbounded(figures: Figures, labels: Labels) -> Iterator[Notice]:
-    for store in figures.topology.stores:
-        if store.retention is None:
-            yield Notice(
-                "unbounded-state",
-                f"state of {labels[store.id]} grows without bound",
-                f"{store.reason}; used by {', '.join(store.users)}.",
-                "give the aliases of the query a WITHIN window or a time band if old rows may be forgotten.",
-                _bounding(figures, store),
-            )
+def _unbounded_state(figures: Figures) -> Notice | None:
+    stores = [store for store in figures.topology.stores if store.retention is None]
+    if not stores:
+        return None
+    untimed = _untimed(figures, stores)
+    cause = f"; without event time: {_list(untimed, ', ')}" if untimed else ""
+    return Notice(
+        "unbounded-state",
+        f"{count(len(stores), 'store')} {verb(len(stores), 'grow')} without bound",
+        f"{_stores(figures, stores)}{cause}.",
+        "if old rows may be forgotten, give every stream an event time, and the query a WITHIN window or a time band.",
+        f's.stream("{untimed[0]}", source, event_time="...")'
+        if untimed
+        else "end the query with: WITHIN INTERVAL '1' HOUR",
+    )
 
 
-def _bounding(figures: Figures, store: Store) -> str:
-    """The code that would bound a store: an event time where one is missing, else a window."""
-    streams = {r.stream.name: r.stream for choice, _ in figures.users(store) for r in choice.query.relations}
-    untimed = [name for name, stream in sorted(streams.items()) if stream.event_time is None]
-    if untimed:
-        return f's.stream("{untimed[0]}", source, event_time="...")'
-    return "end the query with: WITHIN INTERVAL '1' HOUR"
+def _untimed(figures: Figures, stores: Iterable[Store]) -> list[str]:
+    """Streams without event time in the queries that use some stores."""
+    streams = [r.stream for store in stores for choice, _ in figures.users(store) for r in choice.query.relations]
+    return sorted({stream.name for stream in streams if stream.event_time is None})
 
 
-def _unprobed(figures: Figures, labels: Labels) -> Iterator[Notice]:
-    asked = {probe.store for probe in figures.topology.probes}
-    for store in figures.topology.stores:
-        if store.id not in asked:
-            yield Notice(
-                "unprobed-store",
-                f"nobody looks into {labels[store.id]}",
-                f"it is kept for {', '.join(store.users)}, and no way leads to it.",
-                "leave the alias out of the query if its rows change nothing.",
-                f's.query("{store.users[0].split(".")[0]}", ...) without it',
-            )
+def _unprobed_store(figures: Figures) -> Notice | None:
+    probed = {probe.store for probe in figures.topology.probes}
+    stores = [store for store in figures.topology.stores if store.id not in probed]
+    if not stores:
+        return None
+    return Notice(
+        "unprobed-store",
+        f"{count(len(stores), 'store')} {verb(len(stores), 'be')} never read",
+        f"no probe looks into {_stores(figures, stores)}.",
+        "leave the alias out of the query if its rows change nothing.",
+        f's.query("{figures.users(stores[0])[0][0].name}", "... without the alias")',
+    )
 
 
 # -------------------------------------------------------------------------------------------- broadcasts
 
 
-def _broadcasts(choice: Choice, figures: Figures, labels: Labels) -> Iterator[Notice]:
-    """What is said of tuples that meet every row of a store or go to all its workers, once for each store."""
-    found: dict[tuple[int, str], list[tuple[str, Hop]]] = {}
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where tuples of some origins meet every row of a store, or go to all its workers."""
+
+    choice: Choice
+    store: int
+    label: str
+    hops: tuple[tuple[str, Hop], ...]
+    """(Origin, the hop that its tuples take)."""
+
+    @property
+    def origins(self) -> str:
+        return ", ".join(alias for alias, _ in self.hops)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Keys that the store could be placed by."""
+        return tuple(dict.fromkeys(to_sql(e.target) for _, hop in self.hops for e in hop.step.equalities))
+
+    def describe(self, word: str) -> str:
+        return f"{self.choice.name}: {self.origins} {word} {self.label}"
+
+
+def _cross_product(figures: Figures) -> Notice | None:
+    places = _places(figures, "cross-product")
+    if not places:
+        return None
+    first = places[0]
+    column = f"{first.hops[0][0]}.column = {names(first.choice.query, first.store)[0]}.column"
+    return Notice(
+        "cross-product",
+        "tuples are joined with every row of a store",
+        f"{_list(place.describe('with') for place in places)}; no predicate over two aliases connects them.",
+        "add a join predicate between them if not every combination is wanted.",
+        f's.query("{first.choice.name}", "... WHERE {column}")',
+    )
+
+
+def _theta_broadcast(figures: Figures) -> Notice | None:
+    places = _places(figures, "theta-broadcast")
+    if not places:
+        return None
+    copies, first = max(hop.tasks for place in places for _, hop in place.hops), places[0]
+    return Notice(
+        "theta-broadcast",
+        "tuples go to all workers of a store, because no equality says where their partners are",
+        f"{_list(place.describe('to') for place in places)}; "
+        f"each tuple is sent {copies} times, and more often with more workers.",
+        "put the store on fewer workers if it is small, or add an equality.",
+        f's.query("{first.choice.name}", sql, strategy={_plan(first.choice, parallelism={first.store: 1})})',
+    )
+
+
+def _avoidable_broadcast(figures: Figures) -> Notice | None:
+    places = _places(figures, "avoidable-broadcast")
+    if not places:
+        return None
+    first = places[0]
+    return Notice(
+        "avoidable-broadcast",
+        "tuples go to all workers of a store, though an equality offers a key for it",
+        _list(f"{place.describe('to')}, {_other_key(place)}" for place in places) + ".",
+        "place the store by that key if these tuples are many; others may then go to all workers.",
+        f's.query("{first.choice.name}", sql, strategy={_plan(first.choice, placement={first.store: first.keys[0]})})',
+    )
+
+
+def _other_key(place: _Place) -> str:
+    """Where the rows of a store lie, and where they could."""
+    choice, home = place.choice, place.choice.chosen.layout.placement.get(place.store, ())
+    by_cost = choice.informed and home and not isinstance(choice.strategy, Plan)
+    now = f"placed by {', '.join(to_sql(e) for e in home)}" if home else "scattered"
+    return f"{now}{', which costs less,' if by_cost else ''} and not by {', '.join(place.keys)}"
+
+
+def _places(figures: Figures, kind: str) -> list[_Place]:
+    """Where a kind of broadcast happens: once for each query and store, however many origins run into it."""
+    return [place for choice in figures.choices for place in _places_of(choice, figures, kind)]
+
+
+def _places_of(choice: Choice, figures: Figures, kind: str) -> Iterator[_Place]:
+    found: dict[int, list[tuple[str, Hop]]] = {}
     for alias in choice.query.aliases:
         bound = {alias}
         for hop in choice.chosen.ways.hops(alias):
-            if kind := _broadcast(choice, bound, hop):
-                found.setdefault((hop.store, kind), []).append((alias, hop))
+            if _kind_of(choice, bound, hop) == kind:
+                found.setdefault(hop.store, []).append((alias, hop))
             bound |= set(names(choice.query, hop.store))
-    for store, kind in sorted(found):
-        label = labels[figures.store_of(choice, store).id]
-        yield _BROADCAST[kind](choice, label, store, found[store, kind])
+    for store, hops in sorted(found.items(), key=lambda entry: entry[0]):
+        yield _Place(choice, store, figures.label(figures.store_of(choice, store)), tuple(hops))
 
 
-def _broadcast(choice: Choice, bound: set[str], hop: Hop) -> str | None:
+def _kind_of(choice: Choice, bound: set[str], hop: Hop) -> str | None:
     """What kind of notice a hop is worth."""
     target = set(names(choice.query, hop.store))
     between = [aliases(p) for p in choice.query.joins if len(aliases(p)) == 2]
@@ -124,51 +194,6 @@ def _broadcast(choice: Choice, bound: set[str], hop: Hop) -> str | None:
     if hop.route != "broadcast" or hop.tasks == 1:
         return None
     return "avoidable-broadcast" if hop.step.equalities else "theta-broadcast"
-
-
-Broadcasts = Sequence[tuple[str, Hop]]
-"""Origins, and the hops that their tuples take."""
-
-
-def _cross(choice: Choice, label: str, store: int, hops: Broadcasts) -> Notice:
-    who, other = ", ".join(alias for alias, _ in hops), names(choice.query, store)[0]
-    return Notice(
-        "cross-product",
-        f'query "{choice.name}" multiplies tuples of {who} with every row of {label}',
-        "no predicate over two aliases connects them.",
-        "add a join predicate between them if not every combination is wanted.",
-        f's.query("{choice.name}", "... WHERE {hops[0][0]}.column = {other}.column")',
-    )
-
-
-def _theta(choice: Choice, label: str, store: int, hops: Broadcasts) -> Notice:
-    workers = hops[0][1].tasks
-    return Notice(
-        "theta-broadcast",
-        f'query "{choice.name}" sends tuples of {", ".join(a for a, _ in hops)} to all workers of {label}',
-        f"no equality says where their partners are; each tuple is sent {workers} times, and more with more workers.",
-        "put the store on fewer workers if it is small, or add an equality.",
-        f's.query("{choice.name}", sql, strategy={_plan(choice, parallelism={store: 1})})',
-    )
-
-
-def _avoidable(choice: Choice, label: str, store: int, hops: Broadcasts) -> Notice:
-    keys = dict.fromkeys(e.target for _, hop in hops for e in hop.step.equalities)
-    home = choice.chosen.layout.placement.get(store, ())
-    lies = f"rows lie by {', '.join(to_sql(e) for e in home)}" if home else "rows lie anywhere"
-    who = ", ".join(a for a, _ in hops)
-    by_cost = choice.informed and home and not isinstance(choice.strategy, Plan)
-    return Notice(
-        "avoidable-broadcast",
-        f'query "{choice.name}" sends tuples of {who} to all workers of {label}',
-        f"{lies}; those tuples know {', '.join(to_sql(key) for key in keys)}."
-        + (" By cost the present key is the better one." if by_cost else ""),
-        f"place the store by {to_sql(next(iter(keys)))} if these tuples are many; others may then be broadcast.",
-        f's.query("{choice.name}", sql, strategy={_plan(choice, placement={store: to_sql(next(iter(keys)))})})',
-    )
-
-
-_BROADCAST = {"cross-product": _cross, "theta-broadcast": _theta, "avoidable-broadcast": _avoidable}
 
 
 def _plan(choice: Choice, placement: dict[int, str] | None = None, parallelism: dict[int, int] | None = None) -> str:
@@ -185,26 +210,31 @@ def _plan(choice: Choice, placement: dict[int, str] | None = None, parallelism: 
 # -------------------------------------------------------------------------------------------- statistics
 
 
-def _statistics(figures: Figures) -> Iterator[Notice]:
+def _no_statistics(figures: Figures) -> Notice | None:
     blind = [choice.name for choice in figures.choices if not choice.informed and len(choice.query.relations) > 1]
-    if blind:
-        yield Notice(
-            "no-statistics",
-            "plans were made without statistics",
-            f"nothing is known of the data of {', '.join(blind)}, so no sizes are estimated.",
-            "measure them from samples of the sources, or give them by hand.",
-            "s.analyze()",
-        )
-    for choice in figures.choices:
-        missing = _missing(choice) if choice.informed else []
-        if missing:
-            yield Notice(
-                "assumed-statistics",
-                f'some numbers of query "{choice.name}" are assumed',
-                f"unknown: {', '.join(missing)}.",
-                'see what stands in for them with explain(stage="candidates"); measure them, or give them by hand.',
-                "s.analyze()",
-            )
+    if not blind:
+        return None
+    return Notice(
+        "no-statistics",
+        "plans were made without statistics",
+        f"nothing is known of the data of {_list(blind, ', ')}, so no sizes are estimated.",
+        "measure statistics from samples of the sources, or give them by hand.",
+        "s.analyze()",
+    )
+
+
+def _assumed_statistics(figures: Figures) -> Notice | None:
+    missing = {choice.name: _missing(choice) for choice in figures.choices if choice.informed}
+    unknown = [f"{query}: {', '.join(found)}" for query, found in missing.items() if found]
+    if not unknown:
+        return None
+    return Notice(
+        "assumed-statistics",
+        "some numbers are unknown, and defaults are used for them",
+        f"{_list(unknown)}.",
+        'see the defaults with explain(stage="candidates"); measure the numbers, or give them by hand.',
+        "s.analyze()",
+    )
 
 
 def _missing(choice: Choice) -> list[str]:
@@ -216,68 +246,131 @@ def _missing(choice: Choice) -> list[str]:
 # ------------------------------------------------------------------------------------------------- sizes
 
 
-def _sizes(choice: Choice, figures: Figures, labels: Labels) -> Iterator[Notice]:
-    if not choice.informed:
-        return
-    for part in choice.chosen.layout.tree.stores:
-        label = labels[figures.store_of(choice, part.relations).id]
-        if part.children:
-            yield from _large(choice, part, label)
-        yield from _crowded(choice, part, label)
-
-
-def _large(choice: Choice, part: Tree, label: str) -> Iterator[Notice]:
-    stored = choice.chosen.bill.stored
-    rows, below = stored[part.relations], math.fsum(stored[child.relations] for child in part.children)
-    if rows > below:
-        most = math.floor(choice.chosen.bill.scost - rows)
-        yield Notice(
-            "large-intermediate",
-            f"the intermediate result {label} is larger than all its inputs together",
-            f"{number(rows)} rows are expected in it, and {number(below)} in what it is made of.",
-            "keep less if storage is short; probes then do more.",
-            f's.query("{choice.name}", sql, budget={max(1, most)})',
+def _large_intermediate(figures: Figures) -> Notice | None:
+    found = [
+        (choice, part.relations, rows, below)
+        for choice in figures.choices
+        if choice.informed
+        for part in choice.chosen.layout.tree.stores
+        if part.children
+        and (rows := choice.chosen.bill.stored[part.relations])
+        > (below := math.fsum(choice.chosen.bill.stored[child.relations] for child in part.children))
+    ]
+    if not found:
+        return None
+    choice, _, rows, _ = found[0]
+    return Notice(
+        "large-intermediate",
+        f"{count(len(found), 'intermediate result')} {verb(len(found), 'be')} expected to be larger than all inputs "
+        "together",
+        _list(
+            f"{figures.label(figures.store_of(c, store), users=True)}: {number(many)} rows, made of {number(few)}"
+            for c, store, many, few in found
         )
-
-
-def _crowded(choice: Choice, part: Tree, label: str) -> Iterator[Notice]:
-    capacity, tasks = choice.wishes.capacity, choice.chosen.ways.tasks(part.relations)
-    rows = choice.chosen.bill.stored[part.relations]
-    if capacity is None or rows / tasks <= capacity * (1 + 1e-9):
-        return
-    wanted = math.ceil(rows / capacity)
-    held_back = tasks < choice.chosen.ways.workers
-    yield Notice(
-        "over-capacity",
-        f"{label} holds more rows on a worker than capacity={capacity:g} allows",
-        f"{number(rows)} rows are expected on {count(tasks, 'worker')}.",
-        f"it would need {count(wanted, 'worker')}.",
-        f's.query("{choice.name}", sql, strategy={_plan(choice, parallelism={part.relations: wanted})})'
-        if held_back and wanted <= choice.chosen.ways.workers
-        else f"s.options(workers={wanted})",
+        + ".",
+        "store less if disks are short; probes then do more work.",
+        f's.query("{choice.name}", sql, budget={max(1, math.floor(choice.chosen.bill.scost - rows))})',
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Crowd:
+    """A store with more rows on a worker than the user allows."""
+
+    choice: Choice
+    store: int
+    rows: float
+    tasks: int
+    capacity: float
+
+    @property
+    def workers(self) -> int:
+        """How many workers would be enough."""
+        return math.ceil(self.rows / self.capacity)
+
+    @property
+    def action(self) -> str:
+        ways = self.choice.chosen.ways
+        if self.tasks < ways.workers and self.workers <= ways.workers:
+            plan = _plan(self.choice, parallelism={self.store: self.workers})
+            return f's.query("{self.choice.name}", sql, strategy={plan})'
+        return f"s.options(workers={self.workers})"
+
+
+def _over_capacity(figures: Figures) -> Notice | None:
+    found = sorted(_crowds(figures), key=lambda crowd: -crowd.workers)
+    if not found:
+        return None
+    return Notice(
+        "over-capacity",
+        f"{count(len(found), 'store')} {verb(len(found), 'be')} expected to hold more rows on a worker than capacity= "
+        "allows",
+        _list(
+            f"{figures.label(figures.store_of(crowd.choice, crowd.store), users=True)}: {number(crowd.rows)} rows on "
+            f"{count(crowd.tasks, 'worker')}, {count(crowd.workers, 'worker')} needed for {crowd.capacity:g} on each"
+            for crowd in found
+        )
+        + ".",
+        "use more workers, or allow more rows.",
+        found[0].action,
+    )
+
+
+def _crowds(figures: Figures) -> Iterator[_Crowd]:
+    for choice in figures.choices:
+        capacity = choice.wishes.capacity
+        if capacity is None or not choice.informed:
+            continue
+        for part in choice.chosen.layout.tree.stores:
+            rows, tasks = choice.chosen.bill.stored[part.relations], choice.chosen.ways.tasks(part.relations)
+            if rows / tasks > capacity * (1 + 1e-9):
+                yield _Crowd(choice, part.relations, rows, tasks, capacity)
 
 
 # ---------------------------------------------------------------------------------------------- measured
 
 
-def _measured(figures: Figures, labels: Labels) -> Iterator[Notice]:
-    if figures.measured is None:
-        yield Notice(
-            "nothing-measured",
-            "nothing was measured yet",
-            "the checkpoint has no committed batch.",
-            "run the session, then ask again.",
-            "s.run()",
-        )
-        return
-    seen, uneven = figures.measured.seen, figures.measured.counters
-    if (notice := uneven_load(uneven, figures.topology.workers, figures.choices, lambda: seen)) is not None:
-        yield notice
-    stores = [(labels[store.id], figures.rows(store)) for store in figures.topology.stores]
-    yield from _wrong("stores", stores)
-    for choice in figures.choices:
-        yield from _wrong(f'query "{choice.name}"', list(_flows(choice, figures)))
+def _nothing_measured(figures: Figures) -> Notice | None:
+    if figures.measured is not None:
+        return None
+    return Notice(
+        "nothing-measured",
+        "nothing has been measured yet",
+        "the checkpoint has no committed batch.",
+        "run the session, then ask again.",
+        "s.run()",
+    )
+
+
+def _uneven_load(figures: Figures) -> Notice | None:
+    if (measured := figures.measured) is None:
+        return None
+    return uneven_load(measured.counters, figures.topology.workers, figures.choices, lambda: measured.seen)
+
+
+def _wrong_estimate(figures: Figures) -> Notice | None:
+    """All estimates that are far off, the worst first; sizes of stores lead, for the rest follows from them."""
+    flows = [flow for choice in figures.choices for flow in _flows(choice, figures)]
+    off = [entry for found in ([*_sizes(figures)], flows) for entry in _far_off(found)]
+    if not off:
+        return None
+    return Notice(
+        "wrong-estimate",
+        f"{count(len(off), 'estimate')} {verb(len(off), 'be')} more than {FAR_OFF:g} times off",
+        f"{_list(_compare(where, figure) for where, figure in off)}.",
+        "measure statistics again and start from an empty checkpoint: a checkpoint keeps the plan it was made by.",
+        's = weft.Session(checkpoint="another"); ...; s.analyze()',
+    )
+
+
+def _far_off(found: Iterable[tuple[str, Figure]]) -> list[tuple[str, Figure]]:
+    off = [entry for entry in found if _factor(entry[1]) > FAR_OFF]
+    return sorted(off, key=lambda entry: -_factor(entry[1]))
+
+
+def _sizes(figures: Figures) -> Iterator[tuple[str, Figure]]:
+    for store in figures.topology.stores:
+        yield f"in {figures.label(store)}", figures.rows(store)
 
 
 def _flows(choice: Choice, figures: Figures) -> Iterator[tuple[str, Figure]]:
@@ -285,26 +378,12 @@ def _flows(choice: Choice, figures: Figures) -> Iterator[tuple[str, Figure]]:
     for alias, parts in choice.chosen.ways.paths.items():
         for i, part in enumerate(parts, start=1):
             if isinstance(part, Hop):
-                yield f"into {choice.name}/{alias}/{i}", figures.tuples_in(choice, alias, i)
-                yield f"matched in {choice.name}/{alias}/{i}", figures.matches(choice, alias, i)
+                where = f"{figures.label(figures.store_of(choice, part.store))} on the way of {choice.name}.{alias}"
+                yield f"into {where}", figures.tuples_in(choice, alias, i)
+                yield f"matched in {where}", figures.matches(choice, alias, i)
 
 
-def _wrong(what: str, found: Sequence[tuple[str, Figure]]) -> Iterator[Notice]:
-    """One notice for all that is far off, the worst first."""
-    off = sorted((entry for entry in found if _factor(entry[1]) > FAR_OFF), key=lambda entry: -_factor(entry[1]))
-    if off:
-        told = [_told(where, figure) for where, figure in off[:MOST_TOLD]]
-        more = f"; and {len(off) - MOST_TOLD} more" if len(off) > MOST_TOLD else ""
-        yield Notice(
-            "wrong-estimate",
-            f"{count(len(off), 'number')} of {what} {'is' if len(off) == 1 else 'are'} more than {FAR_OFF:g} times off",
-            f"{'; '.join(told)}{more}.",
-            "measure statistics again and start from an empty checkpoint: a checkpoint keeps the plan it was made by.",
-            's = weft.Session(checkpoint="another"); ...; s.analyze()',
-        )
-
-
-def _told(where: str, figure: Figure) -> str:
+def _compare(where: str, figure: Figure) -> str:
     expected, came = number(figure.estimated or 0.0), number(figure.measured or 0)
     return f"{figure.unit} {where}: {expected} expected, {came} measured"
 
@@ -315,3 +394,25 @@ def _factor(figure: Figure) -> float:
         return 1.0
     small, large = sorted((max(figure.estimated, 1.0), max(float(figure.measured), 1.0)))
     return large / small
+
+
+PLANNED: Mapping[str, Callable[[Figures], Notice | None]] = {
+    "unbounded-state": _unbounded_state,
+    "unprobed-store": _unprobed_store,
+    "avoidable-broadcast": _avoidable_broadcast,
+    "theta-broadcast": _theta_broadcast,
+    "cross-product": _cross_product,
+    "no-statistics": _no_statistics,
+    "assumed-statistics": _assumed_statistics,
+    "large-intermediate": _large_intermediate,
+    "over-capacity": _over_capacity,
+}
+"""Kind -> what says it of plans; in the order in which they are given."""
+MEASURED: Mapping[str, Callable[[Figures], Notice | None]] = {
+    "nothing-measured": _nothing_measured,
+    "uneven-load": _uneven_load,
+    "wrong-estimate": _wrong_estimate,
+}
+"""Kind -> what says it of what was measured."""
+KINDS = (*PLANNED, *MEASURED)
+"""All kinds."""

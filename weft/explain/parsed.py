@@ -13,7 +13,7 @@ from weft.query.draft import Draft, Item, Star, Within
 from weft.query.duration import format_duration
 
 
-def parsed(subject: Subject) -> ParsedPage:
+def page(subject: Subject) -> ParsedPage:
     """The page."""
     if unknown := sorted(set(subject.queries) - set(subject.drafts)):
         raise PlanError(
@@ -21,10 +21,10 @@ def parsed(subject: Subject) -> ParsedPage:
             detail="it was given as a finished query, not as SQL text or from the builder.",
             hint='use stage="resolved".',
         )
-    return ParsedPage("parsed", tuple(_query(name, draft) for name, draft in _sorted(subject.drafts)))
+    return ParsedPage("parsed", tuple(_query(name, draft) for name, draft in _by_name(subject.drafts)))
 
 
-def _sorted(drafts: Mapping[str, Draft]) -> list[tuple[str, Draft]]:
+def _by_name(drafts: Mapping[str, Draft]) -> list[tuple[str, Draft]]:
     return sorted(drafts.items(), key=lambda entry: entry[0])
 
 
@@ -35,7 +35,7 @@ def _query(name: str, draft: Draft) -> WrittenQuery:
         tuple(WrittenRelation(source.alias, source.stream, _within(source.within)) for source in draft.sources),
         _within(draft.within),
         tuple(_text(expr) for expr in conditions),
-        tuple(_named(expr) for expr in conditions),
+        tuple(_alias_names(expr) for expr in conditions),
         tuple(WrittenOutput(item.name, _item(item)) for item in draft.items),
     )
 
@@ -44,7 +44,7 @@ def _within(within: Within) -> str | None:
     return format_duration(within) if isinstance(within, int) else within
 
 
-def _named(expr: Expr | str) -> tuple[str, ...]:
+def _alias_names(expr: Expr | str) -> tuple[str, ...]:
     return () if isinstance(expr, str) else tuple(sorted(aliases(expr) - {""}))
 
 

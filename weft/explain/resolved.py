@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.explain.pages.resolved import KnownJoin, KnownOutput, KnownQuery, KnownRelation, ResolvedPage, TypedName
 from weft.explain.subject import Subject
-from weft.explain.words import duration, exclusive, expressions
+from weft.explain.words import duration, expressions, is_exclusive
 from weft.expr.model import Column, Expr, aliases, columns
 from weft.expr.render import to_sql
 from weft.expr.types import sql_name
@@ -12,7 +12,7 @@ from weft.query.model import Query, Relation
 from weft.query.timebounds import reason, retention
 
 
-def resolved(subject: Subject) -> ResolvedPage:
+def page(subject: Subject) -> ResolvedPage:
     """The page."""
     return ResolvedPage("resolved", tuple(_query(name, subject.queries[name]) for name in sorted(subject.queries)))
 
@@ -31,11 +31,11 @@ def _query(name: str, query: Query) -> KnownQuery:
 def _relation(query: Query, relation: Relation, kept: int | None) -> KnownRelation:
     alone = len(query.relations) == 1
     because = reason(query, relation.alias)
-    age = kept if kept is None else kept + exclusive(because)
+    age = kept if kept is None else kept + is_exclusive(because)
     return KnownRelation(
         relation.alias,
         relation.stream.name,
-        tuple(TypedName(column.name, type_name(column)) for column in _read(query, relation.alias)),
+        tuple(TypedName(column.name, type_name(column)) for column in _columns_read(query, relation.alias)),
         relation.stream.event_time,
         relation.stream.lateness,
         relation.window,
@@ -47,7 +47,7 @@ def _relation(query: Query, relation: Relation, kept: int | None) -> KnownRelati
     )
 
 
-def _read(query: Query, alias: str) -> list[Column]:
+def _columns_read(query: Query, alias: str) -> list[Column]:
     """Columns of an alias that the query reads, in the order of its stream."""
     exprs = (*query.predicates, *(output.expr for output in query.outputs))
     found = {column.name: column for expr in exprs for column in columns(expr) if column.alias == alias}

@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from weft.observe.counters import Counters
+from weft.observe.measured import Measured
 from weft.optimizer.choose import Choice
 from weft.query.draft import Draft
 from weft.query.model import Query
-from weft.stats.model import Statistics
 from weft.topology.model import Topology
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """What the committed batches of a run did."""
-
-    batches: int
-    counters: Counters
-    held: Mapping[str, int]
-    """Store -> rows in its live segments; expired ones that were not merged away yet are among them."""
-    seen: Statistics = field(default_factory=Statistics)
-    """What the streams have shown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Pages as text for people.
 
-Two spaces lead one level down.  A line starts with what it is about: query, store, on, wave, notice.  Estimates are led
-by ~; where something was measured it stands behind, with the factor between them.
+A level is indented by two spaces.  A line starts with what it is about: query, store, on, wave, notice.  Estimates
+start with ~; a measured number follows its estimate, with the ratio of the two.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from weft.explain.pages.figure import Figure
 from weft.explain.pages.parsed import ParsedPage, WrittenQuery
 from weft.explain.pages.resolved import KnownQuery, KnownRelation, ResolvedPage
 from weft.explain.pages.topology import KeepFacts, ProbeFacts, QueryFacts, StoreFacts, TopologyPage
-from weft.explain.words import ROUTES, count, duration, joined, number, place, share, table
+from weft.explain.words import ROUTES, count, duration, join_names, number, place, share, table
 from weft.observe.notice import Notice
 
 
@@ -23,9 +23,9 @@ def text(page: Page) -> str:
     """The page as lines."""
     match page:
         case ParsedPage():
-            blocks = [_written(query) for query in page.queries]
+            blocks = [_query_as_written(query) for query in page.queries]
         case ResolvedPage():
-            blocks = [_known(query) for query in page.queries]
+            blocks = [_query_as_known(query) for query in page.queries]
         case CandidatesPage():
             blocks = [[_prices(page)], *(_candidates(query) for query in page.queries)]
         case ChosenPage():
@@ -39,15 +39,15 @@ def text(page: Page) -> str:
 # ------------------------------------------------------------------------------------- parsed, resolved
 
 
-def _written(query: WrittenQuery) -> list[str]:
+def _query_as_written(query: WrittenQuery) -> list[str]:
     rows = [("from", r.stream, f"as {r.alias}", f"within {r.within}" if r.within else "") for r in query.relations]
     lines = [f"query {query.query}", *table(rows, "  ")]
-    lines += [f"  within  {query.within}, where nothing else is said"] if query.within else []
+    lines += [f"  within  {query.within}, for aliases without their own"] if query.within else []
     lines += [f"  where  {predicate}" for predicate in query.predicates]
     return lines + [f"  select  {o.expression}" + (f" as {o.name}" if o.name else "") for o in query.outputs]
 
 
-def _known(query: KnownQuery) -> list[str]:
+def _query_as_known(query: KnownQuery) -> list[str]:
     lines = [f"query {query.query}" + ("  cross products allowed" if query.cross_product else "")]
     for relation in query.relations:
         lines += _relation(relation)
@@ -84,7 +84,7 @@ def _prices(page: CandidatesPage) -> str:
 
 
 def _candidates(query: CandidatesOfQuery) -> list[str]:
-    known = "statistics" if query.statistics else "no statistics: all numbers are assumed"
+    known = "statistics" if query.statistics else "no statistics (all numbers are assumed)"
     lines = [f"query {query.query}  strategy {query.strategy}, {known}, counted {query.counted}"]
     if query.budget is not None:
         lines.append(f"  budget {number(query.budget)} {query.budget_unit}")
@@ -117,15 +117,15 @@ def _inputs(query: CandidatesOfQuery) -> list[tuple[str, ...]]:
     for found in query.inputs:
         rate = "" if found.rows_a_second is None else f", {number(found.rows_a_second)} a second"
         what = f"{number(found.rows)} rows of {found.stream}{rate}"
-        lines.append(("input", found.alias, what + _assumed(found.assumed)))
+        lines.append(("input", found.alias, what + _assumed_mark(found.assumed)))
     return lines
 
 
 def _pairs(query: CandidatesOfQuery) -> list[tuple[str, ...]]:
-    return [("pair", ", ".join(p.aliases), share(p.selectivity) + _assumed(p.assumed)) for p in query.pairs]
+    return [("pair", ", ".join(p.aliases), share(p.selectivity) + _assumed_mark(p.assumed)) for p in query.pairs]
 
 
-def _assumed(assumed: bool) -> str:
+def _assumed_mark(assumed: bool) -> str:
     return "  (assumed)" if assumed else ""
 
 
@@ -159,7 +159,7 @@ def _plan(plan: ChosenPlan) -> list[str]:
 def _tree(node: TreeNode, lead: str, below: str) -> Iterator[tuple[str, str, str, str]]:
     what = node.stream or ("kept" if node.kind == "kept" else "result, not stored")
     where = "" if node.workers is None else _place(node, node.workers)
-    yield f"{lead}{joined(node.aliases)}", what, where, _figure(node.rows)
+    yield f"{lead}{join_names(node.aliases)}", what, where, _figure(node.rows)
     for child in node.children:
         last = child is node.children[-1]
         yield from _tree(child, f"{below}{'└─ ' if last else '├─ '}", f"{below}{'   ' if last else '│  '}")
@@ -170,7 +170,7 @@ def _place(node: TreeNode, workers: int) -> str:
 
 
 def _hop(hop: HopFacts) -> tuple[str, ...]:
-    what = f"probe {joined(hop.target)}" if hop.kind == "probe" else f"keep {joined(hop.target)}"
+    what = f"probe {join_names(hop.target)}" if hop.kind == "probe" else f"keep {join_names(hop.target)}"
     key = f" by {', '.join(hop.route_key)}" if hop.route_key else ""
     came = _figure(hop.tuples_in)
     found = "" if hop.matches is None else _figure(hop.matches, "matches")

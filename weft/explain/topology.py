@@ -7,23 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from weft.explain.figures import Figures, counted
-from weft.explain.notices import notices, said
+from weft.explain.figures import Figures, content, period
+from weft.explain.notices import notices
 from weft.explain.pages.topology import EdgeFacts, KeepFacts, ProbeFacts, QueryFacts, StoreFacts, TopologyPage, WayFacts
 from weft.explain.subject import Subject
-from weft.explain.words import JOINED, cells, column, duration, exclusive, expression, expressions
+from weft.explain.words import JOINED, call, cells, column, duration, expression, expressions, is_exclusive
 from weft.optimizer.choose import Choice
-from weft.topology.model import TIME, Edge, Keep, Key, Probe, Start, Store, Topology
+from weft.topology.model import TIME, Edge, Keep, Key, Probe, Store, Topology
 
-StoreNames = Mapping[str, str]
-"""Store -> what the page calls it."""
+Labels = Mapping[str, str]
+"""Store -> what the page calls it, or label -> what a query calls the relation."""
 
 
-def topology(subject: Subject) -> TopologyPage:
+def page(subject: Subject) -> TopologyPage:
     """The page."""
     figures = Figures(subject.choose(), subject.lay(), subject.measured)
     plan = figures.topology
-    called = {store.id: f"s{i}" for i, store in enumerate(plan.stores)}
+    called = figures.called
     return TopologyPage(
         "topology",
         _kind(plan),
@@ -40,8 +40,8 @@ def topology(subject: Subject) -> TopologyPage:
 # ------------------------------------------------------------------------------------------------ stores
 
 
-def _edge(plan: Topology, edge: Edge, called: StoreNames) -> EdgeFacts:
-    users = {start.id: f"{start.query}.{start.alias}" for start in plan.starts}
+def _edge(plan: Topology, edge: Edge, called: Labels) -> EdgeFacts:
+    users = plan.start_by_id
     return EdgeFacts(
         edge.stream,
         expressions(edge.filter),
@@ -49,7 +49,7 @@ def _edge(plan: Topology, edge: Edge, called: StoreNames) -> EdgeFacts:
         expressions(edge.route_key),
         edge.tasks,
         tuple(called[store] for store in edge.stores),
-        tuple(users[start] for start in edge.starts),
+        tuple(f"{query}.{alias}" for start in edge.starts for query, alias in users[start].users),
     )
 
 
@@ -62,23 +62,23 @@ def _kind(plan: Topology) -> str:
 
 
 def _store(store: Store, name: str, figures: Figures) -> StoreFacts:
-    age = store.retention
+    age, names = store.retention, figures.aliases(store)
     if age is not None:
-        age += exclusive(store.reason)
+        age += is_exclusive(store.reason)
     return StoreFacts(
         name,
         store.id,
-        said(store),
+        content(store, names),
         store.stream or None,
         store.users,
-        expressions(store.placement),
+        expressions(store.placement, names),
         store.tasks,
         age,
         duration(age),
         store.reason,
         expressions(store.filter),
-        tuple(column(name) for name in store.columns if name != TIME),
-        tuple(_key(key) for key in store.indexes),
+        tuple(column(name, names) for name in store.columns if name != TIME),
+        tuple(_key(key, names) for key in store.indexes),
         figures.rows(store),
         JOINED if _stays(figures.topology, store) else cells(store.spread),
     )
@@ -90,64 +90,64 @@ def _stays(plan: Topology, store: Store) -> bool:
     return bool(keeps) and not store.placement and store.tasks > 1 and all(keep.route == "local" for keep in keeps)
 
 
-def _key(key: Key) -> str:
-    parts = [f"= {', '.join(expressions(key.equal))}"] if key.equal else []
-    parts += [f"range {expression(key.range)}"] if key.range is not None else []
-    return ", ".join(parts) or "none, every row is met"
+def _key(key: Key, names: Labels) -> str:
+    parts = [f"= {', '.join(expressions(key.equal, names))}"] if key.equal else []
+    parts += [f"range {expression(call(key.range, names))}"] if key.range is not None else []
+    return ", ".join(parts) or "none: every row is read"
 
 
 # -------------------------------------------------------------------------------------------------- ways
 
 
-def _query(choice: Choice, figures: Figures, called: StoreNames) -> QueryFacts:
-    starts = [start for start in figures.topology.starts if start.query == choice.name]
+def _query(choice: Choice, figures: Figures, called: Labels) -> QueryFacts:
     return QueryFacts(
         choice.name,
-        counted(choice, figures.seconds(choice)) if choice.informed else None,
-        tuple(_way(choice, start, figures, called) for start in starts),
+        period(choice, figures.seconds(choice)) if choice.informed else None,
+        tuple(_way(choice, alias, figures, called) for alias in choice.query.aliases if figures.way(choice, alias)),
         figures.results(choice),
     )
 
 
-def _way(choice: Choice, start: Start, figures: Figures, called: StoreNames) -> WayFacts:
-    nodes, following = figures.topology.nodes, start.then
-    parts: list[ProbeFacts | KeepFacts] = []
-    while following:
-        found, following = [nodes[name] for name in following], ()
-        for node in found:
-            if isinstance(node, Keep):
-                parts.append(_keep(node, called))
-            elif isinstance(node, Probe):
-                parts.append(_probe(choice, start.alias, node, figures, called))
-                following = node.then
-    return WayFacts(start.alias, tuple(parts))
+def _way(choice: Choice, alias: str, figures: Figures, called: Labels) -> WayFacts:
+    way = enumerate(figures.way(choice, alias), start=1)
+    names = figures.topology.aliases_of(choice.name)
+    return WayFacts(
+        alias,
+        tuple(
+            _keep(node, called, names)
+            if isinstance(node, Keep)
+            else _probe(choice, alias, i, node, figures, called, names)
+            for i, node in way
+        ),
+    )
 
 
-def _keep(keep: Keep, called: StoreNames) -> KeepFacts:
-    key = expressions(keep.route_key)
+def _keep(keep: Keep, called: Labels, names: Labels) -> KeepFacts:
+    key = expressions(keep.route_key, names)
     return KeepFacts("keep", keep.id, called[keep.store], keep.wave, keep.route, key, keep.tasks)
 
 
-def _probe(choice: Choice, alias: str, probe: Probe, figures: Figures, called: StoreNames) -> ProbeFacts:
-    number = int(probe.id.rsplit("/", 1)[1])
+def _probe(
+    choice: Choice, alias: str, number: int, probe: Probe, figures: Figures, called: Labels, names: Labels
+) -> ProbeFacts:
     return ProbeFacts(
         "probe",
         probe.id,
         called[probe.store],
-        probe.aliases,
+        tuple(a for a in choice.query.aliases if a in {names[label] for label in probe.members}),
         probe.wave,
         probe.route,
-        expressions(probe.route_key),
+        expressions(probe.route_key, names),
         probe.tasks,
-        _asks(probe),
-        expressions(probe.residual),
+        _asks(probe, names),
+        expressions(probe.residual, names),
         figures.tuples_in(choice, alias, number),
         figures.matches(choice, alias, number),
     )
 
 
-def _asks(probe: Probe) -> tuple[str, ...]:
-    asks = [f"= {expression(expr)}" for expr in probe.equal]
-    asks += [f"{'>' if b.strict else '>='} {expression(b.expr)}" for b in probe.low]
-    asks += [f"{'<' if b.strict else '<='} {expression(b.expr)}" for b in probe.high]
+def _asks(probe: Probe, names: Labels) -> tuple[str, ...]:
+    asks = [f"= {asked}" for asked in expressions(probe.equal, names)]
+    asks += [f"{'>' if b.strict else '>='} {expression(call(b.expr, names))}" for b in probe.low]
+    asks += [f"{'<' if b.strict else '<='} {expression(call(b.expr, names))}" for b in probe.high]
     return tuple(asks)

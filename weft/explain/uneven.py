@@ -1,6 +1,6 @@
 """The notice of uneven load, for plans that have run and for those that are running.
 
-A batch is done when the fullest worker is.  What is said, and from where on, is the same in both places.
+A batch ends when its busiest worker ends.  The words and the limit are the same in both places.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ from weft.optimizer.cure import HYBRID, cure
 from weft.stats.model import Statistics
 
 UNEVEN = 1.5
-"""From which skew degree on it is told; the fullest worker of so many decides how long a batch takes."""
+"""The notice is given above this skew degree."""
 FEW = 1000
-"""Tuples a worker, below which nothing is said of their spread."""
+"""With fewer tuples per worker than this no notice is given."""
 _HELPS = {
     True: "spreads frequent values",
-    False: "deals rows in turn, whatever their values and their order, and copies more",
+    False: "deals rows to workers in turn, whatever their values and order, and makes more copies",
 }
 
 
 def is_uneven(counters: Counters, workers: int) -> bool:
-    """Whether the fullest worker has far more to do than the average one."""
+    """Whether the busiest worker has far more to do than the average one."""
     return counters.skew_degree(workers) > UNEVEN and sum(counters.load.values()) >= FEW * workers
 
 
 def uneven_load(
     counters: Counters, workers: int, choices: Sequence[Choice], seen: Callable[[], Statistics]
 ) -> Notice | None:
-    """What to say of the load, with the scheme that would even it out by what was seen of the streams."""
+    """The notice, if one is due, with the strategy that would even out the load of streams like those seen."""
     joins = [choice for choice in choices if len(choice.query.relations) > 1]
     if not joins or not is_uneven(counters, workers):
         return None
-    fullest, total = max(counters.load, key=lambda w: (counters.load[w], w)), sum(counters.load.values())
+    busiest, total = max(counters.load, key=lambda w: (counters.load[w], w)), sum(counters.load.values())
     found = cure(joins[0], seen(), UNEVEN)
     hybrid = found.strategy == HYBRID
     given = ", statistics=s.observed()" if hybrid else ""
     return Notice(
         "uneven-load",
-        f"worker {fullest} has {counters.skew_degree(workers):.1f} times the work of the average worker",
-        f"it stored and answered {number(counters.load[fullest])} of {number(total)} tuples; "
-        f'with strategy "{found.strategy}" the fullest is expected to have {found.skew_degree:.1f} times the average.',
-        f"it {_HELPS[hybrid]}; start from an empty checkpoint, which lets the strategy change.",
+        f"worker {busiest} has {counters.skew_degree(workers):.1f} times the work of the average worker",
+        f"it stored and answered {number(counters.load[busiest])} of {number(total)} tuples; "
+        f'with strategy "{found.strategy}" the busiest is expected to have {found.skew_degree:.1f} times the average.',
+        f"it {_HELPS[hybrid]}; start from an empty checkpoint, because a checkpoint keeps its strategy.",
         f's.query("{joins[0].name}", sql, strategy="{found.strategy}"{given})',
     )

@@ -1,10 +1,11 @@
-"""Numbers and expressions as people read them: three digits and a unit; event times and windows in words."""
+"""Numbers and expressions for people: three digits and a unit; event times and windows in words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from weft.expr.model import Call, Column, Expr, Literal, columns
+from weft.expr.model import Call, Column, Expr, Literal, columns, transform
 from weft.expr.render import to_sql
 from weft.optimizer.graph.layout import names
 from weft.optimizer.graph.tree import Tree
@@ -21,11 +22,11 @@ ROUTES = {
     "scatter": "any worker",
     "spread": "its cells",
 }
-"""How tuples travel, in words."""
+"""Where tuples go, in words."""
 
 
 JOINED = "the worker that joins it"
-"""Where a kept join lies in a cube."""
+"""Where an intermediate result lies in a cube."""
 
 
 def number(value: float) -> str:
@@ -50,6 +51,15 @@ def count(many: int, noun: str) -> str:
     return f"{many} {noun}" + ("" if many == 1 else "es" if noun.endswith("ch") else "s")
 
 
+def verb(many: int, word: str) -> str:
+    """The form of a verb that goes with a number.
+
+    >>> verb(1, "grow"), verb(2, "grow"), verb(1, "be"), verb(2, "be")
+    ('grows', 'grow', 'is', 'are')
+    """
+    return ("is" if many == 1 else "are") if word == "be" else f"{word}s" if many == 1 else word
+
+
 def share(part: float) -> str:
     """A share of pairs: one in so many."""
     return "none" if part == 0 else "all" if part == 1 else f"1 in {number(1 / part)}"
@@ -70,9 +80,16 @@ def expression(expr: Expr) -> str:
             return to_sql(expr)
 
 
-def expressions(found: Iterable[Expr]) -> tuple[str, ...]:
-    """Each of them as text."""
-    return tuple(expression(expr) for expr in found)
+def expressions(found: Iterable[Expr], called: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """Each of them as text; `called` says by label how a query calls its relations."""
+    return tuple(expression(expr if called is None else call(expr, called)) for expr in found)
+
+
+def call(expr: Expr, called: Mapping[str, str]) -> Expr:
+    """The expression with aliases in the place of labels."""
+    return transform(
+        expr, lambda node: replace(node, alias=called[node.alias]) if isinstance(node, Column) and node.alias else node
+    )
 
 
 def duration(micros: int | None) -> str:
@@ -80,17 +97,18 @@ def duration(micros: int | None) -> str:
     return "for ever" if micros is None else format_duration(micros)
 
 
-def column(name: str) -> str:
-    """A column of a store; event times in words."""
-    return f"{name.removesuffix(TIME)}time" if name.endswith(f".{TIME}") else name
+def column(name: str, called: Mapping[str, str]) -> str:
+    """A column of a store, with an alias in the place of its label; event times in words."""
+    label, dot, own = name.rpartition(".") if name.partition(".")[0] in called else ("", "", name)
+    return f"{called.get(label, '')}{dot}{'time' if dot and own == TIME else own}"
 
 
-def exclusive(reason: str) -> bool:
-    """Whether the reason to keep rows is a window, which is a bound that is not reached."""
+def is_exclusive(reason: str) -> bool:
+    """Whether the reason to keep rows is a window, whose end is not part of it."""
     return reason.rpartition("; ")[2].startswith("window")
 
 
-def joined(aliases: Sequence[str]) -> str:
+def join_names(aliases: Sequence[str]) -> str:
     """The aliases of a store."""
     return " + ".join(aliases)
 
@@ -108,7 +126,7 @@ def place(placement: Sequence[str], spread: str | None) -> str:
 
 
 def cells(found: Spread | None) -> str | None:
-    """A spread: what rows do along each axis of their cube, or how many ranges their values are cut into."""
+    """A spread in words: what rows do along each axis of their cube, or into how many ranges their values are cut."""
     if found is None:
         return None
     if isinstance(found, Regions):
@@ -126,7 +144,7 @@ def _axis(axis: Axis) -> str:
 
 
 def table(rows: Sequence[Sequence[str]], indent: str) -> list[str]:
-    """Rows with their columns below each other."""
+    """Rows as lines, with columns aligned."""
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)] if rows else []
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
     return [f"{indent}{line}".rstrip() for line in lines]

@@ -6,14 +6,44 @@ the SQL text rides along for error messages and takes no part in comparisons.  B
 alias in a *resolved* tree refers to a store's own column, so that aliases of one stream can share it.
 
 Logic is three-valued as in SQL.  A comparison with NULL or with NaN is NULL, so neither ever matches.
+
+The optimizer asks for the hash, the columns and the aliases of the same few nodes thousands of times, so a node keeps
+them once asked.  They are no part of its value and are not pickled: a hash of text differs between processes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import pyarrow as pa
+
+_AnyNode = TypeVar("_AnyNode", bound="_Node")
+
+
+class _Node:
+    """What a node keeps once asked."""
+
+    __slots__ = ("_aliases", "_columns", "_hash")
+    _aliases: frozenset[str]
+    _columns: frozenset[Column]
+    _hash: int
+
+
+def _hashed_once(node: type[_AnyNode]) -> type[_AnyNode]:
+    """The class of nodes with a hash that is worked out once."""
+    work_out = node.__hash__
+
+    def once(self: _AnyNode) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            object.__setattr__(self, "_hash", work_out(self))
+            return self._hash
+
+    node.__hash__ = once  # type: ignore[assignment]
+    return node
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +54,9 @@ class Span:
     end: int
 
 
+@_hashed_once
 @dataclass(frozen=True, slots=True)
-class Column:
+class Column(_Node):
     """A column of one alias of a query."""
 
     alias: str
@@ -39,8 +70,9 @@ class Column:
         return f"{self.alias}.{self.name}" if self.alias else self.name
 
 
+@_hashed_once
 @dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(_Node):
     """A constant; `value` is a Python object that pyarrow can turn into `type`."""
 
     value: object
@@ -48,8 +80,9 @@ class Literal:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
+@_hashed_once
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(_Node):
     """An operator or function of `weft.expr.functions` applied to arguments."""
 
     op: str
@@ -58,8 +91,9 @@ class Call:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
+@_hashed_once
 @dataclass(frozen=True, slots=True)
-class Udf:
+class Udf(_Node):
     """A Python function registered by the user; it gets Arrow arrays and gives one of equal length."""
 
     name: str
@@ -86,12 +120,24 @@ def walk(expr: Expr) -> Iterator[Expr]:
 
 def columns(expr: Expr) -> frozenset[Column]:
     """All columns the expression reads."""
-    return frozenset(node for node in walk(expr) if isinstance(node, Column))
+    if isinstance(expr, Column):
+        return frozenset((expr,))
+    try:
+        return expr._columns
+    except AttributeError:
+        found: frozenset[Column] = frozenset().union(*map(columns, children(expr)))
+        object.__setattr__(expr, "_columns", found)
+        return found
 
 
 def aliases(expr: Expr) -> frozenset[str]:
     """All aliases the expression reads."""
-    return frozenset(column.alias for column in columns(expr))
+    try:
+        return expr._aliases
+    except AttributeError:
+        found = frozenset(column.alias for column in columns(expr))
+        object.__setattr__(expr, "_aliases", found)
+        return found
 
 
 def transform(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:

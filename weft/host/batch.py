@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from weft.host.crash import CrashPoint
 from weft.host.state.segment import Segment, SegmentRef
-from weft.stats.sketch import merged
+from weft.observe.counters import Counters
+from weft.stats.sketch import merge_sketches
 
 Functions = Mapping[str, Callable[..., pa.Array]]
 """Python functions of the user, by name."""
@@ -63,36 +64,12 @@ class Results(Protocol):
         """Finish; what the driver must know to publish them."""
 
 
-@dataclass(slots=True)
-class Report:
-    """Counters of one task, merged by the driver; every value is a sum except `newest`."""
+@dataclass(frozen=True, slots=True)
+class Report(Counters):
+    """What one task counted, and what the driver must act on; the driver merges those of all tasks."""
 
-    rows_in: dict[str, int] = field(default_factory=dict)
-    """Stream -> rows read, before selections."""
-    untimed: dict[str, int] = field(default_factory=dict)
-    """Stream -> rows without an event time that a windowed query had to refuse."""
-    late: dict[str, int] = field(default_factory=dict)
-    """Stream -> rows below the watermark."""
     newest: dict[str, int] = field(default_factory=dict)
     """Stream -> newest event time, a maximum."""
-    stored: dict[str, int] = field(default_factory=dict)
-    """Store -> rows kept."""
-    probed: dict[str, int] = field(default_factory=dict)
-    """Probe -> tuples that came to look."""
-    matched: dict[str, int] = field(default_factory=dict)
-    """Probe -> matches handed on."""
-    sent: dict[str, int] = field(default_factory=dict)
-    """Edge, probe or keep -> tuples put on the way to it."""
-    routed: dict[str, int] = field(default_factory=dict)
-    """The same before they were copied."""
-    messages: dict[str, int] = field(default_factory=dict)
-    """Edge, probe or keep -> payloads put on the way to it."""
-    load: dict[str, int] = field(default_factory=dict)
-    """Worker -> rows it stored and tuples it answered."""
-    results: dict[str, int] = field(default_factory=dict)
-    """Query -> results."""
-    seconds: dict[str, float] = field(default_factory=dict)
-    """Wave -> time spent by workers."""
     sketches: dict[str, Any] = field(default_factory=dict)
     """Join key -> its frequent values and number of values so far, see weft.host.watch."""
     files: list[dict[str, Any]] = field(default_factory=list)
@@ -103,33 +80,19 @@ class Report:
     """Segments that were merged away."""
 
     def merge(self, other: Mapping[str, Any]) -> None:
-        """Add the counters of another task."""
-        for name in _SUMS:
-            mine = getattr(self, name)
-            for key, value in other.get(name, {}).items():
-                mine[key] = mine.get(key, 0) + value
+        """Add the report of another task, as plain data."""
+        Counters.merge(self, other)
         for key, value in other.get("newest", {}).items():
             self.newest[key] = max(value, self.newest.get(key, value))
         if found := other.get("sketches"):
-            self.sketches = merged(self.sketches, found)
-        for name in ("files", "added", "removed"):
+            self.sketches.update(merge_sketches(self.sketches, found))
+        for name in _LISTS:
             getattr(self, name).extend(other.get(name, []))
 
     def plain(self) -> dict[str, Any]:
-        """The counters that are not empty, as JSON-able data."""
-        return {
-            name: value
-            for name in (*_SUMS, "newest", "sketches", "files", "added", "removed")
-            if (value := getattr(self, name))
-        }
+        """All that is not empty, as JSON-able data."""
+        own = {name: value for name in ("newest", "sketches", *_LISTS) if (value := getattr(self, name))}
+        return Counters.plain(self) | own
 
 
-_SUMS = (
-    "rows_in", "untimed", "late", "stored", "probed", "matched", "sent", "routed", "messages", "load", "results",
-    "seconds",
-)  # fmt: skip
-
-
-def bump(counter: dict[str, int], key: str, by: int) -> None:
-    """Add to a counter."""
-    counter[key] = counter.get(key, 0) + by
+_LISTS = ("files", "added", "removed")

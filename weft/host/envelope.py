@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+
+from weft.host.weights import level
 
 REPORT = "#report"
 ROWS = 65_536
@@ -65,25 +65,9 @@ def slices(frame: Frame) -> Iterator[Frame]:
         yield frame.slice(start, step)
 
 
-def split(frame: Frame, dest: npt.NDArray[np.int32], workers: int) -> Iterator[tuple[int, Frame]]:
-    """The frame's rows by destination; rows with a negative destination go nowhere."""
-    counts = np.bincount(dest + 1, minlength=workers + 1)
-    if counts[0] == 0 and np.count_nonzero(counts) == 1:
-        yield int(np.flatnonzero(counts)[0]) - 1, frame
-        return
-    narrow = dest.astype(np.int16) if workers < 32_000 else dest  # numpy sorts 16 bits by radix
-    ordered = frame.take(pa.array(np.argsort(narrow, kind="stable")))
-    start = int(counts[0])
-    for worker in range(workers):
-        size = int(counts[worker + 1])
-        if size:
-            yield worker, ordered.slice(start, size)
-        start += size
-
-
-def join(frames: list[Frame]) -> Frame:
-    """Frames of one schema as one."""
-    return frames[0] if len(frames) == 1 else pa.concat_batches(frames)
+def join(frames: Sequence[Frame]) -> Frame:
+    """Frames of the same columns as one."""
+    return frames[0] if len(frames) == 1 else pa.concat_batches(level(frames))
 
 
 def gathered(frames: Sequence[Frame], most: int) -> list[Frame]:

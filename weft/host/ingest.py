@@ -12,19 +12,19 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.errors import SourceError
-from weft.expr.evaluate import evaluate, filter_mask
+from weft.expr.evaluate import filter_mask
 from weft.expr.model import Expr, columns
 from weft.expr.types import normalize
-from weft.host.batch import Functions, Report, Watermarks, bump
-from weft.host.envelope import REPORT, Envelope, Frame, slices, split
-from weft.host.routing import spread_rows
+from weft.host.batch import Functions, Report, Watermarks
+from weft.host.envelope import REPORT, Envelope, Frame, slices
+from weft.host.routing import route, spread_rows
 from weft.host.watch import Watcher
-from weft.kernels.codes import destinations, equality_codes
+from weft.host.weights import cut, weighted
+from weft.observe.counters import bump
 from weft.query.model import Stream
 from weft.topology.model import TIME, Edge, Topology
 
@@ -49,6 +49,8 @@ class Ingest:
         reads |= {c.name for edge in self.edges for _, key in edge.watch for c in columns(key)}
         if self.stream.event_time is not None:
             reads.add(self.stream.event_time)
+        if self.stream.weight is not None:
+            reads.add(self.stream.weight)
         wanted = tuple(name for name in self.stream.schema.names if name in reads)
         return wanted or (self.stream.schema.names[0],)
 
@@ -67,13 +69,14 @@ class Ingest:
                 yield Envelope(dest, seq, edge.id, piece)
                 seq += 1
             row += raw.num_rows
-        report.sketches = watcher.plain()
+        report.sketches.update(watcher.plain())
         report.seconds["0"] = time.perf_counter() - began
         yield Envelope(task % self.workers, seq, REPORT, report=report.plain())
 
     def _stamped(self, frame: Frame, report: Report) -> Frame:
         name = self.stream.name
         bump(report.rows_in, name, frame.num_rows)
+        frame = self._weighed(frame)
         if self.stream.event_time is None or frame.num_rows == 0:
             return frame
         time = event_times(frame.column(self.stream.event_time), self.stream)
@@ -81,6 +84,19 @@ class Ingest:
         if newest is not None:
             report.newest[name] = max(newest, report.newest.get(name, newest))
         return frame.append_column(TIME, time)
+
+    def _weighed(self, frame: Frame) -> Frame:
+        """The frame with its weights, where the stream has any; rows that count nothing are gone."""
+        if self.stream.weight is None:
+            return frame
+        weights = pc.cast(frame.column(self.stream.weight), pa.int64())
+        if weights.null_count:
+            raise SourceError(
+                f'weight "{self.stream.weight}" of stream "{self.stream.name}" is NULL in {weights.null_count} rows',
+                detail="a weight says how often a row counts.",
+                hint="nothing of this batch was joined; repair the input and run again.",
+            )
+        return weighted(frame, weights).filter(pc.not_equal(weights, 0))
 
     def _count_refused(self, frame: Frame, watermarks: Watermarks, report: Report) -> None:
         clocks = {edge.clock for edge in self.edges if edge.clock is not None}
@@ -108,7 +124,7 @@ class Ingest:
             bump(report.routed, edge.id, rows.num_rows)
             watcher.see(edge, rows, self.functions)
             for dest, part in self._dealt(rows, edge, row):
-                for piece in slices(part.select(list(edge.columns))):
+                for piece in slices(cut(part, edge.columns)):
                     bump(report.sent, edge.id, piece.num_rows)
                     bump(report.messages, edge.id, 1)
                     yield edge, dest, piece
@@ -135,25 +151,6 @@ def ingests(topology: Topology, functions: Functions) -> dict[str, Ingest]:
         )
         for stream in topology.streams
     }
-
-
-def route(
-    frame: Frame, kind: str, key: Sequence[Expr], workers: int, functions: Functions, row: int
-) -> Iterator[tuple[int, Frame]]:
-    """The frame by destination worker."""
-    if workers == 1:
-        yield 0, frame
-    elif kind == "broadcast":
-        for worker in range(workers):
-            yield worker, frame
-    else:
-        anywhere = ((np.arange(frame.num_rows) + row) % workers).astype(np.int32)
-        if kind == "key":
-            codes = equality_codes([evaluate(expr, frame, functions) for expr in key])
-            owners = destinations(codes.values, workers)
-            # A NULL key equals nothing: a keyed probe never needs that row, a broadcast one finds it anywhere.
-            anywhere = owners if codes.valid is None else np.where(codes.valid, owners, anywhere)
-        yield from split(frame, anywhere, workers)
 
 
 def event_times(column: pa.Array, stream: Stream) -> pa.Array:

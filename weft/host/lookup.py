@@ -2,7 +2,7 @@
 
 Input: a frame of tuples, the segments they may see, each with the index that `probe` names.
 Output: frames of joined tuples, cut to the fields that live on.  A (tuple, row) pair comes out once iff the index key
-matches and all residual predicates are TRUE.
+matches and all residual predicates are TRUE.  It counts as often as the product of their weights says.
 
 Candidates come in chunks.  The fields that residuals read are fetched first, the rest only for pairs that survive.
 """
@@ -21,6 +21,7 @@ from weft.host.batch import Functions
 from weft.host.envelope import Frame, join
 from weft.host.limits import limit_codes
 from weft.host.state.segment import Segment
+from weft.host.weights import multiply, weight_of, weighted
 from weft.kernels.codes import Bools, Ints, equality_codes
 from weft.kernels.index import Pairs, probe
 from weft.topology.model import Bound, Key, Probe, Store
@@ -90,9 +91,9 @@ def _limit(
 
 def _own(step: Probe, store: Store) -> dict[str, str]:
     """Field of the tuple -> column of the store it is found in."""
-    if store.aliases:
+    if store.members:
         return {column: column for column in store.columns}
-    return {f"{step.aliases[0]}.{column}": column for column in store.columns}
+    return {f"{step.members[0]}.{column}": column for column in store.columns}
 
 
 def _joined(
@@ -105,7 +106,15 @@ def _joined(
         keep = mask.to_numpy(zero_copy_only=False)
         if not keep.all():
             pairs = (pairs[0][keep], pairs[1][keep])
-    return _fetch(own, frame, rows, pairs, step.carry)
+    return _weighed(_fetch(own, frame, rows, pairs, step.carry), frame, rows, pairs)
+
+
+def _weighed(joined: Frame, frame: Frame, rows: Frame, pairs: Pairs) -> Frame:
+    """The joined tuples with the product of their weights, where there are any."""
+    mine, other = weight_of(frame), weight_of(rows)
+    if mine is None and other is None:
+        return joined
+    return weighted(joined, multiply(mine, pa.array(pairs[0]), other, pa.array(pairs[1])))
 
 
 def _fetch(own: Mapping[str, str], frame: Frame, rows: Frame, pairs: Pairs, fields: Sequence[str]) -> Frame:

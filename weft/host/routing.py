@@ -1,4 +1,4 @@
-"""Rows to the workers of a spread, each row to all of its workers once.
+"""Rows to workers: by key, to one or to all of them (`route`), or as a spread says, to all of a row's workers once.
 
     hash axis     the slot of the value's code; every axis salts it, so that equal values on two axes part ways
     random axis   dealt by the row's number: consecutive numbers fill the slots in turn (K-21)
@@ -11,20 +11,57 @@ A row's place is a function of its values and its number alone, so numbers have 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from weft.expr.evaluate import evaluate
 from weft.expr.logic import nan_to_null
+from weft.expr.model import Expr
 from weft.host.batch import Functions
 from weft.host.envelope import Frame
 from weft.kernels.cells import hash_slots
-from weft.kernels.codes import Ints, equality_codes
+from weft.kernels.codes import Ints, destinations, equality_codes
 from weft.kernels.numbers import Numbers, parts_of, plain_numbers
 from weft.topology.spread import Axis, Cube, Heavy, Regions, Spread
+
+
+def route(
+    frame: Frame, kind: str, key: Sequence[Expr], workers: int, functions: Functions, row: int
+) -> Iterator[tuple[int, Frame]]:
+    """The frame by destination worker."""
+    if workers == 1:
+        yield 0, frame
+    elif kind == "broadcast":
+        for worker in range(workers):
+            yield worker, frame
+    else:
+        anywhere = ((np.arange(frame.num_rows) + row) % workers).astype(np.int32)
+        if kind == "key":
+            codes = equality_codes([evaluate(expr, frame, functions) for expr in key])
+            owners = destinations(codes.values, workers)
+            # A NULL key equals nothing: a keyed probe never needs that row, a broadcast one finds it anywhere.
+            anywhere = owners if codes.valid is None else np.where(codes.valid, owners, anywhere)
+        yield from split(frame, anywhere, workers)
+
+
+def split(frame: Frame, dest: npt.NDArray[np.int32], workers: int) -> Iterator[tuple[int, Frame]]:
+    """The frame's rows by destination; rows with a negative destination go nowhere."""
+    counts = np.bincount(dest + 1, minlength=workers + 1)
+    if counts[0] == 0 and np.count_nonzero(counts) == 1:
+        yield int(np.flatnonzero(counts)[0]) - 1, frame
+        return
+    narrow = dest.astype(np.int16) if workers < 32_000 else dest  # numpy sorts 16 bits by radix
+    ordered = frame.take(pa.array(np.argsort(narrow, kind="stable")))
+    start = int(counts[0])
+    for worker in range(workers):
+        size = int(counts[worker + 1])
+        if size:
+            yield worker, ordered.slice(start, size)
+        start += size
 
 
 def spread_rows(frame: Frame, spread: Spread, functions: Functions, row: int) -> Iterator[tuple[int, Frame]]:

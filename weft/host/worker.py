@@ -22,23 +22,23 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from weft.expr.evaluate import evaluate
-from weft.host.batch import Batch, Functions, Report, Results, State, bump
+from weft.host.batch import Batch, Functions, Report, Results, State
 from weft.host.crash import reach
 from weft.host.envelope import REPORT, Envelope, Frame, gathered, join, slices
-from weft.host.ingest import route
 from weft.host.lookup import lookup
+from weft.host.routing import route
 from weft.host.state.compaction import MOST_BYTES, expired
 from weft.host.state.segment import SegmentRef
 from weft.host.state.stores import Shelf
-from weft.topology.model import ROWS, Edge, Emit, Keep, Node, Probe, Start, Store, Topology
+from weft.host.weights import cut, weight_of, weighted
+from weft.observe.counters import bump
+from weft.topology.model import FIRST, ROWS, Emit, Keep, Node, Probe, Start, Topology
 
 GATHER = 131_072
 """Arriving tuples are answered in portions of about this many."""
 GATHER_BYTES = 64 << 20
 KEPT_BYTES = 128 << 20
 """Rows of an intermediate store are written in portions of about this many bytes."""
-FIRST = -1
-"""Position of what is kept: before all tuples."""
 
 
 class Worker:
@@ -49,17 +49,14 @@ class Worker:
     ) -> None:
         self.topology, self.number, self.batch = topology, number, batch
         self.state, self.functions, self.results = state, functions, results
-        self.stores: dict[str, Store] = {store.id: store for store in topology.stores}
-        self.edges: dict[str, Edge] = {edge.id: edge for edge in topology.edges}
-        self.starts: dict[str, Start] = {start.id: start for start in topology.starts}
-        self.nodes: dict[str, Node] = topology.nodes
+        self.nodes = topology.nodes
         self.report = Report()
         self.shelf = Shelf(topology, number, batch, state, functions, self.report)
         self.delta: dict[tuple[str, str], list[SegmentRef]] = defaultdict(list)
         """(Store, origin) -> this batch's segments."""
         self.old: dict[str, list[SegmentRef]] = defaultdict(list)
         for ref in batch.live.get(number, ()):
-            store = self.stores[ref.store]
+            store = topology.store(ref.store)
             if not expired(ref, store.retention, self._watermark(store.clock)):
                 self.old[ref.store].append(ref)
         self.wave = 1
@@ -76,7 +73,7 @@ class Worker:
         began = time.perf_counter()
         yield from self._first(arrivals) if wave == 1 else self._later(arrivals)
         self._finish()
-        self.report.files = self.results.close()
+        self.report.files.extend(self.results.close())
         self.report.seconds[str(wave)] = time.perf_counter() - began
         reach(self.batch.crash, f"wave {wave} after", self.batch.number)
         yield self._envelope(self.number, REPORT, report=self.report.plain())
@@ -90,9 +87,10 @@ class Worker:
                 rows[envelope.edge].append((envelope.seq, envelope.frame))
         frames = {edge: gathered(_ordered(rows.pop(edge)), MOST_BYTES) for edge in sorted(rows)}
         for edge, found in frames.items():
-            for store in self.edges[edge].stores:
+            for store in self.topology.edge_by_id[edge].stores:
                 self.delta[store, ROWS] = self.shelf.keep(store, ROWS, found)
-        starts = [(self.starts[start], found) for edge, found in frames.items() for start in self.edges[edge].starts]
+        begin, edges = self.topology.start_by_id, self.topology.edge_by_id
+        starts = [(begin[start], found) for edge, found in frames.items() for start in edges[edge].starts]
         position = FIRST
         for start, found in sorted(starts, key=lambda entry: entry[0].position):
             if start.position != position:
@@ -111,24 +109,21 @@ class Worker:
                 yield envelope
                 continue
             node = self.nodes[envelope.edge]
-            if isinstance(node, Keep):
-                self._keep(node, envelope.frame)
-                continue
-            if self.topology.keeps and isinstance(node, Probe) and node.position != position:
+            if self.topology.keeps and node.position != position:
                 yield from self._answer(waiting)
                 self._write_kept()
                 position = node.position
             waiting[node.id].append(envelope.frame)
-            size[node.id] += _weight(envelope.frame)
+            size[node.id] += _share(envelope.frame)
             if size[node.id] >= 1.0:
                 size[node.id] = 0.0
-                yield from self._visit(node, join(waiting.pop(node.id)))
+                yield from self._visit(node, waiting.pop(node.id))
         yield from self._answer(waiting)
 
     def _answer(self, waiting: dict[str, list[Frame]]) -> Iterator[Envelope]:
         while waiting:
             node, frames = waiting.popitem()
-            yield from self._visit(self.nodes[node], join(frames))
+            yield from self._visit(self.nodes[node], frames)
 
     def _finish(self) -> None:
         """Write what is left, tell later waves what there is, merge what is due."""
@@ -137,9 +132,9 @@ class Worker:
         if self._noted(self.wave) == self.wave and self.wave < self.topology.waves:
             self.state.note(self.batch.number, self.number, self.wave, refs)
         if self.wave == 1:
-            self.shelf.tidy(self.old, refs, [s.id for s in self.topology.stores if not s.aliases])
+            self.shelf.tidy(self.old, refs, [s.id for s in self.topology.stores if not s.members])
         if self.wave == self.topology.waves:
-            self.shelf.tidy(self.old, refs, [s.id for s in self.topology.stores if s.aliases])
+            self.shelf.tidy(self.old, refs, [s.id for s in self.topology.stores if s.members])
         self.state.settle()
 
     def _noted(self, wave: int) -> int:
@@ -152,48 +147,36 @@ class Worker:
     # ------------------------------------------------------------------------------------------ tuples
 
     def _start(self, start: Start, frames: Sequence[Frame]) -> Iterator[Envelope]:
-        names = [f"{start.alias}.{column}" for column in start.columns]
+        names = [f"{start.label}.{column}" for column in start.columns]
         for portion in _portions(frames):
             columns = [portion.column(column) for column in start.columns]
-            frame = pa.RecordBatch.from_arrays(columns, names=names)
-            for node in start.then:
-                yield from self._here(self.nodes[node], frame)
+            frame = weighted(pa.RecordBatch.from_arrays(columns, names=names), weight_of(portion))
+            for name in start.then:
+                node = self.nodes[name]
+                yield from self._here(node, cut(frame, node.fields) if node.fields else frame)
 
     def _here(self, node: Node, frame: Frame) -> Iterator[Envelope]:
         """The frame is on the right worker; if it is too early it waits."""
-        if node.wave == self.wave or isinstance(node, Emit):
-            yield from self._visit(node, frame)
+        if node.wave <= self.wave:
+            yield from self._visit(node, [frame])
         else:
             bump(self.report.routed, node.id, frame.num_rows)
             yield from self._post(node, [(self.number, frame)])
 
-    def _visit(self, node: Node, frame: Frame) -> Iterator[Envelope]:
-        """Hand the frame to a node on this worker, now."""
-        if frame.num_rows == 0:
-            return
-        if isinstance(node, Emit):
-            self._emit(node, frame)
-            return
-        if isinstance(node, Keep):
-            self._keep(node, frame)
-            return
-        bump(self.report.probed, node.id, frame.num_rows)
-        bump(self.report.load, str(self.number), frame.num_rows)
-        refs = [*self.old[node.store], *(ref for origin in node.sees for ref in self.delta[node.store, origin])]
-        segments = [self.state.open(ref) for ref in refs]
-        following = [self.nodes[name] for name in node.then]
-        for matches in lookup(node, self.stores[node.store], frame, segments, self.functions):
-            bump(self.report.matched, node.id, matches.num_rows)
-            for after in following:
-                yield from self._forward(after, matches)
+    def _visit(self, node: Node, frames: Sequence[Frame]) -> Iterator[Envelope]:
+        """Hand the frames to a node on this worker, now."""
+        match node:
+            case Probe():
+                yield from self._probe(node, join(frames))
+            case Keep():
+                self._keep(node, frames)
+            case Emit():
+                self._emit(node, frames)
 
     def _forward(self, node: Node, frame: Frame) -> Iterator[Envelope]:
         """Hand the frame on, here or by envelope."""
-        if isinstance(node, Emit):
-            self._emit(node, frame)
-            return
-        if len(node.fields) < frame.num_columns:
-            frame = frame.select(list(node.fields))
+        if node.fields and len(node.fields) < frame.num_columns:
+            frame = cut(frame, node.fields)
         if node.route == "local":
             yield from self._here(node, frame)
         else:
@@ -202,24 +185,40 @@ class Worker:
             yield from self._post(node, places)
             self._sent += frame.num_rows
 
-    def _post(self, node: Probe | Keep, places: Iterable[tuple[int, Frame]]) -> Iterator[Envelope]:
+    def _post(self, node: Node, places: Iterable[tuple[int, Frame]]) -> Iterator[Envelope]:
         for dest, part in places:
             for piece in slices(part):
                 bump(self.report.sent, node.id, piece.num_rows)
                 bump(self.report.messages, node.id, 1)
                 yield self._envelope(dest, node.id, frame=piece)
 
-    def _emit(self, emit: Emit, frame: Frame) -> None:
-        columns = [evaluate(output.expr, frame, self.functions) for output in emit.outputs]
-        bump(self.report.results, emit.query, frame.num_rows)
-        self.results.write(emit.query, pa.RecordBatch.from_arrays(columns, names=[o.name for o in emit.outputs]))
+    # ------------------------------------------------------------------------------------------- nodes
 
-    # ------------------------------------------------------------------------------------ intermediates
+    def _probe(self, probe: Probe, frame: Frame) -> Iterator[Envelope]:
+        if frame.num_rows == 0:
+            return
+        bump(self.report.probed, probe.id, frame.num_rows)
+        bump(self.report.load, str(self.number), frame.num_rows)
+        refs = [*self.old[probe.store], *(ref for origin in probe.sees for ref in self.delta[probe.store, origin])]
+        segments = [self.state.open(ref) for ref in refs]
+        following = [self.nodes[name] for name in probe.then]
+        for matches in lookup(probe, self.topology.store(probe.store), frame, segments, self.functions):
+            bump(self.report.matched, probe.id, matches.num_rows)
+            for after in following:
+                yield from self._forward(after, matches)
 
-    def _keep(self, node: Keep, frame: Frame) -> None:
-        self._kept[node.store, node.origin].append(frame)
-        self._kept_bytes[node.store, node.origin] += frame.nbytes
-        if self._kept_bytes[node.store, node.origin] >= KEPT_BYTES:
+    def _emit(self, emit: Emit, frames: Sequence[Frame]) -> None:
+        names = [output.name for output in emit.outputs]
+        for frame in frames:
+            columns = [evaluate(output.expr, frame, self.functions) for output in emit.outputs]
+            bump(self.report.results, emit.query, frame.num_rows)
+            rows = weighted(pa.RecordBatch.from_arrays(columns, names=names), weight_of(frame))
+            self.results.write(emit.query, rows)
+
+    def _keep(self, keep: Keep, frames: Sequence[Frame]) -> None:
+        self._kept[keep.store, keep.origin] += frames
+        self._kept_bytes[keep.store, keep.origin] += sum(frame.nbytes for frame in frames)
+        if self._kept_bytes[keep.store, keep.origin] >= KEPT_BYTES:
             self._write_kept()
 
     def _write_kept(self) -> None:
@@ -231,8 +230,7 @@ class Worker:
 
     def _envelope(self, dest: int, edge: str, **content: object) -> Envelope:
         self._seq += 1
-        node = self.nodes.get(edge)
-        rank = node.position + 1 if isinstance(node, Probe) else 0
+        rank = self.nodes[edge].position - FIRST if edge in self.nodes else 0
         return Envelope(dest, rank << 48 | self._seq, edge, **content)  # type: ignore[arg-type]
 
 
@@ -243,11 +241,11 @@ def _ordered(found: list[tuple[int, Frame]]) -> list[Frame]:
 def _portions(frames: Sequence[Frame]) -> Iterator[Frame]:
     """The frames cut into portions that are answered together."""
     for frame in frames:
-        step = max(1, int(frame.num_rows / max(1.0, _weight(frame))))
+        step = max(1, int(frame.num_rows / max(1.0, _share(frame))))
         for start in range(0, frame.num_rows, step):
             yield frame.slice(start, step)
 
 
-def _weight(frame: Frame) -> float:
+def _share(frame: Frame) -> float:
     """How much of a portion the frame is."""
     return max(frame.num_rows / GATHER, frame.nbytes / GATHER_BYTES)

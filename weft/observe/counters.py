@@ -1,38 +1,98 @@
-"""What a plan did, counted as the papers count it.
+"""Counters: the one place where the numbers of a plan are named, added up, written and read.
 
-A node is an edge (rows of a stream), a probe, or a keep, by its id in the topology; `explain(analyze=True)` prints the
-numbers where they belong.
+A worker adds to them, the driver adds up those of all workers, a batch shows its own (`Progress`), a run the sum of its
+batches (`RunReport`), a checkpoint keeps the sum of all (`Manifest.totals`), and explain puts that beside estimates.
+All of these hold `Counters` or ask them; none has a list of counters of its own.  To add one: a line in `Counters`.
+
+What must hold: every counter is a sum, so that parts can be added in any order.  Workers load this module, so it needs
+the standard library only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
+
+Counts = dict[str, int]
+"""What is counted by -> how many."""
+
+
+def bump(counter: Counts, key: str, by: int) -> None:
+    """Add to a counter."""
+    counter[key] = counter.get(key, 0) + by
 
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """Sums over batches and workers."""
+    """What a plan did, counted as the papers count it.
 
-    stored: Mapping[str, int] = field(default_factory=dict)
-    """Store -> rows ever stored, expired ones too."""
-    probed: Mapping[str, int] = field(default_factory=dict)
-    """Probe -> tuples that came to look, copies counted: what the papers call tuples sent."""
-    matched: Mapping[str, int] = field(default_factory=dict)
-    """Probe -> matches it made."""
-    sent: Mapping[str, int] = field(default_factory=dict)
-    """Node -> tuples that went through the exchange to it, copies counted."""
-    routed: Mapping[str, int] = field(default_factory=dict)
-    """Node -> the same before copying."""
-    messages: Mapping[str, int] = field(default_factory=dict)
-    """Node -> payloads of many tuples that carried them."""
-    load: Mapping[str, int] = field(default_factory=dict)
-    """Worker -> rows it stored and tuples it answered; a worker without any is missing."""
-    rows_in: Mapping[str, int] = field(default_factory=dict)
-    """Stream -> rows read, before selections."""
-    results: Mapping[str, int] = field(default_factory=dict)
-    """Query -> results."""
+    Stores and nodes (edges, probes, keeps) are named by their ids in the topology.  A key that is missing counts 0.
+    `by` says what the keys of a counter name.
+    """
+
+    rows_in: Counts = field(default_factory=dict, metadata={"by": "stream"})
+    """Rows read, before selections."""
+    untimed: Counts = field(default_factory=dict, metadata={"by": "stream"})
+    """Rows dropped because their event time is NULL."""
+    late: Counts = field(default_factory=dict, metadata={"by": "stream"})
+    """Rows dropped because they were below the watermark."""
+    stored: Counts = field(default_factory=dict, metadata={"by": "store"})
+    """Rows ever stored, expired ones too."""
+    probed: Counts = field(default_factory=dict, metadata={"by": "node"})
+    """Tuples that came to a probe, copies counted: what the papers call tuples sent."""
+    matched: Counts = field(default_factory=dict, metadata={"by": "node"})
+    """Matches that a probe made."""
+    sent: Counts = field(default_factory=dict, metadata={"by": "node"})
+    """Tuples that went through the exchange to a node, copies counted."""
+    routed: Counts = field(default_factory=dict, metadata={"by": "node"})
+    """The same before copying."""
+    messages: Counts = field(default_factory=dict, metadata={"by": "node"})
+    """Payloads of many tuples that carried them."""
+    load: Counts = field(default_factory=dict, metadata={"by": "worker"})
+    """Rows that a worker stored and tuples that it answered."""
+    results: Counts = field(default_factory=dict, metadata={"by": "query"})
+    """Results."""
+    seconds: dict[str, float] = field(default_factory=dict, metadata={"by": "wave"})
+    """Time that workers spent, added up over all of them; wave 0 reads the input."""
+
+    # ------------------------------------------------------------------------------------ adding up
+
+    def merge(self, other: Mapping[str, Any]) -> None:
+        """Add counters that come as plain data; what else is in there is left alone."""
+        for name in COUNTERS:
+            mine = getattr(self, name)
+            for key, count in other.get(name, {}).items():
+                mine[key] = mine.get(key, 0) + count
+
+    def plain(self) -> dict[str, Any]:
+        """The counters that are not empty, as JSON-able data."""
+        return {name: counts for name in COUNTERS if (counts := getattr(self, name))}
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> Counters:
+        """Counters out of plain data."""
+        read = Counters()
+        read.merge(plain)
+        return read
+
+    @classmethod
+    def total(cls, parts: Iterable[Counters]) -> Counters:
+        """The sum of some counters."""
+        whole = Counters()
+        for part in parts:
+            whole.merge(part.plain())
+        return whole
+
+    def of_nodes(self, ids: Collection[str]) -> Counters:
+        """The part of some stores, edges, probes and keeps; what is not counted by them is left out."""
+        part = Counters()
+        for name, by in COUNTERS.items():
+            if by in ("store", "node"):
+                getattr(part, name).update((key, n) for key, n in getattr(self, name).items() if key in ids)
+        return part
+
+    # ----------------------------------------------------------------------------------- derived numbers
 
     @property
     def tuples_stored(self) -> int:
@@ -46,41 +106,29 @@ class Counters:
 
     @property
     def replication(self) -> dict[str, float]:
-        """Node -> copies of each tuple that were sent to it."""
+        """Node -> ratio of sent to routed tuples: copies made of each."""
         return {node: count / self.routed[node] for node, count in self.sent.items() if self.routed.get(node)}
 
     @property
     def replication_factor(self) -> float:
-        """Rows that workers got from streams by rows that streams gave (Squall 6); 1 for no rows."""
+        """Ratio of rows that workers got from streams to rows that streams gave (Squall 6); 1 for no rows."""
         edges = [node for node in self.sent if ">" in node]
         given = sum(self.routed[node] for node in edges)
         return sum(self.sent[node] for node in edges) / given if given else 1.0
 
     def skew_degree(self, workers: int) -> float:
-        """Load of the fullest worker by the average load (Squall 6); 1 for no load."""
+        """Ratio of the load of the busiest worker to the average load (Squall 6); 1 for no load."""
         total = sum(self.load.values())
         return max(self.load.values()) * workers / total if total else 1.0
 
     @property
     def network_factor(self) -> float:
-        """What went into and out of all workers by what went into and came out of the queries (Squall 6)."""
+        """Ratio of tuples into and out of all workers to tuples into and out of the queries (Squall 6)."""
         onwards = sum(count for node, count in self.routed.items() if ">" not in node)
         results = sum(self.results.values())
         whole = sum(self.rows_in.values()) + results
         return (sum(self.sent.values()) + onwards + results) / whole if whole else 1.0
 
-    @classmethod
-    def of(cls, report: Any) -> Counters:
-        """Counters out of anything that has these mappings, as attributes or by name."""
-        named = report if isinstance(report, Mapping) else {f.name: getattr(report, f.name) for f in fields(cls)}
-        return cls(**{f.name: dict(named.get(f.name, {})) for f in fields(cls)})
 
-    @classmethod
-    def total(cls, parts: Iterable[Counters]) -> Counters:
-        """The sum of some counters."""
-        sums: dict[str, dict[str, int]] = {f.name: {} for f in fields(cls)}
-        for part in parts:
-            for name, into in sums.items():
-                for key, count in getattr(part, name).items():
-                    into[key] = into.get(key, 0) + count
-        return cls(**sums)
+COUNTERS: Mapping[str, str] = {counter.name: counter.metadata["by"] for counter in fields(Counters)}
+"""Name of every counter -> what it is counted by."""

@@ -9,7 +9,7 @@ from weft.observe.progress import Progress
 
 
 class LiveLine:
-    """One line on the terminal that is rewritten with every batch; or one line a batch where there is no terminal."""
+    """One line on the terminal that is rewritten with every batch; without a terminal, one line for each batch."""
 
     def __init__(self, wanted: bool | None) -> None:
         self._terminal = sys.stderr.isatty()

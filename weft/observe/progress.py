@@ -1,10 +1,11 @@
-"""Progress of a run as plain data, one record a micro-batch, and the report at the end."""
+"""Progress of a run, one record for each micro-batch, and the report at the end: both are views of their counters."""
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from weft.observe.counters import Counters
 from weft.observe.notice import Notice
@@ -17,25 +18,40 @@ class Progress:
     batch: int
     seconds: float
     """Wall time from the start of the batch to its commit."""
-    rows_in: Mapping[str, int]
-    """Stream -> rows read in this batch."""
-    rows_out: Mapping[str, int]
-    """Query -> results of this batch."""
-    late: Mapping[str, int]
-    """Stream -> rows of this batch that were dropped because they were below the watermark."""
-    untimed: Mapping[str, int]
-    """Stream -> rows of this batch that were dropped because their event time is NULL."""
     state_rows: int
     state_bytes: int
     segments: int
     watermark: datetime.datetime | int | None
     """The earliest watermark of all queries; None while there is none.  Beyond the calendar, microseconds."""
-    wave_seconds: Mapping[int, float] = field(default_factory=dict)
-    """Wave -> seconds of work, summed over the workers."""
     counters: Counters = field(default_factory=Counters)
     """What every part of the plan did in this batch."""
     notices: tuple[Notice, ...] = ()
     """What has become worth knowing with this batch."""
+
+    @property
+    def rows_in(self) -> Mapping[str, int]:
+        """Stream -> rows read in this batch."""
+        return self.counters.rows_in
+
+    @property
+    def rows_out(self) -> Mapping[str, int]:
+        """Query -> results of this batch."""
+        return self.counters.results
+
+    @property
+    def late(self) -> Mapping[str, int]:
+        """Stream -> rows of this batch that were dropped because they were below the watermark."""
+        return self.counters.late
+
+    @property
+    def untimed(self) -> Mapping[str, int]:
+        """Stream -> rows of this batch that were dropped because their event time is NULL."""
+        return self.counters.untimed
+
+    @property
+    def wave_seconds(self) -> dict[int, float]:
+        """Wave -> seconds of work, summed over the workers."""
+        return {int(wave): spent for wave, spent in self.counters.seconds.items()}
 
     @property
     def total_in(self) -> int:
@@ -66,9 +82,9 @@ class Progress:
         return "  ".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunReport:
-    """Everything a run did."""
+    """Everything a run did; counters are sums over its batches."""
 
     batches: Sequence[Progress]
     seconds: float
@@ -76,35 +92,35 @@ class RunReport:
     stopped: bool = False
     """Whether the run was stopped before all input was read."""
 
-    @property
-    def rows_in(self) -> dict[str, int]:
-        """Stream -> rows read."""
-        return _sum([batch.rows_in for batch in self.batches])
-
-    @property
-    def rows_out(self) -> dict[str, int]:
-        """Query -> results."""
-        return _sum([batch.rows_out for batch in self.batches])
-
-    @property
-    def late(self) -> dict[str, int]:
-        """Stream -> rows dropped as late."""
-        return _sum([batch.late for batch in self.batches])
-
-    @property
+    @cached_property
     def counters(self) -> Counters:
         """What every part of the plan did."""
         return Counters.total(batch.counters for batch in self.batches)
 
     @property
+    def rows_in(self) -> Mapping[str, int]:
+        """Stream -> rows read."""
+        return self.counters.rows_in
+
+    @property
+    def rows_out(self) -> Mapping[str, int]:
+        """Query -> results."""
+        return self.counters.results
+
+    @property
+    def late(self) -> Mapping[str, int]:
+        """Stream -> rows dropped because they were below the watermark."""
+        return self.counters.late
+
+    @property
+    def untimed(self) -> Mapping[str, int]:
+        """Stream -> rows dropped because their event time is NULL."""
+        return self.counters.untimed
+
+    @property
     def notices(self) -> tuple[Notice, ...]:
         """What became worth knowing, of each kind the last."""
         return tuple({notice.kind: notice for batch in self.batches for notice in batch.notices}.values())
-
-    @property
-    def untimed(self) -> dict[str, int]:
-        """Stream -> rows dropped for want of an event time."""
-        return _sum([batch.untimed for batch in self.batches])
 
     def __str__(self) -> str:
         rows, results = sum(self.rows_in.values()), sum(self.rows_out.values())
@@ -114,7 +130,7 @@ class RunReport:
         batches = f"{len(self.batches)} batch" + ("" if len(self.batches) == 1 else "es")
         lines = [f"{how} {batches}, {figures}"]
         lines += [
-            f"  stream {name:<16} {count:>12,} rows{_dropped(self, name)}" for name, count in self.rows_in.items()
+            f"  stream {name:<16} {count:>12,} rows{_dropped_rows(self, name)}" for name, count in self.rows_in.items()
         ]
         lines += [f"  query  {name:<16} {count:>12,} results" for name, count in self.rows_out.items()]
         if self.batches:
@@ -135,18 +151,10 @@ def human_bytes(count: float) -> str:
     return f"{count:.3g} TB"
 
 
-def _dropped(report: RunReport, stream: str) -> str:
+def _dropped_rows(report: RunReport, stream: str) -> str:
     parts = []
     if late := report.late.get(stream):
         parts.append(f"{late:,} late, dropped")
     if missing := report.untimed.get(stream):
         parts.append(f"{missing:,} without event time, dropped")
     return f"  ({'; '.join(parts)})" if parts else ""
-
-
-def _sum(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for part in parts:
-        for name, count in part.items():
-            total[name] = total.get(name, 0) + count
-    return total

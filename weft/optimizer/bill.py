@@ -141,8 +141,8 @@ class _Count:
 
     def copies(self, covered: int) -> float:
         """On how many workers of a cube the same tuple is; a pair meets in one rectangle of ranges only."""
-        if covered in self.ranges:
-            return self.ranges[covered]
+        if covered in self.ranges or not self.plan.layout.spread:
+            return self.ranges.get(covered, 1.0)
         # All members of a tuple lie together.  A member fixes its place on the axes it owns; what is left are the axes
         # along which every member is copied.
         cubes = [s.axes for store, s in self.plan.layout.spread.items() if store & covered and isinstance(s, Cube)]

@@ -50,12 +50,21 @@ class Maker:
         self._steps = Steps(problem.query)
         self._known_keys: dict[int, dict[Expr, float]] = {}
         self._shares: dict[tuple[Expr, int], float] = {}
+        self._placed: dict[object, Candidate] = {}
+        self._orders: dict[object, dict[int, tuple[int, ...]]] = {}
 
     def place(self, name: str, tree: Tree, placement: Placement | None = None) -> Candidate:
-        """Every row on one worker."""
-        layout = self._layout(tree, self._placement(tree) if placement is None else placement)
+        """Every row on one worker; the search for better places comes to the same ones again and again."""
+        homes = self._placement(tree) if placement is None else placement
+        key = name, tree, frozenset(homes.items())
+        if key not in self._placed:
+            self._placed[key] = self._place(name, tree, homes)
+        return self._placed[key]
+
+    def _place(self, name: str, tree: Tree, placement: Placement) -> Candidate:
+        layout, model = self._layout(tree, placement)
         made = ways(self.problem.name, self.query, layout, self.workers, self._steps)
-        priced = bill(made, self._model(layout), self.known.prices, self.known.batch_rows, self._imbalance)
+        priced = bill(made, model, self.known.prices, self.known.batch_rows, self._imbalance)
         return Candidate(name, layout, made, priced)
 
     def spread(
@@ -67,7 +76,7 @@ class Maker:
         copies: Mapping[int, float] | None = None,
     ) -> Candidate:
         """Rows on several workers, all that joins on one of them; `busy` is the ratio of the busiest to the average."""
-        layout = replace(self._layout(tree, {}), tasks={}, spread=spread)
+        layout = replace(self._layout(tree, {})[0], tasks={}, spread=spread)
         made, model = ways(self.problem.name, self.query, layout, self.workers, self._steps), self._model(layout)
         priced = bill(made, model, self.known.prices, self.known.batch_rows, lambda _key, _n: busy, copies)
         return Candidate(name, layout, made, priced)
@@ -86,18 +95,27 @@ class Maker:
 
     # ------------------------------------------------------------------------------------------ layout
 
-    def _layout(self, tree: Tree, placement: Placement) -> Layout:
+    def _layout(self, tree: Tree, placement: Placement) -> tuple[Layout, CostModel]:
+        """The layout with its orders, and the cost model under it."""
         written = self.problem.written
         given = {} if written is None else dict(written.orders)
         layout = Layout(tree, dict(placement), given, self._tasks(tree), {} if written is None else written.spread)
+        model, orders = self._model(layout), dict[int, tuple[int, ...]]()
         if not self.problem.informed or self.problem.is_made or not self.problem.is_connected:
-            return layout
-        model, orders = self._model(layout), {}
+            return layout, model
         for operator in tree.operators:
-            for order in least_sent_orders(model, operator.children):
-                first, *rest = (store.relations for store in order.stores)
-                orders[first] = tuple(rest)
-        return replace(layout, orders={**orders, **given})
+            orders.update(self._orders_of(operator, model))
+        return replace(layout, orders={**orders, **given}), model
+
+    def _orders_of(self, operator: Tree, model: CostModel) -> dict[int, tuple[int, ...]]:
+        """Store -> the others in the order that sends least; it depends on where the stores lie, not on the tree."""
+        homes = model.placement or {}
+        key = tuple((child.relations, homes.get(child.relations), model.N(child)) for child in operator.children)
+        if key not in self._orders:
+            orders = least_sent_orders(model, operator.children)
+            found = [[store.relations for store in order.stores] for order in orders]
+            self._orders[key] = {first: tuple(rest) for first, *rest in found}
+        return self._orders[key]
 
     def _tasks(self, tree: Tree) -> dict[int, int]:
         """On how many workers stores lie, where that was said."""
@@ -146,7 +164,7 @@ class Maker:
     def _model(self, layout: Layout) -> CostModel:
         """The cost model under a layout."""
         named = {
-            store: tuple(self._attributes.get(expr, to_sql(expr)) for expr in home)
+            store: tuple(self._attributes.get(expr) or to_sql(expr) for expr in home)
             for store, home in layout.placement.items()
         }
         spread = {

@@ -9,6 +9,7 @@ a result arrives (strict rule): newest - time < window.  None is full history.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal as OneOf
 
 import pyarrow as pa
@@ -19,6 +20,9 @@ from weft.query.names import suggestion
 
 TIME = "#t"
 """Name of the hidden column that holds a row's event time in microseconds."""
+
+WEIGHT = "#w"
+"""Name of the hidden column that says how often a row counts; where it is absent every row counts once."""
 
 Unit = OneOf["s", "ms", "us"]
 """Unit of an integer event-time column."""
@@ -38,12 +42,26 @@ class Stream:
     """How far, in microseconds, a row may lie behind the newest one and still be read."""
     unique: tuple[str, ...] = ()
     """Columns that identify a row, if declared."""
+    table: bool = False
+    """Whether it is a table: read once, before all streams.  It takes no part in the watermark, and its partners are
+    not kept for its sake."""
+    weight: str | None = None
+    """Column that says how often a row counts; None means once."""
 
     def __post_init__(self) -> None:
         _refuse_duplicates(f'column of stream "{self.name}"', self.schema.names)
-        if TIME in self.schema.names:
-            raise QueryError(f'column name "{TIME}" of stream "{self.name}" is reserved', hint="rename the column.")
-        for column in (self.event_time, *self.unique):
+        for hidden in (TIME, WEIGHT):
+            if hidden in self.schema.names:
+                raise QueryError(
+                    f'column name "{hidden}" of stream "{self.name}" is reserved', hint="rename the column."
+                )
+        if self.table and self.event_time is not None:
+            raise QueryError(
+                f'table "{self.name}" has an event time',
+                detail="a table is read before all streams and takes no part in the watermark.",
+                hint="leave event_time out, or declare it as a stream.",
+            )
+        for column in (self.event_time, self.weight, *self.unique):
             if column is not None and column not in self.schema.names:
                 raise QueryError(
                     f'stream "{self.name}" has no column "{column}"',
@@ -94,9 +112,12 @@ class Output:
     expr: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Query:
-    """A multi-way join: relations, a conjunction of predicates, output columns."""
+    """A multi-way join: relations, a conjunction of predicates, output columns.
+
+    No slots: the optimizer asks for joins and selections thousands of times, so they are kept once asked.
+    """
 
     relations: tuple[Relation, ...]
     predicates: tuple[Expr, ...]
@@ -114,14 +135,14 @@ class Query:
             if unknown := aliases(expr) - known:
                 raise QueryError(f"unknown alias {min(unknown)!r}", detail=f"the query has {', '.join(sorted(known))}.")
 
-    @property
+    @cached_property
     def aliases(self) -> tuple[str, ...]:
         """All aliases in query order; the place in this order is the alias's position."""
         return tuple(relation.alias for relation in self.relations)
 
     def relation(self, alias: str) -> Relation:
         """The relation called `alias`."""
-        return self.relations[self.aliases.index(alias)]
+        return self.relations[self.position(alias)]
 
     def position(self, alias: str) -> int:
         """Where `alias` stands in the query."""
@@ -129,10 +150,18 @@ class Query:
 
     def selections(self, alias: str) -> tuple[Expr, ...]:
         """Predicates over `alias` alone; those over no alias at all are checked with the first one."""
-        first = self.relations[0].alias == alias
-        return tuple(p for p in self.predicates if aliases(p) == {alias} or (first and not aliases(p)))
+        return self._selections.get(alias, ())
 
-    @property
+    @cached_property
+    def _selections(self) -> dict[str, tuple[Expr, ...]]:
+        found: dict[str, tuple[Expr, ...]] = {}
+        for predicate in self.predicates:
+            if len(aliases(predicate)) < 2:
+                alias = next(iter(aliases(predicate)), self.relations[0].alias)
+                found[alias] = (*found.get(alias, ()), predicate)
+        return found
+
+    @cached_property
     def joins(self) -> tuple[Expr, ...]:
         """Predicates over two or more aliases."""
         return tuple(p for p in self.predicates if len(aliases(p)) >= 2)

@@ -19,7 +19,7 @@ from pyarrow import types as pt
 
 from weft.expr.model import Call, Column, Expr, Literal
 from weft.query.duration import format_duration
-from weft.query.model import Query
+from weft.query.model import Query, Stream
 
 Bounds = dict[tuple[str, str], int]
 """(a, b) -> the largest possible time(b) - time(a) in microseconds."""
@@ -44,7 +44,9 @@ def reason(query: Query, alias: str) -> str:
     bounds = differences(query)
     kept = _retention(query, alias, bounds)
     if kept is None:
-        untimed = [r.alias for r in query.relations if r.stream.event_time is None]
+        if query.relation(alias).stream.table:
+            return "a table stays"
+        untimed = [r.alias for r in query.relations if r.stream.event_time is None and not r.stream.table]
         return f"{untimed[0]} has no event time: its rows may come at any time" if untimed else "full history"
     window = query.relation(alias).window
     if window is not None and kept == window - 1:
@@ -53,11 +55,45 @@ def reason(query: Query, alias: str) -> str:
     return f"time band with {partner}, {format_duration(kept)}"
 
 
+def bounds_of(query: Query, predicate: Expr) -> Bounds:
+    """What one predicate says: left op right, read as time(x) - time(y) + constant op 0."""
+    if not isinstance(predicate, Call) or predicate.op not in ("<", "<=", ">", ">=", "="):
+        return {}
+    left, right = (_linear(arg, query) for arg in predicate.args)
+    difference = left.minus(right) if left and right else None
+    if difference is None or difference.scale is None or sorted(difference.aliases.values()) != [-1, 1]:
+        return {}
+    y, x = sorted(difference.aliases, key=lambda alias: difference.aliases[alias])
+    constant, scale = difference.constant, difference.scale
+    strict = 1 if predicate.op in ("<", ">") else 0
+    bounds: Bounds = {}
+    if predicate.op in ("<", "<=", "="):
+        bounds[y, x] = (-constant - strict) * scale
+    if predicate.op in (">", ">=", "="):
+        bounds[x, y] = (constant - strict) * scale
+    return bounds
+
+
+def is_time_bound(query: Query, predicate: Expr) -> bool:
+    """Whether a predicate bounds the difference of two event times from one side."""
+    return len(bounds_of(query, predicate)) == 1
+
+
+def step_of(stream: Stream) -> int:
+    """Microseconds between two event times of a stream that differ as little as can be."""
+    kind = None if stream.event_time is None else stream.schema.field(stream.event_time).type
+    if kind is None or pt.is_timestamp(kind):
+        return 1
+    return _DAY if pt.is_date(kind) else _UNITS[stream.unit]
+
+
 def _retention(query: Query, alias: str, bounds: Bounds) -> int | None:
     relation = query.relation(alias)
-    if any(r.stream.event_time is None for r in query.relations):
+    if any(r.stream.event_time is None and not r.stream.table for r in query.relations):
         return None  # a row without a time is inside every window, whenever it comes
     partners = _partners(query, alias)
+    if relation.stream.table or (not partners and len(query.relations) > 1):
+        return None  # a table stays; its partners look it up and are not kept for it
     if not partners:
         return None if relation.window is None else relation.window - 1
     found = [bounds.get((alias, other)) for other in partners]
@@ -80,7 +116,7 @@ def _stated(query: Query) -> Bounds:
         if window is not None:
             bounds[a, b] = window - 1
     for predicate in query.joins:
-        for pair, bound in _band(predicate, query).items():
+        for pair, bound in bounds_of(query, predicate).items():
             bounds[pair] = min(bound, bounds.get(pair, bound))
     return bounds
 
@@ -93,25 +129,6 @@ def _closed(bounds: Bounds, timed: list[str]) -> Bounds:
             through = closed[a, middle] + closed[middle, b]
             closed[a, b] = min(through, closed.get((a, b), through))
     return closed
-
-
-def _band(predicate: Expr, query: Query) -> Bounds:
-    """What one predicate says: left op right, read as time(x) - time(y) + constant op 0."""
-    if not isinstance(predicate, Call) or predicate.op not in ("<", "<=", ">", ">=", "="):
-        return {}
-    left, right = (_linear(arg, query) for arg in predicate.args)
-    difference = left.minus(right) if left and right else None
-    if difference is None or difference.scale is None or sorted(difference.aliases.values()) != [-1, 1]:
-        return {}
-    y, x = sorted(difference.aliases, key=lambda alias: difference.aliases[alias])
-    constant, scale = difference.constant, difference.scale
-    strict = 1 if predicate.op in ("<", ">") else 0
-    bounds: Bounds = {}
-    if predicate.op in ("<", "<=", "="):
-        bounds[y, x] = (-constant - strict) * scale
-    if predicate.op in (">", ">=", "="):
-        bounds[x, y] = (constant - strict) * scale
-    return bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +178,7 @@ def _event_time(column: Column, query: Query) -> _Linear | None:
     stream = query.relation(column.alias).stream
     if column.name != stream.event_time:
         return None
-    if pt.is_timestamp(column.type):
-        return _Linear({column.alias: 1}, 0, 1)
-    scale = _DAY if pt.is_date(column.type) else _UNITS[stream.unit]
-    return _Linear({column.alias: 1}, 0, scale)
+    return _Linear({column.alias: 1}, 0, step_of(stream))
 
 
 def _constant(literal: Literal) -> _Linear | None:

@@ -17,12 +17,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.errors import PlanError, WeftError
-from weft.explain import Measured, measured
 from weft.expr.evaluate import Functions
-from weft.host.sources.files import FileSource, TableSource
-from weft.host.sources.sampling import draw
+from weft.host.sources.source import Source
 from weft.host.state.checkpoint import Checkpoint
-from weft.host.state.manifest import Ledger, Manifest
+from weft.host.state.manifest import Ledger
+from weft.observe.measured import Measured
 from weft.optimizer.choose import Choice
 from weft.optimizer.cost.prices import Prices
 from weft.optimizer.known import Known
@@ -30,9 +29,8 @@ from weft.optimizer.plan import choices
 from weft.optimizer.wishes import Wishes
 from weft.optimizer.written.plan import Plan, bind, write
 from weft.query.model import Query, Stream
-from weft.stats.analyze import analyze
+from weft.stats.analyze import Sample, analyze
 from weft.stats.model import Statistics
-from weft.stats.sketch import observed
 from weft.stats.wanted import needed_columns
 
 GLANCE = 20_000
@@ -98,20 +96,18 @@ class Inputs:
     """Streams with their sources, and the functions that queries may call on their rows."""
 
     streams: Mapping[str, Stream]
-    sources: Mapping[str, object]
+    sources: Mapping[str, Source]
     functions: Functions
 
     def sizes(self) -> dict[str, float]:
         """How much lies there now of each stream, as far as sources can tell."""
-        found = {name: source.size() for name, source in self._readable().items()}
+        found = {name: source.size() for name, source in self.sources.items()}
         return {name: size for name, size in found.items() if size is not None}
 
     def measure(self, queries: Sequence[Query], given: Statistics, sample: int, seed: int = 0) -> Statistics:
         """Statistics for queries, from at most `sample` rows of each stream."""
-        samples = {
-            name: draw(source, self.streams[name], needed_columns(self.streams[name], queries), sample, seed)
-            for name, source in self._readable().items()
-        }
+        drawn = {name: self._sample(name, queries, sample, seed) for name in self.sources}
+        samples = {name: found for name, found in drawn.items() if found is not None}
         return analyze(self.streams, samples, queries, self.functions, given, seed).merge(given)
 
     def glance(self, queries: Sequence[Query], given: Statistics) -> Statistics | None:
@@ -126,8 +122,9 @@ class Inputs:
         streams = {relation.stream.name for query in queries for relation in query.relations}
         return found if all(found.rows(name) for name in streams) else None
 
-    def _readable(self) -> dict[str, FileSource | TableSource]:
-        return {name: source for name, source in self.sources.items() if isinstance(source, FileSource | TableSource)}
+    def _sample(self, name: str, queries: Sequence[Query], most: int, seed: int) -> Sample | None:
+        stream = self.streams[name]
+        return self.sources[name].sample(stream, needed_columns(stream, queries), most, seed)
 
 
 # ------------------------------------------------------------------------------------------- checkpoints
@@ -153,18 +150,12 @@ def _recall_plan(request: Request, remembered: Remembered | None) -> Plan | None
 
 def read_observed(checkpoint: Checkpoint) -> Statistics:
     """What streams have shown in committed batches."""
-    return observed(_last_manifest(checkpoint).totals)
+    return Ledger(checkpoint.root).last().observed
 
 
 def read_measured(checkpoint: Checkpoint) -> Measured | None:
     """What committed batches did; None if there are none."""
-    last = _last_manifest(checkpoint)
-    return measured(last.batch, last.totals, [(ref.store, ref.rows) for ref in last.segments])
-
-
-def _last_manifest(checkpoint: Checkpoint) -> Manifest:
-    """The newest manifest, or the empty one."""
-    return Ledger(checkpoint.root).last() if (checkpoint.root / "manifests").is_dir() else Manifest()
+    return Ledger(checkpoint.root).last().measured
 
 
 def _spell(strategy: str | Plan) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from weft.errors import QueryError, SinkError
-from weft.host.results.sinks import ForeachSink, MemorySink, ParquetSink, Sink
+from weft.host.results.sink import Sink
+from weft.host.results.sinks import SINKS
 from weft.query.draft import Draft
 from weft.query.model import Query, Stream
 from weft.query.resolve import FunctionSignature
@@ -21,37 +21,49 @@ from weft.stats.model import Statistics
 class QueryHandle:
     """A registered query and its sinks."""
 
-    def __init__(self, name: str, query: Query, draft: Draft) -> None:
+    def __init__(self, name: str, query: Query, draft: Draft, check_idle: Callable[[str], None]) -> None:
+        """`check_idle` refuses, by its name, what cannot be given while the session runs."""
         self.name, self.query, self.draft = name, query, draft
+        self._check_idle = check_idle
         self.sinks: list[Sink] = []
         self.wishes: dict[str, Any] = {}
         self.statistics: Statistics | None = None
 
     def to_parquet(self, path: str | os.PathLike[str]) -> QueryHandle:
         """Write results to a folder that holds every result exactly once."""
-        self.sinks.append(ParquetSink(Path(path), self.name, self.query.schema))
-        return self
+        return self.to("parquet", path)
 
     def to_memory(self) -> QueryHandle:
         """Keep results of this session in memory, for `table()`."""
-        self.sinks.append(MemorySink(self.query.schema))
-        return self
+        return self.to("memory")
 
     def foreach_batch(self, function: Callable[[Any, int], object]) -> QueryHandle:
         """Call `function(df, batch_id)` with the results of every batch, before the batch is committed.
 
         After a crash the last batch may be handed over again, with the same number and rows.
         """
-        if not callable(function):
-            raise SinkError(f"foreach_batch needs a function, not a {type(function).__name__}", hint="f(df, batch_id).")
-        self.sinks.append(ForeachSink(function))
+        return self.to("foreach", function)
+
+    def to(self, kind: str, *arguments: object) -> QueryHandle:
+        """Send results to a sink of any kind, with the arguments that such a sink has."""
+        self._check_idle(f'a sink of query "{self.name}"')
+        if kind not in SINKS:
+            raise SinkError(f"sink {kind!r} is unknown", detail=f"known: {', '.join(SINKS)}.", hint="use one of these.")
+        sink = SINKS[kind](self.name, self.query.schema, *arguments)
+        if sink.takes != "rows":
+            raise SinkError(
+                f"a {kind} sink takes {sink.takes}",
+                detail=f'query "{self.name}" gives rows: every result once.',
+                hint="choose a sink that takes rows.",
+            )
+        self.sinks.append(sink)
         return self
 
     def table(self) -> pa.Table:
         """Everything the memory sink has received."""
         for sink in self.sinks:
-            if isinstance(sink, MemorySink):
-                return sink.table()
+            if (found := sink.table()) is not None:
+                return found
         raise SinkError(f'query "{self.name}" has no memory sink', hint="call q.to_memory() before the run.")
 
     def __repr__(self) -> str:
@@ -65,6 +77,7 @@ def read_query(
     functions: Mapping[str, FunctionSignature],
     cross_product: bool,
     closed: bool,
+    check_idle: Callable[[str], None],
 ) -> QueryHandle:
     """The handle of a query that was written as SQL text or with the builder."""
     if not isinstance(query, str | Draft):
@@ -74,4 +87,4 @@ def read_query(
         )
     draft = parse(query) if isinstance(query, str) else parse_fragments(query)
     made = resolve(draft, streams, functions, cross_product)
-    return QueryHandle(name, made.closed() if closed else made, draft)
+    return QueryHandle(name, made.closed() if closed else made, draft, check_idle)

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from types import FrameType
-from typing import Any
 
 from weft.errors import WeftError
 from weft.explain.uneven import is_uneven
+from weft.host.run import Run
 from weft.host.state.checkpoint import Checkpoint
 from weft.observe.counters import Counters
 from weft.observe.live import LiveLine
@@ -56,49 +56,62 @@ class Watch:
             yield found
 
 
-class Handle:
-    """A running session."""
+class Journal:
+    """The batches of a run so far, shown as they come."""
 
-    def __init__(self, checkpoint: Checkpoint, live: LiveLine, watch: Watch) -> None:
-        self._checkpoint, self._live, self._watch = checkpoint, live, watch
-        self._batches: list[Progress] = []
-        self._began = time.perf_counter()
-        self._run: Any = None
-        self._stopped = False
-        self._ended: float | None = None
-        self._ending = threading.Lock()
-
-    def begin(self, run: Any, every: float | None) -> None:
-        """Start the host's run."""
-        self._run = run
-        run.start(every=every)
+    def __init__(self, live: LiveLine, watch: Watch) -> None:
+        self._live, self._watch = live, watch
+        self.began = time.perf_counter()
+        self.batches: list[Progress] = []
 
     def note(self, progress: Progress) -> None:
         """A batch is done."""
         progress = self._watch.see(progress)
-        self._batches.append(progress)
+        self.batches.append(progress)
         self._live.show(progress)
+
+    def close(self) -> None:
+        """No batch will come."""
+        self._live.close()
+
+
+class Handle:
+    """A running session."""
+
+    def __init__(self, checkpoint: Checkpoint, run: Run, journal: Journal) -> None:
+        self._checkpoint, self._run, self._journal = checkpoint, run, journal
+        self._stopped = False
+        self._ended: float | None = None
+        self._ending = threading.Lock()
+
+    def begin(self, every: float | None) -> None:
+        """Start the run: with what is there now (`every` None), or for ever with so many seconds between batches."""
+        try:
+            self._run.start(every)
+        except BaseException:
+            self.settle()
+            raise
 
     @property
     def active(self) -> bool:
         """Whether the run goes on."""
-        return self._ended is None and self._run is not None and bool(self._run.active)
+        return self._ended is None and self._run.active
 
     def progress(self) -> list[Progress]:
         """All batches finished so far."""
-        return list(self._batches)
+        return list(self._journal.batches)
 
     def report(self) -> RunReport:
         """The sum of all batches so far."""
-        return RunReport(tuple(self._batches), (self._ended or time.perf_counter()) - self._began, self._stopped)
+        seconds = (self._ended or time.perf_counter()) - self._journal.began
+        return RunReport(tuple(self._journal.batches), seconds, self._stopped)
 
     def stop(self) -> RunReport:
         """Let the current batch finish, then stop.  A run that has failed meanwhile raises."""
         if self._ended is None:
             self._stopped = True
             try:
-                if self._run is not None:
-                    self._run.stop()
+                self._run.stop()
             finally:
                 self.settle()
         return self.report()
@@ -108,7 +121,7 @@ class Handle:
         with self._ending:
             if self._ended is None and not self.active:
                 self._ended = time.perf_counter()
-                self._live.close()
+                self._journal.close()
                 self._checkpoint.release()
 
     def wait(self, seconds: float | None = None) -> bool:

@@ -14,20 +14,21 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from weft.errors import PlanError, QueryError, SinkError
+from weft.errors import PlanError, SinkError
 from weft.explain import Subject, explain
 from weft.explain.uneven import uneven_load
-from weft.expr.types import normalize, normalize_schema
+from weft.expr.types import normalize
 from weft.host.crash import CrashPoint
-from weft.host.results.sinks import ParquetSink, Sink
-from weft.host.sources.files import FileSource, TableSource
+from weft.host.run import Run
+from weft.host.sources.source import Source
 from weft.host.state.checkpoint import Checkpoint
 from weft.observe.live import LiveLine
-from weft.observe.progress import Progress, RunReport
+from weft.observe.progress import RunReport
 from weft.optimizer.choose import Choice
 from weft.optimizer.cost.papers import Arrival
 from weft.optimizer.cost.prices import Prices
@@ -38,6 +39,7 @@ from weft.query.draft import Draft
 from weft.query.duration import parse_duration
 from weft.query.model import Stream, Unit
 from weft.query.resolve import FunctionSignature
+from weft.read import as_source
 from weft.session.arguments import check_name, check_spark, one_of, whole
 from weft.session.planning import (
     Inputs,
@@ -49,7 +51,7 @@ from weft.session.planning import (
     remember_choice,
 )
 from weft.session.query import QueryHandle, read_query
-from weft.session.run import Handle, Watch
+from weft.session.run import Handle, Journal, Watch
 from weft.stats.model import Statistics
 from weft.topology.model import Policy, Topology
 
@@ -88,11 +90,12 @@ class Session:
         self._planned: tuple[Choice, ...] | None = None
         self._progress = progress
         self._streams: dict[str, Stream] = {}
-        self._sources: dict[str, object] = {}
+        self._sources: dict[str, Source] = {}
         self._functions: dict[str, tuple[FunctionSignature, Callable[..., pa.Array]]] = {}
         self._queries: dict[str, QueryHandle] = {}
-        self._crash: CrashPoint | None = None
         self._handle: Handle | None = None
+        self.crash_point: CrashPoint | None = None
+        """Where the next run is to die: for tests."""
 
     def stream(
         self,
@@ -105,16 +108,22 @@ class Session:
         unique: Sequence[str] = (),
     ) -> Stream:
         """Declare an input.  `source` is a Spark streaming DataFrame or one of `weft.read`."""
+        self._check_idle(f'stream "{name}"')
         check_name("stream", name, self._streams)
-        schema = self._schema(name, source)
+        read = as_source(name, source)
         late = parse_duration(lateness) if lateness else 0
-        stream = Stream(name, schema, event_time, unit, late, tuple([unique] if isinstance(unique, str) else unique))
-        self._streams[name], self._sources[name] = stream, source
+        stream = Stream(
+            name, read.schema, event_time, unit, late, tuple([unique] if isinstance(unique, str) else unique)
+        )
+        self._streams[name], self._sources[name] = stream, read
+        if self._spark is None and read.frame is not None:
+            self._spark = read.frame.sparkSession
         self._planned = None
         return stream
 
     def function(self, name: str, function: Callable[..., pa.Array], returns: pa.DataType | None = None) -> None:
         """Register a vectorised Python function for use in queries: Arrow arrays in, one array of `returns` out."""
+        self._check_idle(f'function "{name}"')
         check_name("function", name, ())
         check_name("function", name.lower(), self._functions)  # SQL does not tell them apart by case
         kind = normalize(returns if returns is not None else pa.bool_())
@@ -137,6 +146,7 @@ class Session:
         `watermark` says whether the slowest ("min", the default) or the fastest ("max") stream of a query decides
         which rows are late.  The others are explained at :meth:`query`.
         """
+        self._check_idle("an option")
         if workers is not None:
             self._workers = whole("workers", workers)
         if watermark is not None:
@@ -192,14 +202,48 @@ class Session:
         `skewed` says by "alias.column" whether values of a key are uneven, for cubes, whatever statistics say.
         `arrival` picks the arrival factor of the cost model: "history", "window" or "none".
         """
+        self._check_idle(f'query "{name}"')
         check_name("query", name, self._queries)
         signatures = {key: signature for key, (signature, _) in self._functions.items()}
-        handle = read_query(name, query, self._streams, signatures, cross_product, closed)
+        handle = read_query(name, query, self._streams, signatures, cross_product, closed, self._check_idle)
         handle.wishes = read_wishes(strategy, budget, placement, capacity, arrival, parallelism, skewed)
         handle.statistics = read_statistics(statistics)
         self._queries[name] = handle
         self._planned = None
         return handle
+
+    def _check_idle(self, what: str) -> None:
+        if self._handle is not None and self._handle.active:
+            raise PlanError(
+                f"{what} was given while the session is running",
+                detail="what a run works on is fixed when it begins; this run goes on as it was.",
+                hint="stop the run first: h.stop(), or s.close().",
+            )
+
+    @property
+    def streams(self) -> Mapping[str, Stream]:
+        """The streams by name."""
+        return MappingProxyType(self._streams)
+
+    @property
+    def sources(self) -> Mapping[str, Source]:
+        """Stream -> where its rows come from."""
+        return MappingProxyType(self._sources)
+
+    @property
+    def functions(self) -> Mapping[str, Callable[..., pa.Array]]:
+        """The registered functions by name, in lower case."""
+        return {name: function for name, (_, function) in self._functions.items()}
+
+    @property
+    def queries(self) -> Mapping[str, QueryHandle]:
+        """The registered queries by name."""
+        return MappingProxyType(self._queries)
+
+    @property
+    def watermark(self) -> Policy:
+        """Whether the slowest ("min") or the fastest ("max") stream of a query decides which rows are late."""
+        return self._policy
 
     @property
     def workers(self) -> int:
@@ -234,8 +278,7 @@ class Session:
         return Request(handle.query, wishes, merge_statistics(self._statistics, handle.statistics))
 
     def _inputs(self) -> Inputs:
-        functions = {key: function for key, (_, function) in self._functions.items()}
-        return Inputs(self._streams, self._sources, functions)
+        return Inputs(self._streams, self._sources, self.functions)
 
     def _plans(self) -> dict[str, dict[str, str]]:
         """Query -> what was asked for, and what was made of it."""
@@ -284,58 +327,54 @@ class Session:
                 raise PlanError("the session is already running", hint="stop it first: h.stop(), or s.close().")
             self._handle.stop()  # a run that has failed in the background is told of before another one begins
         plan = self.topology
-        sinks = {name: tuple(handle.sinks) for name, handle in self._queries.items()}
-        for name, found in sinks.items():
-            if not found:
+        self._check_sinks()
+        self._claim(plan)
+        try:
+            self._claim_sinks()
+            watch = Watch(plan.workers, lambda load: uneven_load(load, plan.workers, self.choices, self.observed))
+            journal = Journal(LiveLine(self._progress), watch)
+            self._handle = handle = Handle(self.checkpoint, self._run(plan, journal), journal)
+        except BaseException:
+            self.checkpoint.release()
+            raise
+        handle.begin(every)
+        return handle
+
+    def claim(self) -> None:
+        """Take the checkpoint for this session, as a run does, or say why not; `s.checkpoint.release()` lets it go."""
+        self._claim(self.topology)
+
+    def _claim(self, plan: Topology) -> None:
+        queries = {name: handle.query for name, handle in self._queries.items()}
+        self.checkpoint.claim(plan, queries, self._sources, self._plans())
+
+    def _check_sinks(self) -> None:
+        for name, handle in self._queries.items():
+            if not handle.sinks:
                 raise SinkError(
                     f'query "{name}" has no sink', hint="add q.to_parquet(path), q.to_memory() or q.foreach_batch(f)."
                 )
-        queries = {name: handle.query for name, handle in self._queries.items()}
-        sources = {s.name: self._sources[s.name] for s in plan.streams}
-        self.checkpoint.claim(plan, queries, sources, self._plans())
-        handle: Handle | None = None
-        try:
-            owner, published, last = self.checkpoint.id, self.checkpoint.published(), self.checkpoint.last
-            for found in sinks.values():
-                for sink in found:
-                    if isinstance(sink, ParquetSink):
-                        sink.claim(owner, published=published, last=last)
-            watch = Watch(plan.workers, lambda load: uneven_load(load, plan.workers, self.choices, self.observed))
-            self._handle = handle = Handle(self.checkpoint, LiveLine(self._progress), watch)
-            handle.begin(self._run(plan, sinks, handle.note), every)
-        except BaseException:
-            handle.settle() if handle is not None else self.checkpoint.release()
-            raise
-        return handle
 
-    def _run(self, plan: Topology, sinks: dict[str, tuple[Sink, ...]], note: Callable[[Progress], None]) -> Any:
-        from weft.host.spark.run import SparkRun
+    def _claim_sinks(self) -> None:
+        owner, published, last = self.checkpoint.id, self.checkpoint.published(), self.checkpoint.last
+        for handle in self._queries.values():
+            for sink in handle.sinks:
+                sink.claim(owner, published=published, last=last)
+
+    def _run(self, plan: Topology, journal: Journal) -> Run:
+        from weft.host.spark.run import SparkBatches, SparkRun
         from weft.launch.spark import local_session
 
         if self._spark is None:
             self._spark = local_session(plan.workers)
-        functions = {key: function for key, (_, function) in self._functions.items()}
-        return SparkRun(
+        sinks = {name: tuple(handle.sinks) for name, handle in self._queries.items()}
+        batches = SparkBatches(
             self._spark,
             plan,
-            functions,
-            self._sources,
+            self.functions,
             sinks,
             self.checkpoint.root,
-            on_progress=note,
-            crash=self._crash,
+            on_progress=journal.note,
+            crash=self.crash_point,
         )
-
-    def _schema(self, name: str, source: object) -> pa.Schema:
-        if isinstance(source, FileSource | TableSource):
-            return source.schema
-        if type(source).__module__.startswith("pyspark."):
-            from weft.host.spark.sources import frame_schema
-
-            schema, spark = frame_schema(source, name)
-            self._spark = self._spark or spark
-            return normalize_schema(schema)
-        raise QueryError(
-            f'source of stream "{name}" is a {type(source).__name__}',
-            hint="use a Spark streaming DataFrame, or weft.read.parquet, .csv, .json or .batches.",
-        )
+        return SparkRun(batches, self._sources)

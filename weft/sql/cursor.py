@@ -6,74 +6,14 @@ from weft.errors import ParseError
 from weft.expr.model import Span
 from weft.sql.tokens import Token, error, tokenize
 
-RESERVED = frozenset(
-    [
-        "ALL",
-        "AND",
-        "ANY",
-        "AS",
-        "ASC",
-        "BETWEEN",
-        "CASE",
-        "CAST",
-        "CROSS",
-        "DESC",
-        "DISTINCT",
-        "ELSE",
-        "END",
-        "EXCEPT",
-        "EXISTS",
-        "FALSE",
-        "FETCH",
-        "FOR",
-        "FROM",
-        "FULL",
-        "GROUP",
-        "HAVING",
-        "ILIKE",
-        "IN",
-        "INNER",
-        "INTERSECT",
-        "INTERVAL",
-        "INTO",
-        "IS",
-        "JOIN",
-        "LATERAL",
-        "LEFT",
-        "LIKE",
-        "LIMIT",
-        "NATURAL",
-        "NOT",
-        "NULL",
-        "OFFSET",
-        "ON",
-        "OR",
-        "ORDER",
-        "OUTER",
-        "QUALIFY",
-        "RIGHT",
-        "SELECT",
-        "SEMI",
-        "ANTI",
-        "ASOF",
-        "POSITIONAL",
-        "SOME",
-        "TABLESAMPLE",
-        "THEN",
-        "TRUE",
-        "UNION",
-        "USING",
-        "VALUES",
-        "WHEN",
-        "WHERE",
-        "WINDOW",
-        "WITH",
-        "WITHIN",
-        "PIVOT",
-        "UNPIVOT",
-        "SAMPLE",
-    ]
-)
+RESERVED = frozenset([
+    "ALL", "AND", "ANTI", "ANY", "AS", "ASC", "ASOF", "BETWEEN", "CASE", "CAST", "CROSS", "DESC", "DISTINCT",
+    "ELSE", "END", "EXCEPT", "EXISTS", "FALSE", "FETCH", "FOR", "FROM", "FULL", "GROUP", "HAVING", "ILIKE", "IN",
+    "INNER", "INTERSECT", "INTERVAL", "INTO", "IS", "JOIN", "LATERAL", "LEFT", "LIKE", "LIMIT", "NATURAL", "NOT",
+    "NULL", "OFFSET", "ON", "OR", "ORDER", "OUTER", "PIVOT", "POSITIONAL", "QUALIFY", "RIGHT", "SAMPLE", "SELECT",
+    "SEMI", "SOME", "TABLESAMPLE", "THEN", "TRUE", "UNION", "UNPIVOT", "USING", "VALUES", "WHEN", "WHERE", "WINDOW",
+    "WITH", "WITHIN",
+])  # fmt: skip
 """Words that are never names unless quoted."""
 
 
@@ -94,6 +34,11 @@ class Cursor:
     def at_end(self) -> bool:
         """Whether everything is read."""
         return self.token.kind == "end"
+
+    @property
+    def ends_statement(self) -> bool:
+        """Whether the statement is read, if not the text."""
+        return self.at_end or self.sees(";")
 
     def peek(self, ahead: int = 1) -> Token:
         """A token further on."""
@@ -120,23 +65,35 @@ class Cursor:
         self.at += len(words)
         return True
 
-    def expect(self, word: str, why: str) -> Token:
+    def read(self, *words: str) -> Span:
+        """Read these words, which come next, and say where they stand."""
+        start = self.at
+        self.at += len(words)
+        return self.span_from(start)
+
+    def expect(self, word: str, hint: str) -> Token:
         """Read `word`, or say what is missing."""
         if not self.sees(word):
-            raise self.unexpected(f"{word} is missing", why)
+            raise self.unexpected(f"{word} is missing", hint)
         return self.next()
 
     def is_name(self, ahead: int = 0) -> bool:
         """Whether a name comes next."""
         token = self.peek(ahead)
-        return token.kind == "name" or (token.kind == "word" and token.upper.split()[0] not in RESERVED)
+        return token.kind == "name" or (token.kind == "word" and token.upper not in RESERVED)
 
     def name(self, what: str) -> Token:
         """Read a name."""
         if not self.is_name():
-            hint = None
+            hint = "a name is a word, or anything in double quotes."
             if self.token.kind == "word":
                 hint = f'"{self.token.text}" is a word of SQL; put it in double quotes to use it as a name.'
+            raise self.unexpected(f"{what} is missing", hint=hint)
+        return self.next()
+
+    def word(self, what: str, hint: str) -> Token:
+        """Read a name where no keyword can stand: any word will do."""
+        if self.token.kind not in ("word", "name"):
             raise self.unexpected(f"{what} is missing", hint=hint)
         return self.next()
 
@@ -149,10 +106,10 @@ class Cursor:
         """The text of a span, with white space made single blanks."""
         return " ".join(self.text[span.start : span.end + 1].split())
 
-    def unexpected(self, message: str, detail: str = "", hint: str | None = None) -> ParseError:
+    def unexpected(self, message: str, hint: str) -> ParseError:
         """An error at the next token."""
         found = "the text ends here" if self.token.kind == "end" else f"found {self.source(self.token.span)}"
-        return error(self.text, self.token.span, f"{message}: {found}", detail=detail, hint=hint)
+        return error(self.text, self.token.span, f"{message}: {found}", hint=hint)
 
     def fail(self, span: Span, message: str, *, detail: str = "", hint: str | None = None) -> ParseError:
         """An error at `span`."""

@@ -37,7 +37,10 @@ def _misplaced(cursor: Cursor) -> Exception:
     sign = cursor.token.text
     if sign in _COMPARE:
         return cursor.fail(cursor.token.span, f"{sign} cannot stand here", hint="put what is before it in parentheses.")
-    return cursor.fail(cursor.token.span, f"the operator {sign} is not supported")
+    return cursor.fail(cursor.token.span, f"the operator {sign} is not supported", hint=_OPERATOR_HINT)
+
+
+_OPERATOR_HINT = "operators are = <> < <= > >= + - * / // % || ::, and words such as AND, IN and LIKE."
 
 
 def _left_associative(cursor: Cursor, operators: dict[str, str], operand: Callable[[Cursor], Expr]) -> Expr:
@@ -120,7 +123,7 @@ def _word_comparison(cursor: Cursor, left: Expr, start: int) -> Expr:
 
 def _between(cursor: Cursor, left: Expr, start: int, _op: str) -> Expr:
     if cursor.sees("SYMMETRIC"):
-        raise cursor.fail(cursor.token.span, "BETWEEN SYMMETRIC is not supported")
+        raise cursor.fail(cursor.token.span, "BETWEEN SYMMETRIC is not supported", hint="put the lower bound first.")
     low = _concat(cursor)
     cursor.expect("AND", "BETWEEN takes two bounds: BETWEEN low AND high.")
     high = _concat(cursor)
@@ -170,7 +173,9 @@ def _suffixed(cursor: Cursor) -> Expr:
     while cursor.accept("::"):
         value = Call("cast", (value,), read_type(cursor), cursor.span_from(start))
     if cursor.sees("["):
-        raise cursor.fail(cursor.token.span, "subscripts are not supported")
+        raise cursor.fail(
+            cursor.token.span, "subscripts are not supported", hint="store the element in a column of its own."
+        )
     return value
 
 
@@ -178,13 +183,13 @@ def _primary(cursor: Cursor) -> Expr:
     token = cursor.token
     if token.kind == "string":
         return Literal(cursor.next().text, None, token.span)
-    if token.kind == "number" or (cursor.sees(".") and cursor.peek().kind == "number"):
+    if token.kind == "number":
         return _number(cursor)
     if cursor.accept("("):
         return _parenthesis(cursor)
     if token.kind in ("word", "name"):
         return _named(cursor)
-    raise cursor.unexpected("an expression is missing")
+    raise cursor.unexpected("an expression is missing", "write a column, a constant, a function or (...).")
 
 
 def _parenthesis(cursor: Cursor) -> Expr:
@@ -198,20 +203,18 @@ def _parenthesis(cursor: Cursor) -> Expr:
 
 
 def _number(cursor: Cursor) -> Literal:
-    start = cursor.at
-    text = "." if cursor.accept(".") else ""
-    token = cursor.next()
-    text = (text + token.text).replace("_", "")
-    after = cursor.token
+    token, after = cursor.next(), cursor.token
     if after.span.start == token.span.end + 1 and after.kind in ("word", "number"):
-        raise cursor.fail(Span(token.span.start, after.span.end), "this number cannot be read")
-    span = cursor.span_from(start)
-    if "e" in text.lower():
-        return Literal(float(text), None, span)
-    if "." in text:
-        return Literal(Decimal(text), None, span)
-    value = int(text)
-    return Literal(value if value < 2**63 else Decimal(value), None, span)
+        raise cursor.fail(Span(token.span.start, after.span.end), "this number cannot be read", hint=_NUMBER_HINT)
+    if "e" in token.text.lower():
+        return Literal(float(token.text), None, token.span)
+    if "." in token.text:
+        return Literal(Decimal(token.text), None, token.span)
+    value = int(token.text)
+    return Literal(value if value < 2**63 else Decimal(value), None, token.span)
+
+
+_NUMBER_HINT = "numbers are written as 10, 1_000, 1.5 or 1e3; a name that begins with a digit takes double quotes."
 
 
 def _named(cursor: Cursor) -> Expr:
@@ -236,9 +239,11 @@ def _column(cursor: Cursor) -> Expr:
         return Column("", first.text, None, first.span)
     cursor.next()
     if cursor.sees("*"):
-        raise cursor.fail(cursor.token.span, "* stands for columns, and only in the SELECT list")
+        raise cursor.fail(
+            cursor.token.span, "* stands for columns, and only in the SELECT list", hint="name one column."
+        )
     if cursor.token.kind not in ("word", "name"):
-        raise cursor.unexpected("a column name is missing")
+        raise cursor.unexpected("a column name is missing", "write alias.column.")
     second = cursor.next()
     if cursor.sees("."):
         raise cursor.fail(
@@ -257,7 +262,7 @@ def _typed_literal(cursor: Cursor) -> Expr:
     start = cursor.at
     kind = read_type(cursor)
     if cursor.token.kind != "string":
-        raise cursor.unexpected("the text of the constant is missing")
+        raise cursor.unexpected("the text of the constant is missing", "as in DATE '2024-01-31'.")
     text = Literal(cursor.token.text, None, cursor.next().span)
     return Call("cast", (text,), kind, cursor.span_from(start))
 

@@ -34,7 +34,11 @@ def function(cursor: Cursor, read: Read) -> Expr:
         raise cursor.fail(cursor.span_from(start), _AGGREGATE, hint=_AGGREGATE_HINT)
     args = () if cursor.accept(")") else arguments(cursor, read)
     if cursor.sees_any("OVER", "FILTER"):
-        raise cursor.fail(cursor.token.span, f"{cursor.token.upper} is not supported: there are no window functions")
+        raise cursor.fail(
+            cursor.token.span,
+            f"{cursor.token.upper} is not supported: there are no window functions",
+            hint=_AGGREGATE_HINT,
+        )
     return Udf(name.text, args, None, cursor.span_from(start))
 
 
@@ -44,8 +48,8 @@ def arguments(cursor: Cursor, read: Read) -> tuple[Expr, ...]:
     args = [read(cursor)]
     while cursor.accept(","):
         args.append(read(cursor))
-    if cursor.sees("ORDER BY"):
-        raise cursor.fail(cursor.token.span, _AGGREGATE, hint=_AGGREGATE_HINT)
+    if cursor.sees("ORDER", "BY"):
+        raise cursor.fail(cursor.read("ORDER", "BY"), _AGGREGATE, hint=_AGGREGATE_HINT)
     cursor.expect(")", "the list of arguments is never closed.")
     return tuple(args)
 
@@ -137,5 +141,7 @@ def if_(cursor: Cursor, read: Read) -> Expr:
     cursor.next(), cursor.next()
     args = arguments(cursor, read)
     if len(args) != 3:
-        raise cursor.fail(cursor.span_from(start), "if takes 3 arguments: condition, value, value otherwise")
+        raise cursor.fail(
+            cursor.span_from(start), "if takes 3 arguments", hint="if(condition, value, value otherwise)."
+        )
     return Call("case", args, None, cursor.span_from(start))

@@ -50,7 +50,7 @@ def _interval_text(cursor: Cursor) -> str:
     if cursor.token.kind == "word" and (_month_size(cursor.token.text) or unit_size(cursor.token.text)):
         unit = cursor.next().text
         if cursor.sees("TO"):
-            raise cursor.fail(cursor.token.span, "intervals with TO are not supported")
+            raise cursor.fail(cursor.token.span, "intervals with TO are not supported", hint="give one unit.")
         if not re.fullmatch(r"\s*[+-]?[\d.]+\s*", amount):
             raise cursor.fail(token.span, f"{token.text!r} is no number", hint="give the unit once, as in '10' MINUTE.")
         return f"{amount} {unit}"
@@ -96,7 +96,7 @@ def window_length(cursor: Cursor) -> Within:
     else:
         length = _bare_length(cursor)
     if length <= 0:
-        raise cursor.fail(cursor.span_from(start), "a window is longer than nothing")
+        raise cursor.fail(cursor.span_from(start), "a window is longer than nothing", hint="such as '10 minutes'.")
     return length
 
 

@@ -16,25 +16,25 @@ from weft.sql.expression import parse_condition
 from weft.sql.forms import refuse_subquery
 from weft.sql.interval import window_length
 
-_NOT_YET = {
+_NOT_YET: dict[str, tuple[str, str]] = {
     "GROUP BY": ("GROUP BY is not supported yet", "aggregate the result downstream."),
     "HAVING": ("HAVING is not supported yet", "aggregate the result downstream."),
     "ORDER BY": ("ORDER BY is not supported", "a continuous result never ends; sort it where it is read."),
     "LIMIT": ("LIMIT is not supported", "a continuous result never ends; cut it where it is read."),
     "OFFSET": ("OFFSET is not supported", "a continuous result never ends; cut it where it is read."),
     "FETCH": ("FETCH is not supported", "a continuous result never ends; cut it where it is read."),
-    "QUALIFY": ("QUALIFY is not supported: there are no window functions", None),
+    "QUALIFY": ("QUALIFY is not supported: there are no window functions", "select where the result is read."),
     "WINDOW": ("WINDOW is not supported: there are no window functions", "a stream's window is written WITHIN."),
     "UNION": ("UNION is not supported", "register one query for each part."),
-    "INTERSECT": ("INTERSECT is not supported", None),
-    "EXCEPT": ("EXCEPT is not supported", None),
+    "INTERSECT": ("INTERSECT is not supported", "join the streams on all columns."),
+    "EXCEPT": ("EXCEPT is not supported", "register one query for each part."),
+    "USING SAMPLE": ("USING SAMPLE is not supported", "select rows in WHERE."),
     "USING": ("USING is not supported", "write the condition out: ON a.key = b.key."),
-    "USING SAMPLE": ("USING SAMPLE is not supported", None),
-    "TABLESAMPLE": ("TABLESAMPLE is not supported", None),
-    "FOR": ("FOR is not supported", None),
+    "TABLESAMPLE": ("TABLESAMPLE is not supported", "select rows in WHERE."),
+    "FOR": ("FOR is not supported", "leave it out: a query only reads."),
     "INTO": ("INTO is not supported", "give the query a sink: q.to_parquet(...)."),
-    "PIVOT": ("PIVOT is not supported", None),
-    "UNPIVOT": ("UNPIVOT is not supported", None),
+    "PIVOT": ("PIVOT is not supported", "pivot the result downstream."),
+    "UNPIVOT": ("UNPIVOT is not supported", "unpivot the result downstream."),
 }
 _JOINS = ("LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "NATURAL", "ASOF", "POSITIONAL", "LATERAL")
 
@@ -42,6 +42,16 @@ _JOINS = ("LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "NATURAL", "ASOF", "
 def parse_select(text: str) -> Draft:
     """One SELECT statement as a draft."""
     cursor = Cursor(text)
+    draft = read_select(cursor)
+    while cursor.accept(";"):
+        pass
+    if not cursor.at_end:
+        raise cursor.fail(cursor.token.span, "there is more than one statement", hint="register one query for each.")
+    return draft
+
+
+def read_select(cursor: Cursor) -> Draft:
+    """Read a SELECT up to the end of its statement."""
     _begin(cursor)
     items = _items(cursor)
     cursor.expect("FROM", "a query reads FROM at least one stream.")
@@ -49,9 +59,10 @@ def parse_select(text: str) -> Draft:
     if cursor.accept("WHERE"):
         conditions.extend(conjuncts(_condition(cursor, "WHERE")))
     default = window_length(cursor) if cursor.accept("WITHIN") else None
-    _finish(cursor)
-    stated = tuple(Condition(condition, text) for condition in conditions)
-    return Draft(tuple(sources), stated, items, default, text)
+    if not cursor.ends_statement:
+        raise _leftover(cursor)
+    stated = tuple(Condition(condition, cursor.text) for condition in conditions)
+    return Draft(tuple(sources), stated, items, default, cursor.text)
 
 
 def _begin(cursor: Cursor) -> None:
@@ -65,29 +76,29 @@ def _begin(cursor: Cursor) -> None:
     cursor.accept("ALL")
 
 
-def _finish(cursor: Cursor) -> None:
-    while cursor.accept(";"):
-        pass
-    if cursor.at_end:
-        return
+def _leftover(cursor: Cursor) -> Exception:
     refuse_clause(cursor)
-    if cursor.tokens[cursor.at - 1].upper == ";":
-        raise cursor.fail(cursor.token.span, "there is more than one statement", hint="register one query for each.")
     if cursor.sees("WITHIN"):
-        raise cursor.fail(cursor.token.span, "WITHIN cannot stand here", hint=_WITHIN_HINT)
-    raise cursor.unexpected("the query should end here")
+        return cursor.fail(cursor.token.span, "WITHIN cannot stand here", hint=_WITHIN_HINT)
+    return cursor.unexpected("the query should end here", _END_HINT)
 
 
+_END_HINT = "leave the rest out, or join it to what stands before it by an operator or a comma."
 _WITHIN_HINT = "write it directly after a stream and its alias, or once at the end of the query."
 
 
 def refuse_clause(cursor: Cursor) -> None:
     """Clauses of SQL that Weft does not have, each with its own message."""
-    known = _NOT_YET.get(cursor.token.upper)
-    if known is not None:
-        raise cursor.fail(cursor.token.span, known[0], hint=known[1])
+    clause = _unsupported_clause(cursor)
+    if clause is not None:
+        message, hint = _NOT_YET[clause]
+        raise cursor.fail(cursor.read(*clause.split()), message, hint=hint)
     if cursor.token.upper in _JOINS:
         raise _outer_join(cursor)
+
+
+def _unsupported_clause(cursor: Cursor) -> str | None:
+    return next((clause for clause in _NOT_YET if cursor.sees(*clause.split())), None)
 
 
 def _outer_join(cursor: Cursor) -> Exception:
@@ -117,7 +128,7 @@ def _item(cursor: Cursor) -> Item:
         return Item(star, None, cursor.text, cursor.source(cursor.span_from(start)))
     refuse_subquery(cursor)
     if cursor.sees("FROM") or cursor.at_end:
-        raise cursor.unexpected("the SELECT list is empty or ends with a comma")
+        raise cursor.unexpected("the SELECT list is empty or ends with a comma", "name a column, or write *.")
     expr = parse_condition(cursor)
     source = cursor.source(cursor.span_from(start))
     return Item(expr, _item_name(cursor), cursor.text, source)
@@ -145,7 +156,7 @@ def _star(cursor: Cursor) -> Star | None:
     if cursor.sees_any("EXCLUDE", "REPLACE", "RENAME", "EXCEPT"):
         raise cursor.fail(cursor.token.span, f"* {cursor.token.upper} is not supported", hint="list the columns.")
     if cursor.sees("AS") or cursor.is_name():
-        raise cursor.fail(cursor.token.span, "* cannot be renamed")
+        raise cursor.fail(cursor.token.span, "* cannot be renamed", hint="list the columns.")
     return Star(alias, cursor.span_from(start))
 
 
@@ -159,7 +170,7 @@ def _from(cursor: Cursor) -> tuple[list[Source], list[Expr]]:
             crossed = cursor.accept("CROSS")
             if not crossed:
                 cursor.accept("INNER")
-            cursor.expect("JOIN", "")
+            cursor.expect("JOIN", "write CROSS JOIN or INNER JOIN.")
             sources.append(_source(cursor))
             conditions.extend(() if crossed else _on(cursor, sources[-1]))
         else:
@@ -178,8 +189,8 @@ def _on(cursor: Cursor, source: Source) -> tuple[Expr, ...]:
 
 def _condition(cursor: Cursor, clause: str) -> Expr:
     ends = cursor.at_end or cursor.sees_any("JOIN", "WHERE", "WITHIN", "INNER", "CROSS", ";", ",", ")")
-    if ends or cursor.token.upper in _NOT_YET or (cursor.token.upper in _JOINS and cursor.peek().upper != "("):
-        raise cursor.unexpected(f"{clause} has no condition")
+    if ends or _unsupported_clause(cursor) or (cursor.token.upper in _JOINS and cursor.peek().upper != "("):
+        raise cursor.unexpected(f"{clause} has no condition", f"write a comparison after {clause}.")
     return parse_condition(cursor)
 
 
@@ -216,8 +227,11 @@ def _alias(cursor: Cursor) -> str | None:
     else:
         return None
     if cursor.sees("("):
-        raise cursor.fail(cursor.token.span, "renaming the columns of a stream is not supported")
+        raise cursor.fail(cursor.token.span, "renaming the columns of a stream is not supported", hint=_RENAME)
     return alias
+
+
+_RENAME = "rename them in the SELECT list: column AS name."
 
 
 def _window(cursor: Cursor) -> tuple[Within, Span | None]:
@@ -235,7 +249,7 @@ def parse_item(text: str) -> Item:
     cursor = Cursor(text)
     item = _item(cursor)
     if not cursor.at_end:
-        raise cursor.unexpected("the expression should end here")
+        raise cursor.unexpected("the expression should end here", _END_HINT)
     return item
 
 
@@ -249,5 +263,5 @@ def parse_expression(text: str) -> Expr:
     expr = parse_condition(cursor)
     if not cursor.at_end:
         refuse_clause(cursor)
-        raise cursor.unexpected("the expression should end here")
+        raise cursor.unexpected("the expression should end here", _END_HINT)
     return expr

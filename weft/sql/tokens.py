@@ -1,23 +1,48 @@
-"""SQL text as tokens.
+"""SQL text as tokens, each with its place: the one lexer of queries, of fragments of the builder and of scripts.
 
-The only module that knows sqlglot.  Its tokenizer knows comments, quoting and operators; its parser is not
-used, because it accepts more than it represents (`JOIN s ON` with nothing behind it parses), and Weft must
-never drop anything a user wrote.  The grammar is in `weft.sql.statement` and `weft.sql.expression`.
+A word begins with a letter or `_` and goes on to the next white space or ASCII sign other than `_` and `$`.  A quote
+inside quotes is doubled; a backslash means itself.  Comments are `--` to the end of the line and `/* */`, which
+nest.  Operators that no grammar of Weft knows are tokens too, so that they are refused as a whole and by name.
+White space and comments leave no token; every other character is part of exactly one, or the text is refused.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal as OneOf
-
-from sqlglot import Dialect, TokenError
-from sqlglot.tokenizer_core import TokenType
 
 from weft.errors import ParseError
 from weft.expr.model import Span
 from weft.query.caret import point
 
 Kind = OneOf["word", "name", "string", "number", "operator", "end"]
+
+_OPERATORS = (
+    "->> #>> <=> <-> ~~* !~* -> #> <> <= >= == != => := :: || |> && ** // << >> ~~ ~* !~ @> <@ ^@ ?? "
+    "( ) [ ] { } , . ; : + - * / % = < > ! # & ^ | ~ \\"
+)
+"""Longer ones first."""
+_DIGITS = "[0-9]+(?:_[0-9]+)*"
+
+# The quantifiers of quoted text give nothing back (*+): or 'a'' would be read as a string and a stray quote.
+_TOKEN = re.compile(
+    rf"""
+      (?P<space>   \s+ | --[^\r\n]*)
+    | (?P<comment> /\*)
+    | (?P<foreign> [bBeEnNxX]'(?:[^']|'')*+' | \$[^\W\d]\w*\$ | \$\$)
+    | (?P<string>  '(?:[^']|'')*+')
+    | (?P<name>    "(?:[^"]|"")*+")
+    | (?P<open>    ['"])
+    | (?P<number>  (?:{_DIGITS}\.?(?:{_DIGITS})? | \.{_DIGITS})(?:[eE][+-]?{_DIGITS})?)
+    | (?P<word>    [^\W\d][^\s!"\#%&'()*+,\-./:;<=>?@\[\\\]^`{{|}}~]*)
+    | (?P<operator>{"|".join(map(re.escape, _OPERATORS.split()))})
+    | (?P<parameter>[?$@])
+    | (?P<stray>   .)""",
+    re.VERBOSE | re.DOTALL,
+)
+_COMMENT_EDGE = re.compile(r"/\*|\*/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,49 +56,62 @@ class Token:
     @property
     def upper(self) -> str:
         """The text of a bare word or operator in upper case; empty for anything quoted."""
-        return " ".join(self.text.upper().split()) if self.kind in ("word", "operator") else ""
+        return self.text.upper() if self.kind in ("word", "operator") else ""
 
 
 def tokenize(text: str) -> list[Token]:
-    """The tokens of `text`, ended by one of kind "end"."""
-    try:
-        found = Dialect.get_or_raise("duckdb").tokenize(text)
-    except TokenError:
-        raise _unreadable(text) from None
-    tokens = [_token(text, raw.token_type, raw.text, Span(raw.start, raw.end)) for raw in found]
+    """The tokens of `text`, ended by one of kind "end".
+
+    >>> [(token.kind, token.text) for token in tokenize("o.price >= 1_000 -- cents")]
+    [('word', 'o'), ('operator', '.'), ('word', 'price'), ('operator', '>='), ('number', '1000'), ('end', '')]
+    """
+    tokens = list(_tokens(text))
     end = tokens[-1].span.end + 1 if tokens else 0
     return [*tokens, Token("end", "", Span(end, end))]
 
 
-_QUOTED: dict[TokenType, Kind] = {TokenType.STRING: "string", TokenType.IDENTIFIER: "name", TokenType.NUMBER: "number"}
+def _tokens(text: str) -> Iterator[Token]:
+    at = 0
+    while found := _TOKEN.match(text, at):
+        group, written, at = found.lastgroup, found.group(), found.end()
+        span = Span(found.start(), at - 1)
+        match group:
+            case "space":
+                pass
+            case "comment":
+                at = _comment_end(text, span)
+            case "string" | "name":
+                quote = written[0]
+                yield Token(group, written[1:-1].replace(quote * 2, quote), span)
+            case "number":
+                yield Token(group, written.replace("_", ""), span)
+            case "word" | "operator":
+                yield Token(group, written, span)
+            case _:
+                raise _unreadable(text, str(group), written, span)
 
 
-def _token(text: str, kind: TokenType, value: str, span: Span) -> Token:
-    if kind in _QUOTED:
-        return Token(_QUOTED[kind], value, span)
-    written = text[span.start : span.end + 1]
-    if kind in (TokenType.PLACEHOLDER, TokenType.PARAMETER):
-        raise error(text, span, "query parameters are not supported", hint="put the value into the text.")
-    if kind == TokenType.UNKNOWN or not written or "STRING" in kind.name:
-        raise error(text, span, f"{written!r} cannot be read here")
-    return Token("word" if written[0].isalpha() or written[0] == "_" else "operator", written, span)
+def _comment_end(text: str, opening: Span) -> int:
+    """Behind the comment that begins at `opening`, with all that are nested in it."""
+    depth = 1
+    for edge in _COMMENT_EDGE.finditer(text, opening.end + 1):
+        depth += 1 if edge.group() == "/*" else -1
+        if depth == 0:
+            return edge.end()
+    raise error(text, Span(opening.start, len(text)), "this comment is never closed", hint="close it with */.")
 
 
-def _unreadable(text: str) -> ParseError:
-    """The error for text whose last quote or comment is never closed: point at where it opens."""
-    low, high = 0, len(text)
-    while low < high:  # the longest prefix that still reads; what opens there is never closed
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if _reads(text[:middle]) else (low, middle - 1)
-    return error(text, Span(low, len(text)), "a quote or comment is opened and never closed")
-
-
-def _reads(text: str) -> bool:
-    try:
-        Dialect.get_or_raise("duckdb").tokenize(text)
-    except TokenError:
-        return False
-    return True
+def _unreadable(text: str, group: str, written: str, span: Span) -> ParseError:
+    if group == "open":
+        what = "string" if written == "'" else "quoted name"
+        hint = f"close it with {written}; inside, {written * 2} stands for {written}."
+        return error(text, Span(span.start, len(text)), f"this {what} is never closed", hint=hint)
+    if group == "foreign":
+        return error(text, span, "this kind of string is not supported", hint="put the text in single quotes.")
+    if group == "parameter":
+        return error(text, span, "query parameters are not supported", hint="put the value into the text.")
+    hint = "put names in double quotes." if written == "`" else "leave it out, or put it in quotes."
+    return error(text, span, f"{written!r} cannot be read here", hint=hint)
 
 
 def error(text: str, span: Span, message: str, *, detail: str = "", hint: str | None = None) -> ParseError:

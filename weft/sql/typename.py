@@ -13,7 +13,7 @@ def read_type(cursor: Cursor) -> pa.DataType:
     """Read a type, as it stands in CAST."""
     start = cursor.at
     if cursor.token.kind != "word":
-        raise cursor.unexpected("a type is missing")
+        raise cursor.unexpected("a type is missing", f"types are {', '.join(type_names())}.")
     name = cursor.next().upper
     if name == "DOUBLE" and cursor.sees("PRECISION"):
         cursor.next()
@@ -46,7 +46,7 @@ def _type_parameters(cursor: Cursor) -> tuple[int, ...]:
     values: list[int] = []
     while True:
         if cursor.token.kind != "number" or not cursor.token.text.isdigit():
-            raise cursor.unexpected("a number of digits is missing")
+            raise cursor.unexpected("a number of digits is missing", "as in DECIMAL(12, 2).")
         values.append(int(cursor.next().text))
         if not cursor.accept(","):
             break

@@ -6,7 +6,8 @@ What is measured, and under which name:
                         (`weft.stats.keys`) distinct counts and frequent values
     alias               rows and rate, where two or more selections may be correlated; the same of its keys, where
                         there are selections
-    predicate's text    share of rows (one alias) or of pairs (two aliases) that satisfy it alone, before selections
+    predicate's text    share of rows (one alias) or of pairs (two aliases) that satisfy it alone, before selections;
+                        not of the ends of a time band: a product of their shares says nothing of the band, rates do
     pair of aliases     share of pairs that satisfy all predicates between the two, after selections; where there are
                         several predicates, or selections
 
@@ -38,6 +39,7 @@ from weft.expr.model import Expr, aliases
 from weft.expr.render import to_sql
 from weft.kernels.codes import Ints, equality_codes
 from weft.query.model import TIME, Query, Relation, Stream
+from weft.query.timebounds import is_time_bound
 from weft.stats.estimators import share_of
 from weft.stats.keys import is_equality, key_name, same_column, under
 from weft.stats.model import Pair, Statistics
@@ -215,12 +217,23 @@ class _Analysis:
                 text = to_sql(predicate)
                 if text in shares or self.names.is_given(predicate) or self.names.is_counted(query, predicate):
                     continue
+                if self._is_end_of_band(query, predicate):
+                    continue
                 if self._measurable(query, predicate) and self.names.is_one_predicate(query, predicate):
                     a, b = (self._plain(query, alias) for alias in sorted(aliases(predicate)))
                     share = pair_share(a, b, [predicate], self.functions, self._random(text))
                     if share is not None:
                         shares[text] = share
         return Statistics(predicates=shares)
+
+    def _is_end_of_band(self, query: Query, predicate: Expr) -> bool:
+        """Whether a predicate is one of several time bounds between two aliases, and rates can tell what they mean."""
+        if not is_time_bound(query, predicate):
+            return False
+        ends = [other for other in between(query, *aliases(predicate)) if is_time_bound(query, other)]
+        streams = [query.relation(alias).stream.name for alias in aliases(predicate)]
+        rated = any(name in self.samples and _rate(self.samples[name]) is not None for name in streams)
+        return len(ends) > 1 and rated
 
     def _pairs(self) -> Statistics:
         shares: dict[Pair, float] = {}

@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, TypeVar
 
 from weft.errors import QueryError
 
@@ -25,6 +25,15 @@ Pair = tuple[str, str]
 """Two names, sorted."""
 Tops = tuple[tuple[int, float], ...]
 """(Equality code, share of rows), the heaviest first."""
+_Name = TypeVar("_Name", str, Pair)
+_Value = TypeVar("_Value")
+
+
+class _Table(dict[_Name, _Value]):
+    """Names and what is known of them, sorted by name; never changed, so it can be hashed."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(self.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +69,14 @@ MOST = 1e18
 class Statistics:
     """Sizes, rates, widths, distinct counts and selectivities, each of them possibly unknown."""
 
-    _rows: tuple[tuple[str, float], ...]
-    _rates: tuple[tuple[str, float], ...]
-    _widths: tuple[tuple[str, float], ...]
-    _distinct: tuple[tuple[str, float], ...]
-    _heavy: tuple[tuple[str, Tops], ...]
-    _quantiles: tuple[tuple[str, tuple[float, ...]], ...]
-    _selectivities: tuple[tuple[Pair, float], ...]
-    _predicates: tuple[tuple[str, float], ...]
+    _rows: _Table[str, float]
+    _rates: _Table[str, float]
+    _widths: _Table[str, float]
+    _distinct: _Table[str, float]
+    _heavy: _Table[str, Tops]
+    _quantiles: _Table[str, tuple[float, ...]]
+    _selectivities: _Table[Pair, float]
+    _predicates: _Table[str, float]
 
     def __init__(
         self,
@@ -92,8 +101,8 @@ class Statistics:
         keep(self, "_rates", _checked("rate", rates))
         keep(self, "_widths", _checked("width", widths))
         keep(self, "_distinct", _checked("distinct count", distinct))
-        keep(self, "_quantiles", tuple(sorted((name, _ordered(name, q)) for name, q in (quantiles or {}).items())))
-        keep(self, "_heavy", tuple(sorted((name, _tops(name, tops)) for name, tops in (heavy or {}).items())))
+        keep(self, "_quantiles", _Table(sorted((name, _ordered(name, q)) for name, q in (quantiles or {}).items())))
+        keep(self, "_heavy", _Table(sorted((name, _tops(name, tops)) for name, tops in (heavy or {}).items())))
         keep(self, "_selectivities", _symmetric(selectivities or {}))
         keep(self, "_predicates", _checked("selectivity", _normal(predicates), most=1.0))
 
@@ -101,35 +110,35 @@ class Statistics:
 
     def rows(self, name: str) -> float | None:
         """How many rows there are in all: of a stream, or of an alias after its selections."""
-        return dict(self._rows).get(name)
+        return self._rows.get(name)
 
     def rate(self, name: str) -> float | None:
         """How many rows come per second."""
-        return dict(self._rates).get(name)
+        return self._rates.get(name)
 
     def width(self, name: str) -> float | None:
         """How many bytes a row takes."""
-        return dict(self._widths).get(name)
+        return self._widths.get(name)
 
     def distinct(self, name: str, column: str) -> float | None:
         """How many values a column has."""
-        return dict(self._distinct).get(f"{name}.{column}")
+        return self._distinct.get(f"{name}.{column}")
 
     def heavy(self, name: str, column: str) -> Tops | None:
         """The most frequent values of a column, the heaviest first: (equality code, share of rows)."""
-        return dict(self._heavy).get(f"{name}.{column}")
+        return self._heavy.get(f"{name}.{column}")
 
     def quantiles(self, name: str, column: str) -> tuple[float, ...] | None:
         """Values of a column in order, equally many rows between any two."""
-        return dict(self._quantiles).get(f"{name}.{column}")
+        return self._quantiles.get(f"{name}.{column}")
 
     def selectivity(self, a: str, b: str) -> float | None:
         """f_ab: the share of all pairs of rows that satisfies every predicate between `a` and `b`."""
-        return dict(self._selectivities).get(_pair(a, b))
+        return self._selectivities.get(_pair(a, b))
 
     def predicate(self, text: str) -> float | None:
         """The share of all combinations of rows that satisfies one predicate, found by its SQL text."""
-        return dict(self._predicates).get(" ".join(text.split()))
+        return self._predicates.get(" ".join(text.split()))
 
     # --------------------------------------------------------------------------------------- changes
 
@@ -160,14 +169,14 @@ class Statistics:
     def merge(self, other: Statistics) -> Statistics:
         """Both together; where both know a number, the other's wins."""
         return Statistics(
-            dict(self._rows + other._rows),
-            rates=dict(self._rates + other._rates),
-            widths=dict(self._widths + other._widths),
-            distinct=dict(self._distinct + other._distinct),
-            heavy=dict(self._heavy + other._heavy),
-            quantiles=dict(self._quantiles + other._quantiles),
-            selectivities=dict(self._selectivities + other._selectivities),
-            predicates=dict(self._predicates + other._predicates),
+            self._rows | other._rows,
+            rates=self._rates | other._rates,
+            widths=self._widths | other._widths,
+            distinct=self._distinct | other._distinct,
+            heavy=self._heavy | other._heavy,
+            quantiles=self._quantiles | other._quantiles,
+            selectivities=self._selectivities | other._selectivities,
+            predicates=self._predicates | other._predicates,
         )
 
     # ------------------------------------------------------------------------------------------ JSON
@@ -175,17 +184,17 @@ class Statistics:
     def to_json(self) -> str:
         """The statistics as JSON text, the same for equal ones; a pair stands under its first name only."""
         nested: dict[str, dict[str, float]] = {}
-        for (a, b), share in self._selectivities:
+        for (a, b), share in self._selectivities.items():
             nested.setdefault(a, {})[b] = share
         parts = {
-            "rows": dict(self._rows),
-            "rates": dict(self._rates),
-            "widths": dict(self._widths),
-            "distinct": dict(self._distinct),
-            "quantiles": {name: list(values) for name, values in self._quantiles},
-            "heavy": {name: [list(top) for top in tops] for name, tops in self._heavy},
+            "rows": self._rows,
+            "rates": self._rates,
+            "widths": self._widths,
+            "distinct": self._distinct,
+            "quantiles": {name: list(values) for name, values in self._quantiles.items()},
+            "heavy": {name: [list(top) for top in tops] for name, tops in self._heavy.items()},
             "selectivities": nested,
-            "predicates": dict(self._predicates),
+            "predicates": self._predicates,
         }
         return json.dumps({key: part for key, part in parts.items() if part}, indent=2)
 
@@ -205,8 +214,8 @@ class Statistics:
 _PARTS = ("rows", "rates", "widths", "distinct", "heavy", "quantiles", "selectivities", "predicates")
 
 
-def _checked(kind: str, given: Mapping[str, float] | None, most: float | None = None) -> tuple[tuple[str, float], ...]:
-    return tuple(sorted((name, _number(kind, f'"{name}"', value, most)) for name, value in (given or {}).items()))
+def _checked(kind: str, given: Mapping[str, float] | None, most: float | None = None) -> _Table[str, float]:
+    return _Table(sorted((name, _number(kind, f'"{name}"', value, most)) for name, value in (given or {}).items()))
 
 
 def _tops(name: str, given: Iterable[tuple[int, float]]) -> Tops:
@@ -225,7 +234,7 @@ def _ordered(name: str, given: Iterable[float]) -> tuple[float, ...]:
     return values
 
 
-def _symmetric(given: Mapping[Pair, float]) -> tuple[tuple[Pair, float], ...]:
+def _symmetric(given: Mapping[Pair, float]) -> _Table[Pair, float]:
     known: dict[Pair, float] = {}
     for (a, b), value in given.items():
         share = _number("selectivity", f'("{a}", "{b}")', value, 1.0)
@@ -235,7 +244,7 @@ def _symmetric(given: Mapping[Pair, float]) -> tuple[tuple[Pair, float], ...]:
                 detail=f"one direction says {known[_pair(a, b)]:g}, the other {share:g}; they are the same joins.",
                 hint="give one of them.",
             )
-    return tuple(sorted(known.items()))
+    return _Table(sorted(known.items()))
 
 
 def _pair(a: str, b: str) -> Pair:

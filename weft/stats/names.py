@@ -5,12 +5,15 @@ What must hold:
 - A name that means different things in different queries says nothing about any of them.
 - What was given by hand wins, also where a measured number stands nearer: no measured pair hides a given predicate,
   no measured predicate a given distinct count, no measured alias a given stream.
+
+What names mean is gathered once for all queries: a session of hundreds asks for each of its names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 
 from weft.expr.model import Call, Column, Expr, aliases
@@ -18,6 +21,11 @@ from weft.expr.render import to_sql
 from weft.query.model import Query, Relation
 from weft.stats.keys import key_names
 from weft.stats.model import Statistics
+
+_Rows = tuple[str, frozenset[Expr]]
+"""Stream and selections."""
+_Meaning = tuple[tuple[str, ...], frozenset[Expr], frozenset[Expr]]
+"""Streams, joins and selections of two aliases."""
 
 
 @dataclass(frozen=True)
@@ -37,34 +45,52 @@ class Names:
 
     def is_one_alias(self, query: Query, relation: Relation) -> bool:
         """Whether the alias is the same rows wherever it occurs, and no stream's name."""
-        same = [
-            other.relation(relation.alias).stream.name == relation.stream.name
-            and set(other.selections(relation.alias)) == set(query.selections(relation.alias))
-            for other in self.queries
-            if relation.alias in other.aliases
-        ]
-        return all(same) and relation.alias not in self.streams
+        same = self._aliases.get(relation.alias, set()) <= {_rows_of(query, relation)}
+        return same and relation.alias not in self.streams
 
     def is_one_predicate(self, query: Query, predicate: Expr) -> bool:
         """Whether the text, from either side, is about the same streams in all queries."""
-        spellings, owners = set(_spellings(predicate)), _owners(query, predicate)
-        return all(
-            _owners(other, p) == owners for other in self.queries for p in other.predicates if to_sql(p) in spellings
-        )
+        owners = _owners(query, predicate)
+        return all(self._predicates.get(text, set()) <= {owners} for text in _spellings(predicate))
 
     def is_one_pair(self, query: Query, a: str, b: str) -> bool:
         """Whether every join that will find the pair's number is this one, and it hides nothing given by hand."""
         streams, joins, selections = meaning = _meaning(query, a, b)
-        for other in self.queries:
-            for r, s in combinations(other.relations, 2):
-                by_alias, by_stream = {r.alias, s.alias} == {a, b}, {r.stream.name, s.stream.name} == {a, b}
-                finds = (by_alias or by_stream) and between(other, r.alias, s.alias)
-                if finds and not (by_alias and _meaning(other, a, b) == meaning):
-                    return False
+        if not self._pairs.get(frozenset((a, b)), set()) <= {meaning}:
+            return False
         told = any(self.is_given(predicate) for predicate in joins | selections)
         counted = any(self.is_counted(query, predicate) for predicate in joins)
         paired = len(set(streams)) > 1 and self.given.selectivity(*streams) is not None
         return not (told or counted or paired)
+
+    @cached_property
+    def _aliases(self) -> dict[str, set[_Rows]]:
+        """Alias -> all that it means."""
+        found: dict[str, set[_Rows]] = {}
+        for query, relation in ((q, r) for q in self.queries for r in q.relations):
+            found.setdefault(relation.alias, set()).add(_rows_of(query, relation))
+        return found
+
+    @cached_property
+    def _predicates(self) -> dict[str, set[tuple[str, ...]]]:
+        """Text of a predicate -> all streams that it is about."""
+        found: dict[str, set[tuple[str, ...]]] = {}
+        for query, predicate in ((q, p) for q in self.queries for p in q.predicates):
+            found.setdefault(to_sql(predicate), set()).add(_owners(query, predicate))
+        return found
+
+    @cached_property
+    def _pairs(self) -> dict[frozenset[str], set[_Meaning | None]]:
+        """Two names -> the joins that find a number under them; None is one that finds it by its streams."""
+        found: dict[frozenset[str], set[_Meaning | None]] = {}
+        for query in self.queries:
+            for r, s in combinations(query.relations, 2):
+                if between(query, r.alias, s.alias):
+                    names, streams = frozenset((r.alias, s.alias)), frozenset((r.stream.name, s.stream.name))
+                    found.setdefault(names, set()).add(_meaning(query, r.alias, s.alias))
+                    if streams != names:
+                        found.setdefault(streams, set()).add(None)
+        return found
 
     # -------------------------------------------------------------------------------------- given by hand
 
@@ -104,7 +130,12 @@ def _owners(query: Query, predicate: Expr) -> tuple[str, ...]:
     return tuple(query.relation(alias).stream.name for alias in sorted(aliases(predicate)))
 
 
-def _meaning(query: Query, a: str, b: str) -> tuple[tuple[str, str], frozenset[Expr], frozenset[Expr]]:
+def _rows_of(query: Query, relation: Relation) -> _Rows:
+    """All that decides which rows an alias has."""
+    return relation.stream.name, frozenset(query.selections(relation.alias))
+
+
+def _meaning(query: Query, a: str, b: str) -> _Meaning:
     """All that decides which pairs of two aliases there are."""
-    streams = query.relation(a).stream.name, query.relation(b).stream.name
+    streams = tuple(query.relation(alias).stream.name for alias in sorted((a, b)))
     return streams, frozenset(between(query, a, b)), frozenset(query.selections(a) + query.selections(b))

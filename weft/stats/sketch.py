@@ -20,7 +20,7 @@ Sketches = dict[str, dict[str, Any]]
 """Key -> its sketches in plain data."""
 
 
-def merged(a: Mapping[str, Any], b: Mapping[str, Any]) -> Sketches:
+def merge_sketches(a: Mapping[str, Any], b: Mapping[str, Any]) -> Sketches:
     """The sketches of both."""
     both = {name: [_read(part[name]) for part in (a, b) if name in part] for name in sorted({*a, *b})}
     return {
@@ -34,11 +34,11 @@ def read(sketches: Mapping[str, Any]) -> dict[str, tuple[HeavyHitters, DistinctC
     return {name: _read(found) for name, found in sketches.items()}
 
 
-def observed(totals: Mapping[str, Any]) -> Statistics:
-    """What the totals of a checkpoint tell: rows, and of join keys frequent values and numbers of values."""
-    found = read(totals.get("sketches", {}))
+def read_statistics(rows: Mapping[str, int], sketches: Mapping[str, Any]) -> Statistics:
+    """What rows of streams and sketches of join keys tell: sizes, frequent values and numbers of values."""
+    found = read(sketches)
     return Statistics(
-        {name: float(rows) for name, rows in totals.get("rows_in", {}).items()},
+        {name: float(count) for name, count in rows.items()},
         distinct={name: distinct.count for name, (_, distinct) in found.items()},
         heavy={name: heavy.tops() for name, (heavy, _) in found.items() if heavy.tops()},
     )

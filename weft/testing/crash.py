@@ -35,9 +35,9 @@ def crash_at(
         raise HostError(
             "a hanging crash point needs a mark", hint="pass mark=path; the file appears when it is reached."
         )
-    session._crash = CrashPoint(name, batch, action, os.fspath(mark))
+    session.crash_point = CrashPoint(name, batch, action, os.fspath(mark))
 
 
 def no_crash(session: Session) -> None:
     """Let the session run to its end again."""
-    session._crash = None
+    session.crash_point = None

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from weft.errors import QueryError
-from weft.explain import Subject, explain, measured
+from weft.explain import Subject, explain
 from weft.host.batch import Functions, Report
 from weft.host.inprocess.run import InProcess
 from weft.host.state.manifest import FileState, Ledger, Manifest
@@ -51,6 +51,7 @@ class Trial:
         files = None if self._ledger is None else FileState(str(self._ledger.segments), str(self._ledger.notes))
         self._run = InProcess(self.topology, self.functions, files)
         if self._ledger is not None:
+            self._ledger.begin()
             self._run.manifest = self._ledger.last()
         self.reports: list[Report] = []
 
@@ -59,14 +60,14 @@ class Trial:
 
         A crash before the commit leaves everything as it was; the same rows may be fed again.
         """
-        declared = set(tables) if self._session is None else set(self._session._streams)
+        declared = set(tables) if self._session is None else set(self._session.streams)
         if unknown := sorted(set(tables) - declared):
             raise QueryError(
                 f'the session has no stream "{unknown[0]}"',
                 detail=f"its streams are {', '.join(sorted(declared))}.",
                 hint="feed tables by the names of streams.",
             )
-        crash = self._session._crash if self._session is not None else None
+        crash = self._session.crash_point if self._session is not None else None
         before = self._run.manifest
         try:
             report = self._run.feed(tables, crash)
@@ -84,15 +85,14 @@ class Trial:
 
     def explain(self, stage: str = "topology", format: str = "text", analyze: bool = False) -> str:  # noqa: A002
         """The plan, as `Session.explain` gives it; `analyze` shows what the fed batches did."""
-        handles = {} if self._session is None else self._session._queries
-        done = measured(self.manifest.batch, self.manifest.totals, [(ref.store, ref.rows) for ref in self.segments])
+        handles = {} if self._session is None else self._session.queries
         subject = Subject(
             self.queries,
             {name: handle.draft for name, handle in handles.items()},
             lambda: self.choices,
             lambda: self.topology,
             analyze,
-            done if analyze else None,
+            self.manifest.measured if analyze else None,
         )
         return explain(subject, stage, format)
 
@@ -104,7 +104,7 @@ class Trial:
     @property
     def counters(self) -> Counters:
         """What every part of the plan did so far."""
-        return Counters.total(Counters.of(report) for report in self.reports)
+        return Counters.total(self.reports)
 
     @property
     def spent(self) -> Mapping[tuple[int, int], float]:
@@ -114,12 +114,12 @@ class Trial:
     @property
     def late(self) -> dict[str, int]:
         """Stream -> rows that were dropped because they came below the watermark."""
-        return self._total("late")
+        return self.counters.late
 
     @property
     def untimed(self) -> dict[str, int]:
         """Stream -> rows that were dropped because they have no event time."""
-        return self._total("untimed")
+        return self.counters.untimed
 
     @property
     def segments(self) -> tuple[SegmentRef, ...]:
@@ -129,7 +129,7 @@ class Trial:
     @property
     def state_rows(self) -> dict[str, int]:
         """Store -> rows it holds now."""
-        return self._sum(lambda ref: ref.rows)
+        return self.manifest.held
 
     @property
     def state_bytes(self) -> dict[str, int]:
@@ -142,22 +142,15 @@ class Trial:
             found[ref.store] += measure(ref)
         return dict(found)
 
-    def _total(self, counter: str) -> dict[str, int]:
-        found: dict[str, int] = defaultdict(int)
-        for report in self.reports:
-            for stream, count in getattr(report, counter).items():
-                found[stream] += count
-        return dict(found)
-
 
 def _queries(given: Session | Mapping[str, Query]) -> dict[str, Query]:
     if isinstance(given, Session):
-        return {name: handle.query for name, handle in given._queries.items()}
+        return {name: handle.query for name, handle in given.queries.items()}
     return dict(given)
 
 
 def _functions(session: Session | None) -> Functions:
-    return {} if session is None else {name: function for name, (_, function) in session._functions.items()}
+    return {} if session is None else session.functions
 
 
 def _planned(

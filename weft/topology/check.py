@@ -5,6 +5,7 @@ A failure here is a bug of Weft, never of the user.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 
 from weft.errors import InternalError
@@ -14,54 +15,75 @@ from weft.topology.model import ROWS, Emit, Keep, Node, Probe, Start, Store, Top
 
 
 def check(topology: Topology, queries: Mapping[str, Query]) -> None:
-    """Raise InternalError unless every alias of every query has one way to its emit that meets each other alias once,
-    over known stores and fields, in waves in which all it may see is there; and every store is fed."""
+    """Raise InternalError unless every stream of every query has one way to its emit that meets each other relation
+    once, over known stores and fields, in waves in which all it may see is there; and every store is fed."""
+    fed = _Fed(topology)
+    _must(set(topology.emit_of) == set(queries) and len(topology.emits) == len(queries), "a query has not one emit")
+    _must(len(topology.start_by_id) == len(topology.starts), "two starts have one name")
+    named = len(topology.probes) + len(topology.keeps) + len(topology.emits)
+    _must(len(topology.nodes) == named and len(topology.store_by_id) == len(topology.stores), "two parts have one name")
     for name, query in queries.items():
-        starts = [start for start in topology.starts if start.query == name]
-        _must([s.alias for s in starts] == list(query.aliases), f"query {name} does not start once from each alias")
-        for start in starts:
-            _Walk(topology, query, start).run()
+        starts = topology.starts_of(name)
+        streams = [r.alias for r in query.relations if not r.stream.table] or list(query.aliases)
+        _must(set(starts) >= set(streams), f"query {name} does not start from each of its streams")
+        for alias, start in starts.items():
+            _Walk(topology, name, start, fed).run(whole=alias in streams)
     for start in topology.starts:
-        fed = sum(start.id in edge.starts for edge in topology.edges)
-        _must(fed == 1, f"{start.id} is fed by not exactly one edge")
+        _must(fed.starts[start.id] == 1, f"{start.id} is fed by not exactly one edge")
     for store in topology.stores:
-        _fed(topology, store)
+        fed.check(store)
 
 
-def _fed(topology: Topology, store: Store) -> None:
-    edges = sum(store.id in edge.stores for edge in topology.edges)
-    origins = sorted(keep.origin for keep in topology.keeps if keep.store == store.id)
-    if store.aliases:
-        _must(edges == 0 and origins == sorted(store.aliases), f"{store.id} is not fed once by each of its members")
-    else:
-        _must(edges == 1 and not origins, f"{store.id} is fed by not exactly one edge")
-    _must(1 <= store.tasks <= topology.workers, f"{store.id} lies on {store.tasks} of {topology.workers} workers")
+class _Fed:
+    """Who feeds whom, looked up once."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.workers = topology.workers
+        self.starts = Counter(start for edge in topology.edges for start in edge.starts)
+        self.stores = Counter(store for edge in topology.edges for store in edge.stores)
+        self.keeps: dict[str, list[Keep]] = defaultdict(list)
+        for keep in topology.keeps:
+            self.keeps[keep.store].append(keep)
+
+    def check(self, store: Store) -> None:
+        """A stream's store has one edge, an intermediate one has rows from each member that is ever the newest."""
+        origins = [keep.origin for keep in self.keeps[store.id]]
+        if store.members:
+            fed = self.stores[store.id] == 0 and bool(origins) and len(set(origins)) == len(origins)
+            _must(fed and set(origins) <= set(store.members), f"{store.id} is not fed once by each of its members")
+        else:
+            _must(self.stores[store.id] == 1 and not origins, f"{store.id} is fed by not exactly one edge")
+        _must(1 <= store.tasks <= self.workers, f"{store.id} lies on {store.tasks} of {self.workers} workers")
 
 
 class _Walk:
-    """The way of one alias."""
+    """The way of one relation of one query."""
 
-    def __init__(self, topology: Topology, query: Query, start: Start) -> None:
-        self.topology, self.query, self.start = topology, query, start
+    def __init__(self, topology: Topology, query: str, start: Start, fed: _Fed) -> None:
+        self.topology, self.query, self.start, self.fed = topology, query, start, fed
         self.nodes = topology.nodes
-        self.fields = {f"{start.alias}.{column}" for column in start.columns}
-        self.met = [start.alias]
+        self.labels = topology.aliases_of(query)
+        self.fields = {f"{start.label}.{column}" for column in start.columns}
+        self.met = [start.label]
         self.wave = 1
 
-    def run(self) -> None:
-        following = self.start.then
+    def run(self, *, whole: bool) -> None:
+        """Follow the way; only a table's may end before the emit."""
+        following, ended = self.start.then, False
         while following:
-            found = [self._node(name) for name in following]
+            found = [node for node in map(self._node, following) if self.query in node.users]
             for keep in (node for node in found if isinstance(node, Keep)):
                 self._keep(keep)
             ahead = [node for node in found if not isinstance(node, Keep)]
-            _must(len(ahead) == 1, f"the way from {self.start.id} splits")
-            if isinstance(ahead[0], Emit):
-                break
-            self._probe(ahead[0])
-            following = ahead[0].then
-        whole = sorted(self.met) == sorted(self.query.aliases)
-        _must(whole, f"the way from {self.start.id} meets {self.met} instead of each alias once")
+            _must(len(ahead) == 1 or (not ahead and not whole), f"the way from {self.start.id} splits")
+            following = ()
+            for node in ahead:
+                ended = isinstance(node, Emit)
+                if isinstance(node, Probe):
+                    self._probe(node)
+                    following = node.then
+        met = sorted(self.met) == sorted(self.labels) and ended
+        _must(met or not whole, f"the way from {self.start.id} meets {self.met} instead of each relation once")
 
     def _node(self, name: str) -> Node:
         _must(name in self.nodes, f"node {name} is missing")
@@ -69,13 +91,13 @@ class _Walk:
 
     def _keep(self, keep: Keep) -> None:
         store = self.topology.store(keep.store)
-        _must(sorted(self.met) == sorted(store.aliases), f"{keep.id} keeps {self.met} in {store.id}")
-        _must(keep.wave >= self.wave and keep.origin == self.start.alias, f"{keep.id} keeps too early, or for another")
+        _must(sorted(self.met) == sorted(store.members), f"{keep.id} keeps {self.met} in {store.id}")
+        _must(keep.wave >= self.wave and keep.origin == self.start.label, f"{keep.id} keeps too early, or for another")
         self._reads(keep.id, set(keep.fields), self.fields)
 
     def _probe(self, probe: Probe) -> None:
         store = self.topology.store(probe.store)
-        prefix = "" if store.aliases else f"{probe.aliases[0]}."
+        prefix = "" if store.members else f"{probe.members[0]}."
         found = self.fields | {f"{prefix}{column}" for column in store.columns}
         reads = [*probe.route_key, *probe.equal, *(b.expr for b in (*probe.low, *probe.high)), *probe.residual]
         self._reads(probe.id, {c.field for expr in reads for c in columns(expr)} | set(probe.carry), found)
@@ -84,17 +106,23 @@ class _Walk:
         _must(all(a == b for a, b in kinds), f"probe {probe.id} compares keys of different types: {kinds}")
         _must(probe.wave >= self.wave, f"probe {probe.id} runs before its input")
         _must(probe.route == "local" or probe.tasks == store.tasks, f"probe {probe.id} misses workers of {store.id}")
+        _must(
+            not store.members or store.members == probe.members, f"probe {probe.id} takes {store.id} for another join"
+        )
         self._sees(probe, store)
         self.wave, self.fields = probe.wave, set(probe.carry)
-        self.met += probe.aliases
+        self.met += probe.members
 
     def _sees(self, probe: Probe, store: Store) -> None:
         """The delta rule, and that what it lets through is there in time."""
-        older = [a for a in probe.aliases if self.query.position(a) < self.query.position(self.start.alias)]
-        wanted = older if store.aliases else [ROWS] * len(older)
+        older = [label for label in probe.members if self._stamp(label) < self._stamp(self.start.label)]
+        wanted = older if store.members else [ROWS] * len(older)
         _must(list(probe.sees) == wanted, f"probe {probe.id} sees {probe.sees} instead of {wanted}")
-        late = [k.id for k in self.topology.keeps if k.store == store.id and k.origin in older and k.wave > probe.wave]
+        late = [k.id for k in self.fed.keeps[store.id] if k.origin in older and k.wave > probe.wave]
         _must(not late, f"probe {probe.id} does not wait for {late}")
+
+    def _stamp(self, label: str) -> tuple[bool, str]:
+        return label not in self.topology.tables, label
 
     def _reads(self, who: str, wanted: set[str], there: set[str]) -> None:
         _must(wanted <= there, f"{who} reads {sorted(wanted - there)}, which nobody carries")

@@ -3,37 +3,51 @@
     stream --edge--> worker:  keep in stores, start probes
     probe  --route-> worker:  look into one store, hand the matches on, keep them as an intermediate result, emit them
 
-Everything a host needs is here, and nothing else: no queries, no statistics.  A flowing record batch has
-one field per live column, called "alias.column".  Columns of a stream's store carry no alias, so that aliases
-of one stream, and queries, can share it; those of an intermediate store do.  `#t` is the event time in microseconds.
+Everything a host needs is here, and nothing else: no queries, no statistics.
 
-Exactly once: the stamp of a tuple is (batch, position of its alias), that of a joined one the largest of its members'.
-A tuple that starts with stamp (N, i) meets in every store only rows with a smaller stamp, so every combination is made
-by its newest member and by no other.  The newest member is where the row's way began, its *origin*.  So whether a
-row of batch N is visible is a property of two origins, and known to the plan: `Probe.sees` names the origins of this
-batch's rows that a probe may see.  Rows of a stream have no origin but themselves; they are all called ROWS.
+Names say what a thing is, not who asked for it.  A relation of a query (a stream or table after its selections) has a
+*label*: the stream's name, a digest of the selections if there are any, and a number if the query has it twice.  A
+store, a start and a probe are named by a digest of all that makes their rows: a probe by the way of its tuples so far,
+the store and the question.  So two queries, or two plans, that need the same thing get the same name, and equal
+beginnings of two ways are one: a node hands its tuples on to whatever follows in any query.
+
+A flowing record batch has one field per live column, called "label.column".  Columns of a stream's store carry no
+label, so that all relations over the stream can share it; those of an intermediate store do.  `#t` is the event time in
+microseconds.  `#w` is the weight: how often a row counts; where it is absent every row counts once.
+
+Exactly once: the stamp of a tuple is (batch, position of its relation), that of a joined one the largest of its
+members'.  A tuple that starts with stamp (N, i) meets in every store only rows with a smaller stamp, so every
+combination is made by its newest member and by no other.  The newest member is where the row's way began, its *origin*.
+So whether a row of batch N is visible is a property of two origins, and known to the plan: `Probe.sees` names the
+origins of this batch's rows that a probe may see.  Rows of a stream have no origin but themselves; they are all
+called ROWS.  Positions are places in one order of all labels, tables first: queries that share an intermediate
+result agree on who is the newest in it.
 
 Order within a wave: what comes to be kept is kept first, then tuples go on by the position of their origin.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal as OneOf
 
 from weft.expr.model import Expr
-from weft.query.model import TIME, Output, Stream
+from weft.query.model import TIME, WEIGHT, Output, Stream
 from weft.topology.spread import Spread
 
 __all__ = [
-    "ROWS", "TIME", "Bound", "Clock", "Edge", "Emit", "Keep", "Key", "Node", "Probe", "Route", "Start", "Store",
-    "Topology",
+    "FIRST", "ROWS", "TIME", "WEIGHT", "Bound", "Clock", "Edge", "Emit", "Epoch", "Keep", "Key", "Node", "Probe",
+    "Route", "Start", "Store", "Topology",
 ]  # fmt: skip
 
 EARLIEST = -(2**63)
 """The first microsecond that an event time can name; no row lies before it."""
 ROWS = ""
 """The origin of all rows of a stream."""
+FIRST = -1
+"""Position of what is handled before all probes."""
 
 Policy = OneOf["min", "max"]
 """How the watermarks of several streams make one."""
@@ -70,7 +84,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """The kept rows of one stream after a selection, or of the join of some aliases of one query."""
+    """The kept rows of one stream after a selection, or of the join of some relations."""
 
     id: str
     stream: str
@@ -90,8 +104,8 @@ class Store:
     """"query.alias" of everyone who shares the store."""
     tasks: int = 1
     """On how many workers, from the first on, rows lie."""
-    aliases: tuple[str, ...] = ()
-    """Members of an intermediate result, in query order."""
+    members: tuple[str, ...] = ()
+    """Labels of the members of an intermediate result, by position."""
     ends: tuple[tuple[str, int], ...] = ()
     """(member, its retention): an intermediate row goes when the first of these does; its `#t` is made to say so."""
     spread: Spread | None = None
@@ -113,13 +127,14 @@ class Probe:
     """One look into a store."""
 
     id: str
-    query: str
+    users: tuple[str, ...]
+    """Queries whose tuples look here."""
     origin: str
-    """The alias where the probing tuples began."""
+    """Label of the relation where the probing tuples began."""
     position: int
-    """Place of the origin in its query."""
-    aliases: tuple[str, ...]
-    """The aliases whose tuples are found here; more than one in an intermediate store."""
+    """Place of the origin in the order of labels."""
+    members: tuple[str, ...]
+    """Labels of the relations whose tuples are found here; more than one in an intermediate store."""
     store: str
     wave: int
     """The wave in which workers run it; tuples that come earlier wait."""
@@ -151,7 +166,7 @@ class Keep:
     """Joined tuples go into an intermediate store here."""
 
     id: str
-    query: str
+    users: tuple[str, ...]
     origin: str
     store: str
     wave: int
@@ -162,29 +177,53 @@ class Keep:
     fields: tuple[str, ...]
     """Fields that the store needs."""
 
+    @property
+    def position(self) -> int:
+        """What is kept is kept before anybody looks."""
+        return FIRST
+
 
 @dataclass(frozen=True, slots=True)
 class Emit:
-    """Results of a query leave here."""
+    """Results of a query leave here, where they are made, or on the worker that a route names."""
 
     id: str
     query: str
     outputs: tuple[Output, ...]
-    wave: int
+    fields: tuple[str, ...]
+    """Fields that the outputs read; at least one."""
+    aliases: tuple[tuple[str, str], ...]
+    """(Label, alias) of all relations, in query order."""
+    wave: int = 1
+    """The first wave in which results may leave."""
+    route: Route = "local"
+    route_key: tuple[Expr, ...] = ()
+    tasks: int = 1
+
+    @property
+    def users(self) -> tuple[str, ...]:
+        """The query."""
+        return (self.query,)
+
+    @property
+    def position(self) -> int:
+        """Nobody waits for results."""
+        return FIRST
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Tuples of an alias begin their way here."""
+    """Tuples of a relation begin their way here."""
 
     id: str
-    query: str
-    alias: str
+    label: str
     position: int
-    """Place of the alias in its query."""
+    """Place of the label in the order of labels."""
     columns: tuple[str, ...]
     then: tuple[str, ...]
-    """Ids of what comes first: a probe, or the emit of a query over one stream."""
+    """Ids of what comes first: probes, or the emit of a query over one stream."""
+    users: tuple[tuple[str, str], ...]
+    """(Query, alias) of everyone whose tuples begin here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,12 +248,12 @@ class Edge:
 
 
 Node = Probe | Keep | Emit
-"""What tuples can come to."""
+"""What tuples can come to.  All have an id, users, a position, a wave, a route and the fields they need."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Topology:
-    """The plan of a session."""
+    """The plan of a session.  What is asked for often is worked out once."""
 
     workers: int
     streams: tuple[Stream, ...]
@@ -226,17 +265,76 @@ class Topology:
     emits: tuple[Emit, ...]
     keeps: tuple[Keep, ...] = ()
 
-    @property
+    @cached_property
     def waves(self) -> int:
         """How many waves follow the reading of the input."""
         return max([1, *(node.wave for node in self.nodes.values())])
 
-    @property
-    def nodes(self) -> dict[str, Node]:
+    @cached_property
+    def nodes(self) -> Mapping[str, Node]:
         """All that tuples can come to, by id."""
         found: tuple[Node, ...] = (*self.probes, *self.keeps, *self.emits)
         return {node.id: node for node in found}
 
+    @cached_property
+    def start_by_id(self) -> Mapping[str, Start]:
+        """All starts, by id."""
+        return {start.id: start for start in self.starts}
+
+    @cached_property
+    def edge_by_id(self) -> Mapping[str, Edge]:
+        """All edges, by id."""
+        return {edge.id: edge for edge in self.edges}
+
+    @cached_property
+    def store_by_id(self) -> Mapping[str, Store]:
+        """All stores, by id."""
+        return {store.id: store for store in self.stores}
+
+    @cached_property
+    def emit_of(self) -> Mapping[str, Emit]:
+        """Query -> where its results leave."""
+        return {emit.query: emit for emit in self.emits}
+
+    @cached_property
+    def tables(self) -> frozenset[str]:
+        """Labels of relations that are tables."""
+        tables = {stream.name for stream in self.streams if stream.table}
+        return frozenset(label for emit in self.emits for label, _ in emit.aliases if stream_of(label) in tables)
+
     def store(self, name: str) -> Store:
         """The store with this id."""
-        return next(store for store in self.stores if store.id == name)
+        return self.store_by_id[name]
+
+    def starts_of(self, query: str) -> dict[str, Start]:
+        """Alias -> where its tuples begin; a table has no way of its own."""
+        return self._starts.get(query, {})
+
+    @cached_property
+    def _starts(self) -> dict[str, dict[str, Start]]:
+        found: dict[str, dict[str, Start]] = {}
+        for start in self.starts:
+            for query, alias in start.users:
+                found.setdefault(query, {})[alias] = start
+        return found
+
+    def aliases_of(self, query: str) -> dict[str, str]:
+        """Label -> alias, as one query calls the relations."""
+        return dict(self.emit_of[query].aliases)
+
+    def __getstate__(self) -> dict[str, object]:
+        """The plan itself; who gets it works out the rest anew."""
+        return {name: value for name, value in self.__dict__.items() if name in self.__dataclass_fields__}
+
+
+def stream_of(label: str) -> str:
+    """The stream behind a label; a stream's name has no tilde."""
+    return label.partition("~")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """A topology and the batches that run under it: from its number to that of the next epoch."""
+
+    number: int
+    topology: Topology

@@ -1,8 +1,7 @@
-"""What is said about plans, as plain data; text, JSON and mermaid are three ways to print it.
+"""What explain shows, as plain data; text, JSON and mermaid are three ways to print it.
 
-A page is the answer for one stage.  Its fields are what people and programs get to know: names of fields are the keys
-of the JSON, and a number's name or the `unit` beside it says what is counted.  Unknown is None.  Expressions are text
-by now, so that no format can say something else than another.
+A page is the answer for one stage.  The names of its fields are the keys of the JSON, and a number's name or the `unit`
+beside it says what is counted.  Unknown is None.  Expressions are already text, so that all formats show the same.
 """
 
 from __future__ import annotations

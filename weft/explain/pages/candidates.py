@@ -9,19 +9,19 @@ from weft.explain.pages.chosen import TreeNode
 
 @dataclass(frozen=True, slots=True)
 class InputNumbers:
-    """What is known of an alias, or taken for known."""
+    """The size of an alias that was used, known or assumed."""
 
     alias: str
     stream: str
     rows: float
     rows_a_second: float | None
     assumed: bool
-    """Whether a default stands in for something unknown."""
+    """Whether it rests on a default, because something is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairNumbers:
-    """What is known of the predicates between two aliases."""
+    """The selectivity of the predicates between two aliases that was used, known or assumed."""
 
     aliases: tuple[str, ...]
     selectivity: float
@@ -30,7 +30,7 @@ class PairNumbers:
 
 @dataclass(frozen=True, slots=True)
 class CandidateNumbers:
-    """A plan that was considered, with what it was expected to do."""
+    """A plan that was considered, with its expected numbers."""
 
     name: str
     tree: str
@@ -42,18 +42,18 @@ class CandidateNumbers:
     waves: int
     micros_an_input_row: float
     waves_micros_an_input_row: float
-    """The part of it that waves cost, whatever they carry."""
+    """The part of it that waves cost, however much they carry."""
     chosen: bool
 
 
 @dataclass(frozen=True, slots=True)
 class CandidatesOfQuery:
-    """Everything that was considered for a query."""
+    """All plans that were considered for a query."""
 
     query: str
     strategy: str
     statistics: bool
-    """Whether any were there."""
+    """Whether there were any."""
     counted: str
     """What tuples and rows are counted over."""
     budget: float | None
@@ -64,7 +64,7 @@ class CandidatesOfQuery:
     candidates: tuple[CandidateNumbers, ...]
     """The cheapest first; of many only the first, and those with a name."""
     most_micros_an_input_row: float
-    """Of the dearest of all that were considered."""
+    """Of the most expensive plan that was considered."""
     chosen: str
     because: str
     tree: TreeNode
@@ -72,7 +72,7 @@ class CandidatesOfQuery:
 
 @dataclass(frozen=True, slots=True)
 class PriceList:
-    """What candidates were weighed with."""
+    """The prices that candidates were compared by."""
 
     source: str
     wave_millis: float

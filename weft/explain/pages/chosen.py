@@ -1,4 +1,4 @@
-"""Stage "chosen": the plan of each query, as a tree and as the order in which its tuples look."""
+"""Stage "chosen": the plan of each query, as a tree and as the order in which its tuples probe stores."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.observe.notice import Notice
 
 @dataclass(frozen=True, slots=True)
 class TreeNode:
-    """A relation, a kept join, or the result at the root."""
+    """A relation, an intermediate result, or the result at the root."""
 
     kind: str
     aliases: tuple[str, ...]
@@ -43,7 +43,7 @@ class HopFacts:
 
 @dataclass(frozen=True, slots=True)
 class ProbeOrder:
-    """What new tuples of an alias do."""
+    """What new tuples of an alias do, in order."""
 
     alias: str
     hops: tuple[HopFacts, ...]

@@ -1,4 +1,4 @@
-"""A number of a plan, as it was expected and as it came."""
+"""A number of a plan, as it was estimated and as it was measured."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number as it was expected and as it came."""
+    """A number as it was estimated and as it was measured."""
 
     unit: str
     estimated: float | None = None
@@ -15,7 +15,7 @@ class Figure:
 
     @property
     def ratio(self) -> float | None:
-        """Measured by estimated."""
+        """Ratio of measured to estimated."""
         if self.measured is None or not self.estimated:
             return None
         return self.measured / self.estimated

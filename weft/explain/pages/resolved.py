@@ -15,7 +15,7 @@ class TypedName:
 
 @dataclass(frozen=True, slots=True)
 class KnownRelation:
-    """An alias with all that follows for it from the query."""
+    """An alias with everything that follows for it from the query."""
 
     alias: str
     stream: str
@@ -27,7 +27,7 @@ class KnownRelation:
     window: str
     selections: tuple[str, ...]
     retention_micros: int | None
-    """How much older than the watermark a row must be before it goes; None is never."""
+    """How much older than the watermark a row must be to expire; None is never."""
     retention: str
     because: str
 

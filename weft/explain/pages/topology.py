@@ -48,7 +48,7 @@ class EdgeFacts:
 
 @dataclass(frozen=True, slots=True)
 class ProbeFacts:
-    """A look into a store."""
+    """A probe: tuples look for partners in a store."""
 
     kind: str
     id: str
@@ -59,7 +59,7 @@ class ProbeFacts:
     route_key: tuple[str, ...]
     workers: int
     asks: tuple[str, ...]
-    """What the index is asked for; nothing means every row."""
+    """What the index is searched for; nothing means every row."""
     checks: tuple[str, ...]
     tuples_in: Figure
     matches: Figure
@@ -80,7 +80,7 @@ class KeepFacts:
 
 @dataclass(frozen=True, slots=True)
 class WayFacts:
-    """What new tuples of an alias do."""
+    """What new tuples of an alias do, in order."""
 
     alias: str
     parts: tuple[ProbeFacts | KeepFacts, ...]
@@ -92,7 +92,7 @@ class QueryFacts:
 
     query: str
     counted: str | None
-    """What estimates are counted over; None where nothing is known."""
+    """What estimates are counted over; None where there are none."""
     ways: tuple[WayFacts, ...]
     results: Figure
 

@@ -23,7 +23,8 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from weft.host.ingest import conform, event_times
-from weft.host.sources.files import FileSource, Piece, TableSource, guarded, list_files, read_piece, read_text
+from weft.host.sources.files import Format, guarded, read_piece, read_text
+from weft.host.sources.source import Piece
 from weft.kernels.codes import Ints
 from weft.query.model import TIME, Stream
 from weft.stats.analyze import Sample
@@ -39,13 +40,24 @@ STRETCH = 1 << 14
 Part = TypeVar("Part")
 
 
-def draw(source: FileSource | TableSource, stream: Stream, columns: Sequence[str], most: int, seed: int = 0) -> Sample:
-    """At most `most` rows of a source, in feed order, with their event times."""
+def draw_from_files(
+    kind: Format, files: Sequence[str], stream: Stream, columns: Sequence[str], most: int, seed: int
+) -> Sample:
+    """At most `most` rows of some files, in feed order, with their event times."""
+    reader = _reader(stream, columns, most, seed)
+    return reader.parquet(files) if kind == "parquet" else reader.text(kind, files)
+
+
+def draw_from_tables(
+    tables: Sequence[pa.Table], stream: Stream, columns: Sequence[str], most: int, seed: int
+) -> Sample:
+    """At most `most` rows of some tables, in feed order, with their event times."""
+    return _reader(stream, columns, most, seed).tables(tables)
+
+
+def _reader(stream: Stream, columns: Sequence[str], most: int, seed: int) -> _Reader:
     random = np.random.default_rng([seed, zlib.crc32(stream.name.encode())])
-    reader = _Reader(stream, tuple(columns), most, random)
-    if isinstance(source, TableSource):
-        return reader.tables(source)
-    return reader.parquet(source) if source.format == "parquet" else reader.text(source)
+    return _Reader(stream, tuple(columns), most, random)
 
 
 @dataclass(frozen=True)
@@ -76,12 +88,12 @@ class _Reader:
 
     # --------------------------------------------------------------------------------------------- tables
 
-    def tables(self, source: TableSource) -> Sample:
+    def tables(self, tables: Sequence[pa.Table]) -> Sample:
         """Any rows: tables lie in memory."""
-        total = sum(table.num_rows for table in source.tables)
+        total = sum(table.num_rows for table in tables)
         chosen, start = self._choose(total), 0
         found: list[pa.RecordBatch] = []
-        for number, table in enumerate(source.tables):
+        for number, table in enumerate(tables):
             mine = chosen[(chosen >= start) & (chosen < start + table.num_rows)] - start
             found += self._conform(table.take(pa.array(mine)).to_batches(), f" in batch {number}")
             start += table.num_rows
@@ -89,9 +101,9 @@ class _Reader:
 
     # -------------------------------------------------------------------------------------------- Parquet
 
-    def parquet(self, source: FileSource) -> Sample:
+    def parquet(self, files: Sequence[str]) -> Sample:
         """Row groups spread over all files."""
-        groups = [group for file in list_files(source.path) for group in guarded(file, lambda f=file: _groups(f))]
+        groups = [group for file in files for group in guarded(file, lambda f=file: _groups(f))]
         total = sum(group.rows for group in groups)
         if total > SCAN * self.most:
             longest = -(-SCAN * self.most // PARTS)
@@ -104,16 +116,16 @@ class _Reader:
         for number, group in enumerate(groups):
             mine = chosen[(chosen >= start) & (chosen < start + group.rows)] - start
             if len(mine):
-                found += self._rows_of(source, group, mine)
+                found += self._rows_of(group, mine)
                 parts.append(np.full(len(mine), number, dtype=np.int64))
             start += group.rows
         return self._sample(found, total, read, parts)
 
-    def _rows_of(self, source: FileSource, group: _Group, wanted: Ints) -> Iterator[pa.RecordBatch]:
+    def _rows_of(self, group: _Group, wanted: Ints) -> Iterator[pa.RecordBatch]:
         """Rows of a group by their numbers; nothing is decoded beyond the last of them."""
         start = 0
         piece = Piece(group.file, (group.number,), 0)
-        for batch in read_piece(source.format, piece, self.columns, self.stream.schema):
+        for batch in read_piece("parquet", piece, self.columns, self.stream.schema):
             mine = wanted[(wanted >= start) & (wanted < start + batch.num_rows)] - start
             yield from self._conform([batch.take(pa.array(mine))], f" in {group.file}")
             start += batch.num_rows
@@ -122,9 +134,9 @@ class _Reader:
 
     # ----------------------------------------------------------------------------------------------- text
 
-    def text(self, source: FileSource) -> Sample:
+    def text(self, kind: Format, files: Sequence[str]) -> Sample:
         """Stretches of lines spread over all files."""
-        sizes = {file: os.path.getsize(file) for file in list_files(source.path)}
+        sizes = {file: os.path.getsize(file) for file in files}
         bound = max(4 * PARTS * STRETCH, SCAN * LINE * self.most)
         stretches = [_Stretch(file, 0, None, size) for file, size in sizes.items()]
         if sum(sizes.values()) > bound:
@@ -133,7 +145,7 @@ class _Reader:
             stretches = self._spread(stretches, [part.bytes for part in stretches], bound)
         found, parts, seen, rows = [], [], 0, 0
         for number, part in enumerate(stretches):
-            batches = list(self._conform(self._lines(source, part), f" in {part.file}"))
+            batches = list(self._conform(self._lines(kind, part), f" in {part.file}"))
             found += batches
             count = sum(batch.num_rows for batch in batches)
             parts.append(np.full(count, number, dtype=np.int64))
@@ -145,16 +157,16 @@ class _Reader:
         numbers = np.concatenate(parts)[chosen] if parts else np.empty(0, dtype=np.int64)
         return self._sample(table.to_batches(), total, rows, [numbers])
 
-    def _lines(self, source: FileSource, part: _Stretch) -> Iterable[pa.RecordBatch]:
+    def _lines(self, kind: Format, part: _Stretch) -> Iterable[pa.RecordBatch]:
         whole = Piece(part.file, None, part.bytes)
         if part.end is None:
-            return read_piece(source.format, whole, self.columns, self.stream.schema)
-        text = guarded(part.file, lambda: _cut(part, header=source.format == "csv"))
+            return read_piece(kind, whole, self.columns, self.stream.schema)
+        text = guarded(part.file, lambda: _cut(part, header=kind == "csv"))
         try:
-            return list(read_text(source.format, text, self.columns, self.stream.schema)) if text else []
+            return list(read_text(kind, text, self.columns, self.stream.schema)) if text else []
         except (pa.ArrowException, KeyError):
             # Line numbers of a stretch would mislead: the file itself says what is wrong with it, if anything is.
-            for _ in read_piece(source.format, whole, self.columns, self.stream.schema):
+            for _ in read_piece(kind, whole, self.columns, self.stream.schema):
                 pass
             return []
 

@@ -24,7 +24,7 @@ from weft.host.envelope import Envelope, pack, unpack
 from weft.host.ingest import Ingest
 from weft.host.results.staged import StagedResults
 from weft.host.sources.feeds import Feeds
-from weft.host.sources.files import FileSource, Piece, read_piece
+from weft.host.sources.source import Piece, Reader
 from weft.host.state.manifest import FileState, announced
 from weft.host.worker import Worker
 from weft.topology.model import Topology
@@ -195,13 +195,13 @@ def read_share(feeds: Feeds, share: Sequence[Piece], task: int, watermarks: str)
     for stream, feed in feeds.by_stream.items():
         if mine := [piece for piece in share if piece.stream == stream]:
             ingest = _open_ingest(feed.content)
-            yield from _packed(ingest, _read(feed.source, mine, ingest), task, marks)
+            yield from _packed(ingest, _read(feed.reader, mine, ingest), task, marks)
 
 
-def _read(source: FileSource, share: Sequence[Piece], ingest: Ingest) -> Iterator[tuple[str, pa.RecordBatch]]:
+def _read(reader: Reader, share: Sequence[Piece], ingest: Ingest) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Rows with the file they come from."""
     for piece in share:
-        for rows in read_piece(source.format, piece, ingest.columns, ingest.stream.schema):
+        for rows in reader.read(piece, ingest.columns, ingest.stream.schema):
             yield f" in {piece.file}", rows
 
 

@@ -1,10 +1,10 @@
-"""Batches of files, at a pace of our own.
+"""Batches at a pace of our own.
 
-Where all streams are files, nothing of Structured Streaming is needed: the manifest says how far each stream has been
-read.  So there are no planning processes, no second checkpoint and no second commit.
+Where no stream is brought by Spark, nothing of Structured Streaming is needed: the manifest says how far each stream
+has been read.  So there are no planning processes, no second checkpoint and no second commit.
 
 Before a batch is begun, what it will read is written down in the plan of the next batch.  A batch that died is run
-again with the same files, whatever has arrived since: a function of the user that has seen it sees it again.
+again with the same rows, whatever has arrived since: a function of the user that has seen it sees it again.
 """
 
 from __future__ import annotations
@@ -12,20 +12,19 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
 from weft.host.sources.feeds import Feeds, Offset
 from weft.host.spark.exchange import ReadTask
+from weft.host.spark.pace import Batches
 from weft.host.spark.reader import SCHEMA
 from weft.host.state.durable import read_sealed, write_sealed
-from weft.host.state.manifest import Ledger, Manifest
 from weft.launch.spark import BATCH_SETTINGS
 
 PAUSE = 0.01
-"""Seconds between two looks for files, at least."""
+"""Seconds between two looks for what is new, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,32 +36,23 @@ class Next:
 
 
 class Polling:
-    """Looks for files, and hands over batches of them one after the other."""
+    """Looks for what is new, and hands over batches of it one after the other."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        feeds: Feeds,
-        ledger: Ledger,
-        tasks: int,
-        manifest: Callable[[], Manifest],
-        batch: Callable[[DataFrame, int, Offset], None],
-    ) -> None:
+    def __init__(self, spark: SparkSession, feeds: Feeds, tasks: int, batches: Batches) -> None:
         self._spark = spark.newSession()
-        self._feeds, self._ledger, self._tasks = feeds, ledger, tasks
-        self._next = ledger.root / "sources" / "next.json"
-        self._manifest, self._batch = manifest, batch
+        self._feeds, self._tasks, self._batches = feeds, tasks, batches
+        self._next = batches.ledger.root / "sources" / "next.json"
         self._stopping, self._ended = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
 
     def check(self) -> None:
         """Refuse if something of the checkpoint is missing."""
-        self._feeds.check(self._manifest().offsets)
+        self._feeds.check(self._batches.manifest.offsets)
         self._begun()
 
     def start(self, every: float | None) -> None:
-        """Begin: with the files that are there now (`every` None), or for ever, so many seconds apart."""
+        """Begin: with what is there now (`every` None), or for ever, so many seconds apart."""
         for name, value in BATCH_SETTINGS.items():
             self._spark.conf.set(name, value)
         begun = self._begun()
@@ -113,21 +103,21 @@ class Polling:
 
     def _once(self, begun: Offset | None, until: Offset | None) -> bool:
         """Do the next batch, if there is one."""
-        start = self._manifest().offsets
+        start = self._batches.manifest.offsets
         end = begun or self._feeds.end(start, self._feeds.discover() if until is None else until)
-        if all(end[stream] <= start.get(stream, 0) for stream in end):
+        if self._feeds.is_empty(start, end):
             return False
-        number = self._manifest().batch + 1
+        number = self._batches.manifest.batch + 1
         if begun is None:
             write_sealed(self._next, asdict(Next(number, end)))
         self._spark.sparkContext.setJobDescription(f"Weft, batch {number}")
-        self._batch(self._frame(start, end), number, end)
+        self._batches.work(self._frame(start, end), number, end)
         return True
 
-    def _frame(self, start: Mapping[str, int], end: Offset) -> DataFrame:
+    def _frame(self, start: Offset, end: Offset) -> DataFrame:
         shares = self._feeds.deal(start, end, self._tasks) or [[]]  # a file may have no rows
         rows = self._spark.range(0, len(shares), 1, len(shares))
-        return rows.mapInArrow(ReadTask(self._shipped, shares, str(self._ledger.watermarks)), SCHEMA)
+        return rows.mapInArrow(ReadTask(self._shipped, shares, str(self._batches.ledger.watermarks)), SCHEMA)
 
     def _begun(self) -> Offset | None:
         """What the batch was to read that had begun when the last run ended, if there was one."""
@@ -135,4 +125,4 @@ class Polling:
             return None
         plan = read_sealed(self._next, lambda plain: Next(**plain))
         self._feeds.check(plan.end)
-        return plan.end if plan.batch == self._manifest().batch + 1 else None
+        return plan.end if plan.batch == self._batches.manifest.batch + 1 else None

@@ -18,6 +18,7 @@ import time
 import traceback
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +28,19 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from weft.errors import HostError, WeftError, from_wire
+from weft.errors import HostError, WeftError, first_line, from_wire
 from weft.host.batch import Functions, Report
 from weft.host.crash import CrashPoint, reach
 from weft.host.envelope import unpack
 from weft.host.ingest import ingests
-from weft.host.results.sinks import ForeachSink, Sink, publish
+from weft.host.results.sink import Results, Sink
 from weft.host.sources.feeds import Offset
+from weft.host.sources.source import Source
 from weft.host.spark.exchange import Shipment, WaveTask
+from weft.host.spark.pace import Pace
 from weft.host.spark.polling import Polling
 from weft.host.spark.reader import SCHEMA
-from weft.host.spark.sources import envelopes, feeds, only_files
+from weft.host.spark.sources import envelopes, open_feeds
 from weft.host.spark.streaming import Streaming
 from weft.host.state.manifest import Ledger, Manifest
 from weft.launch.warm import warm
@@ -51,50 +54,30 @@ EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - event times have no zone
 class SparkRun:
     """A topology on Spark, from one checkpoint."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        topology: Topology,
-        functions: Functions,
-        sources: Mapping[str, object],
-        sinks: Mapping[str, Sequence[Sink]],
-        checkpoint: Path,
-        *,
-        on_progress: Callable[[Progress], None],
-        crash: CrashPoint | None = None,
-    ) -> None:
-        self.spark, self.topology, self.functions = spark, topology, functions
-        self.sources, self.sinks, self.checkpoint = sources, sinks, checkpoint
-        self.on_progress, self.crash = on_progress, crash
-        self.ledger = Ledger(checkpoint)
-        self.run = f"-{uuid.uuid4().hex[:6]}"
-        self.failure: BaseException | None = None
-        self._pace: Polling | Streaming | None = None
+    def __init__(self, batches: SparkBatches, sources: Mapping[str, Source]) -> None:
+        self.batches, self.sources = batches, sources
+        self._pace: Pace | None = None
 
-    def start(self, *, every: float | None) -> None:
+    def start(self, every: float | None) -> None:
         """Begin: read what is there now (`every` None), or for ever with so many seconds between batches."""
-        warm(self.spark, self.topology.workers)
-        self.manifest = self.ledger.last()
+        warm(self.batches.spark, self.batches.topology.workers)
         try:
-            self._pace = self._paced()
+            self._pace = self._choose_pace()
             self._pace.check()  # before anything is touched
-            self._publish(self.manifest)
-            self.ledger.collect()
-            self.ledger.announce(self.manifest.batch, self.manifest.watermarks(self.topology))
-            self.plan = self.spark.sparkContext.broadcast(Shipment.of(self.topology, self.functions))
+            self.batches.begin()
             self._pace.start(every)
         except Exception as error:  # py4j wraps whatever the JVM says
             raise self._cause(error) from error
 
-    def _paced(self) -> Polling | Streaming:
-        """At our own pace where all streams are files, at Spark's where it brings some of them."""
-        readers = ingests(self.topology, self.functions)
-        folder = str(self.checkpoint / "sources")
-        if only_files(self.sources, readers):
-            files, workers = feeds(self.sources, readers, folder), self.topology.workers
-            return Polling(self.spark, files, self.ledger, workers, lambda: self.manifest, self._guarded)
-        stream = envelopes(self.spark, self.sources, readers, folder, str(self.ledger.watermarks))
-        return Streaming(stream, self.ledger, lambda: self.manifest, self._guarded)
+    def _choose_pace(self) -> Pace:
+        """Our own where no stream is brought by Spark, else Spark's."""
+        batches, ledger = self.batches, self.batches.ledger
+        readers = ingests(batches.topology, batches.functions)
+        folder = str(ledger.root / "sources")
+        if all(self.sources[name].frame is None for name in readers):
+            feeds = open_feeds(self.sources, readers, folder)
+            return Polling(batches.spark, feeds, batches.topology.workers, batches)
+        return Streaming(envelopes(batches.spark, self.sources, readers, folder, str(ledger.watermarks)), batches)
 
     def wait(self, seconds: float) -> bool:
         """Wait for the end at most so long; whether it has ended.  A failed run raises."""
@@ -111,8 +94,8 @@ class SparkRun:
                 self._pace.stop()
         except Exception as error:  # noqa: BLE001 - py4j wraps whatever the JVM says
             raise self._cause(error) from None
-        if self.failure is not None:
-            raise self.failure
+        if self.batches.failure is not None:
+            raise self.batches.failure
 
     @property
     def active(self) -> bool:
@@ -121,14 +104,45 @@ class SparkRun:
 
     def _cause(self, error: Exception) -> BaseException:
         """The reason behind an exception, in Weft's words if it was Weft's."""
-        if self.failure is not None or isinstance(error, WeftError):
-            return self.failure or error
-        hint = f"if the checkpoint was changed or damaged, restore {self.checkpoint} from a backup."
+        if self.batches.failure is not None or isinstance(error, WeftError):
+            return self.batches.failure or error
+        hint = f"if the checkpoint was changed or damaged, restore {self.batches.ledger.root} from a backup."
         spark = isinstance(error, PySparkException | Py4JError)
-        what = "the Spark query failed" if spark else f"the run failed: {type(error).__name__}: {_first(error)}"
+        what = "the Spark query failed" if spark else f"the run failed: {type(error).__name__}: {first_line(error)}"
         return from_wire(str(error)) or HostError(what, detail=_saying(error), hint=hint)
 
-    def _guarded(self, frame: DataFrame, number: int, offsets: Offset) -> None:
+
+class SparkBatches:
+    """The batches of a topology on Spark: how far they are, and how the next one is done."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        topology: Topology,
+        functions: Functions,
+        sinks: Mapping[str, Sequence[Sink]],
+        checkpoint: Path,
+        *,
+        on_progress: Callable[[Progress], None],
+        crash: CrashPoint | None = None,
+    ) -> None:
+        self.spark, self.topology, self.functions, self.sinks = spark, topology, functions, sinks
+        self.on_progress, self.crash = on_progress, crash
+        self.ledger = Ledger(checkpoint)
+        self.manifest = self.ledger.last()
+        self.run = f"-{uuid.uuid4().hex[:6]}"
+        self.failure: BaseException | None = None
+
+    def begin(self) -> None:
+        """Do what the last run left undone, and get ready for the next batch."""
+        self.ledger.begin()
+        self._publish(self.manifest)
+        self.ledger.collect()
+        self.ledger.announce(self.manifest.batch, self.manifest.watermarks(self.topology))
+        self.plan = self.spark.sparkContext.broadcast(Shipment.of(self.topology, self.functions))
+
+    def work(self, frame: DataFrame, number: int, offsets: Offset) -> None:
+        """Do a batch; what goes wrong is kept, since Spark tells of it in its own words."""
         try:
             self._batch(frame, number, offsets)
         except WeftError as error:
@@ -140,7 +154,7 @@ class SparkRun:
 
     def _unforeseen(self, error: BaseException, number: int) -> WeftError:
         return HostError(
-            f"batch {number} failed: {type(error).__name__}: {_first(error)}",
+            f"batch {number} failed: {type(error).__name__}: {first_line(error)}",
             detail=_saying(error)
             if isinstance(error, PySparkException | Py4JError)
             else traceback.format_exc(limit=-3).rstrip(),
@@ -178,51 +192,53 @@ class SparkRun:
         return report
 
     def _foreach(self, number: int, report: Report) -> None:
+        """Sinks that see a batch before it is true; they see it even if it has no rows."""
         for query, sinks in self.sinks.items():
             for sink in sinks:
-                if isinstance(sink, ForeachSink):
-                    frame = self._frame(query, number, report)
-                    try:
-                        sink.function(frame, number)
-                    except BaseException as error:  # sys.exit() must not pass for success
-                        raise HostError(
-                            f'the function of query "{query}" failed: {type(error).__name__}: {_first(error)}',
-                            detail=traceback.format_exc(limit=-3).rstrip(),
-                            hint="nothing of this batch was committed; correct the function and run again.",
-                        ) from error
-
-    def _frame(self, query: str, number: int, report: Report) -> DataFrame:
-        emit = next(emit for emit in self.topology.emits if emit.query == query)
-        schema = from_arrow_schema(pa.schema([(output.name, output.expr.type) for output in emit.outputs]))
-        files = [str(self.ledger.staged(number) / query / f["file"]) for f in report.files if f["query"] == query]
-        if not files:
-            return self.spark.createDataFrame([], schema)
-        return self.spark.read.schema(schema).parquet(*(_PATTERN.sub(r"\\\g<0>", file) for file in files))
+                if sink.when == "before commit":
+                    sink.take(self._results(query, number, report.files))
 
     def _publish(self, manifest: Manifest) -> None:
-        if manifest.batch >= 0:
-            publish(
-                self.sinks, self.ledger.staged(manifest.batch), manifest.files,
-                lambda: reach(self.crash, "publish", manifest.batch),
-            )  # fmt: skip
-            self.ledger.unstage(manifest.batch)
+        """Sinks that get what is committed; files that were published before are gone and are passed over."""
+        if manifest.batch < 0:
+            return
+        staged = self.ledger.staged(manifest.batch)
+        left = [entry for entry in manifest.files if (staged / entry["query"] / entry["file"]).exists()]
+        for query, sinks in self.sinks.items():
+            results = self._results(query, manifest.batch, left)
+            for sink in sinks:
+                if results.files and sink.when == "after commit":
+                    sink.take(results)
+        self.ledger.unstage(manifest.batch)
+
+    def _results(self, query: str, number: int, staged: Sequence[Mapping[str, Any]]) -> Results:
+        folder = self.ledger.staged(number) / query
+        files = tuple(folder / entry["file"] for entry in staged if entry["query"] == query)
+        load, placed = partial(self._load, query, files), partial(reach, self.crash, "publish", number)
+        return Results(number, files, load, placed)
+
+    def _load(self, query: str, files: Sequence[Path]) -> DataFrame:
+        emit = next(emit for emit in self.topology.emits if emit.query == query)
+        schema = from_arrow_schema(pa.schema([(output.name, output.expr.type) for output in emit.outputs]))
+        if not files:
+            return self.spark.createDataFrame([], schema)
+        return self.spark.read.schema(schema).parquet(*(_PATTERN.sub(r"\\\g<0>", str(file)) for file in files))
 
     def _progress(self, number: int, seconds: float, report: Report) -> Progress:
         segments = self.manifest.segments
         marks = [mark for mark in self.manifest.watermarks(self.topology).values() if mark is not None]
+        zeros = Counters(  # streams without rows and queries without results are shown too
+            rows_in={stream.name: 0 for stream in self.topology.streams},
+            results={emit.query: 0 for emit in self.topology.emits},
+        )
         return Progress(
             batch=number,
             seconds=seconds,
-            rows_in={stream.name: report.rows_in.get(stream.name, 0) for stream in self.topology.streams},
-            rows_out={emit.query: report.results.get(emit.query, 0) for emit in self.topology.emits},
-            late=report.late,
-            untimed=report.untimed,
             state_rows=sum(ref.rows for ref in segments),
             state_bytes=sum(ref.bytes for ref in segments),
             segments=len(segments),
             watermark=_moment(min(marks)) if marks else None,
-            wave_seconds={int(wave): spent for wave, spent in report.seconds.items()},
-            counters=Counters.of(report),
+            counters=Counters.total([zeros, report]),
         )
 
 
@@ -246,10 +262,6 @@ def _saying(error: BaseException) -> str:
 _PATTERN = re.compile(r"[*?\[\]{}\\]")
 """What Spark takes for patterns in the names of files."""
 _NOISE = re.compile(r"\s+at [\w$.]+|=== Streaming Query ===|JVM stacktrace")
-
-
-def _first(error: BaseException) -> str:
-    return next((line for line in str(error).splitlines() if line.strip()), "")
 
 
 def _buffer(payload: Any) -> Any:

@@ -1,11 +1,11 @@
-"""The streams of a session: folders of files, and streaming DataFrames, all turned into envelopes."""
+"""The streams of a session: those read at our own pace, and streaming DataFrames, all turned into envelopes."""
 
 from __future__ import annotations
 
 import functools
 import os
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -13,61 +13,69 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from weft.errors import SourceError
+from weft.expr.types import normalize_schema
 from weft.host.ingest import Ingest
 from weft.host.sources.feeds import Feed, Feeds
-from weft.host.sources.files import FileSource, TableSource
+from weft.host.sources.source import Source
 from weft.host.spark.exchange import PackTask
 from weft.host.spark.reader import FORMAT, SCHEMA, FileReader, WeftSource
 
 
-def only_files(sources: Mapping[str, object], readers: Mapping[str, Ingest]) -> bool:
-    """Whether no stream is a DataFrame of Spark."""
-    return all(isinstance(sources[name], FileSource | TableSource) for name in readers)
+@dataclass(frozen=True)
+class FrameSource(Source):
+    """A streaming DataFrame: Spark brings its rows, and they cannot be sampled."""
+
+    given: DataFrame
+
+    @property
+    def frame(self) -> DataFrame:
+        """The DataFrame itself."""
+        return self.given
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns as Arrow sees them."""
+        zone = self.given.sparkSession.conf.get("spark.sql.session.timeZone")
+        return normalize_schema(to_arrow_schema(self.given.schema, timezone=zone))
+
+    def describe(self) -> str:
+        """Nothing is known of where Spark reads."""
+        return "DataFrame"
 
 
-def feeds(sources: Mapping[str, object], readers: Mapping[str, Ingest], folder: str) -> Feeds:
-    """The streams that are files."""
+def adopt(name: str, given: object) -> FrameSource:
+    """An object of Spark as the source of a stream."""
+    if not isinstance(given, DataFrame) or not given.isStreaming:
+        raise SourceError(
+            f'source of stream "{name}" is not a streaming DataFrame', hint="use spark.readStream, or weft.read."
+        )
+    return FrameSource(given)
+
+
+def open_feeds(sources: Mapping[str, Source], readers: Mapping[str, Ingest], folder: str) -> Feeds:
+    """The streams that are read at our own pace."""
     os.makedirs(folder, exist_ok=True)
-    found = []
-    for name, ingest in readers.items():
-        source = sources[name]
-        if isinstance(source, TableSource):
-            source = source.as_files(os.path.join(folder, f"{name}.batches"))
-        if isinstance(source, FileSource):
-            found.append(Feed(name, source, cloudpickle.dumps(ingest), os.path.join(folder, f"{name}.files")))
-    return Feeds(found)
+    own = {name: ingest for name, ingest in readers.items() if sources[name].frame is None}
+    return Feeds([Feed(name, sources[name].open(name, folder), cloudpickle.dumps(own[name])) for name in own])
 
 
 def envelopes(
-    spark: SparkSession, sources: Mapping[str, object], readers: Mapping[str, Ingest], folder: str, watermarks: str
+    spark: SparkSession, sources: Mapping[str, Source], readers: Mapping[str, Ingest], folder: str, watermarks: str
 ) -> DataFrame:
     """All streams as one streaming DataFrame of envelopes."""
-    files, frames = feeds(sources, readers, folder), []
-    if files.by_stream:
+    feeds, frames = open_feeds(sources, readers, folder), []
+    if feeds.by_stream:
         workers = next(iter(readers.values())).workers
-        frames.append(_files(spark, FileReader(files, workers, watermarks), os.path.join(folder, "files.plan")))
+        frames.append(_read(spark, FileReader(feeds, workers, watermarks), os.path.join(folder, "files.plan")))
     for name, ingest in readers.items():
-        source = sources[name]
-        if isinstance(source, DataFrame):
+        if (frame := sources[name].frame) is not None:
             columns = [f"`{column.replace('`', '``')}`" for column in ingest.columns]
-            frames.append(source.select(*columns).mapInArrow(PackTask(cloudpickle.dumps(ingest), watermarks), SCHEMA))
-        elif name not in files.by_stream:
-            raise SourceError(f'stream "{name}" has no usable source', detail=f"it is a {type(source).__name__}.")
+            frames.append(frame.select(*columns).mapInArrow(PackTask(cloudpickle.dumps(ingest), watermarks), SCHEMA))
     return functools.reduce(DataFrame.union, frames)
 
 
-def _files(spark: SparkSession, reader: FileReader, plan: str) -> DataFrame:
+def _read(spark: SparkSession, reader: FileReader, plan: str) -> DataFrame:
     with open(plan, "wb") as file:
         file.write(cloudpickle.dumps(reader))
     spark.dataSource.register(WeftSource)
     return spark.readStream.format(FORMAT).option("plan", plan).load()
-
-
-def frame_schema(frame: Any, name: str) -> tuple[pa.Schema, SparkSession]:
-    """The Arrow schema of a streaming DataFrame, and its session."""
-    if not isinstance(frame, DataFrame) or not frame.isStreaming:
-        raise SourceError(
-            f'source of stream "{name}" is not a streaming DataFrame', hint="use spark.readStream, or weft.read."
-        )
-    zone = frame.sparkSession.conf.get("spark.sql.session.timeZone")
-    return to_arrow_schema(frame.schema, timezone=zone), frame.sparkSession

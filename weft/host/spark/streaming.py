@@ -7,7 +7,6 @@ over.  What must hold: Spark's half of the checkpoint and ours belong together, 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 from py4j.protocol import Py4JError
@@ -15,23 +14,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from weft.errors import HostError, StateError
-from weft.host.sources.feeds import Offset
-from weft.host.state.manifest import Ledger, Manifest
+from weft.host.spark.pace import Batches
 from weft.launch.spark import BATCH_SETTINGS
 
 
 class Streaming:
     """A streaming query that hands over its batches."""
 
-    def __init__(
-        self,
-        stream: DataFrame,
-        ledger: Ledger,
-        manifest: Callable[[], Manifest],
-        batch: Callable[[DataFrame, int, Offset], None],
-    ) -> None:
-        self._stream, self._ledger, self._manifest, self._batch = stream, ledger, manifest, batch
-        self._folder: Path = ledger.root / "spark"
+    def __init__(self, stream: DataFrame, batches: Batches) -> None:
+        self._stream, self._batches = stream, batches
+        self._folder: Path = batches.ledger.root / "spark"
         self._stopping = self._refused = False
         self._gate = threading.RLock()
         self._inside = False
@@ -44,7 +36,7 @@ class Streaming:
         Without its offsets Spark would begin again at batch 0, and all batches up to ours would be passed over.
         Without our newest manifest, the segments it names would be swept away as garbage.
         """
-        last = self._manifest().batch
+        last = self._batches.manifest.batch
         done = max((int(p.name) for p in self._folder.glob("commits/*") if p.name.isdigit()), default=-1)
         if last >= 0 and not (self._folder / "offsets" / str(last)).exists():
             raise StateError(
@@ -52,7 +44,7 @@ class Streaming:
                 detail="Spark's part of the checkpoint is gone, or older than the manifests.",
                 hint="restore the folder from a backup, or start again from an empty checkpoint.",
             )
-        self._ledger.check(done)
+        self._batches.ledger.check(done)
 
     def start(self, every: float | None) -> None:
         """Begin: with what is there now (`every` None), or for ever, so many seconds apart."""
@@ -103,7 +95,7 @@ class Streaming:
                 self._inside = False
 
     def _one(self, frame: DataFrame, number: int) -> None:
-        if number <= self._manifest().batch:
+        if number <= self._batches.manifest.batch:
             return
         if self._stopping:
             # To return would tell Spark that the batch is done, and its rows would never be seen again.
@@ -112,14 +104,14 @@ class Streaming:
         self._expect(number)
         for name, value in BATCH_SETTINGS.items():
             frame.sparkSession.conf.set(name, value)
-        self._batch(frame, number, {})
+        self._batches.work(frame, number, {})
 
     def _expect(self, number: int) -> None:
         """Spark's numbers and ours must go on together, or the halves of the checkpoint do not belong together."""
-        last = self._manifest().batch
+        last = self._batches.manifest.batch
         if number != last + 1:
             self._lost = StateError(
-                f"checkpoint {self._ledger.root} is damaged",
+                f"checkpoint {self._batches.ledger.root} is damaged",
                 detail=f"Spark goes on with batch {number}, but the last manifest is of batch {last}.",
                 hint="restore the folder from a backup, or start again from an empty checkpoint.",
             )

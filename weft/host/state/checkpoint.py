@@ -17,7 +17,7 @@ from typing import Any
 
 from weft.errors import StateError
 from weft.expr.render import to_sql
-from weft.host.sources.files import FileSource
+from weft.host.sources.source import Source
 from weft.host.state.durable import write_durably
 from weft.host.state.manifest import Ledger
 from weft.query.duration import format_duration
@@ -61,7 +61,7 @@ class Checkpoint:
         self,
         topology: Topology,
         queries: Mapping[str, Query],
-        sources: Mapping[str, object],
+        sources: Mapping[str, Source],
         plans: Mapping[str, Mapping[str, str]],
     ) -> None:
         """Take the checkpoint for this session, or say why not."""
@@ -153,7 +153,7 @@ def _text(owner: str, mine: Mapping[str, Any]) -> bytes:
 def describe(
     topology: Topology,
     queries: Mapping[str, Query],
-    sources: Mapping[str, object],
+    sources: Mapping[str, Source],
     plans: Mapping[str, Mapping[str, str]],
 ) -> dict[str, Any]:
     """What state depends on, as plain data."""
@@ -167,14 +167,12 @@ def describe(
     }
 
 
-def _stream(stream: Stream, source: object) -> dict[str, Any]:
+def _stream(stream: Stream, source: Source) -> dict[str, Any]:
     return {
         "columns": ", ".join(f"{f.name} {f.type}" for f in stream.schema),
         "event time": f"{stream.event_time} ({stream.unit})" if stream.event_time else "none",
         "lateness": format_duration(stream.lateness),
-        "source": f"{source.format} {os.path.abspath(source.path)}"
-        if isinstance(source, FileSource)
-        else type(source).__name__,
+        "source": source.describe(),
     }
 
 

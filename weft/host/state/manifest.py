@@ -12,16 +12,21 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from weft.errors import StateError
 from weft.host.batch import Batch, Report, Watermarks
 from weft.host.crash import CrashPoint
+from weft.host.sources.source import Position
 from weft.host.state.compaction import expired
 from weft.host.state.durable import read_sealed, write_sealed
 from weft.host.state.segment import SegmentFiles, SegmentRef
+from weft.observe.counters import Counters, bump
+from weft.observe.measured import Measured
+from weft.stats.model import Statistics
+from weft.stats.sketch import merge_sketches, read_statistics
 from weft.topology.model import Topology
 
 KEPT = 2
@@ -38,10 +43,12 @@ class Manifest:
     """Stream -> newest event time seen, in microseconds."""
     files: tuple[Mapping[str, Any], ...] = ()
     """Results of this batch, to be published."""
-    totals: Mapping[str, Any] = field(default_factory=dict)
-    """Counters of the whole run."""
-    offsets: Mapping[str, int] = field(default_factory=dict)
-    """Stream -> how many of its files have been read; nothing where Spark keeps the offsets."""
+    totals: Counters = field(default_factory=Counters)
+    """The sum over all batches."""
+    sketches: Mapping[str, Any] = field(default_factory=dict)
+    """Join key -> its frequent values and number of values in all batches."""
+    offsets: Mapping[str, Position] = field(default_factory=dict)
+    """Stream -> how far it has been read; nothing where Spark keeps the offsets."""
 
     def watermarks(self, topology: Topology) -> dict[str, int | None]:
         """Clock id -> watermark."""
@@ -55,25 +62,38 @@ class Manifest:
         return Batch(number, self.watermarks(topology), {w: tuple(refs) for w, refs in live.items()}, run, crash)
 
     def after(
-        self, topology: Topology, number: int, report: Report, offsets: Mapping[str, int] | None = None
+        self, topology: Topology, number: int, report: Report, offsets: Mapping[str, Position] | None = None
     ) -> Manifest:
         """The manifest of batch `number`, given what its workers reported and how far it has read."""
         gone = set(report.removed)
         newest = dict(self.newest)
         for stream, moment in report.newest.items():
             newest[stream] = max(moment, newest.get(stream, moment))
-        totals = Report()
-        totals.merge(self.totals)
-        totals.merge({name: value for name, value in report.plain().items() if name not in _PER_BATCH})
-        made = Manifest(number, (), newest, tuple(report.files), totals.plain())
+        totals, sketches = Counters.total([self.totals, report]), merge_sketches(self.sketches, report.sketches)
+        made = Manifest(number, (), newest, tuple(report.files), totals, sketches, offsets or {})
         refs = [*(ref for ref in self.segments if ref.name not in gone), *(SegmentRef(**ref) for ref in report.added)]
         marks = made.watermarks(topology)
         live = [ref for ref in refs if not _over(topology, ref, marks)]
         live.sort(key=lambda ref: (ref.store, ref.worker, ref.first_batch, ref.name))
-        return Manifest(number, tuple(live), newest, made.files, made.totals, offsets or {})
+        return replace(made, segments=tuple(live))
 
+    @property
+    def held(self) -> dict[str, int]:
+        """Store -> rows in its live segments."""
+        rows: dict[str, int] = {}
+        for ref in self.segments:
+            bump(rows, ref.store, ref.rows)
+        return rows
 
-_PER_BATCH = ("files", "added", "removed", "newest")
+    @property
+    def observed(self) -> Statistics:
+        """What the streams have shown in all batches."""
+        return read_statistics(self.totals.rows_in, self.sketches)
+
+    @property
+    def measured(self) -> Measured | None:
+        """What all batches did; None before the first."""
+        return None if self.batch < 0 else Measured(self.batch + 1, self.totals, self.held, self.observed)
 
 
 def _over(topology: Topology, ref: SegmentRef, marks: Mapping[str, int | None]) -> bool:
@@ -82,7 +102,7 @@ def _over(topology: Topology, ref: SegmentRef, marks: Mapping[str, int | None]) 
 
 
 class Ledger:
-    """The manifests of a checkpoint folder, and the files they own."""
+    """The manifests of a checkpoint folder, and the files they own.  Who only looks leaves no trace."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -91,6 +111,9 @@ class Ledger:
         self.results = root / "results"
         self.notes = root / "notes"
         self.watermarks = root / "watermarks.json"
+
+    def begin(self) -> None:
+        """Make the folders that a run writes to."""
         for folder in (self.folder, self.segments, self.results, self.notes):
             folder.mkdir(parents=True, exist_ok=True)
 
@@ -101,6 +124,7 @@ class Ledger:
 
     def commit(self, manifest: Manifest) -> None:
         """Make the batch true."""
+        self.folder.mkdir(parents=True, exist_ok=True)
         write_sealed(self.folder / f"{manifest.batch:012d}.json", asdict(manifest))
 
     def announce(self, batch: int, watermarks: Watermarks) -> None:
@@ -143,7 +167,7 @@ class Ledger:
         for path in self.segments.glob("*/*/*"):
             if str(path) not in keep:
                 path.unlink(missing_ok=True)
-        for note in self.notes.iterdir():
+        for note in self.notes.glob("*"):
             if int(note.name.lstrip(".").split("-")[0]) <= batch:
                 note.unlink(missing_ok=True)
 
@@ -201,4 +225,5 @@ def _manifest(plain: dict[str, Any]) -> Manifest:
             hint="start again from an empty checkpoint.",
         )
     segments = tuple(SegmentRef(**ref) for ref in plain.pop("segments"))
-    return Manifest(segments=segments, files=tuple(plain.pop("files")), offsets=plain.pop("offsets"), **plain)
+    totals = Counters.of(plain.pop("totals"))
+    return Manifest(segments=segments, files=tuple(plain.pop("files")), totals=totals, **plain)

@@ -15,13 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.expr.evaluate import evaluate
-from weft.host.batch import Batch, Functions, Report, State, bump
+from weft.host.batch import Batch, Functions, Report, State
 from weft.host.crash import reach
 from weft.host.envelope import Frame, gathered, join
 from weft.host.state.compaction import MOST_BYTES, groups
 from weft.host.state.segment import Segment, SegmentRef
+from weft.host.weights import cut, weight_of, weighted
 from weft.kernels.codes import Ints, equality_codes, order_codes
 from weft.kernels.index import Index, build
+from weft.observe.counters import bump
 from weft.topology.model import ROWS, TIME, Key, Store, Topology
 
 LATEST = np.iinfo(np.int64).max
@@ -53,11 +55,11 @@ class Shelf:
             store = self.topology.store(name)
             fresh = [ref for ref in delta if ref.store == name]
             for group in groups([*old.get(name, ()), *fresh], store.retention):
-                self.report.removed += [ref.name for ref in group if added.pop(ref.name, None) is None]
+                self.report.removed.extend(ref.name for ref in group if added.pop(ref.name, None) is None)
                 merged = self._merge(store, group)
                 if merged is not None:
                     added[merged.name] = merged
-        self.report.added += [asdict(ref) for ref in added.values()]
+        self.report.added.extend(asdict(ref) for ref in added.values())
 
     def _merge(self, store: Store, group: Sequence[SegmentRef]) -> SegmentRef | None:
         rows = join([self.state.open(ref).rows for ref in group])
@@ -106,11 +108,11 @@ def own_rows(store: Store, frame: Frame) -> Frame:
     It may go when the first of its members may, at the least time(k) + retention(k).
     """
     if not store.ends or store.retention is None:
-        return frame.select(list(store.columns))
-    ends = [_later(frame.column(f"{alias}.{TIME}"), kept) for alias, kept in store.ends]
+        return cut(frame, store.columns)
+    ends = [_later(frame.column(f"{label}.{TIME}"), kept) for label, kept in store.ends]
     first = pa.array(np.minimum.reduce(ends) - store.retention)
     arrays = [first if name == TIME else frame.column(name) for name in store.columns]
-    return pa.RecordBatch.from_arrays(arrays, names=list(store.columns))
+    return weighted(pa.RecordBatch.from_arrays(arrays, names=list(store.columns)), weight_of(frame))
 
 
 def _later(times: pa.Array, by: int) -> Ints:

@@ -6,6 +6,8 @@ This is the only place where what is unknown becomes a number: the one that `Def
                          holds: rate times window.
     f_ij                 the pair's selectivity, by aliases or by streams; else the product over the predicates
                          between the two: a given selectivity, 1 / max(distinct counts) of an equality, or a default.
+                         Bounds on the difference of two event times are one factor: about the width of the band by the
+                         span of event time that the rows cover, rows / rate (`weft.optimizer.cost.timeband`).
     attributes           expressions that the query's equalities make equal; each class is named by its first member.
 
 Predicates over three or more aliases make no edge and take nothing from sizes: they are checked when the last of their
@@ -18,10 +20,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from weft.expr.model import Call, Expr, aliases
 from weft.expr.render import to_sql
+from weft.optimizer.cost.timeband import time_share
 from weft.optimizer.graph.equal import lead_classes
 from weft.optimizer.graph.joingraph import Base, JoinGraph
 from weft.optimizer.graph.predicates import equality, limits
 from weft.query.model import Query, Relation
+from weft.query.timebounds import is_time_bound
 from weft.stats.keys import key_names
 from weft.stats.model import DEFAULTS, Defaults, Statistics
 
@@ -125,17 +129,34 @@ def _share(
         known = statistics.selectivity(a.stream.name, b.stream.name)
     if known is not None:
         return known
-    share = 1.0
-    for predicate in predicates:
+    times = [p for p in predicates if is_time_bound(query, p)]
+    band = _band(query, a, b, times, statistics)
+    share = 1.0 if band is None else band
+    for predicate in predicates if band is None else (p for p in predicates if p not in times):
         share *= _predicate(query, predicate, b.alias, statistics, defaults)
     return share
 
 
+def _band(query: Query, a: Relation, b: Relation, times: Sequence[Expr], statistics: Statistics) -> float | None:
+    """The share of all time bounds together; None if there is nothing to find out.
+
+    Where the share of each is known, they decide.  Where that of some is known, all together let no more through.
+    """
+    known = [share for predicate in times if (share := _known(predicate, statistics)) is not None]
+    found = time_share(query, a, b, times, statistics) if len(known) < len(times) else None
+    return None if found is None else min([found, *known])
+
+
+def _known(predicate: Expr, statistics: Statistics) -> float | None:
+    """The share that is given for a predicate, from either side."""
+    shares = (statistics.predicate(to_sql(written)) for written in _spellings(predicate))
+    return next((share for share in shares if share is not None), None)
+
+
 def _predicate(query: Query, predicate: Expr, target: str, statistics: Statistics, defaults: Defaults) -> float:
-    for written in _spellings(predicate):
-        known = statistics.predicate(to_sql(written))
-        if known is not None:
-            return known
+    known = _known(predicate, statistics)
+    if known is not None:
+        return known
     found = equality(predicate, frozenset({target}))
     if found is not None:
         counts = [_distinct(query, side, statistics) for side in (found.target, found.known)]

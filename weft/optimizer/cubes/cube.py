@@ -151,7 +151,7 @@ class Hypercube:
         found = np.zeros(self.dims)
         for name, size in self.sizes:
             part = np.full((1,) * len(self.axes), size)
-            for i in self.owned_axes(name):
+            for i in (i for i in self.owned_axes(name) if self.axes[i].size > 1):
                 shape = [-1 if i == k else 1 for k in range(len(self.axes))]
                 part = part * self.slots(i, name, skews or {}).reshape(shape)
             found += part
@@ -166,8 +166,12 @@ class Hypercube:
         rest, light = skews.get(_key(axis, relation), EVEN).without(frozenset(h.code for h in axis.heavy))
         found = rest * light.slots(axis.size, position, axis.domain)
         for heavy, top in _heavy(axis, relation, skews):
-            start = slots_of((heavy.code,), axis.size, position, axis.domain)[0]
-            found[(start + np.arange(_grid(heavy))) % axis.size] += top / _side(heavy, relation)
+            start, part = (
+                int(slots_of((heavy.code,), axis.size, position, axis.domain)[0]),
+                top / _side(heavy, relation),
+            )
+            for slot in range(start, start + _grid(heavy)):
+                found[slot % axis.size] += part
         return found
 
     def load(self, skews: Skews | None = None) -> float:

@@ -6,8 +6,8 @@ Every share falls as its axis grows and is never below 1/p_j.  So is every bound
 the largest such c (the floor), and products of such terms are at least  prod c + (1 - prod c) * prod 1/n.  What is left
 after the floors is a sum of terms w/n; terms with no axis in common share the machines that are left, and filling them
 like vessels of water bounds their sum from below.  Branch and bound with it looks at hundreds of vectors where there
-are hundreds of thousands; a scan of all was rejected for that, real-valued optima because rounding them loses
-machines (7 over 3 axes would be 1 x 1 x 1).
+are hundreds of thousands; where there are a few dozen, all are looked at, since bounds would cost more than they save.
+Real-valued optima were rejected, because rounding them loses machines (7 over 3 axes would be 1 x 1 x 1).
 
 Equal loads are told apart by lower total sent, fewer machines, smaller largest axis, and order (K-24).  With `exact`
 the product is p and the smaller largest axis comes first, as in Squall's code.  That code also divides in whole
@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
@@ -30,6 +31,8 @@ from weft.kernels.numbers import Floats
 Shares = Mapping[tuple[int, int], Floats]
 """(relation, axis) -> table: entry n is the share of the fullest of n slots.  A missing one is even: 1/n."""
 
+_FEW = 64
+"""Up to how many vectors all of them are looked at."""
 _STEP = 1.5
 """How finely a bound looks at numbers of machines, where fewer of them may be better."""
 
@@ -108,7 +111,6 @@ class _Search:
     """Axis -> an interchangeable one that must not be longer."""
     _floors: list[tuple[float, ...]] = field(default_factory=list)
     _apart: list[frozenset[int]] = field(default_factory=list)
-    _even: Floats = field(default_factory=lambda: np.empty(0))
 
     def limit(self, below: float) -> None:
         """Look for less than this only."""
@@ -116,8 +118,16 @@ class _Search:
 
     def run(self) -> None:
         self._owners = tuple(frozenset(i for i, mine in enumerate(self.owned) if a in mine) for a in range(self.axes))
-        self._even = np.concatenate([[1.0], 1 / np.arange(1, self.p + 1)])
         useful = [a for a in range(self.axes) if not self._is_dominated(a)]
+        few = [] if self.exact else [*islice(_vectors(self.axes, useful, self.p), _FEW + 1)]
+        if few and len(few) <= _FEW:
+            for dims in few:
+                self._offer(dims)
+        else:
+            self._search(useful)
+
+    def _search(self, useful: Sequence[int]) -> None:
+        """Branch and bound over the axes that are worth a length."""
         # Long axes first: then little is left to share out, and bounds are tight.
         weights = [math.fsum(self.sizes[i] for i in self._owners[a]) for a in range(self.axes)]
         self._order = tuple(sorted(useful, key=lambda a: (-weights[a], a)))
@@ -289,6 +299,17 @@ class _Search:
                 after[a] = seen[like]
             seen[like] = a
         return after
+
+
+def _vectors(axes: int, useful: Sequence[int], p: int) -> Iterator[list[int]]:
+    """All lengths of the useful axes whose product is at most p; the others are 1."""
+    if not useful:
+        yield [1] * axes
+        return
+    for n in range(1, p + 1):
+        for dims in _vectors(axes, useful[1:], p // n):
+            dims[useful[0]] = n
+            yield dims
 
 
 def _fill_vessels(vessels: Sequence[float], left: int) -> float:

@@ -73,29 +73,11 @@ class Skew:
 
     def share(self, n: int) -> float:
         """The part of the rows in the fullest of n slots, whatever their salt."""
-        if self.unique or n == 1:
-            return 1 / n
-        if self.codes is None:
-            return min(1.0, max(top_share(self.tops, n), _few(self.distinct, n, self.dealt)))
-        if self.dealt:
-            return float(self.slots(n, 0, self.codes).max())
-        return math.fsum(float(self.slots(n, position).max()) for position in range(SALTS)) / SALTS
+        return _share(self, n)
 
     def slots(self, n: int, position: int = 0, domain: tuple[int, ...] = ()) -> Floats:
         """The part of the rows in each slot of the axis at `position`; of light values the fullest comes on top."""
-        found = np.full(n, 1 / n)
-        if self.unique or n == 1:
-            return found
-        if self.codes is None:
-            found[0] = self.share(n)
-            return found
-        rest = max(0.0, 1 - math.fsum(self.tops))
-        found *= rest
-        np.add.at(found, slots_of(self.codes, n, position, domain), self.tops)
-        light = None if self.distinct is None else self.distinct - len(self.codes)
-        crowd = rest * _few(light, n, False) if light is None or light >= 1 else 0.0
-        found[found.argmax()] = min(1.0, max(found.max(), crowd))
-        return found
+        return _slots(self, n, position, domain)
 
     def table(self, p: int) -> Floats:
         """Shares of 1 to p slots, each under its number."""
@@ -130,6 +112,33 @@ def slots_of(codes: tuple[int, ...], n: int, position: int, domain: tuple[int, .
     return hash_slots(np.array(codes, dtype=np.int64), n, position, domain)
 
 
+@lru_cache(maxsize=4096)
+def _share(skew: Skew, n: int) -> float:
+    if skew.unique or n == 1:
+        return 1 / n
+    if skew.codes is None:
+        return min(1.0, max(top_share(skew.tops, n), _few(skew.distinct, n, skew.dealt)))
+    if skew.dealt:
+        return float(_slots(skew, n, 0, skew.codes).max())
+    return math.fsum(float(_slots(skew, n, position, ()).max()) for position in range(SALTS)) / SALTS
+
+
+@lru_cache(maxsize=4096)
+def _slots(skew: Skew, n: int, position: int, domain: tuple[int, ...]) -> Floats:
+    found = np.full(n, 1 / n)
+    if skew.codes is None and not skew.unique:
+        found[0] = _share(skew, n)
+    elif skew.codes is not None and not skew.unique and n > 1:
+        rest = max(0.0, 1 - math.fsum(skew.tops))
+        found *= rest
+        np.add.at(found, slots_of(skew.codes, n, position, domain), skew.tops)
+        light = None if skew.distinct is None else skew.distinct - len(skew.codes)
+        crowd = rest * _few(light, n, False) if light is None or light >= 1 else 0.0
+        found[found.argmax()] = min(1.0, max(found.max(), crowd))
+    found.flags.writeable = False
+    return found
+
+
 @lru_cache(maxsize=256)
 def _table(skew: Skew, p: int) -> Floats:
     falling = np.minimum.accumulate([skew.share(n) for n in range(1, p + 1)])
@@ -147,6 +156,7 @@ def top_share(tops: tuple[float, ...], n: int) -> float:
     return min(1.0, max(0.0, 1 - known) / n + max(tops[0], two, known / n if len(tops) > 1 else 0.0))
 
 
+@lru_cache(maxsize=4096)
 def most_in_a_slot(values: int, slots: int) -> float:
     """The expected largest number of values in a slot, if each falls anywhere."""
     if slots == 1:

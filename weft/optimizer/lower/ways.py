@@ -6,7 +6,10 @@ operator, and so on up to the root, where it is a result.  So every alias has on
 wherever an operator is complete, and every row of an intermediate store is made by the way of its newest member.
 
 Waves: a hop to the worker a tuple is on is taken at once, any other in the next wave.  A hop to an intermediate store
-waits until all rows that it may see are there: those whose origin stands before the tuple's own in the query.
+waits until all rows that it may see are there: those whose origin is stamped before the tuple's own.
+
+Tables are read before all streams, so no row of a table is ever the newest of a result.  A table has a way only through
+joins of tables.
 
 Fields: backwards from the results, every hop carries what somebody later on reads.  An intermediate store holds what
 its probers read and hand on, and the event times that tell when a row may go.
@@ -15,7 +18,7 @@ its probers read and hand on, and the event times that tell when a row may go.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from weft.errors import PlanError
@@ -24,6 +27,7 @@ from weft.optimizer.graph.equal import lead_classes
 from weft.optimizer.graph.layout import Layout, names
 from weft.optimizer.graph.predicates import Aliases, time_of, window_predicates
 from weft.optimizer.graph.tree import Tree
+from weft.optimizer.lower.labels import stamp_order
 from weft.optimizer.lower.steps import Step, step
 from weft.query.model import Query
 from weft.query.timebounds import retention
@@ -94,7 +98,9 @@ class Ways:
     """Alias -> how long past its own time a row may find a partner; None is for ever."""
     paths: dict[str, tuple[Hop | Keeping, ...]]
     fields: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    """Store -> fields that its rows must hold; nothing before :func:`finished`."""
+    """Store -> fields that its rows must hold; nothing before :func:`fill_in`."""
+    stamps: Mapping[str, tuple[bool, str]] = field(default_factory=dict)
+    """Alias -> what orders the stamps of rows that come in one batch."""
 
     @property
     def clocked(self) -> bool:
@@ -125,6 +131,7 @@ class Steps:
         self.predicates = (*query.joins, *window_predicates(query))
         self.retention = retention(query)
         self.pairs = [aliases(p) for p in self.joins if len(aliases(p)) == 2]
+        self.stamps = stamp_order(query)
         self._steps: dict[tuple[Aliases, int], Step] = {}
         self._equal: dict[Aliases, dict[Expr, Expr]] = {}
 
@@ -152,7 +159,7 @@ def ways(name: str, query: Query, layout: Layout, workers: int, steps: Steps | N
     for operator in layout.tree.operators:
         planner.through(operator, root=operator == layout.tree)
     paths = {alias: tuple(trip.parts) for alias, trip in planner.trips.items()}
-    return Ways(name, query, layout, workers, planner.steps.retention, paths)
+    return Ways(name, query, layout, workers, planner.steps.retention, paths, stamps=planner.steps.stamps)
 
 
 # -------------------------------------------------------------------------------------------- the way there
@@ -182,8 +189,11 @@ class _Planner:
 
     def through(self, operator: Tree, *, root: bool) -> None:
         """All ways through one operator; those below it are done."""
+        streams = any(not self.query.relation(a).stream.table for a in names(self.query, operator.relations))
         for child in operator.children:
             for alias in names(self.query, child.relations):
+                if streams and self.query.relation(alias).stream.table:
+                    continue
                 trip = self.trips[alias]
                 self._meet(trip, operator, child)
                 if not root:
@@ -193,9 +203,12 @@ class _Planner:
         rest = [sibling.relations for sibling in operator.children if sibling != child]
         order = self.layout.orders.get(child.relations)
         while rest:
-            ahead = [order[len(order) - len(rest)]] if order is not None else rest
-            options = [(self.steps.step(trip.bound, store), store) for store in ahead]
-            best, store = min(options, key=lambda option: self._grade(trip, *option))
+            if order is not None:
+                store = order[len(order) - len(rest)]
+                best = self.steps.step(trip.bound, store)
+            else:
+                options = [(self.steps.step(trip.bound, store), store) for store in rest]
+                best, store = min(options, key=lambda option: self._grade(trip, *option))
             self._refuse_cross_product(trip, best)
             trip.parts.append(self._hop(trip, best, store, operator))
             rest.remove(store)
@@ -217,8 +230,9 @@ class _Planner:
         """The wave in which all rows of a store that a tuple of `origin` may see are there."""
         if store.bit_count() == 1:
             return 1
-        older = [a for a in names(self.query, store) if self.query.position(a) < self.query.position(origin)]
-        return max((self.kept[store, alias] for alias in older), default=1)
+        stamps = self.steps.stamps
+        older = [alias for alias in names(self.query, store) if stamps[alias] < stamps[origin]]
+        return max((self.kept.get((store, alias), 1) for alias in older), default=1)
 
     def _keep(self, trip: _Trip, operator: Tree) -> None:
         store = operator.relations
@@ -291,7 +305,7 @@ def _classes(joins: Sequence[Expr], bound: Aliases) -> dict[Expr, Expr]:
 # ----------------------------------------------------------------------------------------------- the fields
 
 
-def finished(plan: Ways) -> Ways:
+def fill_in(plan: Ways) -> Ways:
     """The ways with what every hop carries and what every store holds; from the root down."""
     query, tree, kept = plan.query, plan.layout.tree, plan.retention
     held: dict[int, set[str]] = defaultdict(set)

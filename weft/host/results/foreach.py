@@ -1,0 +1,35 @@
+"""Results for a function of the user, with every batch before it is committed."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from weft.errors import HostError, SinkError, first_line
+from weft.host.results.sink import Results, Sink, When
+
+
+class ForeachSink(Sink):
+    """Hands every batch to a function: at least once, with its number."""
+
+    when: ClassVar[When] = "before commit"
+
+    def __init__(self, query: str, _schema: pa.Schema, function: Callable[[Any, int], object]) -> None:
+        if not callable(function):
+            raise SinkError(f"foreach_batch needs a function, not a {type(function).__name__}", hint="f(df, batch_id).")
+        self.query, self.function = query, function
+
+    def take(self, results: Results) -> None:
+        """Call the function; whatever it raises fails the batch."""
+        frame = results.load()
+        try:
+            self.function(frame, results.batch)
+        except BaseException as error:  # sys.exit() must not pass for success
+            raise HostError(
+                f'the function of query "{self.query}" failed: {type(error).__name__}: {first_line(error)}',
+                detail=traceback.format_exc(limit=-3).rstrip(),
+                hint="nothing of this batch was committed; correct the function and run again.",
+            ) from error

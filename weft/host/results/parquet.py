@@ -1,0 +1,120 @@
+"""Results as a folder of Parquet files that holds exactly what was committed.
+
+Files are put there by rename after the manifest that names them, under names that a repeated publication replaces.  A
+folder belongs to one query of one checkpoint; a marker file says to which.  An empty file with the schema makes the
+folder readable from the start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from weft.errors import SinkError
+from weft.host.results.sink import Results, Sink
+from weft.host.state.durable import sync_folder, write_durably
+
+MARKER = "_weft.json"
+EMPTY = "empty.parquet"
+
+
+class ParquetSink(Sink):
+    """A folder of Parquet files."""
+
+    def __init__(self, query: str, schema: pa.Schema, path: str | os.PathLike[str]) -> None:
+        self.query, self.schema, self.path = query, schema, Path(path)
+
+    def claim(self, owner: str, *, published: bool, last: int) -> None:
+        """Make the folder ours, or refuse if it holds anything else, or lacks what was committed before."""
+        found = self._open()
+        mine = {"checkpoint": owner, "query": self.query}
+        files = [entry.name for entry in self.path.iterdir() if not entry.name.startswith((".", "_"))]
+        self._refuse_strangers(found, mine, files)
+        self._refuse_a_loss(found, owner, published)
+        self._refuse_newer(files, last)
+        for stale in self.path.glob(".*.tmp"):
+            stale.unlink(missing_ok=True)
+        # The marker comes first: a run that dies here must find the folder its own.
+        if found is None:
+            write_durably(self.path / MARKER, json.dumps(mine).encode())
+        if EMPTY not in files:
+            self._write_empty()
+
+    def take(self, results: Results) -> None:
+        """Put the files of a batch in place; doing it again changes nothing."""
+        for source in results.files:
+            try:
+                self._place(source, self.path / f".{source.name}.tmp")
+            except OSError as error:
+                raise SinkError(
+                    f"results cannot be put into folder {self.path}",
+                    detail=f"{error}.",
+                    hint="they are safe in the checkpoint; repair the folder and run again.",
+                ) from error
+            results.placed()
+        sync_folder(self.path)  # the staged files go after this
+
+    def _open(self) -> dict[str, str] | None:
+        """Make the folder, and read its marker if it has one."""
+        marker = self.path / MARKER
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            found: dict[str, str] | None = json.loads(marker.read_text()) if marker.exists() else None
+        except (OSError, ValueError) as error:
+            hint = f"choose a folder that can be written; remove {MARKER} if it is damaged."
+            raise SinkError(f"folder {self.path} cannot be used for results", detail=f"{error}.", hint=hint) from error
+        return found
+
+    def _refuse_strangers(self, found: Mapping[str, str] | None, mine: Mapping[str, str], files: Sequence[str]) -> None:
+        if found != mine and (found is not None or files):
+            raise SinkError(
+                f"folder {self.path} already holds other results",
+                detail=f"it belongs to {_whose(found)}; this is {_whose(mine)}.",
+                hint="choose an empty folder, or remove this one.",
+            )
+
+    def _refuse_a_loss(self, found: Mapping[str, str] | None, owner: str, published: bool) -> None:
+        if found is None and published:
+            raise SinkError(
+                f"folder {self.path} lacks the results of earlier batches",
+                detail=f'checkpoint {owner} has committed batches, and query "{self.query}" did not write them here.',
+                hint="bring the folder back, or start again from an empty checkpoint.",
+            )
+
+    def _refuse_newer(self, files: Sequence[str], last: int) -> None:
+        """What is newer than the checkpoint was written by a checkpoint that no longer exists."""
+        if newer := sorted(name for name in files if name[:12].isdigit() and int(name[:12]) > last):
+            raise SinkError(
+                f"folder {self.path} holds results of batches that the checkpoint does not know",
+                detail=f"the checkpoint ends with batch {last}, as after a backup was restored; newer: {newer[0]}"
+                + (f" and {len(newer) - 1} more." if newer[1:] else "."),
+                hint="remove them: their batches will be worked out again. File names begin with the batch.",
+            )
+
+    def _write_empty(self) -> None:
+        aside = self.path / f".{EMPTY}.tmp"
+        pq.write_table(self.schema.empty_table(), aside)
+        aside.replace(self.path / EMPTY)
+
+    def _place(self, source: Path, aside: Path) -> None:
+        aside.unlink(missing_ok=True)
+        try:
+            os.link(source, aside)
+        except OSError:
+            shutil.copyfile(source, aside)
+            with open(aside, "rb") as copied:
+                os.fsync(copied.fileno())
+        os.replace(aside, self.path / source.name)
+        aside.unlink(missing_ok=True)  # a rename onto a second name of the same file leaves both
+
+
+def _whose(marker: Mapping[str, str] | None) -> str:
+    if marker is None:
+        return "somebody else"
+    return f'query "{marker.get("query")}" of checkpoint {marker.get("checkpoint")}'

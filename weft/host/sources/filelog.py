@@ -1,0 +1,99 @@
+"""The files that a stream has met, written down in the order in which they are read.
+
+Files are discovered as they arrive and noted in name order among the new ones.  So a file whose name sorts before
+older ones is not lost, and a position in the log means the same files for ever.  What must hold: a log only grows, and
+what it names is on disk before a position counts it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from weft.errors import SourceError, StateError
+from weft.host.sources.files import list_files
+from weft.host.state.durable import sync_folder
+
+_RESTORE = "restore it from a backup of the checkpoint, or start again from an empty checkpoint."
+
+
+class FileLog:
+    """The files a stream has met, in the order in which they are read: one a line, each with its checksum."""
+
+    def __init__(self, path: str, log: str) -> None:
+        self.path, self.log = path, Path(log)
+        self.files, self._size = self._read()
+        self._known = set(self.files)
+
+    def between(self, start: int, end: int) -> list[str]:
+        """The files between two positions."""
+        if end > len(self.files):
+            raise self._damaged(f"it names {len(self.files)} files, of which {end} were read.")
+        return self.files[start:end]
+
+    def discover(self) -> int:
+        """Note new files; return how many are known now."""
+        if new := [file for file in _listed(self.path) if file not in self._known]:
+            _check_names(new)
+            self._append(new)
+            self.files += new
+            self._known.update(new)
+        return len(self.files)
+
+    def _append(self, new: Sequence[str]) -> None:
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        content = b"".join(map(_line, new))
+        fresh = not self.log.exists()
+        with open(self.log, "x+b" if fresh else "r+b") as file:
+            file.truncate(self._size)  # a line that was being written when its process died
+            file.seek(self._size)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if fresh:
+            sync_folder(self.log.parent)
+        self._size += len(content)
+
+    def _read(self) -> tuple[list[str], int]:
+        content = self.log.read_bytes() if self.log.exists() else b""
+        whole = content[: content.rfind(b"\n") + 1]
+        return [self._file(number, line) for number, line in enumerate(whole.splitlines(), 1)], len(whole)
+
+    def _file(self, number: int, line: bytes) -> str:
+        checksum, _, name = line.partition(b" ")
+        if checksum != _checksum(name):
+            raise self._damaged(f"the checksum of line {number} is wrong.")
+        file: str = json.loads(name)
+        return file
+
+    def _damaged(self, detail: str) -> StateError:
+        return StateError(f"file log {self.log} is damaged", detail=detail, hint=_RESTORE)
+
+
+def _listed(path: str) -> list[str]:
+    try:
+        return list_files(path)
+    except OSError as error:
+        hint = "make it readable and run again; nothing was lost."
+        raise SourceError(f"{path} cannot be listed", detail=f"{error}.", hint=hint) from error
+
+
+def _check_names(files: Sequence[str]) -> None:
+    for file in files:
+        try:
+            file.encode()
+        except UnicodeEncodeError as error:
+            hint = "rename it; nothing was read."
+            raise SourceError(f"file {os.fsencode(file)!r} has a name that is no UTF-8", hint=hint) from error
+
+
+def _line(file: str) -> bytes:
+    name = json.dumps(file).encode()
+    return _checksum(name) + b" " + name + b"\n"
+
+
+def _checksum(name: bytes) -> bytes:
+    return b"%08x" % zlib.crc32(name)

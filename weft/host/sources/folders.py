@@ -1,0 +1,140 @@
+"""Folders of files as sources: Parquet, CSV and JSON.
+
+Paths become absolute here: a checkpoint knows files by their names, and one file must not have two.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from weft.errors import SourceError, StateError
+from weft.expr.types import normalize_schema
+from weft.host.sources.filelog import FileLog
+from weft.host.sources.files import Format, list_files, pieces, read_piece, read_schema
+from weft.host.sources.source import Piece, Position, Source
+
+if TYPE_CHECKING:
+    from weft.query.model import Stream
+    from weft.stats.analyze import Sample
+
+
+@dataclass(frozen=True)
+class FileSource(Source):
+    """Files of a folder (or of a glob pattern), each read once."""
+
+    format: Format
+    path: str
+    max_files: int | None = None
+    """At most this many files a batch; None is no limit."""
+    declared: pa.Schema | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_files is not None and (not isinstance(self.max_files, int) or self.max_files < 1):
+            raise SourceError(f"max_files is {self.max_files!r}", hint="use a positive number, or None for no limit.")
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The declared schema, or that of the first file."""
+        if self.declared is not None:
+            return normalize_schema(self.declared)
+        files = list_files(self.path)
+        if not files:
+            raise SourceError(
+                f"no files at {self.path}",
+                detail="without files there is nothing to learn the columns from.",
+                hint="pass schema=pyarrow.schema([...]), or put the first file there.",
+            )
+        return normalize_schema(read_schema(self.format, files[0]))
+
+    def size(self) -> float | None:
+        """Bytes of all files that are there now."""
+        return float(sum(os.path.getsize(file) for file in list_files(self.path))) or None
+
+    def sample(self, stream: Stream, columns: Sequence[str], most: int, seed: int) -> Sample:
+        """Rows of parts that are spread over all files."""
+        from weft.host.sources.sampling import draw_from_files  # the tasks that read files draw no samples
+
+        return draw_from_files(self.format, list_files(self.path), stream, columns, most, seed)
+
+    def describe(self) -> str:
+        """Format and place."""
+        return f"{self.format} {os.path.abspath(self.path)}"
+
+    def open(self, stream: str, folder: str) -> FolderReader:
+        """The files, with a log of those that were found."""
+        return FolderReader(self, stream, os.path.join(folder, f"{stream}.files"))
+
+
+class FolderReader:
+    """Reads the files of a source in the order of a log; a position is how many of them have been read."""
+
+    def __init__(self, source: FileSource, stream: str, log: str) -> None:
+        self._source, self._stream, self._path = source, stream, log
+        self._opened: FileLog | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without the log, which grows for ever: whoever needs it opens it."""
+        return {**self.__dict__, "_opened": None}
+
+    def beginning(self) -> Position:
+        """No file has been read."""
+        return 0
+
+    def discover(self) -> Position:
+        """Note new files; how many are known now."""
+        return self._log.discover()
+
+    def end(self, start: Position, known: Position) -> Position:
+        """All files that are known, or as many as a batch may have."""
+        first, last, most = _count(start), _count(known), self._source.max_files
+        return max(first, last if most is None else min(last, first + most))
+
+    def pieces(self, start: Position, end: Position) -> list[Piece]:
+        """The files between two positions, cut into parts."""
+        return pieces(self._source.format, self._log.between(_count(start), _count(end)), self._stream)
+
+    def check(self, position: Position) -> None:
+        """Refuse if the log does not know all files that were read."""
+        self._log.between(0, _count(position))
+
+    def read(self, piece: Piece, columns: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Rows of a part."""
+        return read_piece(self._source.format, piece, columns, schema)
+
+    @property
+    def _log(self) -> FileLog:
+        if self._opened is None:
+            self._opened = FileLog(self._source.path, self._path)
+        return self._opened
+
+
+def _count(position: Position) -> int:
+    if isinstance(position, int):
+        return position
+    raise StateError(
+        f"{position!r} is not a number of files",
+        detail="the checkpoint was made for another kind of source.",
+        hint="read from the same source as before, or start again from an empty checkpoint.",
+    )
+
+
+def parquet(
+    path: str | os.PathLike[str], max_files: int | None = None, *, schema: pa.Schema | None = None
+) -> FileSource:
+    """Parquet files of a folder, in name order, at most `max_files` a batch; new ones are found as they arrive."""
+    return FileSource("parquet", os.path.abspath(path), max_files, schema)
+
+
+def csv(path: str | os.PathLike[str], max_files: int | None = None, *, schema: pa.Schema | None = None) -> FileSource:
+    """CSV files with a header line; types are taken from `schema`, or from the first file."""
+    return FileSource("csv", os.path.abspath(path), max_files, schema)
+
+
+def json(path: str | os.PathLike[str], max_files: int | None = None, *, schema: pa.Schema | None = None) -> FileSource:
+    """Files with one JSON object a line; a field that is missing in a line is NULL."""
+    return FileSource("json", os.path.abspath(path), max_files, schema)

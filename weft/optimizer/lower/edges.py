@@ -1,0 +1,116 @@
+"""Edges: rows of a stream travel once for all who want the same rows on the same workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from weft.expr.model import Expr, without_alias
+from weft.optimizer.graph.placement import keys as keys_of
+from weft.optimizer.lower.labels import digest, text_of
+from weft.optimizer.lower.stores import clock_of, selection, spread_of
+from weft.optimizer.lower.ways import Ways
+from weft.stats.keys import key_name
+from weft.topology.model import TIME, Edge, Route, Store
+from weft.topology.spread import Spread
+
+Place = tuple[Route, tuple[Expr, ...], int, Spread | None]
+"""A route, its key, the number of workers it deals over, and a spread instead of all these."""
+
+
+@dataclass
+class Begun:
+    """A start while its users are still being collected."""
+
+    id: str
+    edge: str
+    """Name of the edge that brings its rows."""
+    label: str
+    stream: str
+    selection: tuple[Expr, ...]
+    place: Place
+    clock: str | None
+    columns: set[str] = field(default_factory=set)
+    then: dict[str, None] = field(default_factory=dict)
+    users: dict[tuple[str, str], None] = field(default_factory=dict)
+    watch: dict[tuple[str, Expr], None] = field(default_factory=dict)
+
+
+def begin(plan: Ways, label: str) -> Begun:
+    """Where tuples of a relation begin; the same for all queries that begin alike."""
+    stream, place = plan.query.relation(label).stream.name, _place_of_start(plan, label)
+    chosen, clock = selection(plan, label), clock_of(plan, label)
+    edge = _name(stream, chosen, place, clock)
+    return Begun(f"{label}@{digest(edge)}", edge, label, stream, chosen, place, clock)
+
+
+@lru_cache(maxsize=4096)
+def _name(stream: str, chosen: tuple[Expr, ...], place: Place, clock: str | None) -> str:
+    route, key, tasks, spread = place
+    return f"{stream}>{digest(*map(text_of, chosen), '>', route, *map(text_of, key), tasks, spread, clock)}"
+
+
+def _place_of_start(plan: Ways, label: str) -> Place:
+    """How tuples reach their first probe."""
+    if (spread := spread_of(plan, label)) is not None:
+        return "spread", (), plan.workers, spread
+    first = next(iter(plan.hops(label)), None)
+    if first is None or first.route == "local":
+        return "scatter", (), plan.workers, None
+    return first.route, tuple(without_alias(expr) for expr in first.route_key), first.tasks, None
+
+
+@dataclass
+class _Drawn:
+    """An edge while those who use it are still being collected."""
+
+    stream: str
+    selection: tuple[Expr, ...]
+    place: Place
+    clock: str | None
+    columns: set[str] = field(default_factory=set)
+    stores: list[str] = field(default_factory=list)
+    starts: list[str] = field(default_factory=list)
+    watch: dict[tuple[str, Expr], None] = field(default_factory=dict)
+
+    def finish(self, name: str) -> Edge:
+        columns = tuple(sorted(self.columns | ({TIME} if self.clock else set())))
+        route, key, tasks, spread = self.place
+        return Edge(
+            name, self.stream, self.selection, columns, route, key, tasks, self.clock, tuple(self.stores),
+            tuple(self.starts), spread, tuple(self.watch),
+        )  # fmt: skip
+
+
+def edges(stores: Sequence[Store], starts: Iterable[Begun]) -> tuple[Edge, ...]:
+    """One edge for all who want the same rows of a stream on the same workers."""
+    drawn: dict[str, _Drawn] = {}
+
+    def draw(stream: str, chosen: tuple[Expr, ...], place: Place, clock: str | None) -> _Drawn:
+        name = _name(stream, chosen, place, clock)
+        if name not in drawn:
+            drawn[name] = _Drawn(stream, chosen, place, clock)
+        return drawn[name]
+
+    for store in (store for store in stores if not store.members):
+        route: Route = "spread" if store.spread else "key" if store.placement else "scatter"
+        place: Place = (route, store.placement, store.tasks, store.spread)
+        edge = draw(store.stream, store.filter, place, store.clock)
+        edge.columns |= set(store.columns)
+        edge.stores.append(store.id)
+    for start in starts:
+        edge = draw(start.stream, start.selection, start.place, start.clock)
+        edge.columns |= start.columns
+        edge.starts.append(start.id)
+        edge.watch |= start.watch
+    return tuple(edge.finish(name) for name, edge in drawn.items())
+
+
+def watched(plan: Ways, label: str, alias: str) -> dict[tuple[str, Expr], None]:
+    """What equalities join a relation by, named as statistics name it; one worker knows no skew."""
+    if plan.workers == 1:
+        return {}
+    owner = alias if plan.query.selections(label) else plan.query.relation(label).stream.name
+    keys = keys_of(plan.query, 1 << plan.query.position(label), {})
+    return {(f"{owner}.{key_name(key)}", without_alias(key)): None for key in keys}

@@ -1,0 +1,60 @@
+"""Labels: relations named by what they are, so that queries that call them differently mean the same.
+
+    orders              the stream, all of its rows
+    orders~3fa29c01     after selections; the digest is that of the selections, in any order
+    orders~2            the second relation of the query that is the same as another
+
+What must hold: a label is a function of the query alone, and two relations of one query never have the same.  The order
+of labels, tables first, is the order of stamps (`weft.topology.model`), in every query the same.
+
+Rejected: matching self joins up to renaming.  Two queries that list equal relations in another order may miss some
+sharing; they never get a wrong answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+
+from weft.expr.model import Call, Expr, without_alias
+from weft.optimizer.graph.predicates import FLIP
+from weft.query.model import Query
+
+
+def digest(*parts: object) -> str:
+    """A short name for some content."""
+    return hashlib.blake2b("|".join(map(str, parts)).encode(), digest_size=6).hexdigest()
+
+
+@lru_cache(maxsize=65_536)
+def text_of(expr: Expr) -> str:
+    """All that makes an expression what it is."""
+    return repr(expr)
+
+
+def predicate_text(predicate: Expr) -> str:
+    """The same text however a comparison is turned."""
+    if isinstance(predicate, Call) and predicate.op in FLIP:
+        op, (left, right) = predicate.op, (text_of(arg) for arg in predicate.args)
+        if op in (">", ">=") or (op == "=" and right < left):
+            op, left, right = FLIP[op], right, left
+        return f"{left} {op} {right}"
+    return text_of(predicate)
+
+
+def labels(query: Query) -> dict[str, str]:
+    """Alias -> label."""
+    found: dict[str, str] = {}
+    for relation in query.relations:
+        chosen = sorted(text_of(without_alias(p)) for p in query.selections(relation.alias))
+        base = f"{relation.stream.name}~{digest(*chosen)[:8]}" if chosen else relation.stream.name
+        label, number = base, 2
+        while label in found.values():
+            label, number = f"{base}~{number}", number + 1
+        found[relation.alias] = label
+    return found
+
+
+def stamp_order(query: Query) -> dict[str, tuple[bool, str]]:
+    """Alias -> what orders the stamps of rows that come in one batch: tables before streams, then by label."""
+    return {alias: (not query.relation(alias).stream.table, label) for alias, label in labels(query).items()}

@@ -1,0 +1,93 @@
+"""A plan with labels in the place of aliases: what it says no longer depends on how a query calls its relations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from weft.expr.model import Column, Expr, transform
+from weft.optimizer.graph.layout import Layout
+from weft.optimizer.graph.predicates import Equality
+from weft.optimizer.lower.labels import labels
+from weft.optimizer.lower.steps import Step
+from weft.optimizer.lower.ways import Hop, Keeping, Ways
+from weft.query.model import Output, Query
+from weft.topology.model import Bound
+from weft.topology.spread import Cube, Regions, Spread
+
+Rename = Callable[[Expr], Expr]
+
+
+def relabel(plan: Ways) -> Ways:
+    """The plan with labels in the place of aliases."""
+    names = labels(plan.query)
+    rename = _renaming(names)
+    return replace(
+        plan,
+        query=_query(plan.query, names, rename),
+        layout=_layout(plan.layout, rename),
+        retention={names[alias]: keep for alias, keep in plan.retention.items()},
+        stamps={names[alias]: stamp for alias, stamp in plan.stamps.items()},
+        paths={names[alias]: tuple(_part(p, names, rename) for p in parts) for alias, parts in plan.paths.items()},
+    )
+
+
+def _renaming(names: Mapping[str, str]) -> Rename:
+    """Renames expressions; those met again are not worked out again."""
+    known: dict[int, tuple[Expr, Expr]] = {}
+
+    def one(node: Expr) -> Expr:
+        return Column(names[node.alias], node.name, node.type) if isinstance(node, Column) else node
+
+    def rename(expr: Expr) -> Expr:
+        if id(expr) not in known:
+            known[id(expr)] = (expr, transform(expr, one))  # the first is held so that its id stays its own
+        return known[id(expr)][1]
+
+    return rename
+
+
+def _query(query: Query, names: Mapping[str, str], rename: Rename) -> Query:
+    return Query(
+        tuple(replace(relation, alias=names[relation.alias]) for relation in query.relations),
+        tuple(rename(predicate) for predicate in query.predicates),
+        tuple(Output(output.name, rename(output.expr)) for output in query.outputs),
+        query.cross_product,
+    )
+
+
+def _layout(layout: Layout, rename: Rename) -> Layout:
+    return replace(
+        layout,
+        placement={store: tuple(map(rename, home)) for store, home in layout.placement.items()},
+        spread={store: with_keys(spread, rename) for store, spread in layout.spread.items()},
+    )
+
+
+def with_keys(spread: Spread, change: Rename) -> Spread:
+    """The spread with other expressions for its keys."""
+    if isinstance(spread, Regions):
+        return replace(spread, key=change(spread.key))
+    return Cube(tuple(axis if axis.key is None else replace(axis, key=change(axis.key)) for axis in spread.axes))
+
+
+def _part(part: Hop | Keeping, names: Mapping[str, str], rename: Rename) -> Hop | Keeping:
+    key = tuple(map(rename, part.route_key))
+    if isinstance(part, Keeping):
+        return replace(part, route_key=key)
+    return replace(part, step=_step(part.step, names, rename), route_key=key)
+
+
+def _step(step: Step, names: Mapping[str, str], rename: Rename) -> Step:
+    return Step(
+        frozenset(names[alias] for alias in step.target),
+        tuple(Equality(rename(e.target), rename(e.known)) for e in step.equalities),
+        None if step.range is None else rename(step.range),
+        tuple(_bound(bound, rename) for bound in step.low),
+        tuple(_bound(bound, rename) for bound in step.high),
+        tuple(map(rename, step.residual)),
+    )
+
+
+def _bound(bound: Bound, rename: Rename) -> Bound:
+    return Bound(rename(bound.expr), bound.strict, bound.loose)
