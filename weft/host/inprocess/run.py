@@ -19,7 +19,7 @@ from weft.host.ingest import ingests
 from weft.host.state.manifest import Manifest
 from weft.host.state.segment import MemorySegments, SegmentRef
 from weft.host.worker import Worker
-from weft.topology.model import Topology
+from weft.topology.model import Epoch, Topology
 
 
 class MemoryState(MemorySegments):
@@ -58,7 +58,7 @@ class InProcess:
     """A running topology."""
 
     def __init__(self, topology: Topology, functions: Functions | None = None, state: State | None = None) -> None:
-        self.topology = topology
+        self.topology, self.epoch = topology, Epoch(0, topology)
         self.functions: Functions = functions or {}
         self.state: State = state or MemoryState()
         self.manifest = Manifest()
@@ -90,7 +90,7 @@ class InProcess:
         for envelope in envelopes:
             report.merge(envelope.report or {})
         reach(crash, "commit before", number)
-        self.manifest = self.manifest.after(self.topology, number, report)
+        self.manifest = self.manifest.after(self.epoch, number, report)
         if isinstance(self.state, MemoryState):
             self.state.retain(ref.name for ref in self.manifest.segments)
         for query, rows in fresh.items():

@@ -17,12 +17,10 @@ Offset = Mapping[str, Position]
 
 @dataclass(frozen=True)
 class Feed:
-    """One stream, and what becomes of its rows."""
+    """One stream."""
 
     stream: str
     reader: Reader
-    content: bytes
-    """The stream's pickled Ingest."""
 
 
 class Feeds:

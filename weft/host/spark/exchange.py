@@ -1,4 +1,4 @@
-"""Envelopes as Spark rows, and the task that runs one wave on one worker.
+"""Envelopes as Spark rows, the plan as it is shipped, and the task that runs one wave on one worker.
 
     dest INT, seq BIGINT, edge STRING, payload BINARY
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import gc
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,13 +19,11 @@ import pyarrow as pa
 from pyspark import TaskContext, cloudpickle
 
 from weft.errors import HostError, WeftError, to_wire
-from weft.host.batch import Batch, Functions, Watermarks
+from weft.host.batch import Batch, Functions
 from weft.host.envelope import Envelope, pack, unpack
-from weft.host.ingest import Ingest
+from weft.host.ingest import Ingest, ingests
 from weft.host.results.staged import StagedResults
-from weft.host.sources.feeds import Feeds
-from weft.host.sources.source import Piece, Reader
-from weft.host.state.manifest import FileState, announced
+from weft.host.state.manifest import FileState
 from weft.host.worker import Worker
 from weft.topology.model import Topology
 
@@ -40,7 +38,7 @@ def to_rows(envelopes: Iterable[Envelope]) -> Iterator[pa.RecordBatch]:
     for envelope in envelopes:
         payload = pack(envelope)
         if payload.size >= SMALL:
-            yield _rows([envelope], _single(payload))
+            yield _rows([envelope], single(payload))
         else:
             small.append((envelope, payload))
         if len(small) >= 64:
@@ -65,7 +63,8 @@ def _together(small: Sequence[tuple[Envelope, pa.Buffer]]) -> pa.RecordBatch:
     )
 
 
-def _single(payload: pa.Buffer) -> pa.Array:
+def single(payload: pa.Buffer) -> pa.Array:
+    """An array of one value that is not copied."""
     offsets = pa.py_buffer(np.array([0, payload.size], dtype=np.int32))
     return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, payload])
 
@@ -82,7 +81,7 @@ def _freeze() -> None:
     gc.freeze()
 
 
-def spoken(task: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+def wire_errors(task: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
     """Let Weft's errors survive the way through Spark's tracebacks."""
 
     @functools.wraps(task)
@@ -115,10 +114,24 @@ class Shipment:
         return Shipment(cloudpickle.dumps((topology, dict(functions))))
 
 
+@dataclass(frozen=True)
+class Plan:
+    """All that tasks of an epoch know: how streams are read, and what happens to their rows."""
+
+    topology: Topology
+    functions: Functions
+    ingests: Mapping[str, Ingest]
+
+
+def open_plan(shipment: Shipment) -> Plan:
+    """The plan behind a shipment."""
+    return _opened(shipment.content)
+
+
 @functools.lru_cache(maxsize=8)
-def _opened(content: bytes) -> tuple[Topology, Functions]:
-    plan: tuple[Topology, Functions] = cloudpickle.loads(content)
-    return plan
+def _opened(content: bytes) -> Plan:
+    topology, functions = cloudpickle.loads(content)
+    return Plan(topology, functions, ingests(topology, functions))
 
 
 @dataclass(frozen=True)
@@ -137,81 +150,19 @@ class WaveTask:
         """Run the wave."""
         return self._run(batches)
 
-    @spoken
+    @wire_errors
     def _run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        number = _partition()
-        topology, functions = _opened(self.plan.value.content)
+        number = partition()
+        plan = open_plan(self.plan.value)
         state = FileState(self.segments, self.notes, self.batch.run)
         if self.wave == 1:
             state.forget(ref.name for refs in self.batch.live.values() for ref in refs)
-        results = StagedResults(self.staging, self.batch.run, number, self.wave, topology)
-        worker = Worker(topology, number, self.batch, state, functions, results)
+        results = StagedResults(self.staging, self.batch.run, number, self.wave, plan.topology)
+        worker = Worker(plan.topology, number, self.batch, state, plan.functions, results)
         yield from to_rows(worker.run(self.wave, from_rows(batches)))
 
 
-@dataclass(frozen=True)
-class PackTask:
-    """Wave 0: rows of a stream become envelopes, in whatever task reads them."""
-
-    content: bytes
-    """A pickled Ingest."""
-    watermarks: str
-    """Where the driver has left the watermarks of this batch."""
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Pack the rows of an ordinary Spark DataFrame."""
-        rows = (("", batch) for batch in batches)
-        return _packed(_open_ingest(self.content), rows, _partition(), announced(self.watermarks))
-
-
-@spoken
-def _packed(
-    ingest: Ingest, rows: Iterable[tuple[str, pa.RecordBatch]], task: int, watermarks: Watermarks
-) -> Iterator[pa.RecordBatch]:
-    """Rows that come with where they are from, as envelopes."""
-    yield from to_rows(ingest.run(rows, task, watermarks))
-
-
-@dataclass(frozen=True)
-class ReadTask:
-    """Wave 0 of files: partition p reads share p.  Rows never pass through the JVM one by one."""
-
-    feeds: Any
-    """Broadcast of Feeds."""
-    shares: Sequence[Sequence[Piece]]
-    watermarks: str
-
-    def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Read the share of this partition."""
-        for _ in numbers:
-            pass  # one row, which only makes the partition
-        task = _partition()
-        yield from read_share(self.feeds.value, self.shares[task], task, self.watermarks)
-
-
-def read_share(feeds: Feeds, share: Sequence[Piece], task: int, watermarks: str) -> Iterator[pa.RecordBatch]:
-    """Some files of all streams as envelopes."""
-    marks = announced(watermarks)
-    for stream, feed in feeds.by_stream.items():
-        if mine := [piece for piece in share if piece.stream == stream]:
-            ingest = _open_ingest(feed.content)
-            yield from _packed(ingest, _read(feed.reader, mine, ingest), task, marks)
-
-
-def _read(reader: Reader, share: Sequence[Piece], ingest: Ingest) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Rows with the file they come from."""
-    for piece in share:
-        for rows in reader.read(piece, ingest.columns, ingest.stream.schema):
-            yield f" in {piece.file}", rows
-
-
-def _partition() -> int:
+def partition() -> int:
+    """The number of this task's partition."""
     context = TaskContext.get()
     return context.partitionId() if context is not None else 0
-
-
-@functools.lru_cache(maxsize=64)
-def _open_ingest(content: bytes) -> Ingest:
-    """The Ingest behind some bytes, decoded once per process."""
-    ingest: Ingest = cloudpickle.loads(content)
-    return ingest

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from pyspark.sql import DataFrame
-
 from weft.host.run import Run
 from weft.host.sources.feeds import Offset
+from weft.host.spark.reading import Reading
 from weft.host.state.manifest import Ledger, Manifest
 
 
@@ -24,8 +23,8 @@ class Batches(Protocol):
         """What the last batch has committed."""
         ...
 
-    def work(self, frame: DataFrame, number: int, offsets: Offset) -> None:
-        """Do batch `number`: join these envelopes, which are the rows up to `offsets`, and commit."""
+    def work(self, rows: Reading, number: int, offsets: Offset) -> None:
+        """Do batch `number`: read these rows, which are those up to `offsets`, join them, and commit."""
         ...
 
 

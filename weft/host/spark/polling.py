@@ -14,12 +14,11 @@ import threading
 import time
 from dataclasses import asdict, dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from weft.host.sources.feeds import Feeds, Offset
-from weft.host.spark.exchange import ReadTask
 from weft.host.spark.pace import Batches
-from weft.host.spark.reader import SCHEMA
+from weft.host.spark.reading import Shares
 from weft.host.state.durable import read_sealed, write_sealed
 from weft.launch.spark import BATCH_SETTINGS
 
@@ -111,13 +110,9 @@ class Polling:
         if begun is None:
             write_sealed(self._next, asdict(Next(number, end)))
         self._spark.sparkContext.setJobDescription(f"Weft, batch {number}")
-        self._batches.work(self._frame(start, end), number, end)
-        return True
-
-    def _frame(self, start: Offset, end: Offset) -> DataFrame:
         shares = self._feeds.deal(start, end, self._tasks) or [[]]  # a file may have no rows
-        rows = self._spark.range(0, len(shares), 1, len(shares))
-        return rows.mapInArrow(ReadTask(self._shipped, shares, str(self._batches.ledger.watermarks)), SCHEMA)
+        self._batches.work(Shares(self._spark, self._shipped, shares), number, end)
+        return True
 
     def _begun(self) -> Offset | None:
         """What the batch was to read that had begun when the last run ended, if there was one."""

@@ -1,8 +1,8 @@
 """Files as a Python data source of Spark: for sessions in which other streams are Spark's streaming DataFrames.
 
 One source serves all streams: Spark starts processes for every source, and a batch should cost the same for two
-streams and for twenty.  The planning process imports this module and must not wait for kernels: they are loaded by
-the task that reads.
+streams and for twenty.  Its rows are names of files; the task that joins them reads them.  The planning process imports
+this module and must not wait for kernels.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import functools
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -20,9 +20,6 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 
 from weft.errors import WeftError, to_wire
 from weft.host.sources.feeds import Feeds, Offset
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 FORMAT = "weft"
 SCHEMA = StructType(
@@ -34,10 +31,14 @@ SCHEMA = StructType(
     ]
 )
 """Envelopes as Spark sees them."""
+RAW = StructType(
+    [StructField("stream", StringType()), StructField("kind", StringType()), StructField("payload", BinaryType())]
+)
+"""What a batch is read from: rows of a stream (kind "rows"), or where they lie (kind "piece")."""
 
 
 class WeftSource(DataSource):
-    """Files as envelopes."""
+    """Pieces of files."""
 
     @classmethod
     def name(cls) -> str:
@@ -45,8 +46,8 @@ class WeftSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        """Envelopes."""
-        return SCHEMA
+        """What a batch is read from."""
+        return RAW
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802
         """The reader described in the plan file."""
@@ -71,8 +72,8 @@ def _loud(method: Any) -> Any:
 class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the files of all streams, at Spark's pace."""
 
-    def __init__(self, feeds: Feeds, tasks: int, watermarks: str) -> None:
-        self.feeds, self.tasks, self.watermarks = feeds, tasks, watermarks
+    def __init__(self, feeds: Feeds, tasks: int) -> None:
+        self.feeds, self.tasks = feeds, tasks
         self.until: Offset | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802
@@ -102,11 +103,9 @@ class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @_loud
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """The files between two offsets, dealt to tasks."""
-        return [InputPartition((task, share)) for task, share in enumerate(self.feeds.deal(start, end, self.tasks))]
+        return [InputPartition(share) for share in self.feeds.deal(start, end, self.tasks)]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """One task's files as envelopes."""
-        from weft.host.spark.exchange import read_share
-
-        task, share = partition.value
-        yield from read_share(self.feeds, share, task, self.watermarks)
+    def read(self, partition: InputPartition) -> Iterator[tuple[str, str, bytes]]:
+        """One task's files, those of a stream after each other."""
+        for piece in sorted(partition.value, key=lambda piece: piece.stream):
+            yield piece.stream, "piece", cloudpickle.dumps(piece)

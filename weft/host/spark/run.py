@@ -40,7 +40,8 @@ from weft.host.spark.exchange import Shipment, WaveTask
 from weft.host.spark.pace import Pace
 from weft.host.spark.polling import Polling
 from weft.host.spark.reader import SCHEMA
-from weft.host.spark.sources import envelopes, open_feeds
+from weft.host.spark.reading import Reading
+from weft.host.spark.sources import open_feeds, quoted, unite
 from weft.host.spark.streaming import Streaming
 from weft.host.state.manifest import Ledger, Manifest
 from weft.launch.warm import warm
@@ -73,11 +74,13 @@ class SparkRun:
         """Our own where no stream is brought by Spark, else Spark's."""
         batches, ledger = self.batches, self.batches.ledger
         readers = ingests(batches.topology, batches.functions)
-        folder = str(ledger.root / "sources")
-        if all(self.sources[name].frame is None for name in readers):
-            feeds = open_feeds(self.sources, readers, folder)
-            return Polling(batches.spark, feeds, batches.topology.workers, batches)
-        return Streaming(envelopes(batches.spark, self.sources, readers, folder, str(ledger.watermarks)), batches)
+        folder, workers = str(ledger.root / "sources"), batches.topology.workers
+        feeds = open_feeds(self.sources, [*readers], folder)
+        frames = {name: frame for name in readers if (frame := self.sources[name].frame) is not None}
+        if not frames:
+            return Polling(batches.spark, feeds, workers, batches)
+        wanted = {name: frame.select(*quoted(readers[name].columns)) for name, frame in frames.items()}
+        return Streaming(unite(batches.spark, feeds, wanted, folder, workers), feeds, batches)
 
     def wait(self, seconds: float) -> bool:
         """Wait for the end at most so long; whether it has ended.  A failed run raises."""
@@ -138,13 +141,14 @@ class SparkBatches:
         self.ledger.begin()
         self._publish(self.manifest)
         self.ledger.collect()
-        self.ledger.announce(self.manifest.batch, self.manifest.watermarks(self.topology))
-        self.plan = self.spark.sparkContext.broadcast(Shipment.of(self.topology, self.functions))
+        self.ledger.announce(self.manifest.batch)
+        self.epoch = self.ledger.epoch(self.topology)
+        self.plan = self.spark.sparkContext.broadcast(Shipment.of(self.epoch.topology, self.functions))
 
-    def work(self, frame: DataFrame, number: int, offsets: Offset) -> None:
+    def work(self, rows: Reading, number: int, offsets: Offset) -> None:
         """Do a batch; what goes wrong is kept, since Spark tells of it in its own words."""
         try:
-            self._batch(frame, number, offsets)
+            self._batch(rows, number, offsets)
         except WeftError as error:
             self.failure = error
             raise
@@ -161,23 +165,24 @@ class SparkBatches:
             hint="the batch will be run again by the next run on this checkpoint.",
         )
 
-    def _batch(self, frame: DataFrame, number: int, offsets: Offset) -> None:
+    def _batch(self, rows: Reading, number: int, offsets: Offset) -> None:
         began = time.perf_counter()
-        report = self._waves(frame, number)
+        report = self._waves(rows, number)
         self._foreach(number, report)
-        manifest = self.manifest.after(self.topology, number, report, offsets)
+        manifest = self.manifest.after(self.epoch, number, report, offsets)
         reach(self.crash, "commit before", number)
         self.ledger.commit(manifest)
         self.manifest = manifest
         reach(self.crash, "commit after", number)
         self._publish(manifest)
         self.ledger.collect()
-        self.ledger.announce(number, manifest.watermarks(self.topology))
+        self.ledger.announce(number)
         self.on_progress(self._progress(number, time.perf_counter() - began, report))
 
-    def _waves(self, frame: DataFrame, number: int) -> Report:
-        """One job: all waves, and the counters of all tasks."""
+    def _waves(self, rows: Reading, number: int) -> Report:
+        """One job: all waves, and the counters of all tasks.  The plan and the watermarks travel with its tasks."""
         batch = self.manifest.next(self.topology, number, self.run, self.crash)
+        frame = rows.envelopes(self.plan, batch)
         self.ledger.unstage(number)  # what an attempt that died left behind
         staging = str(self.ledger.staged(number))
         for wave in range(1, self.topology.waves + 1):

@@ -1,10 +1,10 @@
-"""The streams of a session: those read at our own pace, and streaming DataFrames, all turned into envelopes."""
+"""The streams of a session: those read at our own pace, and streaming DataFrames."""
 
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,11 +14,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from weft.errors import SourceError
 from weft.expr.types import normalize_schema
-from weft.host.ingest import Ingest
 from weft.host.sources.feeds import Feed, Feeds
 from weft.host.sources.source import Source
-from weft.host.spark.exchange import PackTask
-from weft.host.spark.reader import FORMAT, SCHEMA, FileReader, WeftSource
+from weft.host.spark.reader import FORMAT, RAW, FileReader, WeftSource
+from weft.host.spark.reading import RowsTask
 
 
 @dataclass(frozen=True)
@@ -52,26 +51,24 @@ def adopt(name: str, given: object) -> FrameSource:
     return FrameSource(given)
 
 
-def open_feeds(sources: Mapping[str, Source], readers: Mapping[str, Ingest], folder: str) -> Feeds:
+def open_feeds(sources: Mapping[str, Source], names: Iterable[str], folder: str) -> Feeds:
     """The streams that are read at our own pace."""
     os.makedirs(folder, exist_ok=True)
-    own = {name: ingest for name, ingest in readers.items() if sources[name].frame is None}
-    return Feeds([Feed(name, sources[name].open(name, folder), cloudpickle.dumps(own[name])) for name in own])
+    own = [name for name in names if sources[name].frame is None]
+    return Feeds([Feed(name, sources[name].open(name, folder)) for name in own])
 
 
-def envelopes(
-    spark: SparkSession, sources: Mapping[str, Source], readers: Mapping[str, Ingest], folder: str, watermarks: str
-) -> DataFrame:
-    """All streams as one streaming DataFrame of envelopes."""
-    feeds, frames = open_feeds(sources, readers, folder), []
+def quoted(columns: Iterable[str]) -> list[str]:
+    """Names of columns as Spark reads them."""
+    return [f"`{column.replace('`', '``')}`" for column in columns]
+
+
+def unite(spark: SparkSession, feeds: Feeds, frames: Mapping[str, DataFrame], folder: str, workers: int) -> DataFrame:
+    """All streams as one streaming DataFrame of rows that are not looked at yet: what to do with them, a batch says."""
+    found = [frame.mapInArrow(RowsTask(name), RAW) for name, frame in frames.items()]
     if feeds.by_stream:
-        workers = next(iter(readers.values())).workers
-        frames.append(_read(spark, FileReader(feeds, workers, watermarks), os.path.join(folder, "files.plan")))
-    for name, ingest in readers.items():
-        if (frame := sources[name].frame) is not None:
-            columns = [f"`{column.replace('`', '``')}`" for column in ingest.columns]
-            frames.append(frame.select(*columns).mapInArrow(PackTask(cloudpickle.dumps(ingest), watermarks), SCHEMA))
-    return functools.reduce(DataFrame.union, frames)
+        found.insert(0, _read(spark, FileReader(feeds, workers), os.path.join(folder, "files.plan")))
+    return functools.reduce(DataFrame.union, found)
 
 
 def _read(spark: SparkSession, reader: FileReader, plan: str) -> DataFrame:

@@ -14,15 +14,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from weft.errors import HostError, StateError
+from weft.host.sources.feeds import Feeds
 from weft.host.spark.pace import Batches
+from weft.host.spark.reading import Brought
 from weft.launch.spark import BATCH_SETTINGS
 
 
 class Streaming:
     """A streaming query that hands over its batches."""
 
-    def __init__(self, stream: DataFrame, batches: Batches) -> None:
-        self._stream, self._batches = stream, batches
+    def __init__(self, stream: DataFrame, feeds: Feeds, batches: Batches) -> None:
+        self._stream, self._feeds, self._batches = stream, feeds, batches
         self._folder: Path = batches.ledger.root / "spark"
         self._stopping = self._refused = False
         self._gate = threading.RLock()
@@ -104,7 +106,7 @@ class Streaming:
         self._expect(number)
         for name, value in BATCH_SETTINGS.items():
             frame.sparkSession.conf.set(name, value)
-        self._batches.work(frame, number, {})
+        self._batches.work(Brought(frame, self._feeds), number, {})
 
     def _expect(self, number: int) -> None:
         """Spark's numbers and ours must go on together, or the halves of the checkpoint do not belong together."""

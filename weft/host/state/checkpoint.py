@@ -95,7 +95,7 @@ class Checkpoint:
         """Make the checkpoint that of this session, without anything a run left that committed nothing."""
         for part in _PARTS:
             shutil.rmtree(self.root / part, ignore_errors=True)
-        (self.root / "watermarks.json").unlink(missing_ok=True)
+        (self.root / "done").unlink(missing_ok=True)
         write_durably(self.root / "session.json", _text(owner, mine))
 
     def _make(self) -> None:
@@ -142,7 +142,7 @@ class Checkpoint:
 _KEYS = ("id", "workers", "watermark", "streams", "queries", "plans", "stores")
 
 
-_PARTS = ("spark", "sources", "segments", "notes", "results")
+_PARTS = ("spark", "sources", "segments", "notes", "results", "epochs")
 """What a run writes besides manifests and its description."""
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import StateError
-from weft.host.batch import Batch, Report, Watermarks
+from weft.host.batch import Batch, Report
 from weft.host.crash import CrashPoint
 from weft.host.sources.source import Position
 from weft.host.state.compaction import expired
@@ -27,7 +27,8 @@ from weft.observe.counters import Counters, bump
 from weft.observe.measured import Measured
 from weft.stats.model import Statistics
 from weft.stats.sketch import merge_sketches, read_statistics
-from weft.topology.model import Topology
+from weft.topology.model import Epoch, Topology
+from weft.topology.plain import from_plain, to_plain
 
 KEPT = 2
 """Manifests that stay on disk."""
@@ -49,6 +50,8 @@ class Manifest:
     """Join key -> its frequent values and number of values in all batches."""
     offsets: Mapping[str, Position] = field(default_factory=dict)
     """Stream -> how far it has been read; nothing where Spark keeps the offsets."""
+    epoch: int = 0
+    """The epoch that the batch ran under; its plan is a file of its own, see :meth:`Ledger.epoch`."""
 
     def watermarks(self, topology: Topology) -> dict[str, int | None]:
         """Clock id -> watermark."""
@@ -62,7 +65,7 @@ class Manifest:
         return Batch(number, self.watermarks(topology), {w: tuple(refs) for w, refs in live.items()}, run, crash)
 
     def after(
-        self, topology: Topology, number: int, report: Report, offsets: Mapping[str, Position] | None = None
+        self, epoch: Epoch, number: int, report: Report, offsets: Mapping[str, Position] | None = None
     ) -> Manifest:
         """The manifest of batch `number`, given what its workers reported and how far it has read."""
         gone = set(report.removed)
@@ -70,10 +73,10 @@ class Manifest:
         for stream, moment in report.newest.items():
             newest[stream] = max(moment, newest.get(stream, moment))
         totals, sketches = Counters.total([self.totals, report]), merge_sketches(self.sketches, report.sketches)
-        made = Manifest(number, (), newest, tuple(report.files), totals, sketches, offsets or {})
+        made = Manifest(number, (), newest, tuple(report.files), totals, sketches, offsets or {}, epoch.number)
         refs = [*(ref for ref in self.segments if ref.name not in gone), *(SegmentRef(**ref) for ref in report.added)]
-        marks = made.watermarks(topology)
-        live = [ref for ref in refs if not _over(topology, ref, marks)]
+        marks = made.watermarks(epoch.topology)
+        live = [ref for ref in refs if not _over(epoch.topology, ref, marks)]
         live.sort(key=lambda ref: (ref.store, ref.worker, ref.first_batch, ref.name))
         return replace(made, segments=tuple(live))
 
@@ -110,12 +113,39 @@ class Ledger:
         self.segments = root / "segments"
         self.results = root / "results"
         self.notes = root / "notes"
-        self.watermarks = root / "watermarks.json"
+        self.epochs = root / "epochs"
+        self.done = root / "done"
 
     def begin(self) -> None:
         """Make the folders that a run writes to."""
-        for folder in (self.folder, self.segments, self.results, self.notes):
+        for folder in (self.folder, self.segments, self.results, self.notes, self.epochs):
             folder.mkdir(parents=True, exist_ok=True)
+
+    def epoch(self, topology: Topology) -> Epoch:
+        """The epoch that goes on under a plan: the last one if the plan is the same, else a new one, written down.
+
+        State is where the last plan put it, so a new plan must have the same stores.
+        """
+        last = self.last()
+        known = None if last.batch < 0 else self._epoch(last.epoch)
+        if known is not None and known.topology == topology:
+            return known
+        if known is not None and set(known.topology.store_by_id) != set(topology.store_by_id):
+            raise StateError(
+                f"checkpoint {self.root} holds the state of another plan",
+                detail=f"its stores are {', '.join(sorted(known.topology.store_by_id))}.",
+                hint="use the same streams, queries, workers and strategy, or an empty checkpoint folder.",
+            )
+        epoch = Epoch(0 if known is None else known.number + 1, topology)
+        write_sealed(self._plan(epoch.number), {"epoch": to_plain(epoch)})
+        return epoch
+
+    def _epoch(self, number: int) -> Epoch:
+        found: Epoch = read_sealed(self._plan(number), lambda plain: from_plain(plain["epoch"]))
+        return found
+
+    def _plan(self, number: int) -> Path:
+        return self.epochs / f"{number:06d}.json"
 
     def last(self) -> Manifest:
         """The newest manifest, or the empty one."""
@@ -127,11 +157,11 @@ class Ledger:
         self.folder.mkdir(parents=True, exist_ok=True)
         write_sealed(self.folder / f"{manifest.batch:012d}.json", asdict(manifest))
 
-    def announce(self, batch: int, watermarks: Watermarks) -> None:
-        """Say that a batch is done, and tell wave 0 of the next one what is late: Spark may have planned it before."""
-        aside = self.watermarks.with_name(".watermarks.tmp")
-        aside.write_text(json.dumps({"batch": batch, "watermarks": dict(watermarks)}))
-        os.replace(aside, self.watermarks)
+    def announce(self, batch: int) -> None:
+        """Say that a batch is done: a manifest that is lost later is missed."""
+        aside = self.done.with_name(".done.tmp")
+        aside.write_text(str(batch))
+        os.replace(aside, self.done)
 
     def committed(self) -> bool:
         """Whether any batch was ever done."""
@@ -149,8 +179,8 @@ class Ledger:
 
     def _announced(self) -> int:
         try:
-            return int(json.loads(self.watermarks.read_text())["batch"])
-        except (OSError, ValueError, TypeError, KeyError):
+            return int(self.done.read_text())
+        except (OSError, ValueError):
             return -1  # it is never synced, so that a machine that failed may have emptied it
 
     def collect(self) -> None:
@@ -160,6 +190,9 @@ class Ledger:
         for path in paths[:-KEPT]:
             path.unlink()
         if kept:
+            for plan in sorted(self.epochs.glob("*.json"))[: -KEPT - 1]:
+                if int(plan.stem) < min(manifest.epoch for manifest in kept):
+                    plan.unlink()
             self._sweep({ref.name for manifest in kept for ref in manifest.segments}, kept[-1].batch)
 
     def _sweep(self, live: Iterable[str], batch: int) -> None:
@@ -207,21 +240,15 @@ class FileState(SegmentFiles):
             ) from error
 
 
-def announced(path: str) -> Watermarks:
-    """The watermarks that :meth:`Ledger.announce` left at `path`."""
-    watermarks: Watermarks = json.loads(Path(path).read_text())["watermarks"]
-    return watermarks
-
-
 def _read(path: Path) -> Manifest:
     return read_sealed(path, _manifest)
 
 
 def _manifest(plain: dict[str, Any]) -> Manifest:
-    if "batch" in plain and "offsets" not in plain:
+    if "batch" in plain and "epoch" not in plain:
         raise StateError(
             "the checkpoint is of an earlier version of Weft",
-            detail="its manifests do not say which files were read.",
+            detail="its manifests do not say by which plan its state was made.",
             hint="start again from an empty checkpoint.",
         )
     segments = tuple(SegmentRef(**ref) for ref in plain.pop("segments"))

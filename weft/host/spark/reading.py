@@ -1,0 +1,154 @@
+"""Wave 0 on Spark: what a batch is to read becomes envelopes.
+
+Streams that are read at our own pace come as pieces, dealt to tasks.  Streams that Spark brings come as rows, packed
+into few, large payloads before anybody looks at them.  What to do with either is shipped with the batch: the plan by a
+broadcast, the watermarks with the task.  So the next batch may have another plan.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+from pyspark import cloudpickle
+
+from weft.host.batch import Batch, Watermarks
+from weft.host.envelope import BYTES, ROWS
+from weft.host.ingest import Ingest
+from weft.host.sources.feeds import Feeds
+from weft.host.sources.source import Piece
+from weft.host.spark.exchange import Plan, open_plan, partition, single, to_rows, wire_errors
+from weft.host.spark.reader import SCHEMA
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Reading(Protocol):
+    """The rows of a batch, before anybody has looked at them."""
+
+    def envelopes(self, plan: Any, batch: Batch) -> DataFrame:
+        """Wave 0 of the batch under a plan (a broadcast Shipment)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Pieces of streams that are read at our own pace, dealt to tasks."""
+
+    spark: SparkSession
+    feeds: Any
+    """Broadcast of Feeds."""
+    shares: Sequence[Sequence[Piece]]
+
+    def envelopes(self, plan: Any, batch: Batch) -> DataFrame:
+        """Partition p reads share p.  Rows never pass through the JVM one by one."""
+        count = len(self.shares)
+        task = ReadTask(plan, batch.watermarks, self.feeds, self.shares)
+        return self.spark.range(0, count, 1, count).mapInArrow(task, SCHEMA)
+
+
+@dataclass(frozen=True)
+class Brought:
+    """What Spark has brought: rows of streams, or pieces of them."""
+
+    frame: DataFrame
+    feeds: Feeds
+
+    def envelopes(self, plan: Any, batch: Batch) -> DataFrame:
+        """Every partition turns what it holds into envelopes."""
+        return self.frame.mapInArrow(IngestTask(plan, batch.watermarks, self.feeds), SCHEMA)
+
+
+@dataclass(frozen=True)
+class ReadTask:
+    """Wave 0 of streams that are read at our own pace."""
+
+    plan: Any
+    watermarks: Watermarks
+    feeds: Any
+    shares: Sequence[Sequence[Piece]]
+
+    def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Read the share of this partition."""
+        for _ in numbers:
+            pass  # one row, which only makes the partition
+        task, feeds = partition(), self.feeds.value
+        pieces = sorted(self.shares[task], key=lambda piece: piece.stream)
+        inputs = ((piece.stream, feeds, piece) for piece in pieces)
+        return _ingest(open_plan(self.plan.value), inputs, task, self.watermarks)
+
+
+@dataclass(frozen=True)
+class IngestTask:
+    """Wave 0 of what Spark has brought."""
+
+    plan: Any
+    watermarks: Watermarks
+    feeds: Feeds
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Read what lies in this partition."""
+        return _ingest(open_plan(self.plan.value), self._inputs(batches), partition(), self.watermarks)
+
+    def _inputs(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Input]:
+        for batch in batches:
+            streams, kinds, payloads = batch.column(0).to_pylist(), batch.column(1).to_pylist(), batch.column(2)
+            for stream, kind, payload in zip(streams, kinds, payloads, strict=True):
+                if kind == "piece":
+                    yield stream, self.feeds, cloudpickle.loads(payload.as_py())
+                else:
+                    yield stream, None, payload.as_buffer()
+
+
+Input = tuple[str, Feeds | None, Any]
+"""A stream, and a piece of it with the feeds that can read it, or rows of it as bytes."""
+
+
+@wire_errors
+def _ingest(plan: Plan, inputs: Iterable[Input], task: int, watermarks: Watermarks) -> Iterator[pa.RecordBatch]:
+    """All inputs of a task as envelopes; those of one stream follow each other."""
+    for stream, mine in itertools.groupby(inputs, key=itemgetter(0)):
+        ingest = plan.ingests[stream]
+        yield from to_rows(ingest.run(_rows_of(mine, ingest), task, watermarks))
+
+
+def _rows_of(inputs: Iterable[Input], ingest: Ingest) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Rows with where they come from, for errors."""
+    for stream, feeds, found in inputs:
+        if feeds is None:
+            with pa.ipc.open_stream(pa.BufferReader(found)) as reader:
+                for rows in reader:
+                    yield "", rows
+        else:
+            for rows in feeds.by_stream[stream].reader.read(found, ingest.columns, ingest.stream.schema):
+                yield f" in {found.file}", rows
+
+
+@dataclass(frozen=True)
+class RowsTask:
+    """Rows of an ordinary Spark DataFrame as few, large payloads."""
+
+    stream: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Pack all rows of a partition."""
+        waiting: list[pa.RecordBatch] = []
+        for batch in batches:
+            waiting.append(batch)
+            if sum(b.num_rows for b in waiting) >= ROWS or sum(b.nbytes for b in waiting) >= BYTES:
+                yield self._packed(waiting)
+                waiting = []
+        if waiting:
+            yield self._packed(waiting)
+
+    def _packed(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+            writer.write_batch(pa.concat_batches(batches))
+        columns = [pa.array([self.stream]), pa.array(["rows"]), single(sink.getvalue())]
+        return pa.RecordBatch.from_arrays(columns, names=["stream", "kind", "payload"])
