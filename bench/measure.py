@@ -36,6 +36,8 @@ class Seen:
     """The most bytes that lay in the folder of state, seen once a second; some systems take it away at their end."""
     first_output: float | None = None
     """Wall clock of the first bytes in the folder of results, as seen from outside."""
+    busy: float = 0.0
+    """Processor seconds of all processes that were alive together, the most that was seen."""
     over: bool = False
     """Whether it was ended because its time was up."""
     code: int | None = None
@@ -93,15 +95,17 @@ def _ended(process: psutil.Popen, pause: float) -> int | None:
 
 def _look(seen: Seen, process: psutil.Popen, results: Path) -> None:
     now = time.time()
-    total = 0
+    total, busy = 0, 0.0
     for member in _family(process):
         with contextlib.suppress(psutil.Error):
+            spent = member.cpu_times()
+            busy += spent.user + spent.system
             try:
                 total += member.memory_full_info().pss
             except (AttributeError, psutil.AccessDenied):
                 seen.kind = "RSS"
                 total += member.memory_info().rss
-    seen.peak = max(seen.peak, total)
+    seen.peak, seen.busy = max(seen.peak, total), max(seen.busy, busy)
     if seen.first_output is None and _any_bytes(results):
         seen.first_output = now
 

@@ -108,7 +108,8 @@ class Load:
             folder.mkdir(parents=True, exist_ok=True)
             for file in sorted((self.folder / name).glob("*.parquet")):
                 copy = f"COPY (FROM '{file}') TO '{folder / file.stem}.csv' (HEADER {str(kind == 'csv').lower()})"
-                duckdb.connect().execute(copy)
+                with duckdb.connect() as oracle:
+                    oracle.execute(copy)
             (folder / ".done").touch()
 
 

@@ -46,7 +46,7 @@ class Row:
     workload: str
     system: str
     verdict: str
-    """`right`, `WRONG`, or why there is no answer."""
+    """`right`, `WRONG`, or why there is no answer: see :func:`say_why`."""
     rows: int
     results: int | None = None
     seconds: float | None = None
@@ -121,7 +121,7 @@ def _row(load: Load, system: System, seen: Seen, began: float, out: Path, truth:
         "steady": _steady(batches, told, load.total),
     }
     if done is None or clock is None:
-        return Row(**common, verdict=_why(seen, told, batches, limit), speed=_so_far(batches, clock))
+        return Row(**common, verdict=say_why(seen, limit), speed=_so_far(batches, clock))
     found = load.answer(out / "rows")
     return Row(
         **common,
@@ -138,14 +138,28 @@ def _merged(told: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {key: value for line in told for key, value in line.items() if key != "batch"}
 
 
-def _why(seen: Seen, told: dict[str, Any], batches: Sequence[Batch], limit: float) -> str:
-    """Why there is no answer."""
-    if seen.over:
-        return f"over {limit:.0f} s"
+def say_why(seen: Seen, limit: float) -> str:
+    """Why there is no answer.  Only a system that was seen at work is slow; any other one does not work."""
+    told = _merged(seen.told)
+    said = told.get("error") or ("" if seen.over else _last_words(seen))
+    if "began" not in told:
+        if seen.over:
+            return f"does not {'take the query' if 'up' in told else 'start'} in {limit:.0f} s"
+        return f"{'refuses' if 'up' in told else 'does not start'}: {said}"
+    if not seen.over:
+        return f"failed: {said}"
+    if rows := sum(line["batch"]["in"] for line in seen.told if "batch" in line):
+        return f"over {limit:.0f} s, {rows:,} rows done"
+    if seen.first_output is not None:
+        return f"over {limit:.0f} s, results had begun to come"
+    return f"no answer in {limit:.0f} s, nothing came of it, {seen.busy:.0f} s of processor time"
+
+
+def _last_words(seen: Seen) -> str:
     if seen.code is not None and seen.code < 0:
         return f"killed by signal {-seen.code}"
-    said = told.get("error") or next((line for line in reversed(seen.noise.splitlines()) if line.strip()), "?")
-    return f"{'fails' if batches else 'refuses'}: {' '.join(said.split())[:160]}"
+    line = next((line for line in reversed(seen.noise.splitlines()) if line.strip()), "it said nothing")
+    return " ".join(line.split())[:160]
 
 
 def _steady(batches: Sequence[Batch], told: dict[str, Any], rows: int) -> float | None:

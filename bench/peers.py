@@ -1,6 +1,7 @@
 """Weft beside its peers: named workloads through named systems, in one run on one machine, taking turns.
 
     python -m bench.peers [--workloads q3/4,star] [--systems weft,flink] [--scale 1] [--repeat 1] [--limit 60]
+    python -m bench.peers --setup-only
 
 Prints one table and writes numbers and a picture.  Every system runs in its own process and environment, reads the
 same rows and must come to the same results, counted and summed by one DuckDB query: else its row says WRONG.
@@ -23,7 +24,7 @@ from bench.machine import machine_line, versions
 from bench.peerloads import LOADS, loader
 from bench.peerpicture import picture
 from bench.peerrun import RIGHT, WORKERS, WRONG, Row, measure
-from bench.peersetup import SYSTEMS
+from bench.peersetup import SYSTEMS, set_up
 from bench.streams import SEED
 
 RESULTS = Path(__file__).parent / "results"
@@ -37,6 +38,8 @@ FEW = frozenset({"spark-rocksdb", "spark-rocksdb-v4", "flink", "flink-multi", "p
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run what is asked for."""
     asked = _asked(arguments)
+    if asked.setup_only:
+        sys.exit(not set_up(asked.systems))
     print(f"peers, scale {asked.scale:g}, {WORKERS} workers, seed {SEED}; {machine_line()}", flush=True)
     began = time.perf_counter()
     rows: list[Row] = []
@@ -62,6 +65,7 @@ def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=1, help="runs of each, taking turns")
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for one system on one workload")
     parser.add_argument("--here", action="store_true", help="no environments of their own: what is here will do")
+    parser.add_argument("--setup-only", action="store_true", help="make the environments and measure nothing")
     parser.add_argument("--name", help="of the files; peers and the scale, if there is none")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for numbers and picture")
     asked = parser.parse_args(arguments)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -88,6 +88,14 @@ def ready(system: System, *, here: bool = False) -> Path | str:
         _jars(folder)
     stamp.write_text(system.requirement)
     return python
+
+
+def set_up(names: Sequence[str]) -> bool:
+    """Make the environments of these systems; whether all of them are there."""
+    found = {system.venv: ready(system) for system in (SYSTEMS[name] for name in names)}
+    for venv, python in found.items():
+        print(f"  {venv:<17} {'skipped: ' + python if isinstance(python, str) else 'is ready'}")
+    return all(isinstance(python, Path) for python in found.values())
 
 
 def reads_csv(system: System) -> str | None:

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pytest
 
 from bench import nexmark, peerrun, peers, peersetup, scaledata
-from bench.measure import size_of, watched
+from bench.measure import Seen, size_of, watched
 from bench.peerloads import BAND, CHAIN, LOADS, NEXMARK, STAR, TPCH, Load
 from bench.peerrun import RIGHT, Row
 from bench.peersetup import SYSTEMS
-from bench.peersystems.job import Compare, Job, Join, OneOf, Step, needed, read
+from bench.peersystems.job import Compare, Job, Join, OneOf, Step, needed, read, unescaped_uri
 from bench.scalepicture import Line, chart
 from bench.streams import cached
 
@@ -86,14 +86,39 @@ def test_every_fact_has_one_result_whatever_the_state(tmp_path: Path) -> None:
 
 
 def test_watching_sees_memory_output_and_the_limit(tmp_path: Path) -> None:
-    script = "import time, pathlib; pathlib.Path('rows').mkdir(); pathlib.Path('rows/a').write_text('x')\n"
-    script += "print('{\"began\": 1.5}', flush=True); held = bytearray(50_000_000); time.sleep(60)"
+    script = "import signal, pathlib; pathlib.Path('rows').mkdir(); pathlib.Path('rows/a').write_text('x')\n"
+    script += "print('{\"began\": 1.5}', flush=True); held = bytearray(50_000_000); signal.pause()"
     seen = watched([sys.executable, "-c", script], tmp_path, 1.0, {}, tmp_path)
     assert seen.over
     assert seen.code is None
     assert seen.peak > 50_000_000
     assert seen.first_output is not None
     assert seen.told == [{"began": 1.5}]
+
+
+BEGAN = [{"up": True}, {"began": 1.0}]
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        (Seen(over=True), "does not start in 60 s"),
+        (Seen(code=1, noise="Traceback\nImportError: no jar\n\n"), "does not start: ImportError: no jar"),
+        (Seen(code=1, told=[{"up": True}, {"error": "no such join"}]), "refuses: no such join"),
+        (Seen(over=True, told=[{"up": True}]), "does not take the query in 60 s"),
+        (Seen(code=1, told=[*BEGAN, {"error": "no such file"}]), "failed: no such file"),
+        (Seen(code=-9, told=BEGAN), "failed: killed by signal 9"),
+        (Seen(over=True, told=[*BEGAN, {"batch": {"in": 1200}}]), "over 60 s, 1,200 rows done"),
+        (Seen(over=True, told=BEGAN, first_output=2.0), "over 60 s, results had begun to come"),
+        (Seen(over=True, told=BEGAN, busy=3.2), "no answer in 60 s, nothing came of it, 3 s of processor time"),
+    ],
+)
+def test_a_peer_that_does_not_work_is_not_a_slow_one(seen: Seen, said: str) -> None:
+    assert peerrun.say_why(seen, 60.0) == said
+
+
+def test_a_path_with_a_space_stays_as_it_is() -> None:
+    assert unescaped_uri(Path("/a folder/50%")) == "file:///a folder/50%"
 
 
 def test_a_file_with_two_names_counts_once(tmp_path: Path) -> None:

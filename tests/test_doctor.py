@@ -94,6 +94,13 @@ def test_job_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     assert by_name(list(examine()))["Spark job"].seen == "a small join did not end within 0.5 s"
 
 
+def test_a_plain_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEFT_PLAIN_START", "1")
+    monkeypatch.setattr(doctor, "_SMALL_JOB", "pass")
+    finding = by_name(list(examine()))["start"]
+    assert (finding.level, finding.seen.split(":")[0]) == ("ok", "plain, since WEFT_PLAIN_START is set")
+
+
 @pytest.mark.spark
 def test_small_join_runs_on_spark() -> None:
     finding = by_name(list(examine()))["Spark job"]

@@ -24,7 +24,8 @@ from typing import Literal
 
 from weft.errors import HostError
 from weft.launch import java
-from weft.launch.classes import Archive
+from weft.launch.classes import REHEARSAL, Archive
+from weft.launch.plain import SWITCH, is_plain
 
 GIB = 1024**3
 LEAST_MEMORY = 2 * GIB
@@ -224,10 +225,12 @@ def _spark_job() -> Finding:
 
 def _start() -> Finding:
     """Whether sessions find Spark's classes prepared; if not, they are prepared now."""
+    if is_plain():
+        return Finding("start", "ok", f"plain, since {SWITCH} is set: every session starts some seconds later")
     archive = Archive(java.ensure_java().home)
     if archive.file is None:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            command = [sys.executable, "-m", "weft.launch.prepare"]
+            command = [sys.executable, "-m", REHEARSAL]
             subprocess.run(command, capture_output=True, timeout=SPARK_SECONDS, check=False)
     file = archive.file
     if file is None:

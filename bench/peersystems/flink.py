@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.peersystems.job import Job, main, needed, tell
+from bench.peersystems.job import Job, main, needed, tell, unescaped_uri
 
 os.environ.setdefault("JVM_ARGS", "-Xmx10g -XX:+UseParallelGC")
 
@@ -29,6 +29,7 @@ EVERY = "10 s"
 
 def run(job: Job) -> None:
     table = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+    tell(up=True)
     for name, value in _settings(job).items():
         table.get_config().set(name, value)
     kind = "parquet" if list((Path(pyflink.__file__).parent / "lib").glob("flink-sql-parquet*")) else "csv"
@@ -58,8 +59,9 @@ def _settings(job: Job) -> dict[str, str]:
         "state.backend.type": "hashmap",
         "execution.checkpointing.interval": EVERY,
         "execution.checkpointing.storage": "filesystem",
-        "execution.checkpointing.dir": job.state.absolute().as_uri(),
+        "execution.checkpointing.dir": unescaped_uri(job.state),
         "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
+        "restart-strategy.type": "none",  # else a job that cannot run is begun again for ever
         "table.local-time-zone": "UTC",
         "table.optimizer.multi-join.enabled": "true" if job.system == "flink-multi" else "false",
     }
@@ -77,7 +79,8 @@ def _source(job: Job, name: str, kind: str) -> str:
 
 
 def _files(folder: Path, kind: str) -> str:
-    return f"'connector' = 'filesystem', 'path' = '{folder.absolute().as_uri()}', 'format' = '{kind}'"
+    path = unescaped_uri(folder).replace("'", "''")
+    return f"'connector' = 'filesystem', 'path' = '{path}', 'format' = '{kind}'"
 
 
 def _bounds(job: Job, stream: str) -> tuple[str, ...]:

@@ -160,11 +160,20 @@ def needed(join: Join, schemas: Mapping[str, Mapping[str, str]]) -> dict[str, tu
     return {stream: tuple(c for c in schemas[stream] if c in named) for stream in join.streams}
 
 
+def unescaped_uri(folder: Path) -> str:
+    """A folder as Flink takes it: it would look for a folder that has %20 in its name."""
+    return f"file://{folder.absolute()}"
+
+
 # ------------------------------------------------------------------------------------------------ telling
 
 
 def tell(**what: Any) -> None:
-    """One line for the harness."""
+    """One line for the harness.
+
+    `up` when the system itself has started, `began` when it has the query, `batch` for each batch, `done` at the end,
+    `error` if it comes to nothing.
+    """
     print(json.dumps(what), flush=True)
 
 

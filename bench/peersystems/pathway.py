@@ -24,6 +24,7 @@ OPS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 
 
 def run(job: Job) -> None:
+    tell(up=True)
     joined = _read(job, job.join.first)
     for step in job.join.steps:
         joined = _joined(job, joined, _read(job, step.stream), step)

@@ -35,6 +35,7 @@ TYPES = {"int": "INT", "bigint": "BIGINT", "double": "DOUBLE", "string": "STRING
 
 def run(job: Job) -> None:
     session = _session(job)
+    tell(up=True)
     for name in job.join.streams:
         _stream(session, job, name).createOrReplaceTempView(name)
     joined = session.sql(job.join.sql()) if job.join.within is None else _windowed(session, job)

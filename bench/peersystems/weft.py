@@ -16,6 +16,7 @@ POLL = 0.005
 
 def run(job: Job) -> None:
     spark = local_session(job.workers)
+    tell(up=True)
     times = dict(job.join.times)
     session = weft.Session(checkpoint=job.state, workers=job.workers, spark=spark, progress=False)
     for name in job.join.streams:

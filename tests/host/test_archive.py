@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-import time
+import fcntl
 from pathlib import Path
 
 import pytest
@@ -42,31 +41,33 @@ def test_another_java_has_another_file(archive: Archive, tmp_path: Path) -> None
 
 
 def test_one_at_a_time(archive: Archive) -> None:
-    seen: list[str] = []
-
-    def other() -> None:
-        with prepare._alone(archive.stem):
-            seen.append("second")
-
-    thread = threading.Thread(target=other)
-    with prepare._alone(archive.stem):
-        thread.start()
-        time.sleep(0.2)
-        seen.append("first")
-    thread.join()
-    assert seen == ["first", "second"]
+    file = archive.stem.with_suffix(".lock")
+    with prepare.lock(archive.stem), file.open() as other, pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with prepare.lock(archive.stem):
+        pass  # it is free again
 
 
 def test_what_cannot_be_made_is_given_up(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(aside: Path) -> None:
-        aside.write_bytes(b"half")
+    def die(_cores: int, options: str) -> None:
+        Path(options.split('"')[1].partition("=")[2]).write_bytes(b"half")
         raise OSError("disk full")
 
     monkeypatch.setattr(prepare, "ensure_java", lambda: Java(archive.home, 17, "PATH"))
-    monkeypatch.setattr(prepare, "_record", broken)
-    assert prepare.make() is None
+    monkeypatch.setattr(prepare, "start_quickly", die)
+    assert prepare.make(_rehearse_nothing) is None
     assert archive.failed.exists()
     assert not [*archive.stem.parent.glob("*.aside")]
+
+
+def test_nothing_is_made_where_spark_starts_plainly(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEFT_PLAIN_START", "1")
+    assert prepare.make(_rehearse_nothing) is None
+    assert not [*archive.stem.parent.iterdir()]
+
+
+def _rehearse_nothing(*_: object) -> None:
+    pass
 
 
 def test_a_cache_that_cannot_be_written_is_no_obstacle(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:

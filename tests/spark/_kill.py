@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -49,9 +50,9 @@ class Job:
             self.watch()
             if done():
                 return True
-            if self.process.poll() is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(timeout=0.02)
                 return False
-            time.sleep(0.02)
         return False
 
     def watch(self) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
+import psutil
 import pytest
+
+from weft.launch.classes import REHEARSAL
 
 pytestmark = pytest.mark.spark
 
@@ -35,12 +37,11 @@ def run(root: Path, state: str) -> tuple[str, str]:
     return done.stdout.strip(), done.stderr
 
 
-def made_in(cache: Path, seconds: float = 180) -> Path:
-    """The file, as soon as it is there."""
-    limit = time.monotonic() + seconds
-    while not [*cache.glob("*.jsa")]:
-        assert time.monotonic() < limit, [*cache.iterdir()]
-        time.sleep(0.2)
+def await_made(cache: Path, seconds: float = 180) -> Path:
+    """The file, when the process that the program left behind has ended."""
+    makers = [p for p in psutil.process_iter(["cmdline"]) if REHEARSAL in (p.info["cmdline"] or ())]
+    _, slow = psutil.wait_procs([p for p in makers if p.environ().get("WEFT_CACHE") == str(cache)], seconds)
+    assert not slow
     assert not [*cache.glob("*.failed")]
     (made,) = cache.glob("*.jsa")
     return made
@@ -50,7 +51,7 @@ def test_a_first_run_prepares_the_second_and_a_damaged_file_is_no_obstacle(tmp_p
     cache = tmp_path / "my cache"
     said, noise = run(tmp_path, "first")
     assert said == "[{'k': 2}] False", noise
-    made = made_in(cache)
+    made = await_made(cache)
     assert run(tmp_path, "second") == ("[{'k': 2}] True", noise)
     half = made.read_bytes()[:100_000]
     made.unlink()

@@ -253,7 +253,7 @@ def test_running_for_ever_progress_and_stop(tmp_path: Path) -> None:
             second.run()
         for i in range(1, 4):
             drop(tmp_path / "a", f"{i}.parquet", rows((i, 1)))
-            _wait(lambda i=i: sum(p.rows_in["a"] for p in handle.progress()) > i)
+            _wait(handle, lambda i=i: sum(p.rows_in["a"] for p in handle.progress()) > i)
         assert answer(tmp_path / "out") == {(i, 10): 1 for i in range(4)}
         for i in range(4, 10):  # these may or may not be read before the stop
             drop(tmp_path / "a", f"{i}.parquet", rows((i, 1)))
@@ -296,7 +296,7 @@ def test_what_is_given_while_a_run_is_active_is_refused_and_the_run_goes_on(tmp_
         assert look() == before
         assert not (tmp_path / "other").exists()
         drop(tmp_path / "a", "1.parquet", rows((1, 1)))
-        _wait(lambda: sum(p.rows_in["a"] for p in handle.progress()) == 2)
+        _wait(handle, lambda: sum(p.rows_in["a"] for p in handle.progress()) == 2)
     drop(tmp_path / "a", "2.parquet", rows((2, 1)))
     assert s.run().rows_in["a"] == 1, "the next run is not refused"
     assert answer(tmp_path / "out") == {(i, 10): 1 for i in range(3)}
@@ -318,14 +318,15 @@ def test_no_batch_is_lost_however_often_a_run_is_stopped(tmp_path: Path, kind: s
         s = pair_session(tmp_path, kind=kind)
         s.queries["q"].to_parquet(tmp_path / "out")
         handle = s.start(every="1 millisecond")
-        if attempt % 2:
-            _wait(lambda handle=handle: bool(handle.progress()) or not handle.active)
-            if kind == "frame":  # let the stop come while Spark's thread waits to begin
-                with handle._run._pace._gate:
-                    handle._run._pace._stopping = True
-                    time.sleep(0.5)
-        else:
-            time.sleep(0.4 * attempt + 0.5)
+        _wait(handle, lambda handle=handle, attempt=attempt: len(handle.progress()) >= attempt)
+        if attempt % 2 and kind == "frame":  # let the stop come while Spark's thread waits to begin
+            pace = handle._run._pace
+            pace._gate = gate = Gate(pace._gate)
+            with gate:
+                pace._stopping = True
+                drop(tmp_path / "a", f"{n}.parquet", rows((n, 1)))
+                n += 1
+                assert gate.awaited.wait(60), "no batch begins"
         stopper = threading.Thread(target=handle.stop, daemon=True)
         stopper.start()
         stopper.join(60)
@@ -423,9 +424,9 @@ def test_a_failure_in_the_background_is_raised_by_stop(tmp_path: Path) -> None:
     s = pair_session(tmp_path)
     s.queries["q"].to_memory()
     handle = s.start(every="100 milliseconds")
-    _wait(lambda: bool(handle.progress()))
+    _wait(handle, lambda: bool(handle.progress()))
     drop(tmp_path / "b", "0.parquet", table(id=[1]))
-    _wait(lambda: not handle.active)
+    _await_end()
     with pytest.raises(weft.SourceError, match=r'column "k" of stream "b" is missing.*0\.parquet'):
         handle.stop()
     assert handle.report().rows_in == {"a": 1, "b": 0}
@@ -466,11 +467,36 @@ def _is_readable(error: weft.WeftError) -> None:
     assert not NO_TRACE.search(str(error)), str(error)
 
 
-def _wait(done: Any, seconds: float = 60) -> None:
+def _wait(handle: weft.Handle, done: Callable[[], bool], seconds: float = 60) -> None:
+    """Wait for something that a run does."""
     limit = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < limit, "nothing happens"
-        time.sleep(0.05)
+        assert not handle.wait(0.05), "the run has ended"
+
+
+def _await_end(seconds: float = 60) -> None:
+    """Wait for the end of a run over files, and leave what it came to for others to ask."""
+    for thread in threading.enumerate():
+        if thread.name == "weft":
+            thread.join(seconds)
+            assert not thread.is_alive(), "the run goes on"
+
+
+class Gate:
+    """A lock that tells when another thread waits for it."""
+
+    def __init__(self, lock: Any) -> None:
+        self._lock, self._maker, self.awaited = lock, threading.get_ident(), threading.Event()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            if threading.get_ident() != self._maker:
+                self.awaited.set()
+            self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
 
 
 # ---------------------------------------------------------------------------------- ends, of whatever kind
@@ -486,14 +512,27 @@ def test_an_interrupted_wait_does_not_let_the_checkpoint_go(tmp_path: Path) -> N
     """The run goes on, so nobody else may have the checkpoint; a stop stops it, and another run takes it up."""
     _many(tmp_path)
     s = pair_session(tmp_path)
-    s.queries["q"].to_parquet(tmp_path / "out").foreach_batch(lambda _df, _batch: time.sleep(0.2))
-    handle = s.start(every="1 millisecond")
-    _wait(lambda: bool(handle.progress()))
+    waiting, looked = threading.Event(), threading.Event()
+
+    def interrupt(_df: Any, batch: int) -> None:
+        """The second batch interrupts the wait, goes on until that was looked at, and is the last."""
+        if batch == 1:
+            assert waiting.wait(60)
+            os.kill(os.getpid(), signal.SIGINT)
+            assert looked.wait(60)
+            s.close()
+
+    s.queries["q"].to_parquet(tmp_path / "out").foreach_batch(interrupt)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's own would end the batch as well
-    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    handle = s.start(every="1 millisecond")
+
+    def wait() -> None:
+        waiting.set()
+        handle.wait(60)
+
     try:
         with pytest.raises(KeyboardInterrupt):
-            handle.wait(20)
+            wait()
     finally:
         signal.signal(signal.SIGINT, before)
     assert handle.active
@@ -501,11 +540,11 @@ def test_an_interrupted_wait_does_not_let_the_checkpoint_go(tmp_path: Path) -> N
         s.start()
     with pytest.raises(weft.StateError, match="is in use"):
         pair_run(tmp_path)
-    done = len(handle.stop().batches)
-    assert done < 30
-    time.sleep(0.5)
-    assert len(handle.progress()) == done
-    assert len(s.run().batches) == 30 - done
+    looked.set()
+    assert len(handle.stop().batches) == 2
+    assert not handle.active
+    assert len(s.run().batches) == 28
+    assert len(handle.progress()) == 2
     assert answer(tmp_path / "out") == {(i, 100): 1 for i in range(30)}
 
 
@@ -517,7 +556,8 @@ def pair_run(root: Path) -> weft.RunReport:
 
 def test_waiting_and_stopping_threads_let_the_checkpoint_go_once(tmp_path: Path) -> None:
     _many(tmp_path, 60)
-    for _ in range(5):
+    for turn in range(5):
+        drop(tmp_path / "a", f"more-{turn}.parquet", rows((100 + turn, 1)))  # there is a batch in every turn
         s = pair_session(tmp_path)
         s.queries["q"].to_parquet(tmp_path / "out")
         first = s.start(every="1 millisecond")
@@ -532,7 +572,7 @@ def test_waiting_and_stopping_threads_let_the_checkpoint_go_once(tmp_path: Path)
         waiting = [threading.Thread(target=wait) for _ in range(4)]
         for thread in waiting:
             thread.start()
-        time.sleep(0.3)
+        _wait(first, lambda first=first: bool(first.progress()))
         first.stop()
         second = s.start(every="1 millisecond")
         for thread in waiting:
@@ -572,7 +612,8 @@ def test_a_failure_in_the_background_is_told_before_another_run(tmp_path: Path) 
 
     s.queries["q"].to_parquet(tmp_path / "out").foreach_batch(function)
     handle = s.start(every="1 millisecond")
-    _wait(lambda: not handle.active)
+    _await_end()
+    assert not handle.active
     with pytest.raises(weft.HostError, match="out of luck"):
         s.run()
     broken = False

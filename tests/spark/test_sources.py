@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -164,8 +165,10 @@ def test_the_rate_source(tmp_path: Path) -> None:
     s.stream("a", rate, event_time="timestamp")
     s.stream("b", weft.read.batches([table(k=[3, 5])]))
     q = s.query("q", "SELECT a.value AS v, b.k AS k FROM a JOIN b ON a.value = b.k").to_memory()
+    second = threading.Event()
+    q.foreach_batch(lambda _df, batch: second.set() if batch else None)
     handle = s.start(every="200 milliseconds")
-    assert not handle.wait(6)
+    assert second.wait(60), "no batch follows the first"
     report = handle.stop()
     assert report.rows_in["a"] >= 10
     assert answer(q.table()) == {(3, 3): 1, (5, 5): 1}

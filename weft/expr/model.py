@@ -14,7 +14,7 @@ them once asked.  They are no part of its value and are not pickled: a hash of t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import pyarrow as pa
@@ -25,10 +25,11 @@ _AnyNode = TypeVar("_AnyNode", bound="_Node")
 class _Node:
     """What a node keeps once asked."""
 
-    __slots__ = ("_aliases", "_columns", "_hash")
+    __slots__ = ("_aliases", "_columns", "_hash", "_text")
     _aliases: frozenset[str]
     _columns: frozenset[Column]
     _hash: int
+    _text: str
 
 
 def _hashed_once(node: type[_AnyNode]) -> type[_AnyNode]:
@@ -140,16 +141,31 @@ def aliases(expr: Expr) -> frozenset[str]:
         return found
 
 
+def text_of(expr: Expr) -> str:
+    """All that makes the expression what it is."""
+    try:
+        return expr._text
+    except AttributeError:
+        object.__setattr__(expr, "_text", repr(expr))
+        return expr._text
+
+
 def transform(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     """The tree with `change` applied to every node, children first."""
-    if isinstance(expr, Call | Udf):
-        expr = replace(expr, args=tuple(transform(arg, change) for arg in expr.args))
+    if isinstance(expr, Call):
+        expr = Call(expr.op, tuple([transform(arg, change) for arg in expr.args]), expr.type, expr.span)
+    elif isinstance(expr, Udf):
+        expr = Udf(expr.name, tuple([transform(arg, change) for arg in expr.args]), expr.type, expr.span)
     return change(expr)
 
 
 def without_alias(expr: Expr) -> Expr:
     """The expression over a store's own columns: every alias removed."""
-    return transform(expr, lambda node: replace(node, alias="") if isinstance(node, Column) else node)
+    return transform(expr, _bare)
+
+
+def _bare(node: Expr) -> Expr:
+    return Column("", node.name, node.type, node.span) if isinstance(node, Column) else node
 
 
 def conjuncts(expr: Expr) -> tuple[Expr, ...]:

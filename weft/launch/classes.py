@@ -21,6 +21,9 @@ from pathlib import Path
 
 from weft.launch.java import cache_folder
 
+REHEARSAL = "weft.session.rehearsal"
+"""The module that makes the file when it is run; it stands above this folder, so it is named and not imported."""
+
 
 @dataclass(frozen=True)
 class Archive:
@@ -65,7 +68,7 @@ class Archive:
         aside.replace(self._named(aside))
 
     def doubt(self) -> None:
-        """Spark started without it, and not with it: the second time in a row, it is used no more."""
+        """Spark started without it, and not with it: the second time in a row, it is no longer used."""
         with contextlib.suppress(OSError):  # it may be somebody else's
             if self._doubted.exists():
                 self.give_up()
@@ -81,7 +84,7 @@ class Archive:
         return self.stem.with_suffix(".doubted")
 
     def give_up(self) -> None:
-        """Use it no more."""
+        """Do not use it any longer."""
         self.failed.touch()
         for file in self._files():
             file.unlink(missing_ok=True)
@@ -104,7 +107,7 @@ def _stamp(path: Path) -> str:
 @functools.cache
 def _make_at_exit(folder: Path) -> None:
     """`folder` is ours: Python would load what lies in the folder it is started in."""
-    command, nowhere = [sys.executable, "-m", "weft.launch.prepare"], subprocess.DEVNULL
+    command, nowhere = [sys.executable, "-m", REHEARSAL], subprocess.DEVNULL
     atexit.register(
         subprocess.Popen, command, stdin=nowhere, stdout=nowhere, stderr=nowhere, cwd=folder,
         env={**os.environ, "WEFT_CACHE": str(folder)}, start_new_session=True,

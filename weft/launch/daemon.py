@@ -17,20 +17,26 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-LOADED = ("pyspark.worker", "weft.host.spark.exchange", "weft.host.spark.reader", "pyarrow.parquet", "pandas")
-"""Arrow asks for pandas as soon as an array is made; loaded here it is there once, not once a worker."""
+LOADED = ("pyspark.worker", "weft.host.spark.reading", "pyarrow.parquet", "pandas")
+"""What workers will run, by name: nothing here depends on it.  Arrow asks for pandas as soon as an array is made; it is
+loaded here once, not once a worker."""
+
+
+def load() -> None:
+    """Load what workers need."""
+    for name in LOADED:
+        importlib.import_module(name)
 
 
 def prepare() -> None:
-    """Load what workers need."""
+    """Get ready to fork workers."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if sys.argv[1:2] == ["pyspark.worker"]:
-        for name in LOADED:
-            importlib.import_module(name)
+        load()
     gc.freeze()
 
 
-def leaving_quietly(worker: Callable[..., int]) -> Callable[..., int]:
+def leave_quietly(worker: Callable[..., int]) -> Callable[..., int]:
     """The worker, ended without a traceback when Spark hangs up: at the end of a run that is no failure."""
 
     @functools.wraps(worker)
@@ -47,5 +53,5 @@ if __name__ == "__main__":
     prepare()
     from pyspark import daemon
 
-    daemon.worker = leaving_quietly(daemon.worker)
+    daemon.worker = leave_quietly(daemon.worker)
     daemon.manager()

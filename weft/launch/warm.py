@@ -12,17 +12,19 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from weft.host.spark.exchange import ARROW, spoken
-from weft.host.spark.reader import SCHEMA
+from weft.launch.daemon import load
+from weft.launch.plain import is_plain
+
+SCHEMA = "dest INT"
 
 _warmed: set[str] = set()
-"""Spark applications that need it no more."""
+"""Spark applications that no longer need it."""
 
 
 def warm(spark: SparkSession, workers: int) -> None:
     """Begin, unless it was done before; nobody has to wait for the end."""
     application = spark.sparkContext.applicationId
-    if application not in _warmed:
+    if application not in _warmed and not is_plain():
         _warmed.add(application)
         threading.Thread(target=_work, args=(spark, workers), name="weft-warm", daemon=True).start()
 
@@ -30,12 +32,13 @@ def warm(spark: SparkSession, workers: int) -> None:
 def _work(spark: SparkSession, workers: int) -> None:
     try:
         rows = spark.range(0, workers, 1, workers).selectExpr("CAST(id AS INT) AS dest")
-        rows.repartitionById(workers, "dest").mapInArrow(_nothing, SCHEMA).collect()
+        rows.repartitionById(workers, "dest").mapInArrow(_read_all, SCHEMA).collect()
     except Exception:  # noqa: BLE001 - whatever is wrong, the real job will meet it and say so
         pass
 
 
-@spoken
-def _nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for _ in batches:
-        yield pa.RecordBatch.from_pylist([], schema=ARROW)
+def _read_all(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Read the rows and return none; in a session that was not started by Weft, load what the daemon would have."""
+    load()
+    for batch in batches:
+        yield batch.slice(0, 0)

@@ -20,7 +20,7 @@ from weft.host.sources.feeds import Feeds, Offset
 from weft.host.spark.pace import Batches
 from weft.host.spark.reading import Shares
 from weft.host.state.durable import read_sealed, write_sealed
-from weft.launch.spark import BATCH_SETTINGS
+from weft.launch.spark import batch_settings
 
 PAUSE = 0.01
 """Seconds between two looks for what is new, at least."""
@@ -52,7 +52,7 @@ class Polling:
 
     def start(self, every: float | None) -> None:
         """Begin: with what is there now (`every` None), or for ever, so many seconds apart."""
-        for name, value in BATCH_SETTINGS.items():
+        for name, value in batch_settings().items():
             self._spark.conf.set(name, value)
         begun = self._begun()
         known = self._feeds.discover()

@@ -17,7 +17,7 @@ from weft.errors import HostError, StateError
 from weft.host.sources.feeds import Feeds
 from weft.host.spark.pace import Batches
 from weft.host.spark.reading import Brought
-from weft.launch.spark import BATCH_SETTINGS
+from weft.launch.spark import batch_settings
 
 
 class Streaming:
@@ -104,7 +104,7 @@ class Streaming:
             self._refused = True
             raise HostError(f"batch {number} was not begun", detail="the run is being stopped.")
         self._expect(number)
-        for name, value in BATCH_SETTINGS.items():
+        for name, value in batch_settings().items():
             frame.sparkSession.conf.set(name, value)
         self._batches.work(Brought(frame, self._feeds), number, {})
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from weft.expr.model import columns
+from weft.expr.model import columns, text_of
 from weft.optimizer.graph.layout import names
 from weft.optimizer.lower.edges import Begun, begin, edges, watched
-from weft.optimizer.lower.labels import digest, text_of
+from weft.optimizer.lower.labels import digest
 from weft.optimizer.lower.relabel import relabel
 from weft.optimizer.lower.stores import Draft, Drafts, clock
 from weft.optimizer.lower.ways import Hop, Keeping, Ways, fill_in

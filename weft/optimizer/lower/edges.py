@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from weft.expr.model import Expr, without_alias
+from weft.expr.model import Expr, text_of, without_alias
 from weft.optimizer.graph.placement import keys as keys_of
-from weft.optimizer.lower.labels import digest, text_of
+from weft.optimizer.lower.labels import digest
 from weft.optimizer.lower.stores import clock_of, selection, spread_of
 from weft.optimizer.lower.ways import Ways
 from weft.stats.keys import key_name

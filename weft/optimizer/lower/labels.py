@@ -14,9 +14,8 @@ sharing; they never get a wrong answer.
 from __future__ import annotations
 
 import hashlib
-from functools import lru_cache
 
-from weft.expr.model import Call, Expr, without_alias
+from weft.expr.model import Call, Expr, text_of, without_alias
 from weft.optimizer.graph.predicates import FLIP
 from weft.query.model import Query
 
@@ -24,12 +23,6 @@ from weft.query.model import Query
 def digest(*parts: object) -> str:
     """A short name for some content."""
     return hashlib.blake2b("|".join(map(str, parts)).encode(), digest_size=6).hexdigest()
-
-
-@lru_cache(maxsize=65_536)
-def text_of(expr: Expr) -> str:
-    """All that makes an expression what it is."""
-    return repr(expr)
 
 
 def predicate_text(predicate: Expr) -> str:

@@ -75,7 +75,8 @@ def _part(part: Hop | Keeping, names: Mapping[str, str], rename: Rename) -> Hop 
     key = tuple(map(rename, part.route_key))
     if isinstance(part, Keeping):
         return replace(part, route_key=key)
-    return replace(part, step=_step(part.step, names, rename), route_key=key)
+    step = _step(part.step, names, rename)
+    return Hop(step, part.store, part.route, key, part.tasks, part.wave, part.operator, part.carry)
 
 
 def _step(step: Step, names: Mapping[str, str], rename: Rename) -> Step:

@@ -18,10 +18,10 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from weft.expr.model import Call, Column, Expr, aliases, without_alias
+from weft.expr.model import Call, Column, Expr, aliases, text_of, without_alias
 from weft.optimizer.graph.layout import names
 from weft.optimizer.graph.predicates import window_predicates
-from weft.optimizer.lower.labels import digest, predicate_text, text_of
+from weft.optimizer.lower.labels import digest, predicate_text
 from weft.optimizer.lower.relabel import with_keys
 from weft.optimizer.lower.ways import Ways
 from weft.query.model import Query

@@ -48,6 +48,11 @@ class Hop:
     """The join that the tuple is on its way to become a row of."""
     carry: tuple[str, ...] = ()
 
+    def carrying(self, fields: set[str]) -> Hop:
+        """The hop with what lives on after it."""
+        carry = tuple(sorted(fields))
+        return Hop(self.step, self.store, self.route, self.route_key, self.tasks, self.wave, self.operator, carry)
+
     @property
     def fields(self) -> frozenset[str]:
         """Fields of the incoming tuple that are read by this hop or live on after it."""
@@ -338,8 +343,8 @@ def fill_in(plan: Ways) -> Ways:
 
 def _carrying(hop: Hop, live: set[str], anchor: str) -> Hop:
     """The hop with what lives on after it; a tuple never comes or goes without any field, for rows must be counted."""
-    carrying = replace(hop, carry=tuple(sorted(live or {anchor})))
-    return carrying if carrying.fields else replace(hop, carry=tuple(sorted({*live, anchor})))
+    carrying = hop.carrying(live or {anchor})
+    return carrying if carrying.fields else hop.carrying({*live, anchor})
 
 
 def _outputs(query: Query) -> set[str]:
