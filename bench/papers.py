@@ -25,8 +25,8 @@ from bench.chains import LLLL, LLLL_LARGE, LLLL_MEDIUM, MLM, Chain
 from bench.runs import Figures, Host, Setting, alternate, in_process
 from bench.workload import Workload
 from weft.optimizer.cost.papers import CostModel
-from weft.optimizer.graph.tree import Tree
-from weft.optimizer.trees.trees import flat, left_deep, mat, under_budget
+from weft.optimizer.graph.tree import Tree, flat_tree
+from weft.optimizer.trees.trees import left_deep, mat, under_budget
 
 SAME = 0.05
 """Ratios that differ from 1 by less are called equal."""
@@ -118,7 +118,7 @@ def planned(model: CostModel, name: str) -> Tree:
         return left_deep(model)
     if name == "tree":
         return under_budget(model).tree
-    tree = flat(model.graph)
+    tree = flat_tree(len(model.graph.relations))
     for kept in sorted(KEPT.get(name, ()), key=len, reverse=True):
         tree = mat(tree, model.graph.mask(*kept))
     return tree

@@ -23,8 +23,9 @@ import pyarrow as pa
 import weft
 from bench.machine import machine_line
 from bench.saying import block
-from weft.optimizer.knobs import Knobs
+from weft.optimizer.known import Known
 from weft.optimizer.plan import choices
+from weft.optimizer.wishes import Wishes
 from weft.query.model import Query
 
 ROWS = {"customer": 150_000, "orders": 1_500_000, "lineitem": 6_001_215, "supplier": 10_000, "nation": 25, "region": 5}
@@ -79,8 +80,8 @@ def by_queries(workers: int, repeats: int) -> Iterator[str]:
 def plan(queries: list[Query], workers: int, repeats: int) -> float:
     """Choosing plans, with statistics given by hand."""
     named = {f"q{number}": query for number, query in enumerate(queries)}
-    knobs = Knobs(statistics=known())
-    return best(lambda: lambda: choices(named, workers, knobs), repeats) / len(queries)
+    wishes, given = dict.fromkeys(named, Wishes()), dict.fromkeys(named, Known(known()))
+    return best(lambda: lambda: choices(named, workers, wishes, given), repeats) / len(queries)
 
 
 def glance(count: int, repeats: int) -> float:

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import weft
+from bench.byhand import tree_text
 from bench.workload import Answer, Workload, answer_in, answer_of
 from weft.optimizer.choose import Choice
-from weft.optimizer.trees.trees import text
 from weft.testing import Trial
 from weft.topology.model import Topology
 
@@ -188,7 +188,7 @@ def _figures(
     return Figures(
         workload=workload.name,
         label=setting.label,
-        plan=text(choice.model.graph, layout.tree),
+        plan=tree_text(choice.model.graph, layout.tree),
         workers=setting.workers,
         placement=setting.placement,
         capacity=setting.capacity,

@@ -17,10 +17,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from bench.byhand import join_keys
 from bench.routing import loads
 from weft.kernels.codes import Codes, Ints
 from weft.optimizer.cost.prices import Prices
-from weft.optimizer.cubes.cube import Cube, JoinKeys, Occurrence, Skews, hash_cube, hybrid_cube, join_keys, random_cube
+from weft.optimizer.cubes.cube import (
+    Hypercube,
+    JoinKeys,
+    Occurrence,
+    Skews,
+    hash_cube,
+    hybrid_cube,
+    random_cube,
+)
 from weft.optimizer.cubes.plan import weight
 from weft.optimizer.cubes.search import choose_cube
 from weft.optimizer.cubes.skew import Skew
@@ -84,7 +93,7 @@ class Join:
                 found[Occurrence(name, attribute)] = Skew(tuple(s for _, s in tops), codes, max(distinct, len(tops)))
         return found
 
-    def cubes(self, skews: Skews) -> dict[str, Cube]:
+    def cubes(self, skews: Skews) -> dict[str, Hypercube]:
         """Scheme -> cube."""
         keys, p = self.keys, self.machines
         skewed = [Occurrence(*text.split(".")) for text in self.skewed]

@@ -13,7 +13,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from weft.optimizer.graph.joingraph import JoinGraph, join_graph
+from bench.byhand import join_graph
+from weft.optimizer.graph.joingraph import JoinGraph
 from weft.stats.model import Statistics
 
 Pair = tuple[str, str]

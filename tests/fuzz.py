@@ -43,13 +43,14 @@ from weft.host import envelope, lookup, worker
 from weft.host.state import compaction
 from weft.optimizer.choose import choose
 from weft.optimizer.cost.estimate import estimate
-from weft.optimizer.cost.papers import CostModel, Unit
+from weft.optimizer.cost.papers import BudgetUnit, CostModel
 from weft.optimizer.graph.joingraph import bits
-from weft.optimizer.graph.layout import flat_tree, names
+from weft.optimizer.graph.layout import names
 from weft.optimizer.graph.placement import keys
-from weft.optimizer.graph.tree import Tree
-from weft.optimizer.knobs import STRATEGIES, Knobs
+from weft.optimizer.graph.tree import Tree, flat_tree
+from weft.optimizer.known import Known
 from weft.optimizer.plan import topology
+from weft.optimizer.wishes import STRATEGIES, Wishes
 from weft.optimizer.written.plan import write
 from weft.query.model import Query
 from weft.testing import (
@@ -742,8 +743,10 @@ def _strategy(rng: random.Random, query: Query, strategy: str) -> dict[str, Any]
     statistics = random_statistics(rng, query)
     knobs: dict[str, Any] = {"strategy": strategy, "statistics": statistics}
     if rng.random() < 0.3:
-        unit: Unit = rng.choice(["tuples", "bytes"])
-        least = CostModel(estimate(query, statistics or weft.Statistics()), unit=unit).scost(flat_tree(query))
+        unit: BudgetUnit = rng.choice(["tuples", "bytes"])
+        least = CostModel(estimate(query, statistics or weft.Statistics()), unit=unit).scost(
+            flat_tree(len(query.relations))
+        )
         budget = max(1.0, least) * rng.choice([1.000001, 1.5, 10, 1000])
         knobs["budget"] = budget if unit == "tuples" else f"{budget:.0f} B" if budget > 1e6 else None
     if rng.random() < 0.2:
@@ -780,7 +783,7 @@ def _written(rng: random.Random, query: Query, workers: int) -> dict[str, Any]:
     for _ in range(20):
         plan = random_plan(rng, query, workers)
         try:
-            choose("x", query, workers, Knobs(plan, statistics))
+            choose("x", query, workers, Wishes(plan), Known(statistics))
         except weft.PlanError as error:  # kept joins and orders need predicates that connect them
             if "no predicate connects" not in str(error) or not error.detail or not error.hint:
                 raise
@@ -839,11 +842,12 @@ def check_round_trips(session: weft.Session) -> None:
         text = write(choice.query, choice.chosen.layout).to_json()
         plan = weft.Plan.from_json(text)
         assert plan.to_json() == text
-        made = choose(choice.name, choice.query, session.workers, replace(choice.knobs, strategy=plan, settled=True))
+        known = replace(choice.known, made=plan)
+        made = choose(choice.name, choice.query, session.workers, choice.wishes, known)
         assert made.chosen.layout == choice.chosen.layout, f"{choice.name}: {text}"
         assert write(choice.query, made.chosen.layout) == plan
         again.append(made)
-        if isinstance(asked := choice.knobs.strategy, weft.Plan):
+        if isinstance(asked := choice.wishes.strategy, weft.Plan):
             assert asked.keep == plan.keep
             assert {*asked.orders} <= {*plan.orders}
             assert {*asked.parallelism} <= {*plan.parallelism}

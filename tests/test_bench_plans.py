@@ -22,7 +22,7 @@ from bench.streams import cached
 from bench.tpch import COLUMNS, workload
 from bench.workload import Workload
 from weft.optimizer.cost.papers import CostModel
-from weft.optimizer.trees.orders import least_sent
+from weft.optimizer.trees.orders import least_sent_orders
 
 CHAINS = (LLLL, MLM, MHL, MMM)
 SIZE = plans.Size(
@@ -140,7 +140,7 @@ def test_prediction_for_scattered_stores_is_the_papers_cost(chain: Chain, name: 
     bill = open_session(streams, setting, tmp_path).choices[0].chosen.bill
     tree = papers.planned(model, name)
     assert bill.scost == pytest.approx(model.scost(tree), rel=1e-9)
-    assert bill.pcost == pytest.approx(model.pcost(tree, least_sent), rel=1e-9)
+    assert bill.pcost == pytest.approx(model.pcost(tree, least_sent_orders), rel=1e-9)
 
 
 # ------------------------------------------------------------------------------------------- the harness

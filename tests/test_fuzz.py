@@ -7,7 +7,7 @@ of these results of results.  The least numbers of a chunk see to it that this d
 import pytest
 
 from tests.fuzz import TREES, Tally, check, make_case
-from weft.optimizer.knobs import STRATEGIES
+from weft.optimizer.wishes import STRATEGIES
 
 CHUNKS, EACH = 20, 42
 

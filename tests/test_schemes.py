@@ -17,17 +17,19 @@ import pytest
 
 import weft
 from tests import fuzz
+from tests.optimizer.papers import replication
 from weft.expr.model import aliases
 from weft.expr.render import to_sql
 from weft.host.inprocess import run as inprocess
 from weft.host.state.manifest import Ledger, Manifest
 from weft.optimizer.choose import Choice, choose
 from weft.optimizer.cost.estimate import classes
-from weft.optimizer.cubes.cube import Cube, Skews
+from weft.optimizer.cubes.cube import Hypercube, Skews
 from weft.optimizer.cubes.plan import CubeKeys
-from weft.optimizer.knobs import Knobs
+from weft.optimizer.known import Known
 from weft.optimizer.plan import topology as together
 from weft.optimizer.ranges import regions as ranges
+from weft.optimizer.wishes import Wishes
 from weft.query.model import Query
 from weft.testing import Trial, assert_same_rows, oracle
 from weft.topology import spread as topology
@@ -47,7 +49,7 @@ def applicable(query: Query, statistics: weft.Statistics | None) -> list[str]:
         found.append("two-way:1-bucket")
         if classes(query):
             found.append("two-way:contrand")
-        held = ranges.between(query)
+        held = ranges.find_band(query)
         if held and all(ranges.sample(query, column, statistics) is not None for column in (held.left, held.right)):
             found += ["two-way:m-bucket", "two-way:equi-weight"]
     return found
@@ -292,7 +294,7 @@ def by_hand(rng: random.Random, query: Query, workers: int) -> weft.Plan:
         drawn = fuzz.random_plan(rng, query, workers)
         plan = weft.Plan(drawn.keep, orders=dict(drawn.orders), spread=spread)
         try:
-            choose("x", query, workers, Knobs(plan))
+            choose("x", query, workers, Wishes(plan), Known())
         except weft.PlanError as error:
             if "no predicate connects" not in str(error):
                 raise
@@ -301,12 +303,12 @@ def by_hand(rng: random.Random, query: Query, workers: int) -> weft.Plan:
     return weft.Plan(spread=spread)
 
 
-Known = tuple[fuzz.Case, Query, weft.Statistics | None, pa.Table]
+Answered = tuple[fuzz.Case, Query, weft.Statistics | None, pa.Table]
 LONG = 1500
 """Rows of an answer that would take too long to compare a dozen times."""
 
 
-def random_cases(seed: int, count: int) -> Iterator[Known]:
+def random_cases(seed: int, count: int) -> Iterator[Answered]:
     """Joins of the fuzzer, most of them measured; the last one can be cut into ranges."""
     found = 0
     while True:
@@ -506,11 +508,11 @@ def test_another_scheme_on_a_checkpoint_is_refused(tmp_path: Path) -> None:
 # --------------------------------------------------------------------------------- loads are as predicted
 
 
-def predicted(session: weft.Session, workers: int) -> tuple[Cube, Skews]:
+def predicted(session: weft.Session, workers: int) -> tuple[Hypercube, Skews]:
     """The cube of the session's only query, and what was known of its keys."""
     [choice] = session.choices
-    keys = CubeKeys(choice.query, choice.model.graph, choice.knobs.statistics)
-    return keys.plan(str(choice.knobs.strategy), workers).cube, keys.skews
+    keys = CubeKeys(choice.query, choice.model.graph, choice.known.statistics)
+    return keys.plan(str(choice.strategy), workers).cube, keys.skews
 
 
 def held(trial: Trial) -> np.ndarray:
@@ -548,7 +550,7 @@ def test_even_keys_load_workers_as_the_cube_says(strategy: str, workers: int) ->
     counters, bill = trial.counters, session.choices[0].chosen.bill
     near = {"rel": 0.05, "abs": 0}
     assert cube.machines == workers
-    assert counters.replication_factor == pytest.approx(cube.replication(skews), **near)
+    assert counters.replication_factor == pytest.approx(replication(cube, skews), **near)
     assert counters.tuples_stored == pytest.approx(cube.total(skews), **near)
     assert counters.tuples_stored == pytest.approx(bill.scost, **near)
     assert held(trial).max() == pytest.approx(cube.load(skews), **near)
@@ -582,7 +584,7 @@ def test_zipf_keys_load_the_fullest_worker_as_the_cube_says_and_hybrid_loads_it_
         cube, skews = predicted(session, workers)
         peaks[strategy], tops[strategy] = held(trial).max(), answered(trial).max()
         assert peaks[strategy] == pytest.approx(cube.load(skews), rel=0.25)
-        assert trial.counters.replication_factor == pytest.approx(cube.replication(skews), rel=0.05)
+        assert trial.counters.replication_factor == pytest.approx(replication(cube, skews), rel=0.05)
     assert peaks["hypercube:hybrid"] <= min(peaks.values())
     assert tops["hypercube:hybrid"] <= tops["hypercube:hash"]
 

@@ -28,7 +28,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from weft import read
@@ -37,12 +36,12 @@ from weft.host.batch import Report
 from weft.host.inprocess.run import InProcess
 from weft.host.results.staged import StagedResults
 from weft.host.state.manifest import FileState, Ledger
+from weft.kernels.codes import Ints
 from weft.observe.progress import Progress
 from weft.optimizer.cost.prices import NAMES, Prices
 from weft.session import Session
 
 Say = Callable[[str], None]
-Ints = npt.NDArray[np.int64]
 
 SEED = 7
 ROUNDS = 3

@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import random
 
-from weft.optimizer.graph.joingraph import JoinGraph, join_graph
+from bench.byhand import join_graph
+from weft.optimizer.graph.joingraph import JoinGraph
+from weft.optimizer.graph.tree import Tree, flat_tree
 
 Q2 = join_graph(
     {"part": 200_000, "partsupp": 800_000, "supplier": 10_000, "nation": 25, "region": 5},
@@ -30,6 +32,16 @@ def chain(sizes: list[float], selectivities: list[float]) -> JoinGraph:
     names = [f"R{i + 1}" for i in range(len(sizes))]
     edges = dict(zip(itertools.pairwise(names), selectivities, strict=True))
     return join_graph(dict(zip(names, sizes, strict=True)), edges)
+
+
+def leaves(graph: JoinGraph) -> tuple[Tree, ...]:
+    """All relations in query order."""
+    return tuple(Tree(1 << i) for i in range(len(graph.relations)))
+
+
+def flat(graph: JoinGraph) -> Tree:
+    """One operator over all relations of a graph."""
+    return flat_tree(len(graph.relations))
 
 
 def clique(n: int, seed: int = 0) -> JoinGraph:

@@ -20,7 +20,7 @@ from weft.explain.figures import Figures
 from weft.observe.counters import Counters
 from weft.optimizer.choose import Choice
 from weft.optimizer.lower.ways import Hop
-from weft.optimizer.trees.orders import least_sent
+from weft.optimizer.trees.orders import least_sent_orders
 from weft.testing import Trial
 
 Pair = tuple[str, str]
@@ -154,7 +154,7 @@ def test_counters_of_stores_on_some_workers_are_what_the_bill_says(knobs: dict[s
 def test_the_bill_sends_what_the_cost_model_sends_for_its_tree(strategy: str) -> None:
     """On one worker there is one copy of everything, and orders are those of the model."""
     [choice] = CHAIN.session(1, strategy=strategy).choices
-    assert choice.chosen.bill.pcost == pytest.approx(choice.model.pcost(choice.chosen.layout.tree, least_sent))
+    assert choice.chosen.bill.pcost == pytest.approx(choice.model.pcost(choice.chosen.layout.tree, least_sent_orders))
     assert choice.chosen.bill.scost == pytest.approx(choice.model.scost(choice.chosen.layout.tree))
     assert any(isinstance(part, Hop) for part in choice.chosen.ways.paths["R"])
 

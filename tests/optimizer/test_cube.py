@@ -6,22 +6,31 @@ import math
 
 import pytest
 
+from bench.byhand import join_keys
+from tests.optimizer.papers import (
+    coordinates,
+    hash_load,
+    machine,
+    mirrors,
+    network_factor,
+    replication,
+    replication_factor,
+    shared_keys,
+    skew_degree,
+    unspread_share,
+    zipf_top,
+)
 from weft.errors import PlanError
 from weft.optimizer.cubes.cube import (
-    Axis,
-    Cube,
+    CubeAxis,
+    Hypercube,
     JoinKeys,
     Occurrence,
     hash_cube,
     hybrid_cube,
-    join_keys,
-    network_factor,
     random_cube,
-    replication_factor,
-    shared_keys,
-    skew_degree,
 )
-from weft.optimizer.cubes.skew import Skew, hash_load, most_in_a_slot, unspread_share, zipf_top
+from weft.optimizer.cubes.skew import Skew, most_in_a_slot
 
 CHAIN = shared_keys({"R": 1, "S": 1, "T": 1}, {"R": "xy", "S": "yz", "T": "zt"})
 Z = (Occurrence("S", "z"), Occurrence("T", "z"))
@@ -31,7 +40,7 @@ def near(number: float) -> object:
     return pytest.approx(number, rel=1e-9, abs=0)
 
 
-def lengths(cube: Cube) -> dict[str, int]:
+def lengths(cube: Hypercube) -> dict[str, int]:
     return {axis.name: axis.size for axis in cube.axes}
 
 
@@ -165,7 +174,7 @@ def test_star_partitions_the_fact_under_random_and_spreads_axes_under_hash() -> 
 def test_relations_on_one_key_are_not_copied() -> None:
     keys = shared_keys({"L": 60, "PS": 8, "P": 2}, {"L": "k", "PS": "k", "P": "k"})
     cube = hash_cube(keys, 10)
-    assert (cube.dims, cube.load(), cube.replication()) == ((10,), 7, 1)
+    assert (cube.dims, cube.load(), replication(cube)) == ((10,), 7, 1)
 
 
 def test_triangle_and_self_join_have_an_axis_for_each_class() -> None:
@@ -185,16 +194,16 @@ LINE_PART = Occurrence("L", "partkey")
 def test_tpch9_on_8_machines() -> None:
     keys = join_keys(PARTS, TPCH9)
     random = random_cube(keys, 8)
-    assert (random.dims, random.load(), random.replication()) == (
+    assert (random.dims, random.load(), replication(random)) == (
         (1, 1, 8),
         near(15_604_537.5),
         pytest.approx(1.8333, abs=5e-5),
     )
     hybrid = hybrid_cube(keys, 8, [LINE_PART])
     assert lengths(hybrid) == {"partkey": 1, "partkey'": 1, "suppkey": 8}
-    assert (hybrid.load(), hybrid.replication()) == (near(8_604_537.5), pytest.approx(1.0109, abs=5e-5))
+    assert (hybrid.load(), replication(hybrid)) == (near(8_604_537.5), pytest.approx(1.0109, abs=5e-5))
     hashed = hash_cube(keys, 8)
-    assert (lengths(hashed), hashed.load(), hashed.replication()) == ({"partkey": 8, "suppkey": 1}, 8_511_542.5, 1)
+    assert (lengths(hashed), hashed.load(), replication(hashed)) == ({"partkey": 8, "suppkey": 1}, 8_511_542.5, 1)
     assert hashed.load({LINE_PART: Skew((zipf_top(2),))}) == pytest.approx(40.4e6, abs=0.05e6)
 
 
@@ -203,8 +212,8 @@ def test_tpch9_on_100_machines() -> None:
     random, hybrid = random_cube(keys, 100), hybrid_cube(keys, 100, [LINE_PART])
     assert (random.dims, random.load()) == ((1, 4, 25), pytest.approx(36.05e6, abs=0.005e6))
     assert (hybrid.dims, hybrid.load()) == ((1, 1, 100), pytest.approx(6.289e6, abs=0.0005e6))
-    assert random.replication() == pytest.approx(6.62, abs=0.005)
-    assert hybrid.replication() == pytest.approx(1.155, abs=0.0005)
+    assert replication(random) == pytest.approx(6.62, abs=0.005)
+    assert replication(hybrid) == pytest.approx(1.155, abs=0.0005)
 
 
 def test_three_reachability() -> None:
@@ -212,7 +221,7 @@ def test_three_reachability() -> None:
     keys = join_keys(dict.fromkeys(("w1", "w2", "w3"), arcs), [("w1.to", "w2.from"), ("w2.to", "w3.from")])
     cube = hash_cube(keys, 36)
     assert (cube.dims, cube.load()) == ((6, 6), near(arcs * 13 / 36))
-    assert (cube.total(), cube.replication()) == (near(132.6e6), near(13 / 3))
+    assert (cube.total(), replication(cube)) == (near(132.6e6), near(13 / 3))
     assert (3 * arcs + 130e6) / cube.total() == pytest.approx(1.211, abs=5e-4)
 
 
@@ -237,10 +246,10 @@ def test_task_count() -> None:
 
 def test_a_lost_machine_is_rebuilt_from_its_mirrors() -> None:
     cube = random_cube(CHAIN, 64)
-    lost = cube.machine((1, 1, 1))
-    assert {cube.coordinates(m)[0] for m in cube.mirrors("R", lost)} == {1}
-    assert [len(list(cube.mirrors(name, lost))) for name in "RST"] == [16, 16, 16]
-    assert all(cube.machine(cube.coordinates(m)) == m for m in range(64))
+    lost = machine(cube, (1, 1, 1))
+    assert {coordinates(cube, m)[0] for m in mirrors(cube, "R", lost)} == {1}
+    assert [len(list(mirrors(cube, name, lost))) for name in "RST"] == [16, 16, 16]
+    assert all(machine(cube, coordinates(cube, m)) == m for m in range(64))
 
 
 # ---------------------------------------------------------------------------------------------- metrics
@@ -284,6 +293,6 @@ def test_what_makes_no_cube_is_refused() -> None:
     with pytest.raises(PlanError):
         hybrid_cube(CHAIN, 4, [Occurrence("R", "y2")])
     with pytest.raises(PlanError):
-        Cube((("R", 1.0),), (Axis("a", "random", 2, (Occurrence("R", "a"), Occurrence("S", "a"))),))
+        Hypercube((("R", 1.0),), (CubeAxis("a", "random", 2, (Occurrence("R", "a"), Occurrence("S", "a"))),))
     with pytest.raises(PlanError):
         Skew((0.2, 0.3))

@@ -11,7 +11,7 @@ from weft.errors import PlanError
 from weft.kernels.numbers import parts_of
 from weft.optimizer.ranges.cut import equi_weight, m_bucket
 from weft.optimizer.ranges.grid import Band, Cuts, build_grid
-from weft.optimizer.ranges.route import RangePartition, Side, range_partition
+from weft.optimizer.ranges.route import RangePartition, RangeTable, range_partition
 
 SCHEMES = ("equi-weight", "m-bucket")
 
@@ -90,7 +90,7 @@ def test_empty_regions_get_no_worker() -> None:
     assert sum(part.input) < 1.1 * 10_000
 
 
-def _rows(side: Side, values: np.ndarray) -> list[int]:
+def _rows(side: RangeTable, values: np.ndarray) -> list[int]:
     return np.bincount(range_route(side, values)[1], minlength=16).tolist()
 
 
@@ -191,7 +191,7 @@ def test_parts_of_consecutive_ids_are_even() -> None:
     counts = np.histogram(parts_of(np.arange(1 << 40, (1 << 40) + 1000)), bins=10, range=(0, 1))[0]
     assert counts.min() >= 95
     cuts = Cuts(np.array([3, 5, 5, 8]), np.array([0.0, 0.0, 0.5, 0.25]))
-    side = Side(cuts, tuple((i,) for i in range(5)))
+    side = RangeTable(cuts, tuple((i,) for i in range(5)))
     assert range_route(side, np.array([2, 3, 4, 9]))[1].tolist() == [0, 1, 1, 4]
     inside = range_route(side, np.full(1000, 5))[1]
     assert set(inside.tolist()) == {2, 3}

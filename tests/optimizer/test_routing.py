@@ -7,21 +7,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bench.byhand import join_keys
 from bench.routing import cube_route, loads
+from tests.optimizer.papers import machine, mirrors, shared_keys
 from tests.optimizer.places import sets
 from weft.kernels.cells import hash_slots
 from weft.kernels.codes import destinations
 from weft.optimizer.cubes.cube import (
-    Axis,
-    Cube,
-    Heavy,
+    CubeAxis,
+    HeavyGrid,
+    Hypercube,
     JoinKeys,
     Occurrence,
     hash_cube,
     hybrid_cube,
-    join_keys,
     random_cube,
-    shared_keys,
 )
 
 
@@ -77,7 +77,7 @@ def combinations(keys: JoinKeys, data: dict[str, dict[str, np.ndarray]]) -> list
     return found
 
 
-def random_heavy(rng: np.random.Generator, cube: Cube) -> Cube:
+def random_heavy(rng: np.random.Generator, cube: Hypercube) -> Hypercube:
     """Spread some values of every hash axis."""
     axes = []
     for axis in cube.axes:
@@ -90,12 +90,12 @@ def random_heavy(rng: np.random.Generator, cube: Cube) -> Cube:
             for owner in dict.fromkeys(m.relation for m in axis.members):
                 sides.append((owner, int(rng.integers(1, left + 1))))
                 left //= sides[-1][1]
-            heavy.append(Heavy(code, tuple(sides)))
+            heavy.append(HeavyGrid(code, tuple(sides)))
         axes.append(replace(axis, heavy=tuple(heavy), domain=(1, 2, 5) if rng.random() < 0.3 else ()))
     return replace(cube, axes=tuple(axes))
 
 
-def check_meet_once(rng: np.random.Generator, cube: Cube, keys: JoinKeys, data: dict) -> None:
+def check_meet_once(rng: np.random.Generator, cube: Hypercube, keys: JoinKeys, data: dict) -> None:
     seen = {}
     for name, size in keys.sizes:
         routed = cube_route(cube, name, data[name], int(size), int(rng.integers(1000)))
@@ -123,9 +123,9 @@ def test_single_hot_key_meets_once_however_it_is_spread() -> None:
     rng = np.random.default_rng(0)
     keys = shared_keys({"R": 20, "S": 15}, {"R": "k", "S": "k"})
     data = {name: {"k": np.zeros(int(size), dtype=np.int64)} for name, size in keys.sizes}
-    axis = Axis("k", "hash", 12, (Occurrence("R", "k"), Occurrence("S", "k")))
+    axis = CubeAxis("k", "hash", 12, (Occurrence("R", "k"), Occurrence("S", "k")))
     for sides in ((12, 1), (4, 3), (2, 2), (1, 5)):
-        cube = Cube(keys.sizes, (replace(axis, heavy=(Heavy(0, (("R", sides[0]), ("S", sides[1]))),)),))
+        cube = Hypercube(keys.sizes, (replace(axis, heavy=(HeavyGrid(0, (("R", sides[0]), ("S", sides[1]))),)),))
         check_meet_once(rng, cube, keys, data)
 
 
@@ -143,7 +143,7 @@ def test_consecutive_ids_fill_random_axes_within_one() -> None:
         shared_keys({"R": 1, "S": 1}, {"R": "xy", "S": "xy"}), 36, [Occurrence("R", "x"), Occurrence("R", "y")]
     )
     own = [axis for axis in both.axes if axis.key("R")]
-    wide = Cube(both.sizes, tuple(replace(axis, size=3) for axis in own))
+    wide = Hypercube(both.sizes, tuple(replace(axis, size=3) for axis in own))
     assert np.ptp(loads(wide, "R", {}, 59, 5)) <= 1
 
 
@@ -175,12 +175,12 @@ def test_lost_state_is_the_union_of_mirrors() -> None:
     """G-H7"""
     keys = shared_keys(dict.fromkeys("RST", 100), {"R": "xy", "S": "yz", "T": "zt"})
     cube = random_cube(keys, 64)
-    lost = cube.machine((1, 1, 1))
+    lost = machine(cube, (1, 1, 1))
     for name in "RST":
         rows, machines = cube_route(cube, name, {}, 100)
         held = {m: set(rows[machines == m].tolist()) for m in range(64)}
         assert held[lost]
-        assert all(held[m] == held[lost] for m in cube.mirrors(name, lost))
+        assert all(held[m] == held[lost] for m in mirrors(cube, name, lost))
 
 
 # --------------------------------------------------------------------------------------- Squall, table 1
@@ -198,7 +198,7 @@ def test_table_1_at_a_hundredth_of_its_size() -> None:
         "L": {"pk": heavy, "sk": rng.integers(0, 1_000, sizes["L"])},
     }
 
-    def measured(cube: Cube) -> tuple[float, float, float]:
+    def measured(cube: Hypercube) -> tuple[float, float, float]:
         found = np.sum([loads(cube, name, data[name], rows) for name, rows in sizes.items()], axis=0)
         return found.max() * scale / 1e6, found.mean() * scale / 1e6, found.sum() / sum(sizes.values())
 
@@ -219,5 +219,5 @@ def test_machine_numbers_count_the_first_axis_most() -> None:
     keys = shared_keys({"R": 6, "S": 2}, {})
     cube = random_cube(keys, 12)
     assert cube.dims == (6, 2)
-    assert cube.machine((5, 1)) == 11 == cube.machine((3, 1)) + 4
+    assert machine(cube, (5, 1)) == 11 == machine(cube, (3, 1)) + 4
     assert cube_route(cube, "R", {}, 1, 4)[1].tolist() == [8, 9]

@@ -7,19 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bench.byhand import join_keys
 from bench.routing import loads
+from tests.optimizer.papers import hash_load, shared_keys, zipf_top
 from weft.optimizer.cubes.cube import (
-    Cube,
+    Hypercube,
     Occurrence,
     Skews,
     hash_cube,
     hybrid_cube,
-    join_keys,
     random_cube,
-    shared_keys,
 )
 from weft.optimizer.cubes.search import choose_cube, find_skewed, hash_scheme, part_heavy
-from weft.optimizer.cubes.skew import Skew, hash_load, most_in_a_slot, top_share, zipf_top
+from weft.optimizer.cubes.skew import Skew, most_in_a_slot, top_share
 
 CHAIN = shared_keys({"R": 1, "S": 1, "T": 1}, {"R": "y", "S": "yz", "T": "z"})
 Z = (Occurrence("S", "z"), Occurrence("T", "z"))
@@ -126,7 +126,7 @@ def rows(seed: int, n: int, hot: float, values: int) -> np.ndarray:
     return codes.astype(np.int64)
 
 
-def measured(cube: Cube, data: dict[str, np.ndarray]) -> np.ndarray:
+def measured(cube: Hypercube, data: dict[str, np.ndarray]) -> np.ndarray:
     return np.sum([loads(cube, name, {"k": codes}, len(codes)) for name, codes in data.items()], axis=0)
 
 
@@ -180,7 +180,7 @@ def test_zipf_keys_of_a_chain_are_balanced_by_what_is_chosen() -> None:
         tops, values = tuple((counts[top] / n).tolist()), tuple(codes[top].tolist())
         skews[Occurrence(name, "z")] = Skew(tops, codes=values, distinct=float(len(codes)))
 
-    def peak(cube: Cube) -> float:
+    def peak(cube: Hypercube) -> float:
         data = {"R": {"y": y["R"]}, "S": {"y": y["S"], "z": z["S"]}, "T": {"z": z["T"]}}
         return float(np.sum([loads(cube, name, data[name], n) for name in "RST"], axis=0).max())
 

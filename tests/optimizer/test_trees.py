@@ -8,26 +8,22 @@ import time
 
 import pytest
 
-from tests.optimizer.graphs import Q2, Q3_SIZES, RST, chain, clique, random_graph
+from bench.byhand import join_graph, tree_text
+from tests.optimizer.graphs import Q2, Q3_SIZES, RST, chain, clique, flat, random_graph
+from tests.optimizer.papers import shape, shape_name, shapes, valid_pairs
 from weft.errors import InternalError, PlanError
 from weft.optimizer.cost.papers import CostModel
-from weft.optimizer.graph.joingraph import JoinGraph, join_graph
+from weft.optimizer.graph.joingraph import JoinGraph
 from weft.optimizer.graph.tree import Tree
-from weft.optimizer.trees.orders import least_sent
+from weft.optimizer.trees.orders import least_sent_orders
 from weft.optimizer.trees.trees import (
     all_trees,
     cheapest,
-    flat,
     join,
     left_deep,
     mat,
-    shape,
-    shape_name,
-    shapes,
-    text,
     under_budget,
     valid,
-    valid_pairs,
 )
 
 FOUR = chain([100] * 4, [0.005, 0.02, 0.008])
@@ -71,7 +67,7 @@ def test_q2_without_a_limit() -> None:
     assert [size for _, size in growth.steps] == pytest.approx([25, 10_000, 800_000], rel=1e-9)
     assert [names[0] for names, _ in growth.steps] == ["nation", "supplier", "partsupp"]
     assert model.scost(growth.tree) == pytest.approx(1_820_055, rel=1e-9)
-    assert text(Q2, growth.tree) == "(part, (partsupp, (supplier, (nation, region))))"
+    assert tree_text(Q2, growth.tree) == "(part, (partsupp, (supplier, (nation, region))))"
     assert valid(Q2, growth.tree) == []
 
 
@@ -93,7 +89,7 @@ def test_shapes_after_two_steps() -> None:
     steps = {((1, 2), (1, 3)): "V", ((1, 2), (3, 4)): "III", ((1, 3), (1, 2)): "V", ((1, 3), (2, 3)): "V"}
     for (first, second), name in steps.items():
         assert shape_name(mat(mat(one, span(*first)), span(*second))) == name
-    assert text(FOUR, mat(mat(one, span(1, 3)), span(2, 3))) == "((R1, (R2, R3)), R4)"
+    assert tree_text(FOUR, mat(mat(one, span(1, 3)), span(2, 3))) == "((R1, (R2, R3)), R4)"
     assert shape_name(mat(one, span(1, 3))) == "IV"
 
 
@@ -139,7 +135,7 @@ def test_growth_keeps_the_budget_and_every_store_is_connected(seed: int) -> None
     for tree in (under_budget(model, budget).tree, left_deep(model, budget)):
         assert tree.relations == graph.all
         assert model.scost(tree) <= budget
-        assert all(graph.connected(store.relations) for store in tree.stores)
+        assert all(graph.is_connected(store.relations) for store in tree.stores)
 
 
 def test_growth_stops_at_the_number_of_tasks() -> None:
@@ -183,7 +179,7 @@ def test_left_deep_storage_of_q2_and_q3() -> None:
     q3 = join_graph(Q3_SIZES, {("customer", "orders"): 1 / 150_000, ("orders", "lineitem"): 1 / 1_500_000})
     model = CostModel(q3)
     deep = left_deep(model)
-    assert text(q3, deep) == "((customer, orders), lineitem)"
+    assert tree_text(q3, deep) == "((customer, orders), lineitem)"
     assert intermediates(model, deep) == pytest.approx([1.5e6], rel=1e-9)
     assert model.scost(deep) / model.scost(flat(q3)) == pytest.approx(1.196, abs=5e-4)
 
@@ -195,7 +191,7 @@ def test_no_cascade_stores_less_than_left_deep(seed: int) -> None:
 
     def stored(order: tuple[int, ...]) -> float:
         masks = [sum(1 << i for i in order[: k + 1]) for k in range(1, len(order) - 1)]
-        return sum(map(graph.size, masks)) if all(map(graph.connected, masks)) else math.inf
+        return sum(map(graph.size, masks)) if all(map(graph.is_connected, masks)) else math.inf
 
     best = min(stored(order) for order in itertools.permutations(range(len(graph.relations))))
     assert sum(intermediates(model, left_deep(model))) == pytest.approx(best, rel=1e-12)
@@ -203,13 +199,13 @@ def test_no_cascade_stores_less_than_left_deep(seed: int) -> None:
 
 def test_left_deep_leaves_the_rest_to_the_root_when_the_budget_ends() -> None:
     model = CostModel(Q2)
-    assert text(Q2, left_deep(model, 1_100_000)) == "(part, partsupp, (supplier, (nation, region)))"
+    assert tree_text(Q2, left_deep(model, 1_100_000)) == "(part, partsupp, (supplier, (nation, region)))"
     assert left_deep(model, 1_010_030) == flat(Q2)
 
 
 def test_left_deep_keeps_no_cross_product() -> None:
     apart = join_graph({"A": 1, "B": 1, "C": 1, "D": 1}, {("A", "B"): 0.1, ("C", "D"): 0.1})
-    assert text(apart, left_deep(CostModel(apart))) == "((A, B), C, D)"
+    assert tree_text(apart, left_deep(CostModel(apart))) == "((A, B), C, D)"
 
 
 # ------------------------------------------------------------------------------------------- every tree
@@ -248,14 +244,14 @@ def test_the_cheapest_tree_is_no_worse_than_any_other_way(seed: int) -> None:
     best = cheapest(model, budget)
     assert model.scost(best) <= budget
     for tree in (flat(graph), left_deep(model, budget), under_budget(model, budget).tree):
-        assert model.pcost(best, least_sent) <= model.pcost(tree, least_sent) * (1 + 1e-12)
+        assert model.pcost(best, least_sent_orders) <= model.pcost(tree, least_sent_orders) * (1 + 1e-12)
 
 
 def test_a_bushy_tree_over_five_is_built_by_hand() -> None:
     five: JoinGraph = chain([100] * 5, [0.01] * 4)
     tree = mat(flat(five), five.mask("R2", "R3", "R4"))
-    assert text(five, tree) == "(R1, (R2, R3, R4), R5)"
-    assert [text(five, operator) for operator in tree.operators] == ["(R2, R3, R4)", "(R1, (R2, R3, R4), R5)"]
+    assert tree_text(five, tree) == "(R1, (R2, R3, R4), R5)"
+    assert [tree_text(five, operator) for operator in tree.operators] == ["(R2, R3, R4)", "(R1, (R2, R3, R4), R5)"]
     assert len(list(tree.stores)) == 6
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bench.byhand import join_keys
 from bench.routing import cube_route, loads
+from tests.optimizer.papers import bistream_probes, one_bucket, shared_keys
 from tests.optimizer.places import sets
 from weft.errors import PlanError
-from weft.optimizer.cubes.cube import Occurrence, join_keys, shared_keys
+from weft.optimizer.cubes.cube import Occurrence, hash_cube
 from weft.optimizer.cubes.skew import Skew
-from weft.optimizer.cubes.twoway import bistream_probes, cont_rand, hash_join, one_bucket
+from weft.optimizer.cubes.twoway import cont_rand
 
 KEYS = join_keys({"R": 1000, "S": 1000}, [("R.k", "S.k")])
 
@@ -29,7 +31,7 @@ def test_cont_rand_lies_between_hash_and_one_bucket() -> None:
     assert cont_rand(KEYS, 64, groups=1).dims == (1, 8, 8)
     four = cont_rand(KEYS, 64, groups=4)
     assert (four.dims, four.copies("R")) == ((4, 4, 4), 4)
-    assert cont_rand(KEYS, 64).load() == hash_join(KEYS, 64).load()
+    assert cont_rand(KEYS, 64).load() == hash_cube(KEYS, 64).load()
 
 
 def test_cont_rand_takes_fewer_groups_the_more_skew_there_is() -> None:
@@ -38,7 +40,7 @@ def test_cont_rand_takes_fewer_groups_the_more_skew_there_is() -> None:
         skews = {Occurrence(r, "k"): Skew((top,)) for r in "RS"}
         cube = cont_rand(KEYS, 64, skews=skews)
         groups.append(cube.dims[0])
-        assert cube.load(skews) <= min(hash_join(KEYS, 64).load(skews), one_bucket(1000, 1000, 64).load()) * (1 + 1e-12)
+        assert cube.load(skews) <= min(hash_cube(KEYS, 64).load(skews), one_bucket(1000, 1000, 64).load()) * (1 + 1e-12)
     assert groups == sorted(groups, reverse=True)
     assert groups[0] == 64
     assert groups[-1] == 1
@@ -62,8 +64,6 @@ def test_one_bucket_is_even_for_any_order_and_any_key() -> None:
 
 def test_what_is_no_two_way_join_is_refused() -> None:
     with pytest.raises(PlanError):
-        hash_join(shared_keys(dict.fromkeys("RST", 1), {"R": "k", "S": "k", "T": "k"}), 4)
-    with pytest.raises(PlanError):
-        hash_join(shared_keys({"R": 1, "S": 1}, {}), 4)
+        cont_rand(shared_keys(dict.fromkeys("RST", 1), {"R": "k", "S": "k", "T": "k"}), 4)
     with pytest.raises(PlanError):
         cont_rand(shared_keys({"R": 1, "S": 1}, {}), 4)

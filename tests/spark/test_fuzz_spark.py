@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.fuzz import DEATHS, TREES, Tally, check_on_spark, make_case
-from weft.optimizer.knobs import STRATEGIES
+from weft.optimizer.wishes import STRATEGIES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -40,4 +40,4 @@ def pairs(choice: Choice) -> tuple[PairNumbers, ...]:
 
 
 def _with_other_defaults(choice: Choice) -> JoinGraph:
-    return estimate(choice.query, choice.knobs.statistics or Statistics(), defaults=_OTHER_DEFAULTS)
+    return estimate(choice.query, choice.known.statistics or Statistics(), defaults=_OTHER_DEFAULTS)

@@ -24,7 +24,7 @@ def page(subject: Subject) -> CandidatesPage:
     """The page."""
     choices, topology = subject.choose(), subject.lay()
     figures = Figures(choices, topology, None)
-    prices = _prices(choices[0].knobs.prices if choices else Prices())
+    prices = _prices(choices[0].known.prices if choices else Prices())
     return CandidatesPage("candidates", topology.workers, prices, tuple(_query(c, figures) for c in choices))
 
 
@@ -35,14 +35,14 @@ def _prices(prices: Prices) -> PriceList:
 
 
 def _query(choice: Choice, figures: Figures) -> CandidatesOfQuery:
-    knobs = choice.knobs
+    wishes, strategy = choice.wishes, choice.strategy
     return CandidatesOfQuery(
         choice.name,
-        "by hand" if isinstance(knobs.strategy, Plan) else knobs.strategy,
+        "by hand" if isinstance(strategy, Plan) else strategy,
         choice.informed,
         period(choice),
-        None if math.isinf(knobs.budget) else knobs.budget,
-        "bytes" if knobs.unit == "bytes" else "rows",
+        None if math.isinf(wishes.budget) else wishes.budget,
+        "bytes" if wishes.unit == "bytes" else "rows",
         inputs(choice),
         pairs(choice),
         len(choice.candidates),
@@ -81,13 +81,13 @@ def _numbers(choice: Choice, candidate: Candidate) -> CandidateNumbers:
 
 def _because(choice: Choice) -> str:
     """Why the chosen one is the one."""
-    knobs = choice.knobs
-    if knobs.settled:
+    strategy = choice.wishes.strategy
+    if choice.known.made is not None:
         return "the state in the checkpoint was made by this plan"
-    if isinstance(knobs.strategy, Plan):
+    if isinstance(strategy, Plan):
         return "it was written by hand; what it leaves open was chosen by cost"
-    if knobs.strategy != "auto":
-        return f'strategy="{knobs.strategy}" was asked for'
+    if strategy != "auto":
+        return f'strategy="{strategy}" was asked for'
     if len(choice.query.relations) < 3 and len(choice.candidates) == 1:
         return f"a query over {len(choice.query.relations)} aliases has no other tree"
     if not choice.informed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.explain.figures import Figures, period
 from weft.explain.notices import notices
-from weft.explain.pages.chosen import ChosenPage, ChosenPlan, Hop, ProbeOrder, TreeNode
+from weft.explain.pages.chosen import ChosenPage, ChosenPlan, HopFacts, ProbeOrder, TreeNode
 from weft.explain.pages.figure import Figure
 from weft.explain.subject import Subject
 from weft.explain.words import JOINED, cells, expressions, shape
@@ -87,9 +87,9 @@ def _order(choice: Choice, alias: str, figures: Figures) -> ProbeOrder:
     return ProbeOrder(alias, tuple(hops))
 
 
-def _hop(choice: Choice, alias: str, i: int, part: ways.Hop | ways.Keeping, figures: Figures) -> Hop:
+def _hop(choice: Choice, alias: str, i: int, part: ways.Hop | ways.Keeping, figures: Figures) -> HopFacts:
     probe = isinstance(part, ways.Hop)
-    return Hop(
+    return HopFacts(
         "probe" if probe else "keep",
         names(choice.query, part.store),
         part.wave,

@@ -114,7 +114,9 @@ class Figures:
     def results(self, choice: Choice) -> Figure:
         """Results of a query."""
         everything = choice.model.graph.all
-        return self._tuples(choice, choice.model.started(everything, everything), "results", choice.name, "results")
+        return self._tuples(
+            choice, choice.model.count_started(everything, everything), "results", choice.name, "results"
+        )
 
     def input_rows(self, choice: Choice) -> Figure:
         """Rows that the aliases of a query begin with, after their selections."""

@@ -163,7 +163,7 @@ def _avoidable_broadcast(figures: Figures) -> Notice | None:
 def _other_key(place: _Place) -> str:
     """Where the rows of a store lie, and where they could."""
     choice, home = place.choice, place.choice.chosen.layout.placement.get(place.store, ())
-    by_cost = choice.informed and home and not isinstance(choice.knobs.strategy, Plan)
+    by_cost = choice.informed and home and not isinstance(choice.strategy, Plan)
     now = f"placed by {', '.join(to_sql(e) for e in home)}" if home else "scattered"
     return f"{now}{', which costs less,' if by_cost else ''} and not by {', '.join(place.keys)}"
 
@@ -318,7 +318,7 @@ def _over_capacity(figures: Figures) -> Notice | None:
 
 def _crowds(figures: Figures) -> Iterator[_Crowd]:
     for choice in figures.choices:
-        capacity = choice.knobs.capacity
+        capacity = choice.wishes.capacity
         if capacity is None or not choice.informed:
             continue
         for part in choice.chosen.layout.tree.stores:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from weft.explain.pages import Page
 from weft.explain.pages.candidates import CandidateNumbers, CandidatesOfQuery, CandidatesPage
-from weft.explain.pages.chosen import ChosenPage, ChosenPlan, Hop, TreeNode
+from weft.explain.pages.chosen import ChosenPage, ChosenPlan, HopFacts, TreeNode
 from weft.explain.pages.figure import Figure
 from weft.explain.pages.parsed import ParsedPage, WrittenQuery
 from weft.explain.pages.resolved import KnownQuery, KnownRelation, ResolvedPage
@@ -169,7 +169,7 @@ def _place(node: TreeNode, workers: int) -> str:
     return "here" if workers == 1 else f"{place(node.placement, node.spread)}, {count(workers, 'worker')}"
 
 
-def _hop(hop: Hop) -> tuple[str, ...]:
+def _hop(hop: HopFacts) -> tuple[str, ...]:
     what = f"probe {join_names(hop.target)}" if hop.kind == "probe" else f"keep {join_names(hop.target)}"
     key = f" by {', '.join(hop.route_key)}" if hop.route_key else ""
     came = _figure(hop.tuples_in)

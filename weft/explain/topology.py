@@ -15,7 +15,7 @@ from weft.explain.words import JOINED, call, cells, column, duration, expression
 from weft.optimizer.choose import Choice
 from weft.topology.model import TIME, Edge, Keep, Key, Probe, Store, Topology
 
-Names = Mapping[str, str]
+Labels = Mapping[str, str]
 """Store -> what the page calls it, or label -> what a query calls the relation."""
 
 
@@ -40,7 +40,7 @@ def page(subject: Subject) -> TopologyPage:
 # ------------------------------------------------------------------------------------------------ stores
 
 
-def _edge(plan: Topology, edge: Edge, called: Names) -> EdgeFacts:
+def _edge(plan: Topology, edge: Edge, called: Labels) -> EdgeFacts:
     users = plan.start_by_id
     return EdgeFacts(
         edge.stream,
@@ -90,7 +90,7 @@ def _stays(plan: Topology, store: Store) -> bool:
     return bool(keeps) and not store.placement and store.tasks > 1 and all(keep.route == "local" for keep in keeps)
 
 
-def _key(key: Key, names: Names) -> str:
+def _key(key: Key, names: Labels) -> str:
     parts = [f"= {', '.join(expressions(key.equal, names))}"] if key.equal else []
     parts += [f"range {expression(call(key.range, names))}"] if key.range is not None else []
     return ", ".join(parts) or "none: every row is read"
@@ -99,7 +99,7 @@ def _key(key: Key, names: Names) -> str:
 # -------------------------------------------------------------------------------------------------- ways
 
 
-def _query(choice: Choice, figures: Figures, called: Names) -> QueryFacts:
+def _query(choice: Choice, figures: Figures, called: Labels) -> QueryFacts:
     return QueryFacts(
         choice.name,
         period(choice, figures.seconds(choice)) if choice.informed else None,
@@ -108,7 +108,7 @@ def _query(choice: Choice, figures: Figures, called: Names) -> QueryFacts:
     )
 
 
-def _way(choice: Choice, alias: str, figures: Figures, called: Names) -> WayFacts:
+def _way(choice: Choice, alias: str, figures: Figures, called: Labels) -> WayFacts:
     way = enumerate(figures.way(choice, alias), start=1)
     names = figures.topology.aliases_of(choice.name)
     return WayFacts(
@@ -122,13 +122,13 @@ def _way(choice: Choice, alias: str, figures: Figures, called: Names) -> WayFact
     )
 
 
-def _keep(keep: Keep, called: Names, names: Names) -> KeepFacts:
+def _keep(keep: Keep, called: Labels, names: Labels) -> KeepFacts:
     key = expressions(keep.route_key, names)
     return KeepFacts("keep", keep.id, called[keep.store], keep.wave, keep.route, key, keep.tasks)
 
 
 def _probe(
-    choice: Choice, alias: str, number: int, probe: Probe, figures: Figures, called: Names, names: Names
+    choice: Choice, alias: str, number: int, probe: Probe, figures: Figures, called: Labels, names: Labels
 ) -> ProbeFacts:
     return ProbeFacts(
         "probe",
@@ -146,7 +146,7 @@ def _probe(
     )
 
 
-def _asks(probe: Probe, names: Names) -> tuple[str, ...]:
+def _asks(probe: Probe, names: Labels) -> tuple[str, ...]:
     asks = [f"= {asked}" for asked in expressions(probe.equal, names)]
     asks += [f"{'>' if b.strict else '>='} {expression(call(b.expr, names))}" for b in probe.low]
     asks += [f"{'<' if b.strict else '<='} {expression(call(b.expr, names))}" for b in probe.high]

@@ -11,6 +11,7 @@ from pyarrow import types as pt
 
 from weft.kernels.codes import Ints
 
+Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[Any]
 """int64 or float64."""
 

@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 from weft.errors import PlanError
 from weft.expr.model import Expr
 from weft.expr.render import to_sql
+from weft.optimizer.bill import Bill, bill
 from weft.optimizer.cost.estimate import classes
-from weft.optimizer.cost.host import Bill, bill
 from weft.optimizer.cost.papers import CostModel
 from weft.optimizer.cubes.plan import skew
 from weft.optimizer.graph.layout import Layout, Placement, mask
-from weft.optimizer.graph.placement import Sizes, heaviest, keys
+from weft.optimizer.graph.placement import Sizes, heaviest_key, keys
 from weft.optimizer.graph.tree import Tree
 from weft.optimizer.lower.ways import Steps, Ways, ways
 from weft.optimizer.problem import Problem
-from weft.optimizer.trees.orders import least_sent
+from weft.optimizer.trees.orders import least_sent_orders
 from weft.topology.spread import Spread
 
 
@@ -44,7 +44,8 @@ class Maker:
     """Makes the candidates of a problem; they share what is asked of every one of them."""
 
     def __init__(self, problem: Problem) -> None:
-        self.problem, self.query, self.knobs, self.workers = problem, problem.query, problem.knobs, problem.workers
+        self.problem, self.query, self.workers = problem, problem.query, problem.workers
+        self.wishes, self.known = problem.wishes, problem.known
         self._attributes = classes(problem.query)
         self._steps = Steps(problem.query)
         self._known_keys: dict[int, dict[Expr, float]] = {}
@@ -52,7 +53,7 @@ class Maker:
         self._placed: dict[object, Candidate] = {}
         self._orders: dict[object, dict[int, tuple[int, ...]]] = {}
 
-    def placed(self, name: str, tree: Tree, placement: Placement | None = None) -> Candidate:
+    def place(self, name: str, tree: Tree, placement: Placement | None = None) -> Candidate:
         """Every row on one worker; the search for better places comes to the same ones again and again."""
         homes = self._placement(tree) if placement is None else placement
         key = name, tree, frozenset(homes.items())
@@ -63,7 +64,8 @@ class Maker:
     def _place(self, name: str, tree: Tree, placement: Placement) -> Candidate:
         layout, model = self._layout(tree, placement)
         made = ways(self.problem.name, self.query, layout, self.workers, self._steps)
-        return Candidate(name, layout, made, bill(made, model, self.knobs.prices, self.knobs.batch_rows, self._uneven))
+        priced = bill(made, model, self.known.prices, self.known.batch_rows, self._imbalance)
+        return Candidate(name, layout, made, priced)
 
     def spread(
         self,
@@ -73,21 +75,21 @@ class Maker:
         busy: float,
         copies: Mapping[int, float] | None = None,
     ) -> Candidate:
-        """Rows on several workers, all that joins on one of them; `busy` is what the busiest has by the average."""
+        """Rows on several workers, all that joins on one of them; `busy` is the ratio of the busiest to the average."""
         layout = replace(self._layout(tree, {})[0], tasks={}, spread=spread)
-        made, model = ways(self.problem.name, self.query, layout, self.workers, self._steps), self._priced(layout)
-        priced = bill(made, model, self.knobs.prices, self.knobs.batch_rows, lambda _key, _n: busy, copies)
+        made, model = ways(self.problem.name, self.query, layout, self.workers, self._steps), self._model(layout)
+        priced = bill(made, model, self.known.prices, self.known.batch_rows, lambda _key, _n: busy, copies)
         return Candidate(name, layout, made, priced)
 
-    def refined(self, candidate: Candidate) -> Candidate:
+    def improve(self, candidate: Candidate) -> Candidate:
         """The candidate with every store where it is cheapest, given the others."""
-        if self.knobs.placement != "keyed" or candidate.layout.spread:
+        if self.wishes.placement != "keyed" or candidate.layout.spread:
             return candidate
         fixed = set() if self.problem.written is None else set(self.problem.written.placement)
         best, tree = candidate, candidate.layout.tree
         for store in [s.relations for s in tree.stores if s.relations not in fixed] * 2:
             for key in self._keys(store):
-                other = self.placed(candidate.name, tree, {**best.layout.placement, store: (key,)})
+                other = self.place(candidate.name, tree, {**best.layout.placement, store: (key,)})
                 best = min(best, other, key=lambda c: c.price)
         return best
 
@@ -98,8 +100,8 @@ class Maker:
         written = self.problem.written
         given = {} if written is None else dict(written.orders)
         layout = Layout(tree, dict(placement), given, self._tasks(tree), {} if written is None else written.spread)
-        model, orders = self._priced(layout), dict[int, tuple[int, ...]]()
-        if not self.problem.informed or self.knobs.settled or not self.problem.is_connected:
+        model, orders = self._model(layout), dict[int, tuple[int, ...]]()
+        if not self.problem.informed or self.problem.is_made or not self.problem.is_connected:
             return layout, model
         for operator in tree.operators:
             orders.update(self._orders_of(operator, model))
@@ -110,25 +112,26 @@ class Maker:
         homes = model.placement or {}
         key = tuple((child.relations, homes.get(child.relations), model.N(child)) for child in operator.children)
         if key not in self._orders:
-            found = [[store.relations for store in order.stores] for order in least_sent(model, operator.children)]
+            orders = least_sent_orders(model, operator.children)
+            found = [[store.relations for store in order.stores] for order in orders]
             self._orders[key] = {first: tuple(rest) for first, *rest in found}
         return self._orders[key]
 
     def _tasks(self, tree: Tree) -> dict[int, int]:
         """On how many workers stores lie, where that was said."""
         written = {} if self.problem.written is None else self.problem.written.tasks
-        if self.knobs.settled and self.problem.written is not None:
+        if self.problem.is_made:
             return dict(written)
         spread: dict[int, int] = {}
-        if self.knobs.capacity is not None:
-            model = replace(self.problem.model, capacity=self.knobs.capacity)
+        if self.wishes.capacity is not None:
+            model = replace(self.problem.model, capacity=self.wishes.capacity)
             spread = {store.relations: min(self.workers, model.N(store)) for store in tree.stores}
         by_hand = {mask(self.query, [alias]): min(self.workers, n) for alias, n in self._parallelism()}
         there = {store.relations for store in tree.stores}  # a query over one alias has no store at all
         return {store: count for store, count in {**spread, **by_hand, **written}.items() if store in there}
 
     def _parallelism(self) -> Iterator[tuple[str, int]]:
-        for alias, tasks in self.knobs.parallelism.items():
+        for alias, tasks in self.wishes.parallelism.items():
             if alias not in self.query.aliases:
                 raise PlanError(
                     f'parallelism is given for "{alias}"',
@@ -141,8 +144,8 @@ class Maker:
         written = self.problem.written
         if self.workers == 1 or (written is not None and written.spread):
             return {}
-        keyed = self.knobs.placement == "keyed"
-        found = {s.relations: heaviest(self._keys(s.relations)) for s in tree.stores} if keyed else {}
+        keyed = self.wishes.placement == "keyed"
+        found = {s.relations: heaviest_key(self._keys(s.relations)) for s in tree.stores} if keyed else {}
         return {**found, **({} if written is None else written.placement)}
 
     def _keys(self, store: int) -> dict[Expr, float]:
@@ -152,13 +155,13 @@ class Maker:
 
     def _sizes(self) -> Sizes:
         if not self.problem.informed:
-            return self.knobs.sizes
+            return self.known.sizes
         bases = self.problem.model.graph.relations
         return {r.stream.name: base.size for r, base in zip(self.query.relations, bases, strict=True)}
 
     # ------------------------------------------------------------------------------------------- price
 
-    def _priced(self, layout: Layout) -> CostModel:
+    def _model(self, layout: Layout) -> CostModel:
         """The cost model under a layout."""
         named = {
             store: tuple(self._attributes.get(expr) or to_sql(expr) for expr in home)
@@ -170,7 +173,7 @@ class Maker:
         }
         return replace(self.problem.model, placement=named, tasks_of=spread)
 
-    def _uneven(self, key: tuple[Expr, ...], tasks: int) -> float:
+    def _imbalance(self, key: tuple[Expr, ...], tasks: int) -> float:
         """How much fuller than the average the fullest worker is under a key; several keys make it no worse."""
         worst = [self._share(expr, tasks) * self.workers for expr in key]
         return max(1.0, min(worst, default=1.0))
@@ -178,6 +181,6 @@ class Maker:
     def _share(self, expr: Expr, tasks: int) -> float:
         """The part of the rows on the fullest of some workers under one key; every candidate asks for it again."""
         if (expr, tasks) not in self._shares:
-            known = skew(self.query, expr, self.knobs.statistics, self.knobs.skewed)
+            known = skew(self.query, expr, self.known.statistics, self.wishes.skewed)
             self._shares[expr, tasks] = float(known.slots(tasks).max())
         return self._shares[expr, tasks]

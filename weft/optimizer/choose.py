@@ -21,14 +21,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.optimizer.candidate import Candidate, Maker
+from weft.optimizer.candidate_cubes import candidate_cubes
+from weft.optimizer.candidate_trees import candidate_trees
 from weft.optimizer.cost.papers import CostModel
-from weft.optimizer.cubes.candidates import candidate_cubes
-from weft.optimizer.knobs import Knobs
+from weft.optimizer.known import Known
 from weft.optimizer.problem import pose
-from weft.optimizer.trees.candidates import candidate_trees
+from weft.optimizer.wishes import Wishes
+from weft.optimizer.written.plan import Plan
 from weft.query.model import Query
 
-REFINED = 6
+IMPROVED = 6
 """How many of the best candidates have their placement improved."""
 
 
@@ -38,28 +40,34 @@ class Choice:
 
     name: str
     query: Query
-    knobs: Knobs
+    wishes: Wishes
+    known: Known
     model: CostModel
     chosen: Candidate
     candidates: tuple[Candidate, ...]
     """All that were considered, the cheapest first."""
 
     @property
+    def strategy(self) -> str | Plan:
+        """What it was chosen by: the plan that state was made by, or what was wished."""
+        return self.known.made or self.wishes.strategy
+
+    @property
     def informed(self) -> bool:
         """Whether any statistics were there to choose by."""
-        return self.knobs.statistics is not None
+        return self.known.statistics is not None
 
 
-def choose(name: str, query: Query, workers: int, knobs: Knobs) -> Choice:
+def choose(name: str, query: Query, workers: int, wishes: Wishes, known: Known) -> Choice:
     """The plan of a query."""
-    problem = pose(name, query, workers, knobs)
+    problem = pose(name, query, workers, wishes, known)
     maker, trees = Maker(problem), candidate_trees(problem)
-    found = [maker.placed(strategy, tree) for strategy, tree in trees]
+    found = [maker.place(strategy, tree) for strategy, tree in trees]
     found += candidate_cubes(problem, maker, trees)
     found.sort(key=_price)
-    if problem.informed and workers > 1 and not knobs.settled:
-        found = sorted([*map(maker.refined, found[:REFINED]), *found[REFINED:]], key=_price)
-    return Choice(name, query, knobs, problem.model, found[0], tuple(found))
+    if problem.informed and workers > 1 and not problem.is_made:
+        found = sorted([*map(maker.improve, found[:IMPROVED]), *found[IMPROVED:]], key=_price)
+    return Choice(name, query, wishes, known, problem.model, found[0], tuple(found))
 
 
 def _price(candidate: Candidate) -> tuple[float, float]:

@@ -27,10 +27,10 @@ class Cure:
 
 def cure(choice: Choice, seen: Statistics, enough: float) -> Cure:
     """The strategy to change to; a skew degree of `enough` counts as even."""
-    statistics = (choice.knobs.statistics or Statistics()).merge(seen)
+    statistics = (choice.known.statistics or Statistics()).merge(seen)
     workers = choice.chosen.ways.workers
     keys = CubeKeys(
-        choice.query, estimate(choice.query, statistics), statistics, choice.knobs.skewed, choice.knobs.prices
+        choice.query, estimate(choice.query, statistics), statistics, choice.wishes.skewed, choice.known.prices
     )
     hybrid = keys.plan(HYBRID, workers)
     uneven = any(float(skew.slots(workers).max()) * workers > enough for skew in keys.skews.values())

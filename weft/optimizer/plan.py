@@ -1,30 +1,22 @@
-"""From queries and knobs to the topology that answers them."""
+"""From queries, what is wished and what is known to the topology that answers them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from weft.optimizer.choose import Choice, choose
-from weft.optimizer.knobs import Knobs
+from weft.optimizer.known import Known
 from weft.optimizer.lower.assemble import assemble
+from weft.optimizer.wishes import Wishes
 from weft.query.model import Query
 from weft.topology.model import Policy, Topology
 
 
-def plan(
-    queries: Mapping[str, Query], workers: int, knobs: Mapping[str, Knobs] | Knobs | None = None, policy: Policy = "min"
-) -> Topology:
-    """The topology that answers all queries; knobs for all of them, or by query."""
-    return topology(choices(queries, workers, knobs), policy)
-
-
 def choices(
-    queries: Mapping[str, Query], workers: int, knobs: Mapping[str, Knobs] | Knobs | None = None
+    queries: Mapping[str, Query], workers: int, wishes: Mapping[str, Wishes], known: Mapping[str, Known]
 ) -> tuple[Choice, ...]:
-    """The plan of each query, and what it was chosen from."""
-    every = knobs if isinstance(knobs, Knobs) else Knobs()
-    given = knobs if isinstance(knobs, Mapping) else {}
-    return tuple(choose(name, query, workers, given.get(name, every)) for name, query in queries.items())
+    """The plan of each query, and what it was chosen from; wishes and what is known by query."""
+    return tuple(choose(name, query, workers, wishes[name], known[name]) for name, query in queries.items())
 
 
 def topology(chosen: Sequence[Choice], policy: Policy = "min") -> Topology:

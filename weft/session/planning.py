@@ -1,46 +1,162 @@
-"""The knobs that queries are planned with: what was asked for, what sources show, what a checkpoint remembers.
+"""How the queries of a session are planned: what is asked for, what sources show, what a checkpoint remembers.
 
-What must hold: statistics that were given or measured are not looked for again.  A plan that state was made by is not
-chosen anew.
+    Request          a query with what its owner wishes and has said or measured
+    Inputs           streams and sources: how much there is, and statistics of samples
+    plan_queries     requests, inputs and plans that were made before -> a choice for each query
+    remember_choice  what a checkpoint keeps of a choice; `_recall_plan` reads it again
+    read_observed, read_measured   what committed batches have shown and done
+
+What must hold: what was given by hand wins, and statistics that were given or measured are not looked for again.  A
+source that cannot be sampled, as a Spark DataFrame, stays unknown.  State goes on under the plan it was made by, as
+long as the same is asked for.  Looking leaves no trace in a folder that is not a checkpoint yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from weft.optimizer.knobs import Knobs
-from weft.query.model import Query
-from weft.session.measuring import Inputs
-from weft.session.remembered import settled
+from weft.errors import PlanError, WeftError
+from weft.expr.evaluate import Functions
+from weft.host.sources.source import Source
+from weft.host.state.checkpoint import Checkpoint
+from weft.host.state.manifest import Ledger
+from weft.observe.measured import Measured
+from weft.optimizer.choose import Choice
+from weft.optimizer.cost.prices import Prices
+from weft.optimizer.known import Known
+from weft.optimizer.plan import choices
+from weft.optimizer.wishes import Wishes
+from weft.optimizer.written.plan import Plan, bind, write
+from weft.query.model import Query, Stream
+from weft.stats.analyze import Sample, analyze
 from weft.stats.model import Statistics
+from weft.stats.wanted import needed_columns
+
+GLANCE = 20_000
+"""Rows of each stream that are looked at when a plan is chosen and nobody has given or measured statistics."""
+
+Remembered = Mapping[str, str]
+"""What a checkpoint keeps of a choice: the strategy that was asked for, and the plan that was made."""
 
 
-def narrowed(every: Knobs, own: Mapping[str, Any]) -> Knobs:
-    """The knobs of a query: its own over those of all; of statistics it knows both."""
-    asked = replace(every, **own)
-    if every.statistics is None or asked.statistics is None:
-        return asked
-    return replace(asked, statistics=every.statistics.merge(asked.statistics))
+@dataclass(frozen=True)
+class Request:
+    """A query to plan."""
+
+    query: Query
+    wishes: Wishes
+    statistics: Statistics | None
+    """Given or measured; None if nobody has said anything."""
+
+    @property
+    def needs_look(self) -> bool:
+        """Whether the plan is chosen by a look at the sources."""
+        return self.statistics is None and self.wishes.strategy != "flat" and len(self.query.relations) > 1
 
 
-def planned_with(
-    asked: Mapping[str, Knobs],
-    queries: Mapping[str, Query],
+def merge_statistics(every: Statistics | None, own: Statistics | None) -> Statistics | None:
+    """What is known of a query: what was said of it over what was said of all."""
+    return every.merge(own) if every is not None and own is not None else every if own is None else own
+
+
+# --------------------------------------------------------------------------------------------- planning
+
+
+def plan_queries(
+    requests: Mapping[str, Request],
+    workers: int,
+    prices: Prices,
     inputs: Inputs,
     given: Statistics,
-    made: Mapping[str, Mapping[str, str]],
-) -> dict[str, Knobs]:
-    """Query -> knobs that say all there is to know; `made` are plans that were made before."""
-    unknown = [name for name, knobs in asked.items() if _looks(knobs, queries[name])]
-    open_ = [queries[name] for name in unknown if name not in made]
-    seen, sizes = inputs.glance(open_, given) if open_ else None, inputs.sizes()
-    found = {name: replace(knobs, sizes=sizes) for name, knobs in asked.items()}
-    found |= {name: replace(found[name], statistics=seen) for name in unknown}
-    return {name: settled(knobs, queries[name], made.get(name)) for name, knobs in found.items()}
+    remembered: Mapping[str, Remembered],
+) -> tuple[Choice, ...]:
+    """The plan of each query; `given` are statistics by hand, `remembered` what the checkpoint keeps by query."""
+    unknown = [name for name, request in requests.items() if request.needs_look]
+    new = [requests[name].query for name in unknown if name not in remembered]
+    seen, sizes = inputs.glance(new, given) if new else None, inputs.sizes()
+    known = {
+        name: Known(
+            seen if name in unknown else request.statistics,
+            sizes,
+            prices=prices,
+            made=_recall_plan(request, remembered.get(name)),
+        )
+        for name, request in requests.items()
+    }
+    queries = {name: request.query for name, request in requests.items()}
+    return choices(queries, workers, {name: request.wishes for name, request in requests.items()}, known)
 
 
-def _looks(asked: Knobs, query: Query) -> bool:
-    """Whether the plan of a query is chosen by a look at the sources."""
-    return asked.statistics is None and asked.strategy != "flat" and len(query.relations) > 1
+# ---------------------------------------------------------------------------------------------- sources
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Streams with their sources, and the functions that queries may call on their rows."""
+
+    streams: Mapping[str, Stream]
+    sources: Mapping[str, Source]
+    functions: Functions
+
+    def sizes(self) -> dict[str, float]:
+        """How much lies there now of each stream, as far as sources can tell."""
+        found = {name: source.size() for name, source in self.sources.items()}
+        return {name: size for name, size in found.items() if size is not None}
+
+    def measure(self, queries: Sequence[Query], given: Statistics, sample: int, seed: int = 0) -> Statistics:
+        """Statistics for queries, from at most `sample` rows of each stream."""
+        drawn = {name: self._sample(name, queries, sample, seed) for name in self.sources}
+        samples = {name: found for name, found in drawn.items() if found is not None}
+        return analyze(self.streams, samples, queries, self.functions, given, seed).merge(given)
+
+    def glance(self, queries: Sequence[Query], given: Statistics) -> Statistics | None:
+        """A quick look for queries whose plan has to be chosen without statistics.
+
+        A stream that cannot be read yet, or holds nothing, says nothing; then nothing is assumed of any.
+        """
+        try:
+            found = self.measure(queries, given, GLANCE)
+        except WeftError:
+            return None  # the run will say what is wrong
+        streams = {relation.stream.name for query in queries for relation in query.relations}
+        return found if all(found.rows(name) for name in streams) else None
+
+    def _sample(self, name: str, queries: Sequence[Query], most: int, seed: int) -> Sample | None:
+        stream = self.streams[name]
+        return self.sources[name].sample(stream, needed_columns(stream, queries), most, seed)
+
+
+# ------------------------------------------------------------------------------------------- checkpoints
+
+
+def remember_choice(choice: Choice) -> dict[str, str]:
+    """What was asked for, and what was made of it."""
+    plan = write(choice.query, choice.chosen.layout)
+    return {"strategy": _spell(choice.wishes.strategy), "plan": plan.to_json()}
+
+
+def _recall_plan(request: Request, remembered: Remembered | None) -> Plan | None:
+    """The plan that was made before, if the same is asked for now."""
+    if remembered is None or remembered["strategy"] != _spell(request.wishes.strategy):
+        return None
+    try:
+        plan = Plan.from_json(remembered["plan"])
+        bind(plan, request.query)
+    except (PlanError, ValueError, KeyError):
+        return None  # another query has taken the name; the checkpoint will say so
+    return plan
+
+
+def read_observed(checkpoint: Checkpoint) -> Statistics:
+    """What streams have shown in committed batches."""
+    return Ledger(checkpoint.root).last().observed
+
+
+def read_measured(checkpoint: Checkpoint) -> Measured | None:
+    """What committed batches did; None if there are none."""
+    return Ledger(checkpoint.root).last().measured
+
+
+def _spell(strategy: str | Plan) -> str:
+    return strategy if isinstance(strategy, str) else strategy.to_json()

@@ -15,6 +15,7 @@ from weft.query.draft import Draft
 from weft.query.model import Query, Stream
 from weft.query.resolve import FunctionSignature
 from weft.sql import parse, parse_fragments, resolve
+from weft.stats.model import Statistics
 
 
 class QueryHandle:
@@ -25,7 +26,8 @@ class QueryHandle:
         self.name, self.query, self.draft = name, query, draft
         self._check_idle = check_idle
         self.sinks: list[Sink] = []
-        self.knobs: dict[str, Any] = {}
+        self.wishes: dict[str, Any] = {}
+        self.statistics: Statistics | None = None
 
     def to_parquet(self, path: str | os.PathLike[str]) -> QueryHandle:
         """Write results to a folder that holds every result exactly once."""

@@ -32,8 +32,8 @@ from weft.observe.progress import RunReport
 from weft.optimizer.choose import Choice
 from weft.optimizer.cost.papers import Arrival
 from weft.optimizer.cost.prices import Prices
-from weft.optimizer.knobs import Knobs, knobs
-from weft.optimizer.plan import choices, topology
+from weft.optimizer.plan import topology
+from weft.optimizer.wishes import Wishes, read_statistics, read_wishes
 from weft.optimizer.written.plan import Plan
 from weft.query.draft import Draft
 from weft.query.duration import parse_duration
@@ -41,10 +41,16 @@ from weft.query.model import Stream, Unit
 from weft.query.resolve import FunctionSignature
 from weft.read import as_source
 from weft.session.arguments import check_name, check_spark, one_of, whole
-from weft.session.measuring import Inputs
-from weft.session.planning import narrowed, planned_with
+from weft.session.planning import (
+    Inputs,
+    Request,
+    merge_statistics,
+    plan_queries,
+    read_measured,
+    read_observed,
+    remember_choice,
+)
 from weft.session.query import QueryHandle, read_query
-from weft.session.remembered import done, shown, to_remember
 from weft.session.run import Handle, Journal, Watch
 from weft.stats.model import Statistics
 from weft.topology.model import Policy, Topology
@@ -76,8 +82,11 @@ class Session:
         self._spark = spark
         self._workers = None if workers is None else whole("workers", workers)
         self._policy: Policy = "min"
-        self._knobs = Knobs(prices=Prices.load())
+        self._wishes, self._prices = Wishes(), Prices.load()
         self._given = Statistics()
+        """By hand."""
+        self._statistics: Statistics | None = None
+        """By hand or measured, for all queries."""
         self._planned: tuple[Choice, ...] | None = None
         self._progress = progress
         self._streams: dict[str, Stream] = {}
@@ -150,7 +159,7 @@ class Session:
         capacity: float | None = None,
         arrival: Arrival | None = None,
     ) -> Session:
-        """Set planning knobs for the whole session; what is not given stays as it is.
+        """Set options of planning for the whole session; what is not given stays as it is.
 
         `watermark` says whether the slowest ("min", the default) or the fastest ("max") stream of a query decides
         which rows are late.  The others are explained at :meth:`query`.
@@ -160,9 +169,9 @@ class Session:
             self._workers = whole("workers", workers)
         if watermark is not None:
             self._policy = one_of("watermark", watermark, POLICIES)
-        given = knobs(strategy, statistics, budget, placement, capacity, arrival, None)
-        self._given = given.get("statistics", self._given)
-        self._knobs = replace(self._knobs, **given)
+        self._wishes = replace(self._wishes, **read_wishes(strategy, budget, placement, capacity, arrival))
+        if (given := read_statistics(statistics)) is not None:
+            self._given = self._statistics = given
         self._planned = None
         return self
 
@@ -174,7 +183,7 @@ class Session:
         """
         queries = [handle.query for handle in self._queries.values()]
         found = self._inputs().measure(queries, self._given, whole("sample", sample), seed)
-        self._knobs, self._planned = replace(self._knobs, statistics=found), None
+        self._statistics, self._planned = found, None
         return found
 
     def observed(self) -> Statistics:
@@ -182,7 +191,7 @@ class Session:
 
         Give them to a later session, by hand or as JSON: `s.options(statistics=earlier.observed())`.
         """
-        return shown(self.checkpoint)
+        return read_observed(self.checkpoint)
 
     def query(
         self,
@@ -215,7 +224,8 @@ class Session:
         check_name("query", name, self._queries)
         signatures = {key: signature for key, (signature, _) in self._functions.items()}
         handle = read_query(name, query, self._streams, signatures, cross_product, closed, self._check_idle)
-        handle.knobs = knobs(strategy, statistics, budget, placement, capacity, arrival, parallelism, skewed)
+        handle.wishes = read_wishes(strategy, budget, placement, capacity, arrival, parallelism, skewed)
+        handle.statistics = read_statistics(statistics)
         self._queries[name] = handle
         self._planned = None
         return handle
@@ -275,22 +285,22 @@ class Session:
             raise PlanError("the session has no query", hint='add one: s.query("name", "SELECT ...").')
         if self._planned is None:
             # By name, not by time of registration: a session that resumes must get the plan its state was made for.
-            queries = {name: self._queries[name].query for name in sorted(self._queries)}
-            asked = {name: self._asked(name) for name in self._queries}
-            knobs = planned_with(asked, queries, self._inputs(), self._given, self.checkpoint.plans())
-            self._planned = choices(queries, self.workers, knobs)
+            requests = {name: self._request(self._queries[name]) for name in sorted(self._queries)}
+            made = self.checkpoint.plans()
+            self._planned = plan_queries(requests, self.workers, self._prices, self._inputs(), self._given, made)
         return self._planned
 
-    def _asked(self, name: str) -> Knobs:
-        """The knobs of a query as the user has set them."""
-        return narrowed(self._knobs, self._queries[name].knobs)
+    def _request(self, handle: QueryHandle) -> Request:
+        """A query with what its owner has said of it, and of all."""
+        wishes = replace(self._wishes, **handle.wishes)
+        return Request(handle.query, wishes, merge_statistics(self._statistics, handle.statistics))
 
     def _inputs(self) -> Inputs:
         return Inputs(self._streams, self._sources, self.functions)
 
     def _plans(self) -> dict[str, dict[str, str]]:
         """Query -> what was asked for, and what was made of it."""
-        return {choice.name: to_remember(choice, self._asked(choice.name)) for choice in self.choices}
+        return {choice.name: remember_choice(choice) for choice in self.choices}
 
     def explain(self, stage: str = "topology", format: str = "text", analyze: bool = False) -> str:  # noqa: A002
         """The plan, as far as a stage of planning has it, in a format for people or programs.
@@ -306,7 +316,7 @@ class Session:
             lambda: self.choices,
             lambda: self.topology,
             analyze,
-            done(self.checkpoint) if analyze else None,
+            read_measured(self.checkpoint) if analyze else None,
         )
         return explain(subject, stage, format)
 

@@ -54,9 +54,6 @@ ENOUGH = 100
 EDGE = 100
 """One in so many of the oldest and newest times is left out of a rate: 1970 and 9999 are favourite dates."""
 
-Tops = list[tuple[int, float]]
-"""Frequent values and their shares."""
-
 
 @dataclass(frozen=True, eq=False)
 class Sample:
@@ -127,7 +124,7 @@ class _Analysis:
         """Distinct counts and frequent values of join keys, expressions among them, before and after selections."""
         wanted = join_keys(self.names.queries)
         counts: dict[str, float] = {}
-        heavy: dict[str, Tops] = {}
+        heavy: dict[str, list[tuple[int, float]]] = {}
         for name, _ in self._named():
             side = self._side(name, name)
             for key in wanted.get(name, {}).values():
@@ -140,7 +137,9 @@ class _Analysis:
                     self._count(kept, key, counts, heavy)  # type: ignore[arg-type]
         return Statistics(distinct=counts, heavy=heavy)
 
-    def _count(self, side: Side, key: Expr, counts: dict[str, float], heavy: dict[str, Tops]) -> None:
+    def _count(
+        self, side: Side, key: Expr, counts: dict[str, float], heavy: dict[str, list[tuple[int, float]]]
+    ) -> None:
         """What the rows of a side say of one key."""
         try:
             codes = equality_codes([evaluate(under(side.alias, key), side.batch, self.functions)])

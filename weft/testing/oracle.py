@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.errors import HostError
+from weft.expr.evaluate import Functions
 from weft.expr.model import Expr, Udf, transform
 from weft.expr.render import quote_name, to_sql
 from weft.expr.types import normalize_schema, sql_name
@@ -26,7 +27,6 @@ from weft.topology.model import Policy
 
 Tables = Mapping[str, pa.Table]
 """Rows by stream."""
-Functions = Mapping[str, Callable[..., pa.Array]]
 
 _TIME = '"#t"'
 _STEPS = {"s": 1_000_000, "ms": 1_000, "us": 1}

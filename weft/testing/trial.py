@@ -19,8 +19,9 @@ from weft.host.state.manifest import FileState, Ledger, Manifest
 from weft.host.state.segment import SegmentRef
 from weft.observe.counters import Counters
 from weft.optimizer.choose import Choice
-from weft.optimizer.knobs import Knobs
+from weft.optimizer.known import Known
 from weft.optimizer.plan import choices, topology
+from weft.optimizer.wishes import Wishes
 from weft.query.model import Query
 from weft.session import Session
 from weft.topology.model import Topology
@@ -30,7 +31,6 @@ class Trial:
     """Queries under test, fed by hand.
 
     `queries` is a session, whose declarations are taken and whose sources are not read, or queries by name.
-    `knobs` ask for plans: for all queries, or by name.
     `state` is a folder for file-backed state; a trial given the same folder again goes on from the last batch.
     """
 
@@ -42,12 +42,11 @@ class Trial:
         functions: Functions | None = None,
         sizes: Mapping[str, float] | None = None,
         state: Path | None = None,
-        knobs: Mapping[str, Knobs] | Knobs | None = None,
     ) -> None:
         self._session = queries if isinstance(queries, Session) else None
         self.queries = _queries(queries)
         self.functions: Functions = {**_functions(self._session), **(functions or {})}
-        self.choices, self.topology = _planned(queries, self.queries, workers, sizes, knobs)
+        self.choices, self.topology = _planned(queries, self.queries, workers, sizes)
         self._ledger = None if state is None else Ledger(state)
         files = None if self._ledger is None else FileState(str(self._ledger.segments), str(self._ledger.notes))
         self._run = InProcess(self.topology, self.functions, files)
@@ -159,10 +158,9 @@ def _planned(
     queries: Mapping[str, Query],
     workers: int | None,
     sizes: Mapping[str, float] | None,
-    knobs: Mapping[str, Knobs] | Knobs | None,
 ) -> tuple[tuple[Choice, ...], Topology]:
-    if isinstance(given, Session) and workers is None and sizes is None and knobs is None:
+    if isinstance(given, Session) and workers is None and sizes is None:
         return given.choices, given.topology
     workers = workers or (given.workers if isinstance(given, Session) else 1)
-    made = choices(queries, workers, knobs or Knobs(sizes=sizes or {}))
+    made = choices(queries, workers, dict.fromkeys(queries, Wishes()), dict.fromkeys(queries, Known(sizes=sizes or {})))
     return made, topology(made)

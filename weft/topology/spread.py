@@ -17,7 +17,7 @@ from typing import Literal
 
 from weft.expr.model import Expr
 
-Kind = Literal["hash", "random", "copy"]
+AxisKind = Literal["hash", "random", "copy"]
 """What rows do along an axis: go by the hash of a value, anywhere, everywhere."""
 
 
@@ -38,7 +38,7 @@ class Axis:
     """An axis of the cube, as the rows of one stream see it."""
 
     size: int
-    kind: Kind
+    kind: AxisKind
     key: Expr | None = None
     """For kind "hash"."""
     domain: tuple[int, ...] = ()

@@ -25,7 +25,7 @@ class TreeNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Hop:
+class HopFacts:
     """A probe or a keep on the way of new tuples."""
 
     kind: str
@@ -46,7 +46,7 @@ class ProbeOrder:
     """What new tuples of an alias do, in order."""
 
     alias: str
-    hops: tuple[Hop, ...]
+    hops: tuple[HopFacts, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""What plans cost: estimates, the model of the papers, the one of the host, and its prices."""
+"""What plans are weighed by: estimates, the cost model of the papers, and the prices of the host."""

@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from weft.expr.model import Call, Expr, aliases
 from weft.expr.render import to_sql
 from weft.optimizer.cost.timeband import time_share
+from weft.optimizer.graph.equal import lead_classes
 from weft.optimizer.graph.joingraph import Base, JoinGraph
 from weft.optimizer.graph.predicates import equality, limits
 from weft.query.model import Query, Relation
@@ -28,7 +29,7 @@ from weft.query.timebounds import is_time_bound
 from weft.stats.keys import key_names
 from weft.stats.model import DEFAULTS, Defaults, Statistics
 
-Placement = Mapping[str, tuple[Expr, ...]]
+Homes = Mapping[str, tuple[Expr, ...]]
 """Alias -> expressions whose values name the worker of a row."""
 
 
@@ -37,7 +38,7 @@ def estimate(
     statistics: Statistics,
     *,
     parallelism: int | None = None,
-    placement: Placement | None = None,
+    placement: Homes | None = None,
     defaults: Defaults = DEFAULTS,
 ) -> JoinGraph:
     """The join graph of a query, its relations in query order."""
@@ -187,10 +188,7 @@ def _distinct(query: Query, expr: Expr, statistics: Statistics) -> float | None:
 
 def classes(query: Query) -> dict[Expr, str]:
     """Expression over one alias -> name of the class of those equal to it."""
-    leader: dict[Expr, Expr] = {}
-    for predicate in query.joins:
-        found = equality(predicate, frozenset({min(aliases(predicate))})) if len(aliases(predicate)) == 2 else None
-        if found is not None:
-            keep, gone = (leader.setdefault(expr, expr) for expr in (found.known, found.target))
-            leader = {expr: keep if led == gone else led for expr, led in leader.items()}
+    pairs = [p for p in query.joins if len(aliases(p)) == 2]
+    found = (equality(p, frozenset({min(aliases(p))})) for p in pairs)
+    leader = lead_classes((e.known, e.target) for e in found if e is not None)
     return {expr: to_sql(led) for expr, led in leader.items()}

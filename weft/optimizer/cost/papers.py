@@ -38,7 +38,7 @@ from weft.optimizer.graph.tree import Tree
 Arrival = Literal["history", "window", "none"]
 """How results are shared out among the orders that may start them."""
 
-Unit = Literal["tuples", "bytes"]
+BudgetUnit = Literal["tuples", "bytes"]
 """What a storage budget counts."""
 
 
@@ -71,9 +71,7 @@ class CostModel:
     """Tuples a task can hold; N = ceil(size / capacity) where the graph does not say N."""
     parallelism: int = 1
     """N where neither the graph nor a capacity decides it."""
-    store_cost: float = 0.0
-    """Price of bringing one tuple to an intermediate store; the papers do not charge it."""
-    unit: Unit = "tuples"
+    unit: BudgetUnit = "tuples"
     """What SCost counts."""
     placement: Mapping[int, tuple[str, ...]] | None = None
     """Store -> partitioning attributes; None leaves them to the graph and the tree."""
@@ -113,7 +111,7 @@ class CostModel:
 
     # ------------------------------------------------------------------------------------------ hops
 
-    def started(self, start: int, covered: int) -> float:
+    def count_started(self, start: int, covered: int) -> float:
         """Tuples over `covered` that begin with a new tuple of `start`: size of the join times the arrival factor."""
         size = self.graph.size(covered)
         if self.arrival == "history":
@@ -135,11 +133,7 @@ class CostModel:
 
     def hop(self, start: int, covered: int, target: Tree) -> float:
         """Tuples sent to `target` by orders that began with `start` and have covered `covered`."""
-        return self.started(start, covered) * self.chi(target, covered)
-
-    def sizes(self, stores: Sequence[Tree]) -> tuple[float, ...]:
-        """What the order has in hand at its start and after each hop, the last one included."""
-        return tuple(self.started(stores[0].relations, mask) for mask in _prefixes(stores))
+        return self.count_started(start, covered) * self.chi(target, covered)
 
     def order(self, stores: Sequence[Tree]) -> Order:
         """The probe order with its price."""
@@ -150,13 +144,11 @@ class CostModel:
 
     def pcost(self, tree: Tree, strategy: Strategy) -> float:
         """PCost(T), with the probe orders that the strategy chooses for every operator."""
-        probing = (order.cost for operator in tree.operators for order in strategy(self, operator.children))
-        kept = (s.relations for s in tree.stores if s.children) if self.store_cost else ()
-        return math.fsum(probing) + self.store_cost * math.fsum(self.started(mask, mask) for mask in kept)
+        return math.fsum(order.cost for operator in tree.operators for order in strategy(self, operator.children))
 
     def scost(self, tree: Tree) -> float:
         """SCost(T)."""
-        return rounded(math.fsum(self.storage(store.relations) for store in tree.stores))
+        return round_off(math.fsum(self.storage(store.relations) for store in tree.stores))
 
     def storage(self, relations: int) -> float:
         """What the join of some relations takes, in the unit of budgets."""
@@ -169,10 +161,10 @@ class CostModel:
 
 def tasks_for(size: float, capacity: float) -> int:
     """ceil(size / capacity), and at least one."""
-    return max(1, math.ceil(rounded(size / capacity)))
+    return max(1, math.ceil(round_off(size / capacity)))
 
 
-def rounded(number: float) -> float:
+def round_off(number: float) -> float:
     """Twelve digits: numbers that differ by the order of multiplication only are equal, and ties are ties."""
     return float(f"{number:.12g}")
 

@@ -29,6 +29,8 @@ from typing import Any
 from weft.errors import PlanError, SinkError
 
 SHIPPED = "shipped"
+BATCH_ROWS = 100_000.0
+"""Rows of a micro-batch where nobody says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,18 +19,16 @@ A machine's number is its coordinates in mixed radix, the first axis counting mo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from weft.errors import PlanError
-from weft.optimizer.cubes.dimensions import Floats, best_dimensions, better_dimensions
+from weft.kernels.numbers import Floats
+from weft.optimizer.cubes.dimensions import best_dimensions, better_dimensions
 from weft.optimizer.cubes.skew import EVEN, Skew, slots_of
-
-Kind = Literal["hash", "random"]
 
 
 class Occurrence(NamedTuple):
@@ -57,7 +55,11 @@ class JoinKeys:
         if not names or len(set(names)) < len(names) or len(set(labels)) < len(labels):
             raise PlanError(f"relations and keys of a cube need different names: {', '.join(names + labels) or 'none'}")
         if wrong := [name for name, size in self.sizes if not (math.isfinite(size) and size >= 0)]:
-            raise PlanError(f'size of "{wrong[0]}" is no number from 0 on')
+            raise PlanError(
+                f'size of "{wrong[0]}" is not a number >= 0',
+                detail=f"the sizes are {self.sizes}.",
+                hint="give the expected number of rows.",
+            )
         members = [member for _, found in self.classes for member in found]
         if len(set(members)) < len(members) or not all(found for _, found in self.classes):
             raise PlanError("an attribute belongs to one class, and every class has one", detail=f"{self.classes}.")
@@ -76,7 +78,7 @@ class JoinKeys:
 
 
 @dataclass(frozen=True, slots=True)
-class Heavy:
+class HeavyGrid:
     """A value too frequent for one slot: on its hash axis it has a grid of its own, a side for each owner."""
 
     code: int
@@ -85,17 +87,17 @@ class Heavy:
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class CubeAxis:
     """One dimension of a cube."""
 
     name: str
-    kind: Kind
+    kind: Literal["hash", "random"]
     size: int
     members: tuple[Occurrence, ...]
     """Who owns it; on a random axis one occurrence."""
     domain: tuple[int, ...] = ()
     """Codes of all values of a hash axis where they are known and few: they are dealt in turn instead of hashed."""
-    heavy: tuple[Heavy, ...] = ()
+    heavy: tuple[HeavyGrid, ...] = ()
     """Values of a hash axis that are spread."""
 
     def key(self, relation: str) -> Occurrence | None:
@@ -104,11 +106,11 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Cube:
+class Hypercube:
     """Where every tuple of a multi-way join goes."""
 
     sizes: tuple[tuple[str, float], ...]
-    axes: tuple[Axis, ...]
+    axes: tuple[CubeAxis, ...]
     """Those of length 1 too: they say what could have been."""
 
     def __post_init__(self) -> None:
@@ -130,40 +132,17 @@ class Cube:
         """Cells of the grid."""
         return math.prod(self.dims)
 
-    def owned(self, relation: str) -> tuple[int, ...]:
+    def owned_axes(self, relation: str) -> tuple[int, ...]:
         """Axes along which a relation is spread."""
         return tuple(i for i, axis in enumerate(self.axes) if axis.key(relation))
 
-    def copied(self, relation: str) -> tuple[int, ...]:
+    def copied_axes(self, relation: str) -> tuple[int, ...]:
         """Axes along which a relation is copied."""
         return tuple(i for i, axis in enumerate(self.axes) if not axis.key(relation))
 
     def copies(self, relation: str) -> int:
         """How many machines see a tuple of a relation, unless its value is heavy."""
-        return math.prod(self.dims[i] for i in self.copied(relation))
-
-    # ---------------------------------------------------------------------------------------- machines
-
-    def machine(self, coordinates: Sequence[int]) -> int:
-        """The number of a cell."""
-        number = 0
-        for axis, at in zip(self.axes, coordinates, strict=True):
-            number = number * axis.size + at
-        return number
-
-    def coordinates(self, machine: int) -> tuple[int, ...]:
-        """The cell of a number."""
-        found = []
-        for axis in reversed(self.axes):
-            machine, at = divmod(machine, axis.size)
-            found.append(at)
-        return tuple(reversed(found))
-
-    def mirrors(self, relation: str, machine: int) -> Iterator[int]:
-        """All machines with the same part of a relation: those of the same coordinates on its axes (Squall 5)."""
-        mine, at = set(self.owned(relation)), self.coordinates(machine)
-        ranges = [(at[i],) if i in mine else range(axis.size) for i, axis in enumerate(self.axes)]
-        return (self.machine(cell) for cell in product(*ranges))
+        return math.prod(self.dims[i] for i in self.copied_axes(relation))
 
     # ------------------------------------------------------------------------------------------- loads
 
@@ -172,7 +151,7 @@ class Cube:
         found = np.zeros(self.dims)
         for name, size in self.sizes:
             part = np.full((1,) * len(self.axes), size)
-            for i in (i for i in self.owned(name) if self.axes[i].size > 1):
+            for i in (i for i in self.owned_axes(name) if self.axes[i].size > 1):
                 shape = [-1 if i == k else 1 for k in range(len(self.axes))]
                 part = part * self.slots(i, name, skews or {}).reshape(shape)
             found += part
@@ -202,7 +181,7 @@ class Cube:
     def sent(self, relation: str, skews: Skews | None = None) -> float:
         """Copies of the tuples of a relation, over all machines."""
         plain, extra = float(self.copies(relation)), 1.0
-        for axis in (self.axes[i] for i in self.owned(relation)):
+        for axis in (self.axes[i] for i in self.owned_axes(relation)):
             extra *= 1 + math.fsum(t * (_grid(h) / _side(h, relation) - 1) for h, t in _heavy(axis, relation, skews))
         return dict(self.sizes)[relation] * plain * extra
 
@@ -210,12 +189,8 @@ class Cube:
         """Tuples sent to all machines."""
         return math.fsum(self.sent(name, skews) for name, _ in self.sizes)
 
-    def replication(self, skews: Skews | None = None) -> float:
-        """Tuples sent by tuples there are (Squall 6, K-28)."""
-        return replication_factor(self.total(skews), math.fsum(size for _, size in self.sizes))
-
     def skew_degree(self, skews: Skews | None = None) -> float:
-        """Largest load by average load."""
+        """Ratio of the largest to the average load."""
         total = self.total(skews)
         return self.load(skews) * self.machines / total if total else 1.0
 
@@ -223,16 +198,18 @@ class Cube:
 # ------------------------------------------------------------------------------------------------- schemes
 
 
-def hash_cube(keys: JoinKeys, p: int, *, skews: Skews | None = None, exact: bool = False, weight: float = 0.0) -> Cube:
+def hash_cube(
+    keys: JoinKeys, p: int, *, skews: Skews | None = None, exact: bool = False, weight: float = 0.0
+) -> Hypercube:
     """An axis for each class; a relation without keys is copied everywhere."""
-    axes = [Axis(name, "hash", 1, members) for name, members in keys.classes]
-    return _dimensioned(keys, axes, p, skews, exact, weight)
+    axes = [CubeAxis(name, "hash", 1, members) for name, members in keys.classes]
+    return _fit_axes(keys, axes, p, skews, exact, weight)
 
 
-def random_cube(keys: JoinKeys, p: int, *, exact: bool = False, weight: float = 0.0) -> Cube:
+def random_cube(keys: JoinKeys, p: int, *, exact: bool = False, weight: float = 0.0) -> Hypercube:
     """An axis for each relation."""
-    axes = [Axis(name, "random", 1, (Occurrence(name, None),)) for name in keys.relations]
-    return _dimensioned(keys, axes, p, None, exact, weight)
+    axes = [CubeAxis(name, "random", 1, (Occurrence(name, None),)) for name in keys.relations]
+    return _fit_axes(keys, axes, p, None, exact, weight)
 
 
 def hybrid_cube(
@@ -243,49 +220,55 @@ def hybrid_cube(
     skews: Skews | None = None,
     exact: bool = False,
     weight: float = 0.0,
-) -> Cube:
+) -> Hypercube:
     """Hash axes, and a random one for each skewed occurrence and for each relation without keys."""
-    return _dimensioned(keys, renamed(keys, frozenset(skewed)), p, skews, exact, weight)
+    return _fit_axes(keys, rename_skewed(keys, frozenset(skewed)), p, skews, exact, weight)
 
 
-def renamed(keys: JoinKeys, skewed: frozenset[Occurrence]) -> list[Axis]:
+def rename_skewed(keys: JoinKeys, skewed: frozenset[Occurrence]) -> list[CubeAxis]:
     """The axes of the hybrid scheme: z for those without skew, then z', z'', ... (Squall 4)."""
     if unknown := sorted(skewed - set(keys.occurrences)):
-        raise PlanError(f'"{unknown[0].relation}.{unknown[0].attribute}" is no join key')
+        raise PlanError(
+            f'"{unknown[0].relation}.{unknown[0].attribute}" is not a join key',
+            detail=f"there are {', '.join(f'{o.relation}.{o.attribute}' for o in keys.occurrences) or 'none'}.",
+            hint="only join keys can be dealt at random.",
+        )
     axes = []
     for name, members in keys.classes:
         if even := tuple(member for member in members if member not in skewed):
-            axes.append(Axis(name, "hash", 1, even))
+            axes.append(CubeAxis(name, "hash", 1, even))
         for at, member in enumerate((m for m in members if m in skewed), 1):
-            axes.append(Axis(name + "'" * at, "random", 1, (member,)))
+            axes.append(CubeAxis(name + "'" * at, "random", 1, (member,)))
     keyed = {member.relation for member in keys.occurrences}
-    axes += [Axis(name, "random", 1, (Occurrence(name, None),)) for name in keys.relations if name not in keyed]
+    axes += [CubeAxis(name, "random", 1, (Occurrence(name, None),)) for name in keys.relations if name not in keyed]
     return axes
 
 
 def better_hybrid(
     keys: JoinKeys, p: int, skewed: Iterable[Occurrence], *, skews: Skews, below: float, weight: float = 0.0
-) -> Cube | None:
+) -> Hypercube | None:
     """The hybrid cube if its load, and average load by weight, is below this."""
-    axes = renamed(keys, frozenset(skewed))
-    owned, shares = _owned(keys, axes, p, skews)
+    axes = rename_skewed(keys, frozenset(skewed))
+    owned, shares = _find_owners(keys, axes, p, skews)
     sizes = [size for _, size in keys.sizes]
     dims = better_dimensions(sizes, owned, len(axes), p, below=below, shares=shares, weight=weight)
-    return None if dims is None else _sized(keys, axes, dims)
+    return None if dims is None else _resize(keys, axes, dims)
 
 
-def _dimensioned(keys: JoinKeys, axes: list[Axis], p: int, skews: Skews | None, exact: bool, weight: float) -> Cube:
-    owned, shares = _owned(keys, axes, p, skews or {})
+def _fit_axes(
+    keys: JoinKeys, axes: list[CubeAxis], p: int, skews: Skews | None, exact: bool, weight: float
+) -> Hypercube:
+    owned, shares = _find_owners(keys, axes, p, skews or {})
     sizes = [size for _, size in keys.sizes]
-    return _sized(keys, axes, best_dimensions(sizes, owned, len(axes), p, shares=shares, exact=exact, weight=weight))
+    return _resize(keys, axes, best_dimensions(sizes, owned, len(axes), p, shares=shares, exact=exact, weight=weight))
 
 
-def _owned(
-    keys: JoinKeys, axes: list[Axis], p: int, skews: Skews
+def _find_owners(
+    keys: JoinKeys, axes: list[CubeAxis], p: int, skews: Skews
 ) -> tuple[list[tuple[int, ...]], dict[tuple[int, int], Floats]]:
     """Who owns which axes, and how unevenly; by position."""
-    cube = Cube(keys.sizes, tuple(axes))
-    owned = [cube.owned(name) for name in keys.relations]
+    cube = Hypercube(keys.sizes, tuple(axes))
+    owned = [cube.owned_axes(name) for name in keys.relations]
     shares = {}
     for i, name in enumerate(keys.relations):
         for a in owned[i]:
@@ -295,76 +278,27 @@ def _owned(
     return owned, shares
 
 
-def _sized(keys: JoinKeys, axes: list[Axis], dims: Sequence[int]) -> Cube:
-    return Cube(keys.sizes, tuple(replace(axis, size=n) for axis, n in zip(axes, dims, strict=True)))
-
-
-# ------------------------------------------------------------------------------------------------- metrics
-
-
-def replication_factor(received: float, produced: float) -> float:
-    """Tuples that came into an operator by tuples that its inputs produced (Squall 6); 1 for no tuples."""
-    return received / produced if produced else 1.0
-
-
-def skew_degree(loads: Sequence[float]) -> float:
-    """Largest load by average load (Squall 6); 1 for no load."""
-    return max(loads) * len(loads) / math.fsum(loads) if math.fsum(loads) else 1.0
-
-
-def network_factor(tasks: Iterable[tuple[float, float]], query_input: float, query_output: float) -> float:
-    """Intermediate network factor: (input + output) of all tasks by (input + output) of the query (Squall 6)."""
-    return math.fsum(a + b for a, b in tasks) / (query_input + query_output)
-
-
-# ------------------------------------------------------------------------------------------------- join keys
-
-
-def join_keys(sizes: Mapping[str, float], equal: Iterable[tuple[str, str]], other: Iterable[str] = ()) -> JoinKeys:
-    """From equalities `("R.x", "S.x")`, and attributes `"T.y"` that other predicates mention."""
-    classes: list[list[Occurrence]] = []
-    for pair in (*equal, *((name, name) for name in other)):
-        a, b = (Occurrence(*text.rsplit(".", 1)) for text in pair)
-        touched = [found for found in classes if a in found or b in found]
-        united = list(dict.fromkeys([*(m for found in touched for m in found), a, b]))
-        at = classes.index(touched[0]) if touched else len(classes)
-        classes = [*(c for c in classes[:at]), united, *(c for c in classes[at:] if c not in touched)]
-    names = [str(members[0].attribute) for members in classes]
-    labels = [n if names.count(n) == 1 else f"{c[0].relation}.{n}" for n, c in zip(names, classes, strict=True)]
-    return JoinKeys(_sizes(sizes), tuple((n, tuple(c)) for n, c in zip(labels, classes, strict=True)))
-
-
-def shared_keys(sizes: Mapping[str, float], attributes: Mapping[str, str], other: str = "") -> JoinKeys:
-    """By the notation R(x,y), S(y,z): relations that share a letter are equal on it.
-
-    A letter of one relation is no join key (Squall 4), unless it is among `other`.
-    """
-    letters = dict.fromkeys(letter for name in sizes for letter in attributes.get(name, ""))
-    members = {x: tuple(Occurrence(name, x) for name in sizes if x in attributes.get(name, "")) for x in letters}
-    return JoinKeys(_sizes(sizes), tuple((x, m) for x, m in members.items() if len(m) > 1 or x in other))
-
-
-def _sizes(sizes: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
-    return tuple((name, float(size)) for name, size in sizes.items())
+def _resize(keys: JoinKeys, axes: list[CubeAxis], dims: Sequence[int]) -> Hypercube:
+    return Hypercube(keys.sizes, tuple(replace(axis, size=n) for axis, n in zip(axes, dims, strict=True)))
 
 
 # ------------------------------------------------------------------------------------------------- helpers
 
 
-def _key(axis: Axis, relation: str) -> Occurrence:
+def _key(axis: CubeAxis, relation: str) -> Occurrence:
     return axis.key(relation) or Occurrence(relation, None)
 
 
-def _heavy(axis: Axis, relation: str, skews: Skews | None) -> list[tuple[Heavy, float]]:
+def _heavy(axis: CubeAxis, relation: str, skews: Skews | None) -> list[tuple[HeavyGrid, float]]:
     """Heavy values of an axis with their share in a relation."""
     skew = (skews or {}).get(_key(axis, relation), EVEN)
     shares = dict(zip(skew.codes or (), skew.tops, strict=False))
     return [(heavy, shares.get(heavy.code, 0.0)) for heavy in axis.heavy]
 
 
-def _side(heavy: Heavy, relation: str) -> int:
+def _side(heavy: HeavyGrid, relation: str) -> int:
     return dict(heavy.sides)[relation]
 
 
-def _grid(heavy: Heavy) -> int:
+def _grid(heavy: HeavyGrid) -> int:
     return math.prod(n for _, n in heavy.sides)

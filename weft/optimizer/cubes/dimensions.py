@@ -24,11 +24,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 import numpy as np
-import numpy.typing as npt
 
 from weft.errors import PlanError
+from weft.kernels.numbers import Floats
 
-Floats = npt.NDArray[np.float64]
 Shares = Mapping[tuple[int, int], Floats]
 """(relation, axis) -> table: entry n is the share of the fullest of n slots.  A missing one is even: 1/n."""
 
@@ -132,11 +131,11 @@ class _Search:
         # Long axes first: then little is left to share out, and bounds are tight.
         weights = [math.fsum(self.sizes[i] for i in self._owners[a]) for a in range(self.axes)]
         self._order = tuple(sorted(useful, key=lambda a: (-weights[a], a)))
-        self._after = self._interchangeable()
+        self._after = self._find_interchangeable()
         for depth in range(len(self._order) + 1):
             rest = set(self._order[depth:])
             self._floors.append(tuple(self._floor(i, rest) for i in range(len(self.sizes))))
-            self._apart.append(self._disjoint(rest))
+            self._apart.append(self._pick_disjoint(rest))
         if not self.exact:
             self._climb()
         self._descend(0, [1] * self.axes, self.p, list(self.sizes))
@@ -170,7 +169,7 @@ class _Search:
         axis = self._order[depth]
         for n in self._lengths(depth, dims, left, loads):
             dims[axis] = n
-            inner = self._with(loads, axis, n)
+            inner = self._lengthen(loads, axis, n)
             if not self._is_hopeless(self._bound(depth + 1, left // n, inner, dims), dims):
                 self._descend(depth + 1, dims, left // n, inner)
         dims[axis] = 1
@@ -183,14 +182,16 @@ class _Search:
         elif last and not self.weight:
             # Longer is never worse.  If it is no better either, shorter sends less.
             n = left
-            while n > least and _near(math.fsum(self._with(loads, axis, n)), math.fsum(self._with(loads, axis, n - 1))):
+            while n > least and _near(
+                math.fsum(self._lengthen(loads, axis, n)), math.fsum(self._lengthen(loads, axis, n - 1))
+            ):
                 n -= 1
             if n >= least:
                 yield n
         else:
             yield from range(least, left + 1)
 
-    def _with(self, loads: Sequence[float], axis: int, n: int) -> list[float]:
+    def _lengthen(self, loads: Sequence[float], axis: int, n: int) -> list[float]:
         """Loads once an axis has a length."""
         owners = self._owners[axis]
         return [w * self._share(i, axis, n) if i in owners else w for i, w in enumerate(loads)]
@@ -239,7 +240,7 @@ class _Search:
         floors, apart = self._floors[depth], self._apart[depth]
         shared = [(i, w) for i, w in enumerate(weights) if w and floors[i] < 1]
         most = math.fsum(w for i, w in shared if i not in apart) / left
-        filled = most + _filled([w for i, w in shared if i in apart], left)
+        filled = most + _fill_vessels([w for i, w in shared if i in apart], left)
         return max(filled, self._mean(depth, left, shared))
 
     def _mean(self, depth: int, left: int, shared: Sequence[tuple[int, float]]) -> float:
@@ -261,7 +262,7 @@ class _Search:
         n = np.arange(2, self.p + 1)
         return max(0.0, float(((table[2 : self.p + 1] - 1 / n) / (1 - 1 / n)).min()))
 
-    def _disjoint(self, rest: set[int]) -> frozenset[int]:
+    def _pick_disjoint(self, rest: set[int]) -> frozenset[int]:
         """Relations of which no two share an open axis, large ones first."""
         taken: set[int] = set()
         chosen = []
@@ -284,7 +285,7 @@ class _Search:
             if other != axis
         )
 
-    def _interchangeable(self) -> dict[int, int]:
+    def _find_interchangeable(self) -> dict[int, int]:
         """Axes that can change places with an earlier one; of such vectors only the first in order is looked at."""
         after: dict[int, int] = {}
         seen: dict[tuple[object, ...], int] = {}
@@ -311,7 +312,7 @@ def _vectors(axes: int, useful: Sequence[int], p: int) -> Iterator[list[int]]:
             yield dims
 
 
-def _filled(vessels: Sequence[float], left: int) -> float:
+def _fill_vessels(vessels: Sequence[float], left: int) -> float:
     """The least sum of w/n over real n >= 1 with product `left`: the fullest are brought to one level."""
     full = sorted((w for w in vessels if w > 0), reverse=True)
     below, logs = math.fsum(full), -math.log(left)

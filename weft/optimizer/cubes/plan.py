@@ -14,7 +14,7 @@ from weft.errors import PlanError
 from weft.expr.model import Expr, aliases, columns
 from weft.optimizer.cost.estimate import classes
 from weft.optimizer.cost.prices import Prices
-from weft.optimizer.cubes.cube import Cube, JoinKeys, Occurrence, Skews, random_cube
+from weft.optimizer.cubes.cube import Hypercube, JoinKeys, Occurrence, Skews, random_cube
 from weft.optimizer.cubes.search import choose_cube, hash_scheme
 from weft.optimizer.cubes.skew import Skew
 from weft.optimizer.cubes.twoway import cont_rand
@@ -42,13 +42,13 @@ class CubePlan:
     """A cube, and what it means for each alias."""
 
     scheme: str
-    cube: Cube
+    cube: Hypercube
     skews: Skews
     spread: Mapping[int, topology.Spread]
 
     @property
     def skew_degree(self) -> float:
-        """Load of the fullest worker by the average load, as estimated."""
+        """Ratio of the largest to the average load of a worker, as estimated."""
         return self.cube.skew_degree(self.skews)
 
 
@@ -84,7 +84,7 @@ class CubeKeys:
         elif scheme == "random":
             cube = random_cube(self.keys, workers)
         elif scheme == "hybrid":
-            cube = _chosen(self.keys, workers, tuple(self.skews.items()), self.weight)
+            cube = _best_cube(self.keys, workers, tuple(self.skews.items()), self.weight)
         elif len(self.query.relations) != 2:
             raise PlanError(
                 f'strategy "{strategy}" joins two aliases, the query has {len(self.query.relations)}',
@@ -96,17 +96,17 @@ class CubeKeys:
                 if scheme == "1-bucket"
                 else cont_rand(self.keys, workers, skews=self.skews)
             )
-        spread = {1 << i: placed(cube, alias, self.exprs) for i, alias in enumerate(self.query.aliases)}
+        spread = {1 << i: project(cube, alias, self.exprs) for i, alias in enumerate(self.query.aliases)}
         return CubePlan(scheme, cube, self.skews, spread)
 
 
 @lru_cache(maxsize=64)
-def _chosen(keys: JoinKeys, workers: int, skews: tuple[tuple[Occurrence, Skew], ...], weight: float) -> Cube:
+def _best_cube(keys: JoinKeys, workers: int, skews: tuple[tuple[Occurrence, Skew], ...], weight: float) -> Hypercube:
     """The best cube; queries of one session, and a session that is planned again, often ask for the same."""
     return choose_cube(keys, workers, dict(skews), weight=weight)[0].cube
 
 
-def placed(cube: Cube, relation: str, exprs: Mapping[Occurrence, Expr]) -> topology.Cube:
+def project(cube: Hypercube, relation: str, exprs: Mapping[Occurrence, Expr]) -> topology.Cube:
     """The cube as the rows of one relation see it; axes of length 1 are none."""
     axes = []
     for axis in (axis for axis in cube.axes if axis.size > 1):

@@ -1,7 +1,7 @@
 """Which keys are skewed, and which cube suits them.
 
 A key is skewed where hashing it makes the fullest machine fuller than dealing its rows would, even though dealing
-copies the others more.  That is no property of the key alone, so the optimizer is run both ways (Squall 3.4, K-26).
+copies the others more.  That is not a property of the key alone, so the optimizer is run both ways (Squall 3.4, K-26).
 Two things need no run: a unique key is never skewed, and what the user says holds.  Fewer than four values for each
 slot count as skew unless the values are known and dealt.
 
@@ -23,9 +23,9 @@ import math
 from dataclasses import dataclass, replace
 
 from weft.optimizer.cubes.cube import (
-    Axis,
-    Cube,
-    Heavy,
+    CubeAxis,
+    HeavyGrid,
+    Hypercube,
     JoinKeys,
     Occurrence,
     Skews,
@@ -40,16 +40,16 @@ from weft.optimizer.cubes.skew import EVEN
 MOST_HEAVY = 64
 """Heavy values of an axis that are considered; every one costs a comparison for each row."""
 GAIN = 0.01
-"""By how much the largest load must fall for values to be parted or dealt: a sample is no surer than that."""
+"""By how much the largest load must fall for values to be parted or dealt: a sample is not more certain than that."""
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class WeighedCube:
     """A cube that was considered."""
 
     scheme: str
     """hash, random, hybrid, or one of them with parted heavy values."""
-    cube: Cube
+    cube: Hypercube
     load: float
     """Of the fullest machine."""
     total: float
@@ -64,45 +64,47 @@ class Candidate:
 
 def choose_cube(
     keys: JoinKeys, p: int, skews: Skews | None = None, *, weight: float = 0.0, part: bool = True
-) -> tuple[Candidate, ...]:
+) -> tuple[WeighedCube, ...]:
     """All candidates, the best first; of equal ones the plainer."""
     known = skews or {}
     everything = frozenset(keys.occurrences)
-    cubes: list[_Named] = [*_hashing(keys, p, known, weight)]
+    cubes: list[_Named] = [*_hash_cubes(keys, p, known, weight)]
     cubes.append(("random", random_cube(keys, p, weight=weight), everything))
-    dealt = _dealt(known)
+    dealt = _deal_known(known)
     if dealt != known:
-        found = [(name, deal_values(cube, known), without) for name, cube, without in _hashing(keys, p, dealt, weight)]
+        found = [
+            (name, deal_values(cube, known), without) for name, cube, without in _hash_cubes(keys, p, dealt, weight)
+        ]
         cubes += [(f"{name}, values dealt", c, w) for name, c, w in found if any(a.domain for a in c.axes)]
     if part:
         # Once heavy values are gone, an axis may be longer than they allowed.
         even = ("hash", hash_cube(keys, p, weight=weight), frozenset[Occurrence]())
-        parted = [(name, part_heavy(cube, known), without) for name, cube, without in _different([*cubes, even])]
+        parted = [(name, part_heavy(cube, known), without) for name, cube, without in _drop_equal([*cubes, even])]
         cubes += [(f"{name}, heavy values parted", c, w) for name, c, w in parted if any(a.heavy for a in c.axes)]
     obedient = [(name, cube, without) for name, cube, without in cubes if not _hashes_skewed(cube, known)]
-    found_ = [Candidate(name, cube, cube.load(known), cube.total(known), without) for name, cube, without in obedient]
+    found_ = [WeighedCube(name, cube, cube.load(known), cube.total(known), without) for name, cube, without in obedient]
     return tuple(sorted(found_, key=lambda c: float(f"{c.score(p, weight):.11e}")))
 
 
-def hash_scheme(keys: JoinKeys, p: int, skews: Skews) -> Cube:
+def hash_scheme(keys: JoinKeys, p: int, skews: Skews) -> Hypercube:
     """The hash cube; values of small known domains are dealt in turn where that is more even (D30)."""
-    plain, dealt = hash_cube(keys, p, skews=skews), hash_cube(keys, p, skews=_dealt(skews))
+    plain, dealt = hash_cube(keys, p, skews=skews), hash_cube(keys, p, skews=_deal_known(skews))
     return min(plain, deal_values(plain, skews), deal_values(dealt, skews), key=lambda cube: cube.load(skews))
 
 
-_Named = tuple[str, Cube, frozenset[Occurrence]]
+_Named = tuple[str, Hypercube, frozenset[Occurrence]]
 """Scheme, cube, and what it deals at random."""
 
 
-def _different(cubes: list[_Named]) -> list[_Named]:
+def _drop_equal(cubes: list[_Named]) -> list[_Named]:
     """Every cube once, the plainer name first: schemes often come to the same."""
-    found: dict[tuple[Axis, ...], _Named] = {}
+    found: dict[tuple[CubeAxis, ...], _Named] = {}
     for named in cubes:
         found.setdefault(tuple(axis for axis in named[1].axes if axis.size > 1), named)
     return [*found.values()]
 
 
-def _hashing(keys: JoinKeys, p: int, skews: Skews, weight: float) -> list[_Named]:
+def _hash_cubes(keys: JoinKeys, p: int, skews: Skews, weight: float) -> list[_Named]:
     skewed = find_skewed(keys, p, skews, weight=weight)
     return [
         ("hash", hash_cube(keys, p, skews=skews, weight=weight), frozenset()),
@@ -110,7 +112,7 @@ def _hashing(keys: JoinKeys, p: int, skews: Skews, weight: float) -> list[_Named
     ]
 
 
-def _hashes_skewed(cube: Cube, skews: Skews) -> bool:
+def _hashes_skewed(cube: Hypercube, skews: Skews) -> bool:
     """Whether a key is hashed of which the user says that it is skewed; a random cube never does."""
     members = [m for axis in cube.axes if axis.kind == "hash" and axis.size > 1 for m in axis.members]
     return any(skews.get(m, EVEN).skewed and not skews.get(m, EVEN).unique for m in members)
@@ -134,7 +136,7 @@ def find_skewed(keys: JoinKeys, p: int, skews: Skews, *, weight: float = 0.0) ->
     return frozenset(skewed | _too_few(keys, p, skewed, skews, weight))
 
 
-def _score(cube: Cube, p: int, skews: Skews, weight: float) -> float:
+def _score(cube: Hypercube, p: int, skews: Skews, weight: float) -> float:
     return cube.load(skews) + weight * cube.total(skews) / p
 
 
@@ -158,40 +160,40 @@ def _too_few(keys: JoinKeys, p: int, skewed: set[Occurrence], skews: Skews, weig
 # ------------------------------------------------------------------------------------- heavy and dealt values
 
 
-def part_heavy(cube: Cube, skews: Skews, *, most: int = MOST_HEAVY) -> Cube:
+def part_heavy(cube: Hypercube, skews: Skews, *, most: int = MOST_HEAVY) -> Hypercube:
     """The cube with those heavy values spread that make the fullest machine fuller than need be."""
     for at, axis in enumerate(cube.axes):
         if axis.kind == "hash" and axis.size > 1:
             loads = {
-                h: _changed(cube, at, replace(axis, heavy=h)).load(skews) for h in _prefixes(cube, at, skews, most)
+                h: _replace_axis(cube, at, replace(axis, heavy=h)).load(skews) for h in _prefixes(cube, at, skews, most)
             }
             least = min(loads.values(), default=math.inf)
             if least < cube.load(skews) * (1 - GAIN):
                 fewest = next(heavy for heavy, load in loads.items() if load <= least * (1 + GAIN))
-                cube = _changed(cube, at, replace(axis, heavy=fewest))
+                cube = _replace_axis(cube, at, replace(axis, heavy=fewest))
     return cube
 
 
-def deal_values(cube: Cube, skews: Skews) -> Cube:
+def deal_values(cube: Hypercube, skews: Skews) -> Hypercube:
     """The cube with values of small known domains dealt in turn where that makes the fullest machine less full.
 
     A domain is what any owner of the axis is known to have; other values stay hashed (Squall 5, D30).
     """
     for at, axis in enumerate(cube.axes):
-        known = [skews[m].codes or () for m in axis.members if skews.get(m, EVEN).complete]
+        known = [skews[m].codes or () for m in axis.members if skews.get(m, EVEN).is_complete]
         if axis.kind == "hash" and axis.size > 1 and known:
             domain = tuple(sorted({code for codes in known for code in codes}))
-            dealt = _changed(cube, at, replace(axis, domain=domain))
+            dealt = _replace_axis(cube, at, replace(axis, domain=domain))
             cube = dealt if dealt.load(skews) < cube.load(skews) * (1 - GAIN) else cube
     return cube
 
 
-def _dealt(skews: Skews) -> Skews:
+def _deal_known(skews: Skews) -> Skews:
     """The same keys, if values that are all known are dealt."""
-    return {o: replace(skew, dealt=True) if skew.complete else skew for o, skew in skews.items()}
+    return {o: replace(skew, dealt=True) if skew.is_complete else skew for o, skew in skews.items()}
 
 
-def _prefixes(cube: Cube, at: int, skews: Skews, most: int) -> list[tuple[Heavy, ...]]:
+def _prefixes(cube: Hypercube, at: int, skews: Skews, most: int) -> list[tuple[HeavyGrid, ...]]:
     """The heaviest value, the two heaviest, and so on, each with its best grid; of many, every fourth number."""
     axis, sizes = cube.axes[at], dict(cube.sizes)
     owners = list(dict.fromkeys(member.relation for member in axis.members))
@@ -199,16 +201,16 @@ def _prefixes(cube: Cube, at: int, skews: Skews, most: int) -> list[tuple[Heavy,
     for i, owner in enumerate(owners):
         member = axis.key(owner)
         skew = EVEN if member is None else skews.get(member, EVEN)
-        others = [float(cube.slots(k, owner, skews).max()) for k in cube.owned(owner) if k != at]
+        others = [float(cube.slots(k, owner, skews).max()) for k in cube.owned_axes(owner) if k != at]
         elsewhere = sizes[owner] * math.prod(others)
         for code, top in zip(skew.codes or (), skew.tops, strict=False):
             weights.setdefault(code, [0.0] * len(owners))[i] = elsewhere * top
     heavy = []
     for code in sorted(weights, key=lambda c: (-math.fsum(weights[c]), c))[:most]:
         sides = best_dimensions(weights[code], [[i] for i in range(len(owners))], len(owners), axis.size)
-        heavy.append(Heavy(code, tuple(zip(owners, sides, strict=True))))
+        heavy.append(HeavyGrid(code, tuple(zip(owners, sides, strict=True))))
     return [tuple(heavy[:n]) for n in range(1, len(heavy) + 1) if n <= 8 or n % 4 == 0 or n == len(heavy)]
 
 
-def _changed(cube: Cube, at: int, axis: Axis) -> Cube:
+def _replace_axis(cube: Hypercube, at: int, axis: CubeAxis) -> Hypercube:
     return replace(cube, axes=(*cube.axes[:at], axis, *cube.axes[at + 1 :]))

@@ -3,7 +3,7 @@
     slots(n)    the part of a relation's rows in each of n slots, 1/n at best
     share(n)    the fullest of them, before it is known which axis of a cube they belong to
 
-    known values   hashing is no chance: every frequent value has its slot, and equally frequent ones may share it.
+    known values   hashing is not random: every frequent value has its slot, and equally frequent ones may share it.
                    What is not theirs is spread.  An axis that is not placed yet could have any salt; the mean over a
                    few of them stands for all.
     top shares     without the values: (L - L_mf)/n + L_mf with L_mf the load of the most frequent key (Squall 3.4).
@@ -27,11 +27,11 @@ import numpy as np
 from weft.errors import PlanError
 from weft.kernels.cells import hash_slots
 from weft.kernels.codes import Ints
-from weft.optimizer.cubes.dimensions import Floats
+from weft.kernels.numbers import Floats
 
 _EULER = 0.5772156649015329
 
-FEW = 4
+VALUES_PER_SLOT = 4
 """Fewer values than so many for each slot count as skew (K-26)."""
 SALTS = 4
 """Over how many salts the fullest slot is averaged while the place of an axis is open."""
@@ -65,7 +65,7 @@ class Skew:
             raise PlanError(f"{self.distinct!r} distinct values", detail=f"{len(self.tops)} of them have shares.")
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether all values are known, and so few that they can be dealt in turn."""
         if not self.codes or self.unique or self.skewed or len(self.codes) > MOST_DEALT:
             return False
@@ -87,7 +87,7 @@ class Skew:
         """Whether the key must not be hashed on n slots, where that needs no comparison of plans."""
         if self.unique or self.skewed is not None:
             return bool(self.skewed) and not self.unique
-        if self.distinct is not None and not self.dealt and n > 1 and self.distinct < FEW * n:
+        if self.distinct is not None and not self.dealt and n > 1 and self.distinct < VALUES_PER_SLOT * n:
             return True
         return None
 
@@ -147,11 +147,6 @@ def _table(skew: Skew, p: int) -> Floats:
     return table
 
 
-def hash_load(L: float, L_mf: float, p: int) -> float:
-    """(L - L_mf)/p + L_mf: the fullest of p machines if the most frequent key weighs L_mf (Squall 3.4)."""
-    return (L - L_mf) / p + L_mf
-
-
 def top_share(tops: tuple[float, ...], n: int) -> float:
     """The fullest of n slots, if these keys are the most frequent and the rest is spread."""
     if not tops:
@@ -159,23 +154,6 @@ def top_share(tops: tuple[float, ...], n: int) -> float:
     known = math.fsum(tops)
     two = tops[n - 1] + tops[n] if len(tops) > n else 0.0
     return min(1.0, max(0.0, 1 - known) / n + max(tops[0], two, known / n if len(tops) > 1 else 0.0))
-
-
-def unspread_share(top: float, n: int) -> float:
-    """The fullest slot if the most frequent key has one for itself: Squall's figure 2c reckons so."""
-    return max(top, 1 / n)
-
-
-def zipf_top(exponent: float, values: int | None = None) -> float:
-    """The share of the most frequent of `values` values, or of infinitely many."""
-    if values is not None:
-        return float(1 / (1 / np.arange(1, values + 1, dtype=np.float64) ** exponent).sum())
-    if exponent <= 1:
-        return 0.0
-    # Euler-Maclaurin after N terms; the first term left out is of order N^-(exponent + 3).
-    N = 1000.0
-    head = float((1 / np.arange(1, N, dtype=np.float64) ** exponent).sum())
-    return 1 / (head + N ** (1 - exponent) / (exponent - 1) + N**-exponent / 2 + exponent * N ** (-exponent - 1) / 12)
 
 
 @lru_cache(maxsize=4096)

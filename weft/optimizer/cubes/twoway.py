@@ -16,34 +16,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.errors import PlanError
-from weft.optimizer.cubes.cube import Axis, Cube, JoinKeys, Occurrence, Skews, hash_cube, random_cube
+from weft.optimizer.cubes.cube import CubeAxis, Hypercube, JoinKeys, Occurrence, Skews
 from weft.optimizer.cubes.dimensions import best_dimensions
 from weft.optimizer.cubes.skew import EVEN
 
 
-def hash_join(keys: JoinKeys, p: int) -> Cube:
-    """All machines along the keys."""
-    _two(keys)
-    if not keys.classes:
-        raise PlanError("no equality to hash by", hint="1-Bucket joins by any predicate.")
-    return hash_cube(keys, p)
-
-
-def one_bucket(left: float, right: float, p: int) -> Cube:
-    """A matrix of relations "left" and "right" whose sides are as the sizes are."""
-    return random_cube(JoinKeys((("left", left), ("right", right)), ()), p)
-
-
-def cont_rand(keys: JoinKeys, p: int, *, groups: int | None = None, skews: Skews | None = None) -> Cube:
+def cont_rand(keys: JoinKeys, p: int, *, groups: int | None = None, skews: Skews | None = None) -> Hypercube:
     """Groups by the first key, a matrix in each; without `groups`, as many as give the least load under the skew."""
     left, right = _two(keys)
     if not keys.classes:
         raise PlanError("no equality to hash by", hint="1-Bucket joins by any predicate.")
     name, members = keys.classes[0]
     axes = [
-        Axis(name, "hash", 1, members),
-        Axis(f"{left} in group", "random", 1, (Occurrence(left, None),)),
-        Axis(f"{right} in group", "random", 1, (Occurrence(right, None),)),
+        CubeAxis(name, "hash", 1, members),
+        CubeAxis(f"{left} in group", "random", 1, (Occurrence(left, None),)),
+        CubeAxis(f"{right} in group", "random", 1, (Occurrence(right, None),)),
     ]
     sizes = [size for _, size in keys.sizes]
     if groups is not None:
@@ -54,12 +41,7 @@ def cont_rand(keys: JoinKeys, p: int, *, groups: int | None = None, skews: Skews
             skew = (skews or {}).get(axes[0].key(relation) or Occurrence(relation, None), EVEN)
             tables[i, 0] = skew.table(p)
         dims = best_dimensions(sizes, [[0, 1], [0, 2]], 3, p, shares=tables)
-    return Cube(keys.sizes, tuple(replace(axis, size=n) for axis, n in zip(axes, dims, strict=True)))
-
-
-def bistream_probes(p: int, groups: int = 1) -> float:
-    """Machines of the other relation that a tuple is shown to, if p are shared by both and cut into groups."""
-    return p / 2 / groups
+    return Hypercube(keys.sizes, tuple(replace(axis, size=n) for axis, n in zip(axes, dims, strict=True)))
 
 
 def _two(keys: JoinKeys) -> tuple[str, str]:

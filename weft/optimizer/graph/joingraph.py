@@ -17,8 +17,8 @@ are joined by equality on it.  They decide one thing only: whether a tuple names
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from weft.errors import PlanError
 
@@ -47,7 +47,7 @@ class Base:
     def __post_init__(self) -> None:
         for kind, number in (("size", self.size), ("rate", self.rate)):
             if number is not None and not (math.isfinite(number) and number >= 0):
-                raise PlanError(f'{kind} of "{self.name}" is {number!r}', detail=f"a {kind} is a number from 0 on.")
+                raise PlanError(f'{kind} of "{self.name}" is {number!r}', detail=f"a {kind} is a number >= 0.")
         if self.parallelism is not None and self.parallelism < 1:
             raise PlanError(
                 f'parallelism of "{self.name}" is {self.parallelism}', hint="a store has at least one task."
@@ -103,10 +103,6 @@ class JoinGraph:
 
     # ----------------------------------------------------------------------------------------- sizes
 
-    def selectivity(self, i: int, j: int) -> float:
-        """f_ij, and 1 where nothing is asked."""
-        return next((f for a, b, f in self.edges if (a, b) == (min(i, j), max(i, j))), 1.0)
-
     def size(self, mask: int) -> float:
         """abs of the join of a set: prod abs(R_k) * prod f_kl over all k < l in it."""
         if mask not in self._sizes:
@@ -127,21 +123,16 @@ class JoinGraph:
             near |= self._neighbours[i]
         return near & ~mask
 
-    def joinable(self, a: int, b: int) -> bool:
+    def is_joinable(self, a: int, b: int) -> bool:
         """Whether an edge runs between two sets."""
         return bool(self.neighbours(a) & b)
 
-    def connected(self, mask: int) -> bool:
+    def is_connected(self, mask: int) -> bool:
         """Whether edges inside a set hold it together."""
         reached = mask & -mask
         while grown := self.neighbours(reached) & mask:
             reached |= grown
         return reached == mask
-
-    @property
-    def is_chain(self) -> bool:
-        """Whether the edges are exactly R_1 - R_2 - ... - R_n in query order (MultiStream IV.D)."""
-        return [(i, j) for i, j, _ in self.edges] == [(i, i + 1) for i in range(len(self.relations) - 1)]
 
     def connected_subsets(self, parts: Sequence[int] | None = None, most: int = MOST_SUBSETS) -> Iterator[int]:
         """Connected unions of one or more of the disjoint sets in `parts`, fewer parts first, each once.
@@ -154,42 +145,10 @@ class JoinGraph:
         while level:
             yield from level
             most -= len(level)
-            grown = dict.fromkeys(m | p for m in level for p in singles if not m & p and self.joinable(m, p))
+            grown = dict.fromkeys(m | p for m in level for p in singles if not m & p and self.is_joinable(m, p))
             level = grown if len(grown) <= most else {}
 
     # --------------------------------------------------------------------------------------- changes
-
-    def with_parallelism(self, parallelism: Mapping[str, int] | int) -> JoinGraph:
-        """The graph with N_i for all relations, or for the named ones."""
-        given = {r.name: parallelism for r in self.relations} if isinstance(parallelism, int) else parallelism
-        changed = (replace(r, parallelism=given.get(r.name, r.parallelism)) for r in self.relations)
-        return JoinGraph(tuple(changed), self.edges)
-
-
-def join_graph(
-    sizes: Mapping[str, float],
-    selectivities: Mapping[tuple[str, str], float],
-    *,
-    parallelism: Mapping[str, int] | int | None = None,
-    rates: Mapping[str, float] | None = None,
-    attributes: Mapping[str, str] | None = None,
-    partitioning: Mapping[str, str] | None = None,
-) -> JoinGraph:
-    """A graph by hand.  Attributes and partitionings have one letter each: `attributes={"S": "ab"}`."""
-    place = {name: i for i, name in enumerate(sizes)}
-    relations = tuple(
-        Base(
-            name,
-            float(size),
-            (rates or {}).get(name),
-            attributes=frozenset((attributes or {}).get(name, "")),
-            partitioning=tuple((partitioning or {}).get(name, "")),
-        )
-        for name, size in sizes.items()
-    )
-    edges = ((*sorted((place[a], place[b])), float(f)) for (a, b), f in selectivities.items())
-    graph = JoinGraph(relations, tuple(sorted((i, j, f) for i, j, f in edges)))  # type: ignore[misc]
-    return graph if parallelism is None else graph.with_parallelism(parallelism)
 
 
 def bits(mask: int) -> Iterator[int]:

@@ -42,9 +42,3 @@ def names(query: Query, store: int) -> tuple[str, ...]:
 def mask(query: Query, aliases: Sequence[str] | frozenset[str]) -> int:
     """The store over some aliases."""
     return sum(1 << query.position(alias) for alias in set(aliases))
-
-
-def flat_tree(query: Query) -> Tree:
-    """One operator over all aliases; a query over one alias is that alias."""
-    leaves = tuple(Tree(1 << i) for i in range(len(query.relations)))
-    return leaves[0] if len(leaves) == 1 else Tree((1 << len(leaves)) - 1, leaves)

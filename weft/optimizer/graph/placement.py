@@ -30,6 +30,6 @@ def keys(query: Query, store: int, sizes: Sizes) -> dict[Expr, float]:
     return dict(weights)
 
 
-def heaviest(weights: Mapping[Expr, float]) -> tuple[Expr, ...]:
+def heaviest_key(weights: Mapping[Expr, float]) -> tuple[Expr, ...]:
     """The key through which most comes; none where there is none, and rows are scattered."""
     return (max(weights, key=lambda expr: weights[expr]),) if weights else ()

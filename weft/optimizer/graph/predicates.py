@@ -66,12 +66,12 @@ def equality(predicate: Expr, target: Aliases) -> Equality | None:
     if not isinstance(predicate, Call) or predicate.op != "=":
         return None
     for mine, other in (predicate.args, predicate.args[::-1]):
-        if _within(mine, target) and aliases(other) and not aliases(other) & target and has_codes(mine.type):
+        if _is_within(mine, target) and aliases(other) and not aliases(other) & target and has_codes(mine.type):
             return Equality(mine, other)
     return None
 
 
-def _within(expr: Expr, target: Aliases) -> bool:
+def _is_within(expr: Expr, target: Aliases) -> bool:
     return bool(aliases(expr)) and aliases(expr) <= target
 
 
@@ -103,12 +103,12 @@ def _side(mine: Expr, other: Expr, op: str, target: Aliases) -> tuple[Limit, ...
             break
         mine, other, op, clean = moved
         exact = exact and clean
-    if not _within(mine, target) or aliases(other) & target or not has_codes(mine.type) or mine.type != other.type:
+    if not _is_within(mine, target) or aliases(other) & target or not has_codes(mine.type) or mine.type != other.type:
         return ()
     low = op in (">", ">=")
     strict = op in (">", "<")
     if not exact:
-        other, strict = _widened(other, low), False
+        other, strict = _widen(other, low), False
     return (Limit(mine, Bound(other, strict, loose=not exact), low, exact and exact_order(mine.type)),)
 
 
@@ -122,15 +122,15 @@ def _move(mine: Expr, other: Expr, op: str, target: Aliases) -> tuple[Expr, Expr
         return None  # an index on the float expression itself is exact
     if aliases(first) & target and not aliases(second) & target:
         inverse = "-" if mine.op == "+" else "+"
-        return _checked(first, Call(inverse, (other, second), first.type), op, clean)
+        return _allow_move(first, Call(inverse, (other, second), first.type), op, clean)
     if aliases(second) & target and not aliases(first) & target:
         if mine.op == "+":
-            return _checked(second, Call("-", (other, first), second.type), op, clean)
-        return _checked(second, Call("-", (first, other), second.type), FLIP[op], clean)
+            return _allow_move(second, Call("-", (other, first), second.type), op, clean)
+        return _allow_move(second, Call("-", (first, other), second.type), FLIP[op], clean)
     return None
 
 
-def _checked(mine: Expr, other: Call, op: str, clean: bool) -> tuple[Expr, Expr, str, bool] | None:
+def _allow_move(mine: Expr, other: Call, op: str, clean: bool) -> tuple[Expr, Expr, str, bool] | None:
     """Only moves whose arithmetic has a known type on both sides are made."""
     kinds = {str(mine.type), *(str(arg.type) for arg in other.args)}
     same = len(kinds) == 1 and (pa.types.is_integer(mine.type) or pa.types.is_floating(mine.type))
@@ -140,7 +140,7 @@ def _checked(mine: Expr, other: Call, op: str, clean: bool) -> tuple[Expr, Expr,
     return mine, other, op, clean
 
 
-def _widened(bound: Expr, low: bool) -> Expr:
+def _widen(bound: Expr, low: bool) -> Expr:
     """The float bound moved outwards by more than rounding can have moved it inwards."""
     kind = bound.type
     tiny, share = SLACK[str(kind)]

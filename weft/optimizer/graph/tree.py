@@ -42,6 +42,12 @@ class Tree:
             yield child
 
 
+def flat_tree(count: int) -> Tree:
+    """One operator over so many relations; a single relation is a tree itself."""
+    leaves = tuple(Tree(1 << i) for i in range(count))
+    return leaves[0] if count == 1 else Tree((1 << count) - 1, leaves)
+
+
 def _union(masks: Sequence[int]) -> int:
     united = 0
     for mask in masks:

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 
 from weft.errors import PlanError
 from weft.expr.model import Call, Expr, aliases, columns
+from weft.optimizer.graph.equal import lead_classes
 from weft.optimizer.graph.layout import Layout, names
 from weft.optimizer.graph.predicates import Aliases, time_of, window_predicates
 from weft.optimizer.graph.tree import Tree
@@ -302,12 +303,8 @@ class _Planner:
 
 def _classes(joins: Sequence[Expr], bound: Aliases) -> dict[Expr, Expr]:
     """Expression -> a chosen one among those that the equalities inside `bound` make equal to it."""
-    leader: dict[Expr, Expr] = {}
-    for p in joins:
-        if isinstance(p, Call) and p.op == "=" and aliases(p) <= bound and p.args[0].type == p.args[1].type:
-            keep, gone = (leader.setdefault(expr, expr) for expr in p.args)
-            leader = {expr: keep if led == gone else led for expr, led in leader.items()}
-    return leader
+    equalities = (p for p in joins if isinstance(p, Call) and p.op == "=" and aliases(p) <= bound)
+    return lead_classes((p.args[0], p.args[1]) for p in equalities if p.args[0].type == p.args[1].type)
 
 
 # ----------------------------------------------------------------------------------------------- the fields

@@ -46,7 +46,7 @@ FULL, SOME = 4, 16
 def equi_weight(grid: Grid, workers: int, *, out_cost: float = 1.0) -> tuple[Rectangle, ...]:
     """At most so many rectangles of about equal work: tuples in, plus results times what one costs."""
     _check(workers)
-    whole = _shrunk(grid, Rectangle(0, len(grid.rows) - 1, 0, len(grid.columns) - 1))
+    whole = _shrink(grid, Rectangle(0, len(grid.rows) - 1, 0, len(grid.columns) - 1))
     return () if whole is None else _Cutter(grid, out_cost).cut(whole, workers)[1]
 
 
@@ -76,11 +76,11 @@ class _Cutter:
     def cut(self, box: Rectangle, k: int) -> _Cut:
         """The best way found to cut a rectangle for k workers."""
         if (box, k) not in self.known:
-            found = [self._joined(halves, k) for halves in self._ways(box, k)] if k > 1 else []
+            found = [self._join_halves(halves, k) for halves in self._ways(box, k)] if k > 1 else []
             self.known[box, k] = min([(self._work(box), (box,)), *found], key=lambda f: f[0])
         return self.known[box, k]
 
-    def _joined(self, halves: _Halves, k: int) -> _Cut:
+    def _join_halves(self, halves: _Halves, k: int) -> _Cut:
         a, b, k_a, _ = halves
         if a is None or b is None:
             one = a or b
@@ -120,8 +120,8 @@ class _Cutter:
     def _split(self, box: Rectangle, across: bool, at: int) -> tuple[Rectangle | None, Rectangle | None]:
         r0, r1, c0, c1 = box
         if across:
-            return self._shrunk(r0, at, c0, c1), self._shrunk(at, r1, c0, c1)
-        return self._shrunk(r0, r1, c0, at), self._shrunk(r0, r1, at, c1)
+            return self._shrink(r0, at, c0, c1), self._shrink(at, r1, c0, c1)
+        return self._shrink(r0, r1, c0, at), self._shrink(r0, r1, at, c1)
 
     def _work(self, box: Rectangle | None) -> float:
         if box is None:
@@ -130,7 +130,7 @@ class _Cutter:
         results = out[r1][c1] - out[r0][c1] - out[r1][c0] + out[r0][c0]
         return float(self.rows[r1] - self.rows[r0] + self.columns[c1] - self.columns[c0] + results)
 
-    def _shrunk(self, r0: int, r1: int, c0: int, c1: int) -> Rectangle | None:
+    def _shrink(self, r0: int, r1: int, c0: int, c1: int) -> Rectangle | None:
         """As `Grid.shrunk`."""
         r0 = max(r0, bisect_right(self.last, c0))
         r1 = min(r1, bisect_left(self.first, c1))
@@ -146,14 +146,14 @@ class _Cutter:
 def m_bucket(grid: Grid, workers: int) -> tuple[Rectangle, ...]:
     """At most so many rectangles of about equal input."""
     _check(workers)
-    whole = _shrunk(grid, Rectangle(0, len(grid.rows) - 1, 0, len(grid.columns) - 1))
+    whole = _shrink(grid, Rectangle(0, len(grid.rows) - 1, 0, len(grid.columns) - 1))
     if whole is None:
         return ()
     low, high = 0.0, grid.input(*whole)
     best: tuple[Rectangle, ...] = (whole,)
     for _ in range(24):
         middle = (low + high) / 2
-        found = _covered(grid, workers, middle)
+        found = _cover(grid, workers, middle)
         if found is None:
             low = middle
         else:
@@ -161,7 +161,7 @@ def m_bucket(grid: Grid, workers: int) -> tuple[Rectangle, ...]:
     return best
 
 
-def _covered(grid: Grid, workers: int, bound: float) -> tuple[Rectangle, ...] | None:
+def _cover(grid: Grid, workers: int, bound: float) -> tuple[Rectangle, ...] | None:
     """Rectangles of bounded input over everything, or None if it takes more than there are workers."""
     boxes: list[Rectangle] = []
     row, rows = 0, len(grid.rows) - 1
@@ -184,7 +184,7 @@ def _covered(grid: Grid, workers: int, bound: float) -> tuple[Rectangle, ...] | 
 
 def _block(grid: Grid, r0: int, r1: int, bound: float) -> list[Rectangle] | None:
     """Some rows covered by rectangles side by side."""
-    whole = _shrunk(grid, Rectangle(r0, r1, 0, len(grid.columns) - 1))
+    whole = _shrink(grid, Rectangle(r0, r1, 0, len(grid.columns) - 1))
     boxes: list[Rectangle] = []
     if whole is None:
         return boxes
@@ -194,7 +194,7 @@ def _block(grid: Grid, r0: int, r1: int, bound: float) -> list[Rectangle] | None
         end = min(whole.c1, int(np.searchsorted(grid.columns, grid.columns[column] + room, side="right")) - 1)
         if end <= column:
             return None
-        if box := _shrunk(grid, Rectangle(r0, r1, column, end)):
+        if box := _shrink(grid, Rectangle(r0, r1, column, end)):
             boxes.append(box)
         column = end
     return boxes
@@ -203,8 +203,8 @@ def _block(grid: Grid, r0: int, r1: int, bound: float) -> list[Rectangle] | None
 # ------------------------------------------------------------------------------------------------- helpers
 
 
-def _shrunk(grid: Grid, box: Rectangle) -> Rectangle | None:
-    found = grid.shrunk(*box)
+def _shrink(grid: Grid, box: Rectangle) -> Rectangle | None:
+    found = grid.shrink(*box)
     return None if found is None else Rectangle(*found)
 
 

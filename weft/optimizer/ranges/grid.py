@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from weft.errors import PlanError
 from weft.kernels.codes import Ints
-from weft.optimizer.cubes.dimensions import Floats
+from weft.kernels.numbers import Floats
 
 _CHUNK = 2048
 """Sampled rows that are matched with all columns at a time."""
@@ -64,7 +64,7 @@ class Cuts:
     def __len__(self) -> int:
         return len(self.values)
 
-    def only(self, used: Ints) -> Cuts:
+    def select(self, used: Ints) -> Cuts:
         """Some of the cuts."""
         return Cuts(self.values[used], self.parts[used])
 
@@ -94,7 +94,7 @@ class Grid:
         """Results of a rectangle."""
         return float(self.out[r1, c1] - self.out[r0, c1] - self.out[r1, c0] + self.out[r0, c0])
 
-    def shrunk(self, r0: int, r1: int, c0: int, c1: int) -> tuple[int, int, int, int] | None:
+    def shrink(self, r0: int, r1: int, c0: int, c1: int) -> tuple[int, int, int, int] | None:
         """The least rectangle around the cells that can hold matches; None if there is none."""
         r0 = max(r0, int(np.searchsorted(self.last, c0, side="right")))
         r1 = min(r1, int(np.searchsorted(self.first, c1, side="left")))

@@ -19,7 +19,7 @@ from weft.expr.model import Call, Column, Expr, Literal
 from weft.kernels.numbers import has_numbers
 from weft.optimizer.graph.predicates import limits
 from weft.optimizer.ranges.grid import Band, Values
-from weft.optimizer.ranges.route import RangePartition, Side, range_partition
+from weft.optimizer.ranges.route import RangePartition, RangeTable, range_partition
 from weft.query.model import Query
 from weft.stats.model import Statistics
 from weft.topology.spread import Regions, Spread
@@ -39,7 +39,7 @@ class Between:
     band: Band
 
 
-def between(query: Query) -> Between | None:
+def find_band(query: Query) -> Between | None:
     """The first pair of columns that predicates of the query hold together; None if there is none."""
     if len(query.relations) != 2:
         return None
@@ -84,7 +84,7 @@ def regions(
     query: Query, statistics: Statistics | None, workers: int, strategy: str, sizes: tuple[float, float]
 ) -> tuple[RangePartition, dict[int, Spread]]:
     """The partition of a scheme, and where the rows of both aliases go; an error says what is missing."""
-    held = between(query)
+    held = find_band(query)
     if held is None:
         raise PlanError(
             f'strategy "{strategy}" needs two aliases and a range between their columns',
@@ -123,7 +123,7 @@ def sample(query: Query, column: Column, statistics: Statistics | None) -> Value
     return np.array(found, np.float64) if floating else np.array([min(max(int(v), ends.min), ends.max) for v in found])
 
 
-def regions_of(column: Column, side: Side) -> Regions:
+def regions_of(column: Column, side: RangeTable) -> Regions:
     """One side of a partition as a host routes it."""
     cuts = zip(side.cuts.values.tolist(), side.cuts.parts.tolist(), strict=True)
     return Regions(column, tuple(cuts), side.workers)

@@ -18,7 +18,7 @@ from weft.optimizer.ranges.grid import Band, Cuts, Grid, Values, build_grid
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Side:
+class RangeTable:
     """One relation of a range-partitioned join."""
 
     cuts: Cuts
@@ -30,8 +30,8 @@ class Side:
 class RangePartition:
     """Both sides, and what each worker is expected to do."""
 
-    left: Side
-    right: Side
+    left: RangeTable
+    right: RangeTable
     input: tuple[float, ...]
     output: tuple[float, ...]
     """Expected tuples in and results out, by worker."""
@@ -87,9 +87,9 @@ def partition(grid: Grid, boxes: Sequence[Rectangle]) -> RangePartition:
     )
 
 
-def _side(cuts: Cuts, spans: Sequence[tuple[int, int]]) -> Side:
+def _side(cuts: Cuts, spans: Sequence[tuple[int, int]]) -> RangeTable:
     edges = np.unique([edge for span in spans for edge in span])
     used = edges[(edges > 0) & (edges <= len(cuts))].astype(np.int64)
     starts = [0, *used.tolist()]
     workers = tuple(tuple(w for w, (a, b) in enumerate(spans) if a <= start < b) for start in starts)
-    return Side(cuts.only(used - 1), workers)
+    return RangeTable(cuts.select(used - 1), workers)

@@ -5,15 +5,16 @@ other store once, and makes no cross product while some remaining store is joina
 
 Four ways, for the children of any operator:
 
-    greedy      MultiStream (000) IV.B with the factors of the cost model in both terms: of all pairs (j, k) of
-                remaining stores take the one with the least  sent(P) * chi_j + sent(P join j) * chi_k,  go to j,
-                repeat.  k is look-ahead only.  Ties: smaller intermediate, smaller N, query order.
-    refined     an order in which no stretch of a few consecutive hops can be put in a better order.  The look-ahead
-                of `greedy` prices the next two hops and not what comes out of the second: a selective join behind a
-                growing one is put off, everything else is multiplied first, and nothing bounds the loss.
-    exhaustive  the best of all orders.  Because a hop's price depends on the covered set alone, it is enough to know
-                the best rest for each set: 2^n sets instead of n! orders.
-    least_sent  for every start: exhaustive while that is cheap, above it greedy, refined.
+    greedy_order        MultiStream (000) IV.B with the factors of the cost model in both terms: of all pairs (j, k) of
+                        remaining stores take the one with the least  sent(P) * chi_j + sent(P join j) * chi_k,  go to
+                        j, repeat.  k is look-ahead only.  Ties: smaller intermediate, smaller N, query order.
+    refine_order        until no stretch of a few consecutive hops can be put in a better order.  The look-ahead of
+                        `greedy_order` prices the next two hops and not what comes out of the second: a selective join
+                        behind a growing one is put off, everything else is multiplied first, and nothing bounds the
+                        loss.
+    exhaustive_order    the best of all orders.  Because a hop's price depends on the covered set alone, it is enough to
+                        know the best rest for each set: 2^n sets instead of n! orders.
+    least_sent_orders   for every start: exhaustive while that is cheap, above it greedy, then refined.
 
 Rejected: ordering by rank over a spanning tree (IKKBZ).  It is exact for trees without the 1/j factor, but alone it
 lost to refined orders on random graphs, and as a second start it brought no more than a longer stretch does.
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.optimizer.cost.papers import CostModel, Order, rounded
+from weft.optimizer.cost.papers import CostModel, Order, round_off
 from weft.optimizer.graph.tree import Tree
 
 EXHAUSTIVE = 6
@@ -33,22 +34,17 @@ _LESS = 1 - 1e-12
 """A new order must be cheaper by more than rounding, or the search might not end."""
 
 
-def least_sent(model: CostModel, stores: Sequence[Tree], exact_up_to: int = EXHAUSTIVE) -> tuple[Order, ...]:
+def least_sent_orders(model: CostModel, stores: Sequence[Tree], exact_up_to: int = EXHAUSTIVE) -> tuple[Order, ...]:
     """For every store the order its new tuples take, in the order the stores are given."""
     if len(stores) <= exact_up_to:
-        return tuple(exhaustive(model, stores, start) for start in stores)
-    return tuple(refined(model, greedy(model, stores, start)) for start in stores)
-
-
-def least_sent_greedy(model: CostModel, stores: Sequence[Tree]) -> tuple[Order, ...]:
-    """The same with the papers' greedy search only."""
-    return tuple(greedy(model, stores, start) for start in stores)
+        return tuple(exhaustive_order(model, stores, start) for start in stores)
+    return tuple(refine_order(model, greedy_order(model, stores, start)) for start in stores)
 
 
 # ------------------------------------------------------------------------------------------------ greedy
 
 
-def greedy(model: CostModel, stores: Sequence[Tree], start: Tree) -> Order:
+def greedy_order(model: CostModel, stores: Sequence[Tree], start: Tree) -> Order:
     """The order by look-ahead over pairs."""
     order, covered, rest = [start], start.relations, [s for s in stores if s != start]
     while rest:
@@ -65,7 +61,7 @@ def _rank(model: CostModel, start: Tree, covered: int, rest: Sequence[Tree], j: 
     others = [s for s in rest if s != j]
     ahead = min((model.hop(start.relations, after, k) for k in _next(model, after, others)), default=0.0)
     price = model.hop(start.relations, covered, j) + ahead
-    return rounded(price), rounded(model.graph.size(after)), model.N(j)
+    return round_off(price), round_off(model.graph.size(after)), model.N(j)
 
 
 def _next(model: CostModel, covered: int, rest: Sequence[Tree]) -> list[Tree]:
@@ -77,13 +73,13 @@ def _next(model: CostModel, covered: int, rest: Sequence[Tree]) -> list[Tree]:
 # ------------------------------------------------------------------------------------------------- exact
 
 
-def exhaustive(model: CostModel, stores: Sequence[Tree], start: Tree) -> Order:
+def exhaustive_order(model: CostModel, stores: Sequence[Tree], start: Tree) -> Order:
     """The order that sends least; of equal ones the first in query order."""
     rest = tuple(s for s in stores if s != start)
     return model.order((start, *_best(model, start, start.relations, rest)))
 
 
-def refined(model: CostModel, order: Order, stretch: int = EXHAUSTIVE) -> Order:
+def refine_order(model: CostModel, order: Order, stretch: int = EXHAUSTIVE) -> Order:
     """The order with every `stretch` consecutive hops in the best order among themselves; never dearer than before."""
     while True:
         better = model.order(_pass(model, order.stores, stretch))
@@ -111,7 +107,7 @@ def _best(model: CostModel, start: Tree, covered: int, rest: tuple[Tree, ...]) -
             return 0.0, ()
         if covered not in known:
             ways = (via(covered, rest, step) for step in _next(model, covered, rest))
-            known[covered] = min(ways, key=lambda way: rounded(way[0]))
+            known[covered] = min(ways, key=lambda way: round_off(way[0]))
         return known[covered]
 
     def via(covered: int, rest: tuple[Tree, ...], step: Tree) -> tuple[float, tuple[Tree, ...]]:

@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from weft.errors import PlanError
-from weft.optimizer.cost.papers import CostModel, Strategy, rounded
-from weft.optimizer.graph.joingraph import Base, JoinGraph, bits
-from weft.optimizer.graph.tree import Tree
-from weft.optimizer.trees.orders import least_sent
+from weft.optimizer.cost.papers import CostModel, Strategy, round_off
+from weft.optimizer.graph.joingraph import JoinGraph, bits
+from weft.optimizer.graph.tree import Tree, flat_tree
+from weft.optimizer.trees.orders import least_sent_orders
 
 ENUMERABLE = 6
 """Up to how many relations all trees are looked at: there can be 2,752 of them, for seven 39,208."""
@@ -35,16 +35,7 @@ ENUMERABLE = 6
 _WIDEST = 2_000
 """How many sets of equally many relations the search for a cascade keeps; all of them for up to thirteen relations."""
 
-Shape = tuple["Shape", ...]
-"""A tree without names: the shapes of its children, largest first; () is a relation."""
-
-
 # ----------------------------------------------------------------------------------------------- builders
-
-
-def leaves(graph: JoinGraph) -> tuple[Tree, ...]:
-    """All relations in query order."""
-    return tuple(Tree(1 << i) for i in range(len(graph.relations)))
 
 
 def join(children: Sequence[Tree]) -> Tree:
@@ -55,28 +46,16 @@ def join(children: Sequence[Tree]) -> Tree:
     return Tree(sum(child.relations for child in ordered), tuple(ordered))
 
 
-def text(graph: JoinGraph, tree: Tree) -> str:
-    """The tree with names: (R, (S, T))."""
-    if not tree.children:
-        return graph.names(tree.relations)[0]
-    return f"({', '.join(text(graph, child) for child in tree.children)})"
-
-
-def flat(graph: JoinGraph) -> Tree:
-    """One operator over all relations."""
-    return join(leaves(graph))
-
-
 def left_deep(model: CostModel, budget: float = math.inf) -> Tree:
     """A cascade; where the next intermediate result does not fit or is a cross product, the root takes all the rest."""
     graph = model.graph
-    _require_space(model, flat(graph), budget, None)
+    _require_space(model, flat_tree(len(graph.relations)), budget, None)
     order = [Tree(1 << i) for i in _cascade(graph)]
     done, rest = order[0], order[1:]
     while len(rest) > 1:
         grown = join((done, rest[0]))
         tree = join((grown, *rest[1:]))
-        if not graph.connected(grown.relations) or model.scost(tree) > budget:
+        if not graph.is_connected(grown.relations) or model.scost(tree) > budget:
             break
         done, rest = grown, rest[1:]
     return join((done, *rest))
@@ -92,7 +71,7 @@ def _cascade(graph: JoinGraph) -> tuple[int, ...]:
         grown: dict[int, tuple[float, tuple[int, ...]]] = {}
         for mask, (cost, way) in level.items():
             for i in bits(graph.neighbours(mask) or graph.all & ~mask):
-                new = rounded(cost + graph.size(mask | 1 << i)), (*way, i)
+                new = round_off(cost + graph.size(mask | 1 << i)), (*way, i)
                 grown[mask | 1 << i] = min(grown.get(mask | 1 << i, new), new)
         level = dict(sorted(grown.items(), key=lambda item: item[1])[:_WIDEST])
     return min(level.values())[1]
@@ -112,7 +91,7 @@ class Growth:
 
 def under_budget(model: CostModel, budget: float = math.inf, tasks: int | None = None) -> Growth:
     """The tree of MultiStream Fig. 7: SCost within `budget` tuples, stores within `tasks` tasks."""
-    tree, steps = flat(model.graph), []
+    tree, steps = flat_tree(len(model.graph.relations)), []
     _require_space(model, tree, budget, tasks)
     while options := valid(model.graph, tree):
         added = min(options, key=lambda mask: _step_key(model, tree, mask))
@@ -126,7 +105,7 @@ def under_budget(model: CostModel, budget: float = math.inf, tasks: int | None =
 
 def _step_key(model: CostModel, tree: Tree, mask: int) -> tuple[object, ...]:
     held = sum(child.relations for child in tree.children if child.children)
-    return rounded(model.storage(mask)), (mask & ~held).bit_count(), mask.bit_count(), [*bits(mask)]
+    return round_off(model.storage(mask)), (mask & ~held).bit_count(), mask.bit_count(), [*bits(mask)]
 
 
 def valid(graph: JoinGraph, tree: Tree) -> list[int]:
@@ -137,13 +116,6 @@ def valid(graph: JoinGraph, tree: Tree) -> list[int]:
         unions = graph.connected_subsets(parts) if len(parts) > 2 else ()
         found += [mask for mask in unions if mask not in parts and mask != node.relations]
     return found
-
-
-def valid_pairs(graph: JoinGraph, tree: Tree) -> list[tuple[int, int]]:
-    """valid(T, i, j) of a chain: ranges from R_i to R_j, counted from 1 as in the paper."""
-    if not graph.is_chain:
-        raise PlanError("ranges need a chain", detail=f"the edges are {graph.edges}.", hint="use valid().")
-    return sorted(((mask & -mask).bit_length(), mask.bit_length()) for mask in valid(graph, tree))
 
 
 def mat(tree: Tree, relations: int) -> Tree:
@@ -169,7 +141,7 @@ def _require_space(model: CostModel, tree: Tree, budget: float, tasks: int | Non
     if tasks is not None and model.tasks(tree) > tasks:
         raise PlanError(
             f"the inputs alone need {model.tasks(tree):,} tasks, {tasks:,} are available",
-            detail="a store needs its size divided by the capacity of a task, rounded up.",
+            detail="a store needs its size divided by the capacity of a task, round_off up.",
             hint="raise the number of tasks or their capacity.",
         )
 
@@ -210,46 +182,14 @@ def _partitions(graph: JoinGraph, mask: int, whole: bool = True) -> Iterator[tup
         return
     low, part = mask & -mask, mask
     while part:
-        if part & low and graph.connected(part) and not (whole and part == mask):
+        if part & low and graph.is_connected(part) and not (whole and part == mask):
             for others in _partitions(graph, mask & ~part, whole=False):
                 yield (part, *others)
         part = (part - 1) & mask
 
 
-def cheapest(model: CostModel, budget: float = math.inf, strategy: Strategy = least_sent) -> Tree:
+def cheapest(model: CostModel, budget: float = math.inf, strategy: Strategy = least_sent_orders) -> Tree:
     """Of all trees within the budget the one that sends least, then stores least."""
-    _require_space(model, flat(model.graph), budget, None)
+    _require_space(model, flat_tree(len(model.graph.relations)), budget, None)
     fitting = (tree for tree in all_trees(model.graph) if model.scost(tree) <= budget)
-    return min(fitting, key=lambda tree: (rounded(model.pcost(tree, strategy)), model.scost(tree)))
-
-
-# ------------------------------------------------------------------------------------------------- shapes
-
-
-def shape(tree: Tree) -> Shape:
-    """The tree without names; mirror images and zig-zags have one shape."""
-    return tuple(sorted((shape(child) for child in tree.children), reverse=True))
-
-
-_PAIR: Shape = ((), ())
-_NAMED: dict[Shape, str] = {
-    ((), (), (), ()): "I",
-    (_PAIR, (), ()): "II",
-    (_PAIR, _PAIR): "III",
-    (((), (), ()), ()): "IV",
-    ((_PAIR, ()), ()): "V",
-}
-
-
-def shape_name(tree: Tree) -> str | None:
-    """Number of the shape of a tree over four relations in MultiStream Fig. 6; None for any other tree."""
-    return _NAMED.get(shape(tree))
-
-
-def shapes(n: int) -> frozenset[Shape]:
-    """All shapes of trees over n relations."""
-    clique = JoinGraph(
-        tuple(Base(str(i), 1.0) for i in range(n)),
-        tuple((i, j, 1.0) for i in range(n) for j in range(i + 1, n)),
-    )
-    return frozenset(shape(tree) for tree in all_trees(clique))
+    return min(fitting, key=lambda tree: (round_off(model.pcost(tree, strategy)), model.scost(tree)))

@@ -30,11 +30,11 @@ from weft.optimizer.graph.placement import keys
 from weft.optimizer.graph.tree import Tree
 from weft.optimizer.written.spread import read_spread, write_spread
 from weft.query.model import Query
-from weft.topology.spread import Spread
 
 Name = str | Sequence[str]
 """A store: an alias, or the aliases of a kept join."""
-Aliases = tuple[str, ...]
+StoreName = tuple[str, ...]
+"""The aliases of a store, sorted."""
 Spelled = tuple[Any, ...]
 """A spread in plain data, see weft.optimizer.written.spread."""
 
@@ -43,10 +43,10 @@ Spelled = tuple[Any, ...]
 class Plan:
     """A plan by hand; every part may be left out."""
 
-    keep: tuple[Aliases, ...]
-    orders: tuple[tuple[Aliases, tuple[Aliases, ...]], ...]
-    placement: tuple[tuple[Aliases, Aliases], ...]
-    parallelism: tuple[tuple[Aliases, int], ...]
+    keep: tuple[StoreName, ...]
+    orders: tuple[tuple[StoreName, tuple[StoreName, ...]], ...]
+    placement: tuple[tuple[StoreName, tuple[str, ...]], ...]
+    parallelism: tuple[tuple[StoreName, int], ...]
     spread: tuple[tuple[str, Spelled], ...]
 
     def __init__(
@@ -86,7 +86,7 @@ class Plan:
         fix(self, "orders", tuple(sorted(ordered)))
         fix(self, "placement", tuple(sorted((_aliases(k), _texts(v)) for k, v in placement.items())))
         fix(self, "parallelism", tuple(sorted((_aliases(k), v) for k, v in parallelism.items())))
-        fix(self, "spread", tuple(sorted((alias, _frozen(axes)) for alias, axes in spread.items())))
+        fix(self, "spread", tuple(sorted((alias, _freeze(axes)) for alias, axes in spread.items())))
 
     def to_json(self) -> str:
         """The plan as one line of JSON, the same for equal plans."""
@@ -112,42 +112,32 @@ class Plan:
         )
 
 
-def _aliases(name: Name) -> Aliases:
+def _aliases(name: Name) -> StoreName:
     return (name,) if isinstance(name, str) else tuple(sorted(name))
 
 
-def _frozen(given: Any) -> Any:
-    return tuple(_frozen(part) for part in given) if isinstance(given, list | tuple) else given
+def _freeze(given: Any) -> Any:
+    return tuple(_freeze(part) for part in given) if isinstance(given, list | tuple) else given
 
 
-def _texts(given: str | Sequence[str] | None) -> Aliases:
+def _texts(given: str | Sequence[str] | None) -> tuple[str, ...]:
     return () if given is None else (given,) if isinstance(given, str) else tuple(given)
 
 
 # ----------------------------------------------------------------------------------------------- reading
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """A written plan in terms of a query; what it leaves open is missing."""
-
-    tree: Tree
-    orders: Mapping[int, tuple[int, ...]]
-    placement: Mapping[int, tuple[Expr, ...]]
-    tasks: Mapping[int, int]
-    spread: Mapping[int, Spread]
-
-
-def bind(plan: Plan, query: Query) -> Bound:
-    """The plan for a query, or what is wrong with it."""
+def bind(plan: Plan, query: Query) -> Layout:
+    """The plan in terms of a query, what it leaves open missing; or what is wrong with it."""
     tree = _tree(query, [_store(query, kept) for kept in plan.keep])
     stores = {store.relations for store in tree.stores}
     placement = {
-        _known(query, stores, name): _keys(query, _known(query, stores, name), texts) for name, texts in plan.placement
+        _find_store(query, stores, name): _keys(query, _find_store(query, stores, name), texts)
+        for name, texts in plan.placement
     }
-    orders = {_known(query, stores, name): _order(query, tree, name, order) for name, order in plan.orders}
-    tasks = {_known(query, stores, name): _count(name, count) for name, count in plan.parallelism}
-    return Bound(tree, orders, placement, tasks, read_spread(query, dict(plan.spread)))
+    orders = {_find_store(query, stores, name): _order(query, tree, name, order) for name, order in plan.orders}
+    tasks = {_find_store(query, stores, name): _count(name, count) for name, count in plan.parallelism}
+    return Layout(tree, placement, orders, tasks, read_spread(query, dict(plan.spread)))
 
 
 def write(query: Query, layout: Layout) -> Plan:
@@ -162,7 +152,7 @@ def write(query: Query, layout: Layout) -> Plan:
     )
 
 
-def _store(query: Query, name: Aliases) -> int:
+def _store(query: Query, name: StoreName) -> int:
     if unknown := [alias for alias in name if alias not in query.aliases]:
         raise PlanError(
             f'the plan names "{unknown[0]}"',
@@ -172,7 +162,7 @@ def _store(query: Query, name: Aliases) -> int:
     return mask(query, name)
 
 
-def _known(query: Query, stores: set[int], name: Aliases) -> int:
+def _find_store(query: Query, stores: set[int], name: StoreName) -> int:
     store = _store(query, name)
     if store not in stores:
         there = ", ".join("+".join(names(query, s)) for s in sorted(stores))
@@ -206,7 +196,7 @@ def _tree(query: Query, kept: Sequence[int]) -> Tree:
     return nodes[0]
 
 
-def _keys(query: Query, store: int, texts: Aliases) -> tuple[Expr, ...]:
+def _keys(query: Query, store: int, texts: tuple[str, ...]) -> tuple[Expr, ...]:
     """The key expressions; they can only be ones that some equality gives to probing tuples."""
     usable = {to_sql(expr): expr for expr in keys(query, store, {})}
     if unknown := [text for text in texts if text not in usable]:
@@ -218,7 +208,7 @@ def _keys(query: Query, store: int, texts: Aliases) -> tuple[Expr, ...]:
     return tuple(usable[text] for text in texts)
 
 
-def _order(query: Query, tree: Tree, name: Aliases, order: Sequence[Aliases]) -> tuple[int, ...]:
+def _order(query: Query, tree: Tree, name: StoreName, order: Sequence[StoreName]) -> tuple[int, ...]:
     store = _store(query, name)
     parent = next(op for op in tree.operators if store in {child.relations for child in op.children})
     siblings = [child.relations for child in parent.children if child.relations != store]
@@ -233,7 +223,7 @@ def _order(query: Query, tree: Tree, name: Aliases, order: Sequence[Aliases]) ->
     return tuple(given)
 
 
-def _count(name: Aliases, count: int) -> int:
+def _count(name: StoreName, count: int) -> int:
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
         raise PlanError(
             f'parallelism of "{"+".join(name)}" is {count!r}',

@@ -10,40 +10,40 @@ from collections.abc import Iterator, Sequence
 
 from weft.errors import PlanError
 from weft.optimizer.candidate import Candidate, Maker
+from weft.optimizer.candidate_trees import Named
 from weft.optimizer.cubes.plan import SCHEMES, CubeKeys
-from weft.optimizer.graph.layout import flat_tree
+from weft.optimizer.graph.tree import flat_tree
 from weft.optimizer.problem import Problem
 from weft.optimizer.ranges import regions as ranges
-from weft.optimizer.trees.candidates import Named
 
 EVEN_ENOUGH = 1.25
-"""Up to which work of the busiest worker by the average a cube may keep joins."""
+"""A cube may keep joins up to this ratio of the busiest worker's work to the average."""
 WORTH = 0.95
 """What a cube with kept joins may cost at most, by the price of the same cube without: state is a liability."""
 
 
 def candidate_cubes(problem: Problem, maker: Maker, trees: Sequence[Named]) -> list[Candidate]:
     """The cubes that may be chosen; those that "auto" weighs must not store too much."""
-    knobs = problem.knobs
-    keys = CubeKeys(problem.query, problem.model.graph, knobs.statistics, knobs.skewed, knobs.prices)
-    found = [_made(problem, maker, keys, scheme) for scheme in _schemes(problem, keys)]
-    if knobs.strategy == "auto":
-        found = [*found, *_keeping(maker, found, trees)]
-        return [candidate for candidate in found if _stored(problem, candidate) <= problem.limit]
+    known, skewed = problem.known, problem.wishes.skewed
+    keys = CubeKeys(problem.query, problem.model.graph, known.statistics, skewed, known.prices)
+    found = [_make_cube(problem, maker, keys, scheme) for scheme in _schemes(problem, keys)]
+    if problem.strategy == "auto":
+        found = [*found, *_keep_joins(maker, found, trees)]
+        return [candidate for candidate in found if _storage(problem, candidate) <= problem.limit]
     for candidate in found:
-        problem.afford(_stored(problem, candidate))
+        problem.afford(_storage(problem, candidate))
     return found
 
 
 def _schemes(problem: Problem, keys: CubeKeys) -> tuple[str, ...]:
     """The cubes to look at."""
-    knobs = problem.knobs
-    placed = knobs.placement != "keyed" or knobs.capacity is not None or bool(knobs.parallelism)
+    wishes = problem.wishes
+    placed = wishes.placement != "keyed" or wishes.capacity is not None or bool(wishes.parallelism)
     if placed:
         _refuse_placement(problem)
     if problem.is_spread:
-        return (str(knobs.strategy),)
-    weighed = knobs.strategy == "auto" and problem.informed and problem.workers > 1 and not placed
+        return (str(problem.strategy),)
+    weighed = problem.strategy == "auto" and problem.informed and problem.workers > 1 and not placed
     if not weighed or len(problem.query.relations) < 2:
         return ()
     return (*(f"hypercube:{scheme}" for scheme in SCHEMES), *_range_schemes(problem, keys))
@@ -51,12 +51,12 @@ def _schemes(problem: Problem, keys: CubeKeys) -> tuple[str, ...]:
 
 def _refuse_placement(problem: Problem) -> None:
     """Nobody can say where the rows of a cube lie but the cube."""
-    by_hand = problem.written is not None and problem.written.spread and not problem.knobs.settled
+    by_hand = problem.written is not None and problem.written.spread and not problem.is_made
     if problem.is_spread or by_hand:
         raise PlanError(
             "a cube decides by itself where rows lie"
             if by_hand
-            else f'strategy "{problem.knobs.strategy}" decides where rows lie',
+            else f'strategy "{problem.strategy}" decides where rows lie',
             detail="placement, capacity and parallelism are for stores that lie in one place each.",
             hint="leave them out, or use another strategy.",
         )
@@ -64,32 +64,34 @@ def _refuse_placement(problem: Problem) -> None:
 
 def _range_schemes(problem: Problem, keys: CubeKeys) -> tuple[str, ...]:
     """Ranges are worth a look where there is no equality to go by, and something is known of the values."""
-    held = ranges.between(problem.query)
+    held = ranges.find_band(problem.query)
     if held is None or keys.keys.classes or not problem.informed:
         return ()
-    known = [ranges.sample(problem.query, column, problem.knobs.statistics) for column in (held.left, held.right)]
+    known = [ranges.sample(problem.query, column, problem.known.statistics) for column in (held.left, held.right)]
     return ("two-way:equi-weight",) if all(found is not None for found in known) else ()
 
 
-def _made(problem: Problem, maker: Maker, keys: CubeKeys, strategy: str) -> Candidate:
+def _make_cube(problem: Problem, maker: Maker, keys: CubeKeys, strategy: str) -> Candidate:
     """A spread whose local joins walk the join graph."""
     if strategy in ranges.SCHEMES:
         return _cut(problem, maker, strategy)
     made = keys.plan(strategy, problem.workers)
     busy = problem.workers / made.cube.machines * made.skew_degree
-    return maker.spread(strategy, flat_tree(problem.query), made.spread, busy)
+    return maker.spread(strategy, flat_tree(len(problem.query.relations)), made.spread, busy)
 
 
 def _cut(problem: Problem, maker: Maker, strategy: str) -> Candidate:
     """Ranges for two aliases."""
     query, workers, sizes = problem.query, problem.workers, tuple(base.size for base in problem.model.graph.relations)
-    made, spread = ranges.regions(query, problem.knobs.statistics, workers, strategy, sizes)  # type: ignore[arg-type]
+    made, spread = ranges.regions(query, problem.known.statistics, workers, strategy, sizes)  # type: ignore[arg-type]
     work = [a + b for a, b in zip(made.input, made.output, strict=True)]
     busy = max(1.0, max(work, default=0.0) * workers / max(1e-9, sum(work)))
-    return maker.spread(strategy, flat_tree(query), spread, busy, dict(zip((1, 2), made.copies, strict=True)))
+    return maker.spread(
+        strategy, flat_tree(len(query.relations)), spread, busy, dict(zip((1, 2), made.copies, strict=True))
+    )
 
 
-def _keeping(maker: Maker, cubes: Sequence[Candidate], trees: Sequence[Named]) -> Iterator[Candidate]:
+def _keep_joins(maker: Maker, cubes: Sequence[Candidate], trees: Sequence[Named]) -> Iterator[Candidate]:
     """The best cube with joins kept in it, by the trees that have a name of their own.
 
     Not where the cube is uneven: what frequent values join to is more uneven than they are, and would be stored.
@@ -102,7 +104,7 @@ def _keeping(maker: Maker, cubes: Sequence[Candidate], trees: Sequence[Named]) -
         yield from (candidate for candidate in made if candidate.bill.micros < WORTH * best.bill.micros)
 
 
-def _stored(problem: Problem, candidate: Candidate) -> float:
+def _storage(problem: Problem, candidate: Candidate) -> float:
     """What a plan stores, copies counted, in the unit of budgets."""
     model = problem.model
     rows = candidate.bill.stored.items()

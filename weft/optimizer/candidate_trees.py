@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from itertools import islice
 
 from weft.errors import PlanError
-from weft.optimizer.graph.layout import flat_tree
-from weft.optimizer.graph.tree import Tree
-from weft.optimizer.knobs import STRATEGIES
+from weft.optimizer.graph.tree import Tree, flat_tree
 from weft.optimizer.problem import Problem
 from weft.optimizer.trees.trees import all_trees, cheapest, left_deep, mat, under_budget, valid
+from weft.optimizer.wishes import STRATEGIES
 
 MOST_TREES = 250
 """Up to how many trees all of them are candidates: those of a chain of six."""
@@ -32,12 +31,12 @@ def candidate_trees(problem: Problem) -> list[Named]:
     if problem.written is not None:
         problem.afford(problem.model.scost(problem.written.tree))
         return [("by hand", problem.written.tree)]
-    strategy, model, budget = problem.knobs.strategy, problem.model, problem.knobs.budget
+    strategy, model, budget = problem.strategy, problem.model, problem.wishes.budget
     aliases = len(problem.query.relations)
     if budget < math.inf and aliases > 1:
         left_deep(model, budget)  # refuses a budget that the inputs alone exceed
     if strategy == "flat" or aliases < 3 or not problem.is_connected:
-        return [("flat", flat_tree(problem.query))]
+        return [("flat", flat_tree(len(problem.query.relations)))]
     match strategy:
         case "left_deep":
             return [(strategy, left_deep(model, budget))]
@@ -46,14 +45,14 @@ def candidate_trees(problem: Problem) -> list[Named]:
         case "exhaustive":
             return [(strategy, cheapest(model, budget))]
         case "auto":
-            return _all(problem) if problem.informed else [("flat", flat_tree(problem.query))]
+            return _all(problem) if problem.informed else [("flat", flat_tree(len(problem.query.relations)))]
     raise PlanError(f'strategy "{strategy}" is unknown', hint=f"use one of: {', '.join(STRATEGIES)}.")
 
 
 def _all(problem: Problem) -> list[Named]:
     """Everything worth a look within the budget; the first name of a tree stays."""
     model, budget = problem.model, problem.limit
-    tree = plain = flat_tree(problem.query)
+    tree = plain = flat_tree(len(problem.query.relations))
     found: dict[Tree, str] = {plain: "flat"}
     found.setdefault(left_deep(model, budget), "left_deep")
     grown = under_budget(model, budget)

@@ -1,4 +1,4 @@
-"""Planning knobs: what may be asked of a plan, and the check of what users give."""
+"""What a user may wish of a plan, and the check of what users give."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from weft.errors import PlanError
-from weft.optimizer.cost.host import BATCH_ROWS
-from weft.optimizer.cost.papers import Arrival, Unit
-from weft.optimizer.cost.prices import Prices
+from weft.optimizer.cost.papers import Arrival, BudgetUnit
 from weft.optimizer.cubes.plan import SCHEMES
-from weft.optimizer.graph.placement import Sizes
 from weft.optimizer.ranges import regions as ranges
 from weft.optimizer.written.plan import Plan
 from weft.stats.model import Statistics
@@ -27,13 +24,12 @@ _BYTES = re.compile(r"\s*([0-9][0-9_]*(?:\.[0-9]+)?)\s*([kmgt]i?)?(b|bytes|rows)
 
 
 @dataclass(frozen=True, slots=True)
-class Knobs:
-    """What a user may ask of a plan."""
+class Wishes:
+    """What a user asks of a plan."""
 
     strategy: str | Plan = "auto"
-    statistics: Statistics | None = None
     budget: float = math.inf
-    unit: Unit = "tuples"
+    unit: BudgetUnit = "tuples"
     """What the budget counts."""
     placement: str = "keyed"
     """Whether stores may be keyed, or all are "scattered"."""
@@ -45,26 +41,18 @@ class Knobs:
     """"alias.column" -> whether its values are uneven, whatever statistics say."""
     arrival: Arrival | None = None
     """The arrival factor; None takes "window" where all have windows and rates, else "history"."""
-    sizes: Sizes = field(default_factory=dict)
-    """How much comes from each stream, where there are no statistics."""
-    batch_rows: float = BATCH_ROWS
-    prices: Prices = field(default_factory=Prices)
-    settled: bool = False
-    """Whether a written plan was made before: what it leaves out was left open then, and is not chosen by cost now."""
 
 
-def knobs(
-    strategy: object, statistics: object, budget: object, placement: object, capacity: object, arrival: object,
-    parallelism: object, skewed: object = None,
+def read_wishes(
+    strategy: object, budget: object, placement: object, capacity: object, arrival: object, parallelism: object = None,
+    skewed: object = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """The knobs that are not None, by their names in `Knobs`."""
+    """The wishes that are not None, by their names in `Wishes`."""
     given: dict[str, Any] = {}
     if strategy is not None:
         given["strategy"] = (
             strategy if isinstance(strategy, Plan) else _one_of("strategy", strategy, (*STRATEGIES, *TWO_WAY))
         )
-    if statistics is not None:
-        given["statistics"] = _statistics(statistics)
     if budget is not None:
         given["budget"], given["unit"] = parse_budget(budget)
     if placement is not None:
@@ -80,7 +68,7 @@ def knobs(
     return given
 
 
-def parse_budget(given: object) -> tuple[float, Unit]:
+def parse_budget(given: object) -> tuple[float, BudgetUnit]:
     """A number of rows, or text with a unit: "2 GB", "500 MiB", "3_000_000 rows"."""
     if isinstance(given, str):
         found = _BYTES.fullmatch(given)
@@ -91,8 +79,9 @@ def parse_budget(given: object) -> tuple[float, Unit]:
     return _positive("budget", given, 'use a number of rows, or bytes as in "2 GB".'), "tuples"
 
 
-def _statistics(given: object) -> Statistics:
-    if isinstance(given, Statistics):
+def read_statistics(given: object) -> Statistics | None:
+    """The statistics that a user gives, if any."""
+    if given is None or isinstance(given, Statistics):
         return given
     raise PlanError(
         f"statistics are a {type(given).__name__}",

@@ -22,17 +22,13 @@ from dataclasses import dataclass
 
 from weft.expr.model import Expr
 from weft.optimizer.cost.papers import CostModel
-from weft.optimizer.cost.prices import Prices
+from weft.optimizer.cost.prices import BATCH_ROWS, Prices
 from weft.optimizer.graph.layout import mask
 from weft.optimizer.lower.ways import Hop, Keeping, Ways
 from weft.topology.spread import Cube
 
-BATCH_ROWS = 100_000.0
-"""Rows of a micro-batch where nobody says."""
-
-
-Uneven = Callable[[tuple[Expr, ...], int], float]
-"""Key and number of workers -> rows of the fullest worker by the average; the empty key is that of a cube."""
+Imbalance = Callable[[tuple[Expr, ...], int], float]
+"""Key and number of workers -> ratio of the fullest to the average worker; the empty key is that of a cube."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +51,7 @@ class Bill:
     rows: float
     """Input rows that all this is for."""
     skew: float = 1.0
-    """Work of the fullest worker by the average, as estimated."""
+    """Ratio of the fullest worker's work to the average, as estimated."""
 
     @property
     def pcost(self) -> float:
@@ -78,23 +74,25 @@ def bill(
     model: CostModel,
     prices: Prices,
     batch_rows: float = BATCH_ROWS,
-    uneven: Uneven | None = None,
+    imbalance: Imbalance | None = None,
     ranges: Mapping[int, float] | None = None,
 ) -> Bill:
-    """The bill of one query's plan; `uneven` says how much fuller than others a worker gets under a key.
+    """The bill of one query's plan; `imbalance` says how much fuller than others a worker gets under a key.
 
     `ranges` has the workers that a row of an input goes to, where rows go by ranges of their values.
     """
-    count = _Count(plan, model, prices, uneven or (lambda _key, _tasks: 1.0), ranges or {})
+    count = _Count(plan, model, prices, imbalance or (lambda _key, _tasks: 1.0), ranges or {})
     for alias in plan.query.aliases:
         count.walk(alias)
-    rows = math.fsum(model.started(1 << i, 1 << i) for i in range(len(plan.query.relations)))
+    rows = math.fsum(model.count_started(1 << i, 1 << i) for i in range(len(plan.query.relations)))
+    # Every batch passes all its waves.  Under "window" figures are for a second, and a second is taken as one batch.
     waves = max((part.wave for parts in plan.paths.values() for part in parts), default=1)
     fixed = waves * prices.wave * max(1.0, rows / batch_rows) if model.arrival != "window" else waves * prices.wave
     stored = {
         tree.relations: model.graph.size(tree.relations) * count.copies(tree.relations)
         for tree in plan.layout.tree.stores
     }
+    # All workers wait for the fullest one at the end of each wave, so its share of the work is the wall time.
     skew = max(1.0, count.fullest / count.work) if count.work else 1.0
     seconds = count.work * skew / plan.workers + fixed
     return Bill(stored, count.probed, count.matched, count.sent, waves, count.work, seconds, rows, skew)
@@ -102,12 +100,15 @@ def bill(
 
 class _Count:
     def __init__(
-        self, plan: Ways, model: CostModel, prices: Prices, uneven: Uneven, ranges: Mapping[int, float]
+        self, plan: Ways, model: CostModel, prices: Prices, imbalance: Imbalance, ranges: Mapping[int, float]
     ) -> None:
-        self.plan, self.model, self.prices, self.uneven, self.ranges = plan, model, prices, uneven, ranges
+        self.plan, self.model, self.prices, self.imbalance, self.ranges = plan, model, prices, imbalance, ranges
         self.fullest = 0.0
-        """Seconds of a worker that is the fullest in everything, times the number of workers."""
+        """Seconds of a worker that is the fullest in everything, times the number of workers.  Another key may have
+        another fullest worker; taking them as one is the worst case, and needs no joint distribution of keys."""
         self.factor = 1.0
+        """How much fuller than the average the fullest worker is where the tuples are now: the key that they were last
+        sent by decides it, and a local hop leaves it as it is."""
         self.probed: dict[tuple[str, int], float] = {}
         self.matched: dict[tuple[str, int], float] = {}
         self.sent = self.work = 0.0
@@ -115,22 +116,26 @@ class _Count:
     def walk(self, alias: str) -> None:
         """All that tuples of one alias do."""
         start = covered = mask(self.plan.query, [alias])
-        tuples, wave, first = self.model.started(start, covered) * self.copies(start), 1, True
-        self.factor = self._uneven(self.plan.layout.placement.get(start, ()), start)
-        self._store(tuples, sent=self.plan.workers > 1)
+        tuples, wave, first = self.model.count_started(start, covered) * self.copies(start), 1, True
+        self.factor = self._imbalance(self.plan.layout.placement.get(start, ()), start)
+        self._store(tuples, sent=self.plan.workers > 1)  # a source deals rows to anybody, so they move to their store
         for number, part in enumerate(self.plan.paths[alias], start=1):
             if isinstance(part, Keeping):
-                self.factor = self._uneven(self.plan.layout.placement.get(part.store, ()), part.store)
+                self.factor = self._imbalance(self.plan.layout.placement.get(part.store, ()), part.store)
                 self._store(tuples, sent=part.route != "local")
                 continue
             copies = part.tasks if part.route == "broadcast" else 1
+            # The first hop starts together with the row on its way to the store, in the same wave; any other that is
+            # not local takes a wave more.  If the store lies where the tuple looks first, one message serves both.
             arrived = wave + (part.route != "local" and not first)
             travels = part.route != "local" and not (first and self._beside_its_store(part, start))
             if part.route != "local":
-                self.factor = self._uneven(part.route_key, part.store)
+                self.factor = self._imbalance(part.route_key, part.store)
+            # Workers hold nothing between waves: a tuple that waits for an intermediate result goes through the
+            # exchange once more for each wave from its arrival to the one in which the result is complete.
             self._send(tuples * copies * (travels + part.wave - arrived))
             covered |= part.store
-            found = self.model.started(start, covered) * self.copies(covered)
+            found = self.model.count_started(start, covered) * self.copies(covered)
             self._probe(part, (alias, number), tuples * copies, found)
             tuples, wave, first = found, part.wave, False
 
@@ -138,13 +143,16 @@ class _Count:
         """On how many workers of a cube the same tuple is; a pair meets in one rectangle of ranges only."""
         if covered in self.ranges or not self.plan.layout.spread:
             return self.ranges.get(covered, 1.0)
+        # All members of a tuple lie together.  A member fixes its place on the axes it owns; what is left are the axes
+        # along which every member is copied.
         cubes = [s.axes for store, s in self.plan.layout.spread.items() if store & covered and isinstance(s, Cube)]
         return math.prod(axes[0].size for axes in zip(*cubes, strict=True) if all(a.kind == "copy" for a in axes))
 
-    def _uneven(self, key: tuple[Expr, ...], store: int) -> float:
+    def _imbalance(self, key: tuple[Expr, ...], store: int) -> float:
         if self.plan.layout.spread:
-            return self.uneven((), self.plan.workers)
-        return self.uneven(key, self.plan.tasks(store)) if key else self.plan.workers / self.plan.tasks(store)
+            return self.imbalance((), self.plan.workers)
+        # A store without a key is dealt evenly over its own workers; the others are idle meanwhile.
+        return self.imbalance(key, self.plan.tasks(store)) if key else self.plan.workers / self.plan.tasks(store)
 
     def _charge(self, seconds: float) -> None:
         self.work += seconds
@@ -166,6 +174,7 @@ class _Count:
     def _probe(self, hop: Hop, where: tuple[str, int], tuples: float, found: float) -> None:
         s = hop.step
         indexed = bool(s.equalities) or s.range is not None
+        # Without an index a tuple meets all rows of the part of the store where it is; `tuples` counts its copies.
         pairs = found if indexed else tuples * self.model.graph.size(hop.store) / hop.tasks
         self.probed[where], self.matched[where] = tuples, found
         self._charge(tuples * self.prices.probed + found * self.prices.matched)

@@ -1,0 +1,27 @@
+"""What is known when a plan is chosen: of the data, of the host, and of the plan that state was made by.
+
+What must hold: what is unknown is None or missing.  Only the estimates turn it into numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from weft.optimizer.cost.prices import BATCH_ROWS, Prices
+from weft.optimizer.graph.placement import Sizes
+from weft.optimizer.written.plan import Plan
+from weft.stats.model import Statistics
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a plan is chosen by."""
+
+    statistics: Statistics | None = None
+    sizes: Sizes = field(default_factory=dict)
+    """How much comes from each stream, where there are no statistics."""
+    batch_rows: float = BATCH_ROWS
+    prices: Prices = field(default_factory=Prices)
+    made: Plan | None = None
+    """The plan that the state of a checkpoint was made by.  It stays: what it leaves out was left open then, and is
+    not chosen by cost now."""
