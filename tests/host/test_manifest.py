@@ -15,6 +15,7 @@ from weft.host.state.manifest import FileState, Ledger, Manifest
 from weft.host.state.segment import SegmentRef
 from weft.observe.counters import Counters
 from weft.testing import Trial
+from weft.topology.model import Epoch
 
 REF = SegmentRef("store/0/a", "store", 0, 5, 100, 0, 1, 2, -5, 7, "00ff")
 
@@ -94,11 +95,11 @@ def test_after_a_batch_expired_segments_are_gone_and_the_newest_time_never_falls
     before = Manifest(0, (old,), {"a": 20_000_000, "b": 9_000_000})
     assert before.watermarks(topology) == {topology.clocks[0].id: 4_000_000}
     report = Report(newest={"a": 5_000_000, "b": 40_000_000}, added=[asdict(added)], rows_in={"a": 2})
-    after = before.after(topology, 1, report)
+    after = before.after(Epoch(0, topology), 1, report)
     assert after.newest == {"a": 20_000_000, "b": 40_000_000}
     assert after.segments == (added,)
     assert after.totals.rows_in == {"a": 2}
-    assert after.after(topology, 2, report).totals.rows_in == {"a": 4}
+    assert after.after(Epoch(0, topology), 2, report).totals.rows_in == {"a": 4}
 
 
 def test_a_trial_with_a_folder_goes_on_where_it_ended(tmp_path: Path) -> None:

@@ -54,7 +54,9 @@ def _stores(figures: Figures, stores: Iterable[Store]) -> str:
 
 
 def _unbounded_state(figures: Figures) -> Notice | None:
-    stores = [store for store in figures.topology.stores if store.retention is None]
+    tables = {stream.name for stream in figures.topology.streams if stream.table}
+    unbounded = [store for store in figures.topology.stores if store.retention is None]
+    stores = [store for store in unbounded if store.stream not in tables]
     if not stores:
         return None
     untimed = _untimed(figures, stores)
@@ -73,7 +75,7 @@ def _unbounded_state(figures: Figures) -> Notice | None:
 def _untimed(figures: Figures, stores: Iterable[Store]) -> list[str]:
     """Streams without event time in the queries that use some stores."""
     streams = [r.stream for store in stores for choice, _ in figures.users(store) for r in choice.query.relations]
-    return sorted({stream.name for stream in streams if stream.event_time is None})
+    return sorted({stream.name for stream in streams if stream.event_time is None and not stream.table})
 
 
 def _unprobed_store(figures: Figures) -> Notice | None:

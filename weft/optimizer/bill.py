@@ -91,6 +91,7 @@ def bill(
     stored = {
         tree.relations: model.graph.size(tree.relations) * count.copies(tree.relations)
         for tree in plan.layout.tree.stores
+        if tree.relations in count.probed_stores
     }
     # All workers wait for the fullest one at the end of each wave, so its share of the work is the wall time.
     skew = max(1.0, count.fullest / count.work) if count.work else 1.0
@@ -112,13 +113,18 @@ class _Count:
         self.probed: dict[tuple[str, int], float] = {}
         self.matched: dict[tuple[str, int], float] = {}
         self.sent = self.work = 0.0
+        self.probed_stores = {hop.store for alias in plan.query.aliases for hop in plan.hops(alias)}
+        """What is kept: rows that nobody looks for are not stored, as those that meet only tables."""
 
     def walk(self, alias: str) -> None:
         """All that tuples of one alias do."""
         start = covered = mask(self.plan.query, [alias])
         tuples, wave, first = self.model.count_started(start, covered) * self.copies(start), 1, True
         self.factor = self._imbalance(self.plan.layout.placement.get(start, ()), start)
-        self._store(tuples, sent=self.plan.workers > 1)  # a source deals rows to anybody, so they move to their store
+        if start in self.probed_stores:
+            self._store(
+                tuples, sent=self.plan.workers > 1
+            )  # a source deals rows to anybody, so they move to their store
         for number, part in enumerate(self.plan.paths[alias], start=1):
             if isinstance(part, Keeping):
                 self.factor = self._imbalance(self.plan.layout.placement.get(part.store, ()), part.store)

@@ -57,7 +57,8 @@ def estimate(
                 _width(relation, statistics, defaults),
             )
         )
-    return JoinGraph(tuple(relations), _edges(query, statistics, defaults))
+    tables = sum(1 << i for i, relation in enumerate(query.relations) if relation.stream.table)
+    return JoinGraph(tuple(relations), _edges(query, statistics, defaults), tables)
 
 
 # ------------------------------------------------------------------------------------------------- sizes

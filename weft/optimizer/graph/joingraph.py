@@ -61,6 +61,8 @@ class JoinGraph:
     relations: tuple[Base, ...]
     edges: tuple[tuple[int, int, float], ...]
     """(i, j, f_ij) with i < j, sorted, each pair once."""
+    tables: int = 0
+    """Relations that are tables: they are there before all others, and never the newest of a result."""
     _neighbours: tuple[int, ...] = field(init=False, repr=False, compare=False)
     _sizes: dict[int, float] = field(init=False, repr=False, compare=False, default_factory=dict)
     """Sizes of sets once asked for; a cache, no part of the value."""
