@@ -122,9 +122,8 @@ class _Count:
         tuples, wave, first = self.model.count_started(start, covered) * self.copies(start), 1, True
         self.factor = self._imbalance(self.plan.layout.placement.get(start, ()), start)
         if start in self.probed_stores:
-            self._store(
-                tuples, sent=self.plan.workers > 1
-            )  # a source deals rows to anybody, so they move to their store
+            # A source deals rows to anybody, so they move to their store.
+            self._store(tuples, sent=self.plan.workers > 1)
         for number, part in enumerate(self.plan.paths[alias], start=1):
             if isinstance(part, Keeping):
                 self.factor = self._imbalance(self.plan.layout.placement.get(part.store, ()), part.store)

@@ -11,7 +11,8 @@ Papers: MultiStream (000) section IV, the workshop version (001) section 4.1, CL
 The arrival factor is the share of a join's results that the first input of the order starts, as its newest:
 
     history   m / j, where j counts *base* relations covered so far and m those of the first input; tables, which are
-              there before all streams, are left out.  A base relation starts 1/j (002 Eq. 1; 000 Eq. 2 prints 1/j where 1/(j-1) is meant, and chains the factors in the text).
+              there before all streams, are left out.  A base relation starts 1/j (002 Eq. 1; 000 Eq. 2 prints 1/j
+              where 1/(j-1) is meant, and chains the factors in the text).
               An intermediate store starts as often as any of its members is the newest; so each of its tuples is
               sent exactly once in the first hop.
     window    tuples per second in the steady state of time windows: the first input counts with its rate, all others
