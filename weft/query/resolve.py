@@ -17,7 +17,7 @@ from weft.expr.functions import NAMED, SYNONYMS
 from weft.expr.model import Call, Column, Expr, Span, Udf, conjuncts, transform
 from weft.expr.rules import condition as require_condition
 from weft.expr.types import ExprError, normalize
-from weft.expr.typing import typed
+from weft.expr.typing import add_types
 from weft.query.caret import point
 from weft.query.connectivity import require_connected
 from weft.query.draft import Condition, Draft, Item, Source, Star, Within
@@ -155,7 +155,7 @@ class _Scope:
             raise locate_error(error.message, text, error.span, detail=error.detail, hint=error.hint) from None
 
     def _add_types(self, expr: Expr) -> Expr:
-        return typed(transform(expr, self._resolve_node))
+        return add_types(transform(expr, self._resolve_node))
 
     def _resolve_node(self, node: Expr) -> Expr:
         if isinstance(node, Column):

@@ -136,9 +136,8 @@ class _Analysis:
         for query, relation in self._relations():
             kept = self._after_selections(query, relation)
             for key in wanted.get(relation.stream.name, {}).values() if kept is not None else ():
-                if not self.names.is_key_given(
-                    relation.stream.name, key
-                ):  # an empty list is knowledge too: no value is frequent
+                # An empty list stays here: it says that no value is frequent after the selections.
+                if not self.names.is_key_given(relation.stream.name, key):
                     self._count(kept, key, counts, heavy)  # type: ignore[arg-type]
         return Statistics(distinct=counts, heavy=heavy)
 
