@@ -179,11 +179,6 @@ def test_a_simulated_cluster_is_timed_by_its_workers(tmp_path: Path) -> None:
     assert alone.seconds > 0
 
 
-def test_a_cluster_waits_for_the_slowest_worker_of_each_wave() -> None:
-    spent = {(0, 0): 4.0, (1, 0): 1.0, (1, 1): 3.0, (2, 0): 2.0, (2, 1): 0.5}
-    assert cluster_seconds(spent, 2) == 4.0 / 2 + 3.0 + 2.0
-
-
 def test_wrong_answer_is_marked(tmp_path: Path) -> None:
     streams = MMM.scaled(50).workload(2, tmp_path)
     count, total = streams.truth()
