@@ -210,7 +210,7 @@ class Emit:
 
     @property
     def position(self) -> int:
-        """Nobody waits for results."""
+        """No probe waits for results."""
         return FIRST
 
 
