@@ -117,7 +117,7 @@ def relations(spark: Spark, share: float) -> Iterator[Curve]:
     for count in range(2, 9):
         chain = Chain(f"chain{count}", (rows,) * count, (1 / rows,) * (count - 1)).workload(8)
         for shape, workload in (("chain", chain), ("star", _star(count, rows))):
-            with scalelive.started(spark, workload.folder, [*workload.rows], workload.sql, CORES) as handle:
+            with scalelive.run_session(spark, workload.folder, [*workload.rows], workload.sql, CORES) as handle:
                 later = scalelive.batches(handle, 8)[2:]
             found[shape].append((count, sum(d.rows for d in later) / sum(d.seconds for d in later)))
     lines = tuple(Line(shape, tuple(points)) for shape, points in found.items())
@@ -149,9 +149,10 @@ def latency(spark: Spark, share: float) -> Iterator[Curve]:
 def idle(spark: Spark, share: float) -> Iterator[Curve]:
     """Looks that find nothing."""
     workload = Chain("small", (250 * 4,) * 4, (1 / 2_500,) * 3).workload(4)
-    with scalelive.started(spark, workload.folder, [*workload.rows], workload.sql, CORES, every=0.2) as handle:
+    streams, looks = [*workload.rows], scalelive.Looks()
+    with scalelive.run_session(spark, workload.folder, streams, workload.sql, CORES, 0.2, looks) as handle:
         scalelive.batches(handle, 4)
-        seconds, spent = scalelive.idle(handle, max(5.0, 20.0 * share))
+        seconds, spent = scalelive.time_looks(handle, looks, max(5.0, 20.0 * share))
     points = tuple((q, float(np.quantile(seconds, q / 100)) * 1000) for q in (1, 25, 50, 75, 90, 99))
     median = statistics.median(seconds)
     verdict = "" if median <= IDLE else f": MISSED, at most {IDLE * 1000:.0f} ms"
@@ -231,12 +232,12 @@ def save(curves: Sequence[Curve], share: float, seconds: float, folder: Path) ->
     return files
 
 
-def _labelled(spark: Spark, name: str, arrivals: Sequence[Arrival]) -> dict[str, list[scalelive.Done]]:
+def _labelled(spark: Spark, name: str, arrivals: Sequence[Arrival]) -> dict[str, list[scalelive.Batch]]:
     """Label -> its batches, in a run over all arrivals."""
     folder = written(name, arrivals)
-    with scalelive.started(spark, folder, STREAMS, SQL, CORES) as handle:
-        done = scalelive.batches(handle, len(arrivals))
-    groups = groupby(zip(arrivals, done, strict=True), key=lambda pair: pair[0].label)
+    with scalelive.run_session(spark, folder, STREAMS, SQL, CORES) as handle:
+        batches = scalelive.batches(handle, len(arrivals))
+    groups = groupby(zip(arrivals, batches, strict=True), key=lambda pair: pair[0].label)
     return {label: [one for _, one in group] for label, group in groups if label}
 
 
@@ -246,9 +247,9 @@ def _drops(spark: Spark, waiting: Workload, landing: Path) -> list[tuple[float, 
     for name, found in zip(names, files, strict=True):
         (landing / name).mkdir(parents=True)
         shutil.copy(found[0], landing / name)
-    with scalelive.started(spark, landing, names, waiting.sql, CORES) as handle:
+    with scalelive.run_session(spark, landing, names, waiting.sql, CORES) as handle:
         scalelive.batches(handle, 1)
-        return [scalelive.dropped(handle, drop, landing, 1_000) for drop in zip(*(f[1:] for f in files), strict=True)]
+        return [scalelive.time_drop(handle, drop, landing, 1_000) for drop in zip(*(f[1:] for f in files), strict=True)]
 
 
 def _star(count: int, rows: int) -> Workload:
