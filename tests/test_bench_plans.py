@@ -18,7 +18,7 @@ from bench import papers, plans, tables
 from bench.chains import LLLL, LLLL_LARGE, LLLL_MEDIUM, MHL, MLM, MMM, Chain, even_keys
 from bench.papers import Counting
 from bench.runs import STRATEGIES, Setting, cluster_seconds, in_process, on_cluster, open_session
-from bench.streams import cached
+from bench.streams import cache_streams
 from bench.tpch import COLUMNS, workload
 from bench.workload import Workload
 from weft.optimizer.cost.papers import CostModel
@@ -66,7 +66,7 @@ def tpch_like(seed: int = 3) -> dict[str, pa.Table]:
 def tpch(name: str, cache: Path) -> Workload:
     every = tpch_like()
     chosen = {table: every[table].select(list(names)) for table, names in COLUMNS[name].items()}
-    folder = cached(cache / name, lambda: chosen, SIZE.batches)
+    folder = cache_streams(cache / name, lambda: chosen, SIZE.batches)
     return workload(name, folder, {table: ROWS[table] for table in chosen})
 
 
@@ -118,7 +118,7 @@ def test_same_seed_gives_same_rows() -> None:
 
 
 def test_small_streams_arrive_from_first_to_last_batch(tmp_path: Path) -> None:
-    cached(tmp_path / "s", lambda: {"few": pa.table({"x": range(5)}), "many": pa.table({"x": range(200)})}, 20)
+    cache_streams(tmp_path / "s", lambda: {"few": pa.table({"x": range(5)}), "many": pa.table({"x": range(200)})}, 20)
     few, many = (
         [pq.read_metadata(file).num_rows for file in sorted((tmp_path / "s" / name).glob("*"))]
         for name in ("few", "many")
@@ -135,10 +135,10 @@ def test_small_streams_arrive_from_first_to_last_batch(tmp_path: Path) -> None:
 @pytest.mark.parametrize("chain", [LLLL, LLLL_LARGE, MHL], ids=lambda chain: chain.name)
 def test_prediction_for_scattered_stores_is_the_papers_cost(chain: Chain, name: str, tmp_path: Path) -> None:
     streams = chain.scaled(20).workload(1, tmp_path)
-    setting = papers.scattered(streams, name, capacity=10)
+    setting = papers.scatter(streams, name, capacity=10)
     model = CostModel(streams.graph, capacity=10)
     bill = open_session(streams, setting, tmp_path).choices[0].chosen.bill
-    tree = papers.planned(model, name)
+    tree = papers.tree_of(model, name)
     assert bill.scost == pytest.approx(model.scost(tree), rel=1e-9)
     assert bill.pcost == pytest.approx(model.pcost(tree, least_sent_orders), rel=1e-9)
 
