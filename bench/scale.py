@@ -171,7 +171,7 @@ CURVES: Mapping[str, Measure] = {
     "idle": idle,
     "workers": workers,
 }
-"""`workers` comes last: it starts Spark anew for every number of them."""
+"""`workers` comes last: it starts Spark again for every number of them."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

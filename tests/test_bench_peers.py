@@ -1,4 +1,4 @@
-"""The measurement beside peers: its data is what it says, every system it can start here agrees, and all is written."""
+"""The comparison with peers: its data is as described, every system that starts here agrees, and files are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The measurement of plans: its data is what it says, its predictions are the cost model's, and all of it runs."""
+"""The measurement of plans: its data is as described, its predictions are the cost model's, and all of it runs."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def tpch(name: str, cache: Path) -> Workload:
     return workload(name, folder, {table: ROWS[table] for table in chosen})
 
 
-def joined(tables: Mapping[str, pa.Table], sql: str) -> int:
+def count_joined(tables: Mapping[str, pa.Table], sql: str) -> int:
     with duckdb.connect() as oracle:
         for name, table in tables.items():
             oracle.register(name, table)
@@ -89,12 +89,12 @@ def test_every_join_of_neighbours_has_exactly_its_expected_size(chain: Chain) ->
     for first, last in combinations(range(1, len(small.sizes) + 1), 2):
         joins = " ".join(f"JOIN r{i} ON b{i - 1} = a{i}" for i in range(first + 1, last + 1))
         expected = np.prod(small.sizes[first - 1 : last]) / np.prod(small.domains[first - 1 : last - 1])
-        assert joined(found, f"SELECT count(*) FROM r{first} {joins}") == round(expected)
+        assert count_joined(found, f"SELECT count(*) FROM r{first} {joins}") == round(expected)
 
 
 def test_rare_partners_are_as_many_as_expected_on_average() -> None:
     chain = LLLL.scaled(1000)
-    found = [joined(chain.tables(seed), "SELECT count(*) FROM r1 JOIN r2 ON b1 = a2") for seed in range(20)]
+    found = [count_joined(chain.tables(seed), "SELECT count(*) FROM r1 JOIN r2 ON b1 = a2") for seed in range(20)]
     assert chain.domains == (100_000,) * 4
     assert np.mean(found) == pytest.approx(10, rel=0.2)
 
