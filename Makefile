@@ -34,28 +34,28 @@ check: $(STAMP) ## lint, formatting, types, layers
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
-	.venv/bin/lint-imports --no-cache  # its cache outlives modules that come and go
+	.venv/bin/lint-imports --no-cache  # a cache would keep modules that no longer exist
 
-format: $(STAMP) ## format the code and mend what the linter can mend
+format: $(STAMP) ## format the code and fix what the linter can fix
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
-fuzz: $(STAMP) ## random joins against the oracle (N=10000)
+fuzz: $(STAMP) ## compare random joins with the oracle (N=10000)
 	$(PY) -m tests.fuzz --n $(or $(N),10000)
 
-chaos: $(STAMP) ## runs that are killed and taken up again (N=100)
+chaos: $(STAMP) ## kill runs, start them again and compare the results (N=100)
 	$(PY) -m tests.chaos --n $(or $(N),100)
 
 bench: $(BENCH) ## measure throughput on the TPC-H Q3 join
 	$(PY) -m bench.q3
 
-bench-plans: $(BENCH) ## measure plans beside each other and beside the papers (ten minutes)
+bench-plans: $(BENCH) ## compare plans with each other and with the papers (ten minutes)
 	$(PY) -m bench.plans
 
-bench-skew: $(BENCH) ## measure schemes on uneven keys, beside Squall's tables (three minutes)
+bench-skew: $(BENCH) ## compare ways to spread uneven keys, also with Squall's tables (three minutes)
 	$(PY) -m bench.skew
 
-bench-peers: $(BENCH) ## measure Weft beside its peers, each in an environment of its own (an hour)
+bench-peers: $(BENCH) ## compare Weft with its peers, each in an environment of its own (an hour)
 	$(PY) -m bench.peers
 
 bench-scale: $(BENCH) ## measure how Weft's cost grows with state, batches, workers and relations

@@ -2,11 +2,11 @@
 
     r1(id1, b1)   r2(id2, a2, b2)   ...   rn(idn, an)        joined by b1 = a2, b2 = a3, ...
 
-An edge of selectivity f has keys from a domain of 1/f values.  Every relation takes each value as often as any other,
-and those that are left over at random, each at most once more.  So every join of neighbours has the expected size
+An edge of selectivity f has keys from a domain of 1/f values.  Every relation takes each value equally often;
+the rows that are left over take values at random, each at most once.  So every join of neighbours has the expected size
 size * size * f, to the row where the domain divides one of the sizes, and no value is heavier than another.
 
-The letters follow the text of the paper, which gives them anew for every experiment: V.B has L = 1e-8, "medium" 1e-6
+The letters follow the text of the paper, which defines them for every experiment: V.B has L = 1e-8, "medium" 1e-6
 and 1e-5; V.C has M = 1e-6 and L = 1e-5 in custom-MLM.  custom-MHL is named without numbers; it takes those of V.B.
 
 Scaling keeps size * f, the partners of a tuple: with it the shape of all sizes, and every ratio of costs.
@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bench.streams import CACHE, SEED, cached
+from bench.streams import CACHE, SEED, cache_streams
 from bench.workload import Workload
 
 PAPER = 1_000_000
@@ -74,7 +74,7 @@ class Chain:
     def workload(self, batches: int, cache: Path = CACHE) -> Workload:
         """The chain as streams."""
         shape = "-".join([*map(str, self.sizes), *(f"{f:g}" for f in self.selectivities)])
-        folder = cached(cache / f"chain-{shape}-{SEED}-{batches}", self.tables, batches)
+        folder = cache_streams(cache / f"chain-{shape}-{SEED}-{batches}", self.tables, batches)
         edges = {pair: 1 / domain for pair, domain in zip(pairwise(self.names), self.domains, strict=True)}
         return Workload(self.name, folder, self.sql, dict(zip(self.names, self.sizes, strict=True)), edges)
 

@@ -1,7 +1,7 @@
-"""A process and everything it starts, watched from outside: memory, first output, time limit, what it told.
+"""A process and everything it starts, watched from outside: memory, first output, time limit, what it printed.
 
 Memory is the sum over the process tree of proportional set sizes, so that a page shared by n processes counts once and
-not n times; where the system does not tell them it is the sum of resident set sizes, and `Seen.kind` says so.
+not n times.  Where the system does not give these it is the sum of resident set sizes, and `Seen.kind` says so.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any
 import psutil
 
 EVERY, OFTEN, SOON = 0.2, 0.02, 1.0
-"""Seconds between two looks: later, and in the first second, which may be the only one."""
+"""Seconds between two looks at the processes: usually, and in the first second, which may be the only one."""
 SHARE = 20
-"""A look is followed by a pause of at least so many times its length: the kernel counts pages while others wait."""
+"""The pause after a look is at least so many times as long as it: processes wait while their pages are counted."""
 STATE = 1.0
 
 
@@ -33,7 +33,7 @@ class Seen:
     """Bytes."""
     kind: str = "PSS"
     state: int = 0
-    """The most bytes that lay in the folder of state, seen once a second; some systems take it away at their end."""
+    """The most bytes seen in the folder of state, once a second; some systems remove it when they end."""
     first_output: float | None = None
     """Wall clock of the first bytes in the folder of results, as seen from outside."""
     busy: float = 0.0
@@ -42,11 +42,12 @@ class Seen:
     """Whether it was ended because its time was up."""
     code: int | None = None
     told: list[dict[str, Any]] = field(default_factory=list)
+    """The JSON objects it printed, one per line."""
     noise: str = ""
     """The end of what it wrote to its error stream."""
 
 
-def watched(command: Sequence[str], out: Path, limit: float, environment: Mapping[str, str], cwd: Path) -> Seen:
+def watch_process(command: Sequence[str], out: Path, limit: float, environment: Mapping[str, str], cwd: Path) -> Seen:
     """Run a command to its end or to the limit."""
     out.mkdir(parents=True, exist_ok=True)
     said, noise = out / "said", out / "noise"
@@ -54,7 +55,7 @@ def watched(command: Sequence[str], out: Path, limit: float, environment: Mappin
     with said.open("w") as stdout, noise.open("w") as stderr:
         process = psutil.Popen(list(command), stdout=stdout, stderr=stderr, env={**os.environ, **environment}, cwd=cwd)
         try:
-            while (code := _ended(process, max(_pause(until - limit), SHARE * took))) is None:
+            while (code := _await_end(process, max(_pause(until - limit), SHARE * took))) is None:
                 began = time.monotonic()
                 _look(seen, process, out / "rows")
                 took = time.monotonic() - began
@@ -65,7 +66,7 @@ def watched(command: Sequence[str], out: Path, limit: float, environment: Mappin
         finally:
             _end(process)
     seen.over, seen.code = code is None, code
-    seen.told = [*_told(said)]
+    seen.told = [*_read_lines(said)]
     seen.noise = noise.read_text(errors="replace")[-4000:]
     return seen
 
@@ -85,7 +86,7 @@ def _pause(began: float) -> float:
     return OFTEN if began + SOON > time.monotonic() else EVERY
 
 
-def _ended(process: psutil.Popen, pause: float) -> int | None:
+def _await_end(process: psutil.Popen, pause: float) -> int | None:
     try:
         code: int | None = process.wait(timeout=pause)
     except (psutil.TimeoutExpired, subprocess.TimeoutExpired):
@@ -123,14 +124,14 @@ def _any_bytes(folder: Path) -> bool:
 
 
 def _end(process: psutil.Popen) -> None:
-    """End the process and what it started, each by its own number."""
+    """End the process and what it started, each by its own id."""
     for member in reversed(_family(process)):
         with contextlib.suppress(psutil.Error):
             member.kill()
     process.wait()
 
 
-def _told(path: Path) -> Iterator[dict[str, Any]]:
+def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
     for line in path.read_text(errors="replace").splitlines():
         if line.startswith("{"):
             with contextlib.suppress(json.JSONDecodeError):

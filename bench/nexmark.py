@@ -1,9 +1,9 @@
 """Nexmark's three streams from seeded numpy: persons, auctions and bids in the proportion 1 : 3 : 46.
 
 Follows the published generator in what joins depend on: ids grow with time; three auctions in four are sold by the
-hot seller, the newest person whose number is a multiple of 100; half of the bids go to the hot auction, found likewise;
-three bids in four come from the hot bidder, who is never the hot seller; the others are drawn from those that are
-active: 1,000 persons, 100 auctions.  An auction is open for as long as the active ones take to pass, on average.
+hot seller, the newest person whose number is a multiple of 100; half of the bids go to the hot auction, found in the
+same way; three bids in four come from the hot bidder, who is never the hot seller; the others are drawn from the
+active ones: 1,000 persons, 100 auctions.  An auction is open for as long as the active ones take to pass, on average.
 Categories are 10 to 14, ten thousand events a second.  Texts are short and drawn from lists; `extra` columns, which
 only pad rows, are left out.
 """

@@ -1,17 +1,17 @@
-"""Our runs beside what MultiStream (000) reports: storage, tuples sent, scaling, shapes of trees.
+"""Our runs compared with what MultiStream (000) reports: storage, tuples sent, scaling, shapes of trees.
 
 Ids are those of the requirements.  Where the paper prints a picture and no number, the number is derived from its own
-formulas at its own sizes; where it only tells a direction there is none.
+formulas at its own sizes; where it only gives a direction there is no number.
 
-    A35  stored rows of Q2 and Q3, left-deep beside flat
+    A35  stored rows of Q2 and Q3, left-deep compared with flat
     A38  tuples sent in custom-LLLL with f = 1e-8, stores spread over N = ceil(size / capacity) tasks
     A39  the same with f = 1e-6 and 1e-5; the text swaps the names of the plans, the cost model does not
     A41  throughput of Q2 with k tasks per store
     A43  throughput of custom-MLM, all five shapes of trees
 
 Stores are scattered here, not keyed: the paper does not use equality in routing, so that its numbers hold for any
-predicate.  The paper joins by nested loops and scales over machines; we look rows up in an index and have the cores
-that we have, so directions are compared, and of counts the numbers.
+predicate.  The paper joins by nested loops and scales over machines; we look rows up in an index, on the cores of
+one machine.  So counts are compared by number, times only by direction.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Counting:
     rows: int
     """Of a relation."""
     capacities: tuple[float, ...]
-    """What a task holds, by the size of a relation."""
+    """What a task holds, as a share of a relation."""
 
     def like(self, capacity: float) -> float:
         """That capacity, or if it would take too many tasks here, the one that takes most."""
@@ -88,7 +88,7 @@ def count_chains(countings: Sequence[Counting], batches: int, **cache: Any) -> l
         workload = counting.chain.scaled(counting.rows).workload(batches, **cache)
         truth = workload.truth()
         for share in counting.capacities:
-            settings = [scattered(workload, name, share * counting.rows) for name in ("flat", "left_deep", "tree")]
+            settings = [scatter(workload, name, share * counting.rows) for name in ("flat", "left_deep", "tree")]
             found += alternate(in_process, workload, settings, 1, truth).values()
     return found
 
@@ -96,14 +96,14 @@ def count_chains(countings: Sequence[Counting], batches: int, **cache: Any) -> l
 def count_shapes(rows: int, batches: int, **cache: Any) -> list[Figures]:
     """Tuples sent in custom-MLM by the five shapes, a task holding a tenth of a relation."""
     workload = MLM.scaled(rows).workload(batches, **cache)
-    settings = [scattered(workload, shape, rows / 10) for shape in KEPT]
+    settings = [scatter(workload, shape, rows / 10) for shape in KEPT]
     return [*alternate(in_process, workload, settings, 1, workload.truth()).values()]
 
 
-def scattered(workload: Workload, name: str, capacity: float) -> Setting:
+def scatter(workload: Workload, name: str, capacity: float) -> Setting:
     """Stores anywhere on as many tasks as they need, by a strategy or a shape."""
     model = CostModel(workload.graph, capacity=capacity)
-    tasks = max(model.N(store) for store in planned(model, name).stores)
+    tasks = max(model.N(store) for store in tree_of(model, name).stores)
     return Setting(name, by_hand(name), tasks, "scattered", capacity)
 
 
@@ -112,7 +112,7 @@ def by_hand(name: str) -> Any:
     return weft.Plan(keep=KEPT[name]) if name in KEPT else name
 
 
-def planned(model: CostModel, name: str) -> Tree:
+def tree_of(model: CostModel, name: str) -> Tree:
     """The tree of a strategy or a shape."""
     if name == "left_deep":
         return left_deep(model)
@@ -146,7 +146,7 @@ def storage(timed: Mapping[str, Mapping[str, Figures]]) -> list[Beside]:
         ours, least = timed[name]["left_deep"], timed[name]["flat"]
         extra, model = ((stored - ours.rows) / ours.rows for stored in (ours.stored, ours.model_stored))
         holds = ours.stored > least.stored and abs(extra / paper - 1) < SAME
-        found.append(Beside("A35", f"{name}: left-deep stores more, by input rows", paper, model, extra, holds))
+        found.append(Beside("A35", f"{name}: left-deep stores more, ratio to input rows", paper, model, extra, holds))
     return found
 
 

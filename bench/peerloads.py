@@ -1,10 +1,10 @@
-"""The workloads that every system is given: a join, its data, how many batches.
+"""The workloads that every system gets: a join, its data, how many batches.
 
     q2, q3, q5, q9     joins of TPC-H, equality only, rows in random order, in 4 and in 20 batches; q5 is a cycle, q9
                        is lineitem, partsupp and part ("Q9-partial")
     window             four streams in a chain at a steady rate, all rows of a result within ten seconds
-    band               two streams without a common key: five seconds before or after, and a price below a limit
-    star               five streams on one key, one row of each a key
+    band               two streams without a common key: at most five seconds apart, and a price below a limit
+    star               five streams on one key, with one row per key in each
     nexmark-qN         the join of Nexmark's query: q8 without its grouping, with the window as an equality; q9 all bids
                        of an open auction without the choice of the highest; q3, q20 and q23 as published, fewer columns
 
@@ -27,9 +27,9 @@ import pyarrow.parquet as pq
 from bench import nexmark
 from bench.chains import even_keys
 from bench.peersystems.job import Compare, Join, OneOf, Step
-from bench.streams import CACHE, SEED, cached
+from bench.streams import CACHE, SEED, cache_streams
 from bench.tpch import COLUMNS, Columns, streams
-from bench.workload import Answer, summed
+from bench.workload import Answer, sum_answer
 
 KINDS = {"int32": "int", "int64": "bigint", "double": "double", "string": "string"}
 CASTS = {"int": "BIGINT", "bigint": "BIGINT", "double": "DOUBLE", "string": "VARCHAR"}
@@ -63,7 +63,7 @@ class Load:
                 oracle.execute("SET disabled_optimizers = 'join_order'")
                 for name in self.join.streams:
                     oracle.execute(f"CREATE VIEW {name} AS FROM read_parquet('{self.folder / name}/*.parquet')")
-                kept.write_text(json.dumps(summed(oracle, self._cast(f"({self.join.sql()})"))))
+                kept.write_text(json.dumps(sum_answer(oracle, self._cast(f"({self.join.sql()})"))))
         count, total = json.loads(kept.read_text())
         return count, total
 
@@ -74,7 +74,7 @@ class Load:
             return 0, 0
         names = [str(p) for p in files]
         with duckdb.connect() as oracle:
-            return summed(oracle, self._cast(self._reading(names)))
+            return sum_answer(oracle, self._cast(self._reading(names)))
 
     def _reading(self, names: list[str]) -> str:
         if not any(name.endswith(".csv") for name in names) and _is_parquet(names[0]):
@@ -294,7 +294,7 @@ NEXMARK: Mapping[str, tuple[Join, int]] = {
 def _in_time(name: str, join: Join, make: Callable[[int], dict[str, pa.Table]], size: int, scale: float) -> Load:
     """A workload in the order of time, ten batches."""
     batches, count = 10, max(50, int(size * scale))
-    folder = cached(CACHE / f"peers-{name}-{count}-{SEED}", partial(make, count), batches, in_order=True)
+    folder = cache_streams(CACHE / f"peers-{name}-{count}-{SEED}", partial(make, count), batches, in_order=True)
     rows = {stream: _rows(folder / stream) for stream in join.streams}
     last = dict(join.times).get(join.first)
     span = 0 if last is None else _last(folder / join.first, last)

@@ -1,8 +1,8 @@
-"""One workload through one system, in a process of its own: what it told and what was seen, as one row.
+"""One workload through one system, in a process of its own: what it printed and what was seen, as one row.
 
-began   the clock: the query is handed over; interpreters and JVMs are up
+began   the moment the system gets the query; interpreters and JVMs are running by then
 steady  input rows per second after the second batch, from commit to commit; for systems without batches, from the
-        moment all of their tasks were up
+        moment all of their tasks were running
 first   seconds from `began` to the first result that can be read
 """
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.measure import Seen, size_of, watched
+from bench.measure import Seen, size_of, watch_process
 from bench.peerloads import Load
 from bench.peersetup import System, environment, reads_csv, ready
 from bench.peersystems.job import Job
@@ -36,12 +36,12 @@ class Batch:
     """Wall clock of its commit."""
     rows: int
     results: int | None
-    """Where the system tells."""
+    """Where the system gives it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one run came to; what is not known is None."""
+    """The outcome of one run; what is not known is None."""
 
     workload: str
     system: str
@@ -90,7 +90,7 @@ def measure(load: Load, system: System, limit: float, *, here: bool = False) -> 
         (out / "job.json").write_text(job.text)
         command = [str(python), "-m", f"bench.peersystems.{system.module}", str(out / "job.json")]
         began = time.time()
-        seen = watched(command, out, limit, environment(system) | {"PYTHONPATH": _path(system)}, ROOT)
+        seen = watch_process(command, out, limit, environment(system) | {"PYTHONPATH": _path(system)}, ROOT)
         return _row(load, system, seen, began, out, truth, limit)
     finally:
         shutil.rmtree(out, ignore_errors=True)
@@ -102,7 +102,7 @@ def _path(system: System) -> str:
 
 
 def _row(load: Load, system: System, seen: Seen, began: float, out: Path, truth: tuple[int, int], limit: float) -> Row:
-    told = _merged(seen.told)
+    told = _merge(seen.told)
     told_batches = (line["batch"] for line in seen.told if "batch" in line)
     batches = tuple(Batch(b["seconds"], b["end"], b["in"], b.get("out")) for b in told_batches)
     clock, done = told.get("began"), told.get("done")
@@ -134,13 +134,13 @@ def _row(load: Load, system: System, seen: Seen, began: float, out: Path, truth:
     )
 
 
-def _merged(told: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _merge(told: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {key: value for line in told for key, value in line.items() if key != "batch"}
 
 
 def say_why(seen: Seen, limit: float) -> str:
-    """Why there is no answer.  Only a system that was seen at work is slow; any other one does not work."""
-    told = _merged(seen.told)
+    """Why there is no answer.  Only a system that has made progress is called slow; any other one does not work."""
+    told = _merge(seen.told)
     said = told.get("error") or ("" if seen.over else _last_words(seen))
     if "began" not in told:
         if seen.over:
@@ -151,14 +151,14 @@ def say_why(seen: Seen, limit: float) -> str:
     if rows := sum(line["batch"]["in"] for line in seen.told if "batch" in line):
         return f"over {limit:.0f} s, {rows:,} rows done"
     if seen.first_output is not None:
-        return f"over {limit:.0f} s, results had begun to come"
-    return f"no answer in {limit:.0f} s, nothing came of it, {seen.busy:.0f} s of processor time"
+        return f"over {limit:.0f} s, first results seen"
+    return f"no answer in {limit:.0f} s, no result seen, {seen.busy:.0f} s of processor time"
 
 
 def _last_words(seen: Seen) -> str:
     if seen.code is not None and seen.code < 0:
         return f"killed by signal {-seen.code}"
-    line = next((line for line in reversed(seen.noise.splitlines()) if line.strip()), "it said nothing")
+    line = next((line for line in reversed(seen.noise.splitlines()) if line.strip()), "no message")
     return " ".join(line.split())[:160]
 
 

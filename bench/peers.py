@@ -1,10 +1,10 @@
-"""Weft beside its peers: named workloads through named systems, in one run on one machine, taking turns.
+"""Weft compared with its peers: named workloads through named systems, in one run on one machine, taking turns.
 
     python -m bench.peers [--workloads q3/4,star] [--systems weft,flink] [--scale 1] [--repeat 1] [--limit 60]
     python -m bench.peers --setup-only
 
 Prints one table and writes numbers and a picture.  Every system runs in its own process and environment, reads the
-same rows and must come to the same results, counted and summed by one DuckDB query: else its row says WRONG.
+same rows and must give the same results, counted and summed by one DuckDB query; otherwise its row says WRONG.
 Of several repeats the quickest right one counts.
 """
 

@@ -1,6 +1,6 @@
 """The systems that can be measured, and an environment of its own for each peer.
 
-    bench/.venvs/NAME   made when it is first needed; removed folders are made again
+    bench/.venvs/NAME   created when it is first needed; a folder that was removed is created again
 
 What cannot be installed is skipped, with the reason in one line: `ready` gives the reason instead of an interpreter.
 """

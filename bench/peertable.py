@@ -15,7 +15,7 @@ HEAD = (
 
 
 def table(rows: Sequence[Row]) -> Iterator[str]:
-    """One line a workload and system."""
+    """One line per workload and system."""
     yield "input rows/s (all; after the second batch), seconds to first result and of a batch, peak memory, state"
     yield HEAD
     for row in rows:
@@ -30,13 +30,13 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def verdicts(rows: Sequence[Row]) -> Iterator[str]:
-    """One line a workload: Weft beside the quickest streaming peer and beside the one-shot limit."""
-    yield "\nWeft beside the others (steady rows/s, wall time for the one-shot joins)"
+    """One line per workload: Weft compared with streaming peers and with one-shot joins."""
+    yield "\nWeft compared with the others (steady rows/s, wall time for the one-shot joins)"
     for workload in dict.fromkeys(row.workload for row in rows):
         here = {row.system: row for row in rows if row.workload == workload or _same(row, workload)}
         ours = next((row for row in rows if row.workload == workload and row.system == "weft"), None)
         if ours is None or ours.verdict != RIGHT:
-            yield f"  {workload:<12} no right answer of Weft"
+            yield f"  {workload:<12} no right answer from Weft"
             continue
         yield f"  {workload:<12} " + "; ".join([*_beside(ours, here), *_growth(ours)])
 
@@ -58,7 +58,7 @@ def _beside(ours: Row, here: dict[str, Row]) -> Iterator[str]:
 
 
 def _growth(ours: Row) -> Iterator[str]:
-    """Whether rows cost more as state grows: time per input and result row, the last batch by the fifth."""
+    """Whether rows cost more as state grows: time per input and result row, ratio of the last batch to the fifth."""
     cost = [b.seconds / (b.rows + (b.results or 0)) for b in ours.batches if b.rows]
     if len(cost) > 5:
         yield f"cost of a row in the last batch {cost[-1] / cost[4]:.2f} of that in the fifth"

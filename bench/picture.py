@@ -79,7 +79,7 @@ def _sent(found: Ratios) -> Iterator[str]:
     top = 1.75
     yield text(x + width / 2, y - 12, "tuples sent, left-deep / flat", "middle")
     yield from frame(RIGHT, [(v / top, f"{v:.2g}") for v in (0, 0.5, 1, 1.5)])
-    yield text(x + width / 2, y + height + 34, "what a task holds, by size of a relation", "middle")
+    yield text(x + width / 2, y + height + 34, "what a task holds, as a share of a relation", "middle")
 
     def place(capacity: float, ratio: float) -> tuple[float, float]:
         return x + width * (0.05 + 0.9 * (1 + math.log10(capacity))), y + height * (1 - min(ratio, top) / top)

@@ -6,7 +6,9 @@ The queries are TPC-H joins over two to six streams, with windows and selections
 
     plan      choosing a plan, with statistics given by hand and all caches cold
     glance    looking at samples of the sources, where no statistics are given
-    explain   all that `s.explain()` does: the look, the plans of all queries, the topology, the text
+    explain   all that `s.explain()` does: the glance, the plans of all queries, the topology, the text
+    assemble  putting the chosen plans of all queries into one topology and checking it; milliseconds in all, since what
+              queries share is assembled once
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import argparse
 import gc
 import time
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +25,9 @@ import pyarrow as pa
 import weft
 from bench.machine import machine_line
 from bench.saying import block
+from weft.optimizer.choose import Choice
 from weft.optimizer.known import Known
-from weft.optimizer.plan import choices
+from weft.optimizer.plan import choices, topology
 from weft.optimizer.wishes import Wishes
 from weft.query.model import Query
 
@@ -48,7 +51,7 @@ JOINS = (
 )
 WINDOWS = ("", " WITHIN INTERVAL '1' MINUTE", " WITHIN INTERVAL '10' MINUTE", " WITHIN INTERVAL '1' HOUR")
 SAMPLED = 20_000
-"""Rows of each stream in a session that looks at its sources."""
+"""Rows of each stream in a session that samples its sources."""
 
 
 def main() -> None:
@@ -59,29 +62,40 @@ def main() -> None:
     asked = parser.parse_args()
     print(f"planning for {asked.workers} workers; milliseconds a query, best of {asked.repeats}; {machine_line()}")
     block("aliases     plan", by_aliases(asked.workers, asked.repeats))
-    block("queries     plan    glance   explain", by_queries(asked.workers, asked.repeats))
+    block("queries     plan    glance   explain    assemble, in all", by_queries(asked.workers, asked.repeats))
 
 
 def by_aliases(workers: int, repeats: int) -> Iterator[str]:
     """A query over two to six streams."""
     for aliases in range(2, len(JOINS) + 1):
-        queries = [parsed(aliases, number) for number in range(4)]
+        queries = [parse(aliases, number) for number in range(4)]
         yield f"{aliases:7} {plan(queries, workers, repeats):8.1f}"
 
 
 def by_queries(workers: int, repeats: int) -> Iterator[str]:
     """Sessions of many queries over three streams."""
     for count in (1, 20, 200):
-        queries = [parsed(3, number) for number in range(count)]
+        queries = [parse(3, number) for number in range(count)]
         times = plan(queries, workers, repeats), glance(count, repeats), explain(count, workers, repeats)
-        yield f"{count:7} " + " ".join(f"{milliseconds:8.1f}" for milliseconds in times)
+        columns = " ".join(f"{milliseconds:9.1f}" for milliseconds in times)
+        yield f"{count:7}{columns} {assemble(queries, workers, repeats):19.1f}"
 
 
 def plan(queries: list[Query], workers: int, repeats: int) -> float:
     """Choosing plans, with statistics given by hand."""
+    given = known()
+    return best(lambda: lambda: choose(queries, workers, given), repeats) / len(queries)
+
+
+def assemble(queries: list[Query], workers: int, repeats: int) -> float:
+    """Putting chosen plans into one topology and checking it, all queries together."""
+    return best(lambda: partial(topology, choose(queries, workers, known())), repeats)
+
+
+def choose(queries: list[Query], workers: int, given: weft.Statistics) -> tuple[Choice, ...]:
+    """The plan of each query."""
     named = {f"q{number}": query for number, query in enumerate(queries)}
-    wishes, given = dict.fromkeys(named, Wishes()), dict.fromkeys(named, Known(known()))
-    return best(lambda: lambda: choices(named, workers, wishes, given), repeats) / len(queries)
+    return choices(named, workers, dict.fromkeys(named, Wishes()), dict.fromkeys(named, Known(given)))
 
 
 def glance(count: int, repeats: int) -> float:
@@ -118,14 +132,14 @@ def forget() -> None:
 
 
 def sql(aliases: int, number: int) -> str:
-    """A join of the first streams; every number has another selection, every fourth the same windows."""
+    """A join of the first streams; every number has another selection, every fourth number the same windows."""
     window, (first, _) = WINDOWS[number % len(WINDOWS)], JOINS[0]
     joined = "".join(f" JOIN {stream}{window} ON {on}" for stream, on in JOINS[1:aliases])
     return f"SELECT c.c_custkey FROM {first}{window}{joined} WHERE c.c_nationkey > {number % 24}"
 
 
-def parsed(aliases: int, number: int) -> Query:
-    """The same as a query."""
+def parse(aliases: int, number: int) -> Query:
+    """The same join as a query."""
     s = weft.Session(checkpoint="never-made", progress=False)
     for name in KEYS:
         s.stream(name, weft.read.batches([rows(name, 0)]), event_time="ts")
@@ -133,7 +147,7 @@ def parsed(aliases: int, number: int) -> Query:
 
 
 def session(count: int, workers: int = 2) -> weft.Session:
-    """A session of queries over three streams with rows to look at."""
+    """A session of queries over three streams, with rows to sample."""
     s = weft.Session(checkpoint="never-made", workers=workers, progress=False)
     for name in ("customer", "orders", "lineitem"):
         s.stream(name, weft.read.batches([rows(name, SAMPLED)]), event_time="ts")

@@ -1,10 +1,10 @@
-"""Plans beside each other: flat, left-deep, tree and the automatic choice, over TPC-H joins and custom chains.
+"""Plans compared with each other: flat, left-deep, tree and the automatic choice, over TPC-H joins and custom chains.
 
     python -m bench.plans [--scale 1] [--rows 200000] [--repeats 2]
 
-Prints what every plan stores, sends and takes, the same numbers beside the papers and their cost model, and how near
-the automatic choice comes to the best plan.  Every answer is compared with DuckDB's; another one is marked WRONG.
-Writes the numbers as JSON and a picture as SVG to bench/results.
+Prints what every plan stores and sends and how long it takes, the same numbers of the papers and their cost model, and
+how close the automatic choice is to the best plan.  Every answer is compared with DuckDB's; a different one is marked
+WRONG.  Writes the numbers as JSON and a picture as SVG to bench/results.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def show(found: Found) -> None:
         tables.plans(found.timed),
     )
     block("scattered stores, N = ceil(size / capacity) tasks, in this process", tables.counts(found.counted))
-    block("q2, k tasks per store, simulated cluster: each worker alone on a core", tables.scaled(found.alone))
+    block("q2, k tasks per store, simulated cluster: each worker alone on a core", tables.tasks_lines(found.alone))
     block("beside the papers", tables.beside(found.beside))
     far = [*tables.outliers(found.all)]
     block(f"more than {tables.TOLERANCE:.0%} from the model", far or ["  none"])

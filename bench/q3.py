@@ -1,4 +1,4 @@
-"""Workload Q3: customer JOIN orders JOIN lineitem of TPC-H, full history, beside Spark's own cascade.
+"""Workload Q3: customer JOIN orders JOIN lineitem of TPC-H, full history, compared with Spark's own cascade.
 
     python -m bench.q3 [--scale 1] [--batches 20] [--systems weft,spark]
 

@@ -1,4 +1,4 @@
-"""Where rows go under a cube or a range partition of the optimizer, as the host routes them: nothing is joined."""
+"""Where rows go under a cube or a range partition of the optimizer, routed by the host; nothing is joined."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """One run of one plan: in this process or on Spark, counted and timed, its answer checked.
 
-All hosts read the same files.  On Spark the clock runs from the start of the run to its end; the JVM and
-its Python processes are up by then, because a first run warmed them.  In the process only the batches are timed.
+All hosts read the same files.  On Spark the clock runs from the start of the run to its end; the JVM and its Python
+processes are running by then, because of a first run that is not timed.  In the process only the batches are timed.
 
-A cluster that is not there: the workers of a wave run one after the other, each alone on a core, and the slowest of
-them counts.  Reading is shared out evenly; the network costs nothing.
+A simulated cluster: the workers of a wave run one after the other, each alone on a core, and the slowest of them
+counts.  Reading is divided evenly; the network costs nothing.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a run came to."""
+    """The outcome of a run."""
 
     workload: str
     label: str
     plan: str
-    """The tree of stores; what stands in inner brackets is kept."""
+    """The tree of stores; a join in inner brackets is kept."""
     workers: int
     placement: str
     capacity: float | None
@@ -58,7 +58,7 @@ class Figures:
     stored: int
     """Rows ever stored, intermediate results among them."""
     sent: int
-    """Tuples that came to look into a store, copies counted: what the papers call tuples sent."""
+    """Tuples that probed a store, copies counted: what the papers call tuples sent."""
     exchanged: int
     """Tuples that went through the exchange."""
     messages: int
@@ -98,23 +98,23 @@ def open_session(workload: Workload, setting: Setting, folder: Path, spark: Any 
 
 def in_process(workload: Workload, setting: Setting, truth: Answer) -> Figures:
     """The run without Spark."""
-    return _fed(workload, setting, truth, lambda _trial, seconds: seconds)
+    return _feed(workload, setting, truth, lambda _trial, seconds: seconds)
 
 
 def on_cluster(workload: Workload, setting: Setting, truth: Answer) -> Figures:
     """The run without Spark, timed as if every worker had a machine for itself."""
-    return _fed(workload, setting, truth, lambda trial, _seconds: cluster_seconds(trial.spent, setting.workers))
+    return _feed(workload, setting, truth, lambda trial, _seconds: cluster_seconds(trial.spent, setting.workers))
 
 
 def cluster_seconds(spent: Mapping[tuple[int, int], float], workers: int) -> float:
-    """The reading, evenly by all, and of each wave the slowest worker."""
+    """Reading divided by all workers, and of each wave the slowest worker."""
     waves: dict[int, float] = {}
     for (wave, _), seconds in spent.items():
         waves[wave] = max(waves.get(wave, 0.0), seconds)
     return waves.pop(0, 0.0) / workers + sum(waves.values())
 
 
-def _fed(workload: Workload, setting: Setting, truth: Answer, timed: Callable[[Trial, float], float]) -> Figures:
+def _feed(workload: Workload, setting: Setting, truth: Answer, timed: Callable[[Trial, float], float]) -> Figures:
     with tempfile.TemporaryDirectory() as folder, open_session(workload, setting, Path(folder)) as s:
         trial = Trial(s)
         seconds, states = 0.0, []
@@ -148,7 +148,7 @@ class OnSpark:
             return _figures(workload, setting, choice, report.counters, seconds, states, right)
 
     def stop(self) -> None:
-        """Let Spark go."""
+        """Stop Spark."""
         self.spark.stop()
 
 

@@ -2,8 +2,8 @@
 
     python -m bench.scale [--curves state,batch,workers,relations,latency,idle] [--share 1]
 
-Weft alone, on Spark with two workers where nothing else is said.  Every curve is a table, a picture and a part of the
-JSON.  `--share` shrinks all sizes.  Medians of several batches each; the largest is shown beside it.
+Weft alone, on Spark with two workers unless stated otherwise.  Every curve is a table, a picture and a part of the
+JSON.  `--share` shrinks all sizes.  Points are medians of several batches; the largest is shown too.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from bench import scalelive
 from bench.chains import Chain, even_keys
 from bench.machine import machine_line, versions
 from bench.runs import OnSpark, Setting
-from bench.scaledata import SQL, STREAMS, Arrival, growing, sized, written
+from bench.scaledata import SQL, STREAMS, Arrival, growing, sized, write_arrivals
 from bench.scalepicture import Line, chart
-from bench.scalesim import simulated
-from bench.streams import CACHE, SEED, cached
+from bench.scalesim import simulate
+from bench.streams import CACHE, SEED, cache_streams
 from bench.tpch import tpch
 from bench.workload import Workload
 
@@ -62,7 +62,7 @@ def state(spark: Spark, share: float) -> Iterator[Curve]:
     """Equal deltas at growing state."""
     sizes = [int(size * share) for size in (1_000_000, 5_000_000, 10_000_000, 20_000_000, 50_000_000)]
     arrivals = growing(sizes, delta=int(200_000 * share), times=7, load=int(2_500_000 * share))
-    found = _labelled(spark, "state", arrivals)
+    found = _batches_by_label(spark, "state", arrivals)
     costs = {int(label): [d.seconds / (d.rows + d.results) * 1e6 for d in done[1:]] for label, done in found.items()}
     medians = {size: statistics.median(cost) for size, cost in costs.items()}
     first, *_, last = medians.values()
@@ -79,7 +79,7 @@ def batch(spark: Spark, share: float) -> Iterator[Curve]:
     plan = ((1_000, 9), (10_000, 9), (100_000, 7), (500_000, 5), (2_000_000, 3))
     sizes = [(max(100, int(size * share)), times) for size, times in plan]
     arrivals = sized(sizes, state=int(2_000_000 * share), load=int(1_000_000 * share))
-    found = _labelled(spark, "batch", arrivals)
+    found = _batches_by_label(spark, "batch", arrivals)
     seconds = {int(label): statistics.median(d.seconds for d in done[1:]) for label, done in found.items()}
     yield Curve("batch", "rows of a batch", "seconds a batch", (Line("median", tuple(seconds.items())),))
     speeds = tuple((size, size / spent) for size, spent in seconds.items())
@@ -103,7 +103,7 @@ def workers(_: Spark, share: float) -> Iterator[Curve]:
     )  # fmt: skip
     small = tpch("q3", share / 2, 10)
     rows = sum(small.rows.values()) * 0.8
-    runs = [simulated(small, count, skip=2) for count in (1, 2, 4, 8, 16)]
+    runs = [simulate(small, count, skip=2) for count in (1, 2, 4, 8, 16)]
     yield Curve(
         "workers-simulated", "workers", "input rows per second of the slowest worker of every wave",
         (Line("simulated", tuple((run.workers, rows / run.slowest) for run in runs)),),
@@ -117,7 +117,7 @@ def relations(spark: Spark, share: float) -> Iterator[Curve]:
     for count in range(2, 9):
         chain = Chain(f"chain{count}", (rows,) * count, (1 / rows,) * (count - 1)).workload(8)
         for shape, workload in (("chain", chain), ("star", _star(count, rows))):
-            with scalelive.started(spark, workload.folder, [*workload.rows], workload.sql, CORES) as handle:
+            with scalelive.run_session(spark, workload.folder, [*workload.rows], workload.sql, CORES) as handle:
                 later = scalelive.batches(handle, 8)[2:]
             found[shape].append((count, sum(d.rows for d in later) / sum(d.seconds for d in later)))
     lines = tuple(Line(shape, tuple(points)) for shape, points in found.items())
@@ -149,9 +149,10 @@ def latency(spark: Spark, share: float) -> Iterator[Curve]:
 def idle(spark: Spark, share: float) -> Iterator[Curve]:
     """Looks that find nothing."""
     workload = Chain("small", (250 * 4,) * 4, (1 / 2_500,) * 3).workload(4)
-    with scalelive.started(spark, workload.folder, [*workload.rows], workload.sql, CORES, every=0.2) as handle:
+    streams, looks = [*workload.rows], scalelive.Looks()
+    with scalelive.run_session(spark, workload.folder, streams, workload.sql, CORES, 0.2, looks) as handle:
         scalelive.batches(handle, 4)
-        seconds, spent = scalelive.idle(handle, max(5.0, 20.0 * share))
+        seconds, spent = scalelive.time_looks(handle, looks, max(5.0, 20.0 * share))
     points = tuple((q, float(np.quantile(seconds, q / 100)) * 1000) for q in (1, 25, 50, 75, 90, 99))
     median = statistics.median(seconds)
     verdict = "" if median <= IDLE else f": MISSED, at most {IDLE * 1000:.0f} ms"
@@ -170,7 +171,7 @@ CURVES: Mapping[str, Measure] = {
     "idle": idle,
     "workers": workers,
 }
-"""`workers` comes last: it starts Spark anew for every number of them."""
+"""`workers` comes last: it starts Spark again for every number of them."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -231,12 +232,12 @@ def save(curves: Sequence[Curve], share: float, seconds: float, folder: Path) ->
     return files
 
 
-def _labelled(spark: Spark, name: str, arrivals: Sequence[Arrival]) -> dict[str, list[scalelive.Done]]:
+def _batches_by_label(spark: Spark, name: str, arrivals: Sequence[Arrival]) -> dict[str, list[scalelive.Batch]]:
     """Label -> its batches, in a run over all arrivals."""
-    folder = written(name, arrivals)
-    with scalelive.started(spark, folder, STREAMS, SQL, CORES) as handle:
-        done = scalelive.batches(handle, len(arrivals))
-    groups = groupby(zip(arrivals, done, strict=True), key=lambda pair: pair[0].label)
+    folder = write_arrivals(name, arrivals)
+    with scalelive.run_session(spark, folder, STREAMS, SQL, CORES) as handle:
+        batches = scalelive.batches(handle, len(arrivals))
+    groups = groupby(zip(arrivals, batches, strict=True), key=lambda pair: pair[0].label)
     return {label: [one for _, one in group] for label, group in groups if label}
 
 
@@ -246,9 +247,9 @@ def _drops(spark: Spark, waiting: Workload, landing: Path) -> list[tuple[float, 
     for name, found in zip(names, files, strict=True):
         (landing / name).mkdir(parents=True)
         shutil.copy(found[0], landing / name)
-    with scalelive.started(spark, landing, names, waiting.sql, CORES) as handle:
+    with scalelive.run_session(spark, landing, names, waiting.sql, CORES) as handle:
         scalelive.batches(handle, 1)
-        return [scalelive.dropped(handle, drop, landing, 1_000) for drop in zip(*(f[1:] for f in files), strict=True)]
+        return [scalelive.time_drop(handle, drop, landing, 1_000) for drop in zip(*(f[1:] for f in files), strict=True)]
 
 
 def _star(count: int, rows: int) -> Workload:
@@ -261,7 +262,7 @@ def _star(count: int, rows: int) -> Workload:
             for i in range(1, count + 1)
         }
 
-    folder = cached(CACHE / f"scale-star-{count}-{rows}-{SEED}", tables, 8)
+    folder = cache_streams(CACHE / f"scale-star-{count}-{rows}-{SEED}", tables, 8)
     joins = " ".join(f"JOIN r{i} ON k{i} = k1" for i in range(2, count + 1))
     names = [f"r{i}" for i in range(1, count + 1)]
     sql = f"SELECT {', '.join(f'id{i}' for i in range(1, count + 1))} FROM r1 {joins}"

@@ -3,7 +3,7 @@
     place(pk, px)   deed(dk, dp)   fact(fd, fx)        joined by dp = pk, fd = dk
 
 Keys of place and deed are row numbers, and every reference is drawn from the rows that have come before or come with
-it.  So a row of fact has exactly one result, however large the state, and cost per row can be compared along the run.
+it.  So a row of fact has exactly one result at any size of state, and cost per row can be compared during the run.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def sized(sizes: Sequence[tuple[int, int]], state: int, load: int) -> list[Arriv
     return found
 
 
-def written(name: str, arrivals: Sequence[Arrival], cache: Path = CACHE) -> Path:
+def write_arrivals(name: str, arrivals: Sequence[Arrival], cache: Path = CACHE) -> Path:
     """The folder of streams, made once."""
     shape = abs(hash(tuple((a.deeds, a.facts) for a in arrivals))) % 10**8
     folder = cache / f"scale-{name}-{sum(a.rows for a in arrivals)}-{shape}-{SEED}"

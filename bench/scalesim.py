@@ -2,7 +2,7 @@
 
     simulated seconds of a batch = sum over waves of the slowest worker's time in that wave
 
-Reading files, Spark's scheduling and its shuffle are not in it: it tells how evenly the work of the plan is divided and
+Reading files, Spark's scheduling and its shuffle are not in it: it shows how evenly the work of the plan is divided and
 how much copies cost, not how fast a cluster is.
 """
 
@@ -35,7 +35,7 @@ class Simulated:
         return self.summed / self.workers / self.slowest
 
 
-def simulated(workload: Workload, workers: int, skip: int) -> Simulated:
+def simulate(workload: Workload, workers: int, skip: int) -> Simulated:
     """All batches after the first `skip` ones."""
     slowest = summed = 0.0
     with (

@@ -1,10 +1,10 @@
-"""Schemes beside each other on uneven keys: loads at the scale of Squall's tables, and runs at a scale that fits here.
+"""Schemes compared on uneven keys: loads at the scale of Squall's tables, and runs at a scale that fits one machine.
 
     python -m bench.skew [--share 1] [--simulated 1] [--repeats 2]
 
-First every row of the paper's queries is routed and none is joined: loads and copies beside Tables 1 and 2.  Then small
-joins of the same kind are run: in this process on eight workers to count loads, on Spark on two to take the time.
-Every answer is compared with DuckDB's; another one is marked WRONG.  Writes the numbers as JSON to bench/results.
+First every row of the paper's queries is routed and none is joined: loads and copies as in Tables 1 and 2.  Then
+small joins of the same kind are run: in this process on eight workers to count loads, on Spark on two to take the time.
+Every answer is compared with DuckDB's; a different one is marked WRONG.  Writes the numbers as JSON to bench/results.
 """
 
 from __future__ import annotations

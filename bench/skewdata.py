@@ -1,4 +1,4 @@
-"""Joins with uneven keys as workloads, small enough to run here and as uneven as those of Squall.
+"""Joins with uneven keys as workloads, small enough for one machine and as uneven as those of Squall.
 
     tpch9   Part, PartSupp, Lineitem; parts of lines follow zipf 2, suppliers are those of the part
     reach   arcs of a graph, three times in a row
@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from bench.runs import Setting, open_session
 from bench.skewsim import supplier
-from bench.streams import CACHE, SEED, cached
+from bench.streams import CACHE, SEED, cache_streams
 from bench.workload import Workload
 from weft.kernels.codes import Ints
 from weft.stats.model import Statistics
@@ -149,7 +149,7 @@ def workload(name: str, share: float, batches: int, cache: Path = CACHE) -> Skew
     maker, usual = MAKERS[name]
     size = round(usual * share)
     sql, tables = maker(np.random.default_rng([SEED, size]), size)
-    folder = cached(cache / f"skew-{name}-{size}-{batches}", lambda: tables, batches)
+    folder = cache_streams(cache / f"skew-{name}-{size}-{batches}", lambda: tables, batches)
     rows = {stream: table.num_rows for stream, table in tables.items()}
     made = Skewed(name, folder, sql, rows, {}, Statistics())
     with tempfile.TemporaryDirectory() as aside, open_session(made, Setting("", "flat"), Path(aside)) as s:

@@ -1,7 +1,7 @@
-"""Tables as streams: rows in a seeded random order or their own, cut into files, one file a micro-batch.
+"""Tables as streams: rows in a seeded random order or their own, cut into files, one file per micro-batch.
 
 Every stream arrives evenly from the first batch to the last, also one with fewer rows than there are batches: the cost
-model counts on it.  Data is made once and kept in a cache folder.
+model relies on it.  Data is made once and kept in a cache folder.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ SEED = 7
 GROUP = 131_072
 
 
-def cached(folder: Path, tables: Callable[[], Mapping[str, pa.Table]], batches: int, *, in_order: bool = False) -> Path:
+def cache_streams(
+    folder: Path, tables: Callable[[], Mapping[str, pa.Table]], batches: int, *, in_order: bool = False
+) -> Path:
     """The folder with one sub-folder of `batches` Parquet files for each table; written if it is not there.
 
     `in_order` keeps the order of the rows: that of time, where there is time.

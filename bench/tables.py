@@ -47,7 +47,7 @@ def counts(counted: Sequence[Figures]) -> Iterator[str]:
         )
 
 
-def scaled(figures: Sequence[Figures]) -> Iterator[str]:
+def tasks_lines(figures: Sequence[Figures]) -> Iterator[str]:
     """One line per plan and number of tasks."""
     yield f"  {'workload':<9} {'plan':<14} {'rows/s':>10} {'seconds':>8} {'sent':>12}  answer"
     for f in figures:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bench.streams import CACHE, cached
+from bench.streams import CACHE, cache_streams
 from bench.workload import Pair, Workload
 
 Columns = Mapping[str, tuple[str, ...]]
@@ -93,9 +93,9 @@ def streams(name: str, columns: Columns, scale: float, batches: int) -> tuple[Pa
     def tables() -> dict[str, pa.Table]:
         return {table: _plain(pq.read_table(files[table], columns=[*wanted])) for table, wanted in columns.items()}
 
-    files = {table: _generated(scale, table) for table in columns}
+    files = {table: _generate(scale, table) for table in columns}
     rows = {table: pq.read_metadata(file).num_rows for table, file in files.items()}
-    return cached(CACHE / f"{name}-sf{scale:g}-{batches}", tables, batches), rows
+    return cache_streams(CACHE / f"{name}-sf{scale:g}-{batches}", tables, batches), rows
 
 
 def workload(name: str, folder: Path, rows: Mapping[str, int]) -> Workload:
@@ -105,7 +105,7 @@ def workload(name: str, folder: Path, rows: Mapping[str, int]) -> Workload:
     return Workload(name, folder, SQL[name], rows, edges)
 
 
-def _generated(scale: float, name: str) -> Path:
+def _generate(scale: float, name: str) -> Path:
     folder = CACHE / f"tpch-sf{scale:g}"
     file = folder / f"{name}.parquet"
     if not file.exists():

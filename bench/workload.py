@@ -55,7 +55,7 @@ class Workload:
             oracle.execute("SET disabled_optimizers = 'join_order'")
             for name in self.rows:
                 oracle.execute(f"CREATE VIEW {name} AS FROM read_parquet('{self.folder / name}/*.parquet')")
-            return summed(oracle, self.sql)
+            return sum_answer(oracle, self.sql)
 
 
 def answer_in(folder: Path) -> Answer:
@@ -63,17 +63,17 @@ def answer_in(folder: Path) -> Answer:
     if not list(folder.glob("*.parquet")):
         return 0, 0
     with duckdb.connect() as oracle:
-        return summed(oracle, f"FROM read_parquet('{folder}/*.parquet')")
+        return sum_answer(oracle, f"FROM read_parquet('{folder}/*.parquet')")
 
 
 def answer_of(table: pa.Table) -> Answer:
     """The answer that a table holds."""
     with duckdb.connect() as oracle:
         oracle.register("answer", table)
-        return summed(oracle, "FROM answer")
+        return sum_answer(oracle, "FROM answer")
 
 
-def summed(oracle: duckdb.DuckDBPyConnection, rows: str) -> Answer:
+def sum_answer(oracle: duckdb.DuckDBPyConnection, rows: str) -> Answer:
     """The answer of a query."""
     names = ", ".join(column[0] for column in oracle.execute(f"FROM ({rows}) LIMIT 0").description)
     count, total = oracle.execute(f"SELECT count(*), sum(hash({names})::HUGEINT) FROM ({rows})").fetchall()[0]

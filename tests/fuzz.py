@@ -5,11 +5,11 @@
     python -m tests.fuzz --n 40 --spark          on Spark
 
 A case is a function of its seed: streams, rows, arrival order, cuts into micro-batches, one or more queries, workers.
-Each query is registered several times, under every strategy and under plans written by dice: which joins are kept,
-whom tuples ask in which order, where stores lie and on how many workers.  The case is run as it is and compared with
-the oracle over the rows that are not late.  Then lateness is raised until nothing can be late, and the same rows come
+Each query is registered several times, under every strategy and under random plans: which joins are kept, which
+stores tuples probe in which order, where stores lie and on how many workers.  The case is run and compared with the
+oracle over the rows that are not late.  Then lateness is raised until nothing can be late, and the same rows come
 in another order, in other batches and to another number of workers: the answer must be that of the oracle over all
-rows.  Either run may die in the middle of a batch and be taken up again, or go on from files in a new process.
+rows.  Either run may crash in the middle of a batch and be started again, or continue from files in a new process.
 
 One plan of one query on one run is a *pair*; a tally counts them, and how many keep intermediate results.
 """
@@ -108,7 +108,7 @@ class Planned:
     name: str
     query: str
     """The name of the query in the case."""
-    knobs: Mapping[str, Any]
+    wishes: Mapping[str, Any]
 
 
 @dataclass
@@ -177,7 +177,7 @@ class Case:
             for name, text in self.queries.items():
                 s.query(name, text)
         for planned in plans or ():
-            s.query(planned.name, self.queries[planned.query], **planned.knobs)
+            s.query(planned.name, self.queries[planned.query], **planned.wishes)
         return s
 
     def tables(self) -> Tables:
@@ -623,9 +623,9 @@ class Run:
     def go(self, queries: Mapping[str, Query], tally: Tally) -> None:
         """All queries under some plans each, in one session or in one for each plan."""
         plans = [
-            Planned(f"{name}_{i}", name, knobs)
+            Planned(f"{name}_{i}", name, wishes)
             for name, query in queries.items()
-            for i, knobs in enumerate(self._some_plans(name, query))
+            for i, wishes in enumerate(self._some_plans(name, query))
         ]
         for group in [plans] if self.rng.random() < 0.6 else [[planned] for planned in plans]:
             session = self.case.session(lateness=self.lateness, workers=self.workers, plans=group)
@@ -636,7 +636,7 @@ class Run:
             found = self._feed(session)
             for planned in group:
                 expected = self.wanted[planned.query]
-                what = f"{planned.name} {planned.knobs}, {self.what}, {self.workers} workers: "
+                what = f"{planned.name} {planned.wishes}, {self.what}, {self.workers} workers: "
                 assert_same_rows(found[planned.name], expected, what)
             tally.add(session, group, self.wanted)
 
@@ -695,7 +695,7 @@ class Tally:
             self.kept += bool(kept)
             self.answered += bool(kept) and rows > 0
             self.nested += any(child.children for store in kept for child in store.children)
-            asked = planned.knobs["strategy"]
+            asked = planned.wishes["strategy"]
             self.strategies[asked if isinstance(asked, str) else "by hand"] += 1
 
     def __iadd__(self, other: Tally) -> Tally:
@@ -741,24 +741,24 @@ def _fits(strategy: str, query: Query) -> bool:
 def _strategy(rng: random.Random, query: Query, strategy: str) -> dict[str, Any]:
     """A strategy by name, and anything it may be asked for besides."""
     statistics = random_statistics(rng, query)
-    knobs: dict[str, Any] = {"strategy": strategy, "statistics": statistics}
+    wishes: dict[str, Any] = {"strategy": strategy, "statistics": statistics}
     if rng.random() < 0.3:
         unit: BudgetUnit = rng.choice(["tuples", "bytes"])
         least = CostModel(estimate(query, statistics or weft.Statistics()), unit=unit).scost(
             flat_tree(len(query.relations))
         )
         budget = max(1.0, least) * rng.choice([1.000001, 1.5, 10, 1000])
-        knobs["budget"] = budget if unit == "tuples" else f"{budget:.0f} B" if budget > 1e6 else None
+        wishes["budget"] = budget if unit == "tuples" else f"{budget:.0f} B" if budget > 1e6 else None
     if rng.random() < 0.2:
-        knobs["placement"] = "scattered"
+        wishes["placement"] = "scattered"
     if rng.random() < 0.2:
-        knobs["capacity"] = rng.choice([1, 500, 1e9])
+        wishes["capacity"] = rng.choice([1, 500, 1e9])
     if rng.random() < 0.2:
-        knobs["parallelism"] = {alias: rng.randint(1, 6) for alias in query.aliases if rng.random() < 0.5}
+        wishes["parallelism"] = {alias: rng.randint(1, 6) for alias in query.aliases if rng.random() < 0.5}
     if rng.random() < 0.2:
-        knobs["arrival"] = rng.choice(["history", "none"])
+        wishes["arrival"] = rng.choice(["history", "none"])
     refused = ("placement", "capacity", "parallelism", "budget") if ":" in strategy else ()  # cubes make copies
-    return {name: value for name, value in knobs.items() if name not in refused}
+    return {name: value for name, value in wishes.items() if name not in refused}
 
 
 def random_statistics(rng: random.Random, query: Query) -> weft.Statistics | None:
@@ -778,7 +778,7 @@ def random_statistics(rng: random.Random, query: Query) -> weft.Statistics | Non
 
 
 def _written(rng: random.Random, query: Query, workers: int) -> dict[str, Any]:
-    """A plan by dice; what it leaves open may be chosen by statistics."""
+    """A random plan; what it leaves open may be chosen by statistics."""
     statistics = random_statistics(rng, query) if rng.random() < 0.3 else None
     for _ in range(20):
         plan = random_plan(rng, query, workers)
@@ -858,15 +858,15 @@ def check_round_trips(session: weft.Session) -> None:
 def check_on_spark(case: Case, spark: SparkSession, points: Sequence[str] = ()) -> Tally:
     """Run the case on Spark, each query under several plans in one session, and compare with the oracle.
 
-    The run dies at each of the points, and is taken up again by a session that knows nothing of it.
+    The run crashes at each of the points, and is continued by a session that knows nothing of it.
     """
     rng = random.Random(case.seed + 2)
     root = Path(tempfile.mkdtemp(prefix="weft-fuzz-"))
     queries = {name: handle.query for name, handle in case.session().queries.items()}
     plans = [
-        Planned(f"{name}_{i}", name, knobs)
+        Planned(f"{name}_{i}", name, wishes)
         for name, query in queries.items()
-        for i, knobs in enumerate(all_plans(rng, query, case.workers))
+        for i, wishes in enumerate(all_plans(rng, query, case.workers))
     ]
 
     def session() -> weft.Session:
@@ -890,7 +890,7 @@ def check_on_spark(case: Case, spark: SparkSession, points: Sequence[str] = ()) 
         for name, query in queries.items()
     }
     for planned in plans:
-        what = f"{planned.name} {planned.knobs} on Spark: "
+        what = f"{planned.name} {planned.wishes} on Spark: "
         assert_same_rows(pq.read_table(root / planned.name), wanted[planned.query], what)
     tally.add(last, plans, wanted)
     shutil.rmtree(root, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The measurement beside peers: its data is what it says, every system it can start here agrees, and all is written."""
+"""The comparison with peers: its data is as described, every system that starts here agrees, and files are written."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import pyarrow as pa
 import pytest
 
 from bench import nexmark, peerrun, peers, peersetup, scaledata
-from bench.measure import Seen, size_of, watched
+from bench.measure import Seen, size_of, watch_process
 from bench.peerloads import BAND, CHAIN, LOADS, NEXMARK, STAR, TPCH, Load
 from bench.peerrun import RIGHT, Row
 from bench.peersetup import SYSTEMS
-from bench.peersystems.job import Compare, Job, Join, OneOf, Step, needed, read, unescaped_uri
+from bench.peersystems.job import Compare, Job, Join, OneOf, Step, needed_columns, read, unescaped_uri
 from bench.scalepicture import Line, chart
-from bench.streams import cached
+from bench.streams import cache_streams
 
 JOINS = {**TPCH, "window": CHAIN, "band": BAND, "star": STAR, **{name: join for name, (join, _) in NEXMARK.items()}}
 
@@ -51,7 +51,7 @@ def test_conditions_are_written_as_sql() -> None:
 
 def test_needed_columns_are_those_that_anything_names() -> None:
     schemas = {"offer": dict.fromkeys(("o_id", "o_ts", "o_price", "o_no"), "bigint"), "wish": {"w_ts": "bigint"}}
-    assert needed(BAND, schemas) == {"offer": ("o_id", "o_ts", "o_price"), "wish": ("w_ts",)}
+    assert needed_columns(BAND, schemas) == {"offer": ("o_id", "o_ts", "o_price"), "wish": ("w_ts",)}
 
 
 # --------------------------------------------------------------------------------------------------- data
@@ -75,7 +75,7 @@ def test_nexmark_hot_keys_get_their_share() -> None:
 
 def test_every_fact_has_one_result_whatever_the_state(tmp_path: Path) -> None:
     arrivals = scaledata.growing([1_000, 5_000], delta=300, times=3, load=2_000)
-    folder = scaledata.written("test", arrivals, tmp_path)
+    folder = scaledata.write_arrivals("test", arrivals, tmp_path)
     with duckdb.connect() as oracle:
         for name in scaledata.STREAMS:
             oracle.execute(f"CREATE VIEW {name} AS FROM read_parquet('{folder / name}/*.parquet')")
@@ -88,7 +88,7 @@ def test_every_fact_has_one_result_whatever_the_state(tmp_path: Path) -> None:
 def test_watching_sees_memory_output_and_the_limit(tmp_path: Path) -> None:
     script = "import signal, pathlib; pathlib.Path('rows').mkdir(); pathlib.Path('rows/a').write_text('x')\n"
     script += "print('{\"began\": 1.5}', flush=True); held = bytearray(50_000_000); signal.pause()"
-    seen = watched([sys.executable, "-c", script], tmp_path, 1.0, {}, tmp_path)
+    seen = watch_process([sys.executable, "-c", script], tmp_path, 1.0, {}, tmp_path)
     assert seen.over
     assert seen.code is None
     assert seen.peak > 50_000_000
@@ -109,8 +109,8 @@ BEGAN = [{"up": True}, {"began": 1.0}]
         (Seen(code=1, told=[*BEGAN, {"error": "no such file"}]), "failed: no such file"),
         (Seen(code=-9, told=BEGAN), "failed: killed by signal 9"),
         (Seen(over=True, told=[*BEGAN, {"batch": {"in": 1200}}]), "over 60 s, 1,200 rows done"),
-        (Seen(over=True, told=BEGAN, first_output=2.0), "over 60 s, results had begun to come"),
-        (Seen(over=True, told=BEGAN, busy=3.2), "no answer in 60 s, nothing came of it, 3 s of processor time"),
+        (Seen(over=True, told=BEGAN, first_output=2.0), "over 60 s, first results seen"),
+        (Seen(over=True, told=BEGAN, busy=3.2), "no answer in 60 s, no result seen, 3 s of processor time"),
     ],
 )
 def test_a_peer_that_does_not_work_is_not_a_slow_one(seen: Seen, said: str) -> None:
@@ -186,5 +186,5 @@ def _tiny(folder: Path) -> Load:
     }
     keep = (Compare("a_id", "<", plus=5),)
     join = Join("auction", (Step("person", (("a_seller", "p_id"),)),), ("a_id", "p_name", "p_score"), keep)
-    made = cached(folder / "tiny", lambda: tables, 2)
+    made = cache_streams(folder / "tiny", lambda: tables, 2)
     return Load("tiny", join, made, 2, {name: table.num_rows for name, table in tables.items()})

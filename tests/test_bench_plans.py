@@ -1,4 +1,4 @@
-"""The measurement of plans: its data is what it says, its predictions are the cost model's, and all of it runs."""
+"""The measurement of plans: its data is as described, its predictions are the cost model's, and all of it runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bench import papers, plans, tables
 from bench.chains import LLLL, LLLL_LARGE, LLLL_MEDIUM, MHL, MLM, MMM, Chain, even_keys
 from bench.papers import Counting
 from bench.runs import STRATEGIES, Setting, cluster_seconds, in_process, on_cluster, open_session
-from bench.streams import cached
+from bench.streams import cache_streams
 from bench.tpch import COLUMNS, workload
 from bench.workload import Workload
 from weft.optimizer.cost.papers import CostModel
@@ -66,11 +66,11 @@ def tpch_like(seed: int = 3) -> dict[str, pa.Table]:
 def tpch(name: str, cache: Path) -> Workload:
     every = tpch_like()
     chosen = {table: every[table].select(list(names)) for table, names in COLUMNS[name].items()}
-    folder = cached(cache / name, lambda: chosen, SIZE.batches)
+    folder = cache_streams(cache / name, lambda: chosen, SIZE.batches)
     return workload(name, folder, {table: ROWS[table] for table in chosen})
 
 
-def joined(tables: Mapping[str, pa.Table], sql: str) -> int:
+def count_joined(tables: Mapping[str, pa.Table], sql: str) -> int:
     with duckdb.connect() as oracle:
         for name, table in tables.items():
             oracle.register(name, table)
@@ -89,12 +89,12 @@ def test_every_join_of_neighbours_has_exactly_its_expected_size(chain: Chain) ->
     for first, last in combinations(range(1, len(small.sizes) + 1), 2):
         joins = " ".join(f"JOIN r{i} ON b{i - 1} = a{i}" for i in range(first + 1, last + 1))
         expected = np.prod(small.sizes[first - 1 : last]) / np.prod(small.domains[first - 1 : last - 1])
-        assert joined(found, f"SELECT count(*) FROM r{first} {joins}") == round(expected)
+        assert count_joined(found, f"SELECT count(*) FROM r{first} {joins}") == round(expected)
 
 
 def test_rare_partners_are_as_many_as_expected_on_average() -> None:
     chain = LLLL.scaled(1000)
-    found = [joined(chain.tables(seed), "SELECT count(*) FROM r1 JOIN r2 ON b1 = a2") for seed in range(20)]
+    found = [count_joined(chain.tables(seed), "SELECT count(*) FROM r1 JOIN r2 ON b1 = a2") for seed in range(20)]
     assert chain.domains == (100_000,) * 4
     assert np.mean(found) == pytest.approx(10, rel=0.2)
 
@@ -118,7 +118,7 @@ def test_same_seed_gives_same_rows() -> None:
 
 
 def test_small_streams_arrive_from_first_to_last_batch(tmp_path: Path) -> None:
-    cached(tmp_path / "s", lambda: {"few": pa.table({"x": range(5)}), "many": pa.table({"x": range(200)})}, 20)
+    cache_streams(tmp_path / "s", lambda: {"few": pa.table({"x": range(5)}), "many": pa.table({"x": range(200)})}, 20)
     few, many = (
         [pq.read_metadata(file).num_rows for file in sorted((tmp_path / "s" / name).glob("*"))]
         for name in ("few", "many")
@@ -135,10 +135,10 @@ def test_small_streams_arrive_from_first_to_last_batch(tmp_path: Path) -> None:
 @pytest.mark.parametrize("chain", [LLLL, LLLL_LARGE, MHL], ids=lambda chain: chain.name)
 def test_prediction_for_scattered_stores_is_the_papers_cost(chain: Chain, name: str, tmp_path: Path) -> None:
     streams = chain.scaled(20).workload(1, tmp_path)
-    setting = papers.scattered(streams, name, capacity=10)
+    setting = papers.scatter(streams, name, capacity=10)
     model = CostModel(streams.graph, capacity=10)
     bill = open_session(streams, setting, tmp_path).choices[0].chosen.bill
-    tree = papers.planned(model, name)
+    tree = papers.tree_of(model, name)
     assert bill.scost == pytest.approx(model.scost(tree), rel=1e-9)
     assert bill.pcost == pytest.approx(model.pcost(tree, least_sent_orders), rel=1e-9)
 

@@ -1,4 +1,4 @@
-"""The calibration: real parts are run, and what comes out are prices."""
+"""The calibration: real parts are run, and prices come out."""
 
 from __future__ import annotations
 

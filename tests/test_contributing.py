@@ -1,4 +1,4 @@
-"""CONTRIBUTING names files and folders that there are, and all folders of the package."""
+"""CONTRIBUTING names files and folders that exist, and all folders of the package."""
 
 from __future__ import annotations
 

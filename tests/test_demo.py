@@ -1,4 +1,4 @@
-"""The demo: its streams keep their promises, and its check can fail."""
+"""The demo: its streams are as described, and its check can fail."""
 
 from __future__ import annotations
 

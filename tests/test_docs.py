@@ -1,4 +1,4 @@
-"""Every example in README and docs is run, every SQL example is planned, and links lead somewhere."""
+"""Every example in README and docs is run, every SQL example is planned, and every link has a target."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A thousand random queries against the oracle, under every strategy and plans by dice; `make fuzz N=10000` runs more.
+"""A thousand random queries against the oracle, under every strategy and random plans; `make fuzz N=10000` runs more.
 
 A pair is one plan of one query on one run.  There are more than 4,000 of them; half keep intermediate results, a third
-of these results of results.  The least numbers of a chunk see to it that this does not rot.
+of these results of results.  Each chunk has least numbers of them, so that this stays true.
 """
 
 import pytest

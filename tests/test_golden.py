@@ -182,7 +182,7 @@ M2_SQL = "SELECT r.id AS r, s.id AS s, t.id AS t FROM R r, S s, T t WHERE r.a = 
 M2_PLAN = {"r": "r.a", "s": "s.a", "t": "t.b"}
 
 
-def planned(keep: Sequence[Sequence[str]], placement: dict[str | tuple[str, ...], str]) -> Trial:
+def trial_of(keep: Sequence[Sequence[str]], placement: dict[str | tuple[str, ...], str]) -> Trial:
     session = weft.Session("unused", workers=5)
     for stream, names in W1.items():
         schema = pa.schema([(name, pa.int64()) for name in (*names, "t")] + [("id", pa.string())])
@@ -199,7 +199,7 @@ def stored_s(k: int) -> list[Arrival]:
 
 @pytest.mark.parametrize("k", [0, 1, 3, 12])
 def test_gm2_a_tuple_goes_to_the_one_owner_of_its_key_hop_by_hop(k: int) -> None:
-    run = planned([], M2_PLAN)
+    run = trial_of([], M2_PLAN)
     feed(run, *stored_s(k), *(("T", {"b": b, "t": 0, "id": f"t{b}"}) for b in range(k)))
     report = feed(run, ("R", {"a": 1, "t": 1, "id": "r"}))
     edge = edge_of(run, "r")
@@ -212,7 +212,7 @@ def test_gm2_a_tuple_goes_to_the_one_owner_of_its_key_hop_by_hop(k: int) -> None
 
 
 def test_gm2_a_tuple_without_the_key_goes_to_all_five_tasks() -> None:
-    run = planned([], M2_PLAN)
+    run = trial_of([], M2_PLAN)
     feed(run, *stored_s(3), ("R", {"a": 1, "t": 0, "id": "r"}))
     report = feed(run, ("T", {"b": 2, "t": 1, "id": "t"}))
     first, second = (probe.id for probe in probes_of(run, "t"))
@@ -225,7 +225,7 @@ def test_gm2_a_tuple_without_the_key_goes_to_all_five_tasks() -> None:
 
 
 def test_gm2_an_intermediate_store_by_the_other_key_is_asked_once() -> None:
-    run = planned([("r", "s")], {**M2_PLAN, ("r", "s"): "s.b"})
+    run = trial_of([("r", "s")], {**M2_PLAN, ("r", "s"): "s.b"})
     feed(run, *stored_s(3), ("R", {"a": 1, "t": 0, "id": "r"}))
     [kept] = [store for store in run.topology.stores if store.members]
     assert run.counters.stored[kept.id] == 3, "r JOIN S is in the store"

@@ -1,4 +1,4 @@
-"""Finding and providing Java, with programs that play Java: shell scripts that answer as one would."""
+"""Finding and providing Java, with shell scripts that answer as Java would."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import weft
 
 
 @pytest.mark.parametrize("there", [False, True], ids=["no folder", "an empty folder"])
-def test_looking_leaves_no_trace_in_a_folder_that_is_no_checkpoint_yet(there: bool, tmp_path: Path) -> None:
+def test_reading_writes_nothing_to_a_folder_that_is_not_a_checkpoint_yet(there: bool, tmp_path: Path) -> None:
     folder = tmp_path / "state"
     if there:
         folder.mkdir()

@@ -1,7 +1,7 @@
 """One query under every scheme: the rows are the oracle's, and loads are what was predicted.
 
-Cubes copy rows, deal them by number and part heavy values; ranges cut values in two.  None of it may show in the
-answer, whatever keys look like, in whatever order they come, and on however many workers.
+Cubes copy rows, deal them by number and treat heavy values apart; ranges cut the domain of values.  None of it may
+change the answer, for any keys, any order of arrival and any number of workers.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def world(rng: np.random.Generator, kind: str, n: int) -> Tables:
     return found
 
 
-def opened(
+def open_session(
     tables: Tables, sql: str, workers: int, plans: Mapping[str, Any], statistics: weft.Statistics | None = None
 ) -> weft.Session:
     """A session with the query under several plans."""
@@ -137,7 +137,7 @@ def opened(
     return s
 
 
-def fed(session: weft.Session, batches: Sequence[Tables]) -> Trial:
+def feed_all(session: weft.Session, batches: Sequence[Tables]) -> Trial:
     trial = Trial(session)
     for batch in batches:
         trial.feed(batch)
@@ -161,7 +161,7 @@ def worlds(sql: str, kind: str) -> Iterator[tuple[Tables, Query, weft.Statistics
     count = ROWS[2 + ("t.n" in sql or "z.n" in sql) + ("u.n" in sql)]
     for seed in range(100):
         tables = world(np.random.default_rng([KINDS.index(kind), list(SHAPES.values()).index(sql), seed]), kind, count)
-        first = opened(tables, sql, 1, {"q": "flat"})
+        first = open_session(tables, sql, 1, {"q": "flat"})
         [query] = (handle.query for handle in first.queries.values())
         yield tables, query, first.analyze(), oracle(query, tables)
 
@@ -177,7 +177,7 @@ def test_every_scheme_gives_the_same_rows_on_any_number_of_workers(shape: str, k
     assert len(names) == {"pair": 9, "band": 10, "less": 10, "beside": 11}.get(shape, 7)
     turn = (KINDS.index(kind) + list(SHAPES).index(shape)) % 3
     parted = dealt = 0
-    session = opened(tables, sql, 1, plans, statistics)
+    session = open_session(tables, sql, 1, plans, statistics)
     for workers in range(1, MOST + 1) if shape in EVERY else range(1 + turn, MOST + 1, 3):
         session.options(workers=workers)
         parted += sum(map(is_parted, session.choices))
@@ -199,9 +199,9 @@ def test_values_that_nobody_had_seen_join_as_those_of_a_dealt_domain(shape: str)
         wide = [pa.array(rng.integers(-20, 20, 20), mask=rng.random(20) < 0.1) for _ in "abc"]
         late[name] = pa.table([table["n"], *wide], names=["n", "a", "b", "c"])
     tables = {name: pa.concat_tables([early[name], late[name]]) for name in early}
-    statistics = opened(early, sql, 1, {"q": "flat"}).analyze()
+    statistics = open_session(early, sql, 1, {"q": "flat"}).analyze()
     plans = {f"q{i}": name for i, name in enumerate(CUBES)}
-    session, dealt = opened(tables, sql, 1, plans, statistics), 0
+    session, dealt = open_session(tables, sql, 1, plans, statistics), 0
     wanted = oracle(session.queries["q0"].query, tables)
     for workers in range(2, MOST + 1):
         session.options(workers=workers)
@@ -236,13 +236,13 @@ def computed(rows: int = 2_000) -> Tables:
 def test_frequent_values_of_computed_keys_are_found_and_spread(kind: str) -> None:
     predicate, name = COMPUTED[kind]
     tables, sql = computed(), f"SELECT r.n AS r, s.n AS s FROM R r, S s WHERE {predicate}"
-    session = opened(tables, sql, 8, {"hash": "hypercube:hash", "hybrid": "hypercube:hybrid"})
+    session = open_session(tables, sql, 8, {"hash": "hypercube:hash", "hybrid": "hypercube:hybrid"})
     found = session.analyze()
     (_, share), *_ = found.heavy("R", name) or [(0, 0.0)]
     assert share == pytest.approx(0.4, abs=0.03)
     hash_, hybrid = session.choices
     assert hash_.chosen.bill.skew > 1.4 * hybrid.chosen.bill.skew
-    trial = fed(session, slices(tables, 2))
+    trial = feed_all(session, slices(tables, 2))
     for query in ("hash", "hybrid"):
         assert_same_rows(trial.table(query), oracle(session.queries[query].query, tables), f"{query}: ")
     seen = trial.manifest.observed
@@ -254,7 +254,7 @@ def test_frequent_values_of_computed_keys_are_found_and_spread(kind: str) -> Non
 
 
 def random_spread(rng: random.Random, query: Query, workers: int) -> dict[str, list[tuple[Any, ...]]]:
-    """Any cube that is allowed: owners by dice, some values dealt in turn, some parted."""
+    """Any cube that is allowed: random owners, some values dealt in turn, some treated apart."""
     equal: dict[str, dict[str, list[str]]] = {}
     for expr, name in classes(query).items():
         if len(aliases(expr)) == 1:
@@ -344,7 +344,7 @@ def test_random_queries_give_the_same_rows_under_every_scheme_and_any_cube(worke
             found = answers(session, fuzz.shuffled(rng, case))
         for planned in plans:
             if planned.name in found:
-                what = f"seed {case.seed}, {planned.knobs['strategy']}, {workers} workers: "
+                what = f"seed {case.seed}, {planned.wishes['strategy']}, {workers} workers: "
                 assert_same_rows(found[planned.name], wanted, what)
         rows += wanted.num_rows
         kept += sum(isinstance(plan, weft.Plan) and bool(plan.keep) for plan in strategies)
@@ -369,14 +369,14 @@ FAN_OUT = weft.Statistics(
 @pytest.mark.parametrize("workers", [2, 3, 4, 6, 8])
 def test_auto_keeps_a_join_in_a_cube_where_that_saves_much_and_the_rows_are_the_same(workers: int) -> None:
     tables = world(np.random.default_rng(workers), "zipf 1", 30)
-    session = opened(tables, LINE, workers, {"q": "auto"}, FAN_OUT)
+    session = open_session(tables, LINE, workers, {"q": "auto"}, FAN_OUT)
     [choice] = session.choices
     assert choice.chosen.layout.spread
     assert any(part.children for part in choice.chosen.layout.tree.children)
     assert "kept" in session.explain("chosen")
     assert "on the worker that joins it" in session.explain("chosen")
     fuzz.check_round_trips(session)
-    trial = fed(session, slices(tables, 3))
+    trial = feed_all(session, slices(tables, 3))
     assert_same_rows(trial.table("q"), oracle(choice.query, tables), f"{workers} workers: ")
 
 
@@ -407,7 +407,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("spread", "message"), REFUSED, ids=[str(spread) for spread, _ in REFUSED])
 def test_a_cube_that_would_miss_or_double_results_is_refused_with_a_hint(spread: dict[str, Any], message: str) -> None:
-    session = opened(SMALL, PAIR, 4, {"q": weft.Plan(spread=spread)})
+    session = open_session(SMALL, PAIR, 4, {"q": weft.Plan(spread=spread)})
     with pytest.raises(weft.PlanError) as caught:
         session.topology  # noqa: B018
     assert message in caught.value.message
@@ -429,7 +429,7 @@ def test_a_scheme_that_does_not_fit_the_query_is_refused_with_one_that_does(
 ) -> None:
     statistics = weft.Statistics({"R": 20.0, "S": 20.0})
     with pytest.raises(weft.PlanError) as caught:
-        opened(SMALL, sql, 4, {"q": strategy}, statistics).topology  # noqa: B018
+        open_session(SMALL, sql, 4, {"q": strategy}, statistics).topology  # noqa: B018
     assert message in caught.value.message
     assert caught.value.hint
 
@@ -439,7 +439,7 @@ def test_a_scheme_that_does_not_fit_the_query_is_refused_with_one_that_does(
 )
 def test_an_unknown_scheme_is_refused_with_those_there_are(strategy: str) -> None:
     with pytest.raises(weft.PlanError) as caught:
-        opened(SMALL, PAIR, 4, {"q": strategy}).topology  # noqa: B018
+        open_session(SMALL, PAIR, 4, {"q": strategy}).topology  # noqa: B018
     assert strategy in caught.value.message
     assert "hypercube:hybrid" in (caught.value.hint or "")
 
@@ -470,7 +470,7 @@ def test_a_checkpoint_goes_on_with_its_cube_whatever_is_measured_later(
         s.checkpoint.release()
         return s
 
-    measured = opened(SKEWED, THREE, 6, {"q": strategy}).analyze()
+    measured = open_session(SKEWED, THREE, 6, {"q": strategy}).analyze()
     even = weft.Statistics({"R": 1e6, "S": 10.0, "T": 10.0}, selectivities={("r", "s"): 1e-6})
     batches, first, found = slices(SKEWED, 4), session(measured), []
     for number, batch in enumerate(batches):
@@ -482,7 +482,7 @@ def test_a_checkpoint_goes_on_with_its_cube_whatever_is_measured_later(
     assert first.choices[0].chosen.layout.spread, "the plan is a cube"
     assert_same_rows(pa.concat_tables(found), oracle(first.queries["q"].query, SKEWED))
     if strategy != BY_HAND:
-        fresh = opened(SKEWED, THREE, 6, {"q": strategy}, even)
+        fresh = open_session(SKEWED, THREE, 6, {"q": strategy}, even)
         assert fresh.topology != first.topology, "these statistics do make another plan"
 
 
@@ -508,14 +508,14 @@ def test_another_scheme_on_a_checkpoint_is_refused(tmp_path: Path) -> None:
 # --------------------------------------------------------------------------------- loads are as predicted
 
 
-def predicted(session: weft.Session, workers: int) -> tuple[Hypercube, Skews]:
+def predict_cube(session: weft.Session, workers: int) -> tuple[Hypercube, Skews]:
     """The cube of the session's only query, and what was known of its keys."""
     [choice] = session.choices
     keys = CubeKeys(choice.query, choice.model.graph, choice.known.statistics)
     return keys.plan(str(choice.strategy), workers).cube, keys.skews
 
 
-def held(trial: Trial) -> np.ndarray:
+def rows_held(trial: Trial) -> np.ndarray:
     """Rows that each worker holds."""
     found = np.zeros(trial.topology.workers)
     for ref in trial.segments:
@@ -523,7 +523,7 @@ def held(trial: Trial) -> np.ndarray:
     return found
 
 
-def answered(trial: Trial) -> np.ndarray:
+def work_done(trial: Trial) -> np.ndarray:
     """Rows that each worker stored, and tuples it answered."""
     load = trial.counters.load
     return np.array([load.get(str(worker), 0) for worker in range(trial.topology.workers)], dtype=float)
@@ -543,20 +543,20 @@ def keyed(rng: np.random.Generator, rows: int) -> Tables:
 @pytest.mark.parametrize("workers", [8, 12])
 def test_even_keys_load_workers_as_the_cube_says(strategy: str, workers: int) -> None:
     tables = keyed(np.random.default_rng(workers), 24_000)
-    session = opened(tables, THREE, workers, {"q": strategy})
+    session = open_session(tables, THREE, workers, {"q": strategy})
     session.analyze()
-    trial = fed(session, slices(tables, 10))
-    cube, skews = predicted(session, workers)
+    trial = feed_all(session, slices(tables, 10))
+    cube, skews = predict_cube(session, workers)
     counters, bill = trial.counters, session.choices[0].chosen.bill
     near = {"rel": 0.05, "abs": 0}
     assert cube.machines == workers
     assert counters.replication_factor == pytest.approx(replication(cube, skews), **near)
     assert counters.tuples_stored == pytest.approx(cube.total(skews), **near)
     assert counters.tuples_stored == pytest.approx(bill.scost, **near)
-    assert held(trial).max() == pytest.approx(cube.load(skews), **near)
-    assert held(trial) == pytest.approx(np.full(workers, cube.load()), **near)
+    assert rows_held(trial).max() == pytest.approx(cube.load(skews), **near)
+    assert rows_held(trial) == pytest.approx(np.full(workers, cube.load()), **near)
     assert counters.skew_degree(workers) == pytest.approx(cube.skew_degree(skews), **near)
-    assert answered(trial) == pytest.approx(np.full(workers, (bill.scost + bill.pcost) / workers), **near)
+    assert work_done(trial) == pytest.approx(np.full(workers, (bill.scost + bill.pcost) / workers), **near)
 
 
 def uneven(rng: np.random.Generator, exponent: float, rows: int) -> Tables:
@@ -578,11 +578,11 @@ def test_zipf_keys_load_the_fullest_worker_as_the_cube_says_and_hybrid_loads_it_
     tables = uneven(np.random.default_rng(int(10 * exponent) + workers), exponent, 8_000)
     peaks, tops = {}, {}
     for strategy in CUBES:
-        session = opened(tables, THREE, workers, {"q": strategy})
+        session = open_session(tables, THREE, workers, {"q": strategy})
         session.analyze()
-        trial = fed(session, slices(tables, 2))
-        cube, skews = predicted(session, workers)
-        peaks[strategy], tops[strategy] = held(trial).max(), answered(trial).max()
+        trial = feed_all(session, slices(tables, 2))
+        cube, skews = predict_cube(session, workers)
+        peaks[strategy], tops[strategy] = rows_held(trial).max(), work_done(trial).max()
         assert peaks[strategy] == pytest.approx(cube.load(skews), rel=0.25)
         assert trial.counters.replication_factor == pytest.approx(replication(cube, skews), rel=0.05)
     assert peaks["hypercube:hybrid"] <= min(peaks.values())
@@ -596,9 +596,11 @@ def test_sorted_arrival_overloads_a_worker_in_each_batch_unless_rows_are_dealt()
     tables = {name: pa.table({"n": np.arange(rows), "a": values}) for name in "RS"}
     worst, whole = {}, {}
     for strategy in ("hypercube:hash", "two-way:1-bucket"):
-        session = opened(tables, PAIR.replace("s.b", "s.n").replace("r.a,", "r.n AS r,"), workers, {"q": strategy})
+        session = open_session(
+            tables, PAIR.replace("s.b", "s.n").replace("r.a,", "r.n AS r,"), workers, {"q": strategy}
+        )
         session.analyze()
-        trial = fed(session, slices(tables, 20))
+        trial = feed_all(session, slices(tables, 20))
         peaks = [report.skew_degree(workers) for report in trial.reports]
         worst[strategy], whole[strategy] = float(np.mean(peaks)), trial.counters.skew_degree(workers)
     assert worst["hypercube:hash"] > 4
@@ -641,10 +643,10 @@ def test_equi_weight_ranges_even_out_results_where_m_bucket_does_not(made: dict[
     peaks, rows_made = {}, set()
     for strategy in ("two-way:equi-weight", "two-way:m-bucket"):
         made.clear()
-        session = opened(tables, sql, workers, {"q": strategy})
+        session = open_session(tables, sql, workers, {"q": strategy})
         session.analyze()
-        trial = fed(session, slices(tables, 4))
-        work = held(trial) + np.array([made.get(worker, 0) for worker in range(workers)])
+        trial = feed_all(session, slices(tables, 4))
+        work = rows_held(trial) + np.array([made.get(worker, 0) for worker in range(workers)])
         peaks[strategy] = work.max() / work.mean()
         assert sum(made.values()) == trial.table("q").num_rows
         rows_made.add(sum(made.values()))

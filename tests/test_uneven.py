@@ -1,4 +1,4 @@
-"""Uneven load is noticed while a plan runs and afterwards, in the same words, with a scheme that cures it."""
+"""Uneven load is noticed while a plan runs and afterwards, in the same words, with a scheme that helps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SQL = "SELECT r.n AS r, s.n AS s FROM R r, S s WHERE r.a = s.a"
 WORKERS, ROWS = 8, 2_000
 
 
-def opened(strategy: str = "flat", statistics: weft.Statistics | None = None) -> weft.Session:
+def open_session(strategy: str = "flat", statistics: weft.Statistics | None = None) -> weft.Session:
     s = weft.Session("unused", workers=WORKERS)
     for name in "RS":
         s.stream(name, weft.read.batches([pa.table({"n": [0], "a": [0]})]))
@@ -42,7 +42,7 @@ def even(at: int, hot: float = 0.0) -> dict[str, pa.Table]:
     return batch(np.where(rng.random(ROWS) < hot, 7, rng.integers(0, 5_000, ROWS)), at * ROWS)
 
 
-def watched(trial: Trial, batches: Sequence[dict[str, pa.Table]]) -> list[Progress]:
+def watch_batches(trial: Trial, batches: Sequence[dict[str, pa.Table]]) -> list[Progress]:
     """The progress of a run as a session would see it."""
     watch = Watch(
         WORKERS,
@@ -56,8 +56,8 @@ def progress(at: int, report: Report) -> Progress:
 
 
 def test_a_value_that_becomes_frequent_is_noticed_once_with_the_cure() -> None:
-    trial = Trial(opened())
-    done = watched(trial, [*(even(at) for at in range(4)), *(even(at, 0.8) for at in range(4, 10))])
+    trial = Trial(open_session())
+    done = watch_batches(trial, [*(even(at) for at in range(4)), *(even(at, 0.8) for at in range(4, 10))])
     at = [p.batch for p in done if p.notices]
     assert len(at) == 1
     assert at[0] >= 4
@@ -71,11 +71,11 @@ def test_a_value_that_becomes_frequent_is_noticed_once_with_the_cure() -> None:
 def test_the_cure_is_even_and_joins_the_same_rows() -> None:
     """What the notice proposes, done."""
     batches = [even(at, 0.7) for at in range(6)]
-    trial = Trial(opened())
-    [notice] = [notice for p in watched(trial, batches) for notice in p.notices]
+    trial = Trial(open_session())
+    [notice] = [notice for p in watch_batches(trial, batches) for notice in p.notices]
     [strategy] = re.findall('strategy="([^"]+)"', notice.action)
-    other = Trial(opened(strategy, trial.manifest.observed))
-    assert not any(p.notices for p in watched(other, batches))
+    other = Trial(open_session(strategy, trial.manifest.observed))
+    assert not any(p.notices for p in watch_batches(other, batches))
     assert other.counters.skew_degree(WORKERS) < 1.2 < trial.counters.skew_degree(WORKERS)
     assert_same_rows(other.table("q"), trial.table("q"))
 
@@ -84,25 +84,25 @@ def test_rows_in_the_order_of_their_keys_are_cured_by_dealing_them() -> None:
     """Over the whole run no value is frequent; in its last stretch there is one in each batch."""
     calm = [even(at) for at in range(2 * RECENT)]
     ordered = [batch(np.full(ROWS, 9_000 + at), at * ROWS) for at in range(2 * RECENT, 3 * RECENT)]
-    told = [notice for p in watched(Trial(opened()), [*calm, *ordered]) for notice in p.notices]
+    told = [notice for p in watch_batches(Trial(open_session()), [*calm, *ordered]) for notice in p.notices]
     assert [re.findall('strategy="([^"]+)"', notice.action) for notice in told] == [["hypercube:random"]]
 
 
 def test_an_even_run_and_a_short_one_say_nothing() -> None:
-    assert not any(p.notices for p in watched(Trial(opened()), [even(at) for at in range(3)]))
-    assert not any(p.notices for p in watched(Trial(opened()), [batch(np.full(300, 7), 0)]))
+    assert not any(p.notices for p in watch_batches(Trial(open_session()), [even(at) for at in range(3)]))
+    assert not any(p.notices for p in watch_batches(Trial(open_session()), [batch(np.full(300, 7), 0)]))
 
 
 def test_it_is_told_again_if_the_load_was_even_in_between() -> None:
     hot, calm = [0.9] * 3, [0.0] * (3 * RECENT)
-    done = watched(Trial(opened()), [even(at, share) for at, share in enumerate([*hot, *calm, *hot, *hot])])
+    done = watch_batches(Trial(open_session()), [even(at, share) for at, share in enumerate([*hot, *calm, *hot, *hot])])
     assert sum(bool(p.notices) for p in done) == 2
 
 
 def test_explain_says_the_same_of_the_whole_run() -> None:
-    trial = Trial(opened())
+    trial = Trial(open_session())
     hot = batch(np.where(np.arange(3 * ROWS) % 5, 7, np.arange(3 * ROWS)), 0)
-    [notice] = [notice for p in watched(trial, [hot]) for notice in p.notices]
+    [notice] = [notice for p in watch_batches(trial, [hot]) for notice in p.notices]
     said = trial.explain("chosen", analyze=True)
     assert all(line in said for line in notice.lines())
 
@@ -114,5 +114,5 @@ def test_a_notice_that_fails_does_not_end_a_run(query: str | None) -> None:
             raise weft.PlanError("no")
 
     watch = Watch(WORKERS, fails)
-    trial = Trial(opened())
+    trial = Trial(open_session())
     assert not watch.see(progress(0, trial.feed(even(0, 0.9)))).notices

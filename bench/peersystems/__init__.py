@@ -1,1 +1,1 @@
-"""One module a system: it gets a job as JSON, runs it, and prints what happened, one JSON object a line."""
+"""One module per system: it gets a job as JSON, runs it, and prints what happened, one JSON object per line."""

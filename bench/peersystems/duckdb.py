@@ -1,4 +1,4 @@
-"""DuckDB, once over all rows: no stream, no state, the limit of what can be had from the files."""
+"""DuckDB, one query over all rows: no stream, no state, the limit of what is possible with these files."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
     flink-multi  the multi-join operator where Flink can use it: joins on one common key
 
 Reads and writes Parquet where the Parquet jars are among its own, CSV otherwise.  Windows become interval joins on
-event time; Flink hands out files in no order, so that a stream with a window is given to it as one file.  Objects are
+event time; Flink reads files in no fixed order, so a stream with a window is one file.  Objects are
 reused and the heap is 10 GB.  The sources are bounded, so the job ends with its input.
 """
 
@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.peersystems.job import Job, main, needed, tell, unescaped_uri
+from bench.peersystems.job import Job, main, needed_columns, tell, unescaped_uri
 
 os.environ.setdefault("JVM_ARGS", "-Xmx10g -XX:+UseParallelGC")
 
@@ -40,12 +40,12 @@ def run(job: Job) -> None:
     clock = time.time()
     running = table.execute_sql(f"INSERT INTO results {job.join.sql(lambda stream: _bounds(job, stream))}")
     tell(began=clock, format=kind)
-    tell(input=_running(running.get_job_client()))
+    tell(input=_await_running(running.get_job_client()))
     running.wait()
     tell(done=time.time(), versions={"apache-flink": __version__})
 
 
-def _running(client: Any) -> float:
+def _await_running(client: Any) -> float:
     """When all tasks were up: what comes before is start-up."""
     while client.get_job_status().result().name in ("INITIALIZING", "CREATED"):
         time.sleep(0.02)
@@ -68,7 +68,7 @@ def _settings(job: Job) -> dict[str, str]:
 
 
 def _source(job: Job, name: str, kind: str) -> str:
-    wanted = job.schemas[name] if kind == "csv" else needed(job.join, job.schemas)[name]
+    wanted = job.schemas[name] if kind == "csv" else needed_columns(job.join, job.schemas)[name]
     columns = [f"{column} {TYPES[job.schemas[name][column]]}" for column in wanted]
     bare = kind == "csv"
     if time_column := dict(job.join.times).get(name):

@@ -1,4 +1,4 @@
-"""A join as data that every system can be given, and the lines by which a system tells what it did.
+"""A join as data that every system can be given, and the lines by which a system reports what it did.
 
 Standard library only: each system runs this in its own environment.  What must hold: the SQL rendered here and what a
 system builds from the same fields are the same query.  All columns of a job have different names, times are
@@ -151,7 +151,7 @@ def _join(raw: dict[str, Any]) -> Join:
     return Join(raw["first"], steps, tuple(raw["select"]), keep, times, raw["within"])
 
 
-def needed(join: Join, schemas: Mapping[str, Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
+def needed_columns(join: Join, schemas: Mapping[str, Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
     """Stream -> the columns that anything in the join names."""
     compared = [*join.keep, *(c for step in join.steps for c in step.where)]
     named = {*join.select, *(column for _, column in join.times), *(c for s in join.steps for p in s.on for c in p)}

@@ -1,6 +1,6 @@
-"""Pathway: a join a step, two threads, from CSV because its Parquet connectors need a licence.
+"""Pathway: one join per step, two threads, from CSV because its Parquet connectors need a licence.
 
-Windows and bands become interval joins.  Files are read in static mode: all input is there when it begins, as for the
+Windows and bands become interval joins.  Files are read in static mode: all input is there at the start, as for the
 others; nothing is persisted, so there is no state on disk.
 """
 
@@ -27,7 +27,7 @@ def run(job: Job) -> None:
     tell(up=True)
     joined = _read(job, job.join.first)
     for step in job.join.steps:
-        joined = _joined(job, joined, _read(job, step.stream), step)
+        joined = _join_step(job, joined, _read(job, step.stream), step)
     job.results.mkdir(parents=True, exist_ok=True)
     pw.io.csv.write(joined.select(*[joined[column] for column in job.join.select]), job.results / "all.csv")
     clock = time.time()
@@ -41,11 +41,11 @@ def _read(job: Job, name: str) -> Any:
     found = pw.io.csv.read(str(job.folder(name, "csv")), schema=schema, mode="static")
     for c in job.join.keep:
         if (c.column if isinstance(c, OneOf) else c.left) in job.schemas[name]:
-            found = found.filter(_kept(found, c))
+            found = found.filter(_condition(found, c))
     return found
 
 
-def _joined(job: Job, left: Any, right: Any, step: Step) -> Any:
+def _join_step(job: Job, left: Any, right: Any, step: Step) -> Any:
     on = [left[theirs] == right[mine] for theirs, mine in step.on]
     bounds = _interval(job, step)
     rest = [c for c in (*step.where, *job.join.window(step.stream)) if bounds is None or c not in bounds[2]]
@@ -75,7 +75,7 @@ def _interval(job: Job, step: Step) -> tuple[str, str, tuple[Compare, Compare]] 
     return None
 
 
-def _kept(table: Any, c: Compare | OneOf) -> Any:
+def _condition(table: Any, c: Compare | OneOf) -> Any:
     if isinstance(c, Compare):
         return OPS[c.op](table[c.left], c.plus)
     first, *others = [table[c.column] == value for value in c.values]

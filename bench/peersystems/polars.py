@@ -1,4 +1,4 @@
-"""Polars, once over all rows, lazily: no stream, no state, a limit like DuckDB."""
+"""Polars, one lazy query over all rows: no stream, no state, a limit like DuckDB."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def run(job: Job) -> None:
     tell(up=True)
     for name in job.join.streams:
         _stream(session, job, name).createOrReplaceTempView(name)
-    joined = session.sql(job.join.sql()) if job.join.within is None else _windowed(session, job)
+    joined = session.sql(job.join.sql()) if job.join.within is None else _join_windows(session, job)
     clock = time.time()
     query = (
         joined.writeStream.format("parquet")
@@ -84,7 +84,7 @@ def _stream(session: SparkSession, job: Job, name: str) -> DataFrame:
     return stamped.withWatermark(f"{column}_at", "0 seconds")  # batches come in order
 
 
-def _windowed(session: SparkSession, job: Job) -> DataFrame:
+def _join_windows(session: SparkSession, job: Job) -> DataFrame:
     """The cascade step by step, each with one column of event time."""
     joined, before = session.table(job.join.first), job.join.first
     times = dict(job.join.times)
@@ -102,11 +102,11 @@ def _tell_new(progress: list[Any], known: int) -> int:
     for p in progress[known:]:
         if p["numInputRows"]:
             seconds = p["durationMs"]["triggerExecution"] / 1000
-            tell(batch={"seconds": seconds, "end": _started(p) + seconds, "in": p["numInputRows"]})
+            tell(batch={"seconds": seconds, "end": _start_time(p) + seconds, "in": p["numInputRows"]})
     return len(progress)
 
 
-def _started(progress: Any) -> float:
+def _start_time(progress: Any) -> float:
     return datetime.datetime.fromisoformat(progress["timestamp"]).timestamp()
 
 

@@ -1,4 +1,4 @@
-"""Weft: its own local session, one file of each stream a micro-batch, running as it would for ever.
+"""Weft: its own local session by `s.start()`, one file of each stream per micro-batch.
 
 A batch lasts from one commit to the next, so what Spark does between batches is counted.
 """

@@ -41,11 +41,11 @@ def notice(s: weft.Session | Trial, kind: str, analyze: bool = False) -> dict[st
     return dict(found)
 
 
-def asked(sql: str, workers: int = 4, known: Mapping[str, float] | None = None, **knobs: Any) -> weft.Session:
+def open_session(sql: str, workers: int = 4, known: Mapping[str, float] | None = None, **wishes: Any) -> weft.Session:
     s = session(workers)
     if known is not None:
         s.options(statistics=weft.Statistics(known))
-    s.query("q", sql, **knobs)
+    s.query("q", sql, **wishes)
     return s
 
 
@@ -55,7 +55,7 @@ def asked(sql: str, workers: int = 4, known: Mapping[str, float] | None = None, 
 @pytest.mark.parametrize("wrong", [{"stage": "logical"}, {"format": "xml"}, {"stage": None}, {"format": ["text"]}])
 def test_unknown_stage_or_format_is_refused_with_what_exists(wrong: dict[str, Any]) -> None:
     with pytest.raises(weft.PlanError, match="is unknown") as refusal:
-        asked(CHAIN).explain(**wrong)
+        open_session(CHAIN).explain(**wrong)
     assert refusal.value.hint == f"use one of: {', '.join(STAGES if 'stage' in wrong else FORMATS)}."
 
 
@@ -68,7 +68,7 @@ def test_a_session_without_queries_has_nothing_to_explain(stage: str) -> None:
 @pytest.mark.parametrize("stage", ["parsed", "resolved", "candidates"])
 def test_what_no_run_can_measure_is_refused(stage: str) -> None:
     with pytest.raises(weft.PlanError, match="nothing to measure"):
-        asked(CHAIN).explain(stage, analyze=True)
+        open_session(CHAIN).explain(stage, analyze=True)
 
 
 def test_what_was_written_shows_before_it_can_be_planned() -> None:
@@ -92,7 +92,7 @@ def test_builder_and_text_are_parsed_alike() -> None:
 
 
 def test_a_finished_query_was_never_written() -> None:
-    made = asked(CHAIN).queries["q"].query
+    made = open_session(CHAIN).queries["q"].query
     with pytest.raises(weft.PlanError, match="not known"):
         Trial({"q": made}).explain("parsed")
     assert "stream lines" in Trial({"q": made}).explain("resolved")
@@ -102,15 +102,15 @@ def test_a_finished_query_was_never_written() -> None:
 
 
 def test_a_plan_says_why_it_won() -> None:
-    def why(**knobs: Any) -> str:
-        return str(page(asked(CHAIN, **knobs), "candidates")["queries"][0]["because"])
+    def why(**wishes: Any) -> str:
+        return str(page(open_session(CHAIN, **wishes), "candidates")["queries"][0]["because"])
 
     sizes = {"customer": 10.0, "orders": 1e5, "lines": 1e6}
     assert "nothing is known" in why()
     assert "it is the cheapest of" in why(known=sizes)
     assert 'strategy="flat" was asked for' in why(strategy="flat")
     assert "by hand" in why(strategy=weft.Plan([("c", "o")]))
-    two = asked(QUERIES["matched"])
+    two = open_session(QUERIES["matched"])
     assert "no other tree" in page(two, "candidates")["queries"][0]["because"]
 
 
@@ -147,11 +147,11 @@ TABLES = {"orders": ORDERS, "lines": LINES, "people": PEOPLE}
 BOUGHT = "SELECT p.pid, l.part FROM people p, orders o, lines l WHERE o.who = p.pid AND l.oid = o.id"
 
 
-def shop(root: Path, workers: int, **knobs: Any) -> weft.Session:
+def shop(root: Path, workers: int, **wishes: Any) -> weft.Session:
     s = weft.Session(root, workers=workers)
     for name, table in TABLES.items():
         s.stream(name, weft.read.batches([table]))
-    s.query("q", BOUGHT, **knobs)
+    s.query("q", BOUGHT, **wishes)
     s.analyze()
     return s
 
@@ -224,8 +224,8 @@ def test_windows_are_measured_by_the_second() -> None:
 
 
 def test_state_without_bound_is_noticed() -> None:
-    assert kinds(asked(QUERIES["matched"])) == ["no-statistics"]
-    found = notice(asked('SELECT o.id FROM orders o, lines l WHERE l."order" = o.id'), "unbounded-state")
+    assert kinds(open_session(QUERIES["matched"])) == ["no-statistics"]
+    found = notice(open_session('SELECT o.id FROM orders o, lines l WHERE l."order" = o.id'), "unbounded-state")
     assert found["message"] == "2 stores grow without bound"
     assert found["detail"] == "s0 (orders, for q), s1 (lines, for q)."
     assert "WITHIN" in found["action"]
@@ -257,36 +257,38 @@ def test_long_lists_in_notices_are_shortened() -> None:
 
 
 def test_a_store_nobody_looks_into_is_noticed() -> None:
-    s = asked(QUERIES["matched"])
+    s = open_session(QUERIES["matched"])
     blind = Figures(s.choices, replace(s.topology, probes=()), None)
     assert [n.kind for n in notices(blind, analyze=False)] == ["unprobed-store", "no-statistics"]
     assert notices(blind, analyze=False)[0].detail == "no probe looks into s0 (orders, for q), s1 (lines, for q)."
 
 
 def test_a_key_that_would_avoid_a_broadcast_is_named_and_can_be_used() -> None:
-    s = asked(QUERIES["triangle"])
+    s = open_session(QUERIES["triangle"])
     found = notice(s, "avoidable-broadcast")
     assert found["detail"] == "q: k to s0 (orders), placed by o.id and not by o.customer."
     assert found["action"] == "s.query(\"q\", sql, strategy=weft.Plan(placement={'o': 'o.customer'}))"
     again = session()
     eval(found["action"], {"s": again, "sql": QUERIES["triangle"], "weft": weft})
     assert "q: l to s0" in notice(again, "avoidable-broadcast")["detail"]  # somebody has to be broadcast
-    assert "scattered and not by" in page(asked(QUERIES["matched"], placement="scattered"))["notices"][0]["detail"]
+    assert (
+        "scattered and not by" in page(open_session(QUERIES["matched"], placement="scattered"))["notices"][0]["detail"]
+    )
 
 
 def test_a_theta_join_is_broadcast_and_says_so() -> None:
-    s = asked("SELECT o.id FROM orders o, lines l WHERE o.price < l.price WITHIN INTERVAL '1' HOUR")
+    s = open_session("SELECT o.id FROM orders o, lines l WHERE o.price < l.price WITHIN INTERVAL '1' HOUR")
     found = notice(s, "theta-broadcast")
     assert "q: l to s0 (orders); q: o to s1 (lines)" in found["detail"]
     assert "4 times" in found["detail"]
     again = session()
     eval(found["action"], {"s": again, "sql": s.queries["q"].draft, "weft": weft})
     assert notice(again, "theta-broadcast")["detail"].startswith("q: o to s1 (lines); ")
-    assert "theta-broadcast" not in kinds(asked(QUERIES["near"], workers=1))
+    assert "theta-broadcast" not in kinds(open_session(QUERIES["near"], workers=1))
 
 
 def test_a_cross_product_is_noticed() -> None:
-    s = asked(
+    s = open_session(
         "SELECT o.id FROM orders o WITHIN INTERVAL '1' HOUR, lines l WITHIN INTERVAL '1' HOUR", cross_product=True
     )
     assert kinds(s) == ["cross-product", "no-statistics"]
@@ -306,10 +308,10 @@ def test_a_large_intermediate_result_is_noticed_and_can_be_refused() -> None:
 
 def test_a_store_beyond_its_capacity_is_noticed() -> None:
     rows = {"customer": 10.0, "orders": 1000.0, "lines": 100.0}
-    s = asked(CHAIN, known=rows, capacity=100, strategy="flat")
+    s = open_session(CHAIN, known=rows, capacity=100, strategy="flat")
     assert notice(s, "over-capacity")["action"] == "s.options(workers=10)"
-    assert "over-capacity" not in kinds(asked(CHAIN, workers=10, known=rows, capacity=100, strategy="flat"))
-    narrow = asked(CHAIN, workers=10, known=rows, capacity=100, strategy="flat", parallelism={"o": 2})
+    assert "over-capacity" not in kinds(open_session(CHAIN, workers=10, known=rows, capacity=100, strategy="flat"))
+    narrow = open_session(CHAIN, workers=10, known=rows, capacity=100, strategy="flat", parallelism={"o": 2})
     assert notice(narrow, "over-capacity")["action"].endswith("strategy=weft.Plan(parallelism={'o': 10}))")
 
 

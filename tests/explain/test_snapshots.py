@@ -1,6 +1,6 @@
-"""What explain prints is written down: a changed plan shows up as a changed file.
+"""What explain prints is kept in files: a changed plan shows up as a changed file.
 
-Set WEFT_REWRITE=1 to write the files anew, then read the difference.
+Set WEFT_REWRITE=1 to write the files again, then read the difference.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def test_json_names_its_stage_and_all_queries(case: str, stage: str) -> None:
 
 @pytest.mark.parametrize("path", sorted(SNAPSHOTS.glob("*.mmd")), ids=lambda path: path.stem)
 def test_charts_are_well_formed(path: Path) -> None:
-    well_formed(path.read_text())
+    check_chart(path.read_text())
 
 
 NODE = re.compile(r'(\w+)(\[|\(|\[\(|\(\[|\[\[)"[^"`\\]*"(\]|\)|\)\]|\]\)|\]\])')
@@ -88,7 +88,7 @@ LINK = re.compile(r'(\w+) (?:-->|---|-\.->)(?:\|"[^"`\\]*"\|)? (\w+)')
 GROUP = re.compile(r'subgraph (\w+)\["[^"`\\]*"\]')
 
 
-def well_formed(chart: str) -> None:
+def check_chart(chart: str) -> None:
     """Ids are words, labels are quoted, links join declared nodes, groups close."""
     head, *lines = chart.splitlines()
     assert re.fullmatch(r"flowchart (LR|TD)", head)
@@ -115,4 +115,4 @@ def test_labels_cannot_break_a_chart() -> None:
     s.query("odd", 'SELECT a.id FROM orders a, lines "x ""end"" [b]" WHERE a.id = "x ""end"" [b]"."order"')
     s.query("text", """SELECT o.id FROM orders o, lines l WHERE o.id = l."order" AND l.part <> '"];`#|&<br/>\\'""")
     for stage in STAGES:
-        well_formed(s.explain(stage, "mermaid"))
+        check_chart(s.explain(stage, "mermaid"))

@@ -1,4 +1,4 @@
-"""Types, errors and corners of expressions that random tests do not reach on purpose."""
+"""Types, errors and corner cases of expressions that random tests reach only by chance."""
 
 import datetime as dt
 import pickle

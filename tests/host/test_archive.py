@@ -1,4 +1,4 @@
-"""The file of Spark's classes: whole or not used, and made at most once at a time."""
+"""The file of Spark's classes: it is complete or not used, and only one process makes it at a time."""
 
 from __future__ import annotations
 

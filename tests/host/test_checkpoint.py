@@ -1,4 +1,4 @@
-"""Whose a checkpoint is: first come, bound by the first committed batch, and never somebody else's folder."""
+"""Who owns a checkpoint: the session that first commits a batch; folders with other files are refused."""
 
 from __future__ import annotations
 

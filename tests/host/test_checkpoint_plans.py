@@ -1,4 +1,4 @@
-"""A checkpoint keeps the plan its state was made by, and refuses another one with what differs."""
+"""A checkpoint keeps the plan its state was made by, and refuses another one, saying what differs."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def table(rows: int) -> pa.Table:
 
 
 def session(
-    root: Path, *, rows: dict[str, int] | None = None, prices: Prices | None = None, **knobs: Any
+    root: Path, *, rows: dict[str, int] | None = None, prices: Prices | None = None, **wishes: Any
 ) -> weft.Session:
     with patch.object(Prices, "load", return_value=prices or Prices.load()):
         made = weft.Session(root, workers=3)
     for name in NAMES:
         made.stream(name, weft.read.batches([table((rows or {}).get(name, 20))]))
-    made.query("q", SQL, **knobs)
+    made.query("q", SQL, **wishes)
     return made
 
 
@@ -42,9 +42,9 @@ def claim(made: weft.Session) -> None:
     made.checkpoint.release()
 
 
-def committed(root: Path, **knobs: Any) -> weft.Session:
+def commit_session(root: Path, **wishes: Any) -> weft.Session:
     """A session that has run for a batch."""
-    made = session(root, **knobs)
+    made = session(root, **wishes)
     claim(made)
     Ledger(root).commit(Manifest(0))
     return made
@@ -57,7 +57,7 @@ STRATEGIES = ("auto", "flat", "left_deep", "tree", "exhaustive")
 def test_other_statistics_sizes_and_prices_do_not_change_the_plan_of_a_checkpoint(
     tmp_path: Path, strategy: str
 ) -> None:
-    first = committed(tmp_path, strategy=strategy, statistics=MANY_A)
+    first = commit_session(tmp_path, strategy=strategy, statistics=MANY_A)
     dear = replace(Prices(), wave=1000.0, sent=1e-9, stored=1.0)
     changes: list[dict[str, Any]] = [
         {"statistics": MANY_D}, {"statistics": None}, {"statistics": MANY_A, "prices": dear},
@@ -73,7 +73,7 @@ def test_other_statistics_sizes_and_prices_do_not_change_the_plan_of_a_checkpoin
 
 def test_a_plan_by_hand_stays_with_what_it_left_open(tmp_path: Path) -> None:
     plan = weft.Plan([("b", "c")], placement={"a": None})
-    first = committed(tmp_path, strategy=plan, statistics=MANY_A)
+    first = commit_session(tmp_path, strategy=plan, statistics=MANY_A)
     again = session(tmp_path, strategy=weft.Plan([("c", "b")], placement={"a": None}), statistics=MANY_D)
     assert again.topology == first.topology
     claim(again)
@@ -93,7 +93,7 @@ def test_a_plan_by_hand_stays_with_what_it_left_open(tmp_path: Path) -> None:
 def test_another_strategy_or_plan_is_refused_with_what_differs(
     tmp_path: Path, one: str | weft.Plan, other: str | weft.Plan, told: list[str]
 ) -> None:
-    committed(tmp_path, strategy=one, statistics=MANY_A)
+    commit_session(tmp_path, strategy=one, statistics=MANY_A)
     made = session(tmp_path, strategy=other, statistics=MANY_A)
     with pytest.raises(StateError, match="belongs to another session") as caught:
         claim(made)

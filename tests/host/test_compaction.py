@@ -1,4 +1,4 @@
-"""Which segments are merged: few remain, rows are seldom rewritten, and nothing outlives its time for long."""
+"""Which segments are merged: few remain, rows are seldom rewritten, and expired rows do not stay long."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def ref(
     return SegmentRef(f"s{next(_names)}", "store", 0, rows, size, level, batch, last or batch, oldest, newest, "")
 
 
-def merged(group: list[SegmentRef]) -> SegmentRef:
+def merge(group: list[SegmentRef]) -> SegmentRef:
     times = [t for r in group for t in (r.oldest, r.newest) if t is not None]
     return ref(
         group[0].first_batch, level=group[0].level + 1, last=group[-1].last_batch, rows=sum(r.rows for r in group),
@@ -38,7 +38,7 @@ def tidy(live: list[SegmentRef], retention: int | None) -> tuple[list[SegmentRef
     """The segments after one round, and the rows that were rewritten."""
     rewritten = 0
     for group in groups(live, retention):
-        new = merged(group)
+        new = merge(group)
         rewritten += new.rows
         live = [r for r in live if r not in group] + [new]
     return sorted(live, key=lambda r: (r.first_batch, r.name)), rewritten

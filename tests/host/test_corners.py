@@ -1,4 +1,4 @@
-"""Values at the ends of their types, found wrong once or likely to be: every one against the oracle."""
+"""Values at the limits of their types, where errors were found or are likely: each is compared with the oracle."""
 
 from __future__ import annotations
 

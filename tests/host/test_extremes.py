@@ -1,4 +1,4 @@
-"""Numbers at the edge: they are refused with a reason or planned with, and never end in a bare exception."""
+"""Extreme numbers: they are refused with a reason or used in plans, and never end in an exception of Python."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ ROWS = pa.table({"k": list(range(20))})
 STRATEGIES = ("auto", "flat", "hypercube:hash", "hypercube:random", "hypercube:hybrid", "two-way:1-bucket")
 
 
-def session(sql: str = "SELECT a.k FROM x a JOIN y b ON a.k = b.k", **knobs: Any) -> weft.Session:
+def session(sql: str = "SELECT a.k FROM x a JOIN y b ON a.k = b.k", **wishes: Any) -> weft.Session:
     s = weft.Session(checkpoint="unused", workers=4)
     for name in "xy":
         s.stream(name, weft.read.batches([ROWS]))
-    s.query("q", sql, **knobs)
+    s.query("q", sql, **wishes)
     return s
 
 
@@ -72,16 +72,16 @@ def test_parts_of_a_plan_that_are_no_names_are_refused(parts: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize(
-    ("knobs", "said"),
+    ("wishes", "said"),
     [
         ({"strategy": "hypercube:random", "budget": 1}, "the budget is 1"),
         ({"strategy": "hypercube:hash", "skewed": {"zz.k": True}}, "skewed names"),
         ({"strategy": weft.Plan(spread={"a": [(2, "a.k")], "b": [(2, "b.k")]}), "capacity": 5}, "decides by itself"),
     ],
 )
-def test_what_would_be_ignored_is_refused(knobs: dict[str, Any], said: str) -> None:
+def test_what_would_be_ignored_is_refused(wishes: dict[str, Any], said: str) -> None:
     with pytest.raises(PlanError, match=said) as caught:
-        _ = session(**knobs).topology
+        _ = session(**wishes).topology
     assert caught.value.hint
 
 

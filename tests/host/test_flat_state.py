@@ -1,4 +1,4 @@
-"""State stays flat: what lies on disk never exceeds one and a half windows, however long the query runs."""
+"""State stays flat: there are never more than one and a half windows on disk, however long the query runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def session(workers: int, streams: str, sql: str, lateness: int, plan: weft.Plan
     return made
 
 
-def nothing_creeps(found: list[int], a_window: int) -> None:
+def check_flat(found: list[int], a_window: int) -> None:
     """The last two windows hold what the third and fourth did."""
     early, late = np.mean(found[2 * a_window : 4 * a_window]), np.mean(found[-2 * a_window :])
     assert late <= early * 1.05
@@ -57,7 +57,7 @@ def test_a_query_fifty_windows_long_keeps_one_and_a_half_windows(
     each = disk[batches][1] / live[batches]
     assert max(total for total, _ in disk[batches:]) <= 1.5 * a_window * each * 1.1, "garbage goes as well"
     assert trial.late == {}
-    nothing_creeps(live, batches)
+    check_flat(live, batches)
 
 
 def test_an_intermediate_store_fifty_windows_long_keeps_one_and_a_half_windows(tmp_path: Path) -> None:
@@ -86,4 +86,4 @@ def test_an_intermediate_store_fifty_windows_long_keeps_one_and_a_half_windows(t
     each = float(np.mean(np.array(bytes_[steady]) / np.array(live[steady])))
     assert max(disk[steady]) <= 1.5 * (3 * count * batches + a_window) * each * 1.1, "garbage goes as well"
     for found in (pairs, live, disk):
-        nothing_creeps(found, batches)
+        check_flat(found, batches)

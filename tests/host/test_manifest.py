@@ -1,4 +1,4 @@
-"""Manifests: round trip, what a batch makes of the one before, garbage."""
+"""Manifests: writing and reading, the manifest of the next batch, removal of old files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_an_empty_folder_is_before_the_first_batch(tmp_path: Path) -> None:
     ledger.collect()
     assert not ledger.committed()
     assert not ledger.staged(0).exists()
-    assert list(tmp_path.iterdir()) == [], "who only looks leaves no trace"
+    assert list(tmp_path.iterdir()) == [], "reading writes nothing"
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"batch": 1}', b"\xff\xfe"])

@@ -1,4 +1,4 @@
-"""Memory is bounded by chunks, time by what comes out."""
+"""Memory is bounded by the size of chunks, time by the number of results."""
 
 from __future__ import annotations
 

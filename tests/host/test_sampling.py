@@ -1,4 +1,4 @@
-"""Samples of files: of everywhere, at a bounded cost, and what cannot be read is named."""
+"""Samples of files: from all parts, at a bounded cost; files that cannot be read are named."""
 
 from __future__ import annotations
 

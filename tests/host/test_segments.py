@@ -49,7 +49,7 @@ def nothing() -> None:
     pass
 
 
-def written(
+def write_segment(
     root: Path, rows: pa.RecordBatch = ROWS, keys: tuple[Key, ...] = KEYS
 ) -> tuple[SegmentFiles, SegmentRef, Path]:
     files = SegmentFiles(str(root))
@@ -60,7 +60,7 @@ def written(
 
 
 def test_rows_and_indexes_come_back(tmp_path: Path) -> None:
-    files, ref, path = written(tmp_path)
+    files, ref, path = write_segment(tmp_path)
     found = files.open(ref)
     assert found.rows.equals(ROWS, check_metadata=True) or str(found.rows.to_pydict()) == str(ROWS.to_pydict())
     assert found.rows.schema == ROWS.schema
@@ -78,19 +78,19 @@ def test_rows_and_indexes_come_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize("start", [0, 1, 3])
 def test_a_slice_is_written_as_its_own_rows(tmp_path: Path, start: int) -> None:
     rows = ROWS.slice(start, 1)
-    files, ref, _ = written(tmp_path, rows)
+    files, ref, _ = write_segment(tmp_path, rows)
     assert str(files.open(ref).rows.to_pydict()) == str(rows.to_pydict())
 
 
 def test_no_rows_at_all(tmp_path: Path) -> None:
-    files, ref, _ = written(tmp_path, ROWS.slice(0, 0))
+    files, ref, _ = write_segment(tmp_path, ROWS.slice(0, 0))
     found = files.open(ref)
     assert found.rows.num_rows == 0
     assert list(probe(found.indexes[0], 1, np.array([3]), None, None, None, 10)) == []
 
 
 def test_any_flipped_byte_is_noticed(tmp_path: Path) -> None:
-    files, ref, path = written(tmp_path)
+    files, ref, path = write_segment(tmp_path)
     content = path.read_bytes()
     rng = random.Random(1)
     places = {0, len(content) - 1, len(content) - 9, len(content) - 17, *rng.sample(range(len(content)), 150)}
@@ -106,7 +106,7 @@ def test_any_flipped_byte_is_noticed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("keep", [0, 1, 8, 100, -1, -16])
 def test_a_cut_file_is_noticed(tmp_path: Path, keep: int) -> None:
-    files, ref, path = written(tmp_path)
+    files, ref, path = write_segment(tmp_path)
     content = path.read_bytes()
     path.write_bytes(content[:keep])
     with pytest.raises(StateError, match="is damaged") as error:
@@ -115,14 +115,14 @@ def test_a_cut_file_is_noticed(tmp_path: Path, keep: int) -> None:
 
 
 def test_a_longer_file_is_noticed(tmp_path: Path) -> None:
-    files, ref, path = written(tmp_path)
+    files, ref, path = write_segment(tmp_path)
     path.write_bytes(path.read_bytes() + b"\0")
     with pytest.raises(StateError, match="is damaged"):
         files.open(ref)
 
 
 def test_a_missing_file_is_noticed_by_the_next_task(tmp_path: Path) -> None:
-    files, ref, path = written(tmp_path)
+    files, ref, path = write_segment(tmp_path)
     files.open(ref)
     path.unlink()
     with pytest.raises(StateError, match="missing") as error:
@@ -131,7 +131,7 @@ def test_a_missing_file_is_noticed_by_the_next_task(tmp_path: Path) -> None:
 
 
 def test_damage_after_the_file_was_opened_is_noticed_by_the_next_task(tmp_path: Path) -> None:
-    files, ref, path = written(tmp_path)
+    files, ref, path = write_segment(tmp_path)
     files.open(ref)
     content = bytearray(path.read_bytes())
     content[200] ^= 1
@@ -142,7 +142,7 @@ def test_damage_after_the_file_was_opened_is_noticed_by_the_next_task(tmp_path: 
 
 
 def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
-    _, ref, path = written(tmp_path)
+    _, ref, path = write_segment(tmp_path)
     older = path.read_bytes()[:-1] + b"1"
     path.write_bytes(older)
     ref = replace(ref, checksum=checksum(pa.py_buffer(older)))
@@ -152,8 +152,8 @@ def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_same_rows_make_the_same_bytes(tmp_path: Path) -> None:
-    _, a, path_a = written(tmp_path / "a")
-    _, b, path_b = written(tmp_path / "b")
+    _, a, path_a = write_segment(tmp_path / "a")
+    _, b, path_b = write_segment(tmp_path / "b")
     assert path_a.read_bytes() == path_b.read_bytes()
     assert a.checksum == b.checksum
 

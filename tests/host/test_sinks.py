@@ -1,4 +1,4 @@
-"""Result folders: whose they are, and that they are whole."""
+"""Result folders: who owns them, and that no result is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kit itself: the oracle on cases counted by hand, lateness, comparison of tables, crash points in process."""
+"""The testing kit itself: the oracle on cases worked out by hand, lateness, comparison of tables, crash points."""
 
 from __future__ import annotations
 

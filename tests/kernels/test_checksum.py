@@ -1,4 +1,4 @@
-"""The checksum notices every small damage."""
+"""The checksum finds any small damage."""
 
 from __future__ import annotations
 

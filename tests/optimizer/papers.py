@@ -1,4 +1,4 @@
-"""What only the papers need: shapes of trees, closed formulas, and schemes that the optimizer has as cubes."""
+"""What only the papers need: shapes of trees, closed formulas, and schemes that are cubes in the optimizer."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What plans do is what the cost model said: on uniform data every counter is within five percent of its estimate.
+"""Plans do what the cost model predicts: on uniform data every counter is within five percent of its estimate.
 
 Each of 1/f key values is equally frequent, so that a pair matches with probability f; statistics are exact.  Rows come
-in random order in many batches.  To the delta rule a batch is one instant, in which an alias sees those before it in
-the query; in the model every tuple comes alone.  With B batches of a join of n that shifts about n / 2B of what the
-first alias starts, 2.5 percent here, to the last one.
+in random order in many batches.  For the delta rule a batch is one instant, in which an alias sees those before it in
+the query; in the model every tuple comes alone.  With B batches and n aliases, about n / 2B of what the model says of
+the first alias is therefore done by the last one: 2.5 percent here.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class World:
     def _column(pair: Pair) -> str:
         return "_".join(pair)
 
-    def session(self, workers: int, **knobs: Any) -> weft.Session:
+    def session(self, workers: int, **wishes: Any) -> weft.Session:
         session = weft.Session("unused", workers=workers)
         for name, table in self.tables.items():
             session.stream(name, weft.read.batches([table]))
-        session.query("q", self.sql, statistics=self.statistics, **knobs)
+        session.query("q", self.sql, statistics=self.statistics, **wishes)
         return session
 
     def batches(self, count: int, seed: int = 2) -> Sequence[dict[str, pa.Table]]:
@@ -67,8 +67,8 @@ STAR = World({"F": 9000, "A": 6000, "B": 8000, "C": 4500}, {("F", "A"): 3000, ("
 BATCHES = 80
 
 
-def run(world: World, workers: int, **knobs: Any) -> tuple[Trial, Choice]:
-    session = world.session(workers, **knobs)
+def run(world: World, workers: int, **wishes: Any) -> tuple[Trial, Choice]:
+    session = world.session(workers, **wishes)
     trial = Trial(session)
     for batch in world.batches(BATCHES):
         trial.feed(batch)
@@ -142,10 +142,10 @@ def test_counters_of_scattered_stores_are_what_the_bill_says(world: World, strat
 
 
 @pytest.mark.parametrize(
-    "knobs", [{"parallelism": {"S": 1, "T": 3}}, {"capacity": 4000}, {"capacity": 4000, "placement": "scattered"}]
+    "wishes", [{"parallelism": {"S": 1, "T": 3}}, {"capacity": 4000}, {"capacity": 4000, "placement": "scattered"}]
 )
-def test_counters_of_stores_on_some_workers_are_what_the_bill_says(knobs: dict[str, Any]) -> None:
-    trial, choice = run(CHAIN, 5, strategy="left_deep", **knobs)
+def test_counters_of_stores_on_some_workers_are_what_the_bill_says(wishes: dict[str, Any]) -> None:
+    trial, choice = run(CHAIN, 5, strategy="left_deep", **wishes)
     assert {store.tasks for store in trial.topology.stores} - {5}
     check(trial, choice)
 

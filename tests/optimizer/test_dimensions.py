@@ -1,4 +1,4 @@
-"""The search for axis lengths, against a scan of all vectors."""
+"""The search for axis lengths, compared with a scan of all vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every plan has: no cross product that was not asked for, shared stores, rows that travel once."""
+"""What holds for every plan: no cross product unless asked for, shared stores, rows that are sent once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prices of the host: data that is checked, and a file per machine that can fail nobody."""
+"""Prices of the host: they are checked, and a damaged file of a machine stops nobody."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which keys are dealt, which cube is chosen, and what parting heavy values brings when rows are really routed."""
+"""Which keys are dealt, which cube is chosen, and what is gained when rows of heavy values are routed apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Estimates of time bands against counted pairs."""
+"""Estimates of time bands, compared with counted pairs."""
 
 from __future__ import annotations
 

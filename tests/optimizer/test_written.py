@@ -21,11 +21,11 @@ SCHEMAS = {
 SQL = "SELECT r.a, s.b, t.c FROM R r, S s, T t, U u WHERE r.a = s.a AND s.b = t.b AND t.c = u.c"
 
 
-def session(workers: int = 3, **knobs: Any) -> weft.Session:
+def session(workers: int = 3, **wishes: Any) -> weft.Session:
     made = weft.Session("unused", workers=workers)
     for name, schema in SCHEMAS.items():
         made.stream(name, weft.read.batches([schema.empty_table()]))
-    made.query("q", SQL, **knobs)
+    made.query("q", SQL, **wishes)
     return made
 
 

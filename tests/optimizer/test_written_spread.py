@@ -1,4 +1,4 @@
-"""Spreads by hand that would miss or double results are refused; what users say about skew is heeded."""
+"""Spreads by hand that would miss or double results are refused; what users say about skew is respected."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from weft.topology.spread import Cube
 PAIR = "SELECT r.a, s.b FROM R r JOIN S s ON r.a = s.a"
 
 
-def session(workers: int, **knobs: Any) -> weft.Session:
+def session(workers: int, **wishes: Any) -> weft.Session:
     s = weft.Session(checkpoint="unused", workers=workers)
     rows = pa.table({"a": [0] * 60 + list(range(40)), "b": list(range(100))})
     for name in "RS":
         s.stream(name, weft.read.batches([rows]))
-    s.query("q", PAIR, **knobs)
+    s.query("q", PAIR, **wishes)
     return s
 
 

@@ -1,3 +1,7 @@
+"""Durations as users write them, and texts that are refused."""
+
+from __future__ import annotations
+
 import datetime as dt
 
 import pytest

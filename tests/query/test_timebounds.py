@@ -1,3 +1,7 @@
+"""Bounds between event times that follow from windows and time bands, and how long rows are kept by them."""
+
+from __future__ import annotations
+
 import pyarrow as pa
 import pytest
 

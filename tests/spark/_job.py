@@ -1,4 +1,4 @@
-"""The job that gets killed: `python -m tests.spark._job ROOT WORKERS PLANS [POINT BATCH MARK]`."""
+"""The job that is killed: `python -m tests.spark._job ROOT WORKERS PLANS [POINT BATCH MARK]`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Input as it comes: empty, damaged, changed, huge, out of its time.  Right answers, or errors that say which file."""
+"""Input that is empty, damaged, changed, huge or far from its time: right answers, or errors that name the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that die at every named point, are killed, find their state damaged, and are taken up again."""
+"""Runs that crash at every named point, are killed, or find their state damaged, and are started again."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_kill_9_loses_nothing_and_doubles_nothing(tmp_path: Path, plans: str) ->
 # ------------------------------------------------------------------------------------ damaged state
 
 
-def _bitten(path: Path) -> None:
+def _flip_bit(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 0x40
     path.write_bytes(content)
@@ -105,15 +105,15 @@ def test_damaged_state_is_named_and_nothing_is_joined(tmp_path: Path) -> None:
     last = checkpoint / "manifests" / "000000000001.json"
     first = checkpoint / "manifests" / "000000000000.json"
     damages: list[tuple[Path, Callable[[Path], object]]] = [
-        (segments[0], _bitten), (segments[-1], _cut), (segments[1], Path.unlink),
+        (segments[0], _flip_bit), (segments[-1], _cut), (segments[1], Path.unlink),
         (segments[2], lambda p: p.write_bytes(b"")),
         (last, _cut), (first, _cut), (last, lambda p: p.write_text("{}")),
         (last, lambda p: p.write_text("[1]")), (last, Path.unlink),
         (checkpoint / "session.json", _cut), (checkpoint / "session.json", lambda p: p.write_text("[]")),
         (checkpoint / "session.json", lambda p: p.write_text("{}")), (checkpoint / "session.json", Path.unlink),
-        (checkpoint / "sources" / "s.files", _bitten), (checkpoint / "sources" / "s.files", _cut),
+        (checkpoint / "sources" / "s.files", _flip_bit), (checkpoint / "sources" / "s.files", _cut),
         (checkpoint / "sources" / "t.files", Path.unlink),
-        (checkpoint / "sources" / "next.json", _bitten), (checkpoint / "sources" / "next.json", _cut),
+        (checkpoint / "sources" / "next.json", _flip_bit), (checkpoint / "sources" / "next.json", _cut),
     ]  # fmt: skip
     for path, damage in damages:
         whole = path.read_bytes()

@@ -1,4 +1,4 @@
-"""Random queries on Spark, each under every strategy and plans by dice in one session, dying and taken up again."""
+"""Random queries on Spark, each under every strategy and random plans, in one session that crashes and starts again."""
 
 from __future__ import annotations
 

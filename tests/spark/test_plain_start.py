@@ -1,4 +1,4 @@
-"""WEFT_PLAIN_START: Spark started without any of our ways to start it sooner gives the same answers."""
+"""WEFT_PLAIN_START: answers are the same if Spark is started without any of our ways to start it sooner."""
 
 from __future__ import annotations
 

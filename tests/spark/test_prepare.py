@@ -1,4 +1,4 @@
-"""Spark's classes in a file: made once after a first run, used by the next, and no harm done when it is unfit."""
+"""Spark's classes in a file: made once after a first run, used by the next, and harmless if it is damaged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sources and sinks of other kinds than Weft's own, by nothing but what they answer."""
+"""Sources and sinks of other kinds than Weft's own, known only by their protocols."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One join under five schemes on Spark, in one session that dies and is taken up again."""
+"""One join under five schemes on Spark, in one session that crashes and is started again."""
 
 from __future__ import annotations
 

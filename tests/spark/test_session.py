@@ -1,4 +1,4 @@
-"""A session as its owner meets it: resuming, refusing, several sinks and queries, running for ever, Ctrl-C, errors."""
+"""A session as its owner sees it: resuming, refusing, several sinks and queries, running for ever, Ctrl-C, errors."""
 
 from __future__ import annotations
 

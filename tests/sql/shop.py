@@ -1,4 +1,4 @@
-"""The streams that the tests of SQL talk about."""
+"""The streams that the tests of SQL use."""
 
 import pyarrow as pa
 

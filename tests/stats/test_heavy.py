@@ -1,4 +1,4 @@
-"""Heavy hitters and distinct counts against exact ones."""
+"""Heavy hitters and distinct counts, compared with exact ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A name that means two things says nothing; what was given by hand is hidden by nothing."""
+"""A name that means two things says nothing; nothing hides what was given by hand."""
 
 from __future__ import annotations
 

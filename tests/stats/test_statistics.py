@@ -1,4 +1,4 @@
-"""Statistics know what they were told, say None about the rest, and refuse nonsense."""
+"""Statistics give the numbers they were made with, None for all others, and refuse nonsense."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries whose plans are looked at."""
+"""Queries for tests of plans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last look at a plan refuses every plan that cannot run."""
+"""The last check of a plan refuses every plan that cannot run."""
 
 from __future__ import annotations
 
