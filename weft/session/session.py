@@ -374,7 +374,7 @@ class Session:
                 )
 
     def _claim_sinks(self) -> None:
-        owner, published, last = self.checkpoint.id, self.checkpoint.published(), self.checkpoint.last
+        owner, published, last = self.checkpoint.id, self.checkpoint.has_published(), self.checkpoint.last
         for handle in self._queries.values():
             for sink in handle.sinks:
                 sink.claim(owner, published=published, last=last)

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from weft.errors import QueryError
 from weft.explain import Subject, explain
-from weft.host.batch import Functions, Report
+from weft.expr.evaluate import Functions
+from weft.host.batch import Report
 from weft.host.inprocess.run import InProcess
 from weft.host.state.manifest import FileState, Ledger, Manifest
 from weft.host.state.segment import SegmentRef
