@@ -30,7 +30,11 @@ def check_name(kind: str, name: str, taken: Iterable[str]) -> None:
             hint="use letters, digits and underscores, not starting with a digit.",
         )
     if name in taken:
-        raise QueryError(f'{kind} "{name}" exists already', detail=f"known: {', '.join(sorted(taken))}.")
+        raise QueryError(
+            f'{kind} "{name}" exists already',
+            detail=f"known: {', '.join(sorted(taken))}.",
+            hint="choose another name.",
+        )
 
 
 def check_whole(what: str, given: int) -> int:

@@ -86,7 +86,7 @@ def wire_errors(task: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[An
     """Encode Weft's errors so that the driver can read them out of Spark's tracebacks."""
 
     @functools.wraps(task)
-    def guarded(*args: Any, **kwargs: Any) -> Iterator[Any]:
+    def run(*args: Any, **kwargs: Any) -> Iterator[Any]:
         _freeze()
         try:
             yield from task(*args, **kwargs)
@@ -100,7 +100,7 @@ def wire_errors(task: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[An
             )
             raise RuntimeError(to_wire(lost)) from error
 
-    return guarded
+    return run
 
 
 @dataclass(frozen=True)

@@ -60,13 +60,13 @@ def _wire_errors(method: Any) -> Any:
     """Encode Weft's errors so that the driver can read them out of those of the planning process."""
 
     @functools.wraps(method)
-    def guarded(*args: Any) -> Any:
+    def call(*args: Any) -> Any:
         try:
             return method(*args)
         except WeftError as error:
             raise RuntimeError(to_wire(error)) from error
 
-    return guarded
+    return call
 
 
 class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
