@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 
@@ -13,3 +14,12 @@ settings.load_profile("weft")
 
 # Plans hang on prices: what somebody has calibrated on this machine must not change what tests see.
 os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="weft-no-prices-")
+
+
+def pytest_unconfigure() -> None:
+    """Take Hypothesis's clock out of the garbage collector.
+
+    The collector's list outlives all modules.  What can be reached from it does too, the test modules among it, and
+    DuckDB's binding then reports pages of its own objects as leaks, after pytest's last line.
+    """
+    gc.callbacks[:] = [callback for callback in gc.callbacks if not callback.__module__.startswith("hypothesis.")]
