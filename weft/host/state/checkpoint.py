@@ -176,7 +176,7 @@ def _stream(stream: Stream, source: Source) -> dict[str, Any]:
         "columns": ", ".join(f"{f.name} {f.type}" for f in stream.schema),
         "event time": f"{stream.event_time} ({stream.unit})" if stream.event_time else "none",
         "lateness": format_duration(stream.lateness),
-        "read": "once, as a table" if stream.table else "as it comes",
+        "read": "once, as a table" if stream.table else "as a stream",
         "source": source.describe(),
     }
 
@@ -202,7 +202,7 @@ def _differences(found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]
     lines = [
         f"{key}: the checkpoint has {found[key]}, this session {mine[key]}"
         for key in ("workers", "watermark")
-        if found[key] != mine[key]
+        if found.get(key) != mine[key]
     ]
     for kind, noun in (("streams", "stream"), ("queries", "query"), ("plans", "plan of query"), ("stores", "store")):
         if kind in ("plans", "stores") and lines:
@@ -218,7 +218,7 @@ def _differences_of(what: str, found: Mapping[str, Any] | None, mine: Mapping[st
     if mine is None:
         return [f"{what} of the checkpoint is missing"]
     return [
-        f"{what}, {key}: the checkpoint has {found[key] or 'none'}, this session {mine[key] or 'none'}"
+        f"{what}, {key}: the checkpoint has {found.get(key) or 'none'}, this session {mine[key] or 'none'}"
         for key in mine
-        if found[key] != mine[key]
+        if found.get(key) != mine[key]
     ]
