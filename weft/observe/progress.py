@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,8 +12,44 @@ from weft.observe.counters import Counters
 from weft.observe.notice import Notice
 
 
+class _Counted:
+    """What a batch, or a run of batches, says of its counters."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def counters(self) -> Counters:
+        """What every part of the plan did."""
+
+    @property
+    def rows_in(self) -> Mapping[str, int]:
+        """Stream -> rows read."""
+        return self.counters.rows_in
+
+    @property
+    def rows_out(self) -> Mapping[str, int]:
+        """Query -> results."""
+        return self.counters.results
+
+    @property
+    def late(self) -> Mapping[str, int]:
+        """Stream -> rows dropped because they were below the watermark."""
+        return self.counters.late
+
+    @property
+    def untimed(self) -> Mapping[str, int]:
+        """Stream -> rows dropped because their event time is NULL."""
+        return self.counters.untimed
+
+    @property
+    def wave_seconds(self) -> dict[int, float]:
+        """Wave -> seconds of work, summed over the workers."""
+        return {int(wave): spent for wave, spent in self.counters.seconds.items()}
+
+
 @dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(_Counted):
     """One finished micro-batch."""
 
     batch: int
@@ -27,31 +64,6 @@ class Progress:
     """What every part of the plan did in this batch."""
     notices: tuple[Notice, ...] = ()
     """Notices that are new with this batch."""
-
-    @property
-    def rows_in(self) -> Mapping[str, int]:
-        """Stream -> rows read in this batch."""
-        return self.counters.rows_in
-
-    @property
-    def rows_out(self) -> Mapping[str, int]:
-        """Query -> results of this batch."""
-        return self.counters.results
-
-    @property
-    def late(self) -> Mapping[str, int]:
-        """Stream -> rows of this batch that were dropped because they were below the watermark."""
-        return self.counters.late
-
-    @property
-    def untimed(self) -> Mapping[str, int]:
-        """Stream -> rows of this batch that were dropped because their event time is NULL."""
-        return self.counters.untimed
-
-    @property
-    def wave_seconds(self) -> dict[int, float]:
-        """Wave -> seconds of work, summed over the workers."""
-        return {int(wave): spent for wave, spent in self.counters.seconds.items()}
 
     @property
     def total_in(self) -> int:
@@ -83,7 +95,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class RunReport:
+class RunReport(_Counted):
     """Everything a run did; counters are sums over its batches."""
 
     batches: Sequence[Progress]
@@ -96,26 +108,6 @@ class RunReport:
     def counters(self) -> Counters:
         """What every part of the plan did."""
         return Counters.total(batch.counters for batch in self.batches)
-
-    @property
-    def rows_in(self) -> Mapping[str, int]:
-        """Stream -> rows read."""
-        return self.counters.rows_in
-
-    @property
-    def rows_out(self) -> Mapping[str, int]:
-        """Query -> results."""
-        return self.counters.results
-
-    @property
-    def late(self) -> Mapping[str, int]:
-        """Stream -> rows dropped because they were below the watermark."""
-        return self.counters.late
-
-    @property
-    def untimed(self) -> Mapping[str, int]:
-        """Stream -> rows dropped because their event time is NULL."""
-        return self.counters.untimed
 
     @property
     def notices(self) -> tuple[Notice, ...]:
