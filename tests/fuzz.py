@@ -557,9 +557,9 @@ def plain_functions() -> dict[str, Callable[..., pa.Array]]:
 
 LIMITS: tuple[tuple[Any, str, tuple[int, ...]], ...] = (
     (compaction, "FAN", (2, 3, 8)),
-    (lookup, "CHUNK", (16, 20, 65_536)),
-    (envelope, "ROWS", (1, 5, 65_536)),
-    (worker, "GATHER", (1, 7, 131_072)),
+    (lookup, "CHUNK_PAIRS", (16, 20, 65_536)),
+    (envelope, "PAYLOAD_ROWS", (1, 5, 65_536)),
+    (worker, "PORTION_ROWS", (1, 7, 131_072)),
 )
 
 

@@ -1,18 +1,19 @@
 """Measures what the parts of a micro-batch cost on this machine, by running them.
 
-Each price is a slope: two runs differ in one thing only, how many tuples are sent, probe, match and so on, and the
-difference of their times is divided by the difference of their counts.  Both take turns, so that a machine that slows
-down slows both, and the median over all turns counts.
+Each price is a slope: two runs differ in one thing only, such as the number of tuples that are sent, probe or match.
+The price is the difference of their times divided by the difference of their counts.  The two runs take turns, so that
+a machine that slows down slows both, and the median over all turns counts.
 
     stored, probed, checked, matched    a worker in this process, over state in files as on Spark
     emitted                             the writer of the Parquet sink
     batch, wave, sent                   chains of four streams on Spark, in one wave and in three
 
-What must hold: a plan is measured only if it has the waves that the measurement is about.  Where noise is larger than
-the price, more turns are taken, and in the end the measurement is refused: a wrong price is worse than the shipped one.
+What must hold: a plan is measured only if it has the waves that the measurement is about.  If noise is larger than the
+price, more turns are taken.  If that does not help, the measurement is refused: a wrong price is worse than the
+default one.
 
-Rejected: one regression over all counters of mixed joins.  It needs fewer runs, but `probed` and `matched` come and go
-together in most of them, and a small price takes the error of a large one.
+Rejected: one regression over all counters of mixed joins.  It needs fewer runs, but `probed` and `matched` rise and
+fall together in most of them, and the error of a large price spoils a small one.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ Say = Callable[[str], None]
 
 SEED = 7
 ROUNDS = 3
-"""How often a measurement that drowned in noise is taken up again."""
+"""How many rounds of turns a measurement gets before noise makes it fail."""
 BUSY = 0.5
-"""Load above which somebody else is at work."""
+"""Load of the machine above which other programs disturb the measurement."""
 PATIENCE = 20.0
-"""Seconds without a batch after which a run on Spark is asked whether it still lives."""
+"""Seconds without a batch after which it is checked whether a run on Spark is still alive."""
 
 STREAMS = ("a", "b", "c", "d")
 SCHEMA = pa.schema(
@@ -63,29 +64,29 @@ SCHEMA = pa.schema(
     ]
 )
 FIVE = "SELECT a.id, a.v, b.id AS id2, b.v AS v2, b.s"
-"""Five columns, one of them a string: what a match gathers and a result holds."""
+"""Five columns, one of them a string: the columns of a match and of a result."""
 PAIR = f"{FIVE} FROM a JOIN b ON a.k = b.k"
 RESIDUAL = f"{PAIR} AND a.v + 2 < b.v"
-"""Never true."""
+"""Its residual is never true."""
 LOOP = f"{FIVE} FROM a JOIN b ON a.k <> b.k"
 THREE = "SELECT a.id, a.v, b.id AS id2, b.s, c.v AS v2 FROM a JOIN b ON a.k = b.k JOIN c ON c.m = b.m"
 
 PROBES = 10_000
-"""Tuples that arrive in a batch of a measurement."""
+"""Tuples that arrive in a batch that is measured."""
 FAN = 32
-"""Matches of each; so what is measured is many times what arrives and is stored."""
+"""Matches of each of these tuples: so the measured work is many times the work of arriving and storing."""
 SEGMENTS = 4
-"""Of a store that is probed: about the middle between none and the eight that are merged."""
+"""Segments of a store that is probed: about halfway between none and the eight that are merged."""
 STORED = 800_000
-"""Rows of the store that `probed` looks into."""
+"""Rows of the store that is probed when `probed` is measured."""
 KEPT = 64
-"""Batches of `stored`: each row is written, and merged twice."""
+"""Batches when `stored` is measured: each row is written once and merged twice."""
 
 WHAT = {
     "wave": "each further wave of a batch",
     "batch": "a batch of one wave",
     "sent": "a tuple sent to a worker",
-    "probed": "a tuple looking into a store",
+    "probed": "a tuple looked up in a store",
     "checked": "a pair checked",
     "matched": "a match made",
     "stored": "a tuple stored",
@@ -94,10 +95,10 @@ WHAT = {
 
 
 def measure(*, say: Say, today: datetime.date, quick: bool = False) -> Prices:
-    """Measure all prices; takes about a minute, `quick` half of it with more noise.  `say` is told how it goes."""
+    """Measure all prices in about a minute; `quick` takes half of it, with more noise.  `say` gets progress lines."""
     found: dict[str, float] = {}
     if (load := os.getloadavg()[0]) > BUSY:
-        say(f"the machine is busy (load {load:.1f}): prices will come out too high")
+        say(f"the machine is busy (load {load:.1f}): prices will be too high")
     with tempfile.TemporaryDirectory(prefix="weft-calibrate-", ignore_cleanup_errors=True) as folder:
         local = _Local(Path(folder), np.random.default_rng(SEED), turns=3 if quick else 11)
         for name, take in local.measures.items():
@@ -112,7 +113,7 @@ def measure(*, say: Say, today: datetime.date, quick: bool = False) -> Prices:
 
 
 def compare(prices: Prices, shipped: Prices) -> str:
-    """Both as a table, with how many times dearer or cheaper the first are."""
+    """Both prices as a table, with the ratio of the first to the second."""
     lines = [f"{'price':<8} {'here':>10} {'shipped':>10} {'ratio':>7}"]
     for name in NAMES:
         mine, theirs = getattr(prices, name), getattr(shipped, name)
@@ -127,21 +128,21 @@ def show(seconds: float) -> str:
 
 
 def slope(name: str, less: Callable[[], float], more: Callable[[], float], work: int, turns: int) -> float:
-    """Seconds per unit of work, of which `more` does so much more than `less`; both say how long they took."""
-    more(), less()  # the first time is never like the others
+    """Seconds per unit of work.  `more` does `work` units more than `less`; both return their seconds."""
+    more(), less()  # the first run is slower than the others
     pairs: list[float] = []
     for _ in range(ROUNDS):
         pairs += [more() - less() for _ in range(turns)]
         if (middle := statistics.median(pairs)) > 0:
             return middle / work
-    raise lost(name, middle / work)
+    raise lost_in_noise(name, middle / work)
 
 
-def lost(name: str, price: float) -> HostError:
-    """The measurement gave nonsense."""
+def lost_in_noise(name: str, price: float) -> HostError:
+    """The error of a measurement whose result cannot be right."""
     return HostError(
         f'the price "{name}" could not be measured',
-        detail=f"it came out as {show(price)}; so something else kept the machine busy.",
+        detail=f"the result is {show(price)}, so other programs kept the machine busy.",
         hint="try again when the machine is idle.",
     )
 
@@ -159,7 +160,7 @@ def table(k: Ints, m: Ints | None = None, *, dice: np.random.Generator) -> pa.Ta
 
 
 def pieces(rows: pa.Table, count: int) -> list[pa.Table]:
-    """The rows in so many equal parts."""
+    """The rows, cut into `count` equal parts."""
     step = -(-rows.num_rows // count)
     return [rows.slice(start, step) for start in range(0, rows.num_rows, step)]
 
@@ -177,31 +178,31 @@ class _Local:
     @property
     def measures(self) -> dict[str, Callable[[], float]]:
         return {
-            "stored": self.stored,
-            "probed": self.probed,
-            "checked": self.checked,
-            "matched": self.matched,
-            "emitted": self.emitted,
+            "stored": self.measure_stored,
+            "probed": self.measure_probed,
+            "checked": self.measure_checked,
+            "matched": self.measure_matched,
+            "emitted": self.measure_emitted,
         }
 
-    def stored(self) -> float:
+    def measure_stored(self) -> float:
         few, many = 1_000, 20_000
         rows = self.table(self.dice.permutation(KEPT * many))
 
         def keep(size: int) -> float:
             run = self.run(PAIR)
-            return sum(_spent(run.feed({"b": part.slice(0, size)})) for part in pieces(rows, KEPT))
+            return sum(_worker_seconds(run.feed({"b": part.slice(0, size)})) for part in pieces(rows, KEPT))
 
         return slope("stored", lambda: keep(few), lambda: keep(many), KEPT * (many - few), -(-self.turns // 4))
 
-    def probed(self) -> float:
+    def measure_probed(self) -> float:
         partners = [{"b": part} for part in pieces(self.partners, SEGMENTS)]
-        others = self.table(self.dice.permutation(STORED) + STORED)  # nobody asks for them
+        others = self.table(self.dice.permutation(STORED) + STORED)  # no tuple matches them
         empty, full = (self.run(THREE, *partners, *({"c": c} for c in found))
                        for found in ([], pieces(others, SEGMENTS)))  # fmt: skip
         return slope("probed", self.hit(empty), self.hit(full), PROBES * FAN, self.turns)
 
-    def checked(self) -> float:
+    def measure_checked(self) -> float:
         run = self.run(RESIDUAL, *({"b": part} for part in pieces(self.partners, SEGMENTS)))
         candidates = slope("checked", self.miss(run), self.hit(run), PROBES * FAN, self.turns)
         few, many = (self.run(LOOP, {"b": self.table(np.zeros(n, np.int64))}) for n in (100, 1_100))
@@ -209,11 +210,11 @@ class _Local:
         met = slope("checked", _feed(few, arrivals), _feed(many, arrivals), 1_000 * 1_000, self.turns)
         return (candidates + met) / 2
 
-    def matched(self) -> float:
+    def measure_matched(self) -> float:
         run = self.run(PAIR, *({"b": part} for part in pieces(self.partners, SEGMENTS)))
         return slope("matched", self.miss(run), self.hit(run), PROBES * FAN, self.turns)
 
-    def emitted(self) -> float:
+    def measure_emitted(self) -> float:
         run = self.run(PAIR, {"b": self.partners}, {"a": self.hits})
         results = run.table("q").to_batches()
 
@@ -234,7 +235,7 @@ class _Local:
         return _feed(run, self.misses)
 
     def run(self, sql: str, *batches: Mapping[str, pa.Table]) -> InProcess:
-        """A join on one worker that has seen these batches."""
+        """A join on one worker, after these batches."""
         folder = self.folder / f"local-{next(self.runs)}"
         session = Session(folder / "checkpoint", workers=1)
         for name in STREAMS:
@@ -253,14 +254,14 @@ class _Local:
 
 def _feed(run: InProcess, rows: pa.Table) -> Callable[[], float]:
     def feed() -> float:
-        run.results["q"].clear()  # as on Spark, results do not pile up, and their memory is used again
-        return _spent(run.feed({"a": rows}))
+        run.results["q"].clear()  # as on Spark: results do not pile up, and their memory is reused
+        return _worker_seconds(run.feed({"a": rows}))
 
     return feed
 
 
-def _spent(report: Report) -> float:
-    """Seconds of the worker, without the reading of the input."""
+def _worker_seconds(report: Report) -> float:
+    """Seconds of the worker, without reading the input."""
     return sum(seconds for wave, seconds in report.seconds.items() if wave != "0")
 
 
@@ -274,14 +275,14 @@ class _Times:
     small: list[float] = field(default_factory=list)
     large: list[float] = field(default_factory=list)
     between: list[float] = field(default_factory=list)
-    """What passes outside of Weft's own part of a small batch."""
+    """Seconds between small batches, outside of Weft's own work."""
 
 
 class _Chains:
     """a - b - c - d on Spark: every tuple of a finds FAN partners in b, each of these one in c, and that none in d.
 
-    Where all are joined on one key, everything is found on the same worker.  Where each step has a key of its own,
-    the same tuples are sent before they ask c, and again before they ask d.
+    If all steps use one key, all partners are on the same worker.  If each step has a key of its own, the same tuples
+    are sent before they probe c, and again before they probe d.
     """
 
     PLANS: Mapping[int, Sequence[str]] = {1: "kkk", 3: "kmp"}
@@ -304,7 +305,7 @@ class _Chains:
         }
 
     def measure(self, turns: int, rounds: int) -> dict[str, float]:
-        """The prices, from so many rounds over all plans; each has so many small and large batches."""
+        """The prices, from `rounds` rounds over all plans; each run has `turns` small and large batches."""
         self.say("starting Spark")
         self.run(3, turns=1)
         times = {waves: _Times() for waves in self.PLANS}
@@ -317,11 +318,11 @@ class _Chains:
         for name, price in found.items():
             self.say(f"{name:<8} {show(price):>9}   {WHAT[name]}")
             if price <= 0:
-                raise lost(name, price)
+                raise lost_in_noise(name, price)
         return found
 
     def prices(self, times: Mapping[int, _Times]) -> dict[str, float]:
-        """Fixed prices from small batches, that of a tuple from what large ones take longer."""
+        """Fixed prices from small batches; the price of a sent tuple from the extra time of large ones."""
         small, large = (
             {w: statistics.median(getattr(t, kind)) for w, t in times.items()} for kind in ("small", "large")
         )
@@ -337,12 +338,12 @@ class _Chains:
     def add(self, times: _Times, waves: int, turns: int) -> None:
         """Run a plan and keep the times of its batches."""
         began = time.perf_counter()
-        moments, done = self.run(waves, turns)
-        first = len(done) - 2 * turns
-        for at in range(first, len(done), 2):
-            times.small.append(done[at].seconds)
-            times.large.append(done[at + 1].seconds)
-            times.between.append(moments[at] - moments[at - 1] - done[at].seconds)
+        moments, batches = self.run(waves, turns)
+        first = len(batches) - 2 * turns
+        for at in range(first, len(batches), 2):
+            times.small.append(batches[at].seconds)
+            times.large.append(batches[at + 1].seconds)
+            times.between.append(moments[at] - moments[at - 1] - batches[at].seconds)
         small, large = statistics.median(times.small), statistics.median(times.large)
         self.say(
             f"chain of {len(STREAMS)} streams, waves: {waves}; a batch takes {show(small)} empty, {show(large)} full "
@@ -350,7 +351,7 @@ class _Chains:
         )
 
     def run(self, waves: int, turns: int) -> tuple[list[float], list[Progress]]:
-        """When each batch ended, and what it said: some to warm up, then small and large ones in turn."""
+        """When each batch ended, and its progress.  Some batches warm up, then small and large ones take turns."""
         folder = self.folder / f"spark-{next(self.runs)}"
         few, many = (table(self.dice.permutation(self.KEYS)[:n], dice=self.dice) for n in (self.FEW, self.KEYS))
         arrivals = [few, few, many, *[few, many] * turns]
@@ -364,7 +365,7 @@ class _Chains:
             return watch(session, len(arrivals))
 
     def sql(self, waves: int) -> str:
-        """The chain that takes so many waves."""
+        """The chain that takes this many waves."""
         one, two, three = self.PLANS[waves]
         return (
             "SELECT a.id, a.v, b.id AS id2, b.s, d.id AS id4 "
@@ -373,7 +374,7 @@ class _Chains:
 
 
 def watch(session: Session, batches: int) -> tuple[list[float], list[Progress]]:
-    """Run until so many batches are done: when each was, and what it said."""
+    """Run until this many batches have ended; return when each ended, and its progress."""
     handle = session.start("1 millisecond")
     moments = [time.perf_counter()]
     while len(moments) <= batches:
@@ -383,7 +384,7 @@ def watch(session: Session, batches: int) -> tuple[list[float], list[Progress]]:
         if not fresh:
             time.sleep(0.002)
             if now - moments[-1] > PATIENCE and handle.wait(0):
-                raise InternalError("a run that goes on for ever has ended")
-    done: list[Progress] = handle.progress()
+                raise InternalError("a run that has no end has ended")
+    ended: list[Progress] = handle.progress()
     handle.stop()
-    return moments[1:], done
+    return moments[1:], ended

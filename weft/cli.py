@@ -1,8 +1,8 @@
 """The command line: `weft demo | run | explain | doctor | calibrate | bench`.
 
 A command is a typed function; its docstring opens its help page.  What a command needs is imported inside it,
-so that `weft --help` answers at once.  An error Weft raises on purpose ends as three lines on stderr and
-exit code 2; anything else is a bug and keeps its traceback.
+so that `weft --help` answers at once.  An error that Weft raises on purpose is printed on stderr, with exit code 2;
+anything else is a bug and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ REFUSED = 2
 
 
 def demo(*, orders: int = 30_000, seed: int = 1, keep: Path | None = None, workers: int | None = None) -> int:
-    """Join generated streams in three ways and check every row of the answers."""
+    """Run three joins over generated streams and check every row of the results."""
     from weft.demo import run_demo
 
     return 0 if run_demo(orders=orders, seed=seed, keep=keep, workers=workers) else FAILED_CHECK
 
 
 def run(script: Path, *, workers: int | None = None) -> int:
-    """Run a script on everything its streams hold now, then end."""
+    """Run a script on the data its streams hold now, then end."""
     from weft.script import open_session, read_script
 
     with open_session(read_script(script), workers=workers) as session:
@@ -52,20 +52,19 @@ def explain(
 ) -> int:
     """Print how the queries of a script are planned; runs nothing and writes nothing.
 
-    If the script was run before, its checkpoint says which plan its state was made by,
-    and that one is printed.
+    If the script was run before, the plan of its checkpoint is printed.
     """
     from weft.script import open_session, read_script
 
     session = open_session(read_script(script), workers=workers)
     if analyze:
-        session.analyze()  # the plan is that of the checkpoint; this only says what was to be expected of it
+        session.analyze()  # the plan is that of the checkpoint; this only adds estimates to compare with
     print(session.explain(stage, format, analyze), end="")
     return 0
 
 
 def doctor(*, checkpoint: Path | None = None, spark: bool = True) -> int:
-    """Look at this machine and say whether Weft can run on it."""
+    """Check whether Weft can run on this machine."""
     from weft.doctor import examine
 
     failed = False
@@ -78,9 +77,9 @@ def doctor(*, checkpoint: Path | None = None, spark: bool = True) -> int:
 
 
 def calibrate(*, quick: bool = False, dry_run: bool = False) -> int:
-    """Measure what the parts of a micro-batch cost on this machine, and keep it for planning.
+    """Measure what the parts of a micro-batch cost on this machine, and save the prices for planning.
 
-    Takes about a minute.  Let nothing else run meanwhile, or all prices come out too high.
+    Takes about a minute.  Run nothing else meanwhile, or all prices will be too high.
     """
     from weft.calibrate import compare, measure
     from weft.optimizer.cost.prices import Prices
@@ -111,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         if not _is_unread():
             raise
-        # What is left unsaid must not be said at exit either.
+        # Python must not try to write the rest at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except WeftError as error:
@@ -142,7 +141,7 @@ def _parser() -> argparse.ArgumentParser:
             help=page.partition("\n")[0],
             description=page,
             formatter_class=argparse.RawDescriptionHelpFormatter,
-            argument_default=argparse.SUPPRESS,  # what is not given is left to the function
+            argument_default=argparse.SUPPRESS,  # for what is not given, the function has defaults
             allow_abbrev=False,
         )
         made.set_defaults(command=command)
@@ -171,9 +170,9 @@ _SCRIPT = _Option("script", Path, "a file of SET, CREATE STREAM and CREATE QUERY
 _WORKERS = _Option("--workers", int, "partitions of the state; overrides SET workers")
 _COMMANDS: dict[Callable[..., int], tuple[_Option, ...]] = {
     demo: (
-        _Option("--orders", int, "how many orders to generate; the other streams follow (default: 30000)"),
-        _Option("--seed", int, "of the generator: the same seed gives the same streams (default: 1)"),
-        _Option("--keep", Path, "a new folder for streams, state and results; without it they are thrown away"),
+        _Option("--orders", int, "how many orders to generate; other streams grow with them (default: 30000)"),
+        _Option("--seed", int, "seed of the generator; the same seed gives the same streams (default: 1)"),
+        _Option("--keep", Path, "a new folder for streams, state and results; without it they are deleted"),
         _Option("--workers", int, "partitions of the state; chosen by Weft if not given"),
     ),
     run: (_SCRIPT, _WORKERS),
@@ -181,7 +180,7 @@ _COMMANDS: dict[Callable[..., int], tuple[_Option, ...]] = {
         _SCRIPT,
         _Option("--stage", str, "parsed, resolved, candidates, chosen or topology (default: topology)"),
         _Option("--format", str, "for people or programs: text, json or mermaid (default: text)"),
-        _Option("--analyze", bool, "show what committed batches did beside what samples of the streams let expect"),
+        _Option("--analyze", bool, "show what committed batches did, beside estimates from samples of the streams"),
         _WORKERS,
     ),
     doctor: (
@@ -190,14 +189,14 @@ _COMMANDS: dict[Callable[..., int], tuple[_Option, ...]] = {
     ),
     calibrate: (
         _Option("--quick", bool, "measure less, with more noise"),
-        _Option("--dry-run", bool, "keep nothing"),
+        _Option("--dry-run", bool, "do not save the prices"),
     ),
     bench: (),
 }
 
 
 def _is_unread() -> bool:
-    """Whether nobody reads what is printed any more: `head`, for example, has seen enough."""
+    """Whether the reader of stdout has closed it, as `head` does when it has seen enough."""
     pipe = select.poll()
     pipe.register(sys.stdout.fileno(), 0)
     return any(event & select.POLLERR for _, event in pipe.poll(0))

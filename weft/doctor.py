@@ -1,8 +1,8 @@
-"""Looks at a machine and says whether Weft can run on it.
+"""Checks whether Weft can run on this machine.
 
 Each check gives one finding: ok, warn or fail, with what was seen and, unless all is well, what to do.
-A check never raises: a surprise is a finding too.  The checks go from cheap to dear, and the last one runs
-a small join on Spark in a process of its own, so that a JVM that hangs or dies is a finding as well.
+A check never raises: an unexpected error is a finding too.  Cheap checks come first.  The last one runs a small join on
+Spark in a process of its own, so that a JVM that hangs or dies is a finding as well.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Finding:
 
 
 def examine(*, checkpoint: Path | None = None, spark: bool = True) -> Iterator[Finding]:
-    """Run all checks, yielding each finding as it comes."""
+    """Run all checks, and yield each finding at once."""
     checks: list[tuple[str, Callable[[], Finding]]] = [
         ("Python", _python),
         ("Java", _java),
@@ -64,12 +64,12 @@ def examine(*, checkpoint: Path | None = None, spark: bool = True) -> Iterator[F
     for name, check in checks:
         try:
             yield check()
-        except Exception as surprise:  # noqa: BLE001  whatever happens is what the doctor has to report
+        except Exception as surprise:  # noqa: BLE001  the doctor reports every error
             yield Finding(name, "fail", f"{type(surprise).__name__}: {surprise}")
 
 
 def _python() -> Finding:
-    # Too old a version cannot get here: pip refuses to install Weft on it.
+    # The version needs no check: pip refuses to install Weft on an old Python.
     return Finding("Python", "ok", f"{platform.python_version()} at {sys.executable}")
 
 
@@ -111,7 +111,7 @@ def _memory() -> Finding:
 
 
 def _container_limit() -> int | None:
-    """The memory limit of the control group this process lives in, if there is one."""
+    """The memory limit of the control group of this process, if there is one."""
     try:
         text = Path("/sys/fs/cgroup/memory.max").read_text().strip()
     except OSError:
@@ -203,7 +203,7 @@ assert found == [{"k": 2, "u": 12}], found
 
 
 def _spark_job() -> Finding:
-    """Run the small job in a process of its own, with Spark's chatter kept for the case that it fails."""
+    """Run the small job in a process of its own; Spark's output is used only if it fails."""
     start = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="weft-doctor-", ignore_cleanup_errors=True) as folder:
         command = [sys.executable, "-c", _SMALL_JOB, str(Path(folder) / "checkpoint")]
@@ -218,15 +218,15 @@ def _spark_job() -> Finding:
             "Spark job",
             "fail",
             f"a small join failed: {cause}",
-            "mend what failed above first; `weft demo` shows Spark's own messages",
+            "first repair what failed above; `weft demo` shows Spark's own messages",
         )
     return Finding("Spark job", "ok", f"a small join gave the right answer in {time.perf_counter() - start:.1f} s")
 
 
 def _start() -> Finding:
-    """Whether sessions find Spark's classes prepared; if not, they are prepared now."""
+    """Whether the file of Spark's classes is there; if not, it is made now."""
     if is_plain():
-        return Finding("start", "ok", f"plain, since {SWITCH} is set: every session starts some seconds later")
+        return Finding("start", "ok", f"plain, since {SWITCH} is set: every session needs some seconds more to start")
     archive = Archive(java.ensure_java().home)
     if archive.file is None:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -234,7 +234,12 @@ def _start() -> Finding:
             subprocess.run(command, capture_output=True, timeout=SPARK_SECONDS, check=False)
     file = archive.file
     if file is None:
-        return Finding("start", "warn", "Spark's classes cannot be kept", "nothing is lost but seconds at every start")
+        return Finding(
+            "start",
+            "warn",
+            "Spark's classes cannot be saved",
+            "Weft works without, but every start takes seconds longer",
+        )
     return Finding("start", "ok", f"Spark's classes are mapped from {file}, {file.stat().st_size / 1e6:.0f} MB")
 
 

@@ -2,13 +2,13 @@
 
     WeftError
     ├── ParseError      SQL text that Weft does not accept; points at the construct with a caret
-    ├── QueryError      a query or stream that cannot mean anything: unknown names, types, windows
+    ├── QueryError      a query or stream that has no meaning: unknown names, wrong types, bad windows
     ├── PlanError       a query that cannot be planned as asked: cross products, options
     ├── SourceError     input that cannot be read as declared
     ├── SinkError       output that cannot be written where asked
     ├── StateError      a checkpoint that is damaged, or belongs to other queries
     ├── HostError       the run itself: Spark, Java, workers
-    └── InternalError   an invariant of Weft is broken; this is a bug of Weft
+    └── InternalError   an invariant of Weft is broken: a bug in Weft
 
 A message has three layers: the primary line says what is wrong, the detail says where and with which
 values, the hint says what to do.  Errors cross process borders as text, so they can be rebuilt from
@@ -46,7 +46,7 @@ class ParseError(WeftError):
 
 
 class QueryError(WeftError):
-    """A query or a stream that cannot mean anything."""
+    """A query or a stream that has no meaning: unknown names, wrong types, bad windows."""
 
 
 class PlanError(WeftError):
@@ -100,12 +100,12 @@ def _rebuild(name: str, message: str, detail: str | None, hint: str | None) -> W
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what an exception says that is not empty."""
+    """The first line of an exception's text that is not empty."""
     return next((line for line in str(error).splitlines() if line.strip()), "")
 
 
 def to_wire(error: WeftError) -> str:
-    """The error as one line that survives being quoted inside another process's traceback."""
+    """The error as one line that can be found again inside the traceback of another process."""
     text = json.dumps([type(error).__name__, error.message, error.detail, error.hint])
     return f"{_OPEN}{text.encode().hex()}{_CLOSE}"
 

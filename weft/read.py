@@ -3,7 +3,8 @@
 s.stream("orders", weft.read.parquet("landing/orders", max_files=4), event_time="o_ts")
 
 This is the list of all kinds of sources.  A new one is a module that makes it, and a line here.  Objects of other
-packages are adopted by a module that is loaded when the first one comes: `import weft` must not import Spark.
+packages are turned into sources by a module that is loaded when it is first needed: `import weft` must not import
+Spark.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _ADOPTED = {"pyspark": "weft.host.spark.sources"}
 
 
 def as_source(name: str, given: object) -> Source:
-    """What was given as the source of a stream, as a source."""
+    """The source of a stream, from the object that the user gave."""
     package = type(given).__module__.partition(".")[0]
     if package in _ADOPTED:
         adopted: Source = importlib.import_module(_ADOPTED[package]).adopt(name, given)

@@ -5,9 +5,9 @@
     CREATE QUERY late INTO PARQUET 'out/late' AS SELECT ... FROM customer c JOIN orders o ON ...;
 
 The grammar is in `weft.sql.script`; here its statements become a session.  A relative path counts from the
-script's folder, so a job means the same wherever it is started.  Without SET, the checkpoint is
-`<script name>.checkpoint` beside the script: running a job again takes it up where it ended, and does not write its
-results twice.  What a session refuses is said with the place in the script.
+script's folder, so a job does the same wherever it is started.  Without SET, the checkpoint is
+`<script name>.checkpoint` beside the script: running a job again continues where it ended, and does not write its
+results twice.  An error of the session names the place in the script.
 """
 
 from __future__ import annotations
@@ -68,19 +68,19 @@ def open_session(script: Script, *, checkpoint: Path | None = None, workers: int
     session = weft.Session(checkpoint=str(checkpoint or script.checkpoint), workers=workers)
     for stream in script.streams:
         options: dict[str, Any] = dict(stream.options)
-        with _naming(f"stream {stream.name}", place=point(script.text, stream.span)):
+        with _name_statement(f"stream {stream.name}", place=point(script.text, stream.span)):
             source = getattr(weft.read, stream.format)(str(stream.path), max_files=options.pop("max_files", None))
             session.stream(stream.name, source, **options)
     for query in script.queries:
         knobs: dict[str, Any] = dict(query.options)
-        with _naming(f"query {query.name}"):
+        with _name_statement(f"query {query.name}"):
             session.query(query.name, query.draft, **knobs).to_parquet(str(query.path))
     return session
 
 
 @contextmanager
-def _naming(statement: str, place: str | None = None) -> Iterator[None]:
-    """Say which statement an error is about; the errors of a query know their place in it themselves."""
+def _name_statement(statement: str, place: str | None = None) -> Iterator[None]:
+    """Add the statement to an error.  Errors of a query already say their place in it."""
     try:
         yield
     except WeftError as error:

@@ -14,7 +14,7 @@ from weft.errors import QueryError
 from weft.expr.evaluate import evaluate, filter_mask
 from weft.expr.model import Call, Expr
 from weft.expr.render import to_sql
-from weft.expr.typing import typed
+from weft.expr.typing import add_types
 
 ROWS = 40
 
@@ -45,7 +45,7 @@ def same(mine: object, theirs: object) -> bool:
 def check(con: duckdb.DuckDBPyConnection, batch: pa.RecordBatch, raw: Expr) -> str:
     """How the case went: both gave values, or both refused it."""
     try:
-        expr = typed(raw)
+        expr = add_types(raw)
     except QueryError:
         return "refused"
     sql = to_sql(expr, nan_is_null=True)
@@ -86,7 +86,7 @@ def test_filter_mask_keeps_what_where_keeps(seed: int) -> None:
     maker = Maker(rng)
     for _ in range(25):
         try:
-            predicates = [typed(maker.bool(2)) for _ in range(2)]
+            predicates = [add_types(maker.bool(2)) for _ in range(2)]
             mask = filter_mask(predicates, batch, {})
         except QueryError:
             continue
@@ -102,7 +102,7 @@ def test_an_empty_batch_gives_an_empty_array_of_the_right_type() -> None:
     maker = Maker(rng)
     for _ in range(200):
         try:
-            expr = typed(maker.any(2))
+            expr = add_types(maker.any(2))
         except QueryError:
             continue
         result = evaluate(expr, batch, {})
@@ -115,10 +115,10 @@ def test_typing_twice_changes_nothing() -> None:
     maker = Maker(rng)
     for _ in range(200):
         try:
-            expr = typed(maker.any(3))
+            expr = add_types(maker.any(3))
         except QueryError:
             continue
-        assert typed(expr) == expr
+        assert add_types(expr) == expr
 
 
 def test_both_sides_of_an_equality_have_one_type() -> None:
@@ -126,6 +126,6 @@ def test_both_sides_of_an_equality_have_one_type() -> None:
     maker = Maker(rng)
     for kind in ("number", "text", "time", "date", "zoned", "span", "bool"):
         for _ in range(30):
-            expr = typed(Call("=", (getattr(maker, kind)(2), getattr(maker, kind)(2))))
+            expr = add_types(Call("=", (getattr(maker, kind)(2), getattr(maker, kind)(2))))
             if isinstance(expr, Call):
                 assert expr.args[0].type == expr.args[1].type

@@ -12,7 +12,7 @@ from weft.expr.evaluate import evaluate, filter_mask
 from weft.expr.model import Call, Column, Expr, Literal, Udf, aliases, columns, without_alias
 from weft.expr.render import to_sql
 from weft.expr.types import common_type, is_orderable, normalize, normalize_schema
-from weft.expr.typing import typed
+from weft.expr.typing import add_types
 
 TS = pa.timestamp("us")
 NAN = float("nan")
@@ -24,7 +24,7 @@ def column(name: str, kind: pa.DataType) -> Column:
 
 def run(expr: Expr, **data: pa.Array) -> list[object]:
     batch = pa.RecordBatch.from_pydict({f"o.{name}": values for name, values in data.items()})
-    return evaluate(typed(expr), batch, {}).to_pylist()
+    return evaluate(add_types(expr), batch, {}).to_pylist()
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_nested_types_are_not_compared() -> None:
     assert not is_orderable(pa.list_(pa.int8()))
     values = column("x", pa.list_(pa.int8()))
     with pytest.raises(QueryError, match="comparison is not defined"):
-        typed(Call("=", (values, values)))
+        add_types(Call("=", (values, values)))
 
 
 @pytest.mark.parametrize("op", ["+", "-", "*"])
@@ -156,7 +156,7 @@ def test_guards_protect_what_they_guard() -> None:
         False,
     ]
     batch = pa.RecordBatch.from_pydict({"o.x": data})
-    mask = filter_mask([typed(nonzero), typed(Call("=", (rest, Literal(1))))], batch, {})
+    mask = filter_mask([add_types(nonzero), add_types(Call("=", (rest, Literal(1))))], batch, {})
     assert mask.to_pylist() == [False, True, False, False]
     with pytest.raises(QueryError, match="cannot compute"):
         run(rest, x=data)
@@ -175,7 +175,7 @@ def test_python_functions_are_checked() -> None:
     for bad, message in [
         (lambda x, y: x.slice(1), "1 values for 2 rows"),
         (lambda x, y: x.cast(pa.int32()), "int32"),
-        (lambda x, y: [1, 2], "gave a list"),
+        (lambda x, y: [1, 2], "returned a list"),
     ]:
         with pytest.raises(QueryError, match=message) as caught:
             evaluate(call, batch, {"twice": bad})
@@ -186,9 +186,9 @@ def test_python_functions_are_checked() -> None:
 
 def test_text_constants_become_the_dates_they_stand_beside() -> None:
     day, time = column("d", pa.date32()), column("t", TS)
-    assert to_sql(typed(Call("<", (day, Literal("2020-01-02"))))) == "o.d < DATE '2020-01-02'"
-    assert to_sql(typed(Call("in", (time, Literal("2020-01-02"))))) == "o.t IN (TIMESTAMP '2020-01-02 00:00:00')"
-    assert to_sql(typed(Call("=", (day, Literal("2020-01-02 03:04:05"))))).startswith("CAST(o.d AS TIMESTAMP)")
+    assert to_sql(add_types(Call("<", (day, Literal("2020-01-02"))))) == "o.d < DATE '2020-01-02'"
+    assert to_sql(add_types(Call("in", (time, Literal("2020-01-02"))))) == "o.t IN (TIMESTAMP '2020-01-02 00:00:00')"
+    assert to_sql(add_types(Call("=", (day, Literal("2020-01-02 03:04:05"))))).startswith("CAST(o.d AS TIMESTAMP)")
 
 
 def test_names_are_quoted_where_needed() -> None:
@@ -204,11 +204,11 @@ def test_an_alias_free_column_reads_the_stores_own_column() -> None:
 
 def test_months_move_constant_dates_only() -> None:
     months = Literal(pa.MonthDayNano((13, 0, 0)), pa.month_day_nano_interval())
-    moved = typed(Call("-", (Literal(dt.date(2020, 3, 31)), months)))
+    moved = add_types(Call("-", (Literal(dt.date(2020, 3, 31)), months)))
     assert isinstance(moved, Literal)
     assert moved.value == dt.datetime(2019, 2, 28)  # noqa: DTZ001
     with pytest.raises(QueryError, match="no fixed length"):
-        typed(Call("+", (column("t", TS), months)))
+        add_types(Call("+", (column("t", TS), months)))
 
 
 def test_what_a_node_keeps_is_no_part_of_its_value_and_is_not_pickled() -> None:

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from weft.host.state.compaction import FAN, MOST_BYTES, expired, groups
+from weft.host.state.compaction import FAN, MOST_BYTES, groups, is_expired
 from weft.host.state.segment import SegmentRef
 
 _names = itertools.count()
@@ -65,7 +65,7 @@ def test_windowed_segments_stay_few_and_span_at_most_a_quarter(seed: int) -> Non
     live: list[SegmentRef] = []
     for batch in range(600):
         start = batch * step
-        live = [r for r in live if not expired(r, window, start)]
+        live = [r for r in live if not is_expired(r, window, start)]
         live, _ = tidy([*live, ref(batch, span=(start, start + step - 1))], window)
         held = sum(r.rows for r in live)
         assert held * step <= 1.5 * window + 2 * step
@@ -89,4 +89,4 @@ def test_a_segment_expires_when_its_newest_row_can_find_no_partner(
     newest: int | None, retention: int | None, watermark: int | None, gone: bool
 ) -> None:
     span = None if newest is None else (0, newest)
-    assert expired(ref(0, span=span), retention, watermark) is gone
+    assert is_expired(ref(0, span=span), retention, watermark) is gone

@@ -32,8 +32,8 @@ def test_an_empty_folder_is_before_the_first_batch(tmp_path: Path) -> None:
     assert ledger.last() == Manifest()
     ledger.check()
     ledger.collect()
-    assert not ledger.committed()
-    assert not ledger.staged(0).exists()
+    assert not ledger.has_committed()
+    assert not ledger.staging_folder(0).exists()
     assert list(tmp_path.iterdir()) == [], "reading writes nothing"
 
 
@@ -73,9 +73,9 @@ def test_collect_keeps_what_the_two_newest_manifests_name(tmp_path: Path) -> Non
     left = sorted(str(p.relative_to(tmp_path / "segments")) for p in (tmp_path / "segments").glob("*/*/*"))
     assert left == names[-2:]
     assert len(list((tmp_path / "manifests").iterdir())) == 2
-    assert state.noted(9, 0, 1) == (REF,)
+    assert state.recall(9, 0, 1) == (REF,)
     with pytest.raises(StateError, match="missing"):
-        state.noted(3, 0, 1)
+        state.recall(3, 0, 1)
 
 
 def session() -> weft.Session:

@@ -103,7 +103,7 @@ def test_a_name_that_is_no_utf8_is_refused(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     with open(bytes(tmp_path / "data") + b"/\xff.csv", "wb"):
         pass
-    with pytest.raises(SourceError, match="no UTF-8"):
+    with pytest.raises(SourceError, match="not UTF-8"):
         FileLog(str(tmp_path / "data"), str(tmp_path / "log")).discover()
 
 

@@ -30,5 +30,5 @@ def test_other_durations() -> None:
     "value", ["", "ten minutes", "10", "1 month", "10 parsecs", "0.1 us", None, True, "5 minutes x"]
 )
 def test_what_is_no_duration(value: object) -> None:
-    with pytest.raises(QueryError, match="is no duration"):
+    with pytest.raises(QueryError, match="is not a duration"):
         parse_duration(value)  # type: ignore[arg-type]

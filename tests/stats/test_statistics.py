@@ -102,9 +102,9 @@ def test_nonsense_is_refused_with_detail_and_hint(given: dict[str, Any], message
     ("text", "message"),
     [
         ('{"sizes": {}}', 'unknown key "sizes"'),
-        ("[]", '"statistics" is no JSON object'),
-        ('{"rows": 3}', '"rows" is no JSON object'),
-        ('{"selectivities": {"a": 0.1}}', '"selectivities.a" is no JSON object'),
+        ("[]", '"statistics" is not a JSON object'),
+        ('{"rows": 3}', '"rows" is not a JSON object'),
+        ('{"selectivities": {"a": 0.1}}', '"selectivities.a" is not a JSON object'),
         ('{"rows": {"r": null}}', 'rows of "r" is None'),
         ('{"rows"', "not JSON"),
     ],

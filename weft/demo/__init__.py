@@ -1,7 +1,7 @@
-"""The product in one minute: generated streams, three continuous joins, and a check of every row.
+"""Weft in one minute: generated streams, three continuous joins, and a check of every row.
 
 `data` makes the streams, `queries` holds each join beside the statement that defines its answer, `check`
-compares the two, `show` is the run you see.
+compares the two, `show` runs everything and prints it.
 """
 
 from weft.demo.show import run_demo

@@ -1,7 +1,6 @@
 """Compares results with DuckDB's answer to one statement over the same files, as multisets.
 
-A row that comes out twice is as wrong as one that is missing, so the difference is taken with EXCEPT ALL,
-both ways.
+A doubled row is as wrong as a missing one, so both differences are computed with EXCEPT ALL.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Verdict:
 
 
 def require_duckdb() -> None:
-    """Say how to get DuckDB if it is not installed."""
+    """Refuse if DuckDB is not installed, and say how to install it."""
     if importlib.util.find_spec("duckdb") is None:
         hint = 'pip install "weft[testing]"'
         raise HostError("the demo checks its results with DuckDB, which is not installed", hint=hint)
@@ -77,7 +76,7 @@ class Oracle:
         return found.to_pylist()
 
     def _results(self, folder: Path) -> ds.Dataset | pa.Table:
-        """The results; with the columns of the answer, in case there is no file at all."""
+        """The results; an empty table with the right columns if there is no file."""
         files = ds.dataset(folder, format="parquet") if folder.is_dir() else None
         if files is not None and files.files:
             return files

@@ -1,12 +1,12 @@
 """Five seeded streams in the shape of TPC-H, as folders of Parquet files.
 
-The tables are those of a shop: nations and suppliers are known at the start, customers keep signing up for
-an hour, orders come in all the time, and each order's line items follow it by some minutes.  So windows
-cut real matches off, and a customer may be newer than the order that names it.
+The streams are those of a shop: nations and suppliers are known at the start, customers sign up during the whole
+hour, orders arrive all the time, and each order's line items follow it within minutes.  So windows exclude real
+matches, and a customer may be newer than the order that names it.
 
 Rows are written in order of arrival, which is the event time plus up to `JITTER`: files are out of order
-inside, but never by more than that.  File k of every stream covers the same stretch of time, so taking
-one file per stream and batch plays the hour as it went.
+inside, but never by more than that.  File k of every stream covers the same stretch of time.  So a run with one file
+per stream and batch sees the hour in its real order.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NATIONS = (
     "VIETNAM", "RUSSIA", "UNITED KINGDOM", "UNITED STATES"
 )
 # fmt: on
-# Half of the customers have signed up by then, and all suppliers and nations are known.
+# By then half of the customers have signed up, and all suppliers and nations are known.
 _OPENING = 60 * SECOND
 _DELAY_OF_LINES = 240 * SECOND
 

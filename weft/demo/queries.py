@@ -1,7 +1,7 @@
 """The three joins of the demo, each beside the plain SQL statement that defines its answer.
 
-The rule the statements spell out: a combination counts if every predicate holds and, with the newest of
-its event times as `now`, each windowed alias satisfies `now - its time < its window`.  An alias without
+The rule behind the statements: a combination is a result if every predicate holds and, with the newest of
+its event times as `now`, each alias with a window satisfies `now - its time < its window`.  An alias without
 a window is kept for ever; it still takes part in `now`.
 """
 

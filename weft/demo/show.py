@@ -1,4 +1,4 @@
-"""The demo as it is seen: streams, queries, plan, progress, results, and the check of every row."""
+"""Runs the demo and prints it: streams, queries, plan, progress, results, and the check of every row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SAMPLE = 3
 
 
 def run_demo(*, orders: int = 30_000, seed: int = 1, keep: Path | None = None, workers: int | None = None) -> bool:
-    """Run the demo and say whether every row was right."""
+    """Run the demo and return whether every row was right."""
     if keep is not None and keep.exists():
         raise SinkError(f'folder "{keep}" exists', hint="name a folder that does not exist yet")
     with _folder(keep) as folder:
@@ -37,7 +37,7 @@ def _folder(keep: Path | None) -> AbstractContextManager[str]:
 
 
 class _Demo:
-    """One run, in one folder, told on stdout."""
+    """One run, in one folder, printed on stdout."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -45,15 +45,15 @@ class _Demo:
     def run(self, orders: int, seed: int, workers: int | None) -> bool:
         require_duckdb()
         streams = write_streams(self._folder / "streams", orders=orders, seed=seed)
-        self._tell_streams(streams)
-        self._tell_queries()
+        self._print_streams(streams)
+        self._print_queries()
         with self._declare(streams, workers) as session:
             _print_title("The plan")
             print(session.explain(), flush=True)
             _print_title("The run")
             print(session.run(), flush=True)
         with Oracle(streams) as oracle:
-            return self._tell_results(oracle)
+            return self._print_results(oracle)
 
     @property
     def _results(self) -> dict[str, Path]:
@@ -70,22 +70,22 @@ class _Demo:
             session.query(query.name, query.sql).to_parquet(str(self._results[query.name]))
         return session
 
-    def _tell_streams(self, streams: tuple[DemoStream, ...]) -> None:
+    def _print_streams(self, streams: tuple[DemoStream, ...]) -> None:
         _print_title("The streams: an hour in a shop, event times up to 5 seconds out of order")
         for stream in streams:
             print(f"  {stream.name:<10} {stream.rows:>9,} rows, Parquet files: {stream.files}")
 
-    def _tell_queries(self) -> None:
+    def _print_queries(self) -> None:
         for query in QUERIES:
             _print_title(f"Query {query.name}: {query.about}")
             print(indent(query.sql, "  "))
 
-    def _tell_results(self, oracle: Oracle) -> bool:
+    def _print_results(self, oracle: Oracle) -> bool:
         verdicts = {}
         for query in QUERIES:
             verdicts[query] = oracle.check(query, self._results[query.name])
             _print_title(f"Results of {query.name}, the first {_SAMPLE} of {verdicts[query].rows:,}")
-            print(_as_table(oracle.sample(self._results[query.name], _SAMPLE)))
+            print(_format_table(oracle.sample(self._results[query.name], _SAMPLE)))
         _print_title("The check: every row against one DuckDB statement over the same files")
         for query, verdict in verdicts.items():
             print(f"  {_judge(query, verdict)}")
@@ -93,7 +93,7 @@ class _Demo:
 
 
 def _print_title(text: str) -> None:
-    """An empty line, then the title, bold where somebody looks on."""
+    """Print an empty line, then the title; bold on a terminal."""
     bold, plain = ("\033[1m", "\033[0m") if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else ("", "")
     print(f"\n{bold}{text}{plain}", flush=True)
 
@@ -107,10 +107,10 @@ def _judge(query: DemoQuery, verdict: Verdict) -> str:
     )
 
 
-def _as_table(rows: list[dict[str, Any]]) -> str:
+def _format_table(rows: list[dict[str, Any]]) -> str:
     """Columns side by side, each as wide as its longest value.
 
-    >>> print(_as_table([{"id": 1, "name": "Ann"}, {"id": 20, "name": "Bo"}]))
+    >>> print(_format_table([{"id": 1, "name": "Ann"}, {"id": 20, "name": "Bo"}]))
       id  name
       --  ----
       1   Ann

@@ -1,6 +1,6 @@
 """The numbers a plan was chosen by, and which of them are assumed.
 
-To find out, everything is estimated again with other defaults: an estimate that changes rests on a default.
+To find out, everything is estimated again with other defaults: an estimate that changes depends on a default.
 """
 
 from __future__ import annotations

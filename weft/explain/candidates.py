@@ -80,7 +80,7 @@ def _numbers(choice: Choice, candidate: Candidate) -> CandidateNumbers:
 
 
 def _because(choice: Choice) -> str:
-    """Why the chosen one is the one."""
+    """Why this candidate was chosen."""
     strategy = choice.wishes.strategy
     if choice.known.made is not None:
         return "the state in the checkpoint was made by this plan"

@@ -87,7 +87,7 @@ class Figures:
     # ------------------------------------------------------------------------------------------ ways
 
     def way(self, choice: Choice, alias: str) -> tuple[Probe | Keep, ...]:
-        """What the tuples of an alias come to, in the order of its path: part i of the path is node i here."""
+        """The nodes that the tuples of an alias pass, in order: part i of its path is node i here."""
         start = self.topology.starts_of(choice.name).get(alias)
         following, found = () if start is None else start.then, []
         for part in choice.chosen.ways.paths[alias]:
@@ -102,7 +102,7 @@ class Figures:
     # ---------------------------------------------------------------------------------------- tuples
 
     def tuples_in(self, choice: Choice, alias: str, part: int) -> Figure:
-        """Tuples that come to the probe that is part number `part`, from 1 on, of an alias's way."""
+        """Tuples that come to the probe that is part number `part`, counted from 1, of an alias's way."""
         probe = self.way(choice, alias)[part - 1]
         return self._tuples(choice, choice.chosen.bill.probed[alias, part], "probed", probe.id)
 

@@ -120,7 +120,7 @@ def _aliases_as_written(query: WrittenQuery) -> dict[str, tuple[str, ...]]:
 
 
 def _stated_joins(query: WrittenQuery) -> Joins:
-    """Predicates over two or more aliases that the query has; those over one are no joins."""
+    """Predicates over two or more aliases of the query; a predicate over one alias is not a join."""
     known = {relation.alias for relation in query.relations}
     found: dict[tuple[str, ...], list[str]] = {}
     for predicate, over in zip(query.predicates, query.predicate_names, strict=True):

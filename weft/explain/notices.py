@@ -171,7 +171,7 @@ def _other_key(place: _Place) -> str:
 
 
 def _places(figures: Figures, kind: str) -> list[_Place]:
-    """Where a kind of broadcast happens: once for each query and store, however many origins run into it."""
+    """Where a kind of broadcast happens: once for each query and store, for all origins together."""
     return [place for choice in figures.choices for place in _places_of(choice, figures, kind)]
 
 
@@ -351,7 +351,7 @@ def _uneven_load(figures: Figures) -> Notice | None:
 
 
 def _wrong_estimate(figures: Figures) -> Notice | None:
-    """All estimates that are far off, the worst first; sizes of stores lead, for the rest follows from them."""
+    """All estimates that are far off, the worst first; sizes of stores lead, because the others depend on them."""
     flows = [flow for choice in figures.choices for flow in _flows(choice, figures)]
     off = [entry for found in ([*_sizes(figures)], flows) for entry in _far_off(found)]
     if not off:
@@ -409,12 +409,12 @@ PLANNED: Mapping[str, Callable[[Figures], Notice | None]] = {
     "large-intermediate": _large_intermediate,
     "over-capacity": _over_capacity,
 }
-"""Kind -> what says it of plans; in the order in which they are given."""
+"""Kind -> the function that gives it for plans; in the order in which notices are given."""
 MEASURED: Mapping[str, Callable[[Figures], Notice | None]] = {
     "nothing-measured": _nothing_measured,
     "uneven-load": _uneven_load,
     "wrong-estimate": _wrong_estimate,
 }
-"""Kind -> what says it of what was measured."""
+"""Kind -> the function that gives it for what was measured."""
 KINDS = (*PLANNED, *MEASURED)
 """All kinds."""

@@ -23,4 +23,4 @@ class Subject:
     lay: Callable[[], Topology]
     analyze: bool = False
     measured: Measured | None = None
-    """None if nothing was committed, or nobody asked."""
+    """None if nothing was committed, or no measured numbers were asked for."""

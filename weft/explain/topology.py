@@ -85,7 +85,7 @@ def _store(store: Store, name: str, figures: Figures) -> StoreFacts:
 
 
 def _stays(plan: Topology, store: Store) -> bool:
-    """Whether joined rows are kept where they are made, whatever they hold: inside a cube."""
+    """Whether joined rows are kept on the worker that makes them, as in a cube."""
     keeps = [keep for keep in plan.keeps if keep.store == store.id]
     return bool(keeps) and not store.placement and store.tasks > 1 and all(keep.route == "local" for keep in keeps)
 

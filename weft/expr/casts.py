@@ -20,7 +20,7 @@ Datum: TypeAlias = "pa.Array | pa.Scalar"
 """An array, or a scalar that stands for an array of equal values."""
 
 
-def castable(source: pa.DataType, target: pa.DataType) -> bool:
+def is_castable(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether CAST from `source` to `target` is defined at all."""
     if source == target or pt.is_null(source):
         return True
@@ -93,16 +93,16 @@ def _float_to_decimal(value: Datum, target: pa.DataType) -> Datum:
 def _decimal_to_float(value: Datum, target: pa.DataType) -> Datum:
     """Digits divided by a power of ten, which rounds once; Arrow's own cast can be one bit off."""
     try:
-        whole = pc.cast(unscaled(value), pa.int64())
+        whole = pc.cast(unscale(value), pa.int64())
     except pa.ArrowInvalid:
         return pc.cast(value, target)
     return pc.cast(pc.divide(pc.cast(whole, pa.float64(), safe=False), 10.0**value.type.scale), target, safe=False)
 
 
-def unscaled(value: Datum) -> Datum:
+def unscale(value: Datum) -> Datum:
     """The digits of a decimal without its point: the same bits under another type."""
     if isinstance(value, pa.Scalar):
-        return unscaled(pa.array([value.as_py()], value.type))[0]
+        return unscale(pa.array([value.as_py()], value.type))[0]
     return value.cast(pa.decimal128(MAX_DIGITS, value.type.scale)).view(pa.decimal128(MAX_DIGITS, 0))
 
 

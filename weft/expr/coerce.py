@@ -1,7 +1,7 @@
 """Bringing expressions to a type: constants are rewritten, everything else gets a CAST around it.
 
-`unify` is where both sides of a comparison meet.  A constant gives way: it takes the type of what it is
-compared with whenever its value survives that, so that columns stay as they are stored and keys need no cast.
+`unify` gives both sides of a comparison one type.  A constant takes the type of what it is compared with whenever
+that keeps its value, so that columns stay as they are stored and keys need no cast.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from decimal import Decimal
 import pyarrow as pa
 from pyarrow import types as pt
 
-from weft.expr.casts import cast, castable
+from weft.expr.casts import cast, is_castable
 from weft.expr.model import Call, Expr, Literal
 from weft.expr.types import (
     DURATION,
@@ -58,7 +58,7 @@ _PYTHON_TYPES: tuple[tuple[type, pa.DataType], ...] = (
 def _decimal_type(value: Decimal) -> pa.DataType:
     _, written, exponent = value.as_tuple()
     if not isinstance(exponent, int):
-        raise ExprError(f"{value} is no number", hint="write CAST('NaN' AS DOUBLE).")
+        raise ExprError(f"{value} is not a number", hint="write CAST('NaN' AS DOUBLE).")
     scale = max(0, -exponent)
     precision = max(len(written) + max(0, exponent), scale, 1)
     if precision > 38:
@@ -66,14 +66,14 @@ def _decimal_type(value: Decimal) -> pa.DataType:
     return pa.decimal128(precision, scale)
 
 
-def typed_literal(node: Literal) -> Literal:
-    """The constant with its type, and checked against it."""
+def type_literal(node: Literal) -> Literal:
+    """The constant with its type; it is refused if it does not fit the type."""
     kind = literal_type(node.value) if node.type is None else node.type
     try:
         pa.scalar(node.value, kind)
     except (pa.ArrowException, OverflowError) as error:
         raise ExprError(
-            f"the constant {node.value!r} is no {sql_name(kind)}", detail=str(error), span=node.span
+            f"the constant {node.value!r} is not a {sql_name(kind)}", detail=str(error), span=node.span
         ) from None
     return replace(node, type=kind)
 
@@ -82,7 +82,7 @@ def cast_to(expr: Expr, target: pa.DataType) -> Expr:
     """The expression as `target`, by an explicit or implied CAST."""
     if expr.type == target:
         return expr
-    if not castable(expr.type, target):
+    if not is_castable(expr.type, target):
         raise ExprError(f"cannot cast {sql_name(expr.type)} to {sql_name(target)}", span=expr.span)
     if not isinstance(expr, Literal):
         return Call("cast", (expr,), target, expr.span)
@@ -110,7 +110,7 @@ def unify(exprs: Sequence[Expr], what: str) -> tuple[Expr, ...]:
     target = pa.null()
     for expr in fixed:
         target = _meet(target, expr.type, expr, what)
-    constants = [_temporal(expr, target, exprs) for expr in exprs if isinstance(expr, Literal)]
+    constants = [_read_time(expr, target, exprs) for expr in exprs if isinstance(expr, Literal)]
     for constant in constants:
         if not (fixed and _survives(constant, target)):
             target = _meet(target, constant.type, constant, what)
@@ -126,14 +126,14 @@ def _meet(a: pa.DataType, b: pa.DataType, at: Expr, what: str) -> pa.DataType:
 
 
 def incomparable(a: pa.DataType, b: pa.DataType, at: Expr, what: str) -> ExprError:
-    """The error for two types that do not meet."""
+    """The error for two types without a common type."""
     hint = f"CAST one side: CAST(... AS {sql_name(a if not pt.is_string(a) else b)})."
     if pt.is_timestamp(a) and pt.is_timestamp(b):
         hint = "one side has a time zone and the other has none; CAST the latter AS TIMESTAMPTZ, which reads it as UTC."
     return ExprError(f"{what} of {sql_name(a)} and {sql_name(b)} is not defined", hint=hint, span=at.span)
 
 
-def _temporal(constant: Literal, target: pa.DataType, exprs: Sequence[Expr]) -> Literal:
+def _read_time(constant: Literal, target: pa.DataType, exprs: Sequence[Expr]) -> Literal:
     """A text constant read as the date or time it stands beside."""
     if not pt.is_string(constant.type):
         return constant

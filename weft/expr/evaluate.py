@@ -2,10 +2,10 @@
 
 This runs inside the workers: arrays in, arrays out, no Python per row, nothing imported but Arrow and numpy.
 Constants stay scalars until the end.  Every failure is a QueryError that names the expression; no kernel ever
-gives a wrong number instead.
+returns a wrong number instead.
 
-SQL guards one expression by another: `CASE WHEN b <> 0 THEN a % b END`, `b <> 0 AND a % b = 1`.  Kernels are
-eager, so if a guarded part fails it is tried again on only those rows that reach it.
+In SQL one expression may guard another: `CASE WHEN b <> 0 THEN a % b END`, `b <> 0 AND a % b = 1`.  Kernels compute
+all rows, so if a guarded part fails, it is computed again for only those rows that reach it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _evaluate(expr: Expr, batch: pa.RecordBatch, functions: Functions) -> Datum:
     if isinstance(expr, Udf):
         return _call_udf(expr, batch, functions)
     if expr.op in _GUARDS:
-        return _guarded(expr, batch, functions)
+        return _evaluate_guarded(expr, batch, functions)
     return _apply(expr, [_evaluate(arg, batch, functions) for arg in expr.args])
 
 
@@ -88,17 +88,17 @@ def _failure(call: Call, error: Exception) -> QueryError:
 _GUARDS = {"and", "or", "case", "coalesce"}
 
 
-def _guarded(call: Call, batch: pa.RecordBatch, functions: Functions) -> Datum:
+def _evaluate_guarded(call: Call, batch: pa.RecordBatch, functions: Functions) -> Datum:
     try:
         return _apply(call, [_evaluate(arg, batch, functions) for arg in call.args])
     except QueryError:
-        return _reached(call, batch, functions)
+        return _evaluate_reached(call, batch, functions)
 
 
-def _reached(call: Call, batch: pa.RecordBatch, functions: Functions) -> Datum:
-    """The same value, with every argument evaluated only on rows whose earlier arguments leave it open."""
+def _evaluate_reached(call: Call, batch: pa.RecordBatch, functions: Functions) -> Datum:
+    """The same value, with every argument evaluated only on rows that the earlier arguments have not decided."""
     if call.op == "case":
-        return _reached_case(call, batch, functions)
+        return _evaluate_reached_case(call, batch, functions)
     args: list[Datum] = []
     undecided = pa.repeat(True, batch.num_rows)
     for arg in call.args:
@@ -108,11 +108,11 @@ def _reached(call: Call, batch: pa.RecordBatch, functions: Functions) -> Datum:
 
 
 def _decides(op: str, value: pa.Array) -> pa.Array:
-    """Where one argument settles the result: TRUE for OR, FALSE for AND, any value for COALESCE."""
+    """Where one argument decides the result: TRUE for OR, FALSE for AND, any value for COALESCE."""
     return pc.is_valid(value) if op == "coalesce" else pc.fill_null(pc.equal(value, pa.scalar(op == "or")), False)
 
 
-def _reached_case(call: Call, batch: pa.RecordBatch, functions: Functions) -> Datum:
+def _evaluate_reached_case(call: Call, batch: pa.RecordBatch, functions: Functions) -> Datum:
     args: list[Datum] = []
     undecided = pa.repeat(True, batch.num_rows)
     for condition, result in zip(call.args[:-1:2], call.args[1:-1:2], strict=True):
@@ -133,7 +133,8 @@ def _call_udf(udf: Udf, batch: pa.RecordBatch, functions: Functions) -> pa.Array
     function = functions.get(udf.name)
     if function is None:
         raise QueryError(
-            f'function "{udf.name}" is not registered', detail=f"known are: {', '.join(sorted(functions))}."
+            f'function "{udf.name}" is not registered',
+            detail=f"registered functions are: {', '.join(sorted(functions)) or 'none'}.",
         )
     args = [evaluate(arg, batch, functions) for arg in udf.args]
     try:
@@ -147,11 +148,11 @@ def _call_udf(udf: Udf, batch: pa.RecordBatch, functions: Functions) -> pa.Array
     if isinstance(result, pa.ChunkedArray):
         result = result.combine_chunks()
     if not isinstance(result, pa.Array):
-        raise _bad_result(udf, f"gave a {type(result).__name__}")
+        raise _bad_result(udf, f"returned a {type(result).__name__}")
     if len(result) != batch.num_rows:
-        raise _bad_result(udf, f"gave {len(result)} values for {batch.num_rows} rows")
+        raise _bad_result(udf, f"returned {len(result)} values for {batch.num_rows} rows")
     if result.type != udf.type:
-        raise _bad_result(udf, f"gave values of type {result.type}, and {udf.type} was declared")
+        raise _bad_result(udf, f"returned values of type {result.type}, but {udf.type} was declared")
     return result
 
 
@@ -159,5 +160,5 @@ def _bad_result(udf: Udf, what: str) -> QueryError:
     return QueryError(
         f'function "{udf.name}" {what}',
         detail=f"it was called as {to_sql(udf)}.",
-        hint="it must give one Arrow array, as long as its arguments and of the type it was registered with.",
+        hint="it must return one Arrow array, as long as its arguments and of the type it was registered with.",
     )

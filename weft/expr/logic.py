@@ -1,6 +1,6 @@
 """Kernels of comparisons and of three-valued logic.
 
-A comparison with NULL or NaN on either side is NULL.  Both operands have the same type: the planner saw to it.
+A comparison with NULL or NaN on either side is NULL.  Both operands have the same type: the planner ensures that.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def comparison(compare: Callable[[Datum, Datum], Datum]) -> Kernel:
 
 
 def nan_to_null(value: Datum) -> Datum:
-    """The value with NaN, which compares with nothing, made NULL."""
+    """The value with every NaN replaced by NULL: a comparison with NaN is NULL."""
     if not pt.is_floating(value.type):
         return value
     nan = pc.is_nan(value)

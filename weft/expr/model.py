@@ -1,14 +1,14 @@
 """Expressions as plain data.
 
 An expression is a tree of four kinds of node.  Trees are frozen and compare by content; the position in
-the SQL text rides along for error messages and takes no part in comparisons.  Before names are resolved
+the SQL text is kept for error messages only and is ignored in comparisons.  Before names are resolved
 `type` is None and a column's alias may be empty; afterwards every node has a type.  A column without
 alias in a *resolved* tree refers to a store's own column, so that aliases of one stream can share it.
 
 Logic is three-valued as in SQL.  A comparison with NULL or with NaN is NULL, so neither ever matches.
 
-The optimizer asks for the hash, the columns and the aliases of the same few nodes thousands of times, so a node keeps
-them once asked.  They are no part of its value and are not pickled: a hash of text differs between processes.
+The optimizer asks for the hash, the columns and the aliases of the same few nodes thousands of times, so a node caches
+them.  They are not part of its value and are not pickled: a hash of text differs between processes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _AnyNode = TypeVar("_AnyNode", bound="_Node")
 
 
 class _Node:
-    """What a node keeps once asked."""
+    """What a node caches."""
 
     __slots__ = ("_aliases", "_columns", "_hash", "_text")
     _aliases: frozenset[str]
@@ -33,7 +33,7 @@ class _Node:
 
 
 def _hashed_once(node: type[_AnyNode]) -> type[_AnyNode]:
-    """The class of nodes with a hash that is worked out once."""
+    """The class of nodes with a hash that is computed once."""
     work_out = node.__hash__
 
     def once(self: _AnyNode) -> int:
@@ -95,7 +95,7 @@ class Call(_Node):
 @_hashed_once
 @dataclass(frozen=True, slots=True)
 class Udf(_Node):
-    """A Python function registered by the user; it gets Arrow arrays and gives one of equal length."""
+    """A call of a Python function of the user; it takes Arrow arrays and returns one of equal length."""
 
     name: str
     args: tuple[Expr, ...]
@@ -142,7 +142,7 @@ def aliases(expr: Expr) -> frozenset[str]:
 
 
 def text_of(expr: Expr) -> str:
-    """All that makes the expression what it is."""
+    """A text that is equal for equal expressions, types included."""
     try:
         return expr._text
     except AttributeError:

@@ -1,7 +1,7 @@
 """Kernels of arithmetic.
 
-Integers are int64 and every overflow is an error, as is integer division by zero; floats follow IEEE 754.
-Decimals are computed in 256 bits and brought back to the 38 digits of the result's type, again with a check.
+Integers are int64.  Every overflow is an error, and so is integer division by zero; floats follow IEEE 754.
+Decimals are computed in 256 bits and then reduced to the 38 digits of the result's type; an overflow is an error again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from weft.expr.casts import Datum, rescale, unscaled
+from weft.expr.casts import Datum, rescale, unscale
 from weft.expr.logic import Kernel
 from weft.expr.types import DURATION, MAX_DIGITS
 
@@ -54,7 +54,7 @@ def modulo(args: Sequence[Datum], kind: pa.DataType) -> Datum:
         return _through_numpy(np.fmod, left, right)
     if pt.is_decimal(kind):
         return _decimal_modulo(left, right, kind)
-    # Nothing remains after division by -1, and the quotient of the smallest integer by it does not exist.
+    # Division by -1 leaves no remainder; it is handled apart, because the quotient of the smallest integer overflows.
     divisor = pc.if_else(pc.equal(right, -1), pa.scalar(1, kind), right)
     return pc.subtract(left, pc.multiply(pc.divide_checked(left, divisor), divisor))
 
@@ -75,8 +75,8 @@ def _to_numpy(value: Datum) -> Any:
 
 
 def _decimal_modulo(left: Datum, right: Datum, kind: pa.DataType) -> Datum:
-    """On the unscaled integers, which are int64 wherever they fit and else the remainder is taken value by value."""
-    whole = [unscaled(side) for side in (left, right)]
+    """The remainder of the unscaled integers: as int64 where they fit, otherwise value by value."""
+    whole = [unscale(side) for side in (left, right)]
     try:
         small = [pc.cast(side, pa.int64()) for side in whole]
         rest = pc.cast(modulo(small, pa.int64()), whole[0].type)

@@ -1,7 +1,7 @@
 """Expressions as SQL text, for explain, for error messages and for DuckDB.
 
 The text is a function of the tree alone.  DuckDB reads it back with the same meaning, NaN aside: there a
-comparison with NaN is true or false where ours is NULL.  `to_sql(expr, nan_is_null=True)` spells that out too.
+comparison with NaN is true or false where ours is NULL.  `to_sql(expr, nan_is_null=True)` writes our meaning out.
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ def _in_parentheses(text: str) -> str:
 
 
 def _written_type(text: str) -> pa.DataType | None:
-    """The type SQL gives to this decimal constant, None if it is no decimal there."""
+    """The type SQL gives to this decimal constant; None if it is not a decimal there."""
     whole, point, places = text.lstrip("-").partition(".")
     whole = whole.lstrip("0")
     return pa.decimal128(max(1, len(whole) + len(places)), len(places)) if point else None

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pyarrow as pa
 from pyarrow import types as pt
 
-from weft.expr.casts import castable
+from weft.expr.casts import is_castable
 from weft.expr.coerce import cast_to, incomparable, unify
 from weft.expr.model import Call, Expr, Literal
 from weft.expr.temporal import TRUNC_UNITS
@@ -29,7 +29,7 @@ def comparison(call: Call) -> Call:
 
 
 def membership(call: Call) -> Call:
-    """IN: like comparison with each element; elements that are no constants make it an OR."""
+    """IN: a comparison with each element; if an element is not a constant, it is rewritten as an OR."""
     args = unify(call.args, "comparison")
     _require_all(args, is_comparable, "comparison", call)
     if all(isinstance(arg, Literal) for arg in args[1:]):
@@ -226,7 +226,7 @@ def same_type(call: Call) -> Call:
     return replace(call, args=args, type=args[0].type)
 
 
-def joined_text(call: Call) -> Call:
+def concatenation(call: Call) -> Call:
     """|| and concat: everything is written as text."""
     return _all_as(call, pa.string())
 
@@ -294,7 +294,7 @@ def _time(call: Call, arg: Expr) -> Expr:
 
 def cast(call: Call) -> Call:
     """CAST: the type stands in the call itself."""
-    if not castable(call.args[0].type, call.type):
+    if not is_castable(call.args[0].type, call.type):
         raise ExprError(f"cannot cast {sql_name(call.args[0].type)} to {sql_name(call.type)}", span=call.span)
     return call
 

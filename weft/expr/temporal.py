@@ -65,7 +65,7 @@ def days_between(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
 
 
 def negate_time(args: Sequence[Datum], kind: pa.DataType) -> Datum:
-    """The duration backwards."""
+    """The negated duration."""
     return pc.cast(pc.negate_checked(pc.cast(args[0], pa.int64())), kind)
 
 

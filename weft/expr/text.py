@@ -22,7 +22,7 @@ def concat_all(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
 
 
 def concat_strict(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
-    """||: NULL if one side is."""
+    """||: NULL if one side is NULL."""
     return pc.binary_join_element_wise(*args, "")
 
 
@@ -109,7 +109,7 @@ def trim(function: Callable[..., Datum]) -> Kernel:
 
 
 def replace(args: Sequence[Datum], kind: pa.DataType) -> Datum:
-    """Every occurrence of one constant text made another."""
+    """The text with every occurrence of one constant replaced by another."""
     old, new = (arg.as_py() for arg in args[1:])
     if old is None or new is None:
         return _null_like(args[0], kind)
@@ -131,7 +131,7 @@ def length(args: Sequence[Datum], kind: pa.DataType) -> Datum:
     return pc.cast(pc.utf8_length(args[0]), kind)
 
 
-def mapped(function: Callable[[Datum], Datum]) -> Kernel:
+def apply_to_text(function: Callable[[Datum], Datum]) -> Kernel:
     """The kernel of a function of one text."""
     return lambda args, _: function(args[0])
 

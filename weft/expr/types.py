@@ -1,8 +1,8 @@
 """Types of values: which Arrow types flow through Weft and which of them meet in one expression.
 
-Sources deliver many spellings of one type.  `normalize` maps each to the single one that flows, so that
-equal values always have equal bytes.  `common_type` says where two types meet; None means that they are
-not comparable and the query must CAST.
+Sources deliver one type in many forms.  `normalize` maps each to the single form that Weft uses, so that equal
+values always have equal bytes.  `common_type` gives the type in which two types are compared; None means that they
+are not comparable and the query must CAST.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
 
 
 class ExprError(QueryError):
-    """A QueryError that knows which place of the SQL text it is about."""
+    """A QueryError that knows its place in the SQL text."""
 
     def __init__(
         self, message: str, *, detail: str | None = None, hint: str | None = None, span: Span | None = None
@@ -122,7 +122,7 @@ def is_orderable(kind: pa.DataType) -> bool:
 
 
 def is_comparable(kind: pa.DataType) -> bool:
-    """Whether = is defined on the type: everything but nested types and odd ones."""
+    """Whether = is defined on the type: on everything but nested and rare types."""
     return is_orderable(kind)
 
 

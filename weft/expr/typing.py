@@ -1,8 +1,8 @@
 """From a tree with typed columns to a tree that can be evaluated.
 
-`typed` gives every node a type, inserts the casts, reads text constants as the dates they stand for, and
-computes what is constant.  Both sides of an `=` come out with identical Arrow types, because their values are
-hashed to find each other.  Typing a tree twice changes nothing.
+`add_types` gives every node a type, inserts the casts, reads text constants as the dates they stand for, and
+computes what is constant.  Both sides of an `=` get identical Arrow types, because partners are found by the hash of
+their values.  Typing a tree twice changes nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from weft.errors import InternalError, QueryError
-from weft.expr.coerce import typed_literal
+from weft.expr.coerce import type_literal
 from weft.expr.evaluate import evaluate
 from weft.expr.functions import FUNCTIONS
 from weft.expr.model import Call, Column, Expr, Literal, Udf
@@ -24,25 +24,25 @@ from weft.expr.types import MONTHS, TIMESTAMP, ExprError
 _ONE_ROW = pa.RecordBatch.from_arrays([pa.array([0])], ["_"])
 
 
-def typed(expr: Expr) -> Expr:
+def add_types(expr: Expr) -> Expr:
     """The expression with all types, casts and constants in place.
 
     >>> from weft.expr.render import to_sql
     >>> price = Column("o", "price", pa.int32())
-    >>> to_sql(typed(Call("<", (price, Call("*", (Literal(2), Literal(3)))))))
+    >>> to_sql(add_types(Call("<", (price, Call("*", (Literal(2), Literal(3)))))))
     'o.price < 6'
     """
     if isinstance(expr, Literal):
-        return typed_literal(expr)
+        return type_literal(expr)
     if expr.type is None and not isinstance(expr, Call):
         raise InternalError(f"{expr} has no type")
     if isinstance(expr, Column):
         return expr
-    expr = replace(expr, args=tuple(typed(arg) for arg in expr.args))
-    return expr if isinstance(expr, Udf) else _typed_call(expr)
+    expr = replace(expr, args=tuple(add_types(arg) for arg in expr.args))
+    return expr if isinstance(expr, Udf) else _type_call(expr)
 
 
-def _typed_call(call: Call) -> Expr:
+def _type_call(call: Call) -> Expr:
     moved = _add_months(call)
     if moved is not None:
         return moved
@@ -54,9 +54,9 @@ def _typed_call(call: Call) -> Expr:
             f'"{call.op}" takes {_count(function.least, function.most)}, not {len(call.args)}', span=call.span
         )
     ruled = function.rule(call)
-    if ruled.op != call.op:  # rewritten: what it is made of now may be constant in turn
-        ruled = replace(ruled, args=tuple(_folded(arg) if isinstance(arg, Call) else arg for arg in ruled.args))
-    return _folded(ruled)
+    if ruled.op != call.op:  # it was rewritten, and its new arguments may be constant
+        ruled = replace(ruled, args=tuple(_fold(arg) if isinstance(arg, Call) else arg for arg in ruled.args))
+    return _fold(ruled)
 
 
 def _count(least: int, most: int) -> str:
@@ -65,7 +65,7 @@ def _count(least: int, most: int) -> str:
     return f"{least} to {most} arguments" if most < 100 else f"at least {least} arguments"
 
 
-def _folded(call: Call) -> Expr:
+def _fold(call: Call) -> Expr:
     if call.op == "cast" and call.args[0].type == call.type:
         return call.args[0]
     if not all(isinstance(arg, Literal) for arg in call.args):
@@ -90,10 +90,10 @@ def _add_months(call: Call) -> Literal | None:
             hint="write it in days, such as INTERVAL '30' DAY.",
             span=months[0].span,
         )
-    return _moved(dates[0], months[0].value, -1 if call.op == "-" else 1)
+    return _move_date(dates[0], months[0].value, -1 if call.op == "-" else 1)
 
 
-def _moved(date: Literal, interval: object, sign: int) -> Literal:
+def _move_date(date: Literal, interval: object, sign: int) -> Literal:
     assert isinstance(interval, pa.MonthDayNano)
     start = date.value
     assert isinstance(start, dt.date)

@@ -1,1 +1,1 @@
-"""Runs a topology: wave 0 reads, later waves store and probe, a manifest commits."""
+"""Runs a topology: wave 0 reads input, later waves store and probe, and a manifest commits the batch."""

@@ -13,10 +13,6 @@ from weft.host.state.segment import Segment, SegmentRef
 from weft.observe.counters import Counters
 from weft.stats.sketch import merge_sketches
 
-Functions = Mapping[str, Callable[..., pa.Array]]
-"""Python functions of the user, by name."""
-
-
 Watermarks = Mapping[str, int | None]
 """Clock id -> the event time below which rows are late; None while there is none."""
 
@@ -27,11 +23,11 @@ class Batch:
 
     number: int
     watermarks: Watermarks
-    """What late rows are measured by."""
+    """Rows below these are late."""
     live: Mapping[int, tuple[SegmentRef, ...]]
     """Worker -> segments of earlier batches."""
     run: str = ""
-    """Names this run in the names of its files, so that a worker left over from a killed run cannot touch them."""
+    """Part of the names of all files of this run, so that a worker left over from a killed run cannot touch them."""
     crash: CrashPoint | None = None
 
 
@@ -45,23 +41,23 @@ class State(Protocol):
         """Get a segment back."""
 
     def settle(self) -> None:
-        """Wait until all that was written will survive."""
+        """Wait until everything written is safe on disk."""
 
     def note(self, batch: int, worker: int, wave: int, refs: Iterable[SegmentRef]) -> None:
         """Remember which segments the worker has made in this batch up to this wave, for its later waves."""
 
-    def noted(self, batch: int, worker: int, wave: int) -> tuple[SegmentRef, ...]:
-        """What `note` remembered."""
+    def recall(self, batch: int, worker: int, wave: int) -> tuple[SegmentRef, ...]:
+        """The segments that `note` remembered."""
 
 
-class Results(Protocol):
-    """Where results of one worker and wave go."""
+class ResultWriter(Protocol):
+    """Takes the results of one worker in one wave."""
 
     def write(self, query: str, rows: pa.RecordBatch) -> None:
-        """Take some results."""
+        """Take some result rows."""
 
     def close(self) -> list[dict[str, Any]]:
-        """Finish; what the driver must know to publish them."""
+        """Finish, and return what the driver must know to publish the results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +67,11 @@ class Report(Counters):
     newest: dict[str, int] = field(default_factory=dict)
     """Stream -> newest event time, a maximum."""
     sketches: dict[str, Any] = field(default_factory=dict)
-    """Join key -> its frequent values and number of values so far, see weft.host.watch."""
+    """Join key -> its frequent values and its number of distinct values, see weft.host.watch."""
     files: list[dict[str, Any]] = field(default_factory=list)
     """Result files."""
     added: list[dict[str, Any]] = field(default_factory=list)
-    """Segments that are live after this batch and were not before."""
+    """Segments that are live after this batch and were not live before it."""
     removed: list[str] = field(default_factory=list)
     """Segments that were merged away."""
 
@@ -90,7 +86,7 @@ class Report(Counters):
             getattr(self, name).extend(other.get(name, []))
 
     def plain(self) -> dict[str, Any]:
-        """All that is not empty, as JSON-able data."""
+        """Everything that is not empty, as data for JSON."""
         own = {name: value for name in ("newest", "sketches", *_LISTS) if (value := getattr(self, name))}
         return Counters.plain(self) | own
 

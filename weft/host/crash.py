@@ -5,7 +5,7 @@
     commit before / commit after     on the driver, around the rename that commits a batch
     publish                          on the driver, between two result files
 
-"raise" abandons the batch with an error.  "hang" leaves a mark on disk and waits to be killed from outside.
+"raise" ends the batch with an error.  "hang" creates a file as a mark and waits to be killed from outside.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class CrashPoint:
 
 
 def reach(crash: CrashPoint | None, name: str, batch: int) -> None:
-    """Die here if this is the place."""
+    """Die here if this is the crash point that was asked for."""
     if crash is None or crash.name != name or crash.batch != batch:
         return
     if crash.action == "raise":
-        raise HostError(f"crash point reached: {name}", detail=f"in batch {batch}, as asked.")
+        raise HostError(f"crash point reached: {name}", detail=f"in batch {batch}, as requested by the test.")
     Path(crash.mark).touch()
     time.sleep(3600)
 

@@ -1,8 +1,8 @@
 """What travels between waves: a destination, a label, and many tuples at once.
 
-`edge` says what the receiver does: an edge id of the topology (rows of a stream), a probe id (tuples on
-their way), or REPORT (counters for the driver, handed on unread by every wave).  `seq` orders the envelopes of
-one batch in the same way in every run, so that a batch that is run again writes the same state.
+`edge` says what the receiver does with it: an edge id of the topology (rows of a stream), a node id (tuples that
+are partly joined), or REPORT (counters for the driver, passed on unread by every wave).  `seq` orders the envelopes
+of one batch in the same way in every run, so that a repeated batch writes the same state.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import pyarrow as pa
 from weft.host.weights import level
 
 REPORT = "#report"
-ROWS = 65_536
+PAYLOAD_ROWS = 65_536
 """At most this many tuples in one payload."""
-BYTES = 8 << 20
+PAYLOAD_BYTES = 8 << 20
 """Payloads are cut near this many bytes."""
 
 Frame: TypeAlias = pa.RecordBatch
@@ -38,7 +38,7 @@ class Envelope:
 
 
 def pack(envelope: Envelope) -> pa.Buffer:
-    """The payload as bytes."""
+    """The payload of an envelope as bytes."""
     if envelope.frame is None:
         return pa.py_buffer(json.dumps(envelope.report).encode())
     sink = pa.BufferOutputStream()
@@ -60,18 +60,18 @@ def slices(frame: Frame) -> Iterator[Frame]:
     if frame.num_rows == 0:
         return
     width = max(1, frame.nbytes // frame.num_rows)
-    step = int(max(1, min(ROWS, BYTES // width)))
+    step = int(max(1, min(PAYLOAD_ROWS, PAYLOAD_BYTES // width)))
     for start in range(0, frame.num_rows, step):
         yield frame.slice(start, step)
 
 
 def join(frames: Sequence[Frame]) -> Frame:
-    """Frames of the same columns as one."""
+    """One frame with the rows of several, which have the same columns."""
     return frames[0] if len(frames) == 1 else pa.concat_batches(level(frames))
 
 
-def gathered(frames: Sequence[Frame], most: int) -> list[Frame]:
-    """Frames of one schema as few, each of at most about `most` bytes."""
+def gather(frames: Sequence[Frame], most: int) -> list[Frame]:
+    """Join frames of one schema into few, each of at most about `most` bytes."""
     groups: list[list[Frame]] = []
     room = 0
     for frame in frames:

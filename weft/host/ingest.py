@@ -1,8 +1,8 @@
 """Wave 0: rows of a stream become envelopes.
 
-Rows are brought to the declared types, stamped with their event time, selected, cut to the needed columns and
-routed, once per edge.  The newest event time is taken over all rows, also those a selection refuses: the
-clock of a stream does not depend on who listens.  Clocked edges refuse rows below their watermark, and rows
+Rows are cast to the declared types and stamped with their event time.  Then, once per edge, they are selected, cut
+to the needed columns and routed.  The newest event time is taken over all rows, also those that no selection
+passes: the clock of a stream does not depend on the queries.  Clocked edges refuse rows below their watermark, and rows
 without event time, which cannot be in any window.  A row counts as late once, if any edge refuses it.
 """
 
@@ -16,14 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.errors import SourceError
-from weft.expr.evaluate import filter_mask
+from weft.expr.evaluate import Functions, filter_mask
 from weft.expr.model import Expr, columns
 from weft.expr.types import normalize
-from weft.host.batch import Functions, Report, Watermarks
+from weft.host.batch import Report, Watermarks
 from weft.host.envelope import REPORT, Envelope, Frame, slices
 from weft.host.routing import route, spread_rows
 from weft.host.watch import Watcher
-from weft.host.weights import cut, weighted
+from weft.host.weights import attach_weights, cut
 from weft.observe.counters import bump
 from weft.query.model import Stream
 from weft.topology.model import TIME, Edge, Topology
@@ -34,7 +34,7 @@ DAY = 86_400_000_000
 
 @dataclass(frozen=True)
 class Ingest:
-    """All that wave 0 needs to know of one stream."""
+    """Everything wave 0 needs to know about one stream."""
 
     stream: Stream
     edges: tuple[Edge, ...]
@@ -57,15 +57,15 @@ class Ingest:
     def run(
         self, batches: Iterable[tuple[str, pa.RecordBatch]], task: int, watermarks: Watermarks
     ) -> Iterator[Envelope]:
-        """Envelopes of all rows of one task, then one report; rows come with where they are from, for errors."""
+        """Envelopes of all rows of one task, then one report.  Batches come with their place, for errors."""
         report, watcher = Report(), Watcher()
         began = time.perf_counter()
         seq = task << 32
         row = task  # spreads the first rows of different tasks over the workers
         for where, raw in batches:
-            frame = self._stamped(conform(raw, self.stream, self.columns, where), report)
+            frame = self._stamp(conform(raw, self.stream, self.columns, where), report)
             self._count_refused(frame, watermarks, report)
-            for edge, dest, piece in self._routed(frame, row, watermarks, report, watcher):
+            for edge, dest, piece in self._route(frame, row, watermarks, report, watcher):
                 yield Envelope(dest, seq, edge.id, piece)
                 seq += 1
             row += raw.num_rows
@@ -73,10 +73,10 @@ class Ingest:
         report.seconds["0"] = time.perf_counter() - began
         yield Envelope(task % self.workers, seq, REPORT, report=report.plain())
 
-    def _stamped(self, frame: Frame, report: Report) -> Frame:
+    def _stamp(self, frame: Frame, report: Report) -> Frame:
         name = self.stream.name
         bump(report.rows_in, name, frame.num_rows)
-        frame = self._weighed(frame)
+        frame = self._weigh(frame)
         if self.stream.event_time is None or frame.num_rows == 0:
             return frame
         time = event_times(frame.column(self.stream.event_time), self.stream)
@@ -85,8 +85,8 @@ class Ingest:
             report.newest[name] = max(newest, report.newest.get(name, newest))
         return frame.append_column(TIME, time)
 
-    def _weighed(self, frame: Frame) -> Frame:
-        """The frame with its weights, where the stream has any; rows that count nothing are gone."""
+    def _weigh(self, frame: Frame) -> Frame:
+        """The frame with its weights, if the stream has any, without the rows of weight 0."""
         if self.stream.weight is None:
             return frame
         weights = pc.cast(frame.column(self.stream.weight), pa.int64())
@@ -96,7 +96,7 @@ class Ingest:
                 detail="a weight says how often a row counts.",
                 hint="nothing of this batch was joined; repair the input and run again.",
             )
-        return weighted(frame, weights).filter(pc.not_equal(weights, 0))
+        return attach_weights(frame, weights).filter(pc.not_equal(weights, 0))
 
     def _count_refused(self, frame: Frame, watermarks: Watermarks, report: Report) -> None:
         clocks = {edge.clock for edge in self.edges if edge.clock is not None}
@@ -108,7 +108,7 @@ class Ingest:
         if marks and (late := pc.sum(pc.less(frame.column(TIME), max(marks))).as_py()):
             bump(report.late, self.stream.name, late)
 
-    def _routed(
+    def _route(
         self, frame: Frame, row: int, watermarks: Watermarks, report: Report, watcher: Watcher
     ) -> Iterator[tuple[Edge, int, Frame]]:
         if frame.num_rows == 0:
@@ -123,13 +123,13 @@ class Ingest:
                 continue
             bump(report.routed, edge.id, rows.num_rows)
             watcher.see(edge, rows, self.functions)
-            for dest, part in self._dealt(rows, edge, row):
+            for dest, part in self._deal(rows, edge, row):
                 for piece in slices(cut(part, edge.columns)):
                     bump(report.sent, edge.id, piece.num_rows)
                     bump(report.messages, edge.id, 1)
                     yield edge, dest, piece
 
-    def _dealt(self, rows: Frame, edge: Edge, row: int) -> Iterator[tuple[int, Frame]]:
+    def _deal(self, rows: Frame, edge: Edge, row: int) -> Iterator[tuple[int, Frame]]:
         if edge.spread is not None:
             return spread_rows(rows, edge.spread, self.functions, row)
         return route(rows, edge.route, edge.route_key, edge.tasks, self.functions, row)
@@ -137,14 +137,14 @@ class Ingest:
     def _select(self, frame: Frame, edge: Edge, watermarks: Watermarks) -> Frame:
         mark = None if edge.clock is None else watermarks.get(edge.clock)
         if mark is not None:
-            frame = frame.filter(pc.greater_equal(frame.column(TIME), mark))  # NULL is not greater either
+            frame = frame.filter(pc.greater_equal(frame.column(TIME), mark))  # drops NULL too
         elif edge.clock is not None and frame.column(TIME).null_count:
             frame = frame.filter(pc.is_valid(frame.column(TIME)))
         return frame.filter(filter_mask(edge.filter, frame, self.functions)) if edge.filter else frame
 
 
 def ingests(topology: Topology, functions: Functions) -> dict[str, Ingest]:
-    """The readers of all streams of a topology."""
+    """Wave 0 of every stream of a topology, by the name of the stream."""
     return {
         stream.name: Ingest(
             stream, tuple(e for e in topology.edges if e.stream == stream.name), topology.workers, functions
@@ -203,7 +203,7 @@ def _cast(column: pa.Array, declared: pa.DataType, name: str, stream: Stream, wh
 
 
 def _widens(found: pa.DataType, declared: pa.DataType) -> bool:
-    """Whether every value of one type is a value of the other, or a checked cast will say."""
+    """Whether every value found fits the declared type, or a checked cast finds the one that does not."""
     whole = pa.types.is_integer(found) and (pa.types.is_integer(declared) or pa.types.is_floating(declared))
     real = pa.types.is_floating(found) and pa.types.is_floating(declared) and found.bit_width <= declared.bit_width
     exact = pa.types.is_decimal(found) and pa.types.is_decimal(declared)

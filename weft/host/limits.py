@@ -1,8 +1,8 @@
-"""Ends of a range, as each probing tuple asks for it: inclusive order codes, and who can match at all.
+"""The range each probing tuple asks an index for: inclusive order codes, and which tuples can match at all.
 
-Terms were moved from one side of a predicate to the other when the plan was made, so a bound may leave the numbers that
-the predicate itself stays within.  A whole number past the end of 64 bits is no error here: it bounds nothing, or
-admits nothing.  An infinity minus itself says nothing about a float whose predicate is checked again on each pair.
+The planner moved terms from one side of a predicate to the other, so computing a bound may overflow although the
+predicate itself does not.  A whole number beyond 64 bits is not an error here: such a bound either excludes nothing or
+excludes everything.  Infinity minus infinity is NaN and says nothing; that predicate is checked again on each pair.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from weft.errors import QueryError
-from weft.expr.evaluate import evaluate
+from weft.expr.evaluate import Functions, evaluate
 from weft.expr.logic import nan_to_null
 from weft.expr.model import Call, Expr
-from weft.host.batch import Functions
 from weft.host.envelope import Frame
 from weft.kernels.codes import Bools, Ints, order_codes
 from weft.kernels.index import HIGHEST, LOWEST
@@ -30,7 +29,7 @@ def limit_codes(bound: Bound, frame: Frame, functions: Functions, *, upper: bool
     except QueryError:
         if not _is_sum(bound.expr):
             raise
-        return _clipped(_exact(bound.expr, frame, functions), bound.strict, upper)
+        return _clip(_sum_exactly(bound.expr, frame, functions), bound.strict, upper)
     found = order_codes(array)
     values, masks = found.values, [found.valid] if found.valid is not None else []
     if bound.loose and masks:
@@ -39,13 +38,13 @@ def limit_codes(bound: Bound, frame: Frame, functions: Functions, *, upper: bool
         masks = [known]
     if bound.strict and found.exact:
         edge = LOWEST if upper else HIGHEST
-        masks.append(values != edge)  # nothing lies beyond the last code
+        masks.append(values != edge)  # no code lies beyond the last one
         values = np.where(values == edge, values, values - 1 if upper else values + 1)
     return values, masks
 
 
 def _all_known(expr: Expr, frame: Frame, functions: Functions) -> Bools:
-    """Where no term of the sum is NULL or NaN: if the sum is NaN there, infinities met."""
+    """Where no term of the sum is NULL or NaN.  If the sum is NaN there, it subtracted infinities."""
     if isinstance(expr, Call) and expr.op in ("+", "-"):
         left, right = (_all_known(arg, frame, functions) for arg in expr.args)
         return left & right
@@ -59,18 +58,18 @@ def _is_sum(expr: Expr) -> bool:
     return isinstance(expr, Call) and expr.op in ("+", "-") and whole
 
 
-def _exact(expr: Expr, frame: Frame, functions: Functions) -> list[int | None]:
-    """Sums and differences in Python's integers, which have no end; everything below them as usual."""
+def _sum_exactly(expr: Expr, frame: Frame, functions: Functions) -> list[int | None]:
+    """Sums and differences in Python's integers, which cannot overflow; other expressions are evaluated as usual."""
     if not _is_sum(expr):
         array = evaluate(expr, frame, functions)
         return (array if pt.is_integer(array.type) else array.view(pa.int64())).to_pylist()
     assert isinstance(expr, Call)
     sign = 1 if expr.op == "+" else -1
-    left, right = (_exact(arg, frame, functions) for arg in expr.args)
+    left, right = (_sum_exactly(arg, frame, functions) for arg in expr.args)
     return [None if a is None or b is None else a + sign * b for a, b in zip(left, right, strict=True)]
 
 
-def _clipped(exact: list[int | None], strict: bool, upper: bool) -> tuple[Ints, list[Bools]]:
+def _clip(exact: list[int | None], strict: bool, upper: bool) -> tuple[Ints, list[Bools]]:
     step = (-1 if upper else 1) if strict else 0
     wanted = [None if value is None else value + step for value in exact]
     can = [v is not None and (v >= int(LOWEST) if upper else v <= int(HIGHEST)) for v in wanted]

@@ -1,10 +1,10 @@
-"""Probing tuples meet the rows of some segments.
+"""Joins probing tuples with the rows of some segments.
 
 Input: a frame of tuples, the segments they may see, each with the index that `probe` names.
-Output: frames of joined tuples, cut to the fields that live on.  A (tuple, row) pair comes out once iff the index key
-matches and all residual predicates are TRUE.  It counts as often as the product of their weights says.
+Output: frames of joined tuples, cut to the fields that later steps need.  A (tuple, row) pair comes out once iff the
+index key matches and all residual predicates are TRUE.  Its weight is the product of their weights.
 
-Candidates come in chunks.  The fields that residuals read are fetched first, the rest only for pairs that survive.
+Candidates come in chunks.  The fields that residuals read are fetched first; the others only for pairs that pass.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.expr.evaluate import evaluate, filter_mask
+from weft.expr.evaluate import Functions, evaluate, filter_mask
 from weft.expr.model import columns
-from weft.host.batch import Functions
 from weft.host.envelope import Frame, join
 from weft.host.limits import limit_codes
 from weft.host.state.segment import Segment
-from weft.host.weights import multiply, weight_of, weighted
+from weft.host.weights import attach_weights, multiply, weight_of
 from weft.kernels.codes import Bools, Ints, equality_codes
 from weft.kernels.index import Pairs, probe
 from weft.topology.model import Bound, Key, Probe, Store
 
-CHUNK = 65_536
-"""Candidate pairs at a time."""
+CHUNK_PAIRS = 65_536
+"""At most this many candidate pairs are made at a time."""
 CHUNK_BYTES = 64 << 20
+"""At most about this many bytes of pairs are made at a time."""
 
 
 def lookup(
@@ -38,34 +38,34 @@ def lookup(
     if not segments:
         return
     codes, low, high, valid = _question(step, store.indexes[step.index], frame, functions)
-    own = _own(step, store)
+    own = _own_columns(step, store)
     width = frame.nbytes // max(1, frame.num_rows)
     waiting: list[Frame] = []
     rows = size = 0
     for segment in segments:
-        index, chunk = segment.indexes[step.index], _chunk(width + segment.width)
+        index, chunk = segment.indexes[step.index], _pairs_per_chunk(width + segment.width)
         for pairs in probe(index, frame.num_rows, codes, low, high, valid, chunk):
-            matches = _joined(step, own, frame, segment.rows, pairs, functions)
+            matches = _join_pairs(step, own, frame, segment.rows, pairs, functions)
             if matches.num_rows == 0:
                 continue
             waiting.append(matches)
             rows, size = rows + matches.num_rows, size + matches.get_total_buffer_size()
-            if rows >= CHUNK or size >= CHUNK_BYTES:
+            if rows >= CHUNK_PAIRS or size >= CHUNK_BYTES:
                 yield join(waiting)
                 waiting, rows, size = [], 0, 0
     if waiting:
         yield join(waiting)
 
 
-def _chunk(width: int) -> int:
+def _pairs_per_chunk(width: int) -> int:
     """How many pairs of `width` bytes to make at a time."""
-    return int(max(16, min(CHUNK, CHUNK_BYTES // max(1, width))))
+    return int(max(16, min(CHUNK_PAIRS, CHUNK_BYTES // max(1, width))))
 
 
 def _question(
     step: Probe, key: Key, frame: Frame, functions: Functions
 ) -> tuple[Ints | None, Ints | None, Ints | None, Bools | None]:
-    """What each tuple asks the index for."""
+    """What each tuple asks the index for: equality code, lowest and highest order code, and whether it can match."""
     masks: list[Bools] = []
     codes = None
     if key.equal:
@@ -89,14 +89,14 @@ def _limit(
     return limit
 
 
-def _own(step: Probe, store: Store) -> dict[str, str]:
+def _own_columns(step: Probe, store: Store) -> dict[str, str]:
     """Field of the tuple -> column of the store it is found in."""
     if store.members:
         return {column: column for column in store.columns}
     return {f"{step.members[0]}.{column}": column for column in store.columns}
 
 
-def _joined(
+def _join_pairs(
     step: Probe, own: Mapping[str, str], frame: Frame, rows: Frame, pairs: Pairs, functions: Functions
 ) -> Frame:
     """The pairs that pass the residuals, as tuples."""
@@ -106,15 +106,15 @@ def _joined(
         keep = mask.to_numpy(zero_copy_only=False)
         if not keep.all():
             pairs = (pairs[0][keep], pairs[1][keep])
-    return _weighed(_fetch(own, frame, rows, pairs, step.carry), frame, rows, pairs)
+    return _weigh(_fetch(own, frame, rows, pairs, step.carry), frame, rows, pairs)
 
 
-def _weighed(joined: Frame, frame: Frame, rows: Frame, pairs: Pairs) -> Frame:
-    """The joined tuples with the product of their weights, where there are any."""
+def _weigh(joined: Frame, frame: Frame, rows: Frame, pairs: Pairs) -> Frame:
+    """The joined tuples with the products of their weights, if either side has weights."""
     mine, other = weight_of(frame), weight_of(rows)
     if mine is None and other is None:
         return joined
-    return weighted(joined, multiply(mine, pa.array(pairs[0]), other, pa.array(pairs[1])))
+    return attach_weights(joined, multiply(mine, pa.array(pairs[0]), other, pa.array(pairs[1])))
 
 
 def _fetch(own: Mapping[str, str], frame: Frame, rows: Frame, pairs: Pairs, fields: Sequence[str]) -> Frame:

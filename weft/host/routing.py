@@ -1,11 +1,13 @@
-"""Rows to workers: by key, to one or to all of them (`route`), or as a spread says, to all of a row's workers once.
+"""Sends rows to workers: by key, to one or to all of them (`route`), or as a spread says (`spread_rows`).
 
-    hash axis     the slot of the value's code; every axis salts it, so that equal values on two axes part ways
-    random axis   dealt by the row's number: consecutive numbers fill the slots in turn (K-21)
+A spread may send a row to several workers.  Where each copy goes depends on the axes of the spread:
+
+    hash axis     the slot of the value's code; every axis has its own salt, so that slots of two axes are independent
+    random axis   by the row's number: consecutive numbers fill the slots in turn (K-21)
     copied axis   every slot
-    heavy value   dealt along its stream's side of the value's grid, copied along the other sides
+    heavy value   by the row's number along its stream's side of the value's grid, copied along the other sides
 
-A row's place is a function of its values and its number alone, so numbers have to be the same when a batch is repeated.
+A row's place depends on its values and its number only.  So numbers must be the same when a batch is repeated.
 """
 
 from __future__ import annotations
@@ -18,10 +20,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from weft.expr.evaluate import evaluate
+from weft.expr.evaluate import Functions, evaluate
 from weft.expr.logic import nan_to_null
 from weft.expr.model import Expr
-from weft.host.batch import Functions
 from weft.host.envelope import Frame
 from weft.kernels.cells import hash_slots
 from weft.kernels.codes import Ints, destinations, equality_codes
@@ -65,16 +66,20 @@ def split(frame: Frame, dest: npt.NDArray[np.int32], workers: int) -> Iterator[t
 
 
 def spread_rows(frame: Frame, spread: Spread, functions: Functions, row: int) -> Iterator[tuple[int, Frame]]:
-    """(Worker, rows).  `row` is the number of the first row."""
+    """The rows of each worker, copies included.  `row` is the number of the first row."""
     if isinstance(spread, Cube):
-        yield from _dealt(frame, *cube_places(frame, spread, functions, row), spread.workers)
+        yield from _deal(frame, *cube_places(frame, spread, functions, row), spread.workers)
     else:
         workers = 1 + max((worker for found in spread.workers for worker in found), default=-1)
-        yield from _dealt(frame, *region_places(frame, spread, functions, row), workers)
+        yield from _deal(frame, *region_places(frame, spread, functions, row), workers)
 
 
 def cube_places(frame: Frame, cube: Cube, functions: Functions, row: int) -> tuple[Ints, Ints]:
-    """Rows and workers, a pair for each copy."""
+    """Row and worker of each copy, as two arrays.
+
+    `home` is the worker in mixed radix: one digit per axis.  `digits` is the row's number, of which each random axis
+    takes the lowest digit, so that consecutive rows visit every combination of random slots once.
+    """
     rows = np.arange(frame.num_rows, dtype=np.int64)
     digits, home = rows + row, np.zeros(frame.num_rows, dtype=np.int64)
     for position, axis in enumerate(cube.axes):
@@ -87,14 +92,14 @@ def cube_places(frame: Frame, cube: Cube, functions: Functions, row: int) -> tup
             rows, digits, home = (np.repeat(array, axis.size) for array in (rows, digits, home))
             home += np.tile(np.arange(axis.size), count)
         else:
-            rows, digits, home = _hashed(frame, axis, position, functions, rows, digits, home)
+            rows, digits, home = _move_by_hash(frame, axis, position, functions, rows, digits, home)
     return rows, home
 
 
-def _hashed(
+def _move_by_hash(
     frame: Frame, axis: Axis, position: int, functions: Functions, rows: Ints, digits: Ints, home: Ints
 ) -> tuple[Ints, Ints, Ints]:
-    """All copies so far, moved along a hash axis; a row without a value equals nothing and may be anywhere."""
+    """All copies so far, moved along a hash axis.  A row without a value equals nothing and may go anywhere."""
     assert axis.key is not None
     codes = equality_codes([evaluate(axis.key, frame, functions)])
     mine = codes.values[rows]
@@ -107,12 +112,14 @@ def _hashed(
     done = [(rows[light], digits[light], (home + slots)[light])]
     for heavy in axis.heavy:
         at = mine == heavy.code
-        done.append(_on_grid(axis, position, heavy, rows[at], digits[at], home[at]))
+        done.append(_move_on_grid(axis, position, heavy, rows[at], digits[at], home[at]))
     return tuple(map(np.concatenate, zip(*done, strict=True)))  # type: ignore[return-value]
 
 
-def _on_grid(axis: Axis, position: int, heavy: Heavy, rows: Ints, digits: Ints, home: Ints) -> tuple[Ints, Ints, Ints]:
-    """Copies of a heavy value's rows: dealt along their own side, copied along the others, from the value's slot on."""
+def _move_on_grid(
+    axis: Axis, position: int, heavy: Heavy, rows: Ints, digits: Ints, home: Ints
+) -> tuple[Ints, Ints, Ints]:
+    """Rows of a heavy value: numbered along their own side, copied along the others, starting at the value's slot."""
     steps = [math.prod(heavy.sides[i + 1 :]) for i in range(len(heavy.sides))]
     rest, digit = np.divmod(digits, heavy.sides[heavy.own])
     others = [range(n) if i != heavy.own else range(1) for i, n in enumerate(heavy.sides)]
@@ -124,7 +131,7 @@ def _on_grid(axis: Axis, position: int, heavy: Heavy, rows: Ints, digits: Ints, 
 
 
 def _ranges(regions: Regions, values: Numbers, numbers: Ints) -> Ints:
-    """The range of each row."""
+    """The range of each row.  A value that is itself a cut is divided: the row's number decides which side it is on."""
     cuts = np.array([value for value, _ in regions.bounds], dtype=values.dtype)
     found = np.searchsorted(cuts, values, side="left")
     if not len(cuts):
@@ -139,7 +146,7 @@ def _ranges(regions: Regions, values: Numbers, numbers: Ints) -> Ints:
 
 
 def region_places(frame: Frame, regions: Regions, functions: Functions, row: int) -> tuple[Ints, Ints]:
-    """Rows and workers; a row without a value is in no range and goes nowhere."""
+    """Row and worker of each copy; a row without a value is in no range and goes nowhere."""
     column = nan_to_null(evaluate(regions.key, frame, functions))
     rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
     ranges = _ranges(regions, plain_numbers(column.drop_null()), rows + row)
@@ -151,7 +158,7 @@ def region_places(frame: Frame, regions: Regions, functions: Functions, row: int
     return np.repeat(rows, copies), flat[np.repeat(starts[ranges], copies) + within]
 
 
-def _dealt(frame: Frame, rows: Ints, places: Ints, workers: int) -> Iterator[tuple[int, Frame]]:
+def _deal(frame: Frame, rows: Ints, places: Ints, workers: int) -> Iterator[tuple[int, Frame]]:
     """The rows of every worker, in their order."""
     order = np.lexsort((rows, places))
     starts = np.searchsorted(places[order], np.arange(workers + 1))

@@ -1,4 +1,4 @@
-"""What is started, waited for and stopped: a run of a host, and the parts it is made of."""
+"""What can be started, waited for and stopped: a run of a host, and the parts it is made of."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ class Run(Protocol):
     """Work on batches that goes on in the background."""
 
     def start(self, every: float | None) -> None:
-        """Begin: with what is there now (`every` None), or for ever with so many seconds between batches."""
+        """Begin.  If `every` is None, read what is there now and end; else go on, a batch every so many seconds."""
         ...
 
     def wait(self, seconds: float) -> bool:
-        """Wait for the end at most so long; whether it has ended.  A failed run raises."""
+        """Wait for the end, at most so many seconds; return whether it has ended.  A failed run raises."""
         ...
 
     def stop(self) -> None:

@@ -1,16 +1,15 @@
-"""Join keys of running streams, watched in bounded memory: which values are frequent, how many there are.
+"""Watches the join keys of running streams in bounded memory: which values are frequent, how many there are.
 
-Every task of wave 0 counts the rows that pass an edge's selections and tells the driver, which adds everything up
-with the totals of the checkpoint.  Of a large frame a few rows stand for all where frequent values are counted; a value
-that matters is frequent there too.
+Every task of wave 0 counts the rows that pass an edge's selections and reports to the driver.  The driver adds the
+reports to the totals of the checkpoint.  In a large frame, frequent values are counted in a sample of the rows only: a
+value that matters is frequent in the sample too.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from weft.expr.evaluate import evaluate
-from weft.host.batch import Functions
+from weft.expr.evaluate import Functions, evaluate
 from weft.host.envelope import Frame
 from weft.kernels.codes import equality_codes
 from weft.stats.distinct import DistinctCount
@@ -19,7 +18,7 @@ from weft.stats.sketch import HASHES, VALUES, Sketches, plain
 from weft.topology.model import Edge
 
 SAMPLED = 2048
-"""Rows of a frame in which frequent values are counted."""
+"""Frequent values are counted in about this many rows of a frame."""
 
 
 class Watcher:
@@ -41,5 +40,5 @@ class Watcher:
             self._distinct[name] = self._distinct.get(name, DistinctCount(HASHES)).add(valid)
 
     def plain(self) -> Sketches:
-        """The sketches as JSON-able data."""
+        """The sketches as data for JSON."""
         return {name: plain(heavy, self._distinct[name]) for name, heavy in self._heavy.items()}

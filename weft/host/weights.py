@@ -1,7 +1,8 @@
-"""Weights: how often a row counts, in a hidden column `#w` that is there only where some row does not count once.
+"""Weights: how often a row counts.  They are in a hidden column `#w`, which a frame has only if it needs it.
 
-A joined row counts the product of its members' weights, a taken-back row counts -1.  The delta rule is linear in each
-member, so probes need no other change.  What must hold: a frame without the column costs nothing extra.
+A frame without the column has rows that count once each.  The weight of a joined row is the product of its members'
+weights; a row that is taken back has weight -1.  The delta rule is linear in each member, so probes need no other
+change.  What must hold: a frame without the column costs nothing extra.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ def cut(frame: Frame, columns: Sequence[str]) -> Frame:
     return frame.select([*columns, WEIGHT] if weighted else list(columns))
 
 
-def weighted(frame: Frame, weights: pa.Array | None) -> Frame:
-    """The frame with weights, or as it is."""
+def attach_weights(frame: Frame, weights: pa.Array | None) -> Frame:
+    """The frame with a column of weights; the same frame if there are none."""
     return frame if weights is None else frame.append_column(WEIGHT, weights)
 
 
 def multiply(
     left: pa.Array | None, left_rows: pa.Array, right: pa.Array | None, right_rows: pa.Array
 ) -> pa.Array | None:
-    """Weights of joined rows, given which rows were joined."""
+    """Weights of joined rows, given the rows of both sides that were joined."""
     mine = None if left is None else pc.take(left, left_rows, boundscheck=False)
     other = None if right is None else pc.take(right, right_rows, boundscheck=False)
     if mine is None or other is None:
@@ -50,10 +51,10 @@ def multiply(
 
 
 def level(frames: Sequence[Frame]) -> list[Frame]:
-    """Frames of the same columns, with weights in all of them or in none."""
+    """Make frames alike: with weights in all of them or in none."""
     if not any(weight_of(frame) is not None for frame in frames):
         return list(frames)
-    return [frame if weight_of(frame) is not None else weighted(frame, _ones(frame.num_rows)) for frame in frames]
+    return [frame if weight_of(frame) is not None else attach_weights(frame, _ones(frame.num_rows)) for frame in frames]
 
 
 def _ones(count: int) -> pa.Array:
@@ -61,7 +62,7 @@ def _ones(count: int) -> pa.Array:
 
 
 def settle(frames: Sequence[Frame], schema: pa.Schema, query: str) -> pa.Table:
-    """Rows of many frames, each as often as its weights add up to."""
+    """The rows of many frames, each as often as its weights add up to."""
     even = level(frames)
     if not even or weight_of(even[0]) is None:
         return pa.Table.from_batches(even, schema=schema)
@@ -75,7 +76,7 @@ def settle(frames: Sequence[Frame], schema: pa.Schema, query: str) -> pa.Table:
 
 
 def repeat(frame: Frame, query: str) -> Frame:
-    """Each row as often as it counts, for those who take rows."""
+    """Each row as often as its weight says, for sinks that know no weights."""
     weights = weight_of(frame)
     if weights is None:
         return frame
@@ -83,7 +84,7 @@ def repeat(frame: Frame, query: str) -> Frame:
     if (counts < 0).any():
         raise HostError(
             f'query "{query}" takes results back',
-            detail="a row of its input was taken back, and its sink takes rows that stay.",
+            detail="a row of its input was taken back, and its sink cannot remove rows.",
             hint="use a sink that takes changes.",
         )
     rows = np.repeat(np.arange(frame.num_rows), counts)

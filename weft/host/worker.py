@@ -1,16 +1,23 @@
-"""One worker in one wave: store what came to be stored, answer what came to be probed, send on the rest.
+"""One worker in one wave: stores rows, answers probes, and sends the matches on.
 
-In wave 1 rows of the streams arrive.  They are written as one new segment per store, and only then do probes
-start, so that every probe meets a complete store.  In later waves tuples arrive that are on their way and are
-handled as they come.  Hops to a store on the same worker are taken at once, without an envelope.
+Terms: the way of a tuple is the sequence of nodes (probes, keeps, emits) it passes.  A hop is one step of a way, from a
+node to the next.  The shelf of a worker is all its stores (`weft.host.state.stores`).
 
-Where the plan keeps intermediate results, order matters: what comes to be kept is kept first, then tuples go on by the
-position of their origin, and what the tuples of one position leave in a store here is there for those of the next.
-Envelopes of such a plan arrive sorted by `seq`, which begins with their rank in this order.  Tuples that have to wait
-for a later wave are handed on unread.
+In wave 1 rows of the streams arrive.  They are written as one new segment per store.  Only then do probes start, so
+that every probe sees a complete store.  In later waves partly joined tuples arrive and are handled in order of arrival.
+A hop to a store on the same worker is taken at once, without an envelope.
 
-Bounded memory: matches are made in chunks, and handed on or written before the next chunk is made.  What is
-held is the input of wave 1, a chunk per hop, a portion per store, and the pages of the segments that are touched.
+Why every result comes once although all new rows are stored before any probe: a probe sees all rows of earlier
+batches (`old`), but of this batch (`delta`) only those whose origin is in `probe.sees`.  The planner fills `sees` so
+that every combination is made by its newest member only (`weft.topology.model`).
+
+Where the plan keeps intermediate results, order matters.  Rows for intermediate stores are stored first.  Then tuples
+go on by the position of their origin.  What the tuples of one position store here is visible to those of the next
+position.  So pending rows are written whenever the position changes (`_write_kept`), and envelopes of such a plan
+arrive sorted by `seq`, which begins with their rank in this order.  Tuples of a later wave are passed on unread.
+
+Bounded memory: matches are made in chunks, and each chunk is sent or written before the next one is made.  In memory
+are the input of wave 1, a chunk per hop, a portion per store, and the pages of the segments that are touched.
 """
 
 from __future__ import annotations
@@ -21,23 +28,23 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from weft.expr.evaluate import evaluate
-from weft.host.batch import Batch, Functions, Report, Results, State
+from weft.expr.evaluate import Functions, evaluate
+from weft.host.batch import Batch, Report, ResultWriter, State
 from weft.host.crash import reach
-from weft.host.envelope import REPORT, Envelope, Frame, gathered, join, slices
+from weft.host.envelope import REPORT, Envelope, Frame, gather, join, slices
 from weft.host.lookup import lookup
 from weft.host.routing import route
-from weft.host.state.compaction import MOST_BYTES, expired
+from weft.host.state.compaction import MOST_BYTES, is_expired
 from weft.host.state.segment import SegmentRef
 from weft.host.state.stores import Shelf
-from weft.host.weights import cut, weight_of, weighted
+from weft.host.weights import attach_weights, cut, weight_of
 from weft.observe.counters import bump
 from weft.topology.model import FIRST, ROWS, Emit, Keep, Node, Probe, Start, Topology
 
-GATHER = 131_072
-"""Arriving tuples are answered in portions of about this many."""
-GATHER_BYTES = 64 << 20
-KEPT_BYTES = 128 << 20
+PORTION_ROWS = 131_072
+"""Arriving tuples are answered in portions of about this many rows."""
+PORTION_BYTES = 64 << 20
+KEEP_BYTES = 128 << 20
 """Rows of an intermediate store are written in portions of about this many bytes."""
 
 
@@ -45,7 +52,7 @@ class Worker:
     """Worker `number` in micro-batch `batch`."""
 
     def __init__(
-        self, topology: Topology, number: int, batch: Batch, state: State, functions: Functions, results: Results
+        self, topology: Topology, number: int, batch: Batch, state: State, functions: Functions, results: ResultWriter
     ) -> None:
         self.topology, self.number, self.batch = topology, number, batch
         self.state, self.functions, self.results = state, functions, results
@@ -57,7 +64,7 @@ class Worker:
         self.old: dict[str, list[SegmentRef]] = defaultdict(list)
         for ref in batch.live.get(number, ()):
             store = topology.store(ref.store)
-            if not expired(ref, store.retention, self._watermark(store.clock)):
+            if not is_expired(ref, store.retention, self._watermark(store.clock)):
                 self.old[ref.store].append(ref)
         self.wave = 1
         self._kept: dict[tuple[str, str], list[Frame]] = defaultdict(list)
@@ -67,7 +74,7 @@ class Worker:
         self._sent = 0
 
     def run(self, wave: int, arrivals: Iterable[Envelope]) -> Iterator[Envelope]:
-        """Everything this worker does in a wave."""
+        """Do everything this worker does in a wave, and yield what it sends."""
         self.wave = wave
         reach(self.batch.crash, f"wave {wave} before", self.batch.number)
         began = time.perf_counter()
@@ -85,7 +92,7 @@ class Worker:
                 yield envelope
             else:
                 rows[envelope.edge].append((envelope.seq, envelope.frame))
-        frames = {edge: gathered(_ordered(rows.pop(edge)), MOST_BYTES) for edge in sorted(rows)}
+        frames = {edge: gather(_sort(rows.pop(edge)), MOST_BYTES) for edge in sorted(rows)}
         for edge, found in frames.items():
             for store in self.topology.edge_by_id[edge].stores:
                 self.delta[store, ROWS] = self.shelf.keep(store, ROWS, found)
@@ -99,7 +106,7 @@ class Worker:
             yield from self._start(start, found)
 
     def _later(self, arrivals: Iterable[Envelope]) -> Iterator[Envelope]:
-        for ref in self.state.noted(self.batch.number, self.number, self._noted(self.wave - 1)):
+        for ref in self.state.recall(self.batch.number, self.number, self._last_storing_wave(self.wave - 1)):
             self.delta[ref.store, ref.origin].append(ref)
         waiting: dict[str, list[Frame]] = defaultdict(list)
         size: dict[str, float] = defaultdict(float)
@@ -126,10 +133,13 @@ class Worker:
             yield from self._visit(self.nodes[node], frames)
 
     def _finish(self) -> None:
-        """Write what is left, tell later waves what there is, merge what is due."""
+        """Write pending rows, note new segments for later waves, merge the segments that are due.
+
+        Stores of streams are complete after wave 1, intermediate ones after the last wave: each is merged then.
+        """
         self._write_kept()
         refs = [ref for found in self.delta.values() for ref in found]
-        if self._noted(self.wave) == self.wave and self.wave < self.topology.waves:
+        if self._last_storing_wave(self.wave) == self.wave and self.wave < self.topology.waves:
             self.state.note(self.batch.number, self.number, self.wave, refs)
         if self.wave == 1:
             self.shelf.tidy(self.old, refs, [s.id for s in self.topology.stores if not s.members])
@@ -137,8 +147,8 @@ class Worker:
             self.shelf.tidy(self.old, refs, [s.id for s in self.topology.stores if s.members])
         self.state.settle()
 
-    def _noted(self, wave: int) -> int:
-        """The last wave up to this one that may have stored anything."""
+    def _last_storing_wave(self, wave: int) -> int:
+        """The last wave, up to this one, in which rows may have been stored."""
         return wave if self.topology.keeps else 1
 
     def _watermark(self, clock: str | None) -> int | None:
@@ -150,13 +160,13 @@ class Worker:
         names = [f"{start.label}.{column}" for column in start.columns]
         for portion in _portions(frames):
             columns = [portion.column(column) for column in start.columns]
-            frame = weighted(pa.RecordBatch.from_arrays(columns, names=names), weight_of(portion))
+            frame = attach_weights(pa.RecordBatch.from_arrays(columns, names=names), weight_of(portion))
             for name in start.then:
                 node = self.nodes[name]
                 yield from self._here(node, cut(frame, node.fields) if node.fields else frame)
 
     def _here(self, node: Node, frame: Frame) -> Iterator[Envelope]:
-        """The frame is on the right worker; if it is too early it waits."""
+        """Visit a node on this worker: now, or by an envelope to ourselves if the node belongs to a later wave."""
         if node.wave <= self.wave:
             yield from self._visit(node, [frame])
         else:
@@ -164,7 +174,7 @@ class Worker:
             yield from self._post(node, [(self.number, frame)])
 
     def _visit(self, node: Node, frames: Sequence[Frame]) -> Iterator[Envelope]:
-        """Hand the frames to a node on this worker, now."""
+        """Hand the frames to a node on this worker now."""
         match node:
             case Probe():
                 yield from self._probe(node, join(frames))
@@ -174,7 +184,7 @@ class Worker:
                 self._emit(node, frames)
 
     def _forward(self, node: Node, frame: Frame) -> Iterator[Envelope]:
-        """Hand the frame on, here or by envelope."""
+        """Hand the frame to the next node, here or by envelope."""
         if node.fields and len(node.fields) < frame.num_columns:
             frame = cut(frame, node.fields)
         if node.route == "local":
@@ -212,19 +222,19 @@ class Worker:
         for frame in frames:
             columns = [evaluate(output.expr, frame, self.functions) for output in emit.outputs]
             bump(self.report.results, emit.query, frame.num_rows)
-            rows = weighted(pa.RecordBatch.from_arrays(columns, names=names), weight_of(frame))
+            rows = attach_weights(pa.RecordBatch.from_arrays(columns, names=names), weight_of(frame))
             self.results.write(emit.query, rows)
 
     def _keep(self, keep: Keep, frames: Sequence[Frame]) -> None:
         self._kept[keep.store, keep.origin] += frames
         self._kept_bytes[keep.store, keep.origin] += sum(frame.nbytes for frame in frames)
-        if self._kept_bytes[keep.store, keep.origin] >= KEPT_BYTES:
+        if self._kept_bytes[keep.store, keep.origin] >= KEEP_BYTES:
             self._write_kept()
 
     def _write_kept(self) -> None:
         for (store, origin), frames in sorted(self._kept.items()):
-            done = self.delta[store, origin]
-            done += self.shelf.keep(store, origin, frames, f"-w{self.wave}-{len(done)}")
+            written = self.delta[store, origin]
+            written += self.shelf.keep(store, origin, frames, f"-w{self.wave}-{len(written)}")
         self._kept.clear()
         self._kept_bytes.clear()
 
@@ -234,12 +244,12 @@ class Worker:
         return Envelope(dest, rank << 48 | self._seq, edge, **content)  # type: ignore[arg-type]
 
 
-def _ordered(found: list[tuple[int, Frame]]) -> list[Frame]:
+def _sort(found: list[tuple[int, Frame]]) -> list[Frame]:
     return [frame for _, frame in sorted(found, key=lambda entry: entry[0])]
 
 
 def _portions(frames: Sequence[Frame]) -> Iterator[Frame]:
-    """The frames cut into portions that are answered together."""
+    """The frames, cut into portions that are answered at once."""
     for frame in frames:
         step = max(1, int(frame.num_rows / max(1.0, _share(frame))))
         for start in range(0, frame.num_rows, step):
@@ -247,5 +257,5 @@ def _portions(frames: Sequence[Frame]) -> Iterator[Frame]:
 
 
 def _share(frame: Frame) -> float:
-    """How much of a portion the frame is."""
-    return max(frame.num_rows / GATHER, frame.nbytes / GATHER_BYTES)
+    """The size of the frame as a share of a full portion."""
+    return max(frame.num_rows / PORTION_ROWS, frame.nbytes / PORTION_BYTES)

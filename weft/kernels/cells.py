@@ -14,10 +14,10 @@ _WORD = 0xFFFFFFFFFFFFFFFF
 
 
 def hash_slots(codes: Ints, size: int, position: int, domain: Sequence[int] = ()) -> Ints:
-    """The slot of each code on the axis at `position`: its turn in the domain if that is known, else its hash.
+    """The slot of each code on the axis at `position`: its place in the domain in turn if it is there, else its hash.
 
-    Every axis salts the hash, so that equal values on two axes part ways; the first has none, so that a cube of one
-    axis routes as any store that is placed by a key.
+    Every axis salts the hash, so that equal values on two axes get independent slots.  The first axis has no salt, so
+    that a cube of one axis routes like a store that is placed by a key.
     """
     salted = (codes.view(np.uint64) + np.uint64(position * SALT & _WORD)).view(np.int64)
     slots: Ints = destinations(np.ascontiguousarray(salted), size).astype(np.int64)

@@ -7,8 +7,8 @@ Two kinds of code, both with a mask of the rows that can match anything at all (
 - *order code*: a < b implies code(a) <= code(b).  If `exact`, also code(a) < code(b); otherwise a range of
   codes is a superset of the range of values and the caller must compare the values.
 
-Both sides of a comparison must have the same Arrow type; planning sees to that.  Codes are a pure
-function of the value, on every machine and in every run: stores are placed by them.
+Both sides of a comparison must have the same Arrow type; the planner ensures that.  A code depends on nothing but
+the value, on every machine and in every run: it decides on which worker a row is stored.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _integers(column: pa.Array) -> Ints:
 
 
 def _plain(column: pa.Array) -> npt.NDArray[Any]:
-    """The value buffer as numpy, whatever stands behind NULLs."""
+    """The value buffer as numpy; behind NULLs it may hold anything."""
     dtype = np.dtype(column.type.to_pandas_dtype())
     if len(column) == 0:
         return np.empty(0, dtype=dtype)
@@ -177,7 +177,8 @@ INTS32 = types.Array(types.int32, 1, "C", readonly=True)
 BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 WORDS = types.Array(types.uint64, 1, "C", readonly=True)
 BOOLS = types.Array(types.bool_, 1, "C", readonly=True)
-# Signatures are given, so that kernels are compiled once, not again for every mix of writable and mapped arrays.
+# Signatures are given, so that each kernel is compiled once.  Otherwise it would be compiled again for every
+# combination of writable and memory-mapped arrays.
 
 
 @intrinsic
@@ -253,6 +254,6 @@ def _prefixes(offsets: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> In
 
 
 def _ordered_bits(values: npt.NDArray[np.float64]) -> Ints:
-    """IEEE bits turned so that signed comparison orders them; -0.0 and 0.0 are equal."""
+    """IEEE bits changed so that signed comparison orders them; -0.0 and 0.0 are equal."""
     bits = (values + 0.0).view(np.int64)
     return np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)

@@ -9,9 +9,10 @@ first row at (c, lo) by a short scan or a binary search, and walks until the cod
 its cost is the number of rows it returns plus a logarithm, also for a key shared by a million rows.
 With neither codes nor ranges every probe meets every row: that is the block-wise nested loop.
 
-Memory is what a probe waits for, so it asks as little as it can.  `tags` has a bit for each of eight parts of every
-bucket; it fits the cache, and most probes for a key that is not there end at it.  The others are taken a block at a
-time, in loops without branches, so that many reads are under way at once.
+A probe mostly waits for memory, so it reads as little as possible.  `tags` has one byte for each bucket.  The three
+bits of a hash after the bucket number choose a bit of that byte, and the bit is set if some row of the bucket has it.
+`tags` is small enough for the CPU cache, and most probes for a key that is not stored end there.  The others are looked
+up in blocks, in loops without branches, so that the CPU has many reads in flight at once.
 
 What must hold: a row takes part iff it is valid in all key columns; every (probe, row) pair with equal
 code and range code in [lo, hi] is produced exactly once, in any number of chunks.
@@ -48,7 +49,7 @@ class Index:
     starts: Places
     """Where buckets begin, and where the last one ends."""
     tags: npt.NDArray[np.uint8]
-    """A byte for each bucket, a bit for the next three bits of the hash; empty if there are no codes."""
+    """A byte for each bucket, see above; empty if there are no codes."""
     rows: Places
     codes: Ints
     ranges: Ints
@@ -65,13 +66,13 @@ class Index:
 def build(count: int, codes: Ints | None, ranges: Ints | None, valid: Bools | None) -> Index:
     """Index `count` rows; rows outside `valid` are left out."""
     rows = np.arange(count, dtype=np.int32) if valid is None else np.flatnonzero(valid).astype(np.int32)
-    if ranges is not None and not _ascending(ranges, rows):
+    if ranges is not None and not _is_ascending(ranges, rows):
         rows = rows[np.argsort(ranges[rows], kind="stable")]
     empty = np.empty(0, dtype=np.int64)
     if codes is None:
         starts, tags, ordered = np.array([0, len(rows)], dtype=np.int32), np.empty(0, dtype=np.uint8), empty
     else:
-        starts, tags, rows, ordered = _bucketed(codes, rows, _bits(len(rows)))
+        starts, tags, rows, ordered = _sort_into_buckets(codes, rows, _bits(len(rows)))
     return Index(
         starts, tags, rows, ordered, empty if ranges is None else ranges[rows], codes is not None, ranges is not None
     )
@@ -108,18 +109,19 @@ def _tag(mixed: Any, bits: Any) -> Any:
 
 
 @njit(types.bool_(INTS, INTS32), cache=True)
-def _ascending(values: Ints, rows: Places) -> bool:
+def _is_ascending(values: Ints, rows: Places) -> bool:
     for i in range(1, len(rows)):  # noqa: SIM110 - compiled
         if values[rows[i - 1]] > values[rows[i]]:
             return False
     return True
 
 
-# Compiled where they stand, so helpers come before their callers here.
+# A function with a signature is compiled when it is defined, so helpers come before their callers here.
 
 
 @njit(types.void(types.int64[::1], types.int32[::1], types.int64, types.int64), cache=True)
 def _order_by_code(codes: Ints, rows: Places, start: int, end: int) -> None:
+    """Sort one bucket by code; stable, so that rows of a code stay in range order.  Few rows: by insertion."""
     if end - start > SCAN:
         order = np.argsort(codes[start:end], kind="mergesort")
         codes[start:end] = codes[start:end][order]
@@ -138,8 +140,11 @@ def _order_by_code(codes: Ints, rows: Places, start: int, end: int) -> None:
     types.Tuple((types.int32[::1], types.uint8[::1], types.int32[::1], types.int64[::1]))(INTS, INTS32, types.int64),
     cache=True,
 )
-def _bucketed(codes: Ints, rows: Places, bits: int) -> Any:
-    """A stable counting sort by bucket, then a stable sort by code inside each: bucket starts, tags, rows, codes."""
+def _sort_into_buckets(codes: Ints, rows: Places, bits: int) -> Any:
+    """A stable counting sort by bucket, then a stable sort by code inside each: bucket starts, tags, rows, codes.
+
+    `rows` come in range order.  Both sorts are stable, so rows of one code stay in that order.
+    """
     starts, tags = np.zeros((1 << bits) + 1, dtype=np.int32), np.zeros(1 << bits, dtype=np.uint8)
     buckets = np.empty(len(rows), dtype=np.int32)
     for i in range(len(rows)):
@@ -189,7 +194,11 @@ def _first(codes: Any, ranges: Any, has_codes: Any, has_ranges: Any, start: Any,
 def _candidates(
     starts: Any, tags: Any, bits: Any, codes: Any, valid: Any, at: Any, upto: Any, which: Any, begin: Any, end: Any
 ) -> Any:
-    """The probes from `at` to `upto` that may have matches, and where; their number."""
+    """The probes from `at` to `upto` that may have matches, and where; their number.
+
+    The first loop writes every probe and advances only on a hit, so it has no branch to mispredict.  The second loop
+    reads bucket bounds for the hits only: these reads miss the cache, and do not depend on each other.
+    """
     count = 0
     for i in range(at, upto):
         mixed = mix(codes[i])
@@ -207,7 +216,7 @@ def _candidates(
 
 
 @njit(inline="always")
-def _everywhere(starts: Any, valid: Any, at: Any, upto: Any, which: Any, begin: Any, end: Any) -> Any:
+def _all_candidates(starts: Any, valid: Any, at: Any, upto: Any, which: Any, begin: Any, end: Any) -> Any:
     """The same for an index without codes: it has one bucket."""
     count = 0
     for i in range(at, upto):
@@ -221,7 +230,7 @@ def _meet(
     index_rows: Any, index_codes: Any, index_ranges: Any, has_codes: Any, has_ranges: Any,
     probe: Any, row: Any, end: Any, code: Any, high: Any, out_probes: Any, out_rows: Any, found: Any,
 ) -> Any:  # fmt: skip
-    """Walk from `row` while rows match; how many pairs there are now, and where the walk was cut short (-1: not)."""
+    """Walk from `row` while rows match; the number of pairs now, and where the output was full (-1: it was not)."""
     while row < end and not (has_codes and index_codes[row] != code) and not (has_ranges and index_ranges[row] > high):
         if found == len(out_rows):
             return found, row
@@ -243,7 +252,11 @@ def _probe(
     starts: Any, tags: Any, index_rows: Any, index_codes: Any, index_ranges: Any, has_codes: bool, has_ranges: bool,
     count: int, codes: Any, low: Any, high: Any, valid: Any, at: int, row: int, out_probes: Any, out_rows: Any,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Fill the output from probe `at`, index position `row` (-1: not started); return where to go on."""
+    """Fill the output from probe `at`, index position `row` (-1: not started); return where to continue.
+
+    A full output may cut a walk short.  The next call gets the place back and first finishes that one probe (`upto` is
+    `at + 1`), because `row` belongs to it alone; after that it takes whole blocks again.
+    """
     bits = 0
     while (1 << bits) < len(starts) - 1:
         bits += 1
@@ -254,7 +267,7 @@ def _probe(
         if has_codes:
             some = _candidates(starts, tags, bits, codes, valid, at, upto, which, begin, end)
         else:
-            some = _everywhere(starts, valid, at, upto, which, begin, end)
+            some = _all_candidates(starts, valid, at, upto, which, begin, end)
         for k in range(some):
             i = which[k]
             code = codes[i] if has_codes else 0

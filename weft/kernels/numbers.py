@@ -17,7 +17,7 @@ Numbers = npt.NDArray[Any]
 
 
 def has_numbers(kind: pa.DataType) -> bool:
-    """Whether values of this type are numbers, or moments that can be counted in whole steps."""
+    """Whether values of this type are numbers, or dates and times that can be counted in whole steps."""
     return bool(
         pt.is_integer(kind)
         or pt.is_floating(kind)

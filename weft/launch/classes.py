@@ -1,9 +1,8 @@
 """Spark's classes in a file that the JVM maps, instead of loading and checking thousands of them at every start.
 
-The file belongs to one Java and one PySpark, which are part of its name, as is its size: a JVM dies of half a file.
-`weft.launch.prepare` makes it, in a process of its own, out of the way of others: after the end of the first program
-that had Weft start Spark.  Where that does not work, or where Spark twice does not start with the file, it is not
-tried again.
+The file fits one Java and one PySpark, and its name says which.  The name also holds its size, since an incomplete file
+would crash the JVM.  `weft.launch.prepare` makes the file in a process of its own, after the end of the first program
+in which Weft started Spark.  If that fails, or if Spark twice does not start with the file, it is not tried again.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from pathlib import Path
 from weft.launch.java import cache_folder
 
 REHEARSAL = "weft.session.rehearsal"
-"""The module that makes the file when it is run; it stands above this folder, so it is named and not imported."""
+"""The module that makes the file when it is run.  It belongs to a higher layer, so it is named, not imported."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Archive:
 
     @functools.cached_property
     def stem(self) -> Path:
-        """Its path but for size and ending."""
+        """Its path without size and suffix."""
         spec = util.find_spec("pyspark")
         parts = [str(self.home), _stamp(self.home / "bin" / "java"), _stamp(self.home / "lib" / "modules")]
         parts += [str(spec.origin) if spec else "", metadata.version("pyspark")]
@@ -42,16 +41,16 @@ class Archive:
 
     @property
     def file(self) -> Path | None:
-        """It, if it is there and whole."""
-        return next((file for file in self._files() if file == self._named(file)), None)
+        """Its path if it is there and complete, else None."""
+        return next((file for file in self._files() if file == self._name_by_size(file)), None)
 
     @property
     def failed(self) -> Path:
-        """A mark that is there where it cannot be made, or does not work."""
+        """A file that exists if the archive cannot be made, or does not work."""
         return self.stem.with_suffix(".failed")
 
     def options(self) -> str:
-        """What tells a JVM to use it; if it is not there, it will be the next time."""
+        """Options that tell a JVM to use it.  If it does not exist, none; then it is made when this program ends."""
         if file := self.file:
             return f'"-XX:SharedArchiveFile={file}" -Xlog:cds*=off'
         nearest = next(parent for parent in self.stem.parents if parent.exists())
@@ -62,29 +61,29 @@ class Archive:
         return ""
 
     def keep(self, aside: Path) -> None:
-        """Put a finished file in its place."""
+        """Move a complete file to its place."""
         with open(aside, "rb") as file:
             os.fsync(file.fileno())
-        aside.replace(self._named(aside))
+        aside.replace(self._name_by_size(aside))
 
     def doubt(self) -> None:
-        """Spark started without it, and not with it: the second time in a row, it is no longer used."""
-        with contextlib.suppress(OSError):  # it may be somebody else's
-            if self._doubted.exists():
+        """Note that Spark started without it and not with it.  After the second time in a row it is no longer used."""
+        with contextlib.suppress(OSError):  # it may belong to another user
+            if self._doubt_mark.exists():
                 self.give_up()
-            self._doubted.touch()
+            self._doubt_mark.touch()
 
     def trust(self) -> None:
-        """Spark started."""
+        """Note that Spark started with it."""
         with contextlib.suppress(OSError):
-            self._doubted.unlink(missing_ok=True)
+            self._doubt_mark.unlink(missing_ok=True)
 
     @property
-    def _doubted(self) -> Path:
+    def _doubt_mark(self) -> Path:
         return self.stem.with_suffix(".doubted")
 
     def give_up(self) -> None:
-        """Do not use it any longer."""
+        """No longer use it."""
         self.failed.touch()
         for file in self._files():
             file.unlink(missing_ok=True)
@@ -92,7 +91,7 @@ class Archive:
     def _files(self) -> list[Path]:
         return [*self.stem.parent.glob(f"{self.stem.name}-*.jsa")]
 
-    def _named(self, file: Path) -> Path:
+    def _name_by_size(self, file: Path) -> Path:
         return self.stem.with_name(f"{self.stem.name}-{file.stat().st_size}.jsa")
 
 
@@ -106,7 +105,7 @@ def _stamp(path: Path) -> str:
 
 @functools.cache
 def _make_at_exit(folder: Path) -> None:
-    """`folder` is ours: Python would load what lies in the folder it is started in."""
+    """Start the rehearsal in `folder`, which is ours: Python may import modules from the folder it is started in."""
     command, nowhere = [sys.executable, "-m", REHEARSAL], subprocess.DEVNULL
     atexit.register(
         subprocess.Popen, command, stdin=nowhere, stdout=nowhere, stderr=nowhere, cwd=folder,

@@ -1,10 +1,10 @@
 """Spark's Python daemon with Weft already loaded, so that the workers it forks start at once.
 
-Kernels are loaded, and everything loaded so far is frozen: Spark's daemon collects garbage after every task, and
-would walk through all of it each time.
+Kernels are loaded, and everything loaded so far is excluded from garbage collection: Spark's daemon collects garbage
+after every task, and would walk through all of it each time.
 
-What must hold: nothing here starts a thread, since the daemon forks.  Arrow's pools start with their first use, and
-linear algebra is told to stay single-threaded.
+What must hold: nothing here starts a thread, since the daemon forks.  Arrow starts its threads at first use, and
+OpenBLAS is told to use one thread.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from collections.abc import Callable
 from typing import Any
 
 LOADED = ("pyspark.worker", "weft.host.spark.reading", "pyarrow.parquet", "pandas")
-"""What workers will run, by name: nothing here depends on it.  Arrow asks for pandas as soon as an array is made; it is
-loaded here once, not once a worker."""
+"""Modules that workers will need, by name: this folder does not import them.  Arrow imports pandas when an array is
+made; here it is loaded once, not once per worker."""
 
 
 def load() -> None:
@@ -37,7 +37,7 @@ def prepare() -> None:
 
 
 def leave_quietly(worker: Callable[..., int]) -> Callable[..., int]:
-    """The worker, ended without a traceback when Spark hangs up: at the end of a run that is no failure."""
+    """The worker, without a traceback when Spark closes the connection: at the end of a run that is not a failure."""
 
     @functools.wraps(worker)
     def run(*args: Any) -> int:

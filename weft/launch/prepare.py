@@ -1,7 +1,7 @@
-"""Makes the file of Spark's classes: a rehearsal in a JVM that writes down the classes it has loaded when it ends.
+"""Makes the file of Spark's classes: a JVM runs a rehearsal, and writes the classes it has loaded when it ends.
 
-What is rehearsed is an argument: whatever sessions do.  What must hold: one process at a time, and the file is renamed
-into place when it is whole.
+The rehearsal is an argument: it does what sessions do.  What must hold: one process at a time, and the file is renamed
+into place when it is complete.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ SECONDS = 180.0
 """How long the JVM may take to write the file."""
 
 Rehearse = Callable[[SparkSession, Path], None]
-"""Does what sessions do; the folder is for its files."""
+"""Does what sessions do, with a folder for its files."""
 
 
 def make(rehearse: Rehearse) -> Path | None:
-    """Make the file unless it is there; None if that does not work.  Waits for somebody else who is at it."""
+    """Make the file unless it exists; return None if that fails.  Waits if another process is making it."""
     if is_plain():
         return None
     archive = Archive(ensure_java().home)
@@ -39,7 +39,7 @@ def make(rehearse: Rehearse) -> Path | None:
                 _record(aside, rehearse)
                 archive.keep(aside)
                 archive.failed.unlink(missing_ok=True)
-            except Exception:  # noqa: BLE001 - whatever it is, sessions go on without
+            except Exception:  # noqa: BLE001 - whatever it is, sessions work without the file
                 archive.give_up()
             finally:
                 aside.unlink(missing_ok=True)
@@ -48,7 +48,7 @@ def make(rehearse: Rehearse) -> Path | None:
 
 @contextlib.contextmanager
 def lock(stem: Path) -> Iterator[None]:
-    """Let one process at a time in; a lock goes with its process."""
+    """Let in one process at a time; the lock ends with its process."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     with open(stem.with_suffix(".lock"), "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -57,7 +57,7 @@ def lock(stem: Path) -> Iterator[None]:
 
 def _record(aside: Path, rehearse: Rehearse) -> None:
     spark = start_quickly(2, f'"-XX:ArchiveClassesAtExit={aside}" -Xlog:disable')
-    gateway = spark.sparkContext._gateway  # PySpark gives no other hold of its JVM
+    gateway = spark.sparkContext._gateway  # PySpark has no public access to its JVM
     try:
         with tempfile.TemporaryDirectory(prefix="weft-rehearsal-", ignore_cleanup_errors=True) as folder:
             rehearse(spark, Path(folder))

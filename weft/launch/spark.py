@@ -1,4 +1,4 @@
-"""The Spark session Weft starts when it is given none, and the settings its batches run under."""
+"""The Spark session that Weft starts if it is given none, and the settings of its batches."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from weft.launch.java import ensure_java
 from weft.launch.plain import is_plain
 from weft.launch.warm import warm
 
-# What Weft cannot do without, however Spark is started: a Java that Spark can run on (`ensure_java`); workers that run
-# this Python, since the `python3` on PATH may know nothing of Weft (PYSPARK_PYTHON); one zone for all machines, since
-# times without a zone reach functions of the user through Spark's (NEEDED); and what BATCHES_NEED says.
+# What Weft always needs, however Spark is started: a Java that Spark can run on (`ensure_java`); workers that run this
+# Python, since Weft may not be installed for the `python3` on PATH (PYSPARK_PYTHON); the same time zone everywhere,
+# since Spark gives the user's functions times in its session's zone (NEEDED); and the settings of BATCHES_NEED.
 NEEDED = {"spark.sql.session.timeZone": "UTC"}
 BATCHES_NEED = {
-    # Payloads are megabytes: ten thousand of them, which is Spark's own limit, do not fit into one batch of Arrow's.
+    # Payloads have megabytes: ten thousand of them, which is Spark's default, do not fit into one Arrow batch.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(4 << 20),
-    # The plan of a batch is fixed: partition p of every wave is worker p.  And each adapted stage costs a round trip.
+    # The plan of a batch is fixed: partition p of every wave is worker p.  And each adaptive stage costs a round trip.
     "spark.sql.adaptive.enabled": "false",
 }
 BATCHES_QUICKLY = {
-    # A batch has some dozens of rows, so generated code would never pay for its compilation.
+    # To Spark a batch has a few dozen rows, so generated code never pays for its compilation.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 QUICKLY = {
-    # Payloads are few and already dense: compressing them costs more than it saves.
+    # Payloads are few and already compact: compressing them costs more than it saves.
     "spark.shuffle.compress": "false",
     "spark.broadcast.compress": "false",
     "spark.ui.enabled": "false",
@@ -50,7 +50,7 @@ QUICKLY = {
     "spark.sql.streaming.numRecentProgressUpdates": "2",
     "spark.sql.streaming.minBatchesToRetain": "2",
     "spark.sql.streaming.pollingDelay": "10ms",
-    # The checkpoint is a folder; Hadoop's other way of renaming a file in it starts a process for each look at it.
+    # The checkpoint is a folder.  Spark's default class for it starts a process for each look at a file.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
@@ -58,18 +58,18 @@ QUICKLY = {
     **BATCHES_QUICKLY,
 }
 JVM = "-XX:TieredStopAtLevel=1 -Xms64m"
-"""The JVM only moves bytes and schedules: quick compilation and large arrays matter, peak speed of code does not."""
+"""The JVM only schedules tasks and moves bytes: it should compile quickly; the peak speed of code matters little."""
 YOUNG = 64
-"""Megabytes of young objects a core: what is allocated are payloads, which die young."""
+"""Megabytes of young objects per core: most of what is allocated are payloads, which live for a short time."""
 
 
 def batch_settings() -> Mapping[str, str]:
-    """What a batch runs under, in any session."""
+    """The settings of a batch, in any session."""
     return BATCHES_NEED if is_plain() else BATCHES_NEED | BATCHES_QUICKLY
 
 
 def local_session(workers: int) -> SparkSession:
-    """A local Spark session with one core a worker, up to what the machine has."""
+    """A local Spark session with one core per worker, up to the number of cores of the machine."""
     cores = max(1, min(workers, os.cpu_count() or 1))
     java = ensure_java()
     return _start_plainly(cores) if is_plain() else _start_with(Archive(java.home), cores)
@@ -81,7 +81,7 @@ def _start_plainly(cores: int) -> SparkSession:
 
 
 def _start_with(archive: Archive, cores: int) -> SparkSession:
-    """With the file of classes if it is there, and without it if Spark does not start with it."""
+    """Start with the file of classes if it exists, and without it if that fails."""
     options = archive.options()
     try:
         spark = start_quickly(cores, options)
@@ -96,12 +96,12 @@ def _start_with(archive: Archive, cores: int) -> SparkSession:
 
 
 def start_quickly(cores: int, java_options: str) -> SparkSession:
-    """A session with all that makes it start sooner, but for the file of classes, which is up to `java_options`."""
+    """A session with everything that makes it start sooner; the file of classes comes with `java_options`."""
     os.environ.setdefault("PYSPARK_PYTHON", worker_python())
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     log = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
-    collector = "-XX:+UseSerialGC" if cores <= 2 else "-XX:+UseParallelGC"  # the other one costs 100 MB more
+    collector = "-XX:+UseSerialGC" if cores <= 2 else "-XX:+UseParallelGC"  # Java's default costs 100 MB more
     flags = f"{log} {JVM} {collector} -XX:MaxNewSize={YOUNG * max(2, cores)}m {java_options}"
     spark = _start(cores, {"spark.driver.extraJavaOptions": flags, **NEEDED, **QUICKLY})
     spark.sparkContext.setLogLevel("OFF")
@@ -110,9 +110,9 @@ def start_quickly(cores: int, java_options: str) -> SparkSession:
 
 
 def _forget_jvm() -> None:
-    """PySpark keeps hold of a JVM that it could not use."""
+    """Make PySpark drop a JVM that it could not use."""
     if SparkContext._gateway is not None:
-        with contextlib.suppress(Exception):  # most likely it is gone
+        with contextlib.suppress(Exception):  # most likely the JVM is gone
             SparkContext._gateway.shutdown()
     SparkContext._gateway = SparkContext._jvm = None
 

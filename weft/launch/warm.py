@@ -1,7 +1,7 @@
 """Starts Python workers while Spark is still planning.
 
-The first job of a session waits for Python processes and for classes of the JVM.  Neither depends on the query,
-so a job that does nothing fetches them beside the preparations of the real one.
+The first job of a session waits for Python processes and for classes of the JVM.  Neither depends on the query, so a
+job that does nothing loads them while the real job is being prepared.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from weft.launch.plain import is_plain
 SCHEMA = "dest INT"
 
 _warmed: set[str] = set()
-"""Spark applications that no longer need it."""
+"""Spark applications for which it was done."""
 
 
 def warm(spark: SparkSession, workers: int) -> None:
-    """Begin, unless it was done before; nobody has to wait for the end."""
+    """Start the job in the background, unless it was done before."""
     application = spark.sparkContext.applicationId
     if application not in _warmed and not is_plain():
         _warmed.add(application)
@@ -33,7 +33,7 @@ def _work(spark: SparkSession, workers: int) -> None:
     try:
         rows = spark.range(0, workers, 1, workers).selectExpr("CAST(id AS INT) AS dest")
         rows.repartitionById(workers, "dest").mapInArrow(_read_all, SCHEMA).collect()
-    except Exception:  # noqa: BLE001 - whatever is wrong, the real job will meet it and say so
+    except Exception:  # noqa: BLE001 - whatever is wrong, the real job will report it
         pass
 
 

@@ -48,7 +48,7 @@ class Counters:
     routed: Counts = field(default_factory=dict, metadata={"by": "node"})
     """The same before copying."""
     messages: Counts = field(default_factory=dict, metadata={"by": "node"})
-    """Payloads of many tuples that carried them."""
+    """Messages that carried these tuples, many in each."""
     load: Counts = field(default_factory=dict, metadata={"by": "worker"})
     """Rows that a worker stored and tuples that it answered."""
     results: Counts = field(default_factory=dict, metadata={"by": "query"})
@@ -59,7 +59,7 @@ class Counters:
     # ------------------------------------------------------------------------------------ adding up
 
     def merge(self, other: Mapping[str, Any]) -> None:
-        """Add counters that come as plain data; what else is in there is left alone."""
+        """Add counters that come as plain data; other keys in it are ignored."""
         for name in COUNTERS:
             mine = getattr(self, name)
             for key, count in other.get(name, {}).items():
@@ -85,7 +85,7 @@ class Counters:
         return whole
 
     def of_nodes(self, ids: Collection[str]) -> Counters:
-        """The part of some stores, edges, probes and keeps; what is not counted by them is left out."""
+        """The counts of some stores, edges, probes and keeps; counters by anything else are left out."""
         part = Counters()
         for name, by in COUNTERS.items():
             if by in ("store", "node"):

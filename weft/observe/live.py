@@ -1,4 +1,4 @@
-"""The line that shows a run while it runs."""
+"""The progress line on the terminal while a run is going on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from weft.observe.progress import Progress
 
 
 class LiveLine:
-    """One line on the terminal that is rewritten with every batch; without a terminal, one line for each batch."""
+    """One line on the terminal that is rewritten after every batch; without a terminal, one line for each batch."""
 
     def __init__(self, wanted: bool | None) -> None:
         self._terminal = sys.stderr.isatty()

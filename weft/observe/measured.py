@@ -16,6 +16,6 @@ class Measured:
     batches: int
     counters: Counters
     held: Mapping[str, int]
-    """Store -> rows in its live segments; expired ones that were not merged away yet are among them."""
+    """Store -> rows in its live segments, including expired rows that have not been merged away yet."""
     seen: Statistics = field(default_factory=Statistics)
     """What the streams have shown."""

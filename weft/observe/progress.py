@@ -22,11 +22,11 @@ class Progress:
     state_bytes: int
     segments: int
     watermark: datetime.datetime | int | None
-    """The earliest watermark of all queries; None while there is none.  Beyond the calendar, microseconds."""
+    """The earliest watermark of all queries; None while there is none.  In microseconds if no datetime can hold it."""
     counters: Counters = field(default_factory=Counters)
     """What every part of the plan did in this batch."""
     notices: tuple[Notice, ...] = ()
-    """What has become worth knowing with this batch."""
+    """Notices that are new with this batch."""
 
     @property
     def rows_in(self) -> Mapping[str, int]:
@@ -119,7 +119,7 @@ class RunReport:
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        """What became worth knowing, of each kind the last."""
+        """All notices of the run; of each kind only the last."""
         return tuple({notice.kind: notice for batch in self.batches for notice in batch.notices}.values())
 
     def __str__(self) -> str:

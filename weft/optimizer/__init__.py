@@ -1,6 +1,6 @@
 """From queries to a topology.
 
-The folders are the parts: graph, cost, trees, cubes, ranges, written, lower.  The modules beside them choose: what is
-wished and what is known make a problem, which has candidates, each with a bill.  Imports point one way, which
-`make check` sees to.
+The folders are the parts: graph, cost, trees, cubes, ranges, written, lower.  The modules beside them choose: wishes
+of the user and what is known of the data make a problem; a problem has candidates, each with a bill.  Imports point
+one way; `make check` verifies that.
 """

@@ -1,13 +1,14 @@
 """What a plan costs on the host: the tuples of every way, weighed with measured prices.
 
-The cost model counts tuples as the papers do; the ways say what happens to each: whether it stays on its worker, is
-sent, and to how many; which tuples wait for an intermediate result and how long.  Both together give seconds:
+A way is what a new tuple of an alias does: a line of hops, each a look into one store (`weft.optimizer.lower.ways`).
+The cost model says how many tuples there are after each hop.  The ways say whether these stay on their worker, are
+sent, and to how many workers; which of them wait for an intermediate result, and how long.  Both together give seconds:
 
     work   tuples sent, probed, matched, pairs checked, rows stored, each times its price, spread over the workers
-    load   what comes to the fullest worker, where keys are uneven: it is the last to be done (K-25)
+    load   what comes to the fullest worker, where keys are uneven: it finishes last (K-25)
     waves  a fixed price for each wave of each micro-batch
 
-In a cube a tuple over some aliases is there once for every worker along the axes that none of them owns.
+In a cube a tuple over some aliases exists once on every worker along the axes that none of these aliases owns.
 
 The sum is divided by the input rows, so that plans are compared by one number: microseconds an input row.
 Under the arrival factor "history" tuples are counted over the whole history, under "window" in a second of the steady
@@ -36,9 +37,9 @@ class Bill:
     """What a plan is expected to do and to cost."""
 
     stored: Mapping[int, float]
-    """Store -> rows it holds, under "history" when all has come, under "window" at any time."""
+    """Store -> rows it holds: under "history" after all input, under "window" at any time."""
     probed: Mapping[tuple[str, int], float]
-    """(Alias, number of the hop) -> tuples that come to look, copies counted: the papers' tuples sent."""
+    """(Alias, number of the hop) -> tuples that probe there, copies counted; the papers call them tuples sent."""
     matched: Mapping[tuple[str, int], float]
     """(Alias, number of the hop) -> matches."""
     sent: float
@@ -49,7 +50,7 @@ class Bill:
     seconds: float
     """Wall time, waves included."""
     rows: float
-    """Input rows that all this is for."""
+    """Input rows that cause this work."""
     skew: float = 1.0
     """Ratio of the fullest worker's work to the average, as estimated."""
 
@@ -77,15 +78,15 @@ def bill(
     imbalance: Imbalance | None = None,
     ranges: Mapping[int, float] | None = None,
 ) -> Bill:
-    """The bill of one query's plan; `imbalance` says how much fuller than others a worker gets under a key.
+    """The bill of one query's plan; `imbalance` says how much fuller than the average a worker gets under a key.
 
-    `ranges` has the workers that a row of an input goes to, where rows go by ranges of their values.
+    `ranges`: input -> to how many workers a row of it goes, where rows go by ranges of their values.
     """
     count = _Count(plan, model, prices, imbalance or (lambda _key, _tasks: 1.0), ranges or {})
     for alias in plan.query.aliases:
         count.walk(alias)
     rows = math.fsum(model.count_started(1 << i, 1 << i) for i in range(len(plan.query.relations)))
-    # Every batch passes all its waves.  Under "window" figures are for a second, and a second is taken as one batch.
+    # Every batch runs all its waves.  Under "window" all figures are for one second, which is taken as one batch.
     waves = max((part.wave for parts in plan.paths.values() for part in parts), default=1)
     fixed = waves * prices.wave * max(1.0, rows / batch_rows) if model.arrival != "window" else waves * prices.wave
     stored = {
@@ -100,6 +101,8 @@ def bill(
 
 
 class _Count:
+    """Follows the tuples of every alias along their way, and adds up what each part of it costs."""
+
     def __init__(
         self, plan: Ways, model: CostModel, prices: Prices, imbalance: Imbalance, ranges: Mapping[int, float]
     ) -> None:
@@ -114,7 +117,7 @@ class _Count:
         self.matched: dict[tuple[str, int], float] = {}
         self.sent = self.work = 0.0
         self.probed_stores = {hop.store for alias in plan.query.aliases for hop in plan.hops(alias)}
-        """What is kept: rows that nobody looks for are not stored, as those that meet only tables."""
+        """Stores that are kept.  Rows that no probe looks for are not stored, such as those that join only tables."""
 
     def walk(self, alias: str) -> None:
         """All that tuples of one alias do."""
@@ -122,7 +125,7 @@ class _Count:
         tuples, wave, first = self.model.count_started(start, covered) * self.copies(start), 1, True
         self.factor = self._imbalance(self.plan.layout.placement.get(start, ()), start)
         if start in self.probed_stores:
-            # A source deals rows to anybody, so they move to their store.
+            # Any worker may read a row of a source, so the row is sent to the worker of its store.
             self._store(tuples, sent=self.plan.workers > 1)
         for number, part in enumerate(self.plan.paths[alias], start=1):
             if isinstance(part, Keeping):
@@ -130,8 +133,9 @@ class _Count:
                 self._store(tuples, sent=part.route != "local")
                 continue
             copies = part.tasks if part.route == "broadcast" else 1
-            # The first hop starts together with the row on its way to the store, in the same wave; any other that is
-            # not local takes a wave more.  If the store lies where the tuple looks first, one message serves both.
+            # The first hop takes no wave of its own: the tuple is sent to it in the same wave in which the row is sent
+            # to its store.  Any later hop that is not local takes one more wave.  If the row's own store is on the
+            # worker where the tuple looks first, one message serves both.
             arrived = wave + (part.route != "local" and not first)
             travels = part.route != "local" and not (first and self._beside_its_store(part, start))
             if part.route != "local":
@@ -148,8 +152,8 @@ class _Count:
         """On how many workers of a cube the same tuple is; a pair meets in one rectangle of ranges only."""
         if covered in self.ranges or not self.plan.layout.spread:
             return self.ranges.get(covered, 1.0)
-        # All members of a tuple lie together.  A member fixes its place on the axes it owns; what is left are the axes
-        # along which every member is copied.
+        # A joined tuple is on the workers where all its members are.  A member fixes the coordinate on each axis that
+        # it owns.  So the copies of the tuple differ only along the axes that no member owns.
         cubes = [s.axes for store, s in self.plan.layout.spread.items() if store & covered and isinstance(s, Cube)]
         return math.prod(axes[0].size for axes in zip(*cubes, strict=True) if all(a.kind == "copy" for a in axes))
 
@@ -164,7 +168,7 @@ class _Count:
         self.fullest += seconds * self.factor
 
     def _beside_its_store(self, hop: Hop, store: int) -> bool:
-        """Whether new rows go to the same worker to be stored and to look, and so travel once."""
+        """Whether new rows are stored on the worker where they look first, so that they are sent only once."""
         key: tuple[Expr, ...] = self.plan.layout.placement.get(store, ())
         return hop.route == "key" and hop.route_key == key and hop.tasks == self.plan.tasks(store)
 
@@ -179,7 +183,7 @@ class _Count:
     def _probe(self, hop: Hop, where: tuple[str, int], tuples: float, found: float) -> None:
         s = hop.step
         indexed = bool(s.equalities) or s.range is not None
-        # Without an index a tuple meets all rows of the part of the store where it is; `tuples` counts its copies.
+        # Without an index a tuple meets all rows that the store has on its worker; `tuples` counts its copies.
         pairs = found if indexed else tuples * self.model.graph.size(hop.store) / hop.tasks
         self.probed[where], self.matched[where] = tuples, found
         self._charge(tuples * self.prices.probed + found * self.prices.matched)

@@ -1,7 +1,7 @@
 """A plan that may be chosen: a tree with its stores placed, its probe orders, and what all that costs on the host.
 
 What must hold: a candidate is a function of the problem, its tree and where its rows lie.  What was written by hand
-stays as it is; orders are those that send the fewest tuples for the placement, where anything is known.
+stays as it is.  Where anything is known of the data, orders are those that send the fewest tuples for the placement.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Candidate:
 
 
 class Maker:
-    """Makes the candidates of a problem; they share what is asked of every one of them."""
+    """Makes the candidates of a problem, and remembers the answers that all of them need."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.query, self.workers = problem, problem.query, problem.workers
@@ -54,7 +54,7 @@ class Maker:
         self._orders: dict[object, dict[int, tuple[int, ...]]] = {}
 
     def place(self, name: str, tree: Tree, placement: Placement | None = None) -> Candidate:
-        """Every row on one worker; the search for better places comes to the same ones again and again."""
+        """Every row on one worker.  Results are remembered: the search for better places meets the same ones often."""
         homes = self._placement(tree) if placement is None else placement
         key = name, tree, frozenset(homes.items())
         if key not in self._placed:
@@ -75,7 +75,7 @@ class Maker:
         busy: float,
         copies: Mapping[int, float] | None = None,
     ) -> Candidate:
-        """Rows on several workers, all that joins on one of them; `busy` is the ratio of the busiest to the average."""
+        """Rows copied to several workers so that joins are local; `busy` is the ratio of the busiest to the average."""
         layout = replace(self._layout(tree, {})[0], tasks={}, spread=spread)
         made, model = ways(self.problem.name, self.query, layout, self.workers, self._steps), self._model(layout)
         priced = bill(made, model, self.known.prices, self.known.batch_rows, lambda _key, _n: busy, copies)
@@ -108,7 +108,7 @@ class Maker:
         return replace(layout, orders={**orders, **given}), model
 
     def _orders_of(self, operator: Tree, model: CostModel) -> dict[int, tuple[int, ...]]:
-        """Store -> the others in the order that sends least; it depends on where the stores lie, not on the tree."""
+        """Store -> the others in the order that sends least.  It depends on where the stores lie, not on the tree."""
         homes = model.placement or {}
         key = tuple((child.relations, homes.get(child.relations), model.N(child)) for child in operator.children)
         if key not in self._orders:
@@ -118,7 +118,7 @@ class Maker:
         return self._orders[key]
 
     def _tasks(self, tree: Tree) -> dict[int, int]:
-        """On how many workers stores lie, where that was said."""
+        """On how many workers stores lie, where the user or a capacity says so."""
         written = {} if self.problem.written is None else self.problem.written.tasks
         if self.problem.is_made:
             return dict(written)
@@ -174,12 +174,12 @@ class Maker:
         return replace(self.problem.model, placement=named, tasks_of=spread)
 
     def _imbalance(self, key: tuple[Expr, ...], tasks: int) -> float:
-        """How much fuller than the average the fullest worker is under a key; several keys make it no worse."""
+        """How much fuller than the average the fullest worker is under a key; more expressions make it no worse."""
         worst = [self._share(expr, tasks) * self.workers for expr in key]
         return max(1.0, min(worst, default=1.0))
 
     def _share(self, expr: Expr, tasks: int) -> float:
-        """The part of the rows on the fullest of some workers under one key; every candidate asks for it again."""
+        """The part of the rows on the fullest of some workers under one key; remembered, as all candidates ask."""
         if (expr, tasks) not in self._shares:
             known = skew(self.query, expr, self.known.statistics, self.wishes.skewed)
             self._shares[expr, tasks] = float(known.slots(tasks).max())

@@ -1,7 +1,7 @@
-"""The cubes and ranges that are candidates for a query: every result on one worker, rows copied there.
+"""The cubes and ranges that are candidates for a query: every result is made on one worker, and rows are copied there.
 
-What must hold: a cube that nobody has asked for stores no more than `Problem.limit`, and is looked at only where
-something is known of the data.
+What must hold: a cube that the user has not asked for stores no more than `Problem.limit`, and is a candidate only
+where something is known of the data.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from weft.optimizer.ranges import regions as ranges
 EVEN_ENOUGH = 1.25
 """A cube may keep joins up to this ratio of the busiest worker's work to the average."""
 WORTH = 0.95
-"""What a cube with kept joins may cost at most, by the price of the same cube without: state is a liability."""
+"""What a cube with kept joins may cost at most, relative to the same cube without them: more state must pay off."""
 
 
 def candidate_cubes(problem: Problem, maker: Maker, trees: Sequence[Named]) -> list[Candidate]:
-    """The cubes that may be chosen; those that "auto" weighs must not store too much."""
+    """The cubes that may be chosen; those that only "auto" considers must not store too much."""
     known, skewed = problem.known, problem.wishes.skewed
     keys = CubeKeys(problem.query, problem.model.graph, known.statistics, skewed, known.prices)
     found = [_make_cube(problem, maker, keys, scheme) for scheme in _schemes(problem, keys)]
@@ -50,7 +50,7 @@ def _schemes(problem: Problem, keys: CubeKeys) -> tuple[str, ...]:
 
 
 def _refuse_placement(problem: Problem) -> None:
-    """Nobody can say where the rows of a cube lie but the cube."""
+    """Only the cube itself decides where its rows lie."""
     by_hand = problem.written is not None and problem.written.spread and not problem.is_made
     if problem.is_spread or by_hand:
         raise PlanError(
@@ -63,7 +63,7 @@ def _refuse_placement(problem: Problem) -> None:
 
 
 def _range_schemes(problem: Problem, keys: CubeKeys) -> tuple[str, ...]:
-    """Ranges are worth a look where there is no equality to go by, and something is known of the values."""
+    """Ranges are worth a look where there is no equality to hash by, and something is known of the values."""
     held = ranges.find_band(problem.query)
     if held is None or keys.keys.classes or not problem.informed:
         return ()
@@ -94,8 +94,8 @@ def _cut(problem: Problem, maker: Maker, strategy: str) -> Candidate:
 def _keep_joins(maker: Maker, cubes: Sequence[Candidate], trees: Sequence[Named]) -> Iterator[Candidate]:
     """The best cube with joins kept in it, by the trees that have a name of their own.
 
-    Not where the cube is uneven: what frequent values join to is more uneven than they are, and would be stored.
-    Nor for a gain that the estimates of their sizes cannot vouch for.
+    Not where the cube is uneven: joins of frequent values are even more uneven, and would be stored.
+    Nor where the gain is smaller than the error of the estimated sizes.
     """
     even = [c for c in cubes if c.name not in ranges.SCHEMES and c.bill.skew <= EVEN_ENOUGH]
     for best in sorted(even, key=lambda candidate: candidate.price)[:1]:

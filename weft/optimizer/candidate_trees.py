@@ -1,7 +1,7 @@
 """The trees that are candidates for a query, by the names of their strategies.
 
-What must hold: a tree that nobody has asked for stores no more than `Problem.limit`.  Where nothing is known of the
-data, "auto" looks at the flat tree only.
+What must hold: a tree that the user has not asked for stores no more than `Problem.limit`.  Where nothing is known of
+the data, "auto" looks at the flat tree only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from weft.optimizer.wishes import STRATEGIES
 MOST_TREES = 250
 """Up to how many trees all of them are candidates: those of a chain of six."""
 MANY = 8
-"""From more relations on, only trees that a strategy has a name for are candidates: pricing one takes a while."""
+"""With more relations, only trees that a strategy has a name for are candidates: pricing one takes a while."""
 
 Named = tuple[str, Tree]
 
@@ -50,7 +50,7 @@ def candidate_trees(problem: Problem) -> list[Named]:
 
 
 def _all(problem: Problem) -> list[Named]:
-    """Everything worth a look within the budget; the first name of a tree stays."""
+    """Everything worth a look within the budget; a tree that is found twice keeps its first name."""
     model, budget = problem.model, problem.limit
     tree = plain = flat_tree(len(problem.query.relations))
     found: dict[Tree, str] = {plain: "flat"}

@@ -9,11 +9,11 @@
     two-way:1-bucket | contrand | m-bucket | equi-weight   the same for two aliases, the last two by ranges
     a Plan      what is written there, the rest as in auto
 
-Each candidate is a tree.  For it stores are placed, and then moved one by one as long as that makes the whole
-cheaper on the host; probe orders are those that send the fewest tuples for that placement.
+Each candidate is a tree.  Its stores are placed, and then moved one by one as long as that makes the whole plan
+cheaper on the host.  Probe orders are those that send the fewest tuples for that placement.
 
 What must hold: the choice is a function of its arguments.  Where nothing at all is known, no intermediate result is
-kept, and orders follow what an index can use: a guess must not fill a disk.
+kept, because a wrong guess could fill a disk; orders then follow what an index can use.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ IMPROVED = 6
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The plan of a query, and what else there was."""
+    """The plan of a query, and the candidates that it was chosen from."""
 
     name: str
     query: Query
@@ -49,7 +49,7 @@ class Choice:
 
     @property
     def strategy(self) -> str | Plan:
-        """What it was chosen by: the plan that state was made by, or what was wished."""
+        """What decided: the plan that made the state of the checkpoint, or what the user wished."""
         return self.known.made or self.wishes.strategy
 
     @property

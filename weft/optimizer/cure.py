@@ -1,8 +1,8 @@
-"""The scheme that would even out a running plan, by what its streams have shown.
+"""The scheme that would even out the load of a running plan, by what its streams have shown.
 
-Frequent values are spread by the hybrid cube, if it has any to spread and comes out even.  Where keys are even over
-the whole run and workers are not, rows come in the order of their keys, or values changed since they were counted;
-then only a scheme that does not look at values helps (Squall 5).
+If there are frequent values and the hybrid cube makes their load even, that cube is the cure.  Where keys are even over
+the whole run but workers are not, either rows come in the order of their keys, or the frequent values changed during
+the run.  Then only a scheme that does not look at values helps (Squall 5).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What is known when a plan is chosen: of the data, of the host, and of the plan that state was made by.
+"""What is known when a plan is chosen: of the data, of the host, and of the plan that made the state of a checkpoint.
 
-What must hold: what is unknown is None or missing.  Only the estimates turn it into numbers.
+What must hold: what is unknown is None or missing.  Only `cost.estimate` replaces it by a number.
 """
 
 from __future__ import annotations
@@ -23,5 +23,5 @@ class Known:
     batch_rows: float = BATCH_ROWS
     prices: Prices = field(default_factory=Prices)
     made: Plan | None = None
-    """The plan that the state of a checkpoint was made by.  It stays: what it leaves out was left open then, and is
-    not chosen by cost now."""
+    """The plan that made the state of a checkpoint.  It is kept as it is: what it leaves out is not chosen by cost
+    now, because the state was made without it."""

@@ -15,7 +15,7 @@ from weft.topology.model import Policy, Topology
 def choices(
     queries: Mapping[str, Query], workers: int, wishes: Mapping[str, Wishes], known: Mapping[str, Known]
 ) -> tuple[Choice, ...]:
-    """The plan of each query, and what it was chosen from; wishes and what is known by query."""
+    """The plan of each query, and what it was chosen from; `wishes` and `known` are by query."""
     return tuple(choose(name, query, workers, wishes[name], known[name]) for name, query in queries.items())
 
 

@@ -1,7 +1,7 @@
 """What a plan is chosen for: a query, workers, what is wished of the plan, and what is known and expected of the data.
 
-What must hold: what is asked for is about this query and these workers.  A problem that does not fit cannot be posed,
-and the error says why.
+What must hold: all wishes are about this query and these workers.  A problem with a wish that does not fit cannot be
+posed, and the error says why.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from weft.stats.model import Statistics
 from weft.topology.spread import Regions
 
 MOST_STORED = 4.0
-"""How many times the inputs "auto" may store where no budget is given: estimates may be wrong, disks are finite."""
+"""Without a budget "auto" may store this many times the inputs: estimates may be wrong, and disks are finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +37,16 @@ class Problem:
     known: Known
     model: CostModel
     written: Layout | None
-    """What was written by hand, or made before; what it leaves open is missing."""
+    """What was written by hand, or made before; what is missing in it is still open."""
 
     @property
     def strategy(self) -> str | Plan:
-        """What to go by: the plan that state was made by, or what is wished."""
+        """What decides: the plan that made the state of the checkpoint, or what the user wishes."""
         return self.known.made or self.wishes.strategy
 
     @property
     def is_made(self) -> bool:
-        """Whether the plan was made before: then nothing is chosen, and nothing is refused."""
+        """Whether a checkpoint already has a plan: then nothing is chosen, and nothing is refused."""
         return self.known.made is not None
 
     @property
@@ -56,7 +56,7 @@ class Problem:
 
     @property
     def is_spread(self) -> bool:
-        """Whether a cube or ranges were asked for; one stream alone has nothing to meet."""
+        """Whether a cube or ranges were asked for; a query over one stream joins nothing."""
         return isinstance(self.strategy, str) and ":" in self.strategy and len(self.query.relations) > 1
 
     @property
@@ -66,12 +66,12 @@ class Problem:
 
     @property
     def limit(self) -> float:
-        """What a plan may store that nobody has asked for by name."""
+        """How much a plan may store that the user has not asked for by name."""
         given = self.wishes.budget
         return given if given < math.inf else MOST_STORED * self.model.scost(flat_tree(len(self.query.relations)))
 
     def afford(self, needed: float) -> None:
-        """Refuse a plan that was asked for and is expected to exceed the budget; one that has run stays."""
+        """Refuse a plan that is expected to exceed the budget, unless a checkpoint already has it."""
         if needed > self.wishes.budget and not self.is_made:
             unit = self.model.unit
             raise PlanError(
@@ -82,7 +82,7 @@ class Problem:
 
 
 def pose(name: str, query: Query, workers: int, wishes: Wishes, known: Known) -> Problem:
-    """The problem, or what does not fit."""
+    """The problem; an error says which wish does not fit."""
     _check_skewed(name, query, wishes)
     plan = known.made or wishes.strategy
     written = bind(plan, query) if isinstance(plan, Plan) else None
@@ -101,21 +101,21 @@ def _model(query: Query, workers: int, wishes: Wishes, known: Known) -> CostMode
 
 
 def _check_skewed(name: str, query: Query, wishes: Wishes) -> None:
-    """What is said about skew must be about a column that there is."""
+    """`skewed` may name only columns that exist."""
     there = {f"{r.alias}.{column}" for r in query.relations for column in r.stream.schema.names}
     if unknown := sorted(set(wishes.skewed) - there):
         raise PlanError(
             f'skewed names "{unknown[0]}"',
             detail=f"query {name} has the aliases {', '.join(query.aliases)}.",
-            hint='say it by alias and column: skewed={"l.l_partkey": True}.',
+            hint='name an alias and a column: skewed={"l.l_partkey": True}.',
         )
 
 
 def _refuse_ranges(written: Layout) -> None:
-    """Ranges are cut by the optimizer: nothing could tell whether those written by hand meet every pair once."""
+    """Only the optimizer cuts ranges: whether ranges written by hand meet every pair once cannot be checked."""
     if any(isinstance(spread, Regions) for spread in written.spread.values()):
         raise PlanError(
             "ranges cannot be written by hand",
-            detail="pairs that two ranges miss, or meet twice, would be missed or doubled.",
+            detail="ranges that miss a pair, or have it twice, would give missing or doubled results.",
             hint='use strategy="two-way:equi-weight" or "two-way:m-bucket".',
         )

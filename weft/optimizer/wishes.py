@@ -1,4 +1,4 @@
-"""What a user may wish of a plan, and the check of what users give."""
+"""What a user may wish of a plan, and how these wishes are read and checked."""
 
 from __future__ import annotations
 
@@ -51,20 +51,20 @@ def read_wishes(
     given: dict[str, Any] = {}
     if strategy is not None:
         given["strategy"] = (
-            strategy if isinstance(strategy, Plan) else _one_of("strategy", strategy, (*STRATEGIES, *TWO_WAY))
+            strategy if isinstance(strategy, Plan) else _require_one_of("strategy", strategy, (*STRATEGIES, *TWO_WAY))
         )
     if budget is not None:
         given["budget"], given["unit"] = parse_budget(budget)
     if placement is not None:
-        given["placement"] = _one_of("placement", placement, PLACEMENTS)
+        given["placement"] = _require_one_of("placement", placement, PLACEMENTS)
     if capacity is not None:
-        given["capacity"] = _positive("capacity", capacity, "a worker holds at least one row of a store.")
+        given["capacity"] = _require_positive("capacity", capacity, "a worker holds at least one row of a store.")
     if arrival is not None:
-        given["arrival"] = _one_of("arrival", arrival, get_args(Arrival))
+        given["arrival"] = _require_one_of("arrival", arrival, get_args(Arrival))
     if skewed is not None:
-        given["skewed"] = _skewed(skewed)
+        given["skewed"] = _read_skewed(skewed)
     if parallelism is not None:
-        given["parallelism"] = _tasks(parallelism)
+        given["parallelism"] = _read_tasks(parallelism)
     return given
 
 
@@ -76,7 +76,7 @@ def parse_budget(given: object) -> tuple[float, BudgetUnit]:
             raise PlanError(f'budget "{given}" is not understood', hint='use a number of rows, or bytes as in "2 GB".')
         amount = float(found[1].replace("_", "")) * _SCALE[(found[2] or "").lower()]
         return amount, "tuples" if found[3].lower() == "rows" else "bytes"
-    return _positive("budget", given, 'use a number of rows, or bytes as in "2 GB".'), "tuples"
+    return _require_positive("budget", given, 'use a number of rows, or bytes as in "2 GB".'), "tuples"
 
 
 def read_statistics(given: object) -> Statistics | None:
@@ -89,7 +89,7 @@ def read_statistics(given: object) -> Statistics | None:
     )
 
 
-def _tasks(given: object) -> dict[str, int]:
+def _read_tasks(given: object) -> dict[str, int]:
     if not isinstance(given, Mapping):
         raise PlanError(f"parallelism is {given!r}", hint='give it by alias: parallelism={"l": 4}.')
     for alias, tasks in given.items():
@@ -98,19 +98,19 @@ def _tasks(given: object) -> dict[str, int]:
     return dict(given)
 
 
-def _skewed(given: object) -> dict[str, bool]:
+def _read_skewed(given: object) -> dict[str, bool]:
     if not isinstance(given, Mapping) or not all(isinstance(v, bool) and "." in k for k, v in given.items()):
-        raise PlanError(f"skewed is {given!r}", hint='say it by "alias.column": skewed={"l.l_partkey": True}.')
+        raise PlanError(f"skewed is {given!r}", hint='name an alias and a column: skewed={"l.l_partkey": True}.')
     return dict(given)
 
 
-def _positive(knob: str, given: object, hint: str) -> float:
+def _require_positive(knob: str, given: object, hint: str) -> float:
     if isinstance(given, bool) or not isinstance(given, int | float) or not given > 0:
         raise PlanError(f"{knob} is {given!r}", hint=hint)
     return float(given)
 
 
-def _one_of(knob: str, value: object, known: tuple[str, ...]) -> str:
+def _require_one_of(knob: str, value: object, known: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in known:
         raise PlanError(f"{knob} {value!r} is unknown", hint=f"use one of: {', '.join(known)}.")
     return value

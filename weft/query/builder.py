@@ -22,7 +22,7 @@ from weft.query.duration import parse_duration
 __all__ = ["Condition", "Draft", "Item", "Source", "Star", "Term", "col", "fn", "from_", "lit", "rel"]
 
 Length = str | dt.timedelta | int | None
-"""A window as users give it; "unbounded" is full history, None is not said."""
+"""A window as users give it; "unbounded" is full history, None leaves it open."""
 
 
 class Term:
@@ -163,19 +163,19 @@ def _within(length: Length) -> Within:
 
 @dataclass(frozen=True, slots=True)
 class Builder:
-    """A join being described; every step gives a new one."""
+    """A join that is being described; every method returns a new one."""
 
     draft: Draft
 
     def where(self, *conditions: str | Term) -> Builder:
-        """The join restricted to what meets all the conditions."""
+        """The join restricted to rows that satisfy all the conditions."""
         more = tuple(
             Condition(c if isinstance(c, str) else _expr(c), c if isinstance(c, str) else "") for c in conditions
         )
         return Builder(replace(self.draft, conditions=(*self.draft.conditions, *more)))
 
     def select(self, *items: str | Term, **named: str | Term) -> Draft:
-        """The finished query: what to give out, by position or under a name."""
+        """The finished query: its output columns, by position or under a name."""
         listed = [_item(item, None) for item in items]
         return replace(self.draft, items=(*listed, *(_item(item, name) for name, item in named.items())))
 
@@ -188,7 +188,7 @@ def _item(item: str | Term, name: str | None) -> Item:
 
 
 def from_(*sources: Source, within: Length = None) -> Builder:
-    """Begin a join of `sources`; `within` is the window of those that have none of their own."""
+    """Begin a join of `sources`; `within` is the window of sources without their own."""
     if not sources:
         raise QueryError("from_() needs at least one relation", hint='write from_(rel("orders", "o"), ...).')
     return Builder(Draft(tuple(sources), (), (), _within(within)))

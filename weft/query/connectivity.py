@@ -1,7 +1,7 @@
-"""Whether the predicates hold a query together.
+"""Whether predicates connect all aliases of a query.
 
-Only predicates over exactly two aliases connect: one over three is checked once all three are there, and by
-then two of them have been multiplied.
+Only predicates over exactly two aliases connect.  A predicate over three can be checked only when all three have been
+joined, and by then two of them were multiplied.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import Literal as OneOf
 from weft.expr.model import Expr, Span
 
 Within = int | OneOf["unbounded"] | None
-"""A window in microseconds, full history, or not said."""
+"""A window in microseconds, "unbounded" for full history, or None where nothing is written."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ def parse_duration(value: str | dt.timedelta | float) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _bad(value, f"it is a {type(value).__name__}.")
     if isinstance(value, float) and not math.isfinite(value):
-        raise _bad(value, "it is no number.")
+        raise _bad(value, "it is not a number.")
     return _whole(Fraction(str(value)) * UNITS["second"], value)  # 0.1 means a tenth, not the float next to it
 
 
@@ -49,10 +49,10 @@ def _parse_text(text: str) -> int:
     while at < len(text.rstrip()):
         part = _PART.match(text, at)
         if part is None:
-            raise _bad(text, f"{text[at:].strip()!r} is no number with a unit.")
+            raise _bad(text, f"{text[at:].strip()!r} is not a number with a unit.")
         size = unit_size(part[2])
         if size is None:
-            raise _bad(text, f"{part[2]!r} is no unit of fixed length.")
+            raise _bad(text, f"{part[2]!r} is not a unit of fixed length.")
         total += Fraction(part[1]) * size
         at = part.end()
     if at == 0:
@@ -69,13 +69,13 @@ def unit_size(unit: str) -> int | None:
 
 def _whole(microseconds: Fraction, value: object) -> int:
     if microseconds.denominator != 1:
-        raise _bad(value, "it is no whole number of microseconds.")
+        raise _bad(value, "it is not a whole number of microseconds.")
     return int(microseconds)
 
 
 def _bad(value: object, why: str) -> QueryError:
     return QueryError(
-        f"{value!r} is no duration",
+        f"{value!r} is not a duration",
         detail=why,
         hint=f'write a number and a unit, as in "10 minutes"; units are {", ".join(UNITS)}.',
     )

@@ -1,7 +1,7 @@
 """Queries as plain data, after all names and types are known.
 
 A query joins relations (aliases of streams) by a conjunction of predicates.  Which predicates are
-selections on one alias and which join several is read off the aliases they mention; nothing else is kept.
+selections on one alias and which join several is read off the aliases they mention; it is not stored.
 Times are microseconds.  A window is the *exclusive* bound on the age of a tuple when the newest tuple of
 a result arrives (strict rule): newest - time < window.  None is full history.
 """
@@ -39,12 +39,12 @@ class Stream:
     unit: Unit = "s"
     """What one step of an integer event time is; ignored for timestamps."""
     lateness: int = 0
-    """How far, in microseconds, a row may lie behind the newest one and still be read."""
+    """By how many microseconds a row may be older than the newest one and still be accepted."""
     unique: tuple[str, ...] = ()
     """Columns that identify a row, if declared."""
     table: bool = False
-    """Whether it is a table: read once, before all streams.  It takes no part in the watermark, and its partners are
-    not kept for its sake."""
+    """Whether it is a table: read once, before all streams.  It takes no part in the watermark, and rows of streams
+    are not kept to wait for its rows."""
     weight: str | None = None
     """Column that says how often a row counts; None means once."""
 
@@ -116,7 +116,7 @@ class Output:
 class Query:
     """A multi-way join: relations, a conjunction of predicates, output columns.
 
-    No slots: the optimizer asks for joins and selections thousands of times, so they are kept once asked.
+    No slots: the optimizer asks for joins and selections thousands of times, so they are cached.
     """
 
     relations: tuple[Relation, ...]
@@ -167,7 +167,7 @@ class Query:
         return tuple(p for p in self.predicates if len(aliases(p)) >= 2)
 
     def closed(self) -> Query:
-        """The query with windows that include their end: times are whole microseconds, so one more will do."""
+        """The query with windows that include their end: times are whole microseconds, so windows grow by one."""
         wider = (replace(r, window=None if r.window is None else r.window + 1) for r in self.relations)
         return replace(self, relations=tuple(wider))
 

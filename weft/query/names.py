@@ -1,4 +1,4 @@
-"""Looking names up: exactly first, then ignoring case if only one fits; near misses for error messages."""
+"""Looking up names: first exactly, then ignoring case if only one fits; near misses for error messages."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """From a draft to a query: names looked up, types found, everything checked.
 
-Names are taken exactly first and then ignoring case, if only one fits.  A column without alias belongs to the
-only alias that has it.  After this step a query is known to mean something; errors point at the SQL text where
-there is one.
+Names are looked up exactly first and then ignoring case, if only one fits.  A column without alias belongs to the
+only alias that has it.  After this step a query is known to be valid.  Errors point at the SQL text where there is one.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from weft.expr.functions import NAMED, SYNONYMS
 from weft.expr.model import Call, Column, Expr, Span, Udf, conjuncts, transform
 from weft.expr.rules import condition as require_condition
 from weft.expr.types import ExprError, normalize
-from weft.expr.typing import typed
+from weft.expr.typing import add_types
 from weft.query.caret import point
 from weft.query.connectivity import require_connected
 from weft.query.draft import Condition, Draft, Item, Source, Star, Within
@@ -93,7 +92,7 @@ def resolve(
 def _relation(draft: Draft, source: Source, streams: Mapping[str, Stream]) -> Relation:
     name = find(source.stream, streams)
     if name is None:
-        raise located(
+        raise locate_error(
             f'there is no stream "{source.stream}"',
             draft.text,
             source.span,
@@ -105,7 +104,7 @@ def _relation(draft: Draft, source: Source, streams: Mapping[str, Stream]) -> Re
     except QueryError as error:
         span = source.within_span or source.span
         hint = error.hint if source.within else f"{error.hint} Or write WITHIN UNBOUNDED after {source.alias}."
-        raise located(error.message, draft.text, span, detail=error.detail, hint=hint) from None
+        raise locate_error(error.message, draft.text, span, detail=error.detail, hint=hint) from None
 
 
 def _window(own: Within, default: Within) -> int | None:
@@ -113,10 +112,10 @@ def _window(own: Within, default: Within) -> int | None:
     return within if isinstance(within, int) else None
 
 
-def located(
+def locate_error(
     message: str, text: str, span: Span | None, *, detail: str | None = None, hint: str | None = None
 ) -> QueryError:
-    """A QueryError that points at `span` of `text`, if there is such a place."""
+    """A QueryError that points at `span` of `text`, if both are given."""
     where = point(text, span) if text and span else None
     return QueryError(message, detail="\n".join(part for part in (where, detail) if part) or None, hint=hint)
 
@@ -133,8 +132,8 @@ class _Scope:
         if isinstance(condition.expr, str):
             raise InternalError("a fragment of SQL was not parsed before it was resolved")
         expr = condition.expr
-        return self._pointing(
-            condition.text, lambda: tuple(require_condition(self._typed(part)) for part in conjuncts(expr))
+        return self._point_errors(
+            condition.text, lambda: tuple(require_condition(self._add_types(part)) for part in conjuncts(expr))
         )
 
     def outputs(self, item: Item) -> Iterator[Output]:
@@ -145,27 +144,29 @@ class _Scope:
             yield from self._star(item.expr, item.text)
             return
         expr = item.expr
-        resolved = self._pointing(item.text, lambda: (_storable(self._typed(expr)),))[0]
+        resolved = self._point_errors(item.text, lambda: (_require_type(self._add_types(expr)),))[0]
         name = item.name or (resolved.name if isinstance(resolved, Column) else item.source)
         yield Output(name, resolved)
 
-    def _pointing(self, text: str, work: Callable[[], tuple[Expr, ...]]) -> tuple[Expr, ...]:
+    def _point_errors(self, text: str, work: Callable[[], tuple[Expr, ...]]) -> tuple[Expr, ...]:
         try:
             return work()
         except ExprError as error:
-            raise located(error.message, text, error.span, detail=error.detail, hint=error.hint) from None
+            raise locate_error(error.message, text, error.span, detail=error.detail, hint=error.hint) from None
 
-    def _typed(self, expr: Expr) -> Expr:
-        return typed(transform(expr, self._resolved))
+    def _add_types(self, expr: Expr) -> Expr:
+        return add_types(transform(expr, self._resolve_node))
 
-    def _resolved(self, node: Expr) -> Expr:
+    def _resolve_node(self, node: Expr) -> Expr:
         if isinstance(node, Column):
             return self._column(node)
         return self._function(node) if isinstance(node, Udf) else node
 
     def _star(self, star: Star, text: str) -> Iterator[Output]:
         alias = (
-            self._pointing(text, lambda: (Column(self._alias(star.alias, star.span), ""),))[0] if star.alias else None
+            self._point_errors(text, lambda: (Column(self._alias(star.alias, star.span), ""),))[0]
+            if star.alias
+            else None
         )
         chosen = [alias.alias] if isinstance(alias, Column) else list(self.relations)
         for name in chosen:
@@ -243,7 +244,7 @@ class _Scope:
         )
 
 
-def _storable(expr: Expr) -> Expr:
+def _require_type(expr: Expr) -> Expr:
     """An output without type (a bare NULL) has no column to go to."""
     if pt.is_null(expr.type) or pt.is_interval(expr.type):
         raise ExprError("this output has no type of its own", hint="write CAST(NULL AS type).", span=expr.span)

@@ -1,8 +1,8 @@
 """How far apart in time the members of one result can be, and so how long a row must be kept.
 
-A window on `a` says that no member of a result is as much as W_a newer than its row of `a`:
-time(b) - time(a) <= W_a - 1 for every b (times are whole microseconds, and if a's row is the newest the
-difference is not even positive).  A predicate that compares event times linearly bounds the difference of
+A window on `a` says that every member of a result is less than W_a newer than its row of `a`:
+time(b) - time(a) <= W_a - 1 for every b (times are whole microseconds; if a's row is the newest, the
+difference is 0 or negative).  A predicate that compares event times linearly bounds the difference of
 two members directly.  Bounds add up along paths, so the tightest ones are shortest paths.
 
 A predicate that is not understood adds no bound: rows are then kept longer than needed, never shorter.
@@ -30,7 +30,7 @@ _UNITS = {"s": 1_000_000, "ms": 1000, "us": 1}
 
 def differences(query: Query) -> Bounds:
     """The tightest upper bound on time(b) - time(a) for every ordered pair; a missing pair is unbounded."""
-    return _closed(_stated(query), _timed(query))
+    return _close(_stated_bounds(query), _timed_aliases(query))
 
 
 def retention(query: Query) -> dict[str, int | None]:
@@ -80,7 +80,7 @@ def is_time_bound(query: Query, predicate: Expr) -> bool:
 
 
 def step_of(stream: Stream) -> int:
-    """Microseconds between two event times of a stream that differ as little as can be."""
+    """The least difference between two event times of a stream, in microseconds."""
     kind = None if stream.event_time is None else stream.schema.field(stream.event_time).type
     if kind is None or pt.is_timestamp(kind):
         return 1
@@ -90,10 +90,10 @@ def step_of(stream: Stream) -> int:
 def _retention(query: Query, alias: str, bounds: Bounds) -> int | None:
     relation = query.relation(alias)
     if any(r.stream.event_time is None and not r.stream.table for r in query.relations):
-        return None  # a row without a time is inside every window, whenever it comes
+        return None  # rows of a stream without event time may come at any time and fit every window
     partners = _partners(query, alias)
     if relation.stream.table or (not partners and len(query.relations) > 1):
-        return None  # a table stays; its partners look it up and are not kept for it
+        return None  # a table stays; rows of streams look it up and are not kept for it
     if not partners:
         return None if relation.window is None else relation.window - 1
     found = [bounds.get((alias, other)) for other in partners]
@@ -101,17 +101,17 @@ def _retention(query: Query, alias: str, bounds: Bounds) -> int | None:
     return max(0, *known) if len(known) == len(found) else None
 
 
-def _timed(query: Query) -> list[str]:
+def _timed_aliases(query: Query) -> list[str]:
     return [relation.alias for relation in query.relations if relation.stream.event_time is not None]
 
 
 def _partners(query: Query, alias: str) -> list[str]:
-    return [other for other in _timed(query) if other != alias]
+    return [other for other in _timed_aliases(query) if other != alias]
 
 
-def _stated(query: Query) -> Bounds:
+def _stated_bounds(query: Query) -> Bounds:
     bounds: Bounds = {}
-    for a, b in permutations(_timed(query), 2):
+    for a, b in permutations(_timed_aliases(query), 2):
         window = query.relation(a).window
         if window is not None:
             bounds[a, b] = window - 1
@@ -121,7 +121,7 @@ def _stated(query: Query) -> Bounds:
     return bounds
 
 
-def _closed(bounds: Bounds, timed: list[str]) -> Bounds:
+def _close(bounds: Bounds, timed: list[str]) -> Bounds:
     """All-pairs shortest paths (Floyd, Warshall)."""
     closed = dict(bounds)
     for middle, a, b in product(timed, repeat=3):
@@ -133,16 +133,16 @@ def _closed(bounds: Bounds, timed: list[str]) -> Bounds:
 
 @dataclass(frozen=True, slots=True)
 class _Linear:
-    """A sum of event times and a constant, in steps of `scale` microseconds; None is not yet known."""
+    """A sum of event times and a constant, in steps of `scale` microseconds; None is still open."""
 
     aliases: dict[str, int]
     constant: int
     scale: int | None
 
     def minus(self, other: _Linear | None) -> _Linear | None:
-        return None if other is None else self.plus(other.negated())
+        return None if other is None else self.plus(other.negate())
 
-    def negated(self) -> _Linear:
+    def negate(self) -> _Linear:
         return _Linear({alias: -times for alias, times in self.aliases.items()}, -self.constant, self.scale)
 
     def plus(self, other: _Linear | None) -> _Linear | None:
@@ -170,7 +170,7 @@ def _linear(expr: Expr, query: Query) -> _Linear | None:
     if expr.op == "cast":
         return _cast(expr, args[0])
     if expr.op == "neg":
-        return args[0].negated()
+        return args[0].negate()
     return args[0].plus(args[1]) if expr.op == "+" else args[0].minus(args[1])
 
 

@@ -1,4 +1,4 @@
-"""Arguments of a session, checked: what cannot be meant is refused at once, with what can."""
+"""Checks the arguments of a session.  A wrong one is refused at once, with a hint what is allowed."""
 
 from __future__ import annotations
 
@@ -11,37 +11,41 @@ One = TypeVar("One", bound=str)
 
 
 def check_spark(spark: object) -> None:
-    """A classic Spark session, or None."""
+    """Refuse what is neither a classic Spark session nor None."""
     if spark is not None and type(spark).__module__.startswith("pyspark.sql.connect"):
         raise HostError(
             "a Spark Connect session cannot run Weft",
-            detail="Weft ships its plan to the workers and commits on the driver, which needs the driver itself.",
+            detail="Weft sends its plan to the workers and commits on the driver, so it must run in the driver.",
             hint="use a classic session: SparkSession.builder.master(...).getOrCreate().",
         )
     if spark is not None and not hasattr(spark, "sparkContext"):
-        raise PlanError(f"spark is a {type(spark).__name__}", hint="give a SparkSession, or nothing.")
+        raise PlanError(f"spark is a {type(spark).__name__}", hint="pass a SparkSession, or None.")
 
 
 def check_name(kind: str, name: str, taken: Iterable[str]) -> None:
-    """A name that SQL can use, and nothing else has."""
+    """Refuse a name that SQL cannot use, or that is taken."""
     if not isinstance(name, str) or not name.isidentifier():
         raise QueryError(
             f"{kind} name {name!r} is not usable",
             hint="use letters, digits and underscores, not starting with a digit.",
         )
     if name in taken:
-        raise QueryError(f'{kind} "{name}" exists already', detail=f"known: {', '.join(sorted(taken))}.")
+        raise QueryError(
+            f'{kind} "{name}" exists already',
+            detail=f"known: {', '.join(sorted(taken))}.",
+            hint="choose another name.",
+        )
 
 
-def whole(what: str, given: int) -> int:
-    """A whole number from 1."""
+def check_whole(what: str, given: int) -> int:
+    """A whole number >= 1."""
     if not isinstance(given, int) or isinstance(given, bool) or given < 1:
-        raise PlanError(f"{what} is {given!r}", hint="use any whole number from 1.")
+        raise PlanError(f"{what} is {given!r}", hint="use a whole number >= 1.")
     return given
 
 
-def one_of(knob: str, value: One, known: tuple[One, ...]) -> One:
-    """One of the values there are."""
+def check_choice(knob: str, value: One, known: tuple[One, ...]) -> One:
+    """One of the known values."""
     if value not in known:
         raise PlanError(f'{knob} "{value}" is unknown', hint=f"use one of: {', '.join(known)}.")
     return value

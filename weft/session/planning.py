@@ -1,14 +1,14 @@
-"""How the queries of a session are planned: what is asked for, what sources show, what a checkpoint remembers.
+"""How the queries of a session are planned: from wishes, from what sources show, and from what a checkpoint holds.
 
-    Request          a query with what its owner wishes and has said or measured
-    Inputs           streams and sources: how much there is, and statistics of samples
-    plan_queries     requests, inputs and plans that were made before -> a choice for each query
+    Request          a query, with the wishes of its user and its statistics
+    Inputs           streams and sources: how large they are, and statistics of samples
+    plan_queries     requests, inputs and earlier plans -> a choice for each query
     remember_choice  what a checkpoint keeps of a choice; `_recall_plan` reads it again
     read_observed, read_measured   what committed batches have shown and done
 
-What must hold: what was given by hand wins, and statistics that were given or measured are not looked for again.  A
-source that cannot be sampled, as a Spark DataFrame, stays unknown.  State goes on under the plan it was made by, as
-long as the same is asked for.  Looking leaves no trace in a folder that is not a checkpoint yet.
+What must hold: what was given by hand wins, and statistics that were given or measured are not measured again.  A
+source that cannot be sampled, such as a Spark DataFrame, stays unknown.  State is used with the plan it was made by, as
+long as the same strategy is asked for.  Planning writes nothing into the checkpoint folder.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from weft.stats.model import Statistics
 from weft.stats.wanted import needed_columns
 
 GLANCE = 20_000
-"""Rows of each stream that are looked at when a plan is chosen and nobody has given or measured statistics."""
+"""Rows of each stream that are sampled for planning if no statistics were given or measured."""
 
 Remembered = Mapping[str, str]
 """What a checkpoint keeps of a choice: the strategy that was asked for, and the plan that was made."""
@@ -47,16 +47,16 @@ class Request:
     query: Query
     wishes: Wishes
     statistics: Statistics | None
-    """Given or measured; None if nobody has said anything."""
+    """Given or measured; None if neither."""
 
     @property
     def needs_look(self) -> bool:
-        """Whether the plan is chosen by a look at the sources."""
+        """Whether the plan is chosen by a quick sample of the sources."""
         return self.statistics is None and self.wishes.strategy != "flat" and len(self.query.relations) > 1
 
 
 def merge_statistics(every: Statistics | None, own: Statistics | None) -> Statistics | None:
-    """What is known of a query: what was said of it over what was said of all."""
+    """Statistics of a query: its own win over those of all queries."""
     return every.merge(own) if every is not None and own is not None else every if own is None else own
 
 
@@ -71,7 +71,7 @@ def plan_queries(
     given: Statistics,
     remembered: Mapping[str, Remembered],
 ) -> tuple[Choice, ...]:
-    """The plan of each query; `given` are statistics by hand, `remembered` what the checkpoint keeps by query."""
+    """The plan of each query.  `given` are statistics given by hand, `remembered` are the plans of the checkpoint."""
     unknown = [name for name, request in requests.items() if request.needs_look]
     new = [requests[name].query for name in unknown if name not in remembered]
     seen, sizes = inputs.glance(new, given) if new else None, inputs.sizes()
@@ -100,7 +100,7 @@ class Inputs:
     functions: Functions
 
     def sizes(self) -> dict[str, float]:
-        """How much lies there now of each stream, as far as sources can tell."""
+        """Bytes of each stream that are there now, as far as its source knows."""
         found = {name: source.size() for name, source in self.sources.items()}
         return {name: size for name, size in found.items() if size is not None}
 
@@ -113,12 +113,12 @@ class Inputs:
     def glance(self, queries: Sequence[Query], given: Statistics) -> Statistics | None:
         """A quick look for queries whose plan has to be chosen without statistics.
 
-        A stream that cannot be read yet, or holds nothing, says nothing; then nothing is assumed of any.
+        If a stream cannot be read yet or has no rows, nothing is assumed of any stream.
         """
         try:
             found = self.measure(queries, given, GLANCE)
         except WeftError:
-            return None  # the run will say what is wrong
+            return None  # the run will report what is wrong
         streams = {relation.stream.name for query in queries for relation in query.relations}
         return found if all(found.rows(name) for name in streams) else None
 
@@ -131,7 +131,7 @@ class Inputs:
 
 
 def remember_choice(choice: Choice) -> dict[str, str]:
-    """What was asked for, and what was made of it."""
+    """The strategy that was asked for, and the plan that was made."""
     plan = write(choice.query, choice.chosen.layout)
     return {"strategy": _spell(choice.wishes.strategy), "plan": plan.to_json()}
 
@@ -144,12 +144,12 @@ def _recall_plan(request: Request, remembered: Remembered | None) -> Plan | None
         plan = Plan.from_json(remembered["plan"])
         bind(plan, request.query)
     except (PlanError, ValueError, KeyError):
-        return None  # another query has taken the name; the checkpoint will say so
+        return None  # the name now belongs to another query; the checkpoint will refuse it
     return plan
 
 
 def read_observed(checkpoint: Checkpoint) -> Statistics:
-    """What streams have shown in committed batches."""
+    """Statistics of the streams, from committed batches."""
     return Ledger(checkpoint.root).last().observed
 
 

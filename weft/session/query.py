@@ -1,4 +1,4 @@
-"""A registered query, as its owner sees it: what it means, and where its results go."""
+"""A registered query, as the user sees it: what it means, and where its results go."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class QueryHandle:
     """A registered query and its sinks."""
 
     def __init__(self, name: str, query: Query, draft: Draft, check_idle: Callable[[str], None]) -> None:
-        """`check_idle` refuses, by its name, what cannot be given while the session runs."""
+        """`check_idle` refuses a change while the session runs; its argument names the change."""
         self.name, self.query, self.draft = name, query, draft
         self._check_idle = check_idle
         self.sinks: list[Sink] = []
@@ -45,7 +45,7 @@ class QueryHandle:
         return self.to("foreach", function)
 
     def to(self, kind: str, *arguments: object) -> QueryHandle:
-        """Send results to a sink of any kind, with the arguments that such a sink has."""
+        """Send results to a sink of any kind, with the arguments of that sink."""
         self._check_idle(f'a sink of query "{self.name}"')
         if kind not in SINKS:
             raise SinkError(f"sink {kind!r} is unknown", detail=f"known: {', '.join(SINKS)}.", hint="use one of these.")
@@ -53,7 +53,7 @@ class QueryHandle:
         if sink.takes != "rows":
             raise SinkError(
                 f"a {kind} sink takes {sink.takes}",
-                detail=f'query "{self.name}" gives rows: every result once.',
+                detail=f'query "{self.name}" produces rows: every result once.',
                 hint="choose a sink that takes rows.",
             )
         self.sinks.append(sink)

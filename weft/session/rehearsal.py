@@ -1,7 +1,7 @@
-"""A small session that does all that sessions do, so that the classes it needs can be kept for the next ones.
+"""A small session that does what sessions do, so that the classes it loads can be saved for later sessions.
 
-`python -m weft.session.rehearsal` makes the file of :mod:`weft.launch.classes`: by itself after a first run, through
-`weft doctor`, and when a checkout is set up.
+`python -m weft.session.rehearsal` makes the file of :mod:`weft.launch.classes`.  It is started after a first run, by
+`weft doctor`, and by `make setup`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def rehearse(spark: SparkSession, folder: Path) -> None:
-    """Run a session over files, and one with a stream of Spark's."""
+    """Run one session over tables, and one with a streaming DataFrame."""
     for framed in (False, True):
         _run(spark, folder, framed=framed)
 

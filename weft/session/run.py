@@ -1,7 +1,7 @@
-"""A run in progress, as its owner sees it: progress, stop, the report at the end.
+"""A run in progress, as the user sees it: progress, stop, the report at the end.
 
 Ctrl-C during a foreground run lets the current batch finish and returns the report; a second one interrupts the wait.
-What must hold: the checkpoint is let go once, and not while a batch is being worked on.
+What must hold: the checkpoint is released once, and not while a batch is running.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from weft.observe.notice import Notice
 from weft.observe.progress import Progress, RunReport
 
 RECENT = 10
-"""Batches whose load is looked at together: values and their order change while a stream runs."""
+"""The load is judged over this many of the last batches: values and their order change while a stream runs."""
 
 
 class Watch:
-    """Tells when the load of a running plan becomes uneven: once, and again if it was even in between."""
+    """Adds a notice when the load of a running plan becomes uneven: once, and again if it was even in between."""
 
     def __init__(self, workers: int, notice: Callable[[Counters], Notice | None]) -> None:
         self._workers, self._notice = workers, notice
@@ -37,7 +37,7 @@ class Watch:
         self._told = False
 
     def see(self, progress: Progress) -> Progress:
-        """The batch, with what has become worth saying."""
+        """The progress of a batch, with a notice if the load has become uneven."""
         self._recent.append(progress.counters)
         load = Counters.total(self._recent)
         if not is_uneven(load, self._workers):
@@ -51,13 +51,13 @@ class Watch:
         try:
             found = self._notice(load)
         except WeftError:
-            return  # what only informs must not end a run
+            return  # a notice must not end a run
         if found is not None:
             yield found
 
 
 class Journal:
-    """The batches of a run so far, shown as they come."""
+    """The batches of a run so far; each is shown when it ends."""
 
     def __init__(self, live: LiveLine, watch: Watch) -> None:
         self._live, self._watch = live, watch
@@ -65,13 +65,13 @@ class Journal:
         self.batches: list[Progress] = []
 
     def note(self, progress: Progress) -> None:
-        """A batch is done."""
+        """Add a batch that has ended."""
         progress = self._watch.see(progress)
         self.batches.append(progress)
         self._live.show(progress)
 
     def close(self) -> None:
-        """No batch will come."""
+        """End the live line: no further batch will come."""
         self._live.close()
 
 
@@ -85,7 +85,7 @@ class Handle:
         self._ending = threading.Lock()
 
     def begin(self, every: float | None) -> None:
-        """Start the run: with what is there now (`every` None), or for ever with so many seconds between batches."""
+        """Start the run.  If `every` is None, read what is there now; else go on, a batch every so many seconds."""
         try:
             self._run.start(every)
         except BaseException:
@@ -94,7 +94,7 @@ class Handle:
 
     @property
     def active(self) -> bool:
-        """Whether the run goes on."""
+        """Whether the run is still going on."""
         return self._ended is None and self._run.active
 
     def progress(self) -> list[Progress]:
@@ -117,7 +117,7 @@ class Handle:
         return self.report()
 
     def settle(self) -> None:
-        """Let the checkpoint go, if nothing works on it any more: an interrupted wait does not end a run."""
+        """Release the checkpoint if the run has ended.  It may not have: an interrupted wait does not end a run."""
         with self._ending:
             if self._ended is None and not self.active:
                 self._ended = time.perf_counter()
@@ -125,7 +125,7 @@ class Handle:
                 self._checkpoint.release()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait for the end, at most so long; whether it has ended.  A failed run raises."""
+        """Wait for the end, at most so many seconds; return whether it has ended.  A failed run raises."""
         limit = None if seconds is None else time.monotonic() + seconds
         while self._ended is None:
             try:

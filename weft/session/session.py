@@ -40,7 +40,7 @@ from weft.query.duration import parse_duration
 from weft.query.model import Stream, Unit
 from weft.query.resolve import FunctionSignature
 from weft.read import as_source
-from weft.session.arguments import check_name, check_spark, one_of, whole
+from weft.session.arguments import check_choice, check_name, check_spark, check_whole
 from weft.session.planning import (
     Inputs,
     Request,
@@ -73,20 +73,21 @@ class Session:
         *,
         progress: bool | None = None,
     ) -> None:
-        """`spark` None starts a local session; `workers` None takes the checkpoint's number, or one per core.
+        """Open a session on a checkpoint folder.
 
-        `progress` shows a live line; None shows it on a terminal only.
+        If `spark` is None, a local Spark session is started.  If `workers` is None, the number is that of the
+        checkpoint, or one worker per core.  `progress` shows a live line; None shows it on a terminal only.
         """
         check_spark(spark)
         self.checkpoint = Checkpoint(Path(checkpoint))
         self._spark = spark
-        self._workers = None if workers is None else whole("workers", workers)
+        self._workers = None if workers is None else check_whole("workers", workers)
         self._policy: Policy = "min"
         self._wishes, self._prices = Wishes(), Prices.load()
         self._given = Statistics()
-        """By hand."""
+        """Given by hand."""
         self._statistics: Statistics | None = None
-        """By hand or measured, for all queries."""
+        """Given by hand or measured, for all queries."""
         self._planned: tuple[Choice, ...] | None = None
         self._progress = progress
         self._streams: dict[str, Stream] = {}
@@ -95,7 +96,7 @@ class Session:
         self._queries: dict[str, QueryHandle] = {}
         self._handle: Handle | None = None
         self.crash_point: CrashPoint | None = None
-        """Where the next run is to die: for tests."""
+        """Where the next run dies; for tests."""
 
     def stream(
         self,
@@ -124,7 +125,7 @@ class Session:
     def table(self, name: str, source: object) -> Stream:
         """Declare a table: it is read once, whole, by the first batch, and joined like a stream.
 
-        Rows of streams look into it and are not kept for its sake; it takes no part in the watermark.
+        Rows of streams are looked up in it, and need not be stored for it.  It takes no part in the watermark.
         """
         self._check_idle(f'table "{name}"')
         check_name("table", name, self._streams)
@@ -132,7 +133,7 @@ class Session:
         if read.frame is not None:
             raise QueryError(
                 f'table "{name}" is a streaming DataFrame',
-                detail="a table is read once, and Spark brings a stream for ever.",
+                detail="a table is read once, and a streaming DataFrame has no end.",
                 hint="use weft.read.parquet, .csv, .json or .batches, or declare it as a stream.",
             )
         self._streams[name], self._sources[name] = Stream(name, read.schema, table=True), read
@@ -143,7 +144,7 @@ class Session:
         """Register a vectorised Python function for use in queries: Arrow arrays in, one array of `returns` out."""
         self._check_idle(f'function "{name}"')
         check_name("function", name, ())
-        check_name("function", name.lower(), self._functions)  # SQL does not tell them apart by case
+        check_name("function", name.lower(), self._functions)  # SQL ignores case in names of functions
         kind = normalize(returns if returns is not None else pa.bool_())
         self._functions[name.lower()] = (FunctionSignature(name.lower(), kind), function)
 
@@ -159,16 +160,16 @@ class Session:
         capacity: float | None = None,
         arrival: Arrival | None = None,
     ) -> Session:
-        """Set options of planning for the whole session; what is not given stays as it is.
+        """Set options for planning, for the whole session.  An option that is not given keeps its value.
 
         `watermark` says whether the slowest ("min", the default) or the fastest ("max") stream of a query decides
-        which rows are late.  The others are explained at :meth:`query`.
+        which rows are late.  The other options are explained at :meth:`query`.
         """
         self._check_idle("an option")
         if workers is not None:
-            self._workers = whole("workers", workers)
+            self._workers = check_whole("workers", workers)
         if watermark is not None:
-            self._policy = one_of("watermark", watermark, POLICIES)
+            self._policy = check_choice("watermark", watermark, POLICIES)
         self._wishes = replace(self._wishes, **read_wishes(strategy, budget, placement, capacity, arrival))
         if (given := read_statistics(statistics)) is not None:
             self._given = self._statistics = given
@@ -176,20 +177,20 @@ class Session:
         return self
 
     def analyze(self, sample: int = 100_000, seed: int = 0) -> Statistics:
-        """Measure statistics for the queries registered so far, plan with them from now on, and return them.
+        """Measure statistics for the queries registered so far, use them for planning, and return them.
 
         At most `sample` rows of each stream are kept; the same seed draws the same rows.  What was given by
-        `options(statistics=...)` wins.  A Spark DataFrame cannot be sampled: what concerns it stays unknown.
+        `options(statistics=...)` wins.  A Spark DataFrame cannot be sampled: its statistics stay unknown.
         """
         queries = [handle.query for handle in self._queries.values()]
-        found = self._inputs().measure(queries, self._given, whole("sample", sample), seed)
+        found = self._inputs().measure(queries, self._given, check_whole("sample", sample), seed)
         self._statistics, self._planned = found, None
         return found
 
     def observed(self) -> Statistics:
-        """What committed batches have shown: rows of all streams, and frequent and distinct values of join keys.
+        """Statistics from committed batches: rows of all streams, and frequent and distinct values of join keys.
 
-        Give them to a later session, by hand or as JSON: `s.options(statistics=earlier.observed())`.
+        Pass them to a later session, directly or as JSON: `s.options(statistics=earlier.observed())`.
         """
         return read_observed(self.checkpoint)
 
@@ -213,11 +214,11 @@ class Session:
 
         `closed` makes windows closed: a row that is exactly as old as its window still joins.
         `strategy` says which plan to run: "auto" (the cheapest by the prices of the host), "flat", "left_deep", "tree",
-        "exhaustive", or a `weft.Plan` written by hand.  `statistics` are what plans are chosen by.  `budget` limits
-        what inputs and intermediate results may take together, in rows (a number) or bytes ("2 GB").
-        `placement` is "keyed", or "scattered" to use no key in routing.  `capacity` is how many rows of a store
-        one worker shall hold, `parallelism` on how many workers the store of an alias lies; by default on all.
-        `skewed` says by "alias.column" whether values of a key are uneven, for cubes, whatever statistics say.
+        "exhaustive", or a `weft.Plan` written by hand.  Plans are chosen by `statistics`.  `budget` limits what stores
+        of inputs and intermediate results may hold together, in rows (a number) or bytes ("2 GB").
+        `placement` is "keyed", or "scattered" to route without keys.  `capacity` is how many rows of a store one worker
+        should hold.  `parallelism` says, by alias, on how many workers its store is placed; by default on all.
+        `skewed` says, by "alias.column", whether the values of a key are uneven; for cubes, it overrides statistics.
         `arrival` picks the arrival factor of the cost model: "history", "window" or "none".
         """
         self._check_idle(f'query "{name}"')
@@ -234,7 +235,7 @@ class Session:
         if self._handle is not None and self._handle.active:
             raise PlanError(
                 f"{what} was given while the session is running",
-                detail="what a run works on is fixed when it begins; this run goes on as it was.",
+                detail="streams, queries and options are fixed when a run begins; this run goes on without the change.",
                 hint="stop the run first: h.stop(), or s.close().",
             )
 
@@ -284,14 +285,14 @@ class Session:
         if not self._queries:
             raise PlanError("the session has no query", hint='add one: s.query("name", "SELECT ...").')
         if self._planned is None:
-            # By name, not by time of registration: a session that resumes must get the plan its state was made for.
+            # Sorted by name, not by registration: a session that resumes must get the plan its state was made by.
             requests = {name: self._request(self._queries[name]) for name in sorted(self._queries)}
             made = self.checkpoint.plans()
             self._planned = plan_queries(requests, self.workers, self._prices, self._inputs(), self._given, made)
         return self._planned
 
     def _request(self, handle: QueryHandle) -> Request:
-        """A query with what its owner has said of it, and of all."""
+        """A query with its wishes and statistics, and those of the session."""
         wishes = replace(self._wishes, **handle.wishes)
         return Request(handle.query, wishes, merge_statistics(self._statistics, handle.statistics))
 
@@ -299,16 +300,16 @@ class Session:
         return Inputs(self._streams, self._sources, self.functions)
 
     def _plans(self) -> dict[str, dict[str, str]]:
-        """Query -> what was asked for, and what was made of it."""
+        """Query -> the strategy that was asked for, and the plan that was made."""
         return {choice.name: remember_choice(choice) for choice in self.choices}
 
     def explain(self, stage: str = "topology", format: str = "text", analyze: bool = False) -> str:  # noqa: A002
-        """The plan, as far as a stage of planning has it, in a format for people or programs.
+        """The plan after a stage of planning, in a format for people or programs.
 
-        Stages are "parsed" (what was written), "resolved" (what it means), "candidates" (what was considered, and why
-        one plan won), "chosen" (that plan as a tree) and "topology" (stores, how long they keep rows and why, and
-        what each arriving tuple does).  Formats are "text", "json" and "mermaid".  `analyze` shows what the
-        committed batches of the checkpoint did beside what was expected, in the stages "chosen" and "topology".
+        Stages are "parsed" (the query as written), "resolved" (what it means), "candidates" (the plans that were
+        considered, and why one won), "chosen" (that plan as a tree) and "topology" (stores, how long they keep rows
+        and why, and what each arriving tuple does).  Formats are "text", "json" and "mermaid".  In the stages "chosen"
+        and "topology", `analyze` shows what the committed batches of the checkpoint did, beside what was expected.
         """
         subject = Subject(
             {name: handle.query for name, handle in self._queries.items()},
@@ -321,15 +322,15 @@ class Session:
         return explain(subject, stage, format)
 
     def run(self) -> RunReport:
-        """Answer everything that is available now, then return.  Ctrl-C stops after the current batch."""
+        """Join everything that is available now, then return.  Ctrl-C stops after the current batch."""
         return self._begin(every=None).finish()
 
     def start(self, every: str | datetime.timedelta | float = "1 second") -> Handle:
-        """Answer for ever in the background, looking for new input at this pace."""
+        """Run in the background until stopped, looking for new input this often."""
         return self._begin(every=parse_duration(every) / 1_000_000)
 
     def close(self) -> None:
-        """Stop what runs and let the checkpoint go."""
+        """Stop the run, if there is one, and release the checkpoint."""
         if self._handle is not None:
             self._handle.stop()
 
@@ -343,7 +344,7 @@ class Session:
         if self._handle is not None:
             if self._handle.active:
                 raise PlanError("the session is already running", hint="stop it first: h.stop(), or s.close().")
-            self._handle.stop()  # a run that has failed in the background is told of before another one begins
+            self._handle.stop()  # raises if that run failed in the background: report it before another one begins
         plan = self.topology
         self._check_sinks()
         self._claim(plan)
@@ -359,7 +360,7 @@ class Session:
         return handle
 
     def claim(self) -> None:
-        """Take the checkpoint for this session, as a run does, or say why not; `s.checkpoint.release()` lets it go."""
+        """Take the checkpoint for this session, as a run does, or refuse.  `s.checkpoint.release()` releases it."""
         self._claim(self.topology)
 
     def _claim(self, plan: Topology) -> None:
@@ -374,7 +375,7 @@ class Session:
                 )
 
     def _claim_sinks(self) -> None:
-        owner, published, last = self.checkpoint.id, self.checkpoint.published(), self.checkpoint.last
+        owner, published, last = self.checkpoint.id, self.checkpoint.has_published(), self.checkpoint.last
         for handle in self._queries.values():
             for sink in handle.sinks:
                 sink.claim(owner, published=published, last=last)

@@ -1,4 +1,4 @@
-"""SQL text to queries: tokens, a grammar of our own that refuses what Weft cannot do, then name resolution."""
+"""SQL text to queries: tokens, a grammar that refuses by name what Weft cannot do, then name resolution."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def to_query(
 def parse_fragments(draft: Draft) -> Draft:
     """The draft with every fragment of SQL text parsed."""
     conditions = tuple(part for condition in draft.conditions for part in _split(condition))
-    return replace(draft, conditions=conditions, items=tuple(_parsed_item(item) for item in draft.items))
+    return replace(draft, conditions=conditions, items=tuple(_parse_item(item) for item in draft.items))
 
 
 def _split(condition: Condition) -> tuple[Condition, ...]:
@@ -42,7 +42,7 @@ def _split(condition: Condition) -> tuple[Condition, ...]:
     return tuple(Condition(part, text) for part in conjuncts(expr))
 
 
-def _parsed_item(item: Item) -> Item:
+def _parse_item(item: Item) -> Item:
     if not isinstance(item.expr, str):
         return item
     parsed = parse_item(item.expr)

@@ -37,7 +37,7 @@ class Cursor:
 
     @property
     def ends_statement(self) -> bool:
-        """Whether the statement is read, if not the text."""
+        """Whether the statement ends here: at a semicolon, or at the end of the text."""
         return self.at_end or self.sees(";")
 
     def peek(self, ahead: int = 1) -> Token:
@@ -66,7 +66,7 @@ class Cursor:
         return True
 
     def read(self, *words: str) -> Span:
-        """Read these words, which come next, and say where they stand."""
+        """Read these words, which must come next, and return where they stand."""
         start = self.at
         self.at += len(words)
         return self.span_from(start)

@@ -1,8 +1,8 @@
 """The grammar of scalar expressions, by precedence climbing.
 
 Weakest first: OR, AND, NOT, IS, comparisons, IN LIKE BETWEEN, ||, + -, * / // %, unary minus, `::`.
-Names are not looked up here; a call by name becomes a Udf node without type, whatever the function turns out
-to be.  Whatever is not in this grammar is refused with a pointer to it.
+Names are not looked up here; a call by name becomes a Udf node without type, even if the function is built in.
+Whatever is not in this grammar is refused, and the error points at it.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _comparison(cursor: Cursor) -> Expr:
 
 
 def _membership(cursor: Cursor) -> Expr:
-    """IN, LIKE and BETWEEN bind tighter than =: `a = b IN (c)` compares a with the outcome of IN."""
+    """IN, LIKE and BETWEEN bind tighter than =: `a = b IN (c)` compares a with the result of IN."""
     start = cursor.at
     left = _concat(cursor)
     while cursor.sees_any(*_MEMBERSHIP) or (cursor.sees("NOT") and cursor.peek().upper in _MEMBERSHIP):
@@ -164,10 +164,10 @@ def _unary(cursor: Cursor) -> Expr:
         return Call("neg", (inner,), None, cursor.span_from(start))
     if cursor.accept("+"):
         return _unary(cursor)
-    return _suffixed(cursor)
+    return _postfix(cursor)
 
 
-def _suffixed(cursor: Cursor) -> Expr:
+def _postfix(cursor: Cursor) -> Expr:
     start = cursor.at
     value = _primary(cursor)
     while cursor.accept("::"):

@@ -1,7 +1,7 @@
 """INTERVAL constants and the lengths of WITHIN.
 
-Days and smaller are exact and become durations.  Months and years have no fixed length: they stay apart and are
-only good for moving a constant date.
+Days and smaller units are exact and become durations.  Months and years have no fixed length: they are kept as they
+are, and can only be added to a constant date.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ def _interval_text(cursor: Cursor) -> str:
         if cursor.sees("TO"):
             raise cursor.fail(cursor.token.span, "intervals with TO are not supported", hint="give one unit.")
         if not re.fullmatch(r"\s*[+-]?[\d.]+\s*", amount):
-            raise cursor.fail(token.span, f"{token.text!r} is no number", hint="give the unit once, as in '10' MINUTE.")
+            raise cursor.fail(
+                token.span, f"{token.text!r} is not a number", hint="give the unit once, as in '10' MINUTE."
+            )
         return f"{amount} {unit}"
     return amount
 
@@ -96,7 +98,9 @@ def window_length(cursor: Cursor) -> Within:
     else:
         length = _bare_length(cursor)
     if length <= 0:
-        raise cursor.fail(cursor.span_from(start), "a window is longer than nothing", hint="such as '10 minutes'.")
+        raise cursor.fail(
+            cursor.span_from(start), "a window must be longer than 0", hint="write a length such as '10 minutes'."
+        )
     return length
 
 

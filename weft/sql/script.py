@@ -4,9 +4,9 @@
     CREATE STREAM name FROM PARQUET | CSV | JSON 'folder' [WITH (option = value, ...)];
     CREATE QUERY name INTO PARQUET 'folder' [WITH (option = value, ...)] AS SELECT ...;
 
-Only these three statements exist.  They are read by the cursor that reads queries, and a SELECT by the grammar of
-queries where it stands, so that the places in its draft are places in the script.  Options are checked by name and
-kind, so that a misspelt one is never passed over.  Any word can be the name of a stream, a query or an option.
+Only these three statements exist.  One cursor reads the whole script, and the grammar of queries reads a SELECT from
+it, so that places in errors are places in the script.  Options are checked by name and kind, so that a misspelt one is
+never ignored.  Any word can be the name of a stream, a query or an option.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _read_stream(cursor: Cursor, name: Token) -> StreamStatement:
     options = _read_options(cursor, _STREAM_OPTIONS)
     _end(cursor, _STREAM)
     if "event_time" not in options:
-        raise cursor.fail(behind, f'stream "{name.text}" has no event time', hint="say WITH (event_time = 'column').")
+        raise cursor.fail(behind, f'stream "{name.text}" has no event time', hint="write WITH (event_time = 'column').")
     return StreamStatement(name.text, form, path, options, name.span)
 
 
@@ -182,7 +182,7 @@ def _read_value(cursor: Cursor, name: str, kind: type) -> Value:
     value = _read_any_value(cursor, name)
     if kind is list and isinstance(value, str):
         value = [value]
-    if type(value) is not kind:  # TRUE is an int in Python, and no number here
+    if type(value) is not kind:  # TRUE is an int in Python, but not a number here
         hint = f"write {name} = {_EXAMPLES[kind]}."
         raise cursor.fail(cursor.span_from(start), f'"{name}" takes {_KINDS[kind]}', hint=hint)
     return value

@@ -88,7 +88,7 @@ _WITHIN_HINT = "write it directly after a stream and its alias, or once at the e
 
 
 def refuse_clause(cursor: Cursor) -> None:
-    """Clauses of SQL that Weft does not have, each with its own message."""
+    """Refuse a clause of SQL that Weft does not have; each has its own message."""
     clause = _unsupported_clause(cursor)
     if clause is not None:
         message, hint = _NOT_YET[clause]

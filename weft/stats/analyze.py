@@ -7,20 +7,22 @@ What is measured, and under which name:
     alias               rows and rate, where two or more selections may be correlated; the same of its keys, where
                         there are selections
     predicate's text    share of rows (one alias) or of pairs (two aliases) that satisfy it alone, before selections;
-                        not of the ends of a time band: a product of their shares says nothing of the band, rates do
+                        not of the ends of a time band: the share of the band is no product of theirs, it comes from
+                        rates
     pair of aliases     share of pairs that satisfy all predicates between the two, after selections; where there are
                         several predicates, or selections
 
-What is measured decides which module measures it: `weft.stats.values` of one key, `weft.stats.pairs` of two aliases.
-`weft.stats.wanted` says what queries need, `weft.stats.names` which names can carry it.
+`weft.stats.values` measures one key, `weft.stats.pairs` two aliases.  `weft.stats.wanted` says what queries need,
+`weft.stats.names` under which names it can be stored.
 
 What must hold:
 
-- A sample that is the whole stream gives exact numbers, as far as pairs are looked at.
-- Nothing found among m is never 0 but 1 / (m + 2), as Laplace's rule has it: streams go on.
-- What cannot be measured is left out: no rows, a predicate that fails on rows it would never meet, three aliases.
+- A sample that is the whole stream gives exact numbers, up to the number of pairs that are evaluated.
+- A share of which nothing was found among m is not 0 but 1 / (m + 2), by Laplace's rule: streams go on.
+- What cannot be measured is left out: streams without rows, predicates that fail on sampled rows (a join might never
+  evaluate them there), predicates over three aliases.
 
-Windows take no part: the cost model knows them.
+Windows are not considered here: the cost model knows them.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ from weft.kernels.codes import Ints, equality_codes
 from weft.query.model import TIME, Query, Relation, Stream
 from weft.query.timebounds import is_time_bound
 from weft.stats.estimators import share_of
-from weft.stats.keys import is_equality, key_name, same_column, under
+from weft.stats.keys import is_equality, key_name, same_column, with_alias
 from weft.stats.model import Pair, Statistics
 from weft.stats.names import Names, between
 from weft.stats.pairs import pair_share
@@ -52,7 +54,8 @@ from weft.stats.wanted import join_keys, range_columns
 ENOUGH = 100
 """Rows that must pass the selections of an alias before pairs are measured among them alone."""
 EDGE = 100
-"""One in so many of the oldest and newest times is left out of a rate: 1970 and 9999 are favourite dates."""
+"""Of the oldest and of the newest times, one in this many rows is left out of a rate: 1970 and 9999 are often no real
+dates."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +85,7 @@ def analyze(
     given: Statistics | None = None,
     seed: int = 0,
 ) -> Statistics:
-    """What samples say, without what was given by hand and whatever would hide it."""
+    """The statistics that samples give, without those that were given by hand and those that would hide them."""
     known = {name: sample for name, sample in samples.items() if sample.rows.num_rows}
     names = Names(frozenset(streams), tuple(queries), given or Statistics())
     return _Analysis(dict(streams), known, names, functions or {}, seed).measure()
@@ -105,13 +108,13 @@ class _Analysis:
 
     # -------------------------------------------------------------------------------------------- streams
 
-    def _named(self) -> Iterator[tuple[str, Sample]]:
-        """Streams whose names say which they are."""
+    def _named_samples(self) -> Iterator[tuple[str, Sample]]:
+        """Streams whose names are no aliases of other streams."""
         return ((name, self.samples[name]) for name in sorted(self.samples) if self.names.is_one_stream(name))
 
     def _sizes(self) -> Statistics:
         rows, rates, widths = {}, {}, {}
-        for name, sample in self._named():
+        for name, sample in self._named_samples():
             widths[name] = sample.rows.drop_columns([TIME] if TIME in sample.rows.column_names else []).nbytes
             widths[name] /= sample.rows.num_rows
             if sample.total is not None:
@@ -125,7 +128,7 @@ class _Analysis:
         wanted = join_keys(self.names.queries)
         counts: dict[str, float] = {}
         heavy: dict[str, list[tuple[int, float]]] = {}
-        for name, _ in self._named():
+        for name, _ in self._named_samples():
             side = self._side(name, name)
             for key in wanted.get(name, {}).values():
                 self._count(side, key, counts, heavy)
@@ -133,7 +136,8 @@ class _Analysis:
         for query, relation in self._relations():
             kept = self._after_selections(query, relation)
             for key in wanted.get(relation.stream.name, {}).values() if kept is not None else ():
-                if not self.names.is_key_given(relation.stream.name, key):  # none frequent is something to know, too
+                # An empty list stays here: it says that no value is frequent after the selections.
+                if not self.names.is_key_given(relation.stream.name, key):
                     self._count(kept, key, counts, heavy)  # type: ignore[arg-type]
         return Statistics(distinct=counts, heavy=heavy)
 
@@ -142,9 +146,9 @@ class _Analysis:
     ) -> None:
         """What the rows of a side say of one key."""
         try:
-            codes = equality_codes([evaluate(under(side.alias, key), side.batch, self.functions)])
+            codes = equality_codes([evaluate(with_alias(side.alias, key), side.batch, self.functions)])
         except QueryError:
-            return  # it fails on rows that it may never meet
+            return  # it fails on a sampled row; a join might never evaluate it there
         name, column = f"{side.alias}.{key_name(key)}", same_column(key)
         heavy[name] = heaviest(codes)
         unique = column is not None and side.stream.unique == (column.name,)
@@ -153,7 +157,7 @@ class _Analysis:
             counts[name] = count
 
     def _quantiles(self) -> Statistics:
-        named = {name: self._side(name, name).batch for name, _ in self._named()}
+        named = {name: self._side(name, name).batch for name, _ in self._named_samples()}
         found = {
             f"{stream}.{column}": quantiles(named[stream].column(f"{stream}.{column}"))
             for stream, column in range_columns(self.names.queries)
@@ -164,7 +168,7 @@ class _Analysis:
     # ----------------------------------------------------------------------------------------- selections
 
     def _relations(self) -> Iterator[tuple[Query, Relation]]:
-        """Those that there is a sample of."""
+        """Relations of all queries that there is a sample of."""
         every = ((query, relation) for query in self.names.queries for relation in query.relations)
         return ((query, relation) for query, relation in every if relation.stream.name in self.samples)
 
@@ -175,20 +179,20 @@ class _Analysis:
         for query, relation in self._relations():
             selections = query.selections(relation.alias)
             for predicate in selections:
-                if self.names.is_one_predicate(query, predicate) and (share := self._kept(relation, [predicate])):
+                if self.names.is_one_predicate(query, predicate) and (share := self._kept_share(relation, [predicate])):
                     shares[to_sql(predicate)] = share
             if len(selections) > 1 and self.names.is_one_alias(query, relation):
-                self._joint(relation, selections, rows, rates)
+                self._measure_joint(relation, selections, rows, rates)
         return Statistics(rows, rates=rates, predicates=shares)
 
-    def _joint(
+    def _measure_joint(
         self, relation: Relation, selections: Sequence[Expr], rows: dict[str, float], rates: dict[str, float]
     ) -> None:
         """Rows and rate of an alias after all its selections together."""
         given, name, sample = self.names.given, relation.stream.name, self.samples[relation.stream.name]
         if any(given.predicate(to_sql(predicate)) is not None for predicate in selections):
             return
-        share, told = self._kept(relation, selections), (given.rows(name), given.rate(name))
+        share, told = self._kept_share(relation, selections), (given.rows(name), given.rate(name))
         total = told[0] if told[0] is not None else sample.total
         rate = told[1] if told[1] is not None else _rate(sample)
         if share is not None and total is not None:
@@ -196,17 +200,17 @@ class _Analysis:
         if share is not None and rate is not None:
             rates[relation.alias] = rate * share
 
-    def _kept(self, relation: Relation, selections: Sequence[Expr]) -> float | None:
+    def _kept_share(self, relation: Relation, selections: Sequence[Expr]) -> float | None:
         side = self._side(relation.alias, relation.stream.name)
         mask = self._mask(side, selections)
         return None if mask is None else share_of(mask.true_count, len(side))
 
     def _after_selections(self, query: Query, relation: Relation) -> Side | None:
-        """Rows that pass the selections of an alias: they may have few values of a key, or only the frequent ones."""
+        """Rows that pass the selections of an alias: they may have other values of a key than the whole stream."""
         selections = query.selections(relation.alias)
         if not selections or not self.names.is_one_alias(query, relation) or relation.alias == relation.stream.name:
             return None
-        return self._passing(self._side(relation.alias, relation.stream.name), selections)
+        return self._select(self._side(relation.alias, relation.stream.name), selections)
 
     # ---------------------------------------------------------------------------------------------- pairs
 
@@ -219,7 +223,7 @@ class _Analysis:
                     continue
                 if self._is_end_of_band(query, predicate):
                     continue
-                if self._measurable(query, predicate) and self.names.is_one_predicate(query, predicate):
+                if self._is_measurable(query, predicate) and self.names.is_one_predicate(query, predicate):
                     a, b = (self._plain(query, alias) for alias in sorted(aliases(predicate)))
                     share = pair_share(a, b, [predicate], self.functions, self._random(text))
                     if share is not None:
@@ -227,7 +231,7 @@ class _Analysis:
         return Statistics(predicates=shares)
 
     def _is_end_of_band(self, query: Query, predicate: Expr) -> bool:
-        """Whether a predicate is one of several time bounds between two aliases, and rates can tell what they mean."""
+        """Whether a predicate is one of several time bounds between two aliases, and their share comes from rates."""
         if not is_time_bound(query, predicate):
             return False
         ends = [other for other in between(query, *aliases(predicate)) if is_time_bound(query, other)]
@@ -244,29 +248,29 @@ class _Analysis:
                 selected = bool(query.selections(a) or query.selections(b))
                 if (a, b) in shares or not joins or not (selected or len(joins) > 1):
                     continue
-                if not self.names.is_one_pair(query, a, b) or not all(self._measurable(query, p) for p in joins):
+                if not self.names.is_one_pair(query, a, b) or not all(self._is_measurable(query, p) for p in joins):
                     continue
-                if (share := self._joined(query, a, b, joins)) is not None:
+                if (share := self._joined_share(query, a, b, joins)) is not None:
                     shares[a, b] = share
         return Statistics(selectivities=shares)
 
-    def _joined(self, query: Query, a: str, b: str, joins: Sequence[Expr]) -> float | None:
-        """The share after selections; of several predicates that before them, if too few rows pass."""
+    def _joined_share(self, query: Query, a: str, b: str, joins: Sequence[Expr]) -> float | None:
+        """The share after selections; if too few rows pass, that of several predicates before selections."""
         x, y, random = self._plain(query, a), self._plain(query, b), self._random(f"{a} {b}")
         before = pair_share(x, y, joins, self.functions, random)
         equal = [predicate for predicate in joins if is_equality(predicate)]
-        kept_x, kept_y = (self._passing(side, query.selections(side.alias)) for side in (x, y))
+        kept_x, kept_y = (self._select(side, query.selections(side.alias)) for side in (x, y))
         if kept_x is None or kept_y is None or not (_says_enough(kept_x) and _says_enough(kept_y)):
             return before if len(joins) > 1 else None
         prior = pair_share(x, y, equal, self.functions, random) if equal else None
         return pair_share(kept_x, kept_y, joins, self.functions, random, prior)
 
-    def _measurable(self, query: Query, predicate: Expr) -> bool:
+    def _is_measurable(self, query: Query, predicate: Expr) -> bool:
         found = aliases(predicate)
         return len(found) == 2 and all(query.relation(alias).stream.name in self.samples for alias in found)
 
     def _random(self, text: str) -> np.random.Generator:
-        """A source of its own for every question, so that no answer depends on what else is asked."""
+        """A random source for every question, so that no answer depends on what else is asked."""
         return np.random.default_rng([self.seed, zlib.crc32(text.encode())])
 
     # ---------------------------------------------------------------------------------------------- sides
@@ -282,12 +286,12 @@ class _Analysis:
         ids = np.arange(batch.num_rows, dtype=np.int64)
         return Side(alias, batch, ids, sample.total, sample.whole, sample.read, sample.parts, self.streams[stream])
 
-    def _passing(self, side: Side, selections: Sequence[Expr]) -> Side | None:
+    def _select(self, side: Side, selections: Sequence[Expr]) -> Side | None:
         mask = self._mask(side, selections)
         return None if mask is None else side.keep(mask)
 
     def _mask(self, side: Side, selections: Sequence[Expr]) -> pa.BooleanArray | None:
-        """Which rows pass; None if a selection fails on rows that it may never meet."""
+        """Which rows pass; None if a selection fails on a sampled row."""
         try:
             return filter_mask(selections, side.batch, self.functions)
         except QueryError:

@@ -5,7 +5,7 @@
 The hash of a code is a bijection on 64 bits: up to k values the count is exact, and there are no collisions at all.
 The k least of a union depend on the union alone, so merging is commutative, associative and idempotent to the bit: rows
 seen twice change nothing.  HyperLogLog needs a tenth of the memory for the same error; it was rejected because it is
-never exact, and small domains are the ones that decide about skew.
+never exact, and small domains decide about skew.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ class DistinctCount:
 
     def __post_init__(self) -> None:
         if self.capacity < 3:
-            raise PlanError(f"{self.capacity} hashes for a distinct count", hint="keep three at least.")
+            raise PlanError(f"{self.capacity} hashes for a distinct count", hint="keep at least three.")
 
     def add(self, codes: Ints) -> DistinctCount:
-        """With more rows."""
+        """The count with more rows added."""
         hashes = _hash(codes)
         if self.is_full:
             hashes = hashes[hashes < self.hashes[-1]]
         return self.merge(DistinctCount(self.capacity, _least(hashes, self.capacity)))
 
     def merge(self, other: DistinctCount) -> DistinctCount:
-        """Over the rows of both."""
+        """The count over the rows of both."""
         k = min(self.capacity, other.capacity)
         return DistinctCount(k, np.union1d(self.hashes, other.hashes)[:k])
 
@@ -64,7 +64,7 @@ class DistinctCount:
 
 
 def _least(hashes: Words, k: int) -> Words:
-    """The k least of them, sorted, each once; where there are many, only those below a bound that leaves enough."""
+    """The k least of them, sorted, each once; of many, only those below a bound that leaves enough are sorted."""
     if len(hashes) > 64 * k:
         low = np.unique(hashes[hashes < np.uint64(2**64 - 1) // np.uint64(len(hashes) // (8 * k))])
         if len(low) >= k:
@@ -73,7 +73,7 @@ def _least(hashes: Words, k: int) -> Words:
 
 
 def _hash(codes: Ints) -> Words:
-    """splitmix64 with its step, unlike the hash that places rows: those of one worker must not look alike here."""
+    """splitmix64 with its step.  It must differ from the hash that places rows, which is alike for rows of a worker."""
     x = codes.astype(np.int64, copy=False).view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -13,11 +13,11 @@ distinct values
     bound d + (1 - q) f_1 (f_1 - 1) / (2 (f_2 + 1)) and of GEE, sqrt(N / n) f_1 + d - f_1 (Charikar et al., PODS 2000).
     On Zipf data of exponent up to 1.5, of which 1/10 is sampled, it is off by a factor of 2 at most; of 1/100, by 6.
 
-    Rows drawn from some parts of a stream say nothing about values that live in other parts only (an order's lines
-    stand together).  So parts are scaled up like rows: I times some value was met in some part, Q_1 values in one part
-    only, and D_parts = D_read / (1 - (1 - r / N) Q_1 / I) for the r rows of the parts read.  That is right for values
-    with a place, and too much for rare ones that are anywhere.  Between both, the weight is how much rarer rows of two
-    parts agree than rows of one.
+    Rows drawn from some parts of a stream say nothing about values that occur in other parts only (the lines of an
+    order stand together).  So parts are scaled up like rows: I is the number of (value, part) pairs that were met, Q_1
+    the number of values met in one part only, and D_parts = D_read / (1 - (1 - r / N) Q_1 / I) for the r rows of the
+    parts read.  That is right for values that stay in one place, and too much for rare values that may be anywhere.
+    The result lies between both estimates, by how much rarer rows of two parts agree than rows of one part.
 
 equality
     Containment says f = 1 / max(D_a, D_b): every value of the side with fewer values occurs on the other, all equally
@@ -28,11 +28,11 @@ equality
         f = prior (c + PRIOR) / (e + PRIOR)            if fewer matches were seen than expected, e to every c
         f = prior (c / e)^(c / (c + PRIOR))            if more were seen: skew makes it many times more
 
-    Many common values: the sample decides.  None, and none expected: containment.  None, though thousands were
-    expected: the sides hardly overlap, and f is small, but not 0.  Too few matches prove nothing if they hang on few
-    values that were just not drawn: they are then worth no more than n_a / D times the effective number of values of
-    b, n_b^2 / sum_k b_k^2, or the other way round.  Switching from one to the other at a threshold was rejected: it
-    jumps.
+    With many common values the sample decides.  With none, and none expected, containment decides.  With none though
+    thousands were expected, the sides hardly overlap, and f is small but not 0.  Too few matches prove nothing if they
+    depend on a few values that were just not drawn: they are then worth no more than n_a / D times the effective number
+    of values of b, n_b^2 / sum_k b_k^2, or the same with a and b exchanged.  Switching from one estimate to the other
+    at a threshold was rejected, because the result would jump there.
 """
 
 from __future__ import annotations
@@ -47,38 +47,38 @@ from weft.kernels.codes import Ints
 PRIOR = 10.0
 """How many matches the assumption of containment is worth."""
 SKEWED = 2.0
-"""How much more often than evenly two rows agree, where D_uj1 is given up."""
+"""D_uj1 is not used where two rows agree more than this many times as often as with even values."""
 COLLISIONS = 40
-"""Agreeing pairs, counted both ways, below which nothing is said about skew."""
+"""With fewer agreeing pairs than this, (i, j) and (j, i) both counted, nothing is concluded about skew."""
 
 
 def share_of(hits: int, of: int) -> float:
-    """The share of hits; none among m is never 0 but 1 / (m + 2), as Laplace's rule has it: streams go on."""
+    """The share of hits; no hit among m is not 0 but 1 / (m + 2), by Laplace's rule: streams go on."""
     return hits / of if hits else 1 / (of + 2)
 
 
 def distinct_values(codes: Ints, total: float, read: float | None = None, parts: Ints | None = None) -> float:
     """How many values `total` rows have; those with `codes` were drawn, maybe from `read` rows of some parts only."""
     counts = np.unique(codes, return_counts=True)[1]
-    mixed = _scaled_up(counts, total)
+    mixed = _scale_up(counts, total)
     if read is None or parts is None or read >= total or not len(codes):
         return mixed
     held, numbers = np.unique(codes, return_inverse=True)
     inner, rows_inner = np.unique(np.stack([numbers, parts]), axis=1, return_counts=True)
     places = np.bincount(inner[0], minlength=len(held))
     once = float((places == 1).sum()) / float(places.sum())
-    local = min(total, _scaled_up(counts, max(read, len(codes))) / (1 - (1 - read / total) * once))
+    local = min(total, _scale_up(counts, max(read, len(codes))) / (1 - (1 - read / total) * once))
     share = _mixed_share(counts, rows_inner, np.unique(parts, return_counts=True)[1])
     return float(mixed**share * local ** (1 - share))
 
 
-def _scaled_up(counts: Ints, N: float) -> float:
+def _scale_up(counts: Ints, N: float) -> float:
     n, d = int(counts.sum()), len(counts)
     if n >= N or not d:
         return float(d)
     q, f_1, f_2 = n / N, int((counts == 1).sum()), int((counts == 2).sum())
     jackknife = d / (1 - (1 - q) * f_1 / n)
-    agreeing = _agreeing(counts)
+    agreeing = _count_agreeing(counts)
     if agreeing >= COLLISIONS and agreeing / (n * (n - 1)) * jackknife > SKEWED:
         chao = d + (1 - q) * f_1 * (f_1 - 1) / (2 * (f_2 + 1))
         gee = math.sqrt(N / n) * f_1 + d - f_1
@@ -89,20 +89,20 @@ def _scaled_up(counts: Ints, N: float) -> float:
 def _mixed_share(counts: Ints, inner: Ints, sizes: Ints) -> float:
     """1 if rows of different parts agree as often as rows of one part, 0 if they never do.
 
-    Rows by value, by value and part, and by part.
+    The arguments count rows by value, by value and part, and by part.
     """
     rows = int(counts.sum())
-    agree_inside, pairs_inside = _agreeing(inner), _agreeing(sizes)
+    agree_inside, pairs_inside = _count_agreeing(inner), _count_agreeing(sizes)
     pairs_across = rows * (rows - 1) - pairs_inside
     if not agree_inside:
         return 1.0
     if not pairs_across:
-        return 0.5  # one part says nothing about others; half way is never far off
-    across = (_agreeing(counts) - agree_inside) / pairs_across
+        return 0.5  # one part says nothing about others; the middle is never far off
+    across = (_count_agreeing(counts) - agree_inside) / pairs_across
     return min(1.0, across / (agree_inside / pairs_inside))
 
 
-def _agreeing(counts: Ints) -> float:
+def _count_agreeing(counts: Ints) -> float:
     """Ordered pairs of different rows in the same group."""
     return float((counts.astype(np.float64) * (counts - 1)).sum())
 
@@ -135,10 +135,10 @@ def _effective(counts: Ints) -> float:
     return float(counts.sum()) ** 2 / max(1.0, float((counts.astype(np.float64) ** 2).sum()))
 
 
-def weighed(
+def weigh(
     prior: float | None, seen: float, worth: float, pairs: float, most: float = math.inf, most_missed: float = math.inf
 ) -> float | None:
-    """The share of pairs that agree: `seen` of `pairs`, worth so many matches, against what was believed before.
+    """The share of pairs that agree: `seen` of `pairs`, as good as `worth` independent matches, against a prior share.
 
     `most` bounds what the sample is worth: rows of few parts are not independent.  `most_missed` bounds it if fewer
     pairs were seen than expected.

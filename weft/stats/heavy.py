@@ -41,15 +41,15 @@ class HeavyHitters:
 
     def __post_init__(self) -> None:
         if self.capacity < 1:
-            raise PlanError(f"{self.capacity} counters for heavy hitters", hint="keep one at least.")
+            raise PlanError(f"{self.capacity} counters for heavy hitters", hint="keep at least one.")
 
     def add(self, codes: Ints) -> HeavyHitters:
-        """With more rows."""
+        """The summary with more rows added."""
         found, counts = np.unique(codes, return_counts=True)
         return self.merge(HeavyHitters(self.capacity, found, counts.astype(np.int64), len(codes)))
 
     def merge(self, other: HeavyHitters) -> HeavyHitters:
-        """Over the rows of both."""
+        """The summary over the rows of both."""
         codes, inverse = np.unique(np.concatenate([self.codes, other.codes]), return_inverse=True)
         counts = np.zeros(len(codes), dtype=np.int64)
         np.add.at(counts, inverse, np.concatenate([self.counts, other.counts]))
@@ -71,7 +71,8 @@ class HeavyHitters:
         return self.codes[self.counts + self.error > share * self.rows]
 
     def tops(self, most: int | None = None) -> list[tuple[int, float]]:
-        """(Code, share) of those kept, the most frequent first; shares are not too large, and too small by `error`.
+        """(Code, share) of those kept, the most frequent first; a share is never too large, and too small by `error`
+        at most.
 
         A code whose counter is below the error may be there by chance and is left out.
         """

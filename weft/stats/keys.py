@@ -1,8 +1,8 @@
 """Join keys: what equalities compare, and the names that statistics have for it.
 
-A column goes by its name, any other expression over one alias by its SQL text without the alias, as `k + 1`.  Codes of
-values are those of the key as it is compared, so what is said of a column says something of a key only if the two have
-the same codes: an integer that was made wider.
+A column has its own name, any other expression over one alias its SQL text without the alias, as `k + 1`.  Codes of
+values are those of the key as it is compared.  So statistics of a column hold for a key over it only if both have the
+same codes: if the key is the column itself, or an integer column cast to a wider type.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def key_name(key: Expr) -> str:
 
 
 def same_column(key: Expr) -> Column | None:
-    """The column whose values a key has, code for code."""
+    """The column whose values have the same codes as the key, if there is one."""
     if isinstance(key, Column):
         return key
     if not isinstance(key, Call) or key.op != "cast" or not isinstance(key.args[0], Column):
@@ -34,7 +34,7 @@ def same_column(key: Expr) -> Column | None:
 
 
 def key_names(key: Expr) -> Iterator[str]:
-    """Names under which something may be known of a key, the nearest first."""
+    """Names under which statistics of a key may be found, the most specific first."""
     yield key_name(key)
     column = same_column(key)
     if column is not None and column != key:
@@ -42,7 +42,7 @@ def key_names(key: Expr) -> Iterator[str]:
 
 
 def is_equality(predicate: Expr) -> bool:
-    """Whether a predicate between two aliases compares one with the other."""
+    """Whether a predicate sets a key of one alias equal to a key of another."""
     if not isinstance(predicate, Call) or predicate.op != "=":
         return False
     left, right = (aliases(arg) for arg in predicate.args)
@@ -50,12 +50,12 @@ def is_equality(predicate: Expr) -> bool:
     return len(left) == len(right) == 1 and left != right and len(kinds) == 1 and has_codes(*kinds)
 
 
-def compared(alias: str, equalities: Iterable[Expr]) -> list[Expr]:
-    """What equalities compare of an alias."""
+def find_keys(alias: str, equalities: Iterable[Expr]) -> list[Expr]:
+    """The keys of an alias in some equalities."""
     return [arg for predicate in equalities for arg in children(predicate) if aliases(arg) == {alias}]
 
 
-def under(alias: str, key: Expr) -> Expr:
+def with_alias(alias: str, key: Expr) -> Expr:
     """A key over the rows of an alias."""
     return transform(key, lambda node: replace(node, alias=alias) if isinstance(node, Column) else node)
 

@@ -2,11 +2,11 @@
 
     Statistics(rows={"orders": 1_500_000}, selectivities={("c", "o"): 1 / 150_000})
 
-Unknown is None: no question is ever answered by a silent 0 or 1.  Whoever needs a number where there is
-none takes it from `Defaults`, the only place where such numbers stand, and thereby says so.
+Unknown is None: no question is ever answered by a silent 0 or 1.  Code that needs a number where none is known takes
+it from `Defaults`, the only place with assumed numbers, so that every assumption can be found.
 
-Names are aliases of a query or names of streams.  What is said of an alias holds after its selections and wins
-over what is said of its stream.  Selectivities are shares in [0, 1] of all pairs, and symmetric:
+Names are aliases of a query or names of streams.  A number of an alias holds after its selections and wins
+over the number of its stream.  Selectivities are shares in [0, 1] of all pairs, and symmetric:
 (a, b) and (b, a) are one number.  Statistics are values: a change gives new ones, JSON gives equal ones back.
 """
 
@@ -51,18 +51,18 @@ class Defaults:
     equality: float = 1 / 10
     """Share of pairs that an equality lets through, where no distinct counts are known."""
     band: float = 1 / 4
-    """Likewise a bound from both sides."""
+    """The same for a bound from both sides."""
     inequality: float = 1 / 3
-    """Likewise a bound from one side."""
+    """The same for a bound from one side."""
     other: float = 1 / 2
-    """Likewise any other predicate: functions, <>, LIKE."""
+    """The same for any other predicate: functions, <>, LIKE."""
     selection: float = 1.0
-    """Share of rows that a predicate over one alias lets through: the plan must fit if it lets all through."""
+    """Share of rows that a predicate over one alias lets through: all of them, so that the plan fits in any case."""
 
 
 DEFAULTS = Defaults()
 MOST = 1e18
-"""The largest number that is believed: more rows or bytes than that nobody has, and products of some stay finite."""
+"""The largest number that is accepted: no stream has more rows or bytes, and products of a few stay finite."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -97,14 +97,18 @@ class Statistics:
         Selectivities are given by pair of names, or by the SQL text of a predicate as `explain` prints it.
         """
         keep = object.__setattr__
-        keep(self, "_rows", _checked("rows", rows))
-        keep(self, "_rates", _checked("rate", rates))
-        keep(self, "_widths", _checked("width", widths))
-        keep(self, "_distinct", _checked("distinct count", distinct))
-        keep(self, "_quantiles", _Table(sorted((name, _ordered(name, q)) for name, q in (quantiles or {}).items())))
+        keep(self, "_rows", _check("rows", rows))
+        keep(self, "_rates", _check("rate", rates))
+        keep(self, "_widths", _check("width", widths))
+        keep(self, "_distinct", _check("distinct count", distinct))
+        keep(
+            self,
+            "_quantiles",
+            _Table(sorted((name, _check_order(name, q)) for name, q in (quantiles or {}).items())),
+        )
         keep(self, "_heavy", _Table(sorted((name, _tops(name, tops)) for name, tops in (heavy or {}).items())))
-        keep(self, "_selectivities", _symmetric(selectivities or {}))
-        keep(self, "_predicates", _checked("selectivity", _normal(predicates), most=1.0))
+        keep(self, "_selectivities", _make_symmetric(selectivities or {}))
+        keep(self, "_predicates", _check("selectivity", _normalize(predicates), most=1.0))
 
     # ------------------------------------------------------------------------------------- questions
 
@@ -214,7 +218,7 @@ class Statistics:
 _PARTS = ("rows", "rates", "widths", "distinct", "heavy", "quantiles", "selectivities", "predicates")
 
 
-def _checked(kind: str, given: Mapping[str, float] | None, most: float | None = None) -> _Table[str, float]:
+def _check(kind: str, given: Mapping[str, float] | None, most: float | None = None) -> _Table[str, float]:
     return _Table(sorted((name, _number(kind, f'"{name}"', value, most)) for name, value in (given or {}).items()))
 
 
@@ -227,21 +231,21 @@ def _tops(name: str, given: Iterable[tuple[int, float]]) -> Tops:
     return tuple(sorted(tops, key=lambda top: (-top[1], top[0])))
 
 
-def _ordered(name: str, given: Iterable[float]) -> tuple[float, ...]:
+def _check_order(name: str, given: Iterable[float]) -> tuple[float, ...]:
     values = tuple(given)
     if not all(isinstance(v, int | float) and math.isfinite(v) for v in values) or list(values) != sorted(values):
-        raise QueryError(f'quantiles of "{name}" are no numbers in order', hint="s.analyze() finds them.")
+        raise QueryError(f'quantiles of "{name}" are not numbers in ascending order', hint="s.analyze() finds them.")
     return values
 
 
-def _symmetric(given: Mapping[Pair, float]) -> _Table[Pair, float]:
+def _make_symmetric(given: Mapping[Pair, float]) -> _Table[Pair, float]:
     known: dict[Pair, float] = {}
     for (a, b), value in given.items():
         share = _number("selectivity", f'("{a}", "{b}")', value, 1.0)
         if known.setdefault(_pair(a, b), share) != share:
             raise QueryError(
                 f'two selectivities between "{a}" and "{b}"',
-                detail=f"one direction says {known[_pair(a, b)]:g}, the other {share:g}; they are the same joins.",
+                detail=f"one direction says {known[_pair(a, b)]:g}, the other {share:g}; both mean the same join.",
                 hint="give one of them.",
             )
     return _Table(sorted(known.items()))
@@ -257,7 +261,7 @@ def _pair(a: str, b: str) -> Pair:
     return (a, b) if a < b else (b, a)
 
 
-def _normal(predicates: Mapping[str, float] | None) -> dict[str, float]:
+def _normalize(predicates: Mapping[str, float] | None) -> dict[str, float]:
     return {" ".join(text.split()): share for text, share in (predicates or {}).items()}
 
 
@@ -295,7 +299,7 @@ def _object(key: str, value: object) -> dict[str, object]:
     if isinstance(value, dict):
         return value
     raise QueryError(
-        f'"{key}" is no JSON object',
+        f'"{key}" is not a JSON object',
         detail=f"it is {value!r}.",
         hint='write names and numbers: {"rows": {"orders": 1500000}}.',
     )

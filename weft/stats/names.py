@@ -2,11 +2,11 @@
 
 What must hold:
 
-- A name that means different things in different queries says nothing about any of them.
-- What was given by hand wins, also where a measured number stands nearer: no measured pair hides a given predicate,
-  no measured predicate a given distinct count, no measured alias a given stream.
+- A name that means different things in different queries is not used for measured numbers.
+- What was given by hand wins, even where a measured number would be more specific: no measured pair hides a given
+  predicate, no measured predicate a given distinct count, no measured alias a given stream.
 
-What names mean is gathered once for all queries: a session of hundreds asks for each of its names.
+What names mean is collected once for all queries: a session with hundreds of queries asks for each of its names.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Names:
     # ------------------------------------------------------------------------------------- mean one thing
 
     def is_one_stream(self, name: str) -> bool:
-        """Whether the name of a stream is no alias of another."""
+        """Whether the name of a stream is not also an alias of another stream."""
         return all(r.stream.name == name for query in self.queries for r in query.relations if r.alias == name)
 
     def is_one_alias(self, query: Query, relation: Relation) -> bool:
-        """Whether the alias is the same rows wherever it occurs, and no stream's name."""
+        """Whether the alias stands for the same rows wherever it occurs, and is not the name of a stream."""
         same = self._aliases.get(relation.alias, set()) <= {_rows_of(query, relation)}
         return same and relation.alias not in self.streams
 
@@ -54,7 +54,7 @@ class Names:
         return all(self._predicates.get(text, set()) <= {owners} for text in _spellings(predicate))
 
     def is_one_pair(self, query: Query, a: str, b: str) -> bool:
-        """Whether every join that will find the pair's number is this one, and it hides nothing given by hand."""
+        """Whether only this join will find the pair's number, and the number hides nothing given by hand."""
         streams, joins, selections = meaning = _meaning(query, a, b)
         if not self._pairs.get(frozenset((a, b)), set()) <= {meaning}:
             return False
@@ -81,7 +81,7 @@ class Names:
 
     @cached_property
     def _pairs(self) -> dict[frozenset[str], set[_Meaning | None]]:
-        """Two names -> the joins that find a number under them; None is one that finds it by its streams."""
+        """Two names -> the joins that find a number under them; None is a join that finds it by its streams."""
         found: dict[frozenset[str], set[_Meaning | None]] = {}
         for query in self.queries:
             for r, s in combinations(query.relations, 2):
@@ -99,7 +99,7 @@ class Names:
         return any(self.given.predicate(text) is not None for text in _spellings(predicate))
 
     def is_counted(self, query: Query, predicate: Expr) -> bool:
-        """Whether distinct counts were given for an equality: they decide, where no selectivity stands."""
+        """Whether distinct counts were given for an equality: they decide where no selectivity is given."""
         sides = predicate.args if isinstance(predicate, Call) and predicate.op == "=" else ()
         return any(
             self.given.distinct(name, side.name) is not None

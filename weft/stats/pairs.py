@@ -3,8 +3,9 @@
 Equalities are estimated from common values (`weft.stats.estimators`), anything else by evaluating it on at most PAIRS
 pairs of sampled rows; beside equalities, on pairs that agree on them.
 
-What must hold: two whole streams give the exact share, up to PAIRS.  Two aliases of one stream see the same sample, in
-which a row meets itself far too often; such pairs are counted apart and weighed as they are in the stream.
+What must hold: two whole streams give the exact share, up to PAIRS pairs.  Two aliases of one stream see the same
+sample, in which a row meets itself far too often; such pairs are counted separately, with the weight that they have in
+the stream.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from weft.errors import QueryError
 from weft.expr.evaluate import Functions, evaluate, filter_mask
 from weft.expr.model import Column, Expr, columns
 from weft.kernels.codes import Codes, Ints, equality_codes
-from weft.stats.estimators import PRIOR, match, share_of, weighed
-from weft.stats.keys import compared, is_equality
+from weft.stats.estimators import PRIOR, match, share_of, weigh
+from weft.stats.keys import find_keys, is_equality
 from weft.stats.side import Side
 from weft.stats.values import present, values_in_stream
 
@@ -42,7 +43,7 @@ def pair_share(
     try:
         return _Pairs(a, b, tuple(predicates), functions, random).share(prior)
     except QueryError:
-        return None  # it fails on pairs that it may never meet
+        return None  # it fails on a sampled pair; a join might never evaluate it there
 
 
 @dataclass(frozen=True)
@@ -56,36 +57,36 @@ class _Pairs:
     random: np.random.Generator
 
     def share(self, prior: float | None) -> float | None:
-        """As `pair_share` has it."""
-        n, same = len(self.a) * len(self.b), self._same()
+        """The result of `pair_share`."""
+        n, same = len(self.a) * len(self.b), self._find_same()
         if not n:
             return None
-        apart = self._apart(prior, same)
+        apart = self._share_apart(prior, same)
         if apart is None:
             return None
-        # Of n_a n_b pairs of the stream's rows, one in N is a row with itself; of the sample's, one in n.
+        # Of all pairs of the stream's rows one in N is a row with itself, of the sample's pairs one in n.
         itself = len(same[0]) * self.a.drawn / n
         alike = self._hits(self.predicates, *same) / len(same[0]) if len(same[0]) else 0.0
         return (1 - itself) * apart + itself * alike or share_of(0, n)
 
-    def _same(self) -> tuple[Ints, Ints]:
+    def _find_same(self) -> tuple[Ints, Ints]:
         """Rows that stand on both sides."""
         if self.a.stream.name != self.b.stream.name:
             return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
         _, i, j = np.intersect1d(self.a.ids, self.b.ids, assume_unique=True, return_indices=True)
         return i, j
 
-    def _apart(self, prior: float | None, same: tuple[Ints, Ints]) -> float | None:
-        """The share among pairs of different rows; 0 only if all of them were looked at and are all there are."""
+    def _share_apart(self, prior: float | None, same: tuple[Ints, Ints]) -> float | None:
+        """The share among pairs of different rows; 0 only if both streams are whole and all pairs were evaluated."""
         if len(self.a) * len(self.b) == len(same[0]):
             return 0.0 if self._whole else None
         equal = tuple(p for p in self.predicates if is_equality(p))
         rest = tuple(p for p in self.predicates if not is_equality(p))
         if not equal:
-            return self._evaluated(rest)
+            return self._share_evaluated(rest)
         keys = [self._keys(side, equal) for side in (self.a, self.b)]
-        share = self._equal(keys, equal, prior, same)
-        return share * self._beside(keys, rest) if share and rest else share
+        share = self._share_equal(keys, equal, prior, same)
+        return share * self._share_beside(keys, rest) if share and rest else share
 
     @property
     def _whole(self) -> bool:
@@ -94,9 +95,9 @@ class _Pairs:
     # ------------------------------------------------------------------------------------------ equalities
 
     def _keys(self, side: Side, equal: Sequence[Expr]) -> Codes:
-        return equality_codes([evaluate(expr, side.batch, self.functions) for expr in compared(side.alias, equal)])
+        return equality_codes([evaluate(expr, side.batch, self.functions) for expr in find_keys(side.alias, equal)])
 
-    def _equal(
+    def _share_equal(
         self, keys: Sequence[Codes], equal: Sequence[Expr], prior: float | None, same: tuple[Ints, Ints]
     ) -> float | None:
         (a, in_a), (b, in_b) = (present(codes) for codes in keys)
@@ -111,21 +112,21 @@ class _Pairs:
         worth = found.worth * seen / found.pairs if seen else 0.0
         d_a, d_b = (values_in_stream(s, c, _is_unique(s, equal)) for s, c in zip((self.a, self.b), keys, strict=True))
         if d_a is None or d_b is None:
-            return weighed(prior, seen, worth, pairs)
+            return weigh(prior, seen, worth, pairs)
         values = max(1.0, d_a, d_b)
         contained = float(in_a.mean() * in_b.mean()) / values
         parts = min(self.a.independent, self.b.independent)
-        return weighed(contained if prior is None else prior, seen, worth, pairs, parts, found.most / values)
+        return weigh(contained if prior is None else prior, seen, worth, pairs, parts, found.most / values)
 
-    def _beside(self, keys: Sequence[Codes], rest: Sequence[Expr]) -> float:
-        """The share of those pairs that agree on the keys that satisfies the rest too."""
-        i, j = self._different(*self._agreeing(keys))
+    def _share_beside(self, keys: Sequence[Codes], rest: Sequence[Expr]) -> float:
+        """The share of pairs that satisfy the rest, among those that agree on the keys."""
+        i, j = self._drop_same(*self._draw_agreeing(keys))
         hits = self._hits(rest, i, j)
         if self._whole or len(i) >= CHUNK:
-            return hits / len(i) if self._all_agreeing(keys) or hits else share_of(0, len(i))
-        return (hits + PRIOR * self._evaluated(rest)) / (len(i) + PRIOR)
+            return hits / len(i) if self._draws_all(keys) or hits else share_of(0, len(i))
+        return (hits + PRIOR * self._share_evaluated(rest)) / (len(i) + PRIOR)
 
-    def _agreeing(self, keys: Sequence[Codes]) -> tuple[Ints, Ints]:
+    def _draw_agreeing(self, keys: Sequence[Codes]) -> tuple[Ints, Ints]:
         """Pairs that agree on the keys: all of them, or PAIRS drawn from them."""
         order, first, count = self._partners(keys)
         ends = np.cumsum(count)
@@ -134,7 +135,7 @@ class _Pairs:
         i = np.searchsorted(ends, at, side="right")
         return i, order[first[i] + at - (ends[i] - count[i])]
 
-    def _all_agreeing(self, keys: Sequence[Codes]) -> bool:
+    def _draws_all(self, keys: Sequence[Codes]) -> bool:
         return int(self._partners(keys)[2].sum()) <= PAIRS
 
     def _partners(self, keys: Sequence[Codes]) -> tuple[Ints, Ints, Ints]:
@@ -149,15 +150,15 @@ class _Pairs:
 
     # ---------------------------------------------------------------------------------------- anything else
 
-    def _evaluated(self, predicates: Sequence[Expr]) -> float:
+    def _share_evaluated(self, predicates: Sequence[Expr]) -> float:
         """The share of pairs of different rows, all or PAIRS of them, that satisfies the predicates."""
         n, width = len(self.a) * len(self.b), len(self.b)
         at = np.arange(n) if n <= PAIRS else self.random.integers(0, n, PAIRS)
-        i, j = self._different(*np.divmod(at, width))
+        i, j = self._drop_same(*np.divmod(at, width))
         hits = self._hits(predicates, i, j)
         return hits / len(i) if hits or (n <= PAIRS and self._whole) else share_of(0, len(i))
 
-    def _different(self, i: Ints, j: Ints) -> tuple[Ints, Ints]:
+    def _drop_same(self, i: Ints, j: Ints) -> tuple[Ints, Ints]:
         if self.a.stream.name != self.b.stream.name:
             return i, j
         apart = self.a.ids[i] != self.b.ids[j]
@@ -177,7 +178,7 @@ class _Pairs:
 
 
 def _is_unique(side: Side, equal: Sequence[Expr]) -> bool:
-    """Whether the key is what the stream is declared to be unique by."""
-    key = compared(side.alias, equal)
+    """Whether the stream is declared to be unique by this key."""
+    key = find_keys(side.alias, equal)
     names = [expr.name for expr in key if isinstance(expr, Column)]
     return len(names) == len(key) and sorted(names) == sorted(side.stream.unique)

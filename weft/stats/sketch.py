@@ -1,4 +1,4 @@
-"""Sketches of join keys in plain data: how they travel, are added up, and are kept in checkpoints."""
+"""Sketches of join keys as plain data: so they are sent, added up, and kept in checkpoints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.stats.model import Statistics
 VALUES = 64
 """Frequent values that are kept of a key."""
 HASHES = 256
-"""Hashes by which the values of a key are counted; the count is within about six percent, and exact up to so many."""
+"""How many hashes count the values of a key: up to this many the count is exact, above it within about six percent."""
 
 Sketches = dict[str, dict[str, Any]]
 """Key -> its sketches in plain data."""

@@ -1,4 +1,4 @@
-"""What sampled rows say of the values of one key: how many there are, which are frequent, how they lie in order."""
+"""What sampled rows say about the values of one key: how many there are, which are frequent, what quantiles are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.stats.estimators import distinct_values
 from weft.stats.side import Side
 
 QUANTILES = 1024
-"""How many values of a column stand for all in their order."""
+"""How many quantiles of a column are kept."""
 HEAVY = 32
 """How many frequent values of a column are kept."""
 SEEN = 8
@@ -20,9 +20,9 @@ SEEN = 8
 
 
 def heaviest(codes: Codes) -> list[tuple[int, float]]:
-    """The most frequent values and their shares of all rows, NULL ones among them; none that chance could have made.
+    """The most frequent values and their shares of all rows, NULLs included; none that may be frequent by chance.
 
-    Where there are so few values that all of them can be kept, they are: then the whole domain is known.
+    If there are so few values that all can be kept, all are kept: then the whole domain is known.
     """
     valid = codes.values if codes.valid is None else codes.values[codes.valid]
     values, counts = np.unique(valid, return_counts=True)
@@ -33,7 +33,7 @@ def heaviest(codes: Codes) -> list[tuple[int, float]]:
 
 
 def quantiles(column: pa.Array) -> list[float]:
-    """Values of a column of numbers in their order, as many for each stretch as it has rows; none if it has none."""
+    """Quantiles of a column of numbers, in order, with equally many rows between any two; none if it has no values."""
     values = np.sort(plain_numbers(nan_to_null(column).drop_null()))
     values = values[np.isfinite(values)]
     places = np.linspace(0, len(values) - 1, min(QUANTILES, len(values))).round().astype(np.int64)

@@ -40,7 +40,7 @@ def join_keys(queries: Sequence[Query]) -> dict[str, dict[str, Expr]]:
 
 
 def range_columns(queries: Sequence[Query]) -> list[tuple[str, str]]:
-    """(Stream, column) of all numbers that range predicates compare, as the two-way range schemes need them."""
+    """(Stream, column) of all columns of numbers that range predicates compare; the two-way range schemes need them."""
     found = {
         (query.relation(column.alias).stream.name, column.name)
         for query in queries

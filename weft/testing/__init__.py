@@ -1,4 +1,4 @@
-"""The kit that Weft and its users test with: hand-fed micro-batches, crash points, the oracle.
+"""Tools for tests of Weft and of its users: micro-batches given by hand, crash points, the oracle.
 
     trial = weft.testing.Trial(session)
     trial.feed({"orders": orders, "lines": lines})

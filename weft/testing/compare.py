@@ -30,7 +30,7 @@ class Difference:
 
 
 def difference(left: pa.Table, right: pa.Table) -> Difference:
-    """What the left table lacks of the right one, and what it has too much; rows are multisets."""
+    """Rows that the left table lacks, and rows that it has too many of, compared as multisets."""
     mine, theirs = (Counter(_rows(table)) for table in (left, right))
     return Difference(theirs - mine, mine - theirs)
 
@@ -65,7 +65,7 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def _exact(value: float | None) -> object:
-    """A float as something that is equal iff the bits are; 0.0 and -0.0 differ, all NaN are one."""
+    """A float as a value that is equal iff the bits are: 0.0 and -0.0 differ, and all NaN are equal."""
     if value is None or (value != 0 and not math.isnan(value)):
         return value
     return "NaN" if math.isnan(value) else "-0.0" if math.copysign(1, value) < 0 else 0.0

@@ -1,4 +1,4 @@
-"""Crash points by name, for a session on Spark and for a trial of it in process."""
+"""Crash points by name, for a session on Spark and for a trial of it in this process."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ def crash_at(
 
 
 def no_crash(session: Session) -> None:
-    """Let the session run to its end again."""
+    """Remove the crash point, so that the session runs to its end."""
     session.crash_point = None

@@ -2,7 +2,7 @@
 
 The window rule is written out as it is defined: the newest event time of a combination minus a row's own time is less
 than the row's window.  Event times are computed in SQL, not by Weft.  Nothing here knows of batches, plans or stores;
-only `survivors` replays the watermark, to leave out the rows that come too late.
+only `survivors` computes the watermark again, to leave out the rows that arrive too late.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _STEPS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
 def oracle(query: Query, tables: Tables, functions: Functions | None = None) -> pa.Table:
-    """The answer of the query over all rows, of which none is late."""
+    """The answer of the query over all rows; no row is treated as late."""
     duck = _connect()
     registry = _Registry(duck, functions or {})
     try:
         for stream in {relation.stream.name: relation.stream for relation in query.relations}.values():
-            duck.register(f"in {stream.name}", _typed(tables.get(stream.name), stream))
-        statement = oracle_sql(query, registry.named)
+            duck.register(f"in {stream.name}", _cast(tables.get(stream.name), stream))
+        statement = oracle_sql(query, registry.rename)
         found: pa.Table = duck.sql(statement).to_arrow_table()
     finally:
         registry.clear()
@@ -48,11 +48,11 @@ def oracle(query: Query, tables: Tables, functions: Functions | None = None) -> 
 
 
 def oracle_sql(query: Query, rename: Callable[[Expr], Expr] = lambda expr: expr) -> str:
-    """The statement that DuckDB answers; its tables are called "in stream"."""
-    outputs = ", ".join(f"{_sql(o.expr, rename)} AS {_quoted(o.name)}" for o in query.outputs)
+    """The statement that DuckDB answers; its tables are named "in stream"."""
+    outputs = ", ".join(f"{_sql(o.expr, rename)} AS {_quote(o.name)}" for o in query.outputs)
     sources = ", ".join(_source(relation) for relation in query.relations)
     predicates = [f"({_sql(p, rename)})" for p in query.predicates]
-    where = " AND ".join([*predicates, *_timed(query), *_windows(query)])
+    where = " AND ".join([*predicates, *_time_conditions(query), *_window_conditions(query)])
     return f"SELECT {outputs}\nFROM {sources}" + (f"\nWHERE {where}" if where else "")
 
 
@@ -62,7 +62,7 @@ def expires(query: Query) -> bool:
 
 
 def survivors(query: Query, batches: Sequence[Tables], policy: Policy = "min") -> dict[str, pa.Table]:
-    """The rows of all micro-batches that are not late for the query when they come.
+    """The rows of all micro-batches that are not late for the query when they arrive.
 
     A row is late if it lies below the watermark at the start of its batch: the least (or with policy "max" the
     greatest), over the query's streams with an event time, of the newest time seen in earlier batches minus the
@@ -75,7 +75,7 @@ def survivors(query: Query, batches: Sequence[Tables], policy: Policy = "min") -
         mark = _watermark(streams.values(), newest, policy) if expires(query) else None
         for name, stream in streams.items():
             if name in batch:
-                table = _typed(batch[name], stream)
+                table = _cast(batch[name], stream)
                 kept[name].append(table if mark is None else table.filter(_in_time(table, stream, mark)))
                 _advance(newest, stream, table)
     return {name: pa.concat_tables(tables) for name, tables in kept.items()}
@@ -135,10 +135,10 @@ def _connect() -> Any:
 
 
 _database: Any = None
-"""One database a process; every question has a connection of its own to it."""
+"""One database per process; every call has a cursor of its own."""
 
 
-def _typed(table: pa.Table | None, stream: Stream) -> pa.Table:
+def _cast(table: pa.Table | None, stream: Stream) -> pa.Table:
     if table is None:
         return stream.schema.empty_table()
     return table.select(stream.schema.names).cast(normalize_schema(stream.schema))
@@ -146,12 +146,12 @@ def _typed(table: pa.Table | None, stream: Stream) -> pa.Table:
 
 def _source(relation: Relation) -> str:
     time = _time_sql(relation.stream) if relation.stream.event_time is not None else "NULL"
-    return f"(SELECT *, {time} AS {_TIME} FROM {_quoted('in ' + relation.stream.name)}) AS {_quoted(relation.alias)}"
+    return f"(SELECT *, {time} AS {_TIME} FROM {_quote('in ' + relation.stream.name)}) AS {_quote(relation.alias)}"
 
 
 def _time_sql(stream: Stream) -> str:
     assert stream.event_time is not None
-    column, kind = _quoted(stream.event_time), stream.schema.field(stream.event_time).type
+    column, kind = _quote(stream.event_time), stream.schema.field(stream.event_time).type
     if pa.types.is_timestamp(kind):
         return f"epoch_us({column})"
     if pa.types.is_date(kind):
@@ -159,25 +159,25 @@ def _time_sql(stream: Stream) -> str:
     return f"CAST({column} AS BIGINT) * {_STEPS[stream.unit]}"
 
 
-def _timed(query: Query) -> list[str]:
+def _time_conditions(query: Query) -> list[str]:
     """Where there is a window or rows expire, a row of a stream with event times takes part only if it has one."""
     timed = [r for r in query.relations if r.stream.event_time is not None]
     matters = len(query.relations) > 1 and any(r.window is not None for r in timed)
-    return [f"{_quoted(r.alias)}.{_TIME} IS NOT NULL" for r in timed] if matters or expires(query) else []
+    return [f"{_quote(r.alias)}.{_TIME} IS NOT NULL" for r in timed] if matters or expires(query) else []
 
 
-def _windows(query: Query) -> list[str]:
+def _window_conditions(query: Query) -> list[str]:
     timed = [r for r in query.relations if r.stream.event_time is not None]
-    newest = f"greatest({', '.join(f'{_quoted(r.alias)}.{_TIME}' for r in timed)})"
+    newest = f"greatest({', '.join(f'{_quote(r.alias)}.{_TIME}' for r in timed)})"
     windowed = [r for r in timed if r.window is not None]
-    return [f"{newest} - {_quoted(r.alias)}.{_TIME} < {r.window}" for r in windowed] if len(query.relations) > 1 else []
+    return [f"{newest} - {_quote(r.alias)}.{_TIME} < {r.window}" for r in windowed] if len(query.relations) > 1 else []
 
 
 def _sql(expr: Expr, rename: Callable[[Expr], Expr]) -> str:
     return to_sql(transform(expr, rename), nan_is_null=True)
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"' if name != quote_name(name) or "#" in name or " " in name else name
 
 
@@ -191,7 +191,7 @@ class _Registry:
         self.duck, self.functions = duck, functions
         self.known: dict[tuple[str, tuple[str, ...]], str] = {}
 
-    def named(self, expr: Expr) -> Expr:
+    def rename(self, expr: Expr) -> Expr:
         """A call of a Python function under the name DuckDB knows it by."""
         if not isinstance(expr, Udf):
             return expr
@@ -203,18 +203,18 @@ class _Registry:
         return Udf(self.known[key], expr.args, expr.type)
 
     def clear(self) -> None:
-        """Take the functions away again."""
+        """Remove the functions from DuckDB."""
         for name in self.known.values():
             self.duck.remove_function(name)
 
     def _create(self, name: str, function: Callable[..., pa.Array], kinds: Sequence[pa.DataType], gives: Any) -> None:
-        def called(*args: pa.ChunkedArray) -> pa.Array:
+        def call(*args: pa.ChunkedArray) -> pa.Array:
             arrays = [pa.concat_arrays(a.chunks) if a.num_chunks else pa.array([], a.type) for a in args]
             return function(*(array.cast(kind) for array, kind in zip(arrays, kinds, strict=True)))
 
-        # DuckDB counts the parameters of what it is given.
+        # DuckDB counts the parameters of the function it is given.
         parameters = [Parameter(f"a{i}", Parameter.POSITIONAL_ONLY) for i in range(len(kinds))]
-        called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+        call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
         self.duck.create_function(
-            name, called, [sql_name(kind) for kind in kinds], sql_name(gives), type="arrow", null_handling="special"
+            name, call, [sql_name(kind) for kind in kinds], sql_name(gives), type="arrow", null_handling="special"
         )

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from weft.errors import QueryError
 from weft.explain import Subject, explain
-from weft.host.batch import Functions, Report
+from weft.expr.evaluate import Functions
+from weft.host.batch import Report
 from weft.host.inprocess.run import InProcess
 from weft.host.state.manifest import FileState, Ledger, Manifest
 from weft.host.state.segment import SegmentRef
@@ -30,7 +31,7 @@ from weft.topology.model import Topology
 class Trial:
     """Queries under test, fed by hand.
 
-    `queries` is a session, whose declarations are taken and whose sources are not read, or queries by name.
+    `queries` is a session or queries by name.  Of a session, the declarations are used and the sources are not read.
     `state` is a folder for file-backed state; a trial given the same folder again goes on from the last batch.
     """
 
@@ -46,7 +47,7 @@ class Trial:
         self._session = queries if isinstance(queries, Session) else None
         self.queries = _queries(queries)
         self.functions: Functions = {**_functions(self._session), **(functions or {})}
-        self.choices, self.topology = _planned(queries, self.queries, workers, sizes)
+        self.choices, self.topology = _plan(queries, self.queries, workers, sizes)
         self._ledger = None if state is None else Ledger(state)
         files = None if self._ledger is None else FileState(str(self._ledger.segments), str(self._ledger.notes))
         self._run = InProcess(self.topology, self.functions, files)
@@ -103,7 +104,7 @@ class Trial:
 
     @property
     def counters(self) -> Counters:
-        """What every part of the plan did so far."""
+        """The counters of all batches so far."""
         return Counters.total(self.reports)
 
     @property
@@ -153,7 +154,7 @@ def _functions(session: Session | None) -> Functions:
     return {} if session is None else session.functions
 
 
-def _planned(
+def _plan(
     given: Session | Mapping[str, Query],
     queries: Mapping[str, Query],
     workers: int | None,

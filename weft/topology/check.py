@@ -15,10 +15,16 @@ from weft.topology.model import ROWS, Emit, Keep, Node, Probe, Start, Store, Top
 
 
 def check(topology: Topology, queries: Mapping[str, Query]) -> None:
-    """Raise InternalError unless every stream of every query has one way to its emit that meets each other relation
-    once, over known stores and fields, in waves in which all it may see is there; and every store is fed."""
+    """Raise InternalError unless the topology can run.
+
+    Every stream of every query has one way to its emit, which meets each other relation once.  The way uses known
+    stores and fields, and runs in waves in which all rows that it may see are stored.  Every store is fed.
+    """
     fed = _Fed(topology)
-    _must(set(topology.emit_of) == set(queries) and len(topology.emits) == len(queries), "a query has not one emit")
+    _must(
+        set(topology.emit_of) == set(queries) and len(topology.emits) == len(queries),
+        "a query does not have exactly one emit",
+    )
     _must(len(topology.start_by_id) == len(topology.starts), "two starts have one name")
     named = len(topology.probes) + len(topology.keeps) + len(topology.emits)
     _must(len(topology.nodes) == named and len(topology.store_by_id) == len(topology.stores), "two parts have one name")
@@ -29,13 +35,13 @@ def check(topology: Topology, queries: Mapping[str, Query]) -> None:
         for alias, start in starts.items():
             _Walk(topology, name, start, fed).run(whole=alias in streams)
     for start in topology.starts:
-        _must(fed.starts[start.id] == 1, f"{start.id} is fed by not exactly one edge")
+        _must(fed.starts[start.id] == 1, f"{start.id} is not fed by exactly one edge")
     for store in topology.stores:
         fed.check(store)
 
 
 class _Fed:
-    """Who feeds whom, looked up once."""
+    """Which edges and keeps feed each store and start, looked up once."""
 
     def __init__(self, topology: Topology) -> None:
         self.workers = topology.workers
@@ -46,13 +52,13 @@ class _Fed:
             self.keeps[keep.store].append(keep)
 
     def check(self, store: Store) -> None:
-        """A stream's store has one edge, an intermediate one has rows from each member that is ever the newest."""
+        """A stream's store has one edge; an intermediate one has one keep for each member that is ever the newest."""
         origins = [keep.origin for keep in self.keeps[store.id]]
         if store.members:
             fed = self.stores[store.id] == 0 and bool(origins) and len(set(origins)) == len(origins)
             _must(fed and set(origins) <= set(store.members), f"{store.id} is not fed once by each of its members")
         else:
-            _must(self.stores[store.id] == 1 and not origins, f"{store.id} is fed by not exactly one edge")
+            _must(self.stores[store.id] == 1 and not origins, f"{store.id} is not fed by exactly one edge")
         _must(1 <= store.tasks <= self.workers, f"{store.id} lies on {store.tasks} of {self.workers} workers")
 
 
@@ -68,7 +74,7 @@ class _Walk:
         self.wave = 1
 
     def run(self, *, whole: bool) -> None:
-        """Follow the way; only a table's may end before the emit."""
+        """Follow the way; only the way of a table may end before the emit."""
         following, ended = self.start.then, False
         while following:
             found = [node for node in map(self._node, following) if self.query in node.users]
@@ -114,7 +120,7 @@ class _Walk:
         self.met += probe.members
 
     def _sees(self, probe: Probe, store: Store) -> None:
-        """The delta rule, and that what it lets through is there in time."""
+        """A probe sees exactly the older origins of this batch, and runs after their rows are stored."""
         older = [label for label in probe.members if self._stamp(label) < self._stamp(self.start.label)]
         wanted = older if store.members else [ROWS] * len(older)
         _must(list(probe.sees) == wanted, f"probe {probe.id} sees {probe.sees} instead of {wanted}")
@@ -125,7 +131,7 @@ class _Walk:
         return label not in self.topology.tables, label
 
     def _reads(self, who: str, wanted: set[str], there: set[str]) -> None:
-        _must(wanted <= there, f"{who} reads {sorted(wanted - there)}, which nobody carries")
+        _must(wanted <= there, f"{who} reads {sorted(wanted - there)}, which no tuple carries")
 
 
 def _must(holds: bool, what: str) -> None:

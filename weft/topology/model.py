@@ -1,15 +1,18 @@
-"""A topology: what is kept where, and who asks whom in which order.
+"""A topology: what is kept where, and which tuples look into which stores, in which order.
 
     stream --edge--> worker:  keep in stores, start probes
     probe  --route-> worker:  look into one store, hand the matches on, keep them as an intermediate result, emit them
+
+The *way* of a tuple is the line of nodes (probes, keeps, an emit) that it passes.  A *wave* is one exchange of tuples
+between workers and the work after it; a batch runs all its waves one after the other.
 
 Everything a host needs is here, and nothing else: no queries, no statistics.
 
 Names say what a thing is, not who asked for it.  A relation of a query (a stream or table after its selections) has a
 *label*: the stream's name, a digest of the selections if there are any, and a number if the query has it twice.  A
 store, a start and a probe are named by a digest of all that makes their rows: a probe by the way of its tuples so far,
-the store and the question.  So two queries, or two plans, that need the same thing get the same name, and equal
-beginnings of two ways are one: a node hands its tuples on to whatever follows in any query.
+the store and the question.  So two queries, or two plans, that need the same thing get the same name, and ways that
+begin alike share their first nodes: a node hands its tuples on to whatever follows in any query.
 
 A flowing record batch has one field per live column, called "label.column".  Columns of a stream's store carry no
 label, so that all relations over the stream can share it; those of an intermediate store do.  `#t` is the event time in
@@ -18,12 +21,12 @@ microseconds.  `#w` is the weight: how often a row counts; where it is absent ev
 Exactly once: the stamp of a tuple is (batch, position of its relation), that of a joined one the largest of its
 members'.  A tuple that starts with stamp (N, i) meets in every store only rows with a smaller stamp, so every
 combination is made by its newest member and by no other.  The newest member is where the row's way began, its *origin*.
-So whether a row of batch N is visible is a property of two origins, and known to the plan: `Probe.sees` names the
-origins of this batch's rows that a probe may see.  Rows of a stream have no origin but themselves; they are all
-called ROWS.  Positions are places in one order of all labels, tables first: queries that share an intermediate
-result agree on who is the newest in it.
+So whether a row of batch N is visible depends only on two origins, and the plan knows both: `Probe.sees` names the
+origins of this batch's rows that a probe may see.  Rows of a stream have no origin but themselves; they all have the
+origin ROWS.  Positions are places in one order of all labels, tables first: so queries that share an intermediate
+result agree on which member is the newest in it.
 
-Order within a wave: what comes to be kept is kept first, then tuples go on by the position of their origin.
+Order within a wave: first rows are stored, then tuples go on by the position of their origin.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ __all__ = [
 ]  # fmt: skip
 
 EARLIEST = -(2**63)
-"""The first microsecond that an event time can name; no row lies before it."""
+"""The earliest possible event time; no row is earlier."""
 ROWS = ""
 """The origin of all rows of a stream."""
 FIRST = -1
@@ -67,7 +70,7 @@ class Clock:
     """Whether the slowest or the fastest stream decides."""
 
     def watermark(self, newest: dict[str, int]) -> int | None:
-        """Newest event time minus lateness, of the slowest or the fastest stream; None while one has shown nothing."""
+        """Newest event time minus lateness, of the slowest or the fastest stream; None while a stream has no rows."""
         if any(stream not in newest for stream, _ in self.streams):
             return None
         marks = [newest[stream] - lateness for stream, lateness in self.streams]
@@ -101,13 +104,13 @@ class Store:
     reason: str
     """Why rows are kept that long, for people."""
     users: tuple[str, ...]
-    """"query.alias" of everyone who shares the store."""
+    """"query.alias" of all users that share the store."""
     tasks: int = 1
     """On how many workers, from the first on, rows lie."""
     members: tuple[str, ...] = ()
     """Labels of the members of an intermediate result, by position."""
     ends: tuple[tuple[str, int], ...] = ()
-    """(member, its retention): an intermediate row goes when the first of these does; its `#t` is made to say so."""
+    """(member, its retention): an intermediate row goes when the first of these goes; its `#t` is computed to match."""
     spread: Spread | None = None
     """Where copies of a stream's rows lie, instead of a placement."""
 
@@ -119,7 +122,7 @@ class Bound:
     expr: Expr
     strict: bool
     loose: bool = False
-    """Whether it admits more than the predicate does, which is checked again; NaN then bounds nothing."""
+    """Whether it admits more than the predicate, which is then checked again; a NaN bound then admits everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +140,7 @@ class Probe:
     """Labels of the relations whose tuples are found here; more than one in an intermediate store."""
     store: str
     wave: int
-    """The wave in which workers run it; tuples that come earlier wait."""
+    """The wave in which workers run it; tuples that arrive earlier wait."""
     route: Route
     route_key: tuple[Expr, ...]
     """Values of the probing tuple that name the worker, for route "key"."""
@@ -179,7 +182,7 @@ class Keep:
 
     @property
     def position(self) -> int:
-        """What is kept is kept before anybody looks."""
+        """Rows are stored before any probe looks."""
         return FIRST
 
 
@@ -207,7 +210,7 @@ class Emit:
 
     @property
     def position(self) -> int:
-        """Nobody waits for results."""
+        """No probe waits for results."""
         return FIRST
 
 
@@ -223,12 +226,12 @@ class Start:
     then: tuple[str, ...]
     """Ids of what comes first: probes, or the emit of a query over one stream."""
     users: tuple[tuple[str, str], ...]
-    """(Query, alias) of everyone whose tuples begin here."""
+    """(Query, alias) of all users whose tuples begin here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """How rows of a stream reach the workers: selected, cut to columns, routed once for all who want them."""
+    """How rows of a stream reach the workers: selected, cut to the needed columns, routed once for all users."""
 
     id: str
     stream: str
@@ -244,16 +247,16 @@ class Edge:
     spread: Spread | None = None
     """For route "spread"."""
     watch: tuple[tuple[str, Expr], ...] = ()
-    """(Name, join key): values that are counted as they come, so that skew is seen."""
+    """(Name, join key): values of these keys are counted on arrival, so that skew is noticed."""
 
 
 Node = Probe | Keep | Emit
-"""What tuples can come to.  All have an id, users, a position, a wave, a route and the fields they need."""
+"""What tuples can be sent to.  All have an id, users, a position, a wave, a route and the fields they need."""
 
 
 @dataclass(frozen=True)
 class Topology:
-    """The plan of a session.  What is asked for often is worked out once."""
+    """The plan of a session.  What is asked for often is computed once."""
 
     workers: int
     streams: tuple[Stream, ...]
@@ -272,7 +275,7 @@ class Topology:
 
     @cached_property
     def nodes(self) -> Mapping[str, Node]:
-        """All that tuples can come to, by id."""
+        """All nodes, by id."""
         found: tuple[Node, ...] = (*self.probes, *self.keeps, *self.emits)
         return {node.id: node for node in found}
 
@@ -323,7 +326,7 @@ class Topology:
         return dict(self.emit_of[query].aliases)
 
     def __getstate__(self) -> dict[str, object]:
-        """The plan itself; who gets it works out the rest anew."""
+        """Only the plan itself is pickled; the receiver computes the cached values anew."""
         return {name: value for name, value in self.__dict__.items() if name in self.__dataclass_fields__}
 
 

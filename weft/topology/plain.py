@@ -1,7 +1,7 @@
-"""A topology as plain data, so that a checkpoint can say by which plan its state was made.
+"""A topology as plain data, so that a checkpoint can say which plan made its state.
 
 Records become {"is": class, field: value, ...}, tuples become lists, types and schemas travel in Arrow's own form.
-What must hold: reading gives back an equal topology.  Functions of the user are named, not contained.
+What must hold: reading gives back an equal topology.  Functions of the user are stored by name only.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _VALUES: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "date": (dt.date, dt.date.isoformat, dt.date.fromisoformat),
     "time": (dt.time, dt.time.isoformat, dt.time.fromisoformat),
     "micros": (dt.timedelta, lambda v: v // dt.timedelta(microseconds=1), lambda v: dt.timedelta(microseconds=v)),
-    "schema": (pa.Schema, lambda v: _packed(v), lambda v: _unpacked(v)),
-    "type": (pa.DataType, lambda v: _packed(pa.schema([("", v)])), lambda v: _unpacked(v).field(0).type),
+    "schema": (pa.Schema, lambda v: _pack(v), lambda v: _unpack(v)),
+    "type": (pa.DataType, lambda v: _pack(pa.schema([("", v)])), lambda v: _unpack(v).field(0).type),
 }
-"""Name -> a kind of value, and the ways there and back; the first that fits is taken."""
+"""Name -> a kind of value, how it is written, and how it is read; the first that fits is used."""
 
 
 def to_plain(value: Any) -> Any:
@@ -66,9 +66,9 @@ def from_plain(plain: Any) -> Any:
     return _RECORDS[kind](**{name: from_plain(value) for name, value in rest.items()})
 
 
-def _packed(schema: pa.Schema) -> str:
+def _pack(schema: pa.Schema) -> str:
     return base64.b64encode(schema.serialize().to_pybytes()).decode()
 
 
-def _unpacked(text: str) -> pa.Schema:
+def _unpack(text: str) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))

@@ -1,8 +1,8 @@
 """Spreads: rows that go to several workers at once, so that everything that joins meets on one of them.
 
     Cube      workers form a cube.  A row has a coordinate on each axis that its stream owns, by the hash of a value or
-              at random, and is copied along all others.  Every combination meets at exactly one place if every axis is
-              owned by somebody, and owners of a hash axis are joined by equality of its values.
+              at random, and is copied along all other axes.  Every combination meets on exactly one worker if every
+              axis has an owner, and the owners of a hash axis are joined by equality of its values.
     Regions   two streams are cut into ranges of an ordered value.  The pairs of ranges that can hold matches are dealt
               to workers as rectangles; a row goes to every rectangle over its range.
 
@@ -18,7 +18,7 @@ from typing import Literal
 from weft.expr.model import Expr
 
 AxisKind = Literal["hash", "random", "copy"]
-"""What rows do along an axis: go by the hash of a value, anywhere, everywhere."""
+"""Where rows go along an axis: to the slot of a hash, to a random slot, to every slot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Regions:
     key: Expr
     bounds: tuple[tuple[float, float], ...]
     """(Value, part) where a new range begins, in order.  Part 0 cuts before the value; above 0 it cuts the value
-    itself: rows whose numbers give a smaller part go before.  Times are whole microseconds."""
+    itself: rows of that value whose part is smaller lie before the cut.  Times are whole microseconds."""
     workers: tuple[tuple[int, ...], ...]
     """Range -> the workers that must see its rows; one entry more than bounds."""
 

@@ -16,7 +16,7 @@ class InputNumbers:
     rows: float
     rows_a_second: float | None
     assumed: bool
-    """Whether it rests on a default, because something is unknown."""
+    """Whether it depends on a default, because something is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class CandidatesOfQuery:
     pairs: tuple[PairNumbers, ...]
     considered: int
     candidates: tuple[CandidateNumbers, ...]
-    """The cheapest first; of many only the first, and those with a name."""
+    """The cheapest first; if there are many, only the first ones and those with a name."""
     most_micros_an_input_row: float
     """Of the most expensive plan that was considered."""
     chosen: str

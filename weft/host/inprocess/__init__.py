@@ -1,1 +1,1 @@
-"""The same waves and kernels without Spark: a test kit, not a product."""
+"""The same waves and kernels without Spark: for tests and measurements, not for production."""

@@ -1,6 +1,6 @@
 """Runs a topology in this process, over micro-batches given by hand.
 
-The exchange is a list per worker; state is memory, or a folder when crashes are to be tested.
+The exchange is a list per worker.  State is in memory, or in a folder where crashes are tested.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from weft.host.batch import Functions, Report, State, Watermarks
+from weft.expr.evaluate import Functions
+from weft.host.batch import Report, State, Watermarks
 from weft.host.crash import CrashPoint, reach
 from weft.host.envelope import Envelope
 from weft.host.ingest import ingests
@@ -35,7 +36,7 @@ class MemoryState(MemorySegments):
         self._notes = {key: found for key, found in self._notes.items() if key[0] == batch}
         self._notes[batch, worker, wave] = tuple(refs)
 
-    def noted(self, batch: int, worker: int, wave: int) -> tuple[SegmentRef, ...]:
+    def recall(self, batch: int, worker: int, wave: int) -> tuple[SegmentRef, ...]:
         """This batch's segments of a worker."""
         return self._notes[batch, worker, wave]
 
@@ -65,10 +66,10 @@ class InProcess:
         self.manifest = Manifest()
         self.results: dict[str, list[pa.RecordBatch]] = {emit.query: [] for emit in topology.emits}
         self.spent: dict[tuple[int, int], float] = {}
-        """(Wave, worker) -> seconds of the last batch, each having the processor for itself; wave 0 reads the input."""
+        """(Wave, worker) -> seconds of the last batch, one after the other; wave 0 reads the input."""
 
     def feed(self, tables: Mapping[str, pa.Table], crash: CrashPoint | None = None) -> Report:
-        """One micro-batch: rows for some of the streams.  A crash leaves everything as it was before."""
+        """Run one micro-batch with rows for some of the streams.  A crash leaves everything as it was before."""
         number = self.manifest.batch + 1
         batch = self.manifest.next(self.topology, number, crash=crash)
         fresh: dict[str, list[pa.RecordBatch]] = defaultdict(list)
@@ -101,7 +102,7 @@ class InProcess:
         return report
 
     def table(self, query: str) -> pa.Table:
-        """All results of a query so far, each as often as it counts in all."""
+        """All results of a query so far, each as often as its weights add up to."""
         outputs = self.topology.emit_of[query].outputs
         schema = pa.schema([(output.name, output.expr.type) for output in outputs])
         return settle(self.results[query], schema, query)

@@ -1,1 +1,1 @@
-"""Where results go: files of a batch, and the sinks that get them."""
+"""Where results go: the files of a batch, and the sinks that get them."""

@@ -1,4 +1,4 @@
-"""Results for a function of the user, with every batch before it is committed."""
+"""Hands the results of every batch to a function of the user, before the batch is committed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from weft.host.results.sink import Results, Sink, When
 
 
 class ForeachSink(Sink):
-    """Hands every batch to a function: at least once, with its number."""
+    """Calls a function with every batch and its number: at least once."""
 
     when: ClassVar[When] = "before commit"
 
     def __init__(self, query: str, _schema: pa.Schema, function: Callable[[Any, int], object]) -> None:
         if not callable(function):
-            raise SinkError(f"foreach_batch needs a function, not a {type(function).__name__}", hint="f(df, batch_id).")
+            raise SinkError(
+                f"foreach_batch needs a function, not a {type(function).__name__}", hint="pass f(df, batch_id)."
+            )
         self.query, self.function = query, function
 
     def take(self, results: Results) -> None:
@@ -27,7 +29,7 @@ class ForeachSink(Sink):
         frame = results.load()
         try:
             self.function(frame, results.batch)
-        except BaseException as error:  # sys.exit() must not pass for success
+        except BaseException as error:  # also SystemExit: sys.exit() must not look like success
             raise HostError(
                 f'the function of query "{self.query}" failed: {type(error).__name__}: {first_line(error)}',
                 detail=traceback.format_exc(limit=-3).rstrip(),

@@ -14,12 +14,12 @@ class MemorySink(Sink):
     def __init__(self, query: str, schema: pa.Schema) -> None:
         self.query, self.schema = query, schema
         self._tables: dict[str, pa.Table] = {}
-        """By the names of files, which are the same when a batch comes again."""
+        """By the names of files, which are the same when a batch is repeated."""
 
     def take(self, results: Results) -> None:
         """Keep the rows of a batch; doing it again changes nothing."""
         self._tables |= {path.name: pq.read_table(path, schema=self.schema) for path in results.files}
-        results.placed()
+        results.on_placed()
 
     def table(self) -> pa.Table:
         """All results so far."""

@@ -1,8 +1,8 @@
 """Results as a folder of Parquet files that holds exactly what was committed.
 
-Files are put there by rename after the manifest that names them, under names that a repeated publication replaces.  A
-folder belongs to one query of one checkpoint; a marker file says to which.  An empty file with the schema makes the
-folder readable from the start.
+Files are renamed into it after the commit of the manifest that names them.  A repeated publication uses the same names
+and replaces them.  A folder belongs to one query of one checkpoint; a marker file says to which.  An empty file with
+the schema makes the folder readable from the start.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ParquetSink(Sink):
         self._refuse_newer(files, last)
         for stale in self.path.glob(".*.tmp"):
             stale.unlink(missing_ok=True)
-        # The marker comes first: a run that dies here must find the folder its own.
+        # The marker comes first: if a run dies here, the next one must find that the folder is its own.
         if found is None:
             write_durably(self.path / MARKER, json.dumps(mine).encode())
         if EMPTY not in files:
@@ -57,8 +57,8 @@ class ParquetSink(Sink):
                     detail=f"{error}.",
                     hint="they are safe in the checkpoint; repair the folder and run again.",
                 ) from error
-            results.placed()
-        sync_folder(self.path)  # the staged files go after this
+            results.on_placed()
+        sync_folder(self.path)  # the staged files are removed after this
 
     def _open(self) -> dict[str, str] | None:
         """Make the folder, and read its marker if it has one."""
@@ -88,13 +88,13 @@ class ParquetSink(Sink):
             )
 
     def _refuse_newer(self, files: Sequence[str], last: int) -> None:
-        """What is newer than the checkpoint was written by a checkpoint that no longer exists."""
+        """Refuse results that are newer than the checkpoint: they were written by one that no longer exists."""
         if newer := sorted(name for name in files if name[:12].isdigit() and int(name[:12]) > last):
             raise SinkError(
                 f"folder {self.path} holds results of batches that the checkpoint does not know",
-                detail=f"the checkpoint ends with batch {last}, as after a backup was restored; newer: {newer[0]}"
+                detail=f"the checkpoint ends with batch {last}, perhaps after a backup was restored; newer: {newer[0]}"
                 + (f" and {len(newer) - 1} more." if newer[1:] else "."),
-                hint="remove them: their batches will be worked out again. File names begin with the batch.",
+                hint="remove these files: their batches will be run again. File names begin with the batch number.",
             )
 
     def _write_empty(self) -> None:
@@ -116,5 +116,5 @@ class ParquetSink(Sink):
 
 def _whose(marker: Mapping[str, str] | None) -> str:
     if marker is None:
-        return "somebody else"
+        return "another program"
     return f'query "{marker.get("query")}" of checkpoint {marker.get("checkpoint")}'

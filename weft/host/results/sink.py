@@ -1,8 +1,8 @@
 """What a sink of results is.
 
-A sink says what it takes, and when it is called.  Before the commit it gets every batch at least once, with its number:
-a batch that is run again is handed over again, with the same rows.  After the commit it gets the files of a batch that
-is true, perhaps several times: to take them twice changes nothing.
+A sink says what it takes, and when it is called.  A sink called before the commit gets every batch at least once, with
+its number: a batch that is run again is handed over again, with the same rows.  A sink called after the commit gets
+the files of a committed batch, perhaps several times: taking them twice must change nothing.
 
 A new sink is a module with a class that extends `Sink`, and a line in `weft.host.results.sinks`.
 """
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Takes = OneOf["rows", "changes", "snapshots"]
-"""Every result once; what is added and taken back; or all there is, again and again."""
+"""Every result once; or additions and removals; or the whole result, again and again."""
 When = OneOf["before commit", "after commit"]
 
 
 @dataclass(frozen=True)
 class Results:
-    """What a batch has answered to one query."""
+    """The results of one query in one batch."""
 
     batch: int
     files: tuple[Path, ...]
     """Parquet files with the rows; none if there are no rows."""
     load: Callable[[], DataFrame]
     """Makes a DataFrame of the rows."""
-    placed: Callable[[], None]
-    """To be called for each file that has been put in place: tests let a run die there."""
+    on_placed: Callable[[], None]
+    """The sink calls it after each file that it has put in place: tests let a run die there."""
 
 
 class Sink(Protocol):
@@ -46,7 +46,7 @@ class Sink(Protocol):
     when: ClassVar[When] = "after commit"
 
     def claim(self, owner: str, *, published: bool, last: int) -> None:  # noqa: ARG002
-        """Make its place that of checkpoint `owner`, or refuse; a sink without a place has nothing to do.
+        """Reserve the place of the results for checkpoint `owner`, or refuse.  A sink without a place does nothing.
 
         `published` says whether results have left the checkpoint before, `last` is its newest batch.
         """
@@ -58,5 +58,5 @@ class Sink(Protocol):
         ...
 
     def table(self) -> pa.Table | None:
-        """All results so far, of a sink that keeps them in memory."""
+        """All results so far, if the sink keeps them in memory; else None."""
         return None

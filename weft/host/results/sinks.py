@@ -1,4 +1,4 @@
-"""The kinds of sinks there are.  A new one is a module that defines it, and a line here."""
+"""All kinds of sinks.  A new one is a module that defines it, and a line here."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ SINKS: Mapping[str, Callable[..., Sink]] = {
     "memory": MemorySink,
     "foreach": ForeachSink,
 }
-"""Kind -> what makes a sink of it, given the name of a query, the schema of its results, and what the user gave."""
+"""Kind -> maker of such a sink, from the name of a query, the schema of its results, and the user's arguments."""

@@ -1,8 +1,8 @@
 """Results of one worker in one wave, written as Parquet into the staging folder of the batch.
 
-A file is written aside and renamed when it is complete; its name is a function of query, wave and worker, so a task
-that is run again replaces it.  Every run has a folder of its own there: a worker left over from a killed run may
-still be writing.  Rows go to the writer as they are made, and leave memory with each row group.
+A file is written under a temporary name and renamed when it is complete.  Its name depends on batch, query, wave and
+worker only, so a task that is run again replaces it.  Every run has a folder of its own: a worker left over from a
+killed run may still be writing.  Rows leave memory with each row group.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from weft.host.weights import repeat
 from weft.topology.model import Topology
 
 GROUP = 262_144
-"""Rows of a row group."""
+"""Rows of a row group, at most."""
 GROUP_BYTES = 64 << 20
 
 
@@ -31,11 +31,11 @@ class StagedResults:
         self.writers: dict[str, pq.ParquetWriter] = {}
         self.waiting: dict[str, list[pa.RecordBatch]] = {}
         self.size: dict[str, tuple[int, int]] = {}
-        """Rows and bytes that wait."""
+        """Query -> rows and bytes that are not written yet."""
         self.counts: dict[str, int] = {}
 
     def write(self, query: str, rows: pa.RecordBatch) -> None:
-        """Take some results, each as often as it counts."""
+        """Take some result rows, each as often as its weight says."""
         rows = repeat(rows, query)
         waiting = self.waiting.setdefault(query, [])
         waiting.append(rows)
@@ -46,7 +46,7 @@ class StagedResults:
             self._flush(query)
 
     def close(self) -> list[dict[str, Any]]:
-        """Finish all files; what was written."""
+        """Finish all files, and return what was written."""
         for query in self.waiting:
             self._flush(query)
         files = []

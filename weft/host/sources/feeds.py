@@ -1,6 +1,7 @@
-"""The streams that are read at our own pace, dealt to micro-batches.
+"""Feeds: the streams that Weft reads itself, without Spark's Structured Streaming, cut into micro-batches.
 
-An offset is a position for each stream, so a batch that is run again reads the same rows.
+An offset is a position for each stream.  A batch is what lies between two offsets, so a batch that is run again reads
+the same rows.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Offset = Mapping[str, Position]
 
 @dataclass(frozen=True)
 class Feed:
-    """One stream."""
+    """One stream that is read at our own pace."""
 
     stream: str
     reader: Reader
@@ -26,7 +27,7 @@ class Feed:
     """Whether it is a table: all of it is read in the first batch, and nothing after that."""
 
     def end(self, start: Position, known: Position) -> Position:
-        """Where a batch ends that begins at `start`, if `known` is there."""
+        """Where a batch ends that begins at `start`, if the input known so far ends at `known`."""
         if not self.once:
             return self.reader.end(start, known)
         if start != self.reader.beginning():
@@ -49,15 +50,15 @@ class Feeds:
         self.by_stream: Mapping[str, Feed] = {feed.stream: feed for feed in feeds}
 
     def beginning(self) -> dict[str, Position]:
-        """Nothing has been read."""
+        """The offset at which nothing has been read."""
         return {stream: feed.reader.beginning() for stream, feed in self.by_stream.items()}
 
     def discover(self) -> dict[str, Position]:
-        """Everything that is there now."""
+        """The offset after everything that is there now."""
         return {stream: feed.reader.discover() for stream, feed in self.by_stream.items()}
 
     def end(self, start: Offset, known: Offset) -> dict[str, Position]:
-        """Where a batch ends that begins at `start`, if `known` is there."""
+        """Where a batch ends that begins at `start`, if the input known so far ends at `known`."""
         begin = self._full(start)
         return {name: feed.end(begin[name], known[name]) for name, feed in self.by_stream.items()}
 
@@ -66,7 +67,7 @@ class Feeds:
         return self._full(start) == self._full(end)
 
     def deal(self, start: Offset, end: Offset, tasks: int) -> list[list[Piece]]:
-        """What lies between two offsets, dealt to at most so many tasks."""
+        """What lies between two offsets, divided among at most so many tasks."""
         begin, until = self._full(start), self._full(end)
         found: list[Piece] = []
         for stream, feed in self.by_stream.items():
@@ -74,7 +75,7 @@ class Feeds:
         return shares(found, tasks)
 
     def check(self, offset: Offset) -> None:
-        """Refuse if it is no longer known what was read up to an offset."""
+        """Refuse if it is no longer known which rows were read up to an offset."""
         for stream, position in self._full(offset).items():
             self.by_stream[stream].reader.check(position)
 

@@ -1,8 +1,8 @@
-"""The files that a stream has met, written down in the order in which they are read.
+"""A log of the files that a stream has found, in the order in which they are read.
 
-Files are discovered as they arrive and noted in name order among the new ones.  So a file whose name sorts before
-older ones is not lost, and a position in the log means the same files for ever.  What must hold: a log only grows, and
-what it names is on disk before a position counts it.
+Each look at the folder appends the new files, in the order of their names.  So a file whose name sorts before older
+ones is not lost, and a position in the log always means the same files.  What must hold: a log only grows, and its
+lines are on disk before a position counts them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _RESTORE = "restore it from a backup of the checkpoint, or start again from an e
 
 
 class FileLog:
-    """The files a stream has met, in the order in which they are read: one a line, each with its checksum."""
+    """The files a stream has found, in the order in which they are read: one per line, each with a checksum."""
 
     def __init__(self, path: str, log: str) -> None:
         self.path, self.log = path, Path(log)
@@ -31,12 +31,12 @@ class FileLog:
     def between(self, start: int, end: int) -> list[str]:
         """The files between two positions."""
         if end > len(self.files):
-            raise self._damaged(f"it names {len(self.files)} files, of which {end} were read.")
+            raise self._damage(f"it names {len(self.files)} files, of which {end} were read.")
         return self.files[start:end]
 
     def discover(self) -> int:
         """Note new files; return how many are known now."""
-        if new := [file for file in _listed(self.path) if file not in self._known]:
+        if new := [file for file in _list(self.path) if file not in self._known]:
             _check_names(new)
             self._append(new)
             self.files += new
@@ -45,10 +45,10 @@ class FileLog:
 
     def _append(self, new: Sequence[str]) -> None:
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        content = b"".join(map(_line, new))
+        content = b"".join(map(_format_line, new))
         fresh = not self.log.exists()
         with open(self.log, "x+b" if fresh else "r+b") as file:
-            file.truncate(self._size)  # a line that was being written when its process died
+            file.truncate(self._size)  # drops a line that was half written when its process died
             file.seek(self._size)
             file.write(content)
             file.flush()
@@ -60,20 +60,20 @@ class FileLog:
     def _read(self) -> tuple[list[str], int]:
         content = self.log.read_bytes() if self.log.exists() else b""
         whole = content[: content.rfind(b"\n") + 1]
-        return [self._file(number, line) for number, line in enumerate(whole.splitlines(), 1)], len(whole)
+        return [self._parse_line(number, line) for number, line in enumerate(whole.splitlines(), 1)], len(whole)
 
-    def _file(self, number: int, line: bytes) -> str:
+    def _parse_line(self, number: int, line: bytes) -> str:
         checksum, _, name = line.partition(b" ")
         if checksum != _checksum(name):
-            raise self._damaged(f"the checksum of line {number} is wrong.")
+            raise self._damage(f"the checksum of line {number} is wrong.")
         file: str = json.loads(name)
         return file
 
-    def _damaged(self, detail: str) -> StateError:
+    def _damage(self, detail: str) -> StateError:
         return StateError(f"file log {self.log} is damaged", detail=detail, hint=_RESTORE)
 
 
-def _listed(path: str) -> list[str]:
+def _list(path: str) -> list[str]:
     try:
         return list_files(path)
     except OSError as error:
@@ -87,10 +87,10 @@ def _check_names(files: Sequence[str]) -> None:
             file.encode()
         except UnicodeEncodeError as error:
             hint = "rename it; nothing was read."
-            raise SourceError(f"file {os.fsencode(file)!r} has a name that is no UTF-8", hint=hint) from error
+            raise SourceError(f"file {os.fsencode(file)!r} has a name that is not UTF-8", hint=hint) from error
 
 
-def _line(file: str) -> bytes:
+def _format_line(file: str) -> bytes:
     name = json.dumps(file).encode()
     return _checksum(name) + b" " + name + b"\n"
 

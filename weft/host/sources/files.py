@@ -1,4 +1,4 @@
-"""How files are listed, cut into parts and read, whatever their format."""
+"""Lists files, cuts them into parts and reads them, in every format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weft.errors import SourceError
 from weft.host.sources.source import Piece
 
 Format = OneOf["parquet", "csv", "json", "arrow"]
-ROWS = 131_072
+READ_ROWS = 131_072
 """Rows read at a time."""
 
 
@@ -33,15 +33,15 @@ def list_files(path: str) -> list[str]:
 
 
 def pieces(kind: Format, files: Sequence[str], stream: str = "") -> list[Piece]:
-    """The parts into which files can be cut."""
+    """The files, cut into parts that can be read on their own."""
     found = []
     for file in files:
-        found += guarded(file, lambda file=file: _cut(kind, file, stream))
+        found += guard(file, lambda file=file: _cut(kind, file, stream))
     return found
 
 
 def shares(parts: Sequence[Piece], tasks: int) -> list[list[Piece]]:
-    """Parts dealt to at most `tasks` tasks, the largest first, each to the least loaded task."""
+    """Parts divided among at most `tasks` tasks: the largest first, each to the least loaded task."""
     load = [0] * tasks
     dealt: list[list[Piece]] = [[] for _ in range(tasks)]
     for part in sorted(parts, key=lambda p: (-p.bytes, p.file, p.groups or ())):
@@ -52,7 +52,7 @@ def shares(parts: Sequence[Piece], tasks: int) -> list[list[Piece]]:
 
 
 def read_piece(kind: Format, piece: Piece, columns: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Rows of a part, only the wanted columns."""
+    """Rows of a part, with the wanted columns only."""
     try:
         yield from _READERS[kind](piece, list(columns), schema)
     except (pa.ArrowException, OSError, KeyError) as error:
@@ -71,9 +71,9 @@ def _parquet(piece: Piece, columns: list[str], _schema: pa.Schema) -> Iterator[p
     with pa.parquet.ParquetFile(piece.file, memory_map=True, page_checksum_verification=True) as file:
         present = [name for name in columns if name in file.schema_arrow.names]
         if len(present) < len(columns):
-            present = file.schema_arrow.names  # the missing column is reported with all that exist
+            present = file.schema_arrow.names  # read all: the error about the missing column lists them
         groups = list(piece.groups) if piece.groups is not None else None
-        yield from file.iter_batches(ROWS, row_groups=groups, columns=present, use_threads=False)
+        yield from file.iter_batches(READ_ROWS, row_groups=groups, columns=present, use_threads=False)
 
 
 def read_text(kind: Format, text: bytes, columns: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -111,7 +111,7 @@ def _json_rows(text: Any, columns: list[str], schema: pa.Schema) -> Iterator[pa.
 def _arrow(piece: Piece, columns: list[str], _schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     with pa.memory_map(piece.file) as file:
         table = pa.ipc.open_file(file).read_all()
-    yield from table.select(columns).to_batches(max_chunksize=ROWS)
+    yield from table.select(columns).to_batches(max_chunksize=READ_ROWS)
 
 
 _READERS: dict[str, Any] = {"parquet": _parquet, "csv": _csv, "json": _json, "arrow": _arrow}
@@ -119,7 +119,7 @@ _READERS: dict[str, Any] = {"parquet": _parquet, "csv": _csv, "json": _json, "ar
 
 def read_schema(kind: Format, file: str) -> pa.Schema:
     """The columns of a file."""
-    return guarded(file, lambda: _columns_of(kind, file))
+    return guard(file, lambda: _columns_of(kind, file))
 
 
 def _columns_of(kind: Format, file: str) -> pa.Schema:
@@ -130,8 +130,8 @@ def _columns_of(kind: Format, file: str) -> pa.Schema:
     return pa.json.read_json(file).schema
 
 
-def guarded(file: str, read: Any) -> Any:
-    """What `read` gives; if the file cannot be read, an error that names it."""
+def guard(file: str, read: Any) -> Any:
+    """What `read` returns.  If the file cannot be read, raise an error that names it."""
     try:
         return read()
     except (pa.ArrowException, OSError) as error:
@@ -142,5 +142,5 @@ def _unreadable(file: str, error: Exception) -> SourceError:
     return SourceError(
         f"file {file} cannot be read",
         detail=f"{str(error).splitlines()[0].rstrip('.') if str(error) else type(error).__name__}.",
-        hint="nothing of this batch was joined; repair the file, or put an empty one in its place, and run again.",
+        hint="nothing of this batch was joined; repair the file, or replace it by an empty one, and run again.",
     )

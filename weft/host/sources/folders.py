@@ -1,6 +1,6 @@
 """Folders of files as sources: Parquet, CSV and JSON.
 
-Paths become absolute here: a checkpoint knows files by their names, and one file must not have two.
+Paths are made absolute here: a checkpoint knows files by their names, and a file must not have two names.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class FileSource(Source):
     format: Format
     path: str
     max_files: int | None = None
-    """At most this many files a batch; None is no limit."""
+    """At most this many files per batch; None is no limit."""
     declared: pa.Schema | None = None
 
     def __post_init__(self) -> None:
@@ -46,7 +46,7 @@ class FileSource(Source):
         if not files:
             raise SourceError(
                 f"no files at {self.path}",
-                detail="without files there is nothing to learn the columns from.",
+                detail="the columns are read from the first file, and there is none.",
                 hint="pass schema=pyarrow.schema([...]), or put the first file there.",
             )
         return normalize_schema(read_schema(self.format, files[0]))
@@ -56,8 +56,8 @@ class FileSource(Source):
         return float(sum(os.path.getsize(file) for file in list_files(self.path))) or None
 
     def sample(self, stream: Stream, columns: Sequence[str], most: int, seed: int) -> Sample:
-        """Rows of parts that are spread over all files."""
-        from weft.host.sources.sampling import draw_from_files  # the tasks that read files draw no samples
+        """Rows from parts that are spread over all files."""
+        from weft.host.sources.sampling import draw_from_files  # late: tasks that read files need no sampling
 
         return draw_from_files(self.format, list_files(self.path), stream, columns, most, seed)
 
@@ -66,7 +66,7 @@ class FileSource(Source):
         return f"{self.format} {os.path.abspath(self.path)}"
 
     def open(self, stream: str, folder: str) -> FolderReader:
-        """The files, with a log of those that were found."""
+        """A reader of the files, with a log of those found so far."""
         return FolderReader(self, stream, os.path.join(folder, f"{stream}.files"))
 
 
@@ -78,7 +78,7 @@ class FolderReader:
         self._opened: FileLog | None = None
 
     def __getstate__(self) -> dict[str, object]:
-        """Without the log, which grows for ever: whoever needs it opens it."""
+        """The reader without its log, which can be large.  A process that needs the log reads it from its file."""
         return {**self.__dict__, "_opened": None}
 
     def beginning(self) -> Position:
@@ -86,11 +86,11 @@ class FolderReader:
         return 0
 
     def discover(self) -> Position:
-        """Note new files; how many are known now."""
+        """Note new files; return how many are known now."""
         return self._log.discover()
 
     def end(self, start: Position, known: Position) -> Position:
-        """All files that are known, or as many as a batch may have."""
+        """After all files that are known, or after as many as a batch may have."""
         first, last, most = _count(start), _count(known), self._source.max_files
         return max(first, last if most is None else min(last, first + most))
 
@@ -126,7 +126,7 @@ def _count(position: Position) -> int:
 def parquet(
     path: str | os.PathLike[str], max_files: int | None = None, *, schema: pa.Schema | None = None
 ) -> FileSource:
-    """Parquet files of a folder, in name order, at most `max_files` a batch; new ones are found as they arrive."""
+    """Parquet files of a folder, in name order, at most `max_files` per batch; a run finds new files as they arrive."""
     return FileSource("parquet", os.path.abspath(path), max_files, schema)
 
 
@@ -136,5 +136,5 @@ def csv(path: str | os.PathLike[str], max_files: int | None = None, *, schema: p
 
 
 def json(path: str | os.PathLike[str], max_files: int | None = None, *, schema: pa.Schema | None = None) -> FileSource:
-    """Files with one JSON object a line; a field that is missing in a line is NULL."""
+    """Files with one JSON object per line; a field that is missing in a line is NULL."""
     return FileSource("json", os.path.abspath(path), max_files, schema)

@@ -1,12 +1,14 @@
 """A bounded sample of a source, for `Session.analyze`.
 
-The cost is bounded, not the input: at most SCAN rows are decoded for each row that is kept, and of text SCAN times
-LINE bytes.  A source within that bound is read through and its sample is even over all rows.  Of a larger one, parts
-spread over the whole feed are read: row groups of Parquet (their beginnings, if they are huge), stretches of lines of
-text.  The sample is then even over these parts, and says which row is from which: neighbours are often alike.
+The cost is bounded, however large the input: for each row of the sample at most SCAN rows are decoded, or SCAN times
+LINE bytes of text.  A smaller source is read whole, and every row has the same chance to be in the sample.  Of a larger
+source only some parts are read, spread over the whole of it: row groups of Parquet (the beginnings of huge ones), and
+stretches of lines of text.  Then every row of these parts has the same chance, and the sample says which row is from
+which part, since neighbours are often alike.
 
-Rows are counted exactly from Parquet's footers, and for tables; for text by bytes.  The same seed draws the same rows.
-Rejected: the first rows of the first file.  Feeds drift, and the oldest hour of them says little about the rest.
+The number of all rows is exact for Parquet (from its footers) and for tables; for text it is estimated from bytes.  The
+same seed draws the same rows.
+Rejected: the first rows of the first file.  Data drifts, and its oldest hour says little about the rest.
 """
 
 from __future__ import annotations
@@ -23,18 +25,18 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from weft.host.ingest import conform, event_times
-from weft.host.sources.files import Format, guarded, read_piece, read_text
+from weft.host.sources.files import Format, guard, read_piece, read_text
 from weft.host.sources.source import Piece
 from weft.kernels.codes import Ints
 from weft.query.model import TIME, Stream
 from weft.stats.analyze import Sample
 
 SCAN = 16
-"""Rows decoded at most for one that is kept."""
+"""At most this many rows are decoded for each row of the sample."""
 LINE = 40
-"""Bytes of text that are taken for a row before anything is known."""
+"""Assumed bytes of a row of text, before any row is read."""
 PARTS = 8
-"""Into at least so many parts a large source is cut, if it has them."""
+"""A large source is sampled in at least this many parts, if it has them."""
 STRETCH = 1 << 14
 """Bytes of the smallest stretch of text."""
 Part = TypeVar("Part")
@@ -89,7 +91,7 @@ class _Reader:
     # --------------------------------------------------------------------------------------------- tables
 
     def tables(self, tables: Sequence[pa.Table]) -> Sample:
-        """Any rows: tables lie in memory."""
+        """Rows from anywhere: tables are in memory."""
         total = sum(table.num_rows for table in tables)
         chosen, start = self._choose(total), 0
         found: list[pa.RecordBatch] = []
@@ -103,7 +105,7 @@ class _Reader:
 
     def parquet(self, files: Sequence[str]) -> Sample:
         """Row groups spread over all files."""
-        groups = [group for file in files for group in guarded(file, lambda f=file: _groups(f))]
+        groups = [group for file in files for group in guard(file, lambda f=file: _groups(f))]
         total = sum(group.rows for group in groups)
         if total > SCAN * self.most:
             longest = -(-SCAN * self.most // PARTS)
@@ -161,11 +163,11 @@ class _Reader:
         whole = Piece(part.file, None, part.bytes)
         if part.end is None:
             return read_piece(kind, whole, self.columns, self.stream.schema)
-        text = guarded(part.file, lambda: _cut(part, header=kind == "csv"))
+        text = guard(part.file, lambda: _cut(part, header=kind == "csv"))
         try:
             return list(read_text(kind, text, self.columns, self.stream.schema)) if text else []
         except (pa.ArrowException, KeyError):
-            # Line numbers of a stretch would mislead: the file itself says what is wrong with it, if anything is.
+            # Line numbers within a stretch would mislead.  Reading the whole file raises the right error, if any.
             for _ in read_piece(kind, whole, self.columns, self.stream.schema):
                 pass
             return []
@@ -173,13 +175,13 @@ class _Reader:
     # ------------------------------------------------------------------------------------------------ all
 
     def _choose(self, rows: int) -> Ints:
-        """Which of so many rows are kept, in order."""
+        """The numbers of the rows that are kept, out of so many, in order."""
         if rows <= self.most:
             return np.arange(rows, dtype=np.int64)
         return np.sort(self.random.choice(rows, self.most, replace=False, shuffle=False).astype(np.int64))
 
     def _spread(self, parts: Sequence[Part], sizes: Sequence[int], bound: int) -> list[Part]:
-        """One part out of each of as many equal stretches of the feed as fit the bound."""
+        """One part from each of several equal stretches of the input, as many as fit the bound."""
         fit = max(1, min(len(parts), int(bound / (sum(sizes) / len(parts)))))
         edges = np.linspace(0, len(parts), fit + 1).astype(np.int64)
         picked = [int(self.random.integers(low, high)) for low, high in pairwise(edges)]

@@ -1,11 +1,11 @@
 """What a source of rows is.
 
-A source knows its columns, says how much lies there, draws a sample and names itself in a checkpoint.  Its rows come
-in one of two ways.  Either it is read at our own pace: then it opens a `Reader`, and a batch is what lies between two
-positions.  Or Spark brings it: then it has a `frame`, and Spark keeps the positions.
+A source knows its columns, says how much data there is, draws a sample and names itself in a checkpoint.  There are two
+kinds.  Either Weft reads it "at its own pace": then it opens a `Reader`, and a batch is what lies between two
+positions.  Or Spark's Structured Streaming brings the rows: then it has a `frame`, and Spark keeps the positions.
 
 A position is any JSON value: a number of files, or an offset for each partition of a topic.  What must hold: what lies
-between two positions is the same whenever it is read, and a reader can be pickled, to be sent to the tasks that read.
+between two positions is always the same, and a reader can be pickled, since it is sent to the tasks that read.
 
 A new source is a module with a class that extends `Source`, and a line in `weft.read`.
 """
@@ -45,27 +45,30 @@ class Reader(Protocol):
     """Reads one stream at our own pace."""
 
     def beginning(self) -> Position:
-        """Nothing has been read."""
+        """The position at which nothing has been read."""
         ...
 
     def discover(self) -> Position:
-        """Everything that is there now."""
+        """The position after everything that is there now."""
         ...
 
     def end(self, start: Position, known: Position) -> Position:
-        """Where a batch ends that begins at `start`, if `known` is there; `start` itself if there is nothing new."""
+        """Where a batch ends that begins at `start`, if the input known so far ends at `known`.
+
+        It is `start` itself if there is nothing new.
+        """
         ...
 
     def pieces(self, start: Position, end: Position) -> list[Piece]:
-        """What lies between two positions, as parts that different tasks can read."""
+        """What lies between two positions, in parts that different tasks can read."""
         ...
 
     def check(self, position: Position) -> None:
-        """Refuse if it is no longer known what was read up to a position."""
+        """Refuse if it is no longer known which rows were read up to a position."""
         ...
 
     def read(self, piece: Piece, columns: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Rows of a part, only the wanted columns."""
+        """Rows of a part, with the wanted columns only."""
         ...
 
 
@@ -84,26 +87,26 @@ class Source(Protocol):
         return None
 
     def size(self) -> float | None:
-        """Bytes that lie there now, as a hint for planning; None if unknown."""
+        """Bytes that are there now, as a hint for planning; None if unknown."""
         return None
 
     def sample(self, stream: Stream, columns: Sequence[str], most: int, seed: int) -> Sample | None:  # noqa: ARG002
-        """At most `most` rows, in feed order, with their event times; None if it cannot be sampled."""
+        """At most `most` rows, in the order of the input, with their event times; None if it cannot be sampled."""
         return None
 
     def describe(self) -> str:
-        """What a checkpoint knows it by: a session whose source says something else is refused."""
+        """The text by which a checkpoint knows the source: a session whose source has another text is refused."""
         return type(self).__name__
 
     def open(self, stream: str, folder: str) -> Reader:  # noqa: ARG002
-        """How the stream is read at our own pace, with a folder for notes; asked only of a source without a frame."""
+        """A reader of the stream, with a folder for its notes.  Called only if the source has no frame."""
         raise SourceError(
             f'source of stream "{stream}" cannot be read',
-            detail=f"a {type(self).__name__} has no frame, and opens no reader.",
-            hint="let the class of the source define `open`, or `frame`.",
+            detail=f"class {type(self).__name__} defines neither `frame` nor `open`.",
+            hint="define one of them in the class of the source.",
         )
 
 
 def is_source(given: object) -> TypeGuard[Source]:
-    """Whether an object answers what a source is asked; nothing is read to find out."""
+    """Whether an object has the methods of a source.  Nothing is read to find out."""
     return all(hasattr(type(given), name) for name in ("size", "sample", "describe", "open"))

@@ -1,4 +1,4 @@
-"""Arrow tables as a source: they become files of the checkpoint, one a batch."""
+"""Arrow tables as a source: they become files of the checkpoint, one per batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from weft.errors import SourceError
 from weft.expr.types import normalize_schema
-from weft.host.sources.files import guarded
+from weft.host.sources.files import guard
 from weft.host.sources.folders import FileSource, FolderReader
 from weft.host.sources.source import Source
 
@@ -52,17 +52,17 @@ class TableSource(Source):
         return float(sum(table.nbytes for table in self.tables)) or None
 
     def sample(self, stream: Stream, columns: Sequence[str], most: int, seed: int) -> Sample:
-        """Any rows: tables lie in memory."""
+        """Rows from anywhere: tables are in memory."""
         from weft.host.sources.sampling import draw_from_tables
 
         return draw_from_tables(self.tables, stream, columns, most, seed)
 
     def open(self, stream: str, folder: str) -> FolderReader:
-        """The tables as files of a folder of their own."""
+        """A reader of the tables, written as files into a folder of their own."""
         return self.as_files(os.path.join(folder, f"{stream}.batches")).open(stream, folder)
 
     def as_files(self, folder: str) -> FileSource:
-        """The tables as files of a folder, one a batch; files that are already there stay."""
+        """Write the tables as files of a folder, one per batch; files that are already there stay."""
         os.makedirs(folder, exist_ok=True)
         for number, table in enumerate(self.tables):
             path = os.path.join(folder, f"{number:09d}.arrow")
@@ -89,17 +89,17 @@ def _write(table: pa.Table, path: str) -> None:
 
 
 def _check_same(table: pa.Table, path: str, number: int) -> None:
-    known = guarded(path, lambda: pa.ipc.open_file(pa.memory_map(path)).read_all())
+    known = guard(path, lambda: pa.ipc.open_file(pa.memory_map(path)).read_all())
     if not (known.schema.equals(table.schema) and all(map(_equal, known.columns, table.columns))):
         raise SourceError(
             f"batch {number} is another table than in the run before",
             detail=f"the checkpoint has read {known.num_rows} rows as batch {number}, in {path}.",
-            hint="pass the tables of earlier runs again, and new ones after them.",
+            hint="pass the same tables as in earlier runs, and new ones after them.",
         )
 
 
 def _equal(a: pa.ChunkedArray, b: pa.ChunkedArray) -> bool:
-    """Whether two columns hold the same values; to Arrow, NaN is not even equal to itself."""
+    """Whether two columns hold the same values.  Arrow says that NaN differs from NaN; here they are equal."""
     if a.equals(b) or not pa.types.is_floating(a.type) or len(a) != len(b):
         return bool(a.equals(b))
     holes, other = (pc.fill_null(pc.is_nan(column), False) for column in (a, b))

@@ -1,8 +1,8 @@
-"""Envelopes as Spark rows, the plan as it is shipped, and the task that runs one wave on one worker.
+"""Envelopes as Spark rows, the plan as bytes, and the task that runs one wave on one worker.
 
     dest INT, seq BIGINT, edge STRING, payload BINARY
 
-Spark moves few, large, opaque rows.  Partition p after `repartitionById` is worker p.
+Spark moves a few large rows, and does not look into the payload.  Partition p after `repartitionById` is worker p.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import pyarrow as pa
 from pyspark import TaskContext, cloudpickle
 
 from weft.errors import HostError, WeftError, to_wire
-from weft.host.batch import Batch, Functions
+from weft.expr.evaluate import Functions
+from weft.host.batch import Batch
 from weft.host.envelope import Envelope, pack, unpack
 from weft.host.ingest import Ingest, ingests
 from weft.host.results.staged import StagedResults
@@ -33,7 +34,7 @@ ARROW = pa.schema([("dest", pa.int32()), ("seq", pa.int64()), ("edge", pa.string
 
 
 def to_rows(envelopes: Iterable[Envelope]) -> Iterator[pa.RecordBatch]:
-    """Envelopes as record batches: large payloads alone and uncopied, small ones together."""
+    """Envelopes as record batches: each large payload alone and without a copy, small ones together."""
     small: list[tuple[Envelope, pa.Buffer]] = []
     for envelope in envelopes:
         payload = pack(envelope)
@@ -42,14 +43,14 @@ def to_rows(envelopes: Iterable[Envelope]) -> Iterator[pa.RecordBatch]:
         else:
             small.append((envelope, payload))
         if len(small) >= 64:
-            yield _together(small)
+            yield _rows_of_small(small)
             small = []
     if small:
-        yield _together(small)
+        yield _rows_of_small(small)
 
 
 def from_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
-    """Envelopes out of record batches; payloads are not copied."""
+    """The envelopes of record batches; payloads are not copied."""
     for batch in batches:
         dests, seqs, edges = (batch.column(i).to_pylist() for i in range(3))
         payloads = batch.column(3)
@@ -57,14 +58,14 @@ def from_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
             yield unpack(dests[i], seqs[i], edges[i], payloads[i].as_buffer())
 
 
-def _together(small: Sequence[tuple[Envelope, pa.Buffer]]) -> pa.RecordBatch:
+def _rows_of_small(small: Sequence[tuple[Envelope, pa.Buffer]]) -> pa.RecordBatch:
     return _rows(
         [envelope for envelope, _ in small], pa.array([payload.to_pybytes() for _, payload in small], pa.binary())
     )
 
 
 def single(payload: pa.Buffer) -> pa.Array:
-    """An array of one value that is not copied."""
+    """An array of one value, made without a copy."""
     offsets = pa.py_buffer(np.array([0, payload.size], dtype=np.int32))
     return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, payload])
 
@@ -77,15 +78,15 @@ def _rows(envelopes: Sequence[Envelope], payloads: pa.Array) -> pa.RecordBatch:
 
 @functools.cache
 def _freeze() -> None:
-    """Spare all that is loaded from the garbage collection that Spark's daemon does after every task."""
+    """Exclude everything loaded so far from garbage collection, which Spark's daemon does after every task."""
     gc.freeze()
 
 
 def wire_errors(task: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
-    """Let Weft's errors survive the way through Spark's tracebacks."""
+    """Encode Weft's errors so that the driver can read them out of Spark's tracebacks."""
 
     @functools.wraps(task)
-    def guarded(*args: Any, **kwargs: Any) -> Iterator[Any]:
+    def run(*args: Any, **kwargs: Any) -> Iterator[Any]:
         _freeze()
         try:
             yield from task(*args, **kwargs)
@@ -95,16 +96,16 @@ def wire_errors(task: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[An
             lost = HostError(
                 f"a worker failed: {type(error).__name__}: {error}",
                 detail=traceback.format_exc(limit=-4),
-                hint="nothing of this batch was committed; run again, and report it if it stays.",
+                hint="nothing of this batch was committed; run again, and report the error if it comes back.",
             )
             raise RuntimeError(to_wire(lost)) from error
 
-    return guarded
+    return run
 
 
 @dataclass(frozen=True)
 class Shipment:
-    """The plan as bytes, decoded once per process and plan."""
+    """A plan as bytes.  Each process decodes a plan once."""
 
     content: bytes
 
@@ -116,7 +117,7 @@ class Shipment:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that tasks of an epoch know: how streams are read, and what happens to their rows."""
+    """What the tasks of an epoch know: how streams are read, and what happens to their rows."""
 
     topology: Topology
     functions: Functions
@@ -124,19 +125,19 @@ class Plan:
 
 
 def open_plan(shipment: Shipment) -> Plan:
-    """The plan behind a shipment."""
-    return _opened(shipment.content)
+    """The plan of a shipment."""
+    return _open_once(shipment.content)
 
 
 @functools.lru_cache(maxsize=8)
-def _opened(content: bytes) -> Plan:
+def _open_once(content: bytes) -> Plan:
     topology, functions = cloudpickle.loads(content)
     return Plan(topology, functions, ingests(topology, functions))
 
 
 @dataclass(frozen=True)
 class WaveTask:
-    """One wave on whatever worker this partition is."""
+    """One wave on one worker: the one with the number of this partition."""
 
     plan: Any
     """Broadcast of a Shipment."""

@@ -1,4 +1,4 @@
-"""What decides when a batch begins and which rows it has, and what it needs to know of the batches."""
+"""Two interfaces: a pace decides when a batch begins and which rows it has; batches run it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weft.host.state.manifest import Ledger, Manifest
 
 
 class Batches(Protocol):
-    """The batches of a run: how far they are, and how the next one is done."""
+    """The batches of a run: how far they are, and how the next one is run."""
 
     @property
     def ledger(self) -> Ledger:
@@ -20,16 +20,16 @@ class Batches(Protocol):
 
     @property
     def manifest(self) -> Manifest:
-        """What the last batch has committed."""
+        """The manifest of the last committed batch."""
         ...
 
     def work(self, rows: Reading, number: int, offsets: Offset) -> None:
-        """Do batch `number`: read these rows, which are those up to `offsets`, join them, and commit."""
+        """Run batch `number`: read the given rows, which end at `offsets`, join them, and commit."""
         ...
 
 
 class Pace(Run, Protocol):
-    """Hands over batches, one after the other."""
+    """Starts batches, one after the other."""
 
     def check(self) -> None:
         """Refuse if something of the checkpoint is missing."""

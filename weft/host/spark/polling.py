@@ -1,10 +1,10 @@
-"""Batches at a pace of our own.
+"""Batches at our own pace: Weft looks for new input itself.
 
-Where no stream is brought by Spark, nothing of Structured Streaming is needed: the manifest says how far each stream
+Where no stream comes from a Spark DataFrame, Structured Streaming is not needed: the manifest says how far each stream
 has been read.  So there are no planning processes, no second checkpoint and no second commit.
 
-Before a batch is begun, what it will read is written down in the plan of the next batch.  A batch that died is run
-again with the same rows, whatever has arrived since: a function of the user that has seen it sees it again.
+Before a batch begins, the offset at which it will end is written to a file.  A batch that died is run again with the
+same rows, whatever has arrived since: a function of the user that has seen the batch sees the same rows again.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from weft.host.state.durable import read_sealed, write_sealed
 from weft.launch.spark import batch_settings
 
 PAUSE = 0.01
-"""Seconds between two looks for what is new, at least."""
+"""At least this many seconds between two looks for new input that find nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """The plan of a batch that has begun."""
+    """A batch that has begun: its number, and the offset at which it ends."""
 
     batch: int
     end: Offset
 
 
 class Polling:
-    """Looks for what is new, and hands over batches of it one after the other."""
+    """Looks for new input, and runs it in batches, one after the other."""
 
     def __init__(self, spark: SparkSession, feeds: Feeds, tasks: int, batches: Batches) -> None:
         self._spark = spark.newSession()
@@ -48,13 +48,13 @@ class Polling:
     def check(self) -> None:
         """Refuse if something of the checkpoint is missing."""
         self._feeds.check(self._batches.manifest.offsets)
-        self._begun()
+        self._read_begun()
 
     def start(self, every: float | None) -> None:
-        """Begin: with what is there now (`every` None), or for ever, so many seconds apart."""
+        """Begin.  If `every` is None, read what is there now and end; else go on, a batch every so many seconds."""
         for name, value in batch_settings().items():
             self._spark.conf.set(name, value)
-        begun = self._begun()
+        begun = self._read_begun()
         known = self._feeds.discover()
         self._shipped = self._spark.sparkContext.broadcast(self._feeds)
         arguments = (begun, known if every is None else None, every)
@@ -62,8 +62,8 @@ class Polling:
         self._thread.start()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for the end at most so long; whether it has ended.  A failed run raises."""
-        ended = self._ended.wait(seconds)  # a thread whose join is interrupted passes for dead
+        """Wait for the end, at most so many seconds; return whether it has ended.  A failed run raises."""
+        ended = self._ended.wait(seconds)  # not Thread.join: after an interrupt the thread would count as ended
         if ended and self._error is not None:
             raise self._error
         return ended
@@ -72,7 +72,7 @@ class Polling:
         """Let the current batch finish, then stop.  A run that has failed raises."""
         self._stopping.set()
         if self._thread is threading.current_thread():
-            return  # a function of the user asks; the batch it was called by goes on to its end
+            return  # called by a function of the user, inside a batch: that batch goes on to its end
         if self._thread is not None:
             self._ended.wait()
         if self._error is not None:
@@ -87,21 +87,21 @@ class Polling:
         try:
             while not self._stopping.is_set():
                 began = time.monotonic()
-                worked = self._once(begun, until)
+                worked = self._work_once(begun, until)
                 begun = None
                 if every is None and not worked:
                     break
                 if every is not None:
                     self._stopping.wait(max(0.0 if worked else PAUSE, every - (time.monotonic() - began)))
-        except BaseException as error:  # noqa: BLE001 - it is raised where the run is waited for
+        except BaseException as error:  # noqa: BLE001 - `wait` and `stop` raise it
             self._error = error
         finally:
-            with contextlib.suppress(Exception):  # a JVM that is gone keeps nothing
+            with contextlib.suppress(Exception):  # if the JVM is gone, so is the broadcast
                 self._shipped.destroy()
             self._ended.set()
 
-    def _once(self, begun: Offset | None, until: Offset | None) -> bool:
-        """Do the next batch, if there is one."""
+    def _work_once(self, begun: Offset | None, until: Offset | None) -> bool:
+        """Run the next batch, if there is new input; return whether there was."""
         start = self._batches.manifest.offsets
         end = begun or self._feeds.end(start, self._feeds.discover() if until is None else until)
         if self._feeds.is_empty(start, end):
@@ -114,10 +114,10 @@ class Polling:
         self._batches.work(Shares(self._spark, self._shipped, shares), number, end)
         return True
 
-    def _begun(self) -> Offset | None:
-        """What the batch was to read that had begun when the last run ended, if there was one."""
+    def _read_begun(self) -> Offset | None:
+        """Where the batch ends that the last run began and did not commit, if there is one."""
         if not self._next.exists():
             return None
-        plan = read_sealed(self._next, lambda plain: Next(**plain))
-        self._feeds.check(plan.end)
-        return plan.end if plan.batch == self._batches.manifest.batch + 1 else None
+        begun = read_sealed(self._next, lambda plain: Next(**plain))
+        self._feeds.check(begun.end)
+        return begun.end if begun.batch == self._batches.manifest.batch + 1 else None

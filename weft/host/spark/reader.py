@@ -1,8 +1,8 @@
-"""Files as a Python data source of Spark: for sessions in which other streams are Spark's streaming DataFrames.
+"""Files as a Python data source of Spark, for sessions in which other streams are streaming DataFrames of Spark.
 
 One source serves all streams: Spark starts processes for every source, and a batch should cost the same for two
-streams and for twenty.  Its rows are names of files; the task that joins them reads them.  The planning process imports
-this module and must not wait for kernels.
+streams and for twenty.  Its rows only name parts of files; the tasks of wave 0 read them.  Spark's planning process
+imports this module, so it must not import the kernels, which load slowly.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ SCHEMA = StructType(
 RAW = StructType(
     [StructField("stream", StringType()), StructField("kind", StringType()), StructField("payload", BinaryType())]
 )
-"""What a batch is read from: rows of a stream (kind "rows"), or where they lie (kind "piece")."""
+"""The input of a batch: rows of a stream (kind "rows"), or a part of a file that holds them (kind "piece")."""
 
 
 class WeftSource(DataSource):
-    """Pieces of files."""
+    """The data source: its rows name parts of files."""
 
     @classmethod
     def name(cls) -> str:
@@ -46,7 +46,7 @@ class WeftSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        """What a batch is read from."""
+        """The columns of the input of a batch."""
         return RAW
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802
@@ -56,17 +56,17 @@ class WeftSource(DataSource):
         return reader
 
 
-def _loud(method: Any) -> Any:
-    """Let Weft's errors survive the way from the planning process to the driver."""
+def _wire_errors(method: Any) -> Any:
+    """Encode Weft's errors so that the driver can read them out of those of the planning process."""
 
     @functools.wraps(method)
-    def guarded(*args: Any) -> Any:
+    def call(*args: Any) -> Any:
         try:
             return method(*args)
         except WeftError as error:
             raise RuntimeError(to_wire(error)) from error
 
-    return guarded
+    return call
 
 
 class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -84,28 +84,28 @@ class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Every stream has a limit of its own."""
         return ReadAllAvailable()
 
-    @_loud
+    @_wire_errors
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: ARG002, N802
         """Where the next batch ends."""
         self.feeds.check(start)
         return self.feeds.end(start, self.feeds.discover() if self.until is None else self.until)
 
-    @_loud
+    @_wire_errors
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Whatever comes from now on is not for this run."""
+        """Fix the end of this run: what arrives later is left for the next one."""
         self.until = self.feeds.discover()
 
     def stop(self) -> None:
-        """Leave quietly when Spark hangs up; its own way would end in a broken pipe on the terminal."""
+        """Exit quietly when Spark closes the connection; otherwise a broken pipe is printed on the terminal."""
         if isinstance(sys.exc_info()[1], EOFError):
             os._exit(0)
 
-    @_loud
+    @_wire_errors
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """The files between two offsets, dealt to tasks."""
+        """The files between two offsets, divided among tasks."""
         return [InputPartition(share) for share in self.feeds.deal(start, end, self.tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str, str, bytes]]:
-        """One task's files, those of a stream after each other."""
+        """The files of one task, grouped by stream."""
         for piece in sorted(partition.value, key=lambda piece: piece.stream):
             yield piece.stream, "piece", cloudpickle.dumps(piece)

@@ -1,8 +1,8 @@
-"""Wave 0 on Spark: what a batch is to read becomes envelopes.
+"""Wave 0 on Spark: the input of a batch becomes envelopes.
 
-Streams that are read at our own pace come as pieces, dealt to tasks.  Streams that Spark brings come as rows, packed
-into few, large payloads before anybody looks at them.  What to do with either is shipped with the batch: the plan by a
-broadcast, the watermarks with the task.  So the next batch may have another plan.
+Streams that Weft reads at its own pace come as pieces, divided among tasks.  Streams that Spark brings come as rows,
+packed into a few large payloads that Spark does not look into.  The plan (a broadcast) and the watermarks are sent with
+each batch.  So the next batch may have another plan.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 
 from weft.host.batch import Batch, Watermarks
-from weft.host.envelope import BYTES, ROWS
+from weft.host.envelope import PAYLOAD_BYTES, PAYLOAD_ROWS
 from weft.host.ingest import Ingest
 from weft.host.sources.feeds import Feeds
 from weft.host.sources.source import Piece
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Reading(Protocol):
-    """The rows of a batch, before anybody has looked at them."""
+    """The input of a batch, before it is read."""
 
     def envelopes(self, plan: Any, batch: Batch) -> DataFrame:
         """Wave 0 of the batch under a plan (a broadcast Shipment)."""
@@ -38,7 +38,7 @@ class Reading(Protocol):
 
 @dataclass(frozen=True)
 class Shares:
-    """Pieces of streams that are read at our own pace, dealt to tasks."""
+    """Pieces of streams that are read at our own pace, divided among tasks."""
 
     spark: SparkSession
     feeds: Any
@@ -53,14 +53,14 @@ class Shares:
 
 
 @dataclass(frozen=True)
-class Brought:
-    """What Spark has brought: rows of streams, or pieces of them."""
+class SparkRows:
+    """Input that comes through Spark: rows of streams, or pieces of files."""
 
     frame: DataFrame
     feeds: Feeds
 
     def envelopes(self, plan: Any, batch: Batch) -> DataFrame:
-        """Every partition turns what it holds into envelopes."""
+        """Every partition turns its rows and pieces into envelopes."""
         return self.frame.mapInArrow(IngestTask(plan, batch.watermarks, self.feeds), SCHEMA)
 
 
@@ -76,7 +76,7 @@ class ReadTask:
     def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read the share of this partition."""
         for _ in numbers:
-            pass  # one row, which only makes the partition
+            pass  # a single row, which is there only to make the partition
         task, feeds = partition(), self.feeds.value
         pieces = sorted(self.shares[task], key=lambda piece: piece.stream)
         inputs = ((piece.stream, feeds, piece) for piece in pieces)
@@ -85,14 +85,14 @@ class ReadTask:
 
 @dataclass(frozen=True)
 class IngestTask:
-    """Wave 0 of what Spark has brought."""
+    """Wave 0 of input that comes through Spark."""
 
     plan: Any
     watermarks: Watermarks
     feeds: Feeds
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Read what lies in this partition."""
+        """Read the rows and pieces of this partition."""
         return _ingest(open_plan(self.plan.value), self._inputs(batches), partition(), self.watermarks)
 
     def _inputs(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Input]:
@@ -106,19 +106,19 @@ class IngestTask:
 
 
 Input = tuple[str, Feeds | None, Any]
-"""A stream, and a piece of it with the feeds that can read it, or rows of it as bytes."""
+"""A stream; then the feeds and a piece that they can read, or None and rows as bytes."""
 
 
 @wire_errors
 def _ingest(plan: Plan, inputs: Iterable[Input], task: int, watermarks: Watermarks) -> Iterator[pa.RecordBatch]:
-    """All inputs of a task as envelopes; those of one stream follow each other."""
+    """All inputs of a task as envelopes; inputs of one stream must follow each other."""
     for stream, mine in itertools.groupby(inputs, key=itemgetter(0)):
         ingest = plan.ingests[stream]
         yield from to_rows(ingest.run(_rows_of(mine, ingest), task, watermarks))
 
 
 def _rows_of(inputs: Iterable[Input], ingest: Ingest) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Rows with where they come from, for errors."""
+    """Rows, with the place they come from, for errors."""
     for stream, feeds, found in inputs:
         if feeds is None:
             with pa.ipc.open_stream(pa.BufferReader(found)) as reader:
@@ -131,7 +131,7 @@ def _rows_of(inputs: Iterable[Input], ingest: Ingest) -> Iterator[tuple[str, pa.
 
 @dataclass(frozen=True)
 class RowsTask:
-    """Rows of an ordinary Spark DataFrame as few, large payloads."""
+    """Packs rows of a Spark DataFrame into a few large payloads."""
 
     stream: str
 
@@ -140,13 +140,13 @@ class RowsTask:
         waiting: list[pa.RecordBatch] = []
         for batch in batches:
             waiting.append(batch)
-            if sum(b.num_rows for b in waiting) >= ROWS or sum(b.nbytes for b in waiting) >= BYTES:
-                yield self._packed(waiting)
+            if sum(b.num_rows for b in waiting) >= PAYLOAD_ROWS or sum(b.nbytes for b in waiting) >= PAYLOAD_BYTES:
+                yield self._pack(waiting)
                 waiting = []
         if waiting:
-            yield self._packed(waiting)
+            yield self._pack(waiting)
 
-    def _packed(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    def _pack(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batches[0].schema) as writer:
             writer.write_batch(pa.concat_batches(batches))

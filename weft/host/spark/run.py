@@ -4,9 +4,9 @@
                                    then: foreach sinks, manifest, publication
 
 Order within a batch: the waves write segments and staged results; functions of the user see the results; the
-manifest is renamed into place, and the batch is true; results are published; garbage goes.  Dying anywhere
-before the manifest means the batch is run again from the manifest before it.  Dying after it means
-publication is repeated at the next start.
+manifest is renamed into place, which commits the batch; results are published; files that are no longer needed are
+removed.  If a run dies before the manifest, the batch is run again from the manifest before it.  If it dies after the
+manifest, publication is repeated at the next start.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from weft.errors import HostError, WeftError, first_line, from_wire
-from weft.host.batch import Functions, Report
+from weft.expr.evaluate import Functions
+from weft.host.batch import Report
 from weft.host.crash import CrashPoint, reach
 from weft.host.envelope import unpack
 from weft.host.ingest import ingests
@@ -41,7 +42,7 @@ from weft.host.spark.pace import Pace
 from weft.host.spark.polling import Polling
 from weft.host.spark.reader import SCHEMA
 from weft.host.spark.reading import Reading
-from weft.host.spark.sources import open_feeds, quoted, unite
+from weft.host.spark.sources import open_feeds, quote_columns, unite
 from weft.host.spark.streaming import Streaming
 from weft.host.state.manifest import Ledger, Manifest
 from weft.launch.warm import warm
@@ -60,7 +61,7 @@ class SparkRun:
         self._pace: Pace | None = None
 
     def start(self, every: float | None) -> None:
-        """Begin: read what is there now (`every` None), or for ever with so many seconds between batches."""
+        """Begin.  If `every` is None, read what is there now and end; else go on, a batch every so many seconds."""
         warm(self.batches.spark, self.batches.topology.workers)
         try:
             self._pace = self._choose_pace()
@@ -71,7 +72,7 @@ class SparkRun:
             raise self._cause(error) from error
 
     def _choose_pace(self) -> Pace:
-        """Our own where no stream is brought by Spark, else Spark's."""
+        """Our own pace if no stream is a DataFrame of Spark, else Spark's."""
         batches, ledger = self.batches, self.batches.ledger
         readers = ingests(batches.topology, batches.functions)
         folder, workers = str(ledger.root / "sources"), batches.topology.workers
@@ -79,11 +80,11 @@ class SparkRun:
         frames = {name: frame for name in readers if (frame := self.sources[name].frame) is not None}
         if not frames:
             return Polling(batches.spark, feeds, workers, batches)
-        wanted = {name: frame.select(*quoted(readers[name].columns)) for name, frame in frames.items()}
+        wanted = {name: frame.select(*quote_columns(readers[name].columns)) for name, frame in frames.items()}
         return Streaming(unite(batches.spark, feeds, wanted, folder, workers), feeds, batches)
 
     def wait(self, seconds: float) -> bool:
-        """Wait for the end at most so long; whether it has ended.  A failed run raises."""
+        """Wait for the end, at most so many seconds; return whether it has ended.  A failed run raises."""
         assert self._pace is not None
         try:
             return self._pace.wait(seconds)
@@ -106,17 +107,17 @@ class SparkRun:
         return self._pace is not None and self._pace.active
 
     def _cause(self, error: Exception) -> BaseException:
-        """The reason behind an exception, in Weft's words if it was Weft's."""
+        """The reason behind an exception: Weft's own error, if there was one."""
         if self.batches.failure is not None or isinstance(error, WeftError):
             return self.batches.failure or error
         hint = f"if the checkpoint was changed or damaged, restore {self.batches.ledger.root} from a backup."
         spark = isinstance(error, PySparkException | Py4JError)
         what = "the Spark query failed" if spark else f"the run failed: {type(error).__name__}: {first_line(error)}"
-        return from_wire(str(error)) or HostError(what, detail=_saying(error), hint=hint)
+        return from_wire(str(error)) or HostError(what, detail=_quote_spark(error), hint=hint)
 
 
 class SparkBatches:
-    """The batches of a topology on Spark: how far they are, and how the next one is done."""
+    """The batches of a topology on Spark: how far they are, and how the next one is run."""
 
     def __init__(
         self,
@@ -137,7 +138,7 @@ class SparkBatches:
         self.failure: BaseException | None = None
 
     def begin(self) -> None:
-        """Do what the last run left undone, and get ready for the next batch."""
+        """Finish what the last run left undone, and prepare for the next batch."""
         self.ledger.begin()
         self._publish(self.manifest)
         self.ledger.collect()
@@ -146,20 +147,20 @@ class SparkBatches:
         self.plan = self.spark.sparkContext.broadcast(Shipment.of(self.epoch.topology, self.functions))
 
     def work(self, rows: Reading, number: int, offsets: Offset) -> None:
-        """Do a batch; what goes wrong is kept, since Spark tells of it in its own words."""
+        """Run a batch.  An error is kept in `failure`, since Spark wraps it in a message of its own."""
         try:
             self._batch(rows, number, offsets)
         except WeftError as error:
             self.failure = error
             raise
         except BaseException as error:
-            self.failure = from_wire(str(error)) or self._unforeseen(error, number)
+            self.failure = from_wire(str(error)) or self._unforeseen_error(error, number)
             raise
 
-    def _unforeseen(self, error: BaseException, number: int) -> WeftError:
+    def _unforeseen_error(self, error: BaseException, number: int) -> WeftError:
         return HostError(
             f"batch {number} failed: {type(error).__name__}: {first_line(error)}",
-            detail=_saying(error)
+            detail=_quote_spark(error)
             if isinstance(error, PySparkException | Py4JError)
             else traceback.format_exc(limit=-3).rstrip(),
             hint="the batch will be run again by the next run on this checkpoint.",
@@ -168,7 +169,7 @@ class SparkBatches:
     def _batch(self, rows: Reading, number: int, offsets: Offset) -> None:
         began = time.perf_counter()
         report = self._waves(rows, number)
-        self._foreach(number, report)
+        self._hand_over(number, report)
         manifest = self.manifest.after(self.epoch, number, report, offsets)
         reach(self.crash, "commit before", number)
         self.ledger.commit(manifest)
@@ -180,34 +181,34 @@ class SparkBatches:
         self.on_progress(self._progress(number, time.perf_counter() - began, report))
 
     def _waves(self, rows: Reading, number: int) -> Report:
-        """One job: all waves, and the counters of all tasks.  The plan and the watermarks travel with its tasks."""
+        """Run all waves as one job, and return the counters of all tasks."""
         batch = self.manifest.next(self.topology, number, self.run, self.crash)
         frame = rows.envelopes(self.plan, batch)
-        self.ledger.unstage(number)  # what an attempt that died left behind
-        staging = str(self.ledger.staged(number))
+        self.ledger.unstage(number)  # remove what an attempt that died left behind
+        staging = str(self.ledger.staging_folder(number))
         for wave in range(1, self.topology.waves + 1):
             task = WaveTask(self.plan, batch, wave, str(self.ledger.segments), str(self.ledger.notes), staging)
             frame = frame.repartitionById(self.topology.workers, "dest")
             if wave > 1 and self.topology.keeps:
-                frame = frame.sortWithinPartitions("seq")  # what is kept comes first, see Worker
+                frame = frame.sortWithinPartitions("seq")  # rows to store come first, see weft.host.worker
             frame = frame.mapInArrow(task, SCHEMA)
         report = Report()
         for row in frame.collect():
             report.merge(unpack(row.dest, row.seq, row.edge, _buffer(row.payload)).report or {})
         return report
 
-    def _foreach(self, number: int, report: Report) -> None:
-        """Sinks that see a batch before it is true; they see it even if it has no rows."""
+    def _hand_over(self, number: int, report: Report) -> None:
+        """Call the sinks that see a batch before its commit.  They are called even if it has no rows."""
         for query, sinks in self.sinks.items():
             for sink in sinks:
                 if sink.when == "before commit":
                     sink.take(self._results(query, number, report.files))
 
     def _publish(self, manifest: Manifest) -> None:
-        """Sinks that get what is committed; files that were published before are gone and are passed over."""
+        """Call the sinks that get committed results.  Files that were published before are gone, and are skipped."""
         if manifest.batch < 0:
             return
-        staged = self.ledger.staged(manifest.batch)
+        staged = self.ledger.staging_folder(manifest.batch)
         left = [entry for entry in manifest.files if (staged / entry["query"] / entry["file"]).exists()]
         for query, sinks in self.sinks.items():
             results = self._results(query, manifest.batch, left)
@@ -217,10 +218,10 @@ class SparkBatches:
         self.ledger.unstage(manifest.batch)
 
     def _results(self, query: str, number: int, staged: Sequence[Mapping[str, Any]]) -> Results:
-        folder = self.ledger.staged(number) / query
+        folder = self.ledger.staging_folder(number) / query
         files = tuple(folder / entry["file"] for entry in staged if entry["query"] == query)
-        load, placed = partial(self._load, query, files), partial(reach, self.crash, "publish", number)
-        return Results(number, files, load, placed)
+        load, on_placed = partial(self._load, query, files), partial(reach, self.crash, "publish", number)
+        return Results(number, files, load, on_placed)
 
     def _load(self, query: str, files: Sequence[Path]) -> DataFrame:
         emit = next(emit for emit in self.topology.emits if emit.query == query)
@@ -254,8 +255,8 @@ def _moment(microseconds: int) -> datetime.datetime | int:
         return microseconds
 
 
-def _saying(error: BaseException) -> str:
-    """What Spark says, without its plans and stack traces."""
+def _quote_spark(error: BaseException) -> str:
+    """Spark's message, without its plans and stack traces."""
     said = [
         line
         for line in itertools.takewhile(lambda line: not _NOISE.match(line), str(error).splitlines())
@@ -265,7 +266,7 @@ def _saying(error: BaseException) -> str:
 
 
 _PATTERN = re.compile(r"[*?\[\]{}\\]")
-"""What Spark takes for patterns in the names of files."""
+"""Characters that Spark takes for patterns in the names of files."""
 _NOISE = re.compile(r"\s+at [\w$.]+|=== Streaming Query ===|JVM stacktrace")
 
 

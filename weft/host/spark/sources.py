@@ -1,4 +1,4 @@
-"""The streams of a session: those read at our own pace, and streaming DataFrames."""
+"""The sources of a session on Spark: those read at our own pace, and streaming DataFrames."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from weft.query.model import Stream
 
 @dataclass(frozen=True)
 class FrameSource(Source):
-    """A streaming DataFrame: Spark brings its rows, and they cannot be sampled."""
+    """A streaming DataFrame.  Spark brings its rows; they cannot be sampled."""
 
     given: DataFrame
 
@@ -39,12 +39,12 @@ class FrameSource(Source):
         return normalize_schema(to_arrow_schema(self.given.schema, timezone=zone))
 
     def describe(self) -> str:
-        """Nothing is known of where Spark reads."""
+        """The same for all: where Spark reads is not known."""
         return "DataFrame"
 
 
 def adopt(name: str, given: object) -> FrameSource:
-    """An object of Spark as the source of a stream."""
+    """Make an object of Spark the source of a stream."""
     if not isinstance(given, DataFrame) or not given.isStreaming:
         raise SourceError(
             f'source of stream "{name}" is not a streaming DataFrame', hint="use spark.readStream, or weft.read."
@@ -59,13 +59,13 @@ def open_feeds(sources: Mapping[str, Source], streams: Iterable[Stream], folder:
     return Feeds([Feed(s.name, sources[s.name].open(s.name, folder), s.table) for s in own])
 
 
-def quoted(columns: Iterable[str]) -> list[str]:
-    """Names of columns as Spark reads them."""
+def quote_columns(columns: Iterable[str]) -> list[str]:
+    """Names of columns in backticks, as Spark reads them."""
     return [f"`{column.replace('`', '``')}`" for column in columns]
 
 
 def unite(spark: SparkSession, feeds: Feeds, frames: Mapping[str, DataFrame], folder: str, workers: int) -> DataFrame:
-    """All streams as one streaming DataFrame of rows that are not looked at yet: what to do with them, a batch says."""
+    """All streams as one streaming DataFrame.  Its rows are opaque; each batch says what to do with them."""
     found = [frame.mapInArrow(RowsTask(name), RAW) for name, frame in frames.items()]
     if feeds.by_stream:
         found.insert(0, _read(spark, FileReader(feeds, workers), os.path.join(folder, "files.plan")))

@@ -1,7 +1,7 @@
 """Batches at Spark's pace: one Structured Streaming query over all streams, for sessions with streaming DataFrames.
 
-Spark keeps the offsets, and repeats a batch that it has not seen end; a batch that is committed by us is then passed
-over.  What must hold: Spark's half of the checkpoint and ours belong together, or nothing is touched.
+Spark keeps the offsets, and repeats a batch that it has not seen end.  If our manifest has committed that batch, it is
+skipped.  What must hold: Spark's part of the checkpoint and ours fit together, or nothing is touched.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from weft.errors import HostError, StateError
 from weft.host.sources.feeds import Feeds
 from weft.host.spark.pace import Batches
-from weft.host.spark.reading import Brought
+from weft.host.spark.reading import SparkRows
 from weft.launch.spark import batch_settings
 
 
 class Streaming:
-    """A streaming query that hands over its batches."""
+    """A streaming query that hands its batches to Weft."""
 
     def __init__(self, stream: DataFrame, feeds: Feeds, batches: Batches) -> None:
         self._stream, self._feeds, self._batches = stream, feeds, batches
@@ -35,8 +35,8 @@ class Streaming:
     def check(self) -> None:
         """Refuse if something of the checkpoint is missing.
 
-        Without its offsets Spark would begin again at batch 0, and all batches up to ours would be passed over.
-        Without our newest manifest, the segments it names would be swept away as garbage.
+        Without its offsets, Spark would begin again at batch 0, and all batches up to ours would be skipped.
+        Without our newest manifest, the segments it names would be removed as garbage.
         """
         last = self._batches.manifest.batch
         done = max((int(p.name) for p in self._folder.glob("commits/*") if p.name.isdigit()), default=-1)
@@ -49,24 +49,24 @@ class Streaming:
         self._batches.ledger.check(done)
 
     def start(self, every: float | None) -> None:
-        """Begin: with what is there now (`every` None), or for ever, so many seconds apart."""
-        writer = self._stream.writeStream.foreachBatch(self._guarded).option("checkpointLocation", str(self._folder))
+        """Begin.  If `every` is None, read what is there now and end; else go on, a batch every so many seconds."""
+        writer = self._stream.writeStream.foreachBatch(self._work_alone).option("checkpointLocation", str(self._folder))
         pace = f"{max(1, round(1000 * (every or 0)))} milliseconds"
         writer = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=pace)
         self._query = writer.start()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for the end at most so long; whether it has ended.  A failed run raises."""
+        """Wait for the end, at most so many seconds; return whether it has ended.  A failed run raises."""
         assert self._query is not None
         try:
             if self._stopping and not self._inside:
-                self._query.stop()  # a function of the user has asked
+                self._query.stop()  # asked for by a function of the user
             return bool(self._query.awaitTermination(seconds))
         except Exception:
             if self._refused:
                 return True  # it ended because it was stopped
             if self._lost is not None:
-                raise self._lost from None  # Spark would tell of it in its own words
+                raise self._lost from None  # Spark wraps it in a message of its own
             raise
 
     def stop(self) -> None:
@@ -74,7 +74,7 @@ class Streaming:
         self._stopping = True
         with self._gate:
             if self._query is None or self._inside:
-                return  # if inside, a function of the user asks: its batch goes on to its end, and is the last
+                return  # if inside, a function of the user asks: its batch goes on to its end and is the last
         died = None if self._query.isActive else self._query.exception()
         self._query.stop()
         if died is not None and not self._refused:
@@ -86,30 +86,30 @@ class Streaming:
         try:
             return self._query is not None and bool(self._query.isActive)
         except (Py4JError, OSError):
-            return False  # a JVM that is gone works on nothing
+            return False  # without a JVM nothing runs
 
-    def _guarded(self, frame: DataFrame, number: int) -> None:
+    def _work_alone(self, frame: DataFrame, number: int) -> None:
         with self._gate:
-            self._inside = True  # before anything is looked at: `wait` stops the query only while nobody is here
+            self._inside = True  # set first: `wait` stops the query only while no batch is inside
             try:
-                self._one(frame, number)
+                self._work(frame, number)
             finally:
                 self._inside = False
 
-    def _one(self, frame: DataFrame, number: int) -> None:
+    def _work(self, frame: DataFrame, number: int) -> None:
         if number <= self._batches.manifest.batch:
             return
         if self._stopping:
-            # To return would tell Spark that the batch is done, and its rows would never be seen again.
+            # Returning would tell Spark that the batch is done, and its rows would be lost.
             self._refused = True
             raise HostError(f"batch {number} was not begun", detail="the run is being stopped.")
         self._expect(number)
         for name, value in batch_settings().items():
             frame.sparkSession.conf.set(name, value)
-        self._batches.work(Brought(frame, self._feeds), number, {})
+        self._batches.work(SparkRows(frame, self._feeds), number, {})
 
     def _expect(self, number: int) -> None:
-        """Spark's numbers and ours must go on together, or the halves of the checkpoint do not belong together."""
+        """Refuse a batch whose number does not follow ours: then Spark's part of the checkpoint and ours do not fit."""
         last = self._batches.manifest.batch
         if number != last + 1:
             self._lost = StateError(

@@ -1,7 +1,7 @@
-"""The checkpoint folder: whose it is, and that only one run uses it at a time.
+"""The checkpoint folder: which session it belongs to, and that only one run uses it at a time.
 
 `session.json` describes the streams, queries and workers the state was made for.  A session that differs is
-refused, with what differs.  A lock that dies with its process keeps a second run out.
+refused, with what differs.  A lock keeps a second run out; it ends with the process that holds it.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ class Checkpoint:
     @property
     def id(self) -> str:
         """Names the checkpoint in the folders of its sinks."""
-        return str(self._found()["id"])
+        return str(self._read_session()["id"])
 
     @property
     def last(self) -> int:
         """The newest batch; -1 if there is none."""
         return Ledger(self.root).last().batch
 
-    def published(self) -> bool:
+    def has_published(self) -> bool:
         """Whether results of any batch have left the checkpoint for their sinks."""
         last = self.last
-        return last >= (1 if Ledger(self.root).staged(last).exists() else 0)
+        return last >= (1 if Ledger(self.root).staging_folder(last).exists() else 0)
 
     def workers(self) -> int | None:
         """The number of workers its state is placed on, if there is any."""
-        found = self._found()
+        found = self._read_session()
         return int(found["workers"]) if found else None
 
     def plans(self) -> dict[str, dict[str, str]]:
-        """Query -> strategy that was asked for and plan that was made, if there is any.  State lies as it says."""
-        found = self._found()
+        """Query -> the strategy that was asked for and the plan that was made.  The state is placed by these plans."""
+        found = self._read_session()
         return dict(found["plans"]) if found else {}
 
     def claim(
@@ -64,17 +64,17 @@ class Checkpoint:
         sources: Mapping[str, Source],
         plans: Mapping[str, Mapping[str, str]],
     ) -> None:
-        """Take the checkpoint for this session, or say why not."""
+        """Take the checkpoint for this session, or refuse and say why."""
         self._make()
         self._take_lock()
         try:
             mine = describe(topology, queries, sources, plans)
-            found = self._found()
+            found = self._read_session()
             Ledger(self.root).check()
             if not found:
                 self._bind(uuid.uuid4().hex, mine)
-            elif (differences := _differences(found, mine)) and not Ledger(self.root).committed():
-                self._bind(found["id"], mine)  # nothing was ever committed: there is nothing to protect
+            elif (differences := _differences(found, mine)) and not Ledger(self.root).has_committed():
+                self._bind(found["id"], mine)  # nothing was ever committed, so there is nothing to protect
             elif differences:
                 raise StateError(
                     f"checkpoint {self.root} belongs to another session",
@@ -92,7 +92,7 @@ class Checkpoint:
             self._lock = None
 
     def _bind(self, owner: str, mine: Mapping[str, Any]) -> None:
-        """Make the checkpoint that of this session, without anything a run left that committed nothing."""
+        """Bind the checkpoint to this session, and remove what a run left that committed nothing."""
         for part in _PARTS:
             shutil.rmtree(self.root / part, ignore_errors=True)
         (self.root / "done").unlink(missing_ok=True)
@@ -123,12 +123,16 @@ class Checkpoint:
             ) from error
         self._lock = lock
 
-    def _found(self) -> dict[str, Any]:
+    def _read_session(self) -> dict[str, Any]:
         path = self.root / "session.json"
         hint = "restore it from a backup of the checkpoint, or start again from an empty checkpoint."
         if not path.exists():
             if any(self.root.glob("manifests/*.json")):
-                raise StateError(f"{path} is missing", detail="there is state, and nothing says whose.", hint=hint)
+                raise StateError(
+                    f"{path} is missing",
+                    detail="there is state, but not the description of the session it belongs to.",
+                    hint=hint,
+                )
             return {}
         try:
             found: dict[str, Any] = json.loads(path.read_text())
@@ -156,7 +160,7 @@ def describe(
     sources: Mapping[str, Source],
     plans: Mapping[str, Mapping[str, str]],
 ) -> dict[str, Any]:
-    """What state depends on, as plain data."""
+    """Everything the state depends on, as plain data."""
     return {
         "workers": topology.workers,
         "watermark": topology.clocks[0].policy if topology.clocks else "min",
@@ -172,7 +176,7 @@ def _stream(stream: Stream, source: Source) -> dict[str, Any]:
         "columns": ", ".join(f"{f.name} {f.type}" for f in stream.schema),
         "event time": f"{stream.event_time} ({stream.unit})" if stream.event_time else "none",
         "lateness": format_duration(stream.lateness),
-        "read": "once, as a table" if stream.table else "as it comes",
+        "read": "once, as a table" if stream.table else "as a stream",
         "source": source.describe(),
     }
 
@@ -198,23 +202,23 @@ def _differences(found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]
     lines = [
         f"{key}: the checkpoint has {found[key]}, this session {mine[key]}"
         for key in ("workers", "watermark")
-        if found[key] != mine[key]
+        if found.get(key) != mine[key]
     ]
     for kind, noun in (("streams", "stream"), ("queries", "query"), ("plans", "plan of query"), ("stores", "store")):
         if kind in ("plans", "stores") and lines:
-            break  # plans and stores follow from the rest; they are of interest only if nothing else has changed
+            break  # plans and stores follow from the rest: they are shown only if nothing else differs
         for name in sorted({*found[kind], *mine[kind]}):
-            lines += _one(f'{noun} "{name}"', found[kind].get(name), mine[kind].get(name))
+            lines += _differences_of(f'{noun} "{name}"', found[kind].get(name), mine[kind].get(name))
     return lines
 
 
-def _one(what: str, found: Mapping[str, Any] | None, mine: Mapping[str, Any] | None) -> list[str]:
+def _differences_of(what: str, found: Mapping[str, Any] | None, mine: Mapping[str, Any] | None) -> list[str]:
     if found is None:
         return [f"{what} is not in the checkpoint"]
     if mine is None:
         return [f"{what} of the checkpoint is missing"]
     return [
-        f"{what}, {key}: the checkpoint has {found[key] or 'none'}, this session {mine[key] or 'none'}"
+        f"{what}, {key}: the checkpoint has {found.get(key) or 'none'}, this session {mine[key] or 'none'}"
         for key in mine
-        if found[key] != mine[key]
+        if found.get(key) != mine[key]
     ]

@@ -1,7 +1,7 @@
 """Which segments to drop and which to merge.
 
 Segments form tiers: FAN of one level become one of the next, so a store of n batches has O(FAN log n) segments and
-every row is rewritten O(log n) times.  Rows of a store with a clock must not outlive their time for long: a merged
+every row is rewritten O(log n) times.  Expired rows of a store with a clock must not stay for long.  So a merged
 segment spans at most a quarter of the retention, and is dropped whole once its newest row has expired.
 Merged rows keep the order of their batches.
 """
@@ -14,11 +14,11 @@ from weft.host.state.segment import SegmentRef
 
 FAN = 8
 MOST_BYTES = 1 << 30
-"""Segments are not merged beyond this; Arrow's string offsets end at twice as much."""
+"""A merged segment has at most this many bytes; Arrow's string offsets allow twice as much."""
 
 
-def expired(ref: SegmentRef, retention: int | None, watermark: int | None) -> bool:
-    """Whether no row of the segment can find a new partner any more."""
+def is_expired(ref: SegmentRef, retention: int | None, watermark: int | None) -> bool:
+    """Whether no row of the segment can find a new partner from now on."""
     if retention is None or watermark is None or ref.newest is None:
         return False
     return watermark > ref.newest + retention

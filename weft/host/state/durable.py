@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written aside, synced, renamed, their folder synced; some with a checksum."""
+"""Files that are either complete or missing, even after a crash; some with a checksum."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Made = TypeVar("Made")
 
 
 def write_durably(final: Path, content: bytes) -> None:
-    """Write aside, sync, rename, sync the folder."""
+    """Write to a temporary name, sync, rename, sync the folder."""
     aside = final.with_name(f".{final.name}.tmp")
     with open(aside, "wb") as file:
         file.write(content)
@@ -41,7 +41,7 @@ def write_sealed(final: Path, plain: Mapping[str, Any]) -> None:
 
 
 def read_sealed(path: Path, make: Callable[[dict[str, Any]], Made]) -> Made:
-    """What `make` makes of the plain data at `path`; an error that names the file if there is no making it."""
+    """What `make` makes of the plain data at `path`.  If it cannot, raise an error that names the file."""
     try:
         text, digest = path.read_text().splitlines()
         if digest != _digest(text):

@@ -1,9 +1,9 @@
-"""The manifest of a batch: the one file whose rename makes everything the batch did come true.
+"""The manifest of a batch: the one file whose rename commits everything the batch did.
 
 It names the live segments, the newest event time of every stream, the files that were read, the result files to
-publish, and running totals.  A batch that dies before its manifest never happened: the next attempt starts from
-the manifest before it and replaces what was left behind.  The two newest manifests are kept, and every segment they
-name.
+publish, and running totals.  A batch that dies before its manifest leaves nothing that counts: the next attempt starts
+from the manifest before it and replaces the files that were left behind.  The two newest manifests are kept, and every
+segment they name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from weft.errors import StateError
 from weft.host.batch import Batch, Report
 from weft.host.crash import CrashPoint
 from weft.host.sources.source import Position
-from weft.host.state.compaction import expired
+from weft.host.state.compaction import is_expired
 from weft.host.state.durable import read_sealed, write_sealed
 from weft.host.state.segment import SegmentFiles, SegmentRef
 from weft.observe.counters import Counters, bump
@@ -47,18 +47,18 @@ class Manifest:
     totals: Counters = field(default_factory=Counters)
     """The sum over all batches."""
     sketches: Mapping[str, Any] = field(default_factory=dict)
-    """Join key -> its frequent values and number of values in all batches."""
+    """Join key -> its frequent values and its number of distinct values, over all batches."""
     offsets: Mapping[str, Position] = field(default_factory=dict)
-    """Stream -> how far it has been read; nothing where Spark keeps the offsets."""
+    """Stream -> how far it has been read; empty where Spark keeps the offsets."""
     epoch: int = 0
-    """The epoch that the batch ran under; its plan is a file of its own, see :meth:`Ledger.epoch`."""
+    """The epoch that the batch ran under.  Its plan is in a file of its own, see :meth:`Ledger.epoch`."""
 
     def watermarks(self, topology: Topology) -> dict[str, int | None]:
         """Clock id -> watermark."""
         return {clock.id: clock.watermark(dict(self.newest)) for clock in topology.clocks}
 
     def next(self, topology: Topology, number: int, run: str = "", crash: CrashPoint | None = None) -> Batch:
-        """What the workers of the next batch must know."""
+        """What the workers of the next batch need to know."""
         live: dict[int, list[SegmentRef]] = {}
         for ref in self.segments:
             live.setdefault(ref.worker, []).append(ref)
@@ -76,7 +76,7 @@ class Manifest:
         made = Manifest(number, (), newest, tuple(report.files), totals, sketches, offsets or {}, epoch.number)
         refs = [*(ref for ref in self.segments if ref.name not in gone), *(SegmentRef(**ref) for ref in report.added)]
         marks = made.watermarks(epoch.topology)
-        live = [ref for ref in refs if not _over(epoch.topology, ref, marks)]
+        live = [ref for ref in refs if not _is_over(epoch.topology, ref, marks)]
         live.sort(key=lambda ref: (ref.store, ref.worker, ref.first_batch, ref.name))
         return replace(made, segments=tuple(live))
 
@@ -99,13 +99,13 @@ class Manifest:
         return None if self.batch < 0 else Measured(self.batch + 1, self.totals, self.held, self.observed)
 
 
-def _over(topology: Topology, ref: SegmentRef, marks: Mapping[str, int | None]) -> bool:
+def _is_over(topology: Topology, ref: SegmentRef, marks: Mapping[str, int | None]) -> bool:
     store = topology.store(ref.store)
-    return expired(ref, store.retention, None if store.clock is None else marks.get(store.clock))
+    return is_expired(ref, store.retention, None if store.clock is None else marks.get(store.clock))
 
 
 class Ledger:
-    """The manifests of a checkpoint folder, and the files they own.  Who only looks leaves no trace."""
+    """The manifests of a checkpoint folder, and the files they own.  Reading creates no files and no folders."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -122,9 +122,9 @@ class Ledger:
             folder.mkdir(parents=True, exist_ok=True)
 
     def epoch(self, topology: Topology) -> Epoch:
-        """The epoch that goes on under a plan: the last one if the plan is the same, else a new one, written down.
+        """The epoch of the next batches: the last one if the plan is the same, else a new one, which is written down.
 
-        State is where the last plan put it, so a new plan must have the same stores.
+        The state is where the last plan put it, so a new plan must have the same stores.
         """
         last = self.last()
         known = None if last.batch < 0 else self._epoch(last.epoch)
@@ -153,23 +153,23 @@ class Ledger:
         return _read(paths[-1]) if paths else Manifest()
 
     def commit(self, manifest: Manifest) -> None:
-        """Make the batch true."""
+        """Commit the batch."""
         self.folder.mkdir(parents=True, exist_ok=True)
         write_sealed(self.folder / f"{manifest.batch:012d}.json", asdict(manifest))
 
     def announce(self, batch: int) -> None:
-        """Say that a batch is done: a manifest that is lost later is missed."""
+        """Write down that a batch is done, so that `check` notices if its manifest is lost later."""
         aside = self.done.with_name(".done.tmp")
         aside.write_text(str(batch))
         os.replace(aside, self.done)
 
-    def committed(self) -> bool:
-        """Whether any batch was ever done."""
-        return self._announced() >= 0 or any(self.folder.glob("*.json"))
+    def has_committed(self) -> bool:
+        """Whether any batch was ever committed."""
+        return self._last_announced() >= 0 or any(self.folder.glob("*.json"))
 
     def check(self, done: int | None = None) -> None:
-        """Refuse if the manifest of a batch that was done is gone: to go on would do that batch twice."""
-        done, last = self._announced() if done is None else done, self.last().batch
+        """Refuse if the manifest of a finished batch is gone: to go on would run that batch twice."""
+        done, last = self._last_announced() if done is None else done, self.last().batch
         if done > last:
             raise StateError(
                 f"checkpoint {self.root} lacks a manifest",
@@ -177,14 +177,14 @@ class Ledger:
                 hint="restore the folder from a backup, or start again from an empty checkpoint.",
             )
 
-    def _announced(self) -> int:
+    def _last_announced(self) -> int:
         try:
             return int(self.done.read_text())
         except (OSError, ValueError):
-            return -1  # it is never synced, so that a machine that failed may have emptied it
+            return -1  # the file is never synced, so it may be empty after a power failure
 
     def collect(self) -> None:
-        """Remove old manifests, and the segments and notes that none of the kept ones needs."""
+        """Remove old manifests, and the segments, notes and plans that the kept ones do not need."""
         paths = sorted(self.folder.glob("*.json"))
         kept = [_read(path) for path in paths[-KEPT:]]
         for path in paths[:-KEPT]:
@@ -204,13 +204,13 @@ class Ledger:
             if int(note.name.lstrip(".").split("-")[0]) <= batch:
                 note.unlink(missing_ok=True)
 
-    def staged(self, batch: int) -> Path:
+    def staging_folder(self, batch: int) -> Path:
         """Where workers put the results of a batch."""
         return self.results / f"{batch:012d}"
 
     def unstage(self, batch: int) -> None:
-        """Results of the batch have been published."""
-        shutil.rmtree(self.staged(batch), ignore_errors=True)
+        """Remove the staged results of a batch."""
+        shutil.rmtree(self.staging_folder(batch), ignore_errors=True)
 
 
 class FileState(SegmentFiles):
@@ -227,7 +227,7 @@ class FileState(SegmentFiles):
         aside.write_text(json.dumps([asdict(ref) for ref in refs]))
         os.replace(aside, final)
 
-    def noted(self, batch: int, worker: int, wave: int) -> tuple[SegmentRef, ...]:
+    def recall(self, batch: int, worker: int, wave: int) -> tuple[SegmentRef, ...]:
         """This batch's segments of a worker up to a wave."""
         path = Path(self.notes, f"{batch:012d}-{worker}-{wave}{self.run}")
         try:
@@ -235,7 +235,7 @@ class FileState(SegmentFiles):
         except FileNotFoundError as error:
             raise StateError(
                 f"note {path} is missing",
-                detail="worker state is not visible to a later wave.",
+                detail="a later wave cannot see the state that a worker wrote in an earlier one.",
                 hint="the checkpoint must lie on a file system that all workers share.",
             ) from error
 
@@ -247,8 +247,8 @@ def _read(path: Path) -> Manifest:
 def _manifest(plain: dict[str, Any]) -> Manifest:
     if "batch" in plain and "epoch" not in plain:
         raise StateError(
-            "the checkpoint is of an earlier version of Weft",
-            detail="its manifests do not say by which plan its state was made.",
+            "the checkpoint was made by an earlier version of Weft",
+            detail="its manifests do not say which plan its state was made by.",
             hint="start again from an empty checkpoint.",
         )
     segments = tuple(SegmentRef(**ref) for ref in plain.pop("segments"))

@@ -1,13 +1,13 @@
 """Segments: immutable rows of one store on one worker, with their indexes, in memory or in one mapped file.
 
-File layout, everything aligned to 64 bytes so that it can be used where it lies:
+File layout; everything is aligned to 64 bytes, so that it can be used from the mapped file without a copy:
 
     Arrow IPC file with one record batch | index arrays | footer (JSON) | footer length | magic
 
-A file is written aside and renamed; its name is a function of store, worker, batch and run.  It goes to the disk while
-the worker goes on, and is there when `settle` returns, which is before the manifest can name it.  The reference in the
+A file is written under a temporary name and renamed; its name depends on store, worker, batch and run.  It is synced
+to disk while the worker goes on; `settle` waits for that, before the manifest can name the file.  The reference in the
 manifest holds its length and checksum.  A file is checked in full when a process first opens it, and again if its
-length, inode or time of change is another than before; a damaged file is an error that names it.
+length, inode or time of change differs from before.  A damaged file is an error that names it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class SegmentRef:
     """Event times of its rows, if the store has a clock."""
     checksum: str
     origin: str = ""
-    """Where the ways of an intermediate store's new rows began; of no interest after their batch."""
+    """The origin of the new rows of an intermediate store, see weft.topology.model; used only in their own batch."""
 
 
 class MemorySegments:
@@ -104,7 +104,7 @@ class SegmentFiles:
     def __init__(self, root: str) -> None:
         self.root = root
         self._opened: dict[str, Segment] = {}
-        """What this object has given out: files are immutable, so one look at each is enough."""
+        """Segments this object has opened: files are immutable, so each is looked at once."""
         self._syncing: list[Future[None]] = []
 
     def write(self, name: str, segment: Segment, halfway: Callable[[], None]) -> tuple[int, str]:
@@ -120,7 +120,10 @@ class SegmentFiles:
             buffer = mapped.read_buffer()
         os.replace(aside, final)
         found = checksum(buffer)
-        _open[str(final)] = (_seen(str(final)), _parsed(buffer))  # what was just checked need not be checked again
+        _open[str(final)] = (
+            _version(str(final)),
+            _parse(buffer),
+        )  # just written: it need not be checked when it is opened
         return buffer.size, found
 
     def settle(self) -> None:
@@ -129,21 +132,21 @@ class SegmentFiles:
             self._syncing.pop().result()
 
     def open(self, ref: SegmentRef) -> Segment:
-        """Map the segment, checking it if this process has not done so."""
+        """Map the segment, and check it if this process has not done so."""
         if ref.name not in self._opened:
-            self._opened[ref.name] = self._mapped(ref)
+            self._opened[ref.name] = self._map(ref)
         return self._opened[ref.name]
 
-    def _mapped(self, ref: SegmentRef) -> Segment:
+    def _map(self, ref: SegmentRef) -> Segment:
         path = str(Path(self.root, ref.name))
-        seen = _seen(path)
+        seen = _version(path)
         known = _open.get(path)
         if known is None or known[0] != seen:
             _open[path] = (seen, _load(path, ref))
         return _open[path][1]
 
     def forget(self, live: Iterable[str]) -> None:
-        """Unmap all segments of this folder that are not live any more."""
+        """Unmap all segments of this folder that are no longer live."""
         keep = {str(Path(self.root, name)) for name in live}
         self._opened.clear()
         for path in [path for path in _open if path.startswith(self.root + os.sep) and path not in keep]:
@@ -152,7 +155,7 @@ class SegmentFiles:
 
 @functools.cache
 def _syncers() -> ThreadPoolExecutor:
-    """Threads that wait for the disk; made by the worker process that first needs them."""
+    """Threads that wait for the disk; each worker process starts them when it first needs them."""
     return ThreadPoolExecutor(4)
 
 
@@ -184,12 +187,12 @@ def _append(file: Any, array: Any) -> list[Any]:
     return place
 
 
-def _seen(path: str) -> tuple[int, ...]:
+def _version(path: str) -> tuple[int, ...]:
     """What tells one version of a file from another."""
     try:
         stat = os.stat(path)
     except OSError as error:
-        raise _damaged(path, "the file is missing") from error
+        raise _damage(path, "the file is missing") from error
     return (stat.st_size, stat.st_ino, stat.st_mtime_ns)
 
 
@@ -197,19 +200,19 @@ def _load(path: str, ref: SegmentRef) -> Segment:
     with pa.memory_map(path) as mapped:
         buffer = mapped.read_buffer()
     if buffer.size != ref.bytes:
-        raise _damaged(path, f"it has {buffer.size} bytes instead of {ref.bytes}")
+        raise _damage(path, f"it has {buffer.size} bytes instead of {ref.bytes}")
     if (found := checksum(buffer)) != ref.checksum:
-        raise _damaged(path, f"its checksum is {found} instead of {ref.checksum}")
+        raise _damage(path, f"its checksum is {found} instead of {ref.checksum}")
     if (version := buffer[buffer.size - 8 :].to_pybytes()) != MAGIC:
         raise StateError(
             f"state file {path} has another layout",
             detail=f"it ends in {version!r}, this version of Weft writes {MAGIC!r}.",
             hint="go on with the version of Weft that wrote it, or start again from an empty checkpoint.",
         )
-    return _parsed(buffer)
+    return _parse(buffer)
 
 
-def _parsed(buffer: pa.Buffer) -> Segment:
+def _parse(buffer: pa.Buffer) -> Segment:
     size = int.from_bytes(buffer[buffer.size - 16 : buffer.size - 8].to_pybytes(), "little")
     footer = json.loads(buffer[buffer.size - 16 - size : buffer.size - 16].to_pybytes())
     rows = pa.ipc.open_file(pa.BufferReader(buffer.slice(0, footer["arrow"]))).get_batch(0)
@@ -226,7 +229,7 @@ def _index(buffer: pa.Buffer, entry: dict[str, Any]) -> Index:
     return Index(**arrays, has_codes=entry["codes"], has_ranges=entry["ranges"])
 
 
-def _damaged(path: str, what: str) -> StateError:
+def _damage(path: str, what: str) -> StateError:
     return StateError(
         f"state file {path} is damaged",
         detail=f"{what}; nothing was joined with it.",

@@ -1,7 +1,7 @@
-"""A worker's stores: new rows become segments, old segments are merged.
+"""The shelf of a worker, which is all its stores: new rows become segments, old segments are merged.
 
 What must hold: after a batch, the live segments of a store hold exactly the rows that were live before, minus
-expired ones, plus this batch's rows.  Names depend on store, worker, batch and run, so a repeated task
+expired ones, plus this batch's rows.  Names of files depend on store, worker, batch and run, so a repeated task
 replaces its own files and no others.
 """
 
@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.expr.evaluate import evaluate
-from weft.host.batch import Batch, Functions, Report, State
+from weft.expr.evaluate import Functions, evaluate
+from weft.host.batch import Batch, Report, State
 from weft.host.crash import reach
-from weft.host.envelope import Frame, gathered, join
+from weft.host.envelope import Frame, gather, join
 from weft.host.state.compaction import MOST_BYTES, groups
 from weft.host.state.segment import Segment, SegmentRef
-from weft.host.weights import cut, weight_of, weighted
+from weft.host.weights import attach_weights, cut, weight_of
 from weft.kernels.codes import Ints, equality_codes, order_codes
 from weft.kernels.index import Index, build
 from weft.observe.counters import bump
@@ -39,9 +39,9 @@ class Shelf:
         self.state, self.functions, self.report = state, functions, report
 
     def keep(self, name: str, origin: str, frames: Sequence[Frame], label: str = "") -> list[SegmentRef]:
-        """Write this batch's rows of a store; more than one segment only if they would not fit one."""
+        """Write this batch's rows of a store, as one segment if they fit into one."""
         store = self.topology.store(name)
-        parts = gathered([own_rows(store, frame) for frame in frames], MOST_BYTES)
+        parts = gather([own_rows(store, frame) for frame in frames], MOST_BYTES)
         label = f"{self.batch.number:012d}{self.batch.run}{'-' if origin else ''}{origin}{label}"
         return [
             self._write(store, part, f"{label}-{i}", 0, self.batch.number, self.batch.number, origin)
@@ -49,7 +49,7 @@ class Shelf:
         ]
 
     def tidy(self, old: Mapping[str, Sequence[SegmentRef]], delta: Sequence[SegmentRef], stores: Sequence[str]) -> None:
-        """Merge what is due in some stores, and tell the driver what is new and what is gone."""
+        """Merge the segments that are due in some stores, and report new and removed segments to the driver."""
         added = {ref.name: ref for ref in delta if ref.store in stores}
         for name in sorted(stores):
             store = self.topology.store(name)
@@ -103,27 +103,28 @@ class Shelf:
 
 
 def own_rows(store: Store, frame: Frame) -> Frame:
-    """The columns of a store; an intermediate row gets a time from which on its retention counts.
+    """The columns of a store.  A row of an intermediate store also gets a time.
 
-    It may go when the first of its members may, at the least time(k) + retention(k).
+    The row may be dropped as soon as one of its members may: at the least time(k) + retention(k) over its members k.
+    All rows of a store have the same retention, so the time is that moment minus the retention of the store.
     """
     if not store.ends or store.retention is None:
         return cut(frame, store.columns)
     ends = [_later(frame.column(f"{label}.{TIME}"), kept) for label, kept in store.ends]
     first = pa.array(np.minimum.reduce(ends) - store.retention)
     arrays = [first if name == TIME else frame.column(name) for name in store.columns]
-    return weighted(pa.RecordBatch.from_arrays(arrays, names=list(store.columns)), weight_of(frame))
+    return attach_weights(pa.RecordBatch.from_arrays(arrays, names=list(store.columns)), weight_of(frame))
 
 
 def _later(times: pa.Array, by: int) -> Ints:
-    """Times moved by a retention, at most to the end of time."""
+    """Times plus a retention, at most the largest time there is."""
     moments = times.to_numpy(zero_copy_only=False)
     moved: Ints = moments + np.minimum(by, LATEST - np.maximum(moments, 0))
     return moved
 
 
 def index_rows(rows: Frame, key: Key, functions: Functions) -> Index:
-    """The rows in the order of a key."""
+    """An index of the rows by a key."""
     codes = equality_codes([evaluate(expr, rows, functions) for expr in key.equal]) if key.equal else None
     ranges = order_codes(evaluate(key.range, rows, functions)) if key.range is not None else None
     masks = [part.valid for part in (codes, ranges) if part is not None and part.valid is not None]

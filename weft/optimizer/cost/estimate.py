@@ -1,6 +1,6 @@
 """From a query and statistics to a join graph.
 
-This is the only place where what is unknown becomes a number: the one that `Defaults` gives.
+This is the only place where an unknown number is replaced by an assumed one, which `Defaults` gives.
 
     size of an alias     rows of the alias; else rows of the stream times its selections; never more than its window
                          holds: rate times window.
@@ -10,8 +10,8 @@ This is the only place where what is unknown becomes a number: the one that `Def
                          span of event time that the rows cover, rows / rate (`weft.optimizer.cost.timeband`).
     attributes           expressions that the query's equalities make equal; each class is named by its first member.
 
-Predicates over three or more aliases make no edge and take nothing from sizes: they are checked when the last of their
-aliases is met, and by then the work is done.
+Predicates over three or more aliases make no edge and do not reduce sizes: they are checked only when the last of their
+aliases is met, and by then most of the work is done.
 """
 
 from __future__ import annotations
@@ -65,20 +65,20 @@ def estimate(
 
 
 def _size(query: Query, relation: Relation, statistics: Statistics, defaults: Defaults) -> float:
-    kept = _kept(query, relation.alias, statistics, defaults)
+    kept = _selected_share(query, relation.alias, statistics, defaults)
     own, stream = _own(statistics.rows, relation), statistics.rows(relation.stream.name)
     rows = own if own is not None else None if stream is None else stream * kept
-    held = _held(relation, statistics, kept)
+    held = _window_rows(relation, statistics, kept)
     known = [number for number in (rows, held) if number is not None]
     return min(known) if known else defaults.rows * kept
 
 
 def _own(ask: Callable[[str], float | None], relation: Relation) -> float | None:
-    """What is said of the alias; where it is called like its stream, what is said holds before its selections."""
+    """What is known of the alias itself.  Under the name of its stream, a number holds before selections."""
     return None if relation.alias == relation.stream.name else ask(relation.alias)
 
 
-def _held(relation: Relation, statistics: Statistics, kept: float) -> float | None:
+def _window_rows(relation: Relation, statistics: Statistics, kept: float) -> float | None:
     """What the window holds, if it and a rate are known."""
     if relation.window is None:
         return None
@@ -88,7 +88,7 @@ def _held(relation: Relation, statistics: Statistics, kept: float) -> float | No
 
 
 def _rate(relation: Relation, size: float, statistics: Statistics) -> float | None:
-    """Rows per second; a window that holds `size` rows is passed by size / window of them."""
+    """Rows per second; where a window holds `size` rows, size / window of them come per second."""
     if relation.window is not None:
         return size / (relation.window / 1e6)
     own = statistics.rate(relation.alias)
@@ -100,7 +100,7 @@ def _width(relation: Relation, statistics: Statistics, defaults: Defaults) -> fl
     return own if own is not None else stream if stream is not None else defaults.width
 
 
-def _kept(query: Query, alias: str, statistics: Statistics, defaults: Defaults) -> float:
+def _selected_share(query: Query, alias: str, statistics: Statistics, defaults: Defaults) -> float:
     """The share of a stream's rows that passes the selections of an alias."""
     share = 1.0
     for predicate in query.selections(alias):
@@ -139,23 +139,23 @@ def _share(
 
 
 def _band(query: Query, a: Relation, b: Relation, times: Sequence[Expr], statistics: Statistics) -> float | None:
-    """The share of all time bounds together; None if there is nothing to find out.
+    """The share of all time bounds together; None if it is unknown, or if the shares of all bounds are given.
 
-    Where the share of each is known, they decide.  Where that of some is known, all together let no more through.
+    Where only some shares are given, all bounds together let through no more than the least of them.
     """
-    known = [share for predicate in times if (share := _known(predicate, statistics)) is not None]
+    known = [share for predicate in times if (share := _given_share(predicate, statistics)) is not None]
     found = time_share(query, a, b, times, statistics) if len(known) < len(times) else None
     return None if found is None else min([found, *known])
 
 
-def _known(predicate: Expr, statistics: Statistics) -> float | None:
+def _given_share(predicate: Expr, statistics: Statistics) -> float | None:
     """The share that is given for a predicate, from either side."""
     shares = (statistics.predicate(to_sql(written)) for written in _spellings(predicate))
     return next((share for share in shares if share is not None), None)
 
 
 def _predicate(query: Query, predicate: Expr, target: str, statistics: Statistics, defaults: Defaults) -> float:
-    known = _known(predicate, statistics)
+    known = _given_share(predicate, statistics)
     if known is not None:
         return known
     found = equality(predicate, frozenset({target}))
@@ -175,7 +175,7 @@ def _spellings(predicate: Expr) -> tuple[Expr, ...]:
 
 
 def _distinct(query: Query, expr: Expr, statistics: Statistics) -> float | None:
-    """How many values a key has, of an alias before its stream."""
+    """How many values a key has; what is known of an alias comes before what is known of its stream."""
     if len(aliases(expr)) != 1:
         return None
     alias = min(aliases(expr))

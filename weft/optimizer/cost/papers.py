@@ -13,14 +13,14 @@ The arrival factor is the share of a join's results that the first input of the 
     history   m / j, where j counts *base* relations covered so far and m those of the first input; tables, which are
               there before all streams, are left out.  A base relation starts 1/j (002 Eq. 1; 000 Eq. 2 prints 1/j
               where 1/(j-1) is meant, and chains the factors in the text).
-              An intermediate store starts as often as any of its members is the newest; so each of its tuples is
-              sent exactly once in the first hop.
+              A new row of an intermediate store starts whenever any of its members is the newest; so each of its
+              tuples is sent exactly once in the first hop.
     window    tuples per second in the steady state of time windows: the first input counts with its rate, all others
               with what their windows hold.  Exact if arrivals are independent.
     none      1: every order is charged the whole join (001 Eq. 1).
 
 What must hold: a hop's cost depends on the first input, the *set* covered and the target, never on the order within
-that set.  The exact search over orders rests on it.
+that set.  The exact search over orders relies on it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from weft.optimizer.graph.joingraph import JoinGraph, bits
 from weft.optimizer.graph.tree import Tree
 
 Arrival = Literal["history", "window", "none"]
-"""How results are shared out among the orders that may start them."""
+"""How results are divided among the orders that may start them."""
 
 BudgetUnit = Literal["tuples", "bytes"]
 """What a storage budget counts."""
@@ -77,7 +77,7 @@ class CostModel:
     placement: Mapping[int, tuple[str, ...]] | None = None
     """Store -> partitioning attributes; None leaves them to the graph and the tree."""
     tasks_of: Mapping[int, int] | None = None
-    """Store -> N, before all else."""
+    """Store -> N; overrides all else."""
 
     def __post_init__(self) -> None:
         if self.arrival not in ("history", "window", "none"):
@@ -167,7 +167,7 @@ def tasks_for(size: float, capacity: float) -> int:
 
 
 def round_off(number: float) -> float:
-    """Twelve digits: numbers that differ by the order of multiplication only are equal, and ties are ties."""
+    """Rounded to twelve digits, so that numbers that differ only by the order of multiplication are equal."""
     return float(f"{number:.12g}")
 
 

@@ -2,8 +2,8 @@
 
     seconds of a batch = batch + wave * (waves - 1) + (sum of what is counted times its price) / cores
 
-`wave` and `batch` are passed by the clock on the wall, whatever the batch holds.  All other prices are seconds of one
-core for one tuple, pair or result, so work that is spread evenly over the workers is divided by those that run at once.
+`wave` and `batch` are wall time, whatever the batch holds.  All other prices are seconds of one core for one tuple,
+pair or result, so work that is spread evenly over the workers is divided by the number of workers that run at once.
 
 The shipped prices were measured on a machine with 2 cores, next to other work; docs/calibrate.md says how, and how much
 they varied.  `weft calibrate` measures the machine at hand and leaves a file in the user's cache.  The file is named
@@ -30,7 +30,7 @@ from weft.errors import PlanError, SinkError
 
 SHIPPED = "shipped"
 BATCH_ROWS = 100_000.0
-"""Rows of a micro-batch where nobody says."""
+"""Assumed rows of a micro-batch where the user does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class Prices:
             return _fallback(path, error)
 
     def save(self, environ: Mapping[str, str] | None = None, machine: Machine | None = None) -> Path:
-        """Keep the prices for this machine, all or nothing; where they were put."""
+        """Save the prices for this machine, all or nothing, and return the path of the file."""
         machine = machine or Machine.this()
         content = {"machine": asdict(machine), "prices": self.plain()}
         try:
@@ -149,7 +149,7 @@ def _path(environ: Mapping[str, str] | None, machine: Machine | None) -> Path:
 def _fallback(path: Path, error: Exception) -> Prices:
     said = error.message if isinstance(error, PlanError) else f"{type(error).__name__}: {error}"
     warnings.warn(
-        f"the calibrated prices in {path} cannot be used, the shipped ones are\n"
+        f"the calibrated prices in {path} cannot be used; the shipped ones are used instead\n"
         f"detail: {said}\nhint: run weft calibrate again, or remove the file.",
         stacklevel=3,
     )

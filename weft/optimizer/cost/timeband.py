@@ -11,11 +11,11 @@ independent, so their shares must not be multiplied: half of all pairs satisfy `
     no windows    F(high) - F(low), with h = (S_a + S_b) / 2.  A narrow band is about  (high - low) / max(S_a, S_b).
     both          (min(high, W_a) - max(low, -W_b)) / (W_a + W_b): partners differ by less than the older one's window,
                   and every difference comes equally often.
-    one, W_a      (F(min(high, W_a)) - F(low)) * S_a / min(S_a, W_a): sizes count what the window holds, but new rows of
-                  b meet all that ever were in it.  Likewise for W_b.
+    one, W_a      (F(min(high, W_a)) - F(low)) * S_a / min(S_a, W_a): sizes count what the window holds at a time, but
+                  over the whole run, rows of b meet all rows that were ever in it.  Likewise for W_b.
 
-A window that is longer than the span of its stream is none.  Where only one span is known the other is taken for equal.
-Bounds are closed and times are whole steps, so a band reaches half a step beyond either end.
+A window that is longer than the span of its stream counts as no window.  Where only one span is known, the other is
+taken to be equal.  Bounds are closed and times are whole steps, so a band reaches half a step beyond either end.
 
 What must hold: the share is in (0, 1], never rises if a bound gets tighter, and is None where it would be a guess.
 """
@@ -31,7 +31,7 @@ from weft.query.timebounds import bounds_of, step_of
 from weft.stats.model import MOST, Statistics
 
 LEAST = 1e-9
-"""The least share: streams go on, so what is rare now may come."""
+"""The least share: streams go on, so what has not come yet may still come."""
 
 
 def time_share(

@@ -1,4 +1,4 @@
-"""Hypercubes: machines as cells of a grid on which every combination of joining tuples meets in one cell.
+"""Hypercubes: machines are the cells of a grid, and every combination of joining tuples meets in exactly one cell.
 
     Hash-Hypercube     an axis for each join key; a tuple is hashed on the keys it has, copied along the others
     Random-Hypercube   an axis for each relation; a tuple is dealt along its own, copied along the others
@@ -7,11 +7,11 @@
 
 An occurrence is (relation, attribute).  Attributes that equalities make equal form a class, and a class is an axis.  An
 attribute that only other predicates mention is a class of its own.  Hybrid renames: skewed occurrences of z leave its
-axis and become z', z'', and so on; what is left of z stays hashed.  The search then sees only who owns which axis, so
-all three schemes are one.
+axis and become z', z'', and so on; what is left of z stays hashed.  The search then needs only to know which relation
+owns which axis, so one search serves all three schemes.
 
 What must hold: every axis has an owner, all owners of an axis put joining tuples at the same place on it, and a
-relation is copied along the axes it does not own.  Hence one cell, and one only, sees all members of a result.
+relation is copied along the axes it does not own.  Hence exactly one cell sees all members of a result.
 
 A machine's number is its coordinates in mixed radix, the first axis counting most, as in `weft.topology.spread`.
 """
@@ -101,7 +101,7 @@ class CubeAxis:
     """Values of a hash axis that are spread."""
 
     def key(self, relation: str) -> Occurrence | None:
-        """By what a relation is placed on this axis; None if it is copied along it."""
+        """The occurrence that places a relation on this axis; None if it is copied along it."""
         return next((member for member in self.members if member.relation == relation), None)
 
 
@@ -111,7 +111,7 @@ class Hypercube:
 
     sizes: tuple[tuple[str, float], ...]
     axes: tuple[CubeAxis, ...]
-    """Those of length 1 too: they say what could have been."""
+    """All axes of the scheme, those of length 1 included."""
 
     def __post_init__(self) -> None:
         if any(a.size < 1 or not a.members or (a.kind == "random" and len(a.members) > 1) for a in self.axes):
@@ -162,7 +162,7 @@ class Hypercube:
         axis = self.axes[at]
         if axis.kind == "random":
             return np.full(axis.size, 1 / axis.size)
-        position = sum(before.size > 1 for before in self.axes[:at])  # a host knows no axes of length 1
+        position = sum(before.size > 1 for before in self.axes[:at])  # hosts do not have axes of length 1
         rest, light = skews.get(_key(axis, relation), EVEN).without(frozenset(h.code for h in axis.heavy))
         found = rest * light.slots(axis.size, position, axis.domain)
         for heavy, top in _heavy(axis, relation, skews):
@@ -247,7 +247,7 @@ def rename_skewed(keys: JoinKeys, skewed: frozenset[Occurrence]) -> list[CubeAxi
 def better_hybrid(
     keys: JoinKeys, p: int, skewed: Iterable[Occurrence], *, skews: Skews, below: float, weight: float = 0.0
 ) -> Hypercube | None:
-    """The hybrid cube if its load, and average load by weight, is below this."""
+    """The hybrid cube if its load plus weighted average load is below a limit, else None."""
     axes = rename_skewed(keys, frozenset(skewed))
     owned, shares = _find_owners(keys, axes, p, skews)
     sizes = [size for _, size in keys.sizes]

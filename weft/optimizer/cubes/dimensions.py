@@ -2,18 +2,25 @@
 
     L = sum_i abs(R_i) * prod_{j in axes(R_i)} share_ij(p_j)      share = 1/p_j where keys are even (Squall 4)
 
-Every share falls as its axis grows and is never below 1/p_j.  So is every bound here: `share(n) >= c + (1 - c)/n` with
-the largest such c (the floor), and products of such terms are at least  prod c + (1 - prod c) * prod 1/n.  What is left
-after the floors is a sum of terms w/n; terms with no axis in common share the machines that are left, and filling them
-like vessels of water bounds their sum from below.  Branch and bound with it looks at hundreds of vectors where there
-are hundreds of thousands; where there are a few dozen, all are looked at, since bounds would cost more than they save.
+The search is branch and bound over the lengths, one axis after the other.  It needs a lower bound on the load that any
+lengths of the axes still open can reach:
+
+    1. Every share falls as its axis grows, and is never below 1/p_j.  So there is a floor c, the largest number with
+       share(n) >= c + (1 - c)/n  for all n.  A product of shares is at least  prod c + (1 - prod c) * prod 1/n.
+    2. Without the floors the load is a sum of terms w/n, n being the product of the open axes of a relation.  Terms
+       without a common axis have to share the machines that are left.  The least sum of such terms over real n is found
+       as water fills vessels: the largest terms are brought down to one level (`_fill_vessels`).
+
+With this bound the search looks at hundreds of vectors out of hundreds of thousands.  Where there are only a few dozen,
+it looks at all of them, since bounds would cost more than they save.
 Real-valued optima were rejected, because rounding them loses machines (7 over 3 axes would be 1 x 1 x 1).
 
-Equal loads are told apart by lower total sent, fewer machines, smaller largest axis, and order (K-24).  With `exact`
-the product is p and the smaller largest axis comes first, as in Squall's code.  That code also divides in whole
-numbers, which makes the answer hang on the unit of sizes; that is not taken over.
+Of equal loads the one wins that sends less in total; then fewer machines, smaller largest axis, and order (K-24).  With
+`exact` the product is p and the smaller largest axis comes first, as in Squall's code.  That code also divides in whole
+numbers, so that its answer depends on the unit of sizes; this is not copied here.
 
-An axis whose owners all own another axis, over which their keys are even, stays 1: the other serves more relations.
+If all owners of an axis also own another axis, with more owners, and their keys are even there, then the first axis
+stays 1: machines given to the other axis serve more relations.
 """
 
 from __future__ import annotations
@@ -32,9 +39,9 @@ Shares = Mapping[tuple[int, int], Floats]
 """(relation, axis) -> table: entry n is the share of the fullest of n slots.  A missing one is even: 1/n."""
 
 _FEW = 64
-"""Up to how many vectors all of them are looked at."""
+"""Up to this many vectors, all of them are looked at."""
 _STEP = 1.5
-"""How finely a bound looks at numbers of machines, where fewer of them may be better."""
+"""Ratio of the ends of the intervals into which a bound cuts the number of machines used."""
 
 NEAR = 1e-12
 """Loads that differ by less than this share are equal: the same sum in another order."""
@@ -55,7 +62,7 @@ def best_dimensions(
     `weight` adds so many times the average load, which is what is sent divided by p.
     """
     if p < 1:
-        raise PlanError(f"a cube over {p} machines", hint="it takes one machine at least.")
+        raise PlanError(f"a cube over {p} machines", hint="use at least one machine.")
     search = _Search(tuple(sizes), tuple(map(tuple, owned)), axes, p, shares or {}, exact, weight)
     search.run()
     return search.best
@@ -71,7 +78,7 @@ def better_dimensions(
     shares: Shares | None = None,
     weight: float = 0.0,
 ) -> tuple[int, ...] | None:
-    """As `best_dimensions`, but None if nothing is below a load (and average load, by weight): that is soon clear."""
+    """As `best_dimensions`, but None if no load (plus weighted average load) is below a limit; that is found fast."""
     search = _Search(tuple(sizes), tuple(map(tuple, owned)), axes, p, shares or {}, False, weight)
     search.limit(below)
     search.run()
@@ -113,7 +120,7 @@ class _Search:
     _apart: list[frozenset[int]] = field(default_factory=list)
 
     def limit(self, below: float) -> None:
-        """Look for less than this only."""
+        """Look only for scores below this."""
         self._score = (below * (1 - 2 * NEAR),)
 
     def run(self) -> None:
@@ -127,8 +134,9 @@ class _Search:
             self._search(useful)
 
     def _search(self, useful: Sequence[int]) -> None:
-        """Branch and bound over the axes that are worth a length."""
-        # Long axes first: then little is left to share out, and bounds are tight.
+        """Branch and bound over the axes that are not dominated by another."""
+        # Axes of the largest relations first: they get long, so few machines are left for the others, and bounds are
+        # tight early.
         weights = [math.fsum(self.sizes[i] for i in self._owners[a]) for a in range(self.axes)]
         self._order = tuple(sorted(useful, key=lambda a: (-weights[a], a)))
         self._after = self._find_interchangeable()
@@ -152,7 +160,7 @@ class _Search:
             self.best, self._score = tuple(dims), score
 
     def _is_hopeless(self, bound: float, dims: Sequence[int]) -> bool:
-        """Whether nothing below can win, by load, or at equal load by what is sent so far."""
+        """Whether nothing below this node can win: by load, or at equal load by what is already sent."""
         if bound > self._score[0] * (1 + NEAR):
             return True
         if self.exact or not self.best or bound < self._score[0] * (1 - NEAR):
@@ -180,9 +188,10 @@ class _Search:
         if self.exact:
             yield from (n for n in range(least, left + 1) if left % n == 0 and (not last or n == left))
         elif last and not self.weight:
-            # Longer is never worse.  If it is no better either, shorter sends less.
+            # The last axis takes all machines that are left: longer never raises the load.  Where the last machines do
+            # not lower it either, a shorter axis is taken, because it sends less.
             n = left
-            while n > least and _near(
+            while n > least and _is_near(
                 math.fsum(self._lengthen(loads, axis, n)), math.fsum(self._lengthen(loads, axis, n - 1))
             ):
                 n -= 1
@@ -201,7 +210,7 @@ class _Search:
         return 1 / n if table is None else float(table[n])
 
     def _climb(self) -> None:
-        """Good starts: grow the axis that lowers the load most, while machines last."""
+        """A good start for the search: grow the axis that lowers the load most, while there are machines left."""
         dims = [1] * self.axes
         while True:
             self._offer(dims)
@@ -214,14 +223,16 @@ class _Search:
     # ------------------------------------------------------------------------------------------- bounds
 
     def _bound(self, depth: int, left: int, loads: Sequence[float], dims: Sequence[int]) -> float:
-        """No choice for the axes from `depth` on, over `left` machines, has a lower load."""
+        """A load that no lengths of the axes from `depth` on, over `left` machines, can go below."""
         floors = self._floors[depth]
         fixed = math.fsum(w * c for w, c in zip(loads, floors, strict=True))
         open_ = [w * (1 - c) for w, c in zip(loads, floors, strict=True)]
         if not self.weight:
             return fixed + self._spread(depth, left, open_)
-        # What is sent is  q * sum sent_i * g_i  if the axes multiply to q, g_i being the share that they leave of R_i:
-        # the same sum as the load.  So it joins the weights, for q from a to b at least with a, over at most b.
+        # What is sent is  q * sum sent_i * g_i,  where q is the product of the open axes and g_i the share of R_i that
+        # they leave on a machine.  Apart from q this is the same sum as the load, so its terms join the weights.
+        # q is not known yet, so its values are cut into intervals [a, b].  In each, the factor q is at least a, and the
+        # machines that the terms share are at most b.
         machines = math.prod(dims)
         per = [
             self.weight / self.p * size * (machines // math.prod(dims[a] for a in mine))
@@ -236,7 +247,7 @@ class _Search:
         return fixed + least
 
     def _spread(self, depth: int, left: int, weights: Sequence[float]) -> float:
-        """The least sum of weights by the product of their open axes."""
+        """The least sum of weights, each divided by the product of its open axes: the larger of two lower bounds."""
         floors, apart = self._floors[depth], self._apart[depth]
         shared = [(i, w) for i, w in enumerate(weights) if w and floors[i] < 1]
         most = math.fsum(w for i, w in shared if i not in apart) / left
@@ -244,7 +255,10 @@ class _Search:
         return max(filled, self._mean(depth, left, shared))
 
     def _mean(self, depth: int, left: int, shared: Sequence[tuple[int, float]]) -> float:
-        """Arithmetic over geometric mean: if no axis serves more than k of r terms, their product is at most left^k."""
+        """The arithmetic mean is at least the geometric one.
+
+        If no axis serves more than k of the r terms, the divisors of all terms multiply to at most left^k.
+        """
         if not shared:
             return 0.0
         r, inside = len(shared), {i for i, _ in shared}
@@ -252,7 +266,7 @@ class _Search:
         return r * math.exp((math.fsum(math.log(w) for _, w in shared) - k * math.log(left)) / r)
 
     def _floor(self, relation: int, rest: set[int]) -> float:
-        """c of the axes that are open; 1 where none is."""
+        """The product of the floors c of a relation's open axes; 1 where none is open."""
         return math.prod(self._axis_floor(relation, a) for a in self.owned[relation] if a in rest)
 
     def _axis_floor(self, relation: int, axis: int) -> float:
@@ -286,7 +300,10 @@ class _Search:
         )
 
     def _find_interchangeable(self) -> dict[int, int]:
-        """Axes that can change places with an earlier one; of such vectors only the first in order is looked at."""
+        """Axis -> an earlier one that it could change places with.
+
+        Of vectors that differ only by such a change, one is enough; so the later axis is never the shorter one.
+        """
         after: dict[int, int] = {}
         seen: dict[tuple[object, ...], int] = {}
         for a in self._order:
@@ -313,7 +330,7 @@ def _vectors(axes: int, useful: Sequence[int], p: int) -> Iterator[list[int]]:
 
 
 def _fill_vessels(vessels: Sequence[float], left: int) -> float:
-    """The least sum of w/n over real n >= 1 with product `left`: the fullest are brought to one level."""
+    """The least sum of w/n over real n >= 1 with product `left`: the largest terms are brought down to one level."""
     full = sorted((w for w in vessels if w > 0), reverse=True)
     below, logs = math.fsum(full), -math.log(left)
     for j, w in enumerate(full, 1):
@@ -327,10 +344,10 @@ def _fill_vessels(vessels: Sequence[float], left: int) -> float:
 
 def _is_less(a: Sequence[float], b: Sequence[float]) -> bool:
     for x, y in zip(a, b, strict=False):
-        if not _near(x, y):
+        if not _is_near(x, y):
             return x < y
     return False
 
 
-def _near(x: float, y: float) -> bool:
+def _is_near(x: float, y: float) -> bool:
     return x == y or abs(x - y) <= NEAR * min(abs(x), abs(y))

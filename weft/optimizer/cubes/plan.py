@@ -28,10 +28,10 @@ SCHEMES = ("hash", "random", "hybrid")
 
 
 def weight(prices: Prices) -> float:
-    """What the average load counts beside the largest: of equally full machines the plan that sends less (K-25, D52).
+    """How much the average load counts beside the largest: of equally even plans the one that sends less (K-25, D52).
 
-    A tuple is sent by anybody and costs half of the price there, evenly; the other half, storing and probing cost who
-    gets it.
+    Half of the price of sending falls on the senders, who share it evenly.  The other half, storing and probing fall on
+    the receiver.
     """
     away, there = prices.sent / 2, prices.sent / 2 + prices.stored + prices.probed
     return away / there

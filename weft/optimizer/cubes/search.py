@@ -1,17 +1,17 @@
 """Which keys are skewed, and which cube suits them.
 
-A key is skewed where hashing it makes the fullest machine fuller than dealing its rows would, even though dealing
-copies the others more.  That is not a property of the key alone, so the optimizer is run both ways (Squall 3.4, K-26).
-Two things need no run: a unique key is never skewed, and what the user says holds.  Fewer than four values for each
-slot count as skew unless the values are known and dealt.
+A key is skewed where hashing it makes the fullest machine fuller than dealing its rows in turn would, even though
+dealing makes more copies of the other relations.  That is not a property of the key alone, so the search is run both
+ways (Squall 3.4, K-26).  Two cases need no run: a unique key is never skewed, and what the user says holds.  Fewer than
+four values for each slot count as skew, unless the values are known and dealt in turn.
 
 Heavy values may be parted from the rest of their key: rows of a heavy value fill a grid over the slots of the axis,
 dealt along one side and copied along the others, while light values are hashed.  Compared with renaming the key, only
-rows of heavy values are copied.  Values are taken by weight, as many as lower the load; to add one at a time as long
-as that helps was rejected, because it stops at two equally heavy ones.
+rows of heavy values are copied.  The heaviest values are taken, as many as give the least load.  Adding one at a time
+for as long as that helps was rejected, because it stops at two equally heavy ones.
 
-Where all values of a key are known and few, they may be dealt to the slots in turn: then no slot has more than one
-value more than another, and few values are no skew.  Values that turn up later are hashed.
+Where all values of a key are known and few, they may be dealt to the slots in turn.  Then the slots differ by at most
+one value, and having few values is not skew.  Values that appear later are hashed.
 
 Candidates are compared by the load of the fullest machine, plus `weight` times the average load, which stands for what
 is sent (K-25).
@@ -40,7 +40,7 @@ from weft.optimizer.cubes.skew import EVEN
 MOST_HEAVY = 64
 """Heavy values of an axis that are considered; every one costs a comparison for each row."""
 GAIN = 0.01
-"""By how much the largest load must fall for values to be parted or dealt: a sample is not more certain than that."""
+"""By how much the largest load must fall for values to be parted or dealt; a smaller gain is within sampling error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def choose_cube(
         ]
         cubes += [(f"{name}, values dealt", c, w) for name, c, w in found if any(a.domain for a in c.axes)]
     if part:
-        # Once heavy values are gone, an axis may be longer than they allowed.
+        # Without its heavy values an axis may be worth more slots than with them.
         even = ("hash", hash_cube(keys, p, weight=weight), frozenset[Occurrence]())
         parted = [(name, part_heavy(cube, known), without) for name, cube, without in _drop_equal([*cubes, even])]
         cubes += [(f"{name}, heavy values parted", c, w) for name, c, w in parted if any(a.heavy for a in c.axes)]
@@ -97,7 +97,7 @@ _Named = tuple[str, Hypercube, frozenset[Occurrence]]
 
 
 def _drop_equal(cubes: list[_Named]) -> list[_Named]:
-    """Every cube once, the plainer name first: schemes often come to the same."""
+    """Every cube once, under its plainer name: schemes often find the same cube."""
     found: dict[tuple[CubeAxis, ...], _Named] = {}
     for named in cubes:
         found.setdefault(tuple(axis for axis in named[1].axes if axis.size > 1), named)
@@ -113,7 +113,7 @@ def _hash_cubes(keys: JoinKeys, p: int, skews: Skews, weight: float) -> list[_Na
 
 
 def _hashes_skewed(cube: Hypercube, skews: Skews) -> bool:
-    """Whether a key is hashed of which the user says that it is skewed; a random cube never does."""
+    """Whether the cube hashes a key that the user says is skewed; a random cube never does."""
     members = [m for axis in cube.axes if axis.kind == "hash" and axis.size > 1 for m in axis.members]
     return any(skews.get(m, EVEN).skewed and not skews.get(m, EVEN).unique for m in members)
 
@@ -141,7 +141,7 @@ def _score(cube: Hypercube, p: int, skews: Skews, weight: float) -> float:
 
 
 def _classes(keys: JoinKeys, open_: list[Occurrence]) -> list[list[Occurrence]]:
-    """All open members of a class at once: dealing one side of a join only pays if the other is dealt too."""
+    """All open members of a class together: dealing one side of a join only pays if the other is dealt too."""
     return [found for _, members in keys.classes if len(found := [m for m in members if m in open_]) > 1]
 
 
@@ -161,7 +161,7 @@ def _too_few(keys: JoinKeys, p: int, skewed: set[Occurrence], skews: Skews, weig
 
 
 def part_heavy(cube: Hypercube, skews: Skews, *, most: int = MOST_HEAVY) -> Hypercube:
-    """The cube with those heavy values spread that make the fullest machine fuller than need be."""
+    """The cube with heavy values spread, where that lowers the load of the fullest machine."""
     for at, axis in enumerate(cube.axes):
         if axis.kind == "hash" and axis.size > 1:
             loads = {
@@ -189,7 +189,7 @@ def deal_values(cube: Hypercube, skews: Skews) -> Hypercube:
 
 
 def _deal_known(skews: Skews) -> Skews:
-    """The same keys, if values that are all known are dealt."""
+    """The same keys, with values dealt in turn wherever all of them are known."""
     return {o: replace(skew, dealt=True) if skew.is_complete else skew for o, skew in skews.items()}
 
 

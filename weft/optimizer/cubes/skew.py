@@ -3,17 +3,17 @@
     slots(n)    the part of a relation's rows in each of n slots, 1/n at best
     share(n)    the fullest of them, before it is known which axis of a cube they belong to
 
-    known values   hashing is not random: every frequent value has its slot, and equally frequent ones may share it.
-                   What is not theirs is spread.  An axis that is not placed yet could have any salt; the mean over a
-                   few of them stands for all.
+    known values   hashing is not random: every frequent value has a known slot, and two of them may share it.  All
+                   other rows are spread evenly.  The salt of the hash depends on the position of the axis; while that
+                   is open, the mean over a few salts is used.
     top shares     without the values: (L - L_mf)/n + L_mf with L_mf the load of the most frequent key (Squall 3.4).
-                   With J keys known, what is not theirs is spread, and the fullest slot holds the first of them or,
+                   With J keys known, all other rows are spread evenly, and the fullest slot holds the first of them or,
                    since n + 1 keys have to share n slots, the n-th and the (n+1)-th.
     few values     d values hashed on n slots: the expected number in the fullest slot, slots taken as independent.
     dealt          d known values in turn: ceil(d/n) of them (Squall 5).
 
-The largest of what is known holds.  Nothing known is even.  Tables of shares never rise with n, which the search for
-dimensions relies on; a cube that it finds is weighed by its slots.
+The largest of these estimates is used.  A key of which nothing is known counts as even.  Tables of shares never rise
+with n, which the search for dimensions relies on; a cube that it finds is then weighed by its exact slots.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ VALUES_PER_SLOT = 4
 SALTS = 4
 """Over how many salts the fullest slot is averaged while the place of an axis is open."""
 MOST_DEALT = 1024
-"""Values of a key up to which all of them may be dealt in turn: each row is looked up among them."""
+"""Up to this many values of a key may be dealt in turn: each row has to be looked up among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Skew:
     unique: bool = False
     """Whether no two rows have the same value; such a key is never skewed."""
     skewed: bool | None = None
-    """What the user says, which wins."""
+    """What the user says; it overrides all else."""
 
     def __post_init__(self) -> None:
         if list(self.tops) != sorted(self.tops, reverse=True) or not all(0 < t <= 1 for t in self.tops):
@@ -76,7 +76,7 @@ class Skew:
         return _share(self, n)
 
     def slots(self, n: int, position: int = 0, domain: tuple[int, ...] = ()) -> Floats:
-        """The part of the rows in each slot of the axis at `position`; of light values the fullest comes on top."""
+        """The part of the rows in each slot of the axis at `position`; light values count with their fullest slot."""
         return _slots(self, n, position, domain)
 
     def table(self, p: int) -> Floats:
@@ -108,7 +108,7 @@ EVEN = Skew()
 
 @lru_cache(maxsize=4096)
 def slots_of(codes: tuple[int, ...], n: int, position: int, domain: tuple[int, ...] = ()) -> Ints:
-    """The slot of each value; every candidate of a plan asks again."""
+    """The slot of each value; remembered, as every candidate of a plan asks."""
     return hash_slots(np.array(codes, dtype=np.int64), n, position, domain)
 
 

@@ -25,7 +25,7 @@ def cont_rand(keys: JoinKeys, p: int, *, groups: int | None = None, skews: Skews
     """Groups by the first key, a matrix in each; without `groups`, as many as give the least load under the skew."""
     left, right = _two(keys)
     if not keys.classes:
-        raise PlanError("no equality to hash by", hint="1-Bucket joins by any predicate.")
+        raise PlanError("no equality to hash by", hint='use "two-way:1-bucket", which joins by any predicate.')
     name, members = keys.classes[0]
     axes = [
         CubeAxis(name, "hash", 1, members),

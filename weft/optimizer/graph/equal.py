@@ -1,7 +1,7 @@
-"""Classes of things that pairs make equal: union-find.
+"""Classes of values that pairs make equal: union-find.
 
-What must hold: a class is led by the first member of the pair that joined it last to another class; members stand in
-the order in which pairs name them.  Names of attributes come from leaders, so plans depend on both.
+What must hold: when a pair joins two classes, the class of its first member leads.  Members stand in the order in which
+pairs name them.  Names of attributes come from leaders, so plans depend on both.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 """The join graph: relations with sizes, and the selectivities between them.
 
-All algorithms of the optimizer work on this and see no query.  A set of relations is a bitmask, bit i for the
-i-th relation in query order; ties are broken by that order, so plans are a function of the graph alone.
+All algorithms of the optimizer work on this graph and never see the query.  A set of relations is a bitmask, bit i for
+the i-th relation in query order; ties are broken by that order, so plans are a function of the graph alone.
 
     abs(R_i)   size: rows of R_i that can be partners at a time, that is inside its window
-    f_ij       selectivity: share of pairs that satisfies what is asked between R_i and R_j
+    f_ij       selectivity: share of pairs that satisfies the predicates between R_i and R_j
     N_i        parallelism: tasks over which the store of R_i is spread; None leaves it to the cost model
 
 A pair without an edge has f = 1 and is a cross product, even where f = 1 is also some edge's selectivity.  The size
 of a set is the product of sizes and selectivities inside it (independence, as in MultiStream IV.A).
 
 Attributes are names of classes of equal values, as in the notation R(a), S(a,b), T(b): relations that share one
-are joined by equality on it.  They decide one thing only: whether a tuple names the task it has to go to.
+are joined by equality on it.  They decide one thing only: whether the values of a tuple say which task it goes to.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ class JoinGraph:
     edges: tuple[tuple[int, int, float], ...]
     """(i, j, f_ij) with i < j, sorted, each pair once."""
     tables: int = 0
-    """Relations that are tables: they are there before all others, and never the newest of a result."""
+    """Relations that are tables: they are read before all streams, so a table is never the newest in a result."""
     _neighbours: tuple[int, ...] = field(init=False, repr=False, compare=False)
     _sizes: dict[int, float] = field(init=False, repr=False, compare=False, default_factory=dict)
-    """Sizes of sets once asked for; a cache, no part of the value."""
+    """Sizes of sets, once asked for; a cache, not part of the value."""
 
     def __post_init__(self) -> None:
         names = [r.name for r in self.relations]
@@ -130,7 +130,7 @@ class JoinGraph:
         return bool(self.neighbours(a) & b)
 
     def is_connected(self, mask: int) -> bool:
-        """Whether edges inside a set hold it together."""
+        """Whether edges inside a set connect all of it."""
         reached = mask & -mask
         while grown := self.neighbours(reached) & mask:
             reached |= grown

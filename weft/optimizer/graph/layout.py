@@ -1,10 +1,10 @@
 """A layout: the decisions of a plan for one query, before they are worked out into stores, probes and waves.
 
     tree        which joins are kept: every inner operator of the tree is an intermediate store
-    placement   store -> expressions whose values name the worker of a row; none means anywhere
-    orders      store -> its siblings in the order its new tuples meet them; a missing one is chosen on the way
-    tasks       store -> on how many workers it lies; all of them where nothing is said
-    spread      alias -> the workers that get copies of a row; if given, for every alias, and all probes are local
+    placement   store -> expressions whose values decide the worker of a row; none means any worker
+    orders      store -> its siblings in the order its new tuples meet them; a missing one is chosen later, by rules
+    tasks       store -> on how many workers it lies; all workers if missing
+    spread      alias -> the workers that get copies of a row; given for every alias or none; all probes are then local
 
 Stores are sets of aliases as bitmasks, bit i for the i-th alias of the query, as in the join graph.
 """

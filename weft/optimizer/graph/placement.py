@@ -1,8 +1,8 @@
 """Where the rows of a store may lie.
 
-A tuple finds a keyed store's rows on one worker iff an equality gives it the value of the key.  So candidates for the
-key of a store are the expressions over it that the query sets equal to something outside of it.  Their weight is how
-much comes that way.
+A tuple finds its partners in a keyed store on one worker iff an equality gives it the value of the key.  So candidates
+for the key of a store are the expressions over it that the query sets equal to something outside of it.  The weight of
+a key is how many rows come from the streams that know its value.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Sizes = Mapping[str, float]
 
 
 def keys(query: Query, store: int, sizes: Sizes) -> dict[Expr, float]:
-    """Expressions that may place a store, and how much comes through each."""
+    """Expressions that may place a store, each with its weight."""
     mine = frozenset(names(query, store))
     weights: dict[Expr, float] = defaultdict(float)
     for predicate in query.joins:
@@ -31,5 +31,5 @@ def keys(query: Query, store: int, sizes: Sizes) -> dict[Expr, float]:
 
 
 def heaviest_key(weights: Mapping[Expr, float]) -> tuple[Expr, ...]:
-    """The key through which most comes; none where there is none, and rows are scattered."""
+    """The key with the largest weight; none where there is none, and rows are scattered."""
     return (max(weights, key=lambda expr: weights[expr]),) if weights else ()

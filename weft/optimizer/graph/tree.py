@@ -1,4 +1,4 @@
-"""Trees over relations: an inner operator is a join that is kept."""
+"""Trees over relations: an inner operator is a join whose result is stored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Tree:
     children: tuple[Tree, ...] = ()
     """In query order of their first relations."""
     partitioning: tuple[str, ...] = ()
-    """Where rows of an operator's store lie; a relation's placement stands in the graph."""
+    """Where rows of an operator's store lie; the placement of a relation is in the graph."""
 
     def __post_init__(self) -> None:
         masks = [child.relations for child in self.children]

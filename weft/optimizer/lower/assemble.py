@@ -1,12 +1,12 @@
 """From the ways of single queries to one topology that shares what can be shared.
 
 Everything is named by content (`lower.labels`, `lower.stores`): a start by the edge that brings its rows, a probe by
-the node before it, the store and the question.  What has the same name is one thing: stores are united, and ways that
-begin alike run once and part where they differ.  Rows of a stream travel once for all stores and probes that want them
-on the same worker.
+the node before it, the store and the question.  Nodes with the same name are one node: stores are united, and ways that
+begin alike run once up to the point where they differ.  Rows of a stream are sent once for all stores and probes that
+want them on the same worker.
 
-Operators are worked through from the inputs up: the name of an intermediate store depends on how it is filled, and the
-names of the probes above it on the store's.
+Operators are processed from the inputs up: the name of an intermediate store depends on how it is filled, and the names
+of the probes above it depend on the name of the store.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 
 from weft.expr.model import columns, text_of
 from weft.optimizer.graph.layout import names
-from weft.optimizer.lower.edges import Begun, begin, edges, watched
+from weft.optimizer.lower.edges import StartDraft, begin, edges, find_watched_keys
 from weft.optimizer.lower.labels import digest
 from weft.optimizer.lower.relabel import relabel
-from weft.optimizer.lower.stores import Draft, Drafts, clock
+from weft.optimizer.lower.stores import StoreDraft, StoreDrafts, clock
 from weft.optimizer.lower.ways import Hop, Keeping, Ways, fill_in
 from weft.query.model import Query, Stream
 from weft.topology.check import check
@@ -32,17 +32,17 @@ def assemble(plans: Sequence[Ways], policy: Policy = "min") -> Topology:
     nodes = _Nodes(made)
     for given, plan in zip(plans, made, strict=True):
         _Query(plan, given.query, nodes).lay()
-    stores, starts = nodes.stores.stores(), nodes.finished_starts()
+    stores, starts = nodes.stores.stores(), nodes.finish_starts()
     topology = Topology(
         made[0].workers if made else 1,
         _streams(plan.query for plan in made),
         tuple({c.id: replace(c, policy=policy) for plan in made if (c := clock(plan)) is not None}.values()),
         stores,
-        edges(stores, nodes.begun.values()),
+        edges(stores, nodes.starts.values()),
         starts,
-        nodes.finished_probes(),
+        nodes.finish_probes(),
         tuple(nodes.emits),
-        nodes.finished_keeps(),
+        nodes.finish_keeps(),
     )
     check(topology, {plan.name: plan.query for plan in plans})
     return topology
@@ -53,14 +53,14 @@ def _streams(queries: Iterable[Query]) -> tuple[Stream, ...]:
 
 
 @dataclass
-class _Looking:
+class _ProbeDraft:
     """A probe while its users are still being collected."""
 
     id: str
     origin: str
     hop: Hop
     members: tuple[str, ...]
-    draft: Draft
+    draft: StoreDraft
     sees: tuple[str, ...]
     fields: set[str] = field(default_factory=set)
     carry: set[str] = field(default_factory=set)
@@ -69,13 +69,13 @@ class _Looking:
 
 
 @dataclass
-class _Keeping:
+class _KeepDraft:
     """A keep while its users are still being collected."""
 
     id: str
     origin: str
     part: Keeping
-    draft: Draft
+    draft: StoreDraft
     fields: set[str] = field(default_factory=set)
     users: dict[str, None] = field(default_factory=dict)
 
@@ -84,24 +84,24 @@ class _Nodes:
     """All nodes of a topology by their names, while queries are added."""
 
     def __init__(self, plans: Sequence[Ways]) -> None:
-        self.stores = Drafts()
-        self.begun: dict[str, Begun] = {}
-        self.looking: dict[str, _Looking] = {}
-        self.keeping: dict[str, _Keeping] = {}
+        self.stores = StoreDrafts()
+        self.starts: dict[str, StartDraft] = {}
+        self.probes: dict[str, _ProbeDraft] = {}
+        self.keeps: dict[str, _KeepDraft] = {}
         self.emits: list[Emit] = []
         order = sorted({stamp for plan in plans for stamp in plan.stamps.values()})
         self.position = {label: place for place, (_, label) in enumerate(order)}
 
-    def finished_starts(self) -> tuple[Start, ...]:
+    def finish_starts(self) -> tuple[Start, ...]:
         return tuple(
             Start(s.id, s.label, self.position[s.label], tuple(sorted(s.columns)), tuple(s.then), tuple(s.users))
-            for s in self.begun.values()
+            for s in self.starts.values()
         )
 
-    def finished_probes(self) -> tuple[Probe, ...]:
-        return tuple(self._probe(look) for look in self.looking.values())
+    def finish_probes(self) -> tuple[Probe, ...]:
+        return tuple(self._probe(look) for look in self.probes.values())
 
-    def _probe(self, look: _Looking) -> Probe:
+    def _probe(self, look: _ProbeDraft) -> Probe:
         hop, step = look.hop, look.hop.step
         return Probe(
             id=look.id,
@@ -125,25 +125,25 @@ class _Nodes:
             then=tuple(look.then),
         )
 
-    def finished_keeps(self) -> tuple[Keep, ...]:
+    def finish_keeps(self) -> tuple[Keep, ...]:
         return tuple(
             Keep(
                 k.id, tuple(k.users), k.origin, k.draft.id, k.part.wave, k.part.route, k.part.route_key, k.part.tasks,
                 tuple(sorted(k.fields)),
             )
-            for k in self.keeping.values()
+            for k in self.keeps.values()
         )  # fmt: skip
 
 
 class _Query:
-    """One query's ways, put in among those that are there."""
+    """Adds the ways of one query to the nodes of the queries before it."""
 
     def __init__(self, plan: Ways, query: Query, nodes: _Nodes) -> None:
         self.plan, self.query, self.nodes = plan, query, nodes
-        self.drafts: dict[int, Draft] = {}
-        """Store of the plan -> the store that it is."""
-        self.at: dict[str, Begun | _Looking] = {}
-        """Label -> where its way has come to."""
+        self.drafts: dict[int, StoreDraft] = {}
+        """Store of the plan -> its draft in the topology."""
+        self.at: dict[str, StartDraft | _ProbeDraft] = {}
+        """Label -> the last node of its way so far."""
 
     def lay(self) -> None:
         """Add all that the query needs."""
@@ -155,19 +155,19 @@ class _Query:
             if plan.paths[label] or not plan.query.relation(label).stream.table:
                 self.at[label] = self._start(alias, label)
         for operator in tree.operators:
-            self._through(operator.relations)
+            self._extend(operator.relations)
         emit = self._emit()
         for label, node in self.at.items():
             if not plan.query.relation(label).stream.table or all(r.stream.table for r in plan.query.relations):
                 node.then[emit.id] = None
 
-    def _use(self, store: int, draft: Draft) -> None:
+    def _use(self, store: int, draft: StoreDraft) -> None:
         self.drafts[store] = draft
         aliases = (self.query.aliases[i] for i in range(len(self.query.aliases)) if store >> i & 1)
         draft.users.append(f"{self.plan.name}.{'+'.join(aliases)}")
 
-    def _through(self, operator: int) -> None:
-        """The ways of all members up to the join that an operator is, and its store if it is kept."""
+    def _extend(self, operator: int) -> None:
+        """Extend the ways of all members through one operator, and fill its store if it is kept."""
         keeps: dict[str, Keeping] = {}
         for label in names(self.plan.query, operator):
             for part in self.plan.paths[label]:
@@ -185,15 +185,15 @@ class _Query:
 
     # ------------------------------------------------------------------------------------------ nodes
 
-    def _start(self, alias: str, label: str) -> Begun:
+    def _start(self, alias: str, label: str) -> StartDraft:
         plan, made = self.plan, begin(self.plan, label)
-        begun = self.nodes.begun.setdefault(made.id, made)
+        begun = self.nodes.starts.setdefault(made.id, made)
         begun.columns |= {f.split(".", 1)[1] for f in plan.start_fields(label)}
         begun.users[plan.name, alias] = None
-        begun.watch |= watched(plan, label, alias)
+        begun.watch |= find_watched_keys(plan, label, alias)
         return begun
 
-    def _look(self, label: str, hop: Hop) -> _Looking:
+    def _look(self, label: str, hop: Hop) -> _ProbeDraft:
         before, draft, step = self.at[label], self.drafts[hop.store], hop.step
         sees = self._sees(label, hop.store)
         asked = [*(e.target for e in step.equalities), *(e.known for e in step.equalities), *step.residual]
@@ -209,7 +209,7 @@ class _Query:
         way = (hop.route, *map(text_of, hop.route_key), hop.tasks, sees)
         members = tuple(sorted(step.target, key=lambda member: self.plan.stamps[member]))
         name = f"{'+'.join(members)}@{digest(*content, *way)}"
-        look = self.nodes.looking.setdefault(name, _Looking(name, label, hop, members, draft, sees))
+        look = self.nodes.probes.setdefault(name, _ProbeDraft(name, label, hop, members, draft, sees))
         draft.index(step.key)
         look.fields |= hop.fields
         look.carry |= set(hop.carry)
@@ -225,7 +225,7 @@ class _Query:
     def _keep(self, label: str, part: Keeping) -> None:
         before, draft = self.at[label], self.drafts[part.store]
         name = f"keep {draft.name[:80]}@{digest(before.id, draft.key)}"
-        keep = self.nodes.keeping.setdefault(name, _Keeping(name, label, part, draft))
+        keep = self.nodes.keeps.setdefault(name, _KeepDraft(name, label, part, draft))
         keep.fields |= set(self.plan.fields[part.store])
         keep.users[self.plan.name] = None
         before.then[name] = None

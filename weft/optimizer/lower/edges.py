@@ -1,4 +1,4 @@
-"""Edges: rows of a stream travel once for all who want the same rows on the same workers."""
+"""Edges: rows of a stream are sent once for all stores and starts that want the same rows on the same workers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from weft.topology.model import TIME, Edge, Route, Store
 from weft.topology.spread import Spread
 
 Place = tuple[Route, tuple[Expr, ...], int, Spread | None]
-"""A route, its key, the number of workers it deals over, and a spread instead of all these."""
+"""A route, its key, over how many workers rows are dealt; or a spread instead of all these."""
 
 
 @dataclass
-class Begun:
+class StartDraft:
     """A start while its users are still being collected."""
 
     id: str
@@ -37,12 +37,12 @@ class Begun:
     watch: dict[tuple[str, Expr], None] = field(default_factory=dict)
 
 
-def begin(plan: Ways, label: str) -> Begun:
+def begin(plan: Ways, label: str) -> StartDraft:
     """Where tuples of a relation begin; the same for all queries that begin alike."""
     stream, place = plan.query.relation(label).stream.name, _place_of_start(plan, label)
     chosen, clock = selection(plan, label), clock_of(plan, label)
     edge = _name(stream, chosen, place, clock)
-    return Begun(f"{label}@{digest(edge)}", edge, label, stream, chosen, place, clock)
+    return StartDraft(f"{label}@{digest(edge)}", edge, label, stream, chosen, place, clock)
 
 
 @lru_cache(maxsize=4096)
@@ -62,8 +62,8 @@ def _place_of_start(plan: Ways, label: str) -> Place:
 
 
 @dataclass
-class _Drawn:
-    """An edge while those who use it are still being collected."""
+class _EdgeDraft:
+    """An edge while its users are still being collected."""
 
     stream: str
     selection: tuple[Expr, ...]
@@ -83,15 +83,15 @@ class _Drawn:
         )  # fmt: skip
 
 
-def edges(stores: Sequence[Store], starts: Iterable[Begun]) -> tuple[Edge, ...]:
-    """One edge for all who want the same rows of a stream on the same workers."""
-    drawn: dict[str, _Drawn] = {}
+def edges(stores: Sequence[Store], starts: Iterable[StartDraft]) -> tuple[Edge, ...]:
+    """One edge for all stores and starts that want the same rows of a stream on the same workers."""
+    drafts: dict[str, _EdgeDraft] = {}
 
-    def draw(stream: str, chosen: tuple[Expr, ...], place: Place, clock: str | None) -> _Drawn:
+    def draw(stream: str, chosen: tuple[Expr, ...], place: Place, clock: str | None) -> _EdgeDraft:
         name = _name(stream, chosen, place, clock)
-        if name not in drawn:
-            drawn[name] = _Drawn(stream, chosen, place, clock)
-        return drawn[name]
+        if name not in drafts:
+            drafts[name] = _EdgeDraft(stream, chosen, place, clock)
+        return drafts[name]
 
     for store in (store for store in stores if not store.members):
         route: Route = "spread" if store.spread else "key" if store.placement else "scatter"
@@ -104,11 +104,11 @@ def edges(stores: Sequence[Store], starts: Iterable[Begun]) -> tuple[Edge, ...]:
         edge.columns |= start.columns
         edge.starts.append(start.id)
         edge.watch |= start.watch
-    return tuple(edge.finish(name) for name, edge in drawn.items())
+    return tuple(edge.finish(name) for name, edge in drafts.items())
 
 
-def watched(plan: Ways, label: str, alias: str) -> dict[tuple[str, Expr], None]:
-    """What equalities join a relation by, named as statistics name it; one worker knows no skew."""
+def find_watched_keys(plan: Ways, label: str, alias: str) -> dict[tuple[str, Expr], None]:
+    """The join keys of a relation whose values are counted, by the names of statistics; none for a single worker."""
     if plan.workers == 1:
         return {}
     owner = alias if plan.query.selections(label) else plan.query.relation(label).stream.name

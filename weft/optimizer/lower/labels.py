@@ -1,4 +1,4 @@
-"""Labels: relations named by what they are, so that queries that call them differently mean the same.
+"""Labels: relations named by what they are, so that two queries share them even under different aliases.
 
     orders              the stream, all of its rows
     orders~3fa29c01     after selections; the digest is that of the selections, in any order
@@ -7,8 +7,8 @@
 What must hold: a label is a function of the query alone, and two relations of one query never have the same.  The order
 of labels, tables first, is the order of stamps (`weft.topology.model`), in every query the same.
 
-Rejected: matching self joins up to renaming.  Two queries that list equal relations in another order may miss some
-sharing; they never get a wrong answer.
+Rejected: matching self joins up to renaming.  Two queries that list equal relations in different orders may share
+less; they never get a wrong answer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def digest(*parts: object) -> str:
 
 
 def predicate_text(predicate: Expr) -> str:
-    """The same text however a comparison is turned."""
+    """The same text, whichever side of a comparison comes first."""
     if isinstance(predicate, Call) and predicate.op in FLIP:
         op, (left, right) = predicate.op, (text_of(arg) for arg in predicate.args)
         if op in (">", ">=") or (op == "=" and right < left):

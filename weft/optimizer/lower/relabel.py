@@ -33,7 +33,7 @@ def relabel(plan: Ways) -> Ways:
 
 
 def _renaming(names: Mapping[str, str]) -> Rename:
-    """Renames expressions; those met again are not worked out again."""
+    """A function that renames expressions, and remembers those it has renamed."""
     known: dict[int, tuple[Expr, Expr]] = {}
 
     def one(node: Expr) -> Expr:
@@ -41,7 +41,7 @@ def _renaming(names: Mapping[str, str]) -> Rename:
 
     def rename(expr: Expr) -> Expr:
         if id(expr) not in known:
-            known[id(expr)] = (expr, transform(expr, one))  # the first is held so that its id stays its own
+            known[id(expr)] = (expr, transform(expr, one))  # holding the expression keeps its id from being reused
         return known[id(expr)][1]
 
     return rename

@@ -1,8 +1,9 @@
 """One hop of a probe order: which index answers it, and what is left to check.
 
-A step binds the aliases `target`, one or those of an intermediate result, when the aliases in `bound` are known.
-All predicates that become decidable are split into equalities and limits, which an index over the target's store
-serves, and residuals.  One range column is chosen for the index: a band beats a window, a window beats a single bound.
+A hop takes a tuple that holds the aliases in `bound` to one store; its matches hold the aliases in `target` too: one
+alias, or those of an intermediate result.  All predicates that can be decided now are split into equalities and limits,
+which an index over the store answers, and residuals, which are checked on each pair.  One range column is chosen for
+the index: a band beats a window, a window beats a single bound.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def step(query: Query, predicates: Sequence[Expr], bound: Aliases, target: Alias
     column = max(ranges, key=lambda expr: _rank(expr, ranges[expr]), default=None)
     chosen = ranges[column] if column is not None else []
     sure = {p for p in equalities if exact_equality([e.target.type for e in equalities.values()])}
-    sure |= {p for p, limit in chosen if limit.exact and _decided(p, chosen)}
+    sure |= {p for p, limit in chosen if limit.exact and _is_decided(p, chosen)}
     return Step(
         target,
         tuple(dict.fromkeys(equalities.values())),
@@ -85,6 +86,6 @@ def _rank(expr: Expr, found: Sequence[tuple[Expr, Limit]]) -> tuple[bool, bool]:
     return two_sided, not is_window
 
 
-def _decided(predicate: Expr, chosen: Sequence[tuple[Expr, Limit]]) -> bool:
+def _is_decided(predicate: Expr, chosen: Sequence[tuple[Expr, Limit]]) -> bool:
     """Whether all limits that came from the predicate are exact."""
     return all(limit.exact for p, limit in chosen if p == predicate)

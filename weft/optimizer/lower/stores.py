@@ -1,4 +1,4 @@
-"""Stores while a topology is put together: who wants the same rows in the same place gets the same store.
+"""Stores while a topology is put together: users that want the same rows in the same place share one store.
 
     rows of a stream        the stream, its selections, where rows lie, the clock that expires them
     rows of a join          the labels of its members, the predicates among them, where rows lie, clock and retention
@@ -7,7 +7,7 @@ Columns and indexes of all users are united, and the longest retention wins: eac
 of a store is its name and a digest of all that, columns and indexes included, so equal ids mean equal state.
 
 What must hold: a store is filled once.  Two plans that keep the same join but make its rows in different ways would
-fill it twice; then the second gets a store of its own, marked ".2".
+fill it twice.  So the second plan gets a store of its own, marked ".2".
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from weft.topology.spread import Spread
 
 
 @dataclass
-class Draft:
+class StoreDraft:
     """A store while its users are still being collected."""
 
     name: str
@@ -45,7 +45,7 @@ class Draft:
     ends: tuple[tuple[str, int], ...] = ()
     spread: Spread | None = None
     content: str = ""
-    """What else makes its rows: predicates of a join, and where its members lie."""
+    """What else decides its rows: predicates of a join, and where its members lie."""
     columns: set[str] = field(default_factory=set)
     indexes: dict[Key, int] = field(default_factory=dict)
     retention: int | None = 0
@@ -56,13 +56,13 @@ class Draft:
 
     @cached_property
     def key(self) -> str:
-        """What makes two stores the same, whoever uses them."""
+        """Equal for two stores that are the same, whichever plan uses them."""
         place = [text_of(expr) for expr in self.placement]
         chosen = [text_of(expr) for expr in self.filter]
         return digest(self.name, chosen, place, self.clock, self.tasks, self.ends, self.spread, self.content)
 
     def index(self, key: Key) -> int:
-        """The number of an index, which is made if there is none yet."""
+        """The number of an index; it is added if it is new."""
         return self.indexes.setdefault(key, len(self.indexes))
 
     @cached_property
@@ -80,26 +80,26 @@ class Draft:
         )  # fmt: skip
 
 
-class Drafts:
-    """All stores of a topology, by what makes two of them the same."""
+class StoreDrafts:
+    """All stores of a topology, by their keys."""
 
     def __init__(self) -> None:
-        self._drafts: dict[str, Draft] = {}
+        self._drafts: dict[str, StoreDraft] = {}
 
-    def relation(self, plan: Ways, position: int, query: Query) -> Draft:
+    def relation(self, plan: Ways, position: int, query: Query) -> StoreDraft:
         """The store of one relation; `query` is as its owner wrote it."""
         label = plan.query.aliases[position]
-        draft = self._known(_kept_rows(plan, label))
+        draft = self._share(_draft_rows(plan, label))
         draft.columns |= {f.split(".", 1)[1] for f in plan.fields[1 << position]}
         keep = plan.retention[label] if draft.clock else None
         longer = keep is None or (draft.retention is not None and keep >= draft.retention)
         if longer and (draft.retention is not None or not draft.reason):
             draft.retention, draft.reason = keep, reason(query, query.aliases[position])
-        return _timed(draft)
+        return _add_time(draft)
 
-    def join(self, plan: Ways, store: int, feeding: Mapping[str, str], query: Query) -> Draft:
+    def join(self, plan: Ways, store: int, feeding: Mapping[str, str], query: Query) -> StoreDraft:
         """The store of an intermediate result whose rows are made in a certain way."""
-        made = _kept_join(plan, store)
+        made = _draft_join(plan, store)
         if made.ends:
             first = min(made.ends, key=lambda end: end[1])[0]
             why = reason(query, query.aliases[plan.query.position(first)])
@@ -108,20 +108,20 @@ class Drafts:
         while (known := self._drafts.get(made.key)) is not None and known.feeding != feeding:
             made = replace(made, name=f"{base}.{number}")
             number += 1
-        draft = self._known(made)
+        draft = self._share(made)
         draft.feeding = feeding
         draft.columns |= set(plan.fields[store])
-        return _timed(draft)
+        return _add_time(draft)
 
-    def _known(self, made: Draft) -> Draft:
+    def _share(self, made: StoreDraft) -> StoreDraft:
         return self._drafts.setdefault(made.key, made)
 
     def stores(self) -> tuple[Store, ...]:
-        """The stores that somebody looks into."""
+        """All stores, once all users are known."""
         return tuple(draft.finish() for draft in self._drafts.values())
 
 
-def _timed(draft: Draft) -> Draft:
+def _add_time(draft: StoreDraft) -> StoreDraft:
     draft.columns |= {TIME} if draft.clock else set()
     return draft
 
@@ -136,20 +136,20 @@ def clock(plan: Ways) -> Clock | None:
 
 
 def clock_of(plan: Ways, alias: str) -> str | None:
-    """The clock that rows of a relation are late by."""
+    """The clock that decides whether rows of a relation are late."""
     found = clock(plan)
     timed = plan.query.relation(alias).stream.event_time is not None
     return found.id if found is not None and timed else None
 
 
 def selection(plan: Ways, alias: str) -> tuple[Expr, ...]:
-    """What rows of a relation have to pass, in an order that does not depend on the query's."""
+    """The selections of a relation, in an order that does not depend on the query's."""
     own = (without_alias(p) for p in plan.query.selections(alias))
-    return (*sorted(own, key=text_of), *_has_time(plan, alias))
+    return (*sorted(own, key=text_of), *_require_time(plan, alias))
 
 
-def _has_time(plan: Ways, alias: str) -> tuple[Expr, ...]:
-    """A row without event time is in no window.  Clocked edges refuse it; where nothing expires it is selected away."""
+def _require_time(plan: Ways, alias: str) -> tuple[Expr, ...]:
+    """A row without event time is in no window.  Edges with a clock drop it; without one this selection does."""
     relation = plan.query.relation(alias)
     if plan.clocked or relation.window is None or len(plan.query.relations) == 1:
         return ()
@@ -164,22 +164,22 @@ def spread_of(plan: Ways, alias: str) -> Spread | None:
     return None if found is None else with_keys(found, without_alias)
 
 
-def _kept_rows(plan: Ways, alias: str) -> Draft:
+def _draft_rows(plan: Ways, alias: str) -> StoreDraft:
     store, stream = 1 << plan.query.position(alias), plan.query.relation(alias).stream.name
     placement = tuple(without_alias(expr) for expr in plan.layout.placement.get(store, ()))
-    return Draft(
+    return StoreDraft(
         stream, stream, selection(plan, alias), placement, clock_of(plan, alias), plan.tasks(store),
         spread=spread_of(plan, alias),
     )  # fmt: skip
 
 
-def _kept_join(plan: Ways, store: int) -> Draft:
+def _draft_join(plan: Ways, store: int) -> StoreDraft:
     """The store of an intermediate result: a row goes when the first of its members does (K-06)."""
     members = tuple(sorted(names(plan.query, store), key=lambda label: plan.stamps[label]))
     ends = tuple((label, keep) for label in members if (keep := plan.retention[label]) is not None)
     first = min(ends, key=lambda end: end[1], default=None)
     own = clock(plan)
-    return Draft(
+    return StoreDraft(
         "+".join(members),
         "",
         (),
@@ -195,7 +195,7 @@ def _kept_join(plan: Ways, store: int) -> Draft:
 
 
 def _content(plan: Ways, members: tuple[str, ...]) -> str:
-    """What makes the rows of a join: the predicates among its members, and the workers they meet on."""
+    """What decides the rows of a join: the predicates among its members, and the workers they meet on."""
     inside = frozenset(members)
     asked = (*plan.query.joins, *window_predicates(plan.query))
     held = sorted(predicate_text(p) for p in asked if aliases(p) <= inside)

@@ -1,18 +1,19 @@
 """Ways: what happens to a new tuple of each alias, hop by hop.
 
-A tuple starts in the lowest operator above its alias, meets the siblings of its alias there, and so becomes a row of
-that operator.  If the operator is kept, the row goes into its store and at the same time on to the siblings of the
-operator, and so on up to the root, where it is a result.  So every alias has one way, a line of hops with a keep
-wherever an operator is complete, and every row of an intermediate store is made by the way of its newest member.
+A hop is one look into one store.  A tuple starts in the lowest operator above its alias, meets the siblings of its
+alias there, and so becomes a row of that operator.  If the operator is kept, the row goes into its store and at the
+same time on to the siblings of the operator, and so on up to the root, where it is a result.  So every alias has one
+way: a line of hops, with a keep wherever a kept operator is complete.  Every row of an intermediate store is made by
+the way of its newest member.
 
-Waves: a hop to the worker a tuple is on is taken at once, any other in the next wave.  A hop to an intermediate store
-waits until all rows that it may see are there: those whose origin is stamped before the tuple's own.
+Waves: a hop to a store on the tuple's own worker is made at once, any other in the next wave.  A hop to an intermediate
+store waits until all rows that it may see are stored: those whose origin is stamped before the tuple's own.
 
-Tables are read before all streams, so no row of a table is ever the newest of a result.  A table has a way only through
+Tables are read before all streams, so no row of a table is ever the newest in a result.  A table has a way only through
 joins of tables.
 
-Fields: backwards from the results, every hop carries what somebody later on reads.  An intermediate store holds what
-its probers read and hand on, and the event times that tell when a row may go.
+Fields: backwards from the results, every hop carries what any later part of the way reads.  An intermediate store holds
+what its probers read or hand on, and the event times that say when a row may go.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from weft.topology.model import Route
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """A step with its way through the workers."""
+    """A step, and how tuples get to the workers where it is made."""
 
     step: Step
     store: int
@@ -45,10 +46,10 @@ class Hop:
     tasks: int
     wave: int
     operator: int
-    """The join that the tuple is on its way to become a row of."""
+    """The join that the tuple becomes a row of, once it has met all siblings."""
     carry: tuple[str, ...] = ()
 
-    def carrying(self, fields: set[str]) -> Hop:
+    def with_carry(self, fields: set[str]) -> Hop:
         """The hop with what lives on after it."""
         carry = tuple(sorted(fields))
         return Hop(self.step, self.store, self.route, self.route_key, self.tasks, self.wave, self.operator, carry)
@@ -77,7 +78,7 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """The tuple is a row of an intermediate store now."""
+    """Here the tuple is stored as a row of an intermediate store."""
 
     store: int
     route: Route
@@ -113,7 +114,7 @@ class Ways:
         return len(self.query.relations) > 1 and any(keep is not None for keep in self.retention.values())
 
     def hops(self, alias: str) -> tuple[Hop, ...]:
-        """The looks of an alias's tuples, in order."""
+        """The hops of an alias's tuples, in order."""
         return tuple(part for part in self.paths[alias] if isinstance(part, Hop))
 
     def tasks(self, store: int) -> int:
@@ -128,7 +129,7 @@ class Ways:
 
 
 class Steps:
-    """What any plan of a query may ask for again and again."""
+    """Answers that all plans of a query share: each is worked out once."""
 
     def __init__(self, query: Query) -> None:
         self.query = query
@@ -148,12 +149,12 @@ class Steps:
         return self._steps[bound, store]
 
     def equal(self, bound: Aliases) -> dict[Expr, Expr]:
-        """Expression -> a chosen one among those that the equalities inside `bound` make equal to it."""
+        """Expression -> the leader of those that the equalities inside `bound` make equal to it."""
         if bound not in self._equal:
             self._equal[bound] = _classes(self.joins, bound)
         return self._equal[bound]
 
-    def connected(self, bound: Aliases, target: Aliases) -> bool:
+    def is_connected(self, bound: Aliases, target: Aliases) -> bool:
         """Whether a predicate over two aliases runs between two sets."""
         return any(pair & target and pair & bound for pair in self.pairs)
 
@@ -162,7 +163,7 @@ def ways(name: str, query: Query, layout: Layout, workers: int, steps: Steps | N
     """The ways of all aliases under a layout, without what they carry: enough to know what they cost."""
     planner = _Planner(steps or Steps(query), layout, workers)
     for operator in layout.tree.operators:
-        planner.through(operator, root=operator == layout.tree)
+        planner.extend(operator, root=operator == layout.tree)
     paths = {alias: tuple(trip.parts) for alias, trip in planner.trips.items()}
     return Ways(name, query, layout, workers, planner.steps.retention, paths, stamps=planner.steps.stamps)
 
@@ -179,7 +180,7 @@ class _Trip:
         self.parts: list[Hop | Keeping] = []
         self.wave = 1
         self.place: tuple[tuple[Expr, ...], int] | None = None
-        """Expressions whose values, dealt over so many workers, name the one the tuple is on; None is anywhere."""
+        """Where the tuple is: the worker that owns the values of these expressions, of this many.  None is unknown."""
         self.started = False
 
 
@@ -192,8 +193,9 @@ class _Planner:
         self.kept: dict[tuple[int, str], int] = {}
         """(Intermediate store, origin) -> the wave in which such rows are stored."""
 
-    def through(self, operator: Tree, *, root: bool) -> None:
-        """All ways through one operator; those below it are done."""
+    def extend(self, operator: Tree, *, root: bool) -> None:
+        """Extend the ways of all members through one operator, after all operators below it."""
+        # A table is read before all streams.  So where a stream takes part, no way starts from a table.
         streams = any(not self.query.relation(a).stream.table for a in names(self.query, operator.relations))
         for child in operator.children:
             for alias in names(self.query, child.relations):
@@ -220,11 +222,14 @@ class _Planner:
 
     def _hop(self, trip: _Trip, s: Step, store: int, operator: Tree) -> Hop:
         route, key, tasks = self._route(trip, s, store)
+        # The first hop needs no wave of its own: the edge that brings a row to its store brings the tuple there too.
         arrival = trip.wave + (trip.started and route != "local")
         trip.wave = max(arrival, self._complete(store, trip.alias))
         trip.bound |= s.target
         trip.started = True
         home = self.layout.placement.get(store, ())
+        # Matches are now on the worker where they were found.  After a broadcast that is the worker of the matched row,
+        # which the key of its store names; a scattered store has none.  A local hop does not move the tuple.
         if route == "broadcast":
             trip.place = (home, tasks) if home or tasks == 1 else None
         elif route == "key":
@@ -232,9 +237,9 @@ class _Planner:
         return Hop(s, store, route, key, tasks, trip.wave, operator.relations)
 
     def _complete(self, store: int, origin: str) -> int:
-        """The wave in which all rows of a store that a tuple of `origin` may see are there."""
+        """The first wave in which all rows of a store that a tuple of `origin` may see are stored."""
         if store.bit_count() == 1:
-            return 1
+            return 1  # rows of a stream are stored in wave 1, before any probe runs
         stamps = self.steps.stamps
         older = [alias for alias in names(self.query, store) if stamps[alias] < stamps[origin]]
         return max((self.kept.get((store, alias), 1) for alias in older), default=1)
@@ -242,10 +247,11 @@ class _Planner:
     def _keep(self, trip: _Trip, operator: Tree) -> None:
         store = operator.relations
         home, tasks = self.layout.placement.get(store, ()), self._tasks(store)
-        if self.local or self._same(trip, (home, tasks)):
+        if self.local or self._is_at(trip, (home, tasks)):
             route: Route = "local"
         else:
             route = "key" if home else "scatter"
+        # Only a copy is sent to the store: the tuple itself goes on from where it is, so its place and wave stay.
         wave = trip.wave + (route != "local")
         self.kept[store, trip.alias] = wave
         trip.parts.append(Keeping(store, route, home if route == "key" else (), tasks, wave))
@@ -260,16 +266,19 @@ class _Planner:
         if self.local:
             return "local", (), tasks
         if tasks == 1:
-            return ("local" if self._same(trip, ((), 1)) else "broadcast"), (), 1
+            return ("local" if self._is_at(trip, ((), 1)) else "broadcast"), (), 1
         known = {e.target: e.known for e in s.equalities}
         home = self.layout.placement.get(store, ())
         if not home or any(expr not in known for expr in home):
             return "broadcast", (), tasks
         key = tuple(known[expr] for expr in home)
-        return ("local", (), tasks) if self._same(trip, (key, tasks)) else ("key", key, tasks)
+        return ("local", (), tasks) if self._is_at(trip, (key, tasks)) else ("key", key, tasks)
 
-    def _same(self, trip: _Trip, place: tuple[tuple[Expr, ...], int]) -> bool:
-        """Whether the tuple is where the place says."""
+    def _is_at(self, trip: _Trip, place: tuple[tuple[Expr, ...], int]) -> bool:
+        """Whether the tuple is certainly on the worker that a place names.
+
+        Two keys name the same worker if equalities that the tuple already satisfies make them equal.
+        """
         if not trip.started or trip.place is None or trip.place[1] != place[1]:
             return False
         if place[1] == 1:
@@ -281,18 +290,19 @@ class _Planner:
     # ----------------------------------------------------------------------------------------- orders
 
     def _grade(self, trip: _Trip, s: Step, store: int) -> tuple[int, int]:
+        """How good a store is as the next one where no order is given; less is better, ties go by query order."""
         if s.equalities and not self.local and self._route(trip, s, store)[0] == "local":
             kind = 0
         elif s.equalities:
             kind = 1
-        elif self.steps.connected(trip.bound, s.target):
+        elif self.steps.is_connected(trip.bound, s.target):
             kind = 2 if s.low and s.high else 3 if s.range is not None else 4
         else:
             kind = 5
         return kind, store & -store
 
     def _refuse_cross_product(self, trip: _Trip, s: Step) -> None:
-        if self.query.cross_product or s.equalities or self.steps.connected(trip.bound, s.target):
+        if self.query.cross_product or s.equalities or self.steps.is_connected(trip.bound, s.target):
             return
         raise PlanError(
             f'no predicate connects "{", ".join(sorted(s.target))}" with {", ".join(sorted(trip.bound))}',
@@ -302,7 +312,7 @@ class _Planner:
 
 
 def _classes(joins: Sequence[Expr], bound: Aliases) -> dict[Expr, Expr]:
-    """Expression -> a chosen one among those that the equalities inside `bound` make equal to it."""
+    """Expression -> the leader of those that the equalities inside `bound` make equal to it."""
     equalities = (p for p in joins if isinstance(p, Call) and p.op == "=" and aliases(p) <= bound)
     return lead_classes((p.args[0], p.args[1]) for p in equalities if p.args[0].type == p.args[1].type)
 
@@ -311,7 +321,11 @@ def _classes(joins: Sequence[Expr], bound: Aliases) -> dict[Expr, Expr]:
 
 
 def fill_in(plan: Ways) -> Ways:
-    """The ways with what every hop carries and what every store holds; from the root down."""
+    """The ways with what every hop carries and what every store holds.
+
+    Operators go from the root down, and each way backwards: what a hop must carry depends on what comes after it, and
+    what a store must hold depends on all hops that look into it.
+    """
     query, tree, kept = plan.query, plan.layout.tree, plan.retention
     held: dict[int, set[str]] = defaultdict(set)
     wanted = {alias: set(_outputs(query)) for alias in query.aliases}
@@ -326,7 +340,7 @@ def fill_in(plan: Ways) -> Ways:
             parts: list[Hop | Keeping] = []
             for part in [part for part in reversed(plan.paths[alias]) if part.operator == store]:
                 if isinstance(part, Hop):
-                    part = _carrying(part, live, _anchor(query, alias))
+                    part = _carry(part, live, _anchor(query, alias))
                     live = set(part.fields)
                     held[part.store] |= part.found
                 parts.insert(0, part)
@@ -341,10 +355,10 @@ def fill_in(plan: Ways) -> Ways:
     )
 
 
-def _carrying(hop: Hop, live: set[str], anchor: str) -> Hop:
-    """The hop with what lives on after it; a tuple never comes or goes without any field, for rows must be counted."""
-    carrying = hop.carrying(live or {anchor})
-    return carrying if carrying.fields else hop.carrying({*live, anchor})
+def _carry(hop: Hop, live: set[str], anchor: str) -> Hop:
+    """The hop with the fields that live on after it; at least one field on either side, so that rows are counted."""
+    carrying = hop.with_carry(live or {anchor})
+    return carrying if carrying.fields else hop.with_carry({*live, anchor})
 
 
 def _outputs(query: Query) -> set[str]:

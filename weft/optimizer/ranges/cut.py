@@ -4,16 +4,16 @@
                    bound is found by bisection (Okcan and Riedewald, M-Bucket-I).  Where values are frequent on both
                    sides, one rectangle makes most of the results.
     equi-weight    balances input plus output (Vitorovic et al., EWH; Squall 3.1): a rectangle with k workers is cut
-                   in two, k being shared out, and each half shrinks to what can hold matches, so cut-off corners cost
-                   nothing.  Both directions are tried to the end as long as k is small, and the cut with the least
-                   heaviest rectangle stays.
+                   in two, and the workers are divided between the halves.  Each half shrinks to the cells that can
+                   hold matches, so empty corners cost nothing.  While k is small, both directions are tried to the
+                   end, and the cut whose heaviest rectangle is lightest is taken.
 
 EWH itself finds the fewest rectangles of bounded weight by dynamic programming over a coarse matrix.  Here cuts are
-searched on the fine matrix instead: the coarse one has to be fitted to the weights first, and its cells are the
-error.
+searched on the fine matrix instead: a coarse one would have to be fitted to the weights first, and its cell size is
+the error of the result.
 
 What must hold: rectangles are disjoint and cover all cells that can hold a match.  As every worker has one rectangle,
-a left and a right row share a worker iff their cell is in its rectangle; so a match meets once.
+a left and a right row share a worker iff their cell is in its rectangle; so every match is found exactly once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Rectangle(NamedTuple):
 # ---------------------------------------------------------------------------------------------- equi-weight
 
 FULL, SOME = 4, 16
-"""Up to so many workers all cuts are tried to the end; up to so many, one in each direction; beyond, the evener one."""
+"""Up to the first number of workers all cuts are tried to the end; up to the second, one in each direction; with more
+workers only the more even one."""
 
 
 def equi_weight(grid: Grid, workers: int, *, out_cost: float = 1.0) -> tuple[Rectangle, ...]:
@@ -67,7 +68,7 @@ class _Halves(NamedTuple):
 
 class _Cutter:
     def __init__(self, grid: Grid, out_cost: float) -> None:
-        # Lists: single numbers are read a million times, which arrays are slow at.
+        # Lists, because reading single numbers out of arrays is slow, and a million of them are read.
         self.first, self.last = grid.first.tolist(), grid.last.tolist()
         self.rows, self.columns = grid.rows.tolist(), grid.columns.tolist()
         self.out = (grid.out * out_cost).tolist()
@@ -103,7 +104,7 @@ class _Cutter:
         return ways if k <= SOME else sorted(ways, key=lambda h: h.heavier)[:1]
 
     def _balance(self, box: Rectangle, across: bool, k_a: int, k_b: int, first: int, last: int) -> int:
-        """Where the first half gets the heavier; it only grows, so this is a bisection."""
+        """The place from which on the first half is the heavier one; it only grows, so bisection finds it."""
         while first < last:
             middle = (first + last) // 2
             a, b = self._split(box, across, middle)
@@ -131,7 +132,7 @@ class _Cutter:
         return float(self.rows[r1] - self.rows[r0] + self.columns[c1] - self.columns[c0] + results)
 
     def _shrink(self, r0: int, r1: int, c0: int, c1: int) -> Rectangle | None:
-        """As `Grid.shrunk`."""
+        """As `Grid.shrink`, over lists."""
         r0 = max(r0, bisect_right(self.last, c0))
         r1 = min(r1, bisect_left(self.first, c1))
         if r0 >= r1:
@@ -210,4 +211,4 @@ def _shrink(grid: Grid, box: Rectangle) -> Rectangle | None:
 
 def _check(workers: int) -> None:
     if workers < 1:
-        raise PlanError(f"a join over {workers} workers", hint="it takes one worker at least.")
+        raise PlanError(f"a join over {workers} workers", hint="use at least one worker.")

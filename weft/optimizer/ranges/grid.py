@@ -3,8 +3,8 @@
     Band(low, high)      low <= right - left <= high; an open end is None.  left < right of integers is Band(1, None)
 
 Rows of the matrix are left values in order, columns right values.  Each side is cut at quantiles of a sample.  In every
-row of cells, those that can hold a match are consecutive, and they move right as rows go down: the matrix is a
-staircase, and all else is empty for certain, whatever was not sampled.
+row of cells, those that can hold a match are consecutive, and they move right as rows go down: together they form a
+staircase.  All other cells are certainly empty, also for rows that were not sampled.
 
 A frequent value fills many quantiles.  So a cut is a pair (value, part): rows of one value are told apart by a number
 in [0, 1) that their id gives, and a value may be cut in parts like any range.  Without that, no cut through a value
@@ -25,7 +25,7 @@ from weft.kernels.codes import Ints
 from weft.kernels.numbers import Floats
 
 _CHUNK = 2048
-"""Sampled rows that are matched with all columns at a time."""
+"""How many sampled rows are matched with all columns at once."""
 
 Values = npt.NDArray[Any]
 """Ordered numbers of one kind: int64 or float64."""
@@ -43,7 +43,7 @@ class Band:
             raise PlanError(f"no value is at least {self.low} and at most {self.high}")
 
     def reach(self, left: Values, right: Values) -> tuple[Ints, Ints]:
-        """For each left value the places in sorted `right` that match: from, up to and without."""
+        """For each left value the places in sorted `right` that match: the first, and the one after the last."""
         first = np.zeros(len(left), np.int64)
         last = np.full(len(left), len(right), np.int64)
         if self.low is not None:
@@ -59,7 +59,7 @@ class Cuts:
 
     values: Values
     parts: Floats
-    """0 cuts before the value, x > 0 cuts it: smaller parts go before."""
+    """0 cuts before the value.  x > 0 cuts the value itself: its rows with a part below x lie before the cut."""
 
     def __len__(self) -> int:
         return len(self.values)
@@ -114,9 +114,9 @@ def build_grid(
     cells: int = 512,
     parts: bool = True,
 ) -> Grid:
-    """From samples of both sides, and how many tuples each stands for."""
+    """The grid, from samples of both sides and the number of tuples that each sample stands for."""
     if left.dtype != right.dtype or left.dtype not in (np.int64, np.float64):
-        raise PlanError("both sides of a band join need integers or both need floats")
+        raise PlanError("both sides of a band join must be integers, or both must be floats")
     a, b = np.sort(left), np.sort(right)
     cuts_a, starts_a = _quantiles(a, cells, parts)
     cuts_b, starts_b = _quantiles(b, cells, parts)

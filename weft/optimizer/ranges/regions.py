@@ -1,8 +1,8 @@
 """Range partitions for a query over two aliases: from a band or inequality predicate to where rows go.
 
 The predicate must bound a column of one alias by a column of the other plus or minus a constant, from one side or
-both.  Samples say where much is; they never say that nothing is somewhere, so a bad one makes work uneven and no
-answer wrong.
+both.  A sample shows where many rows are.  It is never taken as proof that some range is empty, so a bad sample makes
+the work uneven, but no answer wrong.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Between:
 
 
 def find_band(query: Query) -> Between | None:
-    """The first pair of columns that predicates of the query hold together; None if there is none."""
+    """Two columns that range predicates of the query compare, at best from both sides; None if there are none."""
     if len(query.relations) != 2:
         return None
     first, second = query.aliases

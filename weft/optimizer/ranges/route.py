@@ -1,8 +1,8 @@
 """Which workers see a value of a band or inequality join.
 
 A side is a list of cuts, and for each range between them the workers whose rectangle crosses it.  That is all a worker
-needs: a search among the cuts, and a table.  Samples show where there is much, never where there is nothing: outer
-ranges have no end, and a value that nobody has seen yet finds its partners like any other.
+needs: a search among the cuts, and a table.  Samples show where many rows are, never that a range is empty: the outer
+ranges are open, and a value that was not sampled finds its partners like any other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class RangeTable:
 
     cuts: Cuts
     workers: tuple[tuple[int, ...], ...]
-    """Range -> who must see its rows.  One entry more than cuts."""
+    """Range -> the workers that must see its rows; one entry more than cuts."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,9 +57,9 @@ def range_partition(
     out_cost: float = 1.0,
     parts: bool = True,
 ) -> RangePartition:
-    """A partition from samples of both sides; `out_cost` is what a result costs, a tuple that comes in costing 1.
+    """A partition from samples of both sides; `out_cost` is the cost of a result relative to that of an input tuple.
 
-    Without `parts` no value is cut: workers need no ids to route by, and the heaviest value stays on one of them.
+    Without `parts` no value is cut: workers need no row ids to route by, and the heaviest value stays on one of them.
     """
     even = scheme == "equi-weight"
     if cells is None:

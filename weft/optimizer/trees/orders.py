@@ -9,15 +9,15 @@ Four ways, for the children of any operator:
                         remaining stores take the one with the least  sent(P) * chi_j + sent(P join j) * chi_k,  go to
                         j, repeat.  k is look-ahead only.  Ties: smaller intermediate, smaller N, query order.
     refine_order        until no stretch of a few consecutive hops can be put in a better order.  The look-ahead of
-                        `greedy_order` prices the next two hops and not what comes out of the second: a selective join
-                        behind a growing one is put off, everything else is multiplied first, and nothing bounds the
-                        loss.
+                        `greedy_order` prices the next two hops and not what comes out of the second.  So it may put
+                        off a selective join that lies behind a growing one until all else is multiplied, and nothing
+                        bounds the loss.
     exhaustive_order    the best of all orders.  Because a hop's price depends on the covered set alone, it is enough to
                         know the best rest for each set: 2^n sets instead of n! orders.
     least_sent_orders   for every start: exhaustive while that is cheap, above it greedy, then refined.
 
 Rejected: ordering by rank over a spanning tree (IKKBZ).  It is exact for trees without the 1/j factor, but alone it
-lost to refined orders on random graphs, and as a second start it brought no more than a longer stretch does.
+lost to refined orders on random graphs, and as a second start it gained nothing over a longer stretch.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def greedy_order(model: CostModel, stores: Sequence[Tree], start: Tree) -> Order
 
 
 def _rank(model: CostModel, start: Tree, covered: int, rest: Sequence[Tree], j: Tree) -> tuple[float, ...]:
-    """The price of the best pair that begins with `j`, then the tie breaks; the last is that `min` keeps the first."""
+    """The price of the best pair that begins with `j`, then the tie breaks; at last `min` keeps the first."""
     after = covered | j.relations
     others = [s for s in rest if s != j]
     ahead = min((model.hop(start.relations, after, k) for k in _next(model, after, others)), default=0.0)
@@ -80,7 +80,7 @@ def exhaustive_order(model: CostModel, stores: Sequence[Tree], start: Tree) -> O
 
 
 def refine_order(model: CostModel, order: Order, stretch: int = EXHAUSTIVE) -> Order:
-    """The order with every `stretch` consecutive hops in the best order among themselves; never dearer than before."""
+    """The order with every `stretch` consecutive hops in the best order among themselves; never more expensive."""
     while True:
         better = model.order(_pass(model, order.stores, stretch))
         if not better.cost < order.cost * _LESS:

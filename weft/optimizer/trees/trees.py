@@ -1,7 +1,7 @@
 """Trees of operators: which intermediate results are kept in stores of their own.
 
-MultiStream (000) IV.C and IV.D.  The root is never kept, everything below it is.  More stores, fewer hops: what is
-kept is not joined again for every arriving tuple, but it takes space, and tasks to which probes must be sent.
+MultiStream (000) IV.C and IV.D.  The root is never kept, everything below it is.  More stores mean fewer hops: a kept
+result is not joined again for every arriving tuple, but it takes space, and tasks to which probes must be sent.
 
     flat           one operator over all relations; the least that can be stored
     left_deep      a cascade of binary operators, in the order with the least sum of intermediate results
@@ -11,9 +11,9 @@ kept is not joined again for every arriving tuple, but it takes space, and tasks
 
 A step of `under_budget` puts a new operator over some children of one node.  On a chain these are the siblings that
 span R_i to R_j, as in the paper; on any other graph any connected set of siblings, at least two and not all of
-them.  Ties: fewer relations that no intermediate result holds yet, so that what is there grows on; fewer relations;
+them.  Ties: fewer relations that no intermediate result holds yet, so that existing results grow; fewer relations;
 those that come first in the query.  The paper's figure never updates the storage used so far, and hands the
-children to the wrong node; both are mended here.
+children to the wrong node; both are corrected here.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def left_deep(model: CostModel, budget: float = math.inf) -> Tree:
 def _cascade(graph: JoinGraph) -> tuple[int, ...]:
     """Positions in the order with the least sum of intermediates: level by level, the best way to every reachable set.
 
-    A level keeps its cheapest sets only, so with very many relations the result is good, not best.
+    A level keeps only its cheapest sets, so with very many relations the result is good but may not be the best.
     """
     level: dict[int, tuple[float, tuple[int, ...]]] = {1 << i: (0.0, (i,)) for i in range(len(graph.relations))}
     for _ in graph.relations[1:]:
@@ -141,7 +141,7 @@ def _require_space(model: CostModel, tree: Tree, budget: float, tasks: int | Non
     if tasks is not None and model.tasks(tree) > tasks:
         raise PlanError(
             f"the inputs alone need {model.tasks(tree):,} tasks, {tasks:,} are available",
-            detail="a store needs its size divided by the capacity of a task, round_off up.",
+            detail="a store needs its size divided by the capacity of a task, rounded up.",
             hint="raise the number of tasks or their capacity.",
         )
 

@@ -2,17 +2,18 @@
 
     weft.Plan(
         keep=[("c", "o")],                                    # join results to keep in stores of their own
-        orders={"l": [("c", "o")], "c": ["o"], "o": ["c"]},   # whom new tuples of a store ask, in which order
+        orders={"l": [("c", "o")], "c": ["o"], "o": ["c"]},   # which stores new tuples of a store ask, in which order
         placement={"l": "l.l_orderkey", ("c", "o"): "o.o_orderkey", "c": None},
         parallelism={"c": 1},                                 # on how many workers a store lies
     )
 
-A store is named by its alias, or by the aliases of a kept join.  What is not said is chosen: orders and placement by
+A store is named by its alias, or by the aliases of a kept join.  What is left out is chosen: orders and placement by
 cost.  A key must be one side of an equality with something outside the store, written as `explain` prints it;
 None scatters the rows.
 
-What must hold: kept joins are sets of two or more aliases, not all of them, of which any two are apart or one holds the
-other; an order names each sibling of its store exactly once.  Everything else is refused with what there is.
+What must hold: a kept join has two or more aliases, but not all of them.  Two kept joins have no alias in common, or
+one contains the other.  An order names each sibling of its store exactly once.  Anything else is refused, and the error
+lists what is possible.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ Spelled = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True, init=False)
 class Plan:
-    """A plan by hand; every part may be left out."""
+    """A plan written by hand; every part may be left out."""
 
     keep: tuple[StoreName, ...]
     orders: tuple[tuple[StoreName, tuple[StoreName, ...]], ...]
@@ -128,7 +129,7 @@ def _texts(given: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def bind(plan: Plan, query: Query) -> Layout:
-    """The plan in terms of a query, what it leaves open missing; or what is wrong with it."""
+    """The plan in terms of a query, without what it leaves open; an error says what is wrong with it."""
     tree = _tree(query, [_store(query, kept) for kept in plan.keep])
     stores = {store.relations for store in tree.stores}
     placement = {
@@ -181,7 +182,7 @@ def _tree(query: Query, kept: Sequence[int]) -> Tree:
         if any(node.relations & ~store for node in inside) or (store != whole and store.bit_count() < 2):
             raise PlanError(
                 f'the kept join "{"+".join(names(query, store))}" does not fit the others',
-                detail="a kept join has two or more aliases, and two of them are apart or one holds the other.",
+                detail="a kept join has two or more aliases; two kept joins share no alias, or one contains the other.",
                 hint=f"kept joins: {', '.join('+'.join(names(query, s)) for s in kept)}.",
             )
         if len(inside) > 1:
@@ -197,7 +198,7 @@ def _tree(query: Query, kept: Sequence[int]) -> Tree:
 
 
 def _keys(query: Query, store: int, texts: tuple[str, ...]) -> tuple[Expr, ...]:
-    """The key expressions; they can only be ones that some equality gives to probing tuples."""
+    """The key expressions; only those can be used whose value an equality gives to probing tuples."""
     usable = {to_sql(expr): expr for expr in keys(query, store, {})}
     if unknown := [text for text in texts if text not in usable]:
         raise PlanError(
@@ -228,6 +229,6 @@ def _count(name: StoreName, count: int) -> int:
         raise PlanError(
             f'parallelism of "{"+".join(name)}" is {count!r}',
             detail="it is the number of workers that the rows of a store lie on.",
-            hint="use any whole number from 1, or leave it out for all workers.",
+            hint="use a whole number >= 1, or leave it out for all workers.",
         )
     return count

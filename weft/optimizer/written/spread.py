@@ -3,8 +3,8 @@
     axis      (length, "copy") | (length, "random") | (length, key, domain, heavy), the key as SQL text
     regions   ("regions", key, bounds, workers)
 
-What must hold: all aliases see the same cube; every axis is owned by somebody; an axis that several aliases hash, they
-hash by expressions that the query makes equal.  Otherwise results would be missed or doubled.
+What must hold: all aliases see the same cube; every axis has an owner; aliases that hash the same axis hash it by
+expressions that the query makes equal.  Otherwise results would be missing or doubled.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def read_spread(query: Query, given: Mapping[str, Any]) -> dict[int, Spread]:
         raise PlanError(
             f"the plan spreads {', '.join(sorted(given))}",
             detail=f"the query has the aliases {', '.join(query.aliases)}.",
-            hint="a spread is given for each of them.",
+            hint="give a spread for each of them, or for none.",
         )
     known = _expressions(query)
     found = {1 << query.position(alias): _read(alias, plain, known) for alias, plain in given.items()}
@@ -59,7 +59,7 @@ def read_spread(query: Query, given: Mapping[str, Any]) -> dict[int, Spread]:
 
 
 def _expressions(query: Query) -> dict[str, Expr]:
-    """What a spread may hash or cut: sides of equalities, and sides and columns of any join predicate."""
+    """What a spread may hash or cut: the sides of equalities, and the sides and columns of any join predicate."""
     found: dict[str, Expr] = {to_sql(expr): expr for expr in classes(query)}
     for predicate in query.joins:
         for side in getattr(predicate, "args", ()):
@@ -118,7 +118,7 @@ def _check(query: Query, cubes: Mapping[int, Cube]) -> None:
         if not (joined and dealt + bool(keys) == 1):
             raise PlanError(
                 f"axis {number} of the cube is owned by {len(keys) + dealt} aliases that do not belong together",
-                detail="results would be missed or doubled.",
+                detail="results would be missing or doubled.",
                 hint="an axis is dealt at random by one alias, or hashed by aliases whose keys the query makes equal.",
             )
 
@@ -137,18 +137,18 @@ def _check_values(number: int, axes: Sequence[Axis]) -> None:
     if not (alike and fits):
         raise PlanError(
             f"heavy or dealt values of axis {number} do not belong together",
-            detail="results would be missed or doubled.",
-            hint="give all owners the same values and sides; each owns another side, and their product fits the axis.",
+            detail="results would be missing or doubled.",
+            hint="give all owners the same values and sides; each owner has its own side; their product fits the axis.",
         )
 
 
 def check_fits(spread: Mapping[int, Spread], workers: int) -> None:
-    """Refuse a spread over workers that are not there: their rows would be lost."""
+    """Refuse a spread over more workers than there are: rows on missing workers would be lost."""
     most = max((_workers(found) for found in spread.values()), default=1)
     if most > workers:
         raise PlanError(
             f"the plan spreads rows over {most} workers, there are {workers}",
-            detail="what lies on a missing worker would join nothing.",
+            detail="rows on a missing worker would join nothing.",
             hint=f"make the product of the lengths at most {workers}, or give the session more workers.",
         )
 
