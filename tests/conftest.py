@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("weft", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("weft")
 
-# Plans hang on prices: what somebody has calibrated on this machine must not change what tests see.
+# Plans depend on prices: a calibration of this machine must not change what tests see.
 os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="weft-no-prices-")
 
 
