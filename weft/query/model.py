@@ -130,6 +130,12 @@ class Query:
         if dotted := [relation.alias for relation in self.relations if "." in relation.alias]:
             raise QueryError(f"alias {dotted[0]!r} has a dot in it", hint="give it another name with AS.")
         _refuse_duplicates("output name", [output.name for output in self.outputs])
+        if any(output.name == WEIGHT for output in self.outputs):
+            raise QueryError(
+                f'output name "{WEIGHT}" is reserved',
+                detail="a hidden column of this name says how often a result counts.",
+                hint="give the output another name with AS.",
+            )
         known = {relation.alias for relation in self.relations}
         for expr in (*self.predicates, *(output.expr for output in self.outputs)):
             if unknown := aliases(expr) - known:
