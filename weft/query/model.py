@@ -96,6 +96,12 @@ class Relation:
             return
         if self.window <= 0:
             raise QueryError(f'window of "{self.alias}" is not positive', hint="use WITHIN with a positive interval.")
+        if self.stream.table:
+            raise QueryError(
+                f'table "{self.stream.name}" has no window',
+                detail="a table is read once, and its rows join whatever comes, whenever it comes.",
+                hint=f'leave WITHIN out after "{self.alias}".',
+            )
         if self.stream.event_time is None:
             raise QueryError(
                 f'stream "{self.stream.name}" has no event time',

@@ -100,7 +100,8 @@ def _relation(draft: Draft, source: Source, streams: Mapping[str, Stream]) -> Re
             hint=suggestion(source.stream, streams) or 'declare it with s.stream("name", source).',
         )
     try:
-        return Relation(source.alias, streams[name], _window(source.within, draft.within))
+        default = None if streams[name].table else draft.within  # a table is in every window
+        return Relation(source.alias, streams[name], _window(source.within, default))
     except QueryError as error:
         span = source.within_span or source.span
         hint = error.hint if source.within else f"{error.hint} Or write WITHIN UNBOUNDED after {source.alias}."

@@ -100,6 +100,7 @@ class _Walk:
         _must(sorted(self.met) == sorted(store.members), f"{keep.id} keeps {self.met} in {store.id}")
         _must(keep.wave >= self.wave and keep.origin == self.start.label, f"{keep.id} keeps too early, or for another")
         self._reads(keep.id, set(keep.fields), self.fields)
+        self._reads(keep.id, {c.field for expr in keep.route_key for c in columns(expr)}, set(keep.fields))
 
     def _probe(self, probe: Probe) -> None:
         store = self.topology.store(probe.store)

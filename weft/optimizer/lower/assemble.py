@@ -148,17 +148,19 @@ class _Query:
     def lay(self) -> None:
         """Add all that the query needs."""
         plan, tree = self.plan, self.plan.layout.tree
+        tables = {r.alias for r in plan.query.relations if r.stream.table}
+        begins = set(plan.query.aliases) - tables or tables  # whose rows can be the newest of a result
         for store in sorted({hop.store for label in plan.paths for hop in plan.hops(label)}):
             if store.bit_count() == 1:
                 self._use(store, self.nodes.stores.relation(plan, store.bit_length() - 1, self.query))
         for alias, label in zip(self.query.aliases, plan.query.aliases, strict=True):
-            if plan.paths[label] or not plan.query.relation(label).stream.table:
+            if plan.paths[label] or label in begins:
                 self.at[label] = self._start(alias, label)
         for operator in tree.operators:
             self._extend(operator.relations)
         emit = self._emit()
         for label, node in self.at.items():
-            if not plan.query.relation(label).stream.table or all(r.stream.table for r in plan.query.relations):
+            if label in begins:
                 node.then[emit.id] = None
 
     def _use(self, store: int, draft: StoreDraft) -> None:

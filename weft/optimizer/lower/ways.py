@@ -10,7 +10,7 @@ Waves: a hop to a store on the tuple's own worker is made at once, any other in 
 store waits until all rows that it may see are stored: those whose origin is stamped before the tuple's own.
 
 Tables are read before all streams, so no row of a table is ever the newest in a result.  A table has a way only through
-joins of tables.
+joins of tables.  What is joined with nothing but tables is not kept, since nobody looks into it.
 
 Fields: backwards from the results, every hop carries what any later part of the way reads.  An intermediate store holds
 what its probers read or hand on, and the event times that say when a row may go.
@@ -138,6 +138,7 @@ class Steps:
         self.retention = retention(query)
         self.pairs = [aliases(p) for p in self.joins if len(aliases(p)) == 2]
         self.stamps = stamp_order(query)
+        self.tables = sum(1 << place for place, relation in enumerate(query.relations) if relation.stream.table)
         self._steps: dict[tuple[Aliases, int], Step] = {}
         self._equal: dict[Aliases, dict[Expr, Expr]] = {}
 
@@ -163,7 +164,7 @@ def ways(name: str, query: Query, layout: Layout, workers: int, steps: Steps | N
     """The ways of all aliases under a layout, without what they carry: enough to know what they cost."""
     planner = _Planner(steps or Steps(query), layout, workers)
     for operator in layout.tree.operators:
-        planner.extend(operator, root=operator == layout.tree)
+        planner.extend(operator)
     paths = {alias: tuple(trip.parts) for alias, trip in planner.trips.items()}
     return Ways(name, query, layout, workers, planner.steps.retention, paths, stamps=planner.steps.stamps)
 
@@ -190,21 +191,35 @@ class _Planner:
         self.trips = {alias: _Trip(alias) for alias in self.query.aliases}
         self.local = workers == 1 or bool(layout.spread)
         """Whether all that joins is on one worker."""
+        self.asked = self._asked()
         self.kept: dict[tuple[int, str], int] = {}
         """(Intermediate store, origin) -> the wave in which such rows are stored."""
 
-    def extend(self, operator: Tree, *, root: bool) -> None:
+    def extend(self, operator: Tree) -> None:
         """Extend the ways of all members through one operator, after all operators below it."""
-        # A table is read before all streams.  So where a stream takes part, no way starts from a table.
-        streams = any(not self.query.relation(a).stream.table for a in names(self.query, operator.relations))
         for child in operator.children:
-            for alias in names(self.query, child.relations):
-                if streams and self.query.relation(alias).stream.table:
-                    continue
+            for alias in names(self.query, self._travelling(operator, child)):
                 trip = self.trips[alias]
                 self._meet(trip, operator, child)
-                if not root:
+                if operator.relations in self.asked:
                     self._keep(trip, operator)
+
+    def _travelling(self, operator: Tree, child: Tree) -> int:
+        """The members of a child whose tuples look into its siblings.
+
+        A table is read before all streams.  So where a stream takes part, no way starts from a table.
+        """
+        streams = operator.relations & ~self.steps.tables
+        return child.relations & streams if streams else child.relations
+
+    def _asked(self) -> set[int]:
+        """The stores that tuples look into."""
+        return {
+            child.relations
+            for operator in self.layout.tree.operators
+            for child in operator.children
+            if any(self._travelling(operator, other) for other in operator.children if other != child)
+        }
 
     def _meet(self, trip: _Trip, operator: Tree, child: Tree) -> None:
         rest = [sibling.relations for sibling in operator.children if sibling != child]
@@ -328,17 +343,20 @@ def fill_in(plan: Ways) -> Ways:
     """
     query, tree, kept = plan.query, plan.layout.tree, plan.retention
     held: dict[int, set[str]] = defaultdict(set)
-    wanted = {alias: set(_outputs(query)) for alias in query.aliases}
+    keeps = {part.store for parts in plan.paths.values() for part in parts if isinstance(part, Keeping)}
+    wanted: dict[str, set[str]] = {alias: set() for alias in query.aliases}
     done: dict[str, list[Hop | Keeping]] = {alias: [] for alias in query.aliases}
     for operator in reversed([*tree.operators]):
         store = operator.relations
-        if operator != tree:
+        if store in keeps:
             held[store] |= {time_of(a).field for a in names(query, store) if kept[a] is not None}
             held[store] |= set() if held[store] else {_anchor(query, names(query, store)[0])}
+        made = _outputs(query) if operator == tree else held[store]
         for alias in names(query, store):
-            live = wanted[alias] | held.get(store, set())
+            mine = [part for part in plan.paths[alias] if part.operator == store]
+            live = wanted[alias] | made if mine else set()  # the way of a table ends where streams join in
             parts: list[Hop | Keeping] = []
-            for part in [part for part in reversed(plan.paths[alias]) if part.operator == store]:
+            for part in reversed(mine):
                 if isinstance(part, Hop):
                     part = _carry(part, live, _anchor(query, alias))
                     live = set(part.fields)
