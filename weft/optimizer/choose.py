@@ -25,6 +25,7 @@ from weft.optimizer.candidate_cubes import candidate_cubes
 from weft.optimizer.candidate_trees import candidate_trees
 from weft.optimizer.cost.papers import CostModel
 from weft.optimizer.known import Known
+from weft.optimizer.lower.labels import in_order
 from weft.optimizer.problem import pose
 from weft.optimizer.wishes import Wishes
 from weft.optimizer.written.plan import Plan
@@ -60,7 +61,7 @@ class Choice:
 
 def choose(name: str, query: Query, workers: int, wishes: Wishes, known: Known) -> Choice:
     """The plan of a query."""
-    problem = pose(name, query, workers, wishes, known)
+    problem = pose(name, in_order(query), workers, wishes, known)
     maker, trees = Maker(problem), candidate_trees(problem)
     found = [maker.place(strategy, tree) for strategy, tree in trees]
     found += candidate_cubes(problem, maker, trees)

@@ -115,7 +115,7 @@ class _Nodes:
             route_key=hop.route_key,
             tasks=hop.tasks,
             sees=look.sees,
-            index=look.draft.index(step.key),
+            index=look.draft.ordered.index(step.key),
             equal=tuple(e.known for e in step.equalities),
             low=step.low,
             high=step.high,
@@ -212,7 +212,7 @@ class _Query:
         members = tuple(sorted(step.target, key=lambda member: self.plan.stamps[member]))
         name = f"{'+'.join(members)}@{digest(*content, *way)}"
         look = self.nodes.probes.setdefault(name, _ProbeDraft(name, label, hop, members, draft, sees))
-        draft.index(step.key)
+        draft.indexes.add(step.key)
         look.fields |= hop.fields
         look.carry |= set(hop.carry)
         look.users[self.plan.name] = None

@@ -14,8 +14,10 @@ less; they never get a wrong answer.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
+from dataclasses import replace
 
-from weft.expr.model import Call, Expr, text_of, without_alias
+from weft.expr.model import Call, Column, Expr, text_of, transform, without_alias
 from weft.optimizer.graph.predicates import FLIP
 from weft.query.model import Query
 
@@ -46,6 +48,21 @@ def labels(query: Query) -> dict[str, str]:
             label, number = f"{base}~{number}", number + 1
         found[relation.alias] = label
     return found
+
+
+def in_order(query: Query) -> Query:
+    """The query with its predicates in an order that does not depend on how they were written down."""
+    return replace(query, predicates=sort_predicates(query, query.predicates))
+
+
+def sort_predicates(query: Query, predicates: Iterable[Expr]) -> tuple[Expr, ...]:
+    """Predicates of a query by what they say of its labels."""
+    names = labels(query)
+
+    def named(node: Expr) -> Expr:
+        return Column(names[node.alias], node.name, node.type) if isinstance(node, Column) else node
+
+    return tuple(sorted(predicates, key=lambda predicate: predicate_text(transform(predicate, named))))
 
 
 def stamp_order(query: Query) -> dict[str, tuple[bool, str]]:

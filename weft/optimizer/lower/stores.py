@@ -47,7 +47,7 @@ class StoreDraft:
     content: str = ""
     """What else decides its rows: predicates of a join, and where its members lie."""
     columns: set[str] = field(default_factory=set)
-    indexes: dict[Key, int] = field(default_factory=dict)
+    indexes: set[Key] = field(default_factory=set)
     retention: int | None = 0
     reason: str = ""
     users: list[str] = field(default_factory=list)
@@ -61,23 +61,27 @@ class StoreDraft:
         chosen = [text_of(expr) for expr in self.filter]
         return digest(self.name, chosen, place, self.clock, self.tasks, self.ends, self.spread, self.content)
 
-    def index(self, key: Key) -> int:
-        """The number of an index; it is added if it is new."""
-        return self.indexes.setdefault(key, len(self.indexes))
+    @cached_property
+    def ordered(self) -> tuple[Key, ...]:
+        """The indexes, once all users are known, in an order that does not depend on who came first."""
+        return tuple(sorted(self.indexes, key=_key_text))
 
     @cached_property
     def id(self) -> str:
         """Its name, once all users are known."""
-        keys = [[*map(text_of, key.equal), "/", key.range and text_of(key.range)] for key in self.indexes]
-        return f"{self.name[:80]}-{digest(self.key, sorted(self.columns), keys)}"
+        return f"{self.name[:80]}-{digest(self.key, sorted(self.columns), [*map(_key_text, self.ordered)])}"
 
     def finish(self) -> Store:
         """The store, once all users are known."""
         return Store(
-            self.id, self.stream, self.filter, tuple(sorted(self.columns)), self.placement, tuple(self.indexes),
+            self.id, self.stream, self.filter, tuple(sorted(self.columns)), self.placement, self.ordered,
             self.clock, self.retention, self.reason, tuple(self.users), self.tasks, self.members, self.ends,
             self.spread,
         )  # fmt: skip
+
+
+def _key_text(key: Key) -> str:
+    return repr(([*map(text_of, key.equal)], key.range and text_of(key.range)))
 
 
 class StoreDrafts:

@@ -28,7 +28,7 @@ from weft.optimizer.graph.equal import lead_classes
 from weft.optimizer.graph.layout import Layout, names
 from weft.optimizer.graph.predicates import Aliases, time_of, window_predicates
 from weft.optimizer.graph.tree import Tree
-from weft.optimizer.lower.labels import stamp_order
+from weft.optimizer.lower.labels import sort_predicates, stamp_order
 from weft.optimizer.lower.steps import Step, step
 from weft.query.model import Query
 from weft.query.timebounds import retention
@@ -134,7 +134,7 @@ class Steps:
     def __init__(self, query: Query) -> None:
         self.query = query
         self.joins = query.joins
-        self.predicates = (*query.joins, *window_predicates(query))
+        self.predicates = (*query.joins, *sort_predicates(query, window_predicates(query)))
         self.retention = retention(query)
         self.pairs = [aliases(p) for p in self.joins if len(aliases(p)) == 2]
         self.stamps = stamp_order(query)
@@ -304,8 +304,8 @@ class _Planner:
 
     # ----------------------------------------------------------------------------------------- orders
 
-    def _grade(self, trip: _Trip, s: Step, store: int) -> tuple[int, int]:
-        """How good a store is as the next one where no order is given; less is better, ties go by query order."""
+    def _grade(self, trip: _Trip, s: Step, store: int) -> tuple[int, tuple[bool, str]]:
+        """How good a store is as the next one where no order is given; less is better, ties go by label."""
         if s.equalities and not self.local and self._route(trip, s, store)[0] == "local":
             kind = 0
         elif s.equalities:
@@ -314,7 +314,7 @@ class _Planner:
             kind = 2 if s.low and s.high else 3 if s.range is not None else 4
         else:
             kind = 5
-        return kind, store & -store
+        return kind, min(self.steps.stamps[alias] for alias in names(self.query, store))
 
     def _refuse_cross_product(self, trip: _Trip, s: Step) -> None:
         if self.query.cross_product or s.equalities or self.steps.is_connected(trip.bound, s.target):
