@@ -57,6 +57,25 @@ def test_a_join_kept_beside_a_table_only_is_looked_into_by_nobody_and_breaks_not
     assert _answer(session, {"t": _rows(2), "a": _rows(7)}, {"b": _rows(1, 5)}) == [7]
 
 
+@pytest.mark.parametrize("letter", ["s", "流"])
+def test_long_names_of_streams_make_names_of_files_that_fit(tmp_path: Path, letter: str) -> None:
+    long = letter * 200
+    session = weft.Session(checkpoint="unused", workers=2)
+    for name in (long, "b", "c"):
+        session.stream(name, weft.read.batches([SCHEMA.empty_table()]))
+    query = f"SELECT x.k FROM {long} x, b, c WHERE x.k = b.k AND b.k = c.k AND x.ts = 0"
+    session.query("q", query, strategy=weft.Plan(keep=[("x", "b")]))
+    trial = Trial(session, state=tmp_path)
+    trial.feed({long: _rows(1, 2), "b": _rows(2), "c": _rows(2)})
+    assert trial.table("q").to_pylist() == [{"k": 2}]
+
+
+def test_a_byte_order_mark_before_a_query_says_nothing() -> None:
+    session = _declare()
+    session.query("q", "\ufeffSELECT a.k FROM a")
+    assert _answer(session, {"a": _rows(1)}) == [1]
+
+
 @pytest.mark.parametrize("name", ["lock", "session.json"])
 def test_a_checkpoint_that_cannot_be_opened_is_refused_in_words(tmp_path: Path, name: str) -> None:
     def declare() -> weft.Session:

@@ -102,6 +102,12 @@ class Relation:
                 detail="a table is read once, and its rows join whatever comes, whenever it comes.",
                 hint=f'leave WITHIN out after "{self.alias}".',
             )
+        if self.stream.table:
+            raise QueryError(
+                f'table "{self.stream.name}" has a window',
+                detail="a table is read once, and all of its rows are joined.",
+                hint="leave out the WITHIN of the table; windows of streams stay.",
+            )
         if self.stream.event_time is None:
             raise QueryError(
                 f'stream "{self.stream.name}" has no event time',

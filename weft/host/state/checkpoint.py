@@ -113,7 +113,11 @@ class Checkpoint:
             )
 
     def _take_lock(self) -> None:
-        lock = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT)
+        try:
+            lock = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            hint = "make the folder writable, or choose another checkpoint."
+            raise StateError(f"checkpoint {self.root} cannot be locked", detail=f"{error}.", hint=hint) from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -140,6 +144,8 @@ class Checkpoint:
                 raise ValueError(f"it lacks {', '.join(missing)}")
         except (ValueError, TypeError) as error:
             raise StateError(f"{path} is damaged", detail=f"{error}.", hint=hint) from error
+        except OSError as error:
+            raise StateError(f"{path} cannot be read", detail=f"{error}.", hint=hint) from error
         return found
 
 

@@ -43,14 +43,18 @@ def write_sealed(final: Path, plain: Mapping[str, Any]) -> None:
 def read_sealed(path: Path, make: Callable[[dict[str, Any]], Made]) -> Made:
     """What `make` makes of the plain data at `path`.  If it cannot, raise an error that names the file."""
     try:
-        text, digest = path.read_text().splitlines()
+        text, _, digest = path.read_text().rstrip("\n").rpartition("\n")
         if digest != _digest(text):
             raise ValueError(f"its checksum is {_digest(text)} instead of {digest}")
         return make(json.loads(text))
+    except OSError as error:
+        raise StateError(f"{path} cannot be read", detail=f"{error}.", hint=_RESTORE) from error
     except (ValueError, TypeError, KeyError) as error:
         said = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
-        hint = "restore it from a backup of the checkpoint."
-        raise StateError(f"{path} is damaged", detail=f"{said}.", hint=hint) from error
+        raise StateError(f"{path} is damaged", detail=f"{said}.", hint=_RESTORE) from error
+
+
+_RESTORE = "restore it from a backup of the checkpoint."
 
 
 def _digest(text: str) -> str:

@@ -42,7 +42,7 @@ class Shelf:
         """Write this batch's rows of a store, as one segment if they fit into one."""
         store = self.topology.store(name)
         parts = gather([own_rows(store, frame) for frame in frames], MOST_BYTES)
-        label = f"{self.batch.number:012d}{self.batch.run}{'-' if origin else ''}{origin}{label}"
+        label = f"{self.batch.number:012d}{self.batch.run}{_mark(store, origin)}{label}"
         return [
             self._write(store, part, f"{label}-{i}", 0, self.batch.number, self.batch.number, origin)
             for i, part in enumerate(parts)
@@ -100,6 +100,11 @@ class Shelf:
             checksum,
             origin,
         )
+
+
+def _mark(store: Store, origin: str) -> str:
+    """Tells segments of different origins apart, in few letters: names of files are short."""
+    return f"-o{store.members.index(origin)}" if origin else ""
 
 
 def own_rows(store: Store, frame: Frame) -> Frame:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from weft.expr.model import columns, text_of
 from weft.optimizer.graph.layout import names
 from weft.optimizer.lower.edges import StartDraft, begin, edges, find_watched_keys
-from weft.optimizer.lower.labels import digest
+from weft.optimizer.lower.labels import digest, shorten
 from weft.optimizer.lower.relabel import relabel
 from weft.optimizer.lower.stores import StoreDraft, StoreDrafts, clock
 from weft.optimizer.lower.ways import Hop, Keeping, Ways, fill_in
@@ -226,7 +226,7 @@ class _Query:
 
     def _keep(self, label: str, part: Keeping) -> None:
         before, draft = self.at[label], self.drafts[part.store]
-        name = f"keep {draft.name[:80]}@{digest(before.id, draft.key)}"
+        name = f"keep {shorten(draft.name)}@{digest(before.id, draft.key)}"
         keep = self.nodes.keeps.setdefault(name, _KeepDraft(name, label, part, draft))
         keep.fields |= set(self.plan.fields[part.store])
         keep.users[self.plan.name] = None

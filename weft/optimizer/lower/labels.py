@@ -22,6 +22,11 @@ from weft.optimizer.graph.predicates import FLIP
 from weft.query.model import Query
 
 
+def shorten(name: str) -> str:
+    """The beginning of a name that becomes part of a file's: at most 80 bytes."""
+    return name.encode()[:80].decode(errors="ignore")
+
+
 def digest(*parts: object) -> str:
     """A short name for some content."""
     return hashlib.blake2b("|".join(map(str, parts)).encode(), digest_size=6).hexdigest()

@@ -21,7 +21,7 @@ import pyarrow as pa
 from weft.expr.model import Call, Column, Expr, aliases, text_of, without_alias
 from weft.optimizer.graph.layout import names
 from weft.optimizer.graph.predicates import window_predicates
-from weft.optimizer.lower.labels import digest, predicate_text
+from weft.optimizer.lower.labels import digest, predicate_text, shorten
 from weft.optimizer.lower.relabel import with_keys
 from weft.optimizer.lower.ways import Ways
 from weft.query.model import Query
@@ -69,7 +69,7 @@ class StoreDraft:
     @cached_property
     def id(self) -> str:
         """Its name, once all users are known."""
-        return f"{self.name[:80]}-{digest(self.key, sorted(self.columns), [*map(_key_text, self.ordered)])}"
+        return f"{shorten(self.name)}-{digest(self.key, sorted(self.columns), [*map(_key_text, self.ordered)])}"
 
     def finish(self) -> Store:
         """The store, once all users are known."""
