@@ -97,7 +97,6 @@ def test_text_is_cut_as_expected(text: str, expected: str) -> None:
         ("$q$a$q$", "this kind of string is not supported", "column 1\n  $q$a$q$\n  ^^^"),
         ("a `b`", "'`' cannot be read here", "column 3\n  a `b`\n    ^"),
         ("a ‘b’", "'‘' cannot be read here", "column 3\n  a ‘b’\n    ^"),
-        ("\ufeffa", "'\\ufeff' cannot be read here", "column 1\n  \ufeffa\n  ^"),
         ("1 \x00", "'\\x00' cannot be read here", "column 3\n  1 \x00\n    ^"),
         ("٣", "'٣' cannot be read here", "column 1\n  ٣\n  ^"),
     ],

@@ -3,7 +3,8 @@
 A word begins with a letter or `_` and goes on to the next white space or ASCII sign other than `_` and `$`.  A quote
 inside quotes is doubled; a backslash means itself.  Comments are `--` to the end of the line and `/* */`, which
 nest.  Operators that Weft does not have are tokens too, so that they are refused as a whole and by name.
-White space, byte order marks and comments leave no token; every other character is part of exactly one, or the text is refused.
+White space, comments and a byte order mark before all else leave no token; every other character is part of exactly
+one, or the text is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _DIGITS = "[0-9]+(?:_[0-9]+)*"
 # The quantifiers of quoted text are possessive (*+).  Otherwise 'a'' would be read as a string and a stray quote.
 _TOKEN = re.compile(
     rf"""
-      (?P<space>   [\s\ufeff]+ | --[^\r\n]*)
+      (?P<space>   \s+ | \A\ufeff | --[^\r\n]*)
     | (?P<comment> /\*)
     | (?P<foreign> [bBeEnNxX]'(?:[^']|'')*+' | \$[^\W\d]\w*\$ | \$\$)
     | (?P<string>  '(?:[^']|'')*+')
