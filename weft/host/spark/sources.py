@@ -47,7 +47,9 @@ def adopt(name: str, given: object) -> FrameSource:
     """Make an object of Spark the source of a stream."""
     if not isinstance(given, DataFrame) or not given.isStreaming:
         raise SourceError(
-            f'source of stream "{name}" is not a streaming DataFrame', hint="use spark.readStream, or weft.read."
+            f'source of "{name}" is not a streaming DataFrame',
+            detail="a DataFrame that Spark reads once is not read again when new rows arrive.",
+            hint="use spark.readStream for a stream; write a table to files and use weft.read.parquet.",
         )
     return FrameSource(given)
 
