@@ -55,7 +55,7 @@ bench-plans: $(BENCH) ## compare plans with each other and with the papers (ten 
 bench-skew: $(BENCH) ## compare ways to spread uneven keys, also with Squall's tables (three minutes)
 	$(PY) -m bench.skew
 
-bench-peers: $(BENCH) ## compare Weft with its peers, each in an environment of its own (45 minutes)
+bench-peers: $(BENCH) ## compare Weft with its peers, each in an environment of its own (35 minutes)
 	$(PY) -m bench.peers
 
 bench-scale: $(BENCH) ## measure how Weft's cost grows with state, batches, workers and relations
