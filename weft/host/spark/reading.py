@@ -138,11 +138,13 @@ class RowsTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack all rows of a partition."""
         waiting: list[pa.RecordBatch] = []
+        rows = size = 0  # counted as they come: Spark hands over a few dozen rows at a time
         for batch in batches:
             waiting.append(batch)
-            if sum(b.num_rows for b in waiting) >= PAYLOAD_ROWS or sum(b.nbytes for b in waiting) >= PAYLOAD_BYTES:
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if rows >= PAYLOAD_ROWS or size >= PAYLOAD_BYTES:
                 yield self._pack(waiting)
-                waiting = []
+                waiting, rows, size = [], 0, 0
         if waiting:
             yield self._pack(waiting)
 
