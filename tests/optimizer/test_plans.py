@@ -91,6 +91,8 @@ def test_exactly_one_of_two_tuples_of_one_batch_finds_the_other() -> None:
             }
             for (a, b), sees in seen.items():
                 assert sees != seen[b, a]
+                starts = topology.starts_of(name)
+                assert sees == (starts[b].position < starts[a].position)
 
 
 def test_a_cross_product_must_be_asked_for() -> None:
