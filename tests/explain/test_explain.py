@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,7 @@ import pytest
 import weft
 from tests.topology.shop import QUERIES, declare, session
 from weft.explain import FORMATS, STAGES
-from weft.explain.figures import Figures
-from weft.explain.notices import KINDS, MOST, notices
+from weft.explain.notices import KINDS, MOST
 from weft.testing import Trial
 
 CHAIN = """SELECT c.name, o.id, l.part FROM customer c, orders o, lines l
@@ -254,13 +252,6 @@ def test_long_lists_in_notices_are_shortened() -> None:
     assert found["message"] == f"{2 * MOST} stores grow without bound"
     assert found["detail"].count("for q") == MOST
     assert found["detail"].endswith(f", and {MOST} more.")
-
-
-def test_a_store_nobody_looks_into_is_noticed() -> None:
-    s = open_session(QUERIES["matched"])
-    blind = Figures(s.choices, replace(s.topology, probes=()), None)
-    assert [n.kind for n in notices(blind, analyze=False)] == ["unprobed-store", "no-statistics"]
-    assert notices(blind, analyze=False)[0].detail == "no probe looks into s0 (orders, for q), s1 (lines, for q)."
 
 
 def test_a_key_that_would_avoid_a_broadcast_is_named_and_can_be_used() -> None:

@@ -78,20 +78,6 @@ def _untimed(figures: Figures, stores: Iterable[Store]) -> list[str]:
     return sorted({stream.name for stream in streams if stream.event_time is None and not stream.table})
 
 
-def _unprobed_store(figures: Figures) -> Notice | None:
-    probed = {probe.store for probe in figures.topology.probes}
-    stores = [store for store in figures.topology.stores if store.id not in probed]
-    if not stores:
-        return None
-    return Notice(
-        "unprobed-store",
-        f"{count(len(stores), 'store')} {verb(len(stores), 'be')} never read",
-        f"no probe looks into {_stores(figures, stores)}.",
-        "leave the alias out of the query if its rows change nothing.",
-        f's.query("{figures.users(stores[0])[0][0].name}", "... without the alias")',
-    )
-
-
 # -------------------------------------------------------------------------------------------- broadcasts
 
 
@@ -400,7 +386,6 @@ def _factor(figure: Figure) -> float:
 
 PLANNED: Mapping[str, Callable[[Figures], Notice | None]] = {
     "unbounded-state": _unbounded_state,
-    "unprobed-store": _unprobed_store,
     "avoidable-broadcast": _avoidable_broadcast,
     "theta-broadcast": _theta_broadcast,
     "cross-product": _cross_product,
