@@ -41,7 +41,14 @@ session("files", None, weft.read.parquet(f"{root}/b"))
 spark = local_session(2)  # the same one
 session("frame", spark, spark.readStream.schema("k LONG, m LONG").parquet(f"{root}/b"))
 java = next(p for p in psutil.Process().children(recursive=True) if p.name() == "java")
-daemons = [p.cmdline() for p in java.children()]
+
+def command(process):
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:  # it has just ended, and nobody has asked for its exit code yet
+        return []
+
+daemons = [words for words in map(command, java.children()) if words]
 conf = dict(spark.sparkContext.getConf().getAll())
 zone, python = spark.conf.get("spark.sql.session.timeZone"), os.environ["PYSPARK_PYTHON"]
 print(json.dumps(dict(answers=answers, conf=conf, java=java.cmdline(), daemons=daemons, zone=zone, python=python)))
