@@ -24,6 +24,9 @@ TIME = "#t"
 WEIGHT = "#w"
 """Name of the hidden column that says how often a row counts; where it is absent every row counts once."""
 
+COPY = "#copy"
+"""Name of the hidden column that says whether a row that lies on several workers is a copy of the first one."""
+
 Unit = OneOf["s", "ms", "us"]
 """Unit of an integer event-time column."""
 
@@ -50,7 +53,7 @@ class Stream:
 
     def __post_init__(self) -> None:
         _refuse_duplicates(f'column of stream "{self.name}"', self.schema.names)
-        for hidden in (TIME, WEIGHT):
+        for hidden in (TIME, WEIGHT, COPY):
             if hidden in self.schema.names:
                 raise QueryError(
                     f'column name "{hidden}" of stream "{self.name}" is reserved', hint="rename the column."

@@ -32,6 +32,8 @@ from weft.topology.plain import from_plain, to_plain
 
 KEPT = 2
 """Manifests that stay on disk."""
+EVER, NEVER = -(2**63), 2**63 - 1
+"""Before and after all event times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,9 @@ class Manifest:
     offsets: Mapping[str, Position] = field(default_factory=dict)
     """Stream -> how far it has been read; empty where Spark keeps the offsets."""
     epoch: int = 0
-    """The epoch that the batch ran under.  Its plan is in a file of its own, see :meth:`Ledger.epoch`."""
+    """The epoch that the next batch runs under.  Its plan is in a file of its own, see :meth:`Ledger.epoch`."""
+    partial: Mapping[str, int] = field(default_factory=dict)
+    """Store -> the event time after which it is whole, for stores that began when their streams had been read."""
 
     def watermarks(self, topology: Topology) -> dict[str, int | None]:
         """Clock id -> watermark."""
@@ -73,12 +77,21 @@ class Manifest:
         for stream, moment in report.newest.items():
             newest[stream] = max(moment, newest.get(stream, moment))
         totals, sketches = Counters.total([self.totals, report]), merge_sketches(self.sketches, report.sketches)
-        made = Manifest(number, (), newest, tuple(report.files), totals, sketches, offsets or {}, epoch.number)
+        read = {**self.offsets, **(offsets or {})}
+        files = tuple(report.files)
+        made = Manifest(number, (), newest, files, totals, sketches, read, epoch.number, self.partial)
         refs = [*(ref for ref in self.segments if ref.name not in gone), *(SegmentRef(**ref) for ref in report.added)]
         marks = made.watermarks(epoch.topology)
         live = [ref for ref in refs if not _is_over(epoch.topology, ref, marks)]
         live.sort(key=lambda ref: (ref.store, ref.worker, ref.first_batch, ref.name))
         return replace(made, segments=tuple(live))
+
+    def under(
+        self, epoch: Epoch, segments: Iterable[SegmentRef], files: Iterable[Mapping[str, Any]], partial: Mapping[str, int]
+    ) -> Manifest:
+        """The manifest of the same batch after a migration to another epoch."""
+        live = sorted(segments, key=lambda ref: (ref.store, ref.worker, ref.first_batch, ref.name))
+        return replace(self, segments=tuple(live), files=tuple(files), epoch=epoch.number, partial=dict(partial))
 
     @property
     def held(self) -> dict[str, int]:

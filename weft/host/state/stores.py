@@ -44,7 +44,7 @@ class Shelf:
         parts = gather([own_rows(store, frame) for frame in frames], MOST_BYTES)
         label = f"{self.batch.number:012d}{self.batch.run}{_mark(store, origin)}{label}"
         return [
-            self._write(store, part, f"{label}-{i}", 0, self.batch.number, self.batch.number, origin)
+            self._write(store, part, f"{label}-{i}", self.batch.level, self.batch.number, self.batch.number, origin)
             for i, part in enumerate(parts)
         ]
 
@@ -62,7 +62,7 @@ class Shelf:
         self.report.added.extend(asdict(ref) for ref in added.values())
 
     def _merge(self, store: Store, group: Sequence[SegmentRef]) -> SegmentRef | None:
-        rows = join([self.state.open(ref).rows for ref in group])
+        rows = join([cut(self.state.open(ref).rows, store.columns) for ref in group])
         watermark = None if store.clock is None else self.batch.watermarks.get(store.clock)
         if watermark is not None and store.retention is not None:
             rows = rows.filter(pc.greater_equal(rows.column(TIME), watermark - store.retention))
@@ -75,7 +75,7 @@ class Shelf:
     def _write(
         self, store: Store, rows: Frame, label: str, level: int, first: int, last: int, origin: str = ROWS
     ) -> SegmentRef:
-        indexes = tuple(index_rows(rows, key, self.functions) for key in store.indexes)
+        indexes = {key.name: index_rows(rows, key, self.functions) for key in store.indexes}
         name = f"{store.id}/{self.worker}/{label}.seg"
         size, checksum = self.state.write(
             name,

@@ -26,7 +26,7 @@ from weft.optimizer.lower.relabel import with_keys
 from weft.optimizer.lower.ways import Ways
 from weft.query.model import Query
 from weft.query.timebounds import reason
-from weft.topology.model import TIME, Clock, Key, Store
+from weft.topology.model import COPY, TIME, Clock, Key, Store
 from weft.topology.spread import Spread
 
 
@@ -64,24 +64,20 @@ class StoreDraft:
     @cached_property
     def ordered(self) -> tuple[Key, ...]:
         """The indexes, once all users are known, in an order that does not depend on who came first."""
-        return tuple(sorted(self.indexes, key=_key_text))
+        return tuple(sorted(self.indexes, key=lambda key: key.name))
 
     @cached_property
     def id(self) -> str:
         """Its name, once all users are known."""
-        return f"{shorten(self.name)}-{digest(self.key, sorted(self.columns), [*map(_key_text, self.ordered)])}"
+        return f"{shorten(self.name)}-{digest(self.key, sorted(self.columns), [key.name for key in self.ordered])}"
 
     def finish(self) -> Store:
         """The store, once all users are known."""
         return Store(
             self.id, self.stream, self.filter, tuple(sorted(self.columns)), self.placement, self.ordered,
             self.clock, self.retention, self.reason, tuple(self.users), self.tasks, self.members, self.ends,
-            self.spread,
+            self.spread, self.key,
         )  # fmt: skip
-
-
-def _key_text(key: Key) -> str:
-    return repr(([*map(text_of, key.equal)], key.range and text_of(key.range)))
 
 
 class StoreDrafts:
@@ -127,6 +123,7 @@ class StoreDrafts:
 
 def _add_time(draft: StoreDraft) -> StoreDraft:
     draft.columns |= {TIME} if draft.clock else set()
+    draft.columns |= {COPY} if draft.spread else set()
     return draft
 
 
