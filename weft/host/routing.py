@@ -153,8 +153,8 @@ def _ranges(regions: Regions, values: Numbers, numbers: Ints) -> Ints:
 def region_places(frame: Frame, regions: Regions, functions: Functions, row: int) -> tuple[Ints, Ints]:
     """Row and worker of each copy.
 
-    A row without a value is in no range, and a range may have no partner.  Such rows join nothing in this plan.  They go
-    to any one worker: another plan may need them.
+    A row without a value is in no range, and a range may have no partner.  Such rows join nothing in this plan.  They
+    go to any one worker: another plan may need them.
     """
     column = nan_to_null(evaluate(regions.key, frame, functions))
     rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
@@ -166,7 +166,9 @@ def region_places(frame: Frame, regions: Regions, functions: Functions, row: int
     within = np.arange(copies.sum()) - np.repeat(np.cumsum(copies) - copies, copies)
     alone = np.setdiff1d(np.arange(frame.num_rows), rows[copies > 0])
     found = flat[np.repeat(starts[ranges], copies) + within]
-    return np.concatenate([np.repeat(rows, copies), alone]), np.concatenate([found, (alone + row) % workers_of(regions)])
+    return np.concatenate([np.repeat(rows, copies), alone]), np.concatenate(
+        [found, (alone + row) % workers_of(regions)]
+    )
 
 
 def _deal(frame: Frame, rows: Ints, places: Ints, workers: int) -> Iterator[tuple[int, Frame]]:

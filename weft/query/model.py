@@ -93,6 +93,8 @@ class Relation:
     stream: Stream
     window: int | None = None
     """Exclusive age bound in microseconds; None is full history."""
+    since: int = 0
+    """The first batch whose rows count."""
 
     def __post_init__(self) -> None:
         if self.window is None:
@@ -196,6 +198,12 @@ class Query:
     def schema(self) -> pa.Schema:
         """Schema of the result."""
         return pa.schema([(output.name, output.expr.type) for output in self.outputs])
+
+
+def begin_at(query: Query, batch: int) -> Query:
+    """The query over rows that come in a batch or later; tables are always whole."""
+    relations = (r if r.stream.table else replace(r, since=batch) for r in query.relations)
+    return replace(query, relations=tuple(relations))
 
 
 def _refuse_duplicates(kind: str, names: list[str]) -> None:

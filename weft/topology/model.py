@@ -42,8 +42,8 @@ from weft.query.model import COPY, TIME, WEIGHT, Output, Stream
 from weft.topology.spread import Spread
 
 __all__ = [
-    "COPY", "FIRST", "ROWS", "TIME", "WEIGHT", "Bound", "Clock", "Edge", "Emit", "Epoch", "Keep", "Key", "Node", "Probe",
-    "Route", "Start", "Store", "Topology",
+    "COPY", "FIRST", "ROWS", "TIME", "WEIGHT", "Bound", "Clock", "Edge", "Emit", "Epoch", "Keep", "Key", "Node",
+    "Probe", "Route", "Start", "Store", "Topology",
 ]  # fmt: skip
 
 EARLIEST = -(2**63)

@@ -15,7 +15,7 @@ store, and the store has the columns that are needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from weft.expr.model import Call, Expr, columns, text_of
@@ -115,11 +115,13 @@ class Sources:
 
     def _fill(self, store: Store) -> Fill | None:
         """From which member a join is filled: the one with the fewest rows."""
-        found: list[Fill] = []
-        for keep in (keep for keep in self.new.keeps if keep.store == store.id):
-            for way in ways_to(self.new, keep.origin, keep.id):
-                if (source := self.find(way.start.label, way.edge.filter, way.needs)) is not None:
-                    found.append(Fill(store.id, way, source.id))
+        found = [
+            Fill(store.id, way, source.id)
+            for keep in self.new.keeps
+            if keep.store == store.id
+            for way in ways_to(self.new, keep.origin, keep.id)
+            if (source := self.find(way.start.label, way.edge.filter, way.needs)) is not None
+        ]
         return min(found, key=lambda fill: (self._held.get(fill.source, 0), fill.way.start.id), default=None)
 
     # ------------------------------------------------------------------------------------ wholeness
@@ -144,10 +146,11 @@ class Sources:
         return max(self._whole_from(self.old.store(fill.source)), *met)
 
     def _was_read(self, store: Store) -> bool:
-        since = [since_of(label) for label in store.members or (store.label,)]
-        if min(since) > self.manifest.batch:
+        labels = store.members or (store.label,)
+        known = {0, *(other.since for other in self.old.stores)}
+        if any(since_of(label) not in known for label in labels):
             return False  # it is meant to begin with the next batch
-        return any(self.manifest.totals.rows_in.get(stream_of(label)) for label in store.members or (store.label,))
+        return any(self.manifest.totals.rows_in.get(stream_of(label)) for label in labels)
 
     def _newest(self, store: Store) -> int:
         """Rows of a store that come from now on may all be later than this; NEVER if a stream has no event time."""
@@ -169,11 +172,3 @@ def _implied(expr: Expr, given: set[str]) -> bool:
     if isinstance(expr, Call) and expr.op in ("or", "and"):
         return (any if expr.op == "or" else all)(_implied(arg, given) for arg in expr.args)
     return False
-
-
-def lacking(found: Comparison, new: Topology) -> Iterator[tuple[str, str]]:
-    """(Query, stream) whose earlier rows are missing, for people."""
-    for name in found.partial:
-        store = new.store(name)
-        for user in store.users:
-            yield user.rpartition(".")[0], store.stream or " + ".join(store.members)

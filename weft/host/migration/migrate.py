@@ -140,8 +140,8 @@ class Migration:
         ]
         if not found:
             return None
-        _, _, way, source = min(found, key=lambda entry: (entry[0], entry[2].start.id, entry[1]))
-        return self._travel(f"results of {query} among old rows", way, source)
+        _, _, way, read = min(found, key=lambda entry: (entry[0], entry[2].start.id, entry[1]))
+        return self._travel(f"results of {query} among old rows", way, read)
 
     def _pieces(self, plan: Topology, edge: str, source: str, store: Store | None) -> Iterable[Piece]:
         refs = [ref for ref in self.manifest.segments if ref.store == source]

@@ -1,8 +1,8 @@
 """Old rows become envelopes again: wave 0 of a migration.
 
-Rows are read from segments instead of sources.  They are selected, cut and routed as an edge of the new plan says.  What
-must hold: a row that lies on several workers is read once, and rows that the new plan would have dropped by now are left
-behind.
+Rows are read from segments instead of sources.  They are selected, cut and routed as an edge of the new plan says.
+What must hold: a row that lies on several workers is read once, and rows that the new plan would have dropped by now
+are left behind.
 """
 
 from __future__ import annotations

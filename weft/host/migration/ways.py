@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from weft.expr.model import columns
-from weft.topology.model import COPY, Edge, Emit, Keep, Node, Probe, Start, Store, Topology
+from weft.topology.model import COPY, Edge, Emit, Keep, Node, Probe, Route, Start, Store, Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +96,11 @@ def moving(new: Topology, stores: tuple[Store, ...]) -> Topology:
     """A plan that does nothing but send rows to some stores of streams; each has an edge of its own name."""
     edges = tuple(_to_store(store) for store in stores)
     used = {store.stream for store in stores}
-    return Topology(
-        new.workers, tuple(s for s in new.streams if s.name in used), new.clocks, stores, edges, (), (), ()
-    )
+    return Topology(new.workers, tuple(s for s in new.streams if s.name in used), new.clocks, stores, edges, (), (), ())
 
 
 def _to_store(store: Store) -> Edge:
-    route = "spread" if store.spread else "key" if store.placement else "scatter"
+    route: Route = "spread" if store.spread else "key" if store.placement else "scatter"
     kept = tuple(column for column in store.columns if column != COPY or store.spread)
     return Edge(
         store.id, store.stream, store.filter, kept, route, store.placement, store.tasks, None, (store.id,), (),

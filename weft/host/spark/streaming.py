@@ -25,6 +25,9 @@ class Streaming:
 
     def __init__(self, stream: DataFrame, feeds: Feeds, batches: Batches) -> None:
         self._stream, self._feeds, self._batches = stream, feeds, batches
+        self.spark = stream.sparkSession.newSession()
+        for name, value in batch_settings().items():
+            self.spark.conf.set(name, value)
         self._folder: Path = batches.ledger.root / "spark"
         self._stopping = self._refused = False
         self._gate = threading.RLock()

@@ -56,6 +56,8 @@ class Manifest:
     """The epoch that the next batch runs under.  Its plan is in a file of its own, see :meth:`Ledger.epoch`."""
     partial: Mapping[str, int] = field(default_factory=dict)
     """Store -> the event time after which it is whole, for stores that began when their streams had been read."""
+    migrated: bool = False
+    """Whether a migration wrote it, after the batch."""
 
     def watermarks(self, topology: Topology) -> dict[str, int | None]:
         """Clock id -> watermark."""
@@ -87,11 +89,17 @@ class Manifest:
         return replace(made, segments=tuple(live))
 
     def under(
-        self, epoch: Epoch, segments: Iterable[SegmentRef], files: Iterable[Mapping[str, Any]], partial: Mapping[str, int]
+        self,
+        epoch: Epoch,
+        segments: Iterable[SegmentRef],
+        files: Iterable[Mapping[str, Any]],
+        partial: Mapping[str, int],
     ) -> Manifest:
         """The manifest of the same batch after a migration to another epoch."""
         live = sorted(segments, key=lambda ref: (ref.store, ref.worker, ref.first_batch, ref.name))
-        return replace(self, segments=tuple(live), files=tuple(files), epoch=epoch.number, partial=dict(partial))
+        return replace(
+            self, segments=tuple(live), files=tuple(files), epoch=epoch.number, partial=dict(partial), migrated=True
+        )
 
     @property
     def held(self) -> dict[str, int]:
@@ -134,28 +142,25 @@ class Ledger:
         for folder in (self.folder, self.segments, self.results, self.notes, self.epochs):
             folder.mkdir(parents=True, exist_ok=True)
 
-    def epoch(self, topology: Topology) -> Epoch:
-        """The epoch of the next batches: the last one if the plan is the same, else a new one, which is written down.
-
-        The state is where the last plan put it, so a new plan must have the same stores.
-        """
+    def epoch(self) -> Epoch | None:
+        """The plan that the state was made by; None if there is no state."""
         last = self.last()
-        known = None if last.batch < 0 else self._epoch(last.epoch)
-        if known is not None and known.topology == topology:
-            return known
-        if known is not None and set(known.topology.store_by_id) != set(topology.store_by_id):
-            raise StateError(
-                f"checkpoint {self.root} holds the state of another plan",
-                detail=f"its stores are {', '.join(sorted(known.topology.store_by_id))}.",
-                hint="use the same streams, queries, workers and strategy, or an empty checkpoint folder.",
-            )
-        epoch = Epoch(0 if known is None else known.number + 1, topology)
-        write_sealed(self._plan(epoch.number), {"epoch": to_plain(epoch)})
-        return epoch
-
-    def _epoch(self, number: int) -> Epoch:
-        found: Epoch = read_sealed(self._plan(number), lambda plain: from_plain(plain["epoch"]))
+        if last.batch < 0:
+            return None
+        found: Epoch = read_sealed(self._plan(last.epoch), lambda plain: from_plain(plain["epoch"]))
         return found
+
+    def session(self) -> Mapping[str, Any]:
+        """The session that the state was made for, as plain data; nothing if there is no state."""
+        last = self.last()
+        found: Mapping[str, Any] = (
+            {} if last.batch < 0 else read_sealed(self._plan(last.epoch), lambda plain: plain["session"])
+        )
+        return found
+
+    def propose(self, epoch: Epoch, session: Mapping[str, Any]) -> None:
+        """Write down a plan and the session it is for.  They count once a manifest names the epoch."""
+        write_sealed(self._plan(epoch.number), {"epoch": to_plain(epoch), "session": session})
 
     def _plan(self, number: int) -> Path:
         return self.epochs / f"{number:06d}.json"
@@ -217,13 +222,17 @@ class Ledger:
             if int(note.name.lstrip(".").split("-")[0]) <= batch:
                 note.unlink(missing_ok=True)
 
-    def staging_folder(self, batch: int) -> Path:
-        """Where workers put the results of a batch."""
-        return self.results / f"{batch:012d}"
+    def staging_folder(self, batch: int, epoch: int = 0) -> Path:
+        """Where workers put the results of a batch, or those that a migration to an epoch makes after it."""
+        return self.results / (f"{batch:012d}-e{epoch}" if epoch else f"{batch:012d}")
 
-    def unstage(self, batch: int) -> None:
-        """Remove the staged results of a batch."""
-        shutil.rmtree(self.staging_folder(batch), ignore_errors=True)
+    def staged(self, manifest: Manifest) -> Path:
+        """Where the results that a manifest names are."""
+        return self.staging_folder(manifest.batch, manifest.epoch if manifest.migrated else 0)
+
+    def unstage(self, batch: int, epoch: int = 0) -> None:
+        """Remove the staged results of a batch or a migration."""
+        shutil.rmtree(self.staging_folder(batch, epoch), ignore_errors=True)
 
 
 class FileState(SegmentFiles):

@@ -44,7 +44,9 @@ class Shelf:
         parts = gather([own_rows(store, frame) for frame in frames], MOST_BYTES)
         label = f"{self.batch.number:012d}{self.batch.run}{_mark(store, origin)}{label}"
         return [
-            self._write(store, part, f"{label}-{i}", self.batch.level, self.batch.number, self.batch.number, origin)
+            self._write(
+                store, part, f"{label}-{i}", self.batch.level or 0, self.batch.number, self.batch.number, origin
+            )
             for i, part in enumerate(parts)
         ]
 

@@ -26,7 +26,7 @@ from weft.optimizer.lower.relabel import with_keys
 from weft.optimizer.lower.ways import Ways
 from weft.query.model import Query
 from weft.query.timebounds import reason
-from weft.topology.model import COPY, TIME, Clock, Key, Store
+from weft.topology.model import COPY, TIME, Clock, Key, Store, label_since
 from weft.topology.spread import Spread
 
 
@@ -44,6 +44,7 @@ class StoreDraft:
     members: tuple[str, ...] = ()
     ends: tuple[tuple[str, int], ...] = ()
     spread: Spread | None = None
+    since: int = 0
     content: str = ""
     """What else decides its rows: predicates of a join, and where its members lie."""
     columns: set[str] = field(default_factory=set)
@@ -76,7 +77,7 @@ class StoreDraft:
         return Store(
             self.id, self.stream, self.filter, tuple(sorted(self.columns)), self.placement, self.ordered,
             self.clock, self.retention, self.reason, tuple(self.users), self.tasks, self.members, self.ends,
-            self.spread, self.key,
+            self.spread, self.key, self.since,
         )  # fmt: skip
 
 
@@ -166,11 +167,12 @@ def spread_of(plan: Ways, alias: str) -> Spread | None:
 
 
 def _draft_rows(plan: Ways, alias: str) -> StoreDraft:
-    store, stream = 1 << plan.query.position(alias), plan.query.relation(alias).stream.name
+    relation = plan.query.relation(alias)
+    store, stream = 1 << plan.query.position(alias), relation.stream.name
     placement = tuple(without_alias(expr) for expr in plan.layout.placement.get(store, ()))
     return StoreDraft(
-        stream, stream, selection(plan, alias), placement, clock_of(plan, alias), plan.tasks(store),
-        spread=spread_of(plan, alias),
+        label_since(stream, relation.since), stream, selection(plan, alias), placement, clock_of(plan, alias),
+        plan.tasks(store), spread=spread_of(plan, alias), since=relation.since,
     )  # fmt: skip
 
 
