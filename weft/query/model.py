@@ -8,6 +8,7 @@ a result arrives (strict rule): newest - time < window.  None is full history.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal as OneOf
@@ -200,9 +201,9 @@ class Query:
         return pa.schema([(output.name, output.expr.type) for output in self.outputs])
 
 
-def begin_at(query: Query, batch: int) -> Query:
-    """The query over rows that come in a batch or later; tables are always whole."""
-    relations = (r if r.stream.table else replace(r, since=batch) for r in query.relations)
+def begin_at(query: Query, since: Mapping[str, int]) -> Query:
+    """The query over rows that come in a batch or later, by alias; tables are always whole."""
+    relations = (r if r.stream.table else replace(r, since=since.get(r.alias, r.since)) for r in query.relations)
     return replace(query, relations=tuple(relations))
 
 

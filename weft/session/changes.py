@@ -43,6 +43,8 @@ class Turn:
     """Rows that were read and sent anew."""
     filled: int
     """Rows of joins that were made from old rows."""
+    results: int
+    """Results among old rows, for queries with `backfill`."""
     why: str
 
 
@@ -86,8 +88,9 @@ class SessionChanges:
         with self._lock:
             self._running, self._done = self._next, self._taken
             self._since = {name: at for name, at in self._since.items() if name not in work.sinks}
+        past = sum(summary.results.values())
         why = "; ".join(say_changes(before, work.session)) or "the same queries"
-        turn = Turn(manifest.epoch, manifest.batch, seconds, summary.taken, summary.moved, summary.filled, why)
+        turn = Turn(manifest.epoch, manifest.batch, seconds, summary.taken, summary.moved, summary.filled, past, why)
         self.turns.append(turn)
         self._tell(_changed(turn))
         if lacking := self._session.incomplete(work.topology, manifest):
@@ -118,6 +121,7 @@ class SessionChanges:
 
 def _changed(turn: Turn) -> Notice:
     done = f"{turn.taken} stores taken as they are, {turn.moved:,} rows moved, {turn.filled:,} rows of joins made"
+    done += f", {turn.results:,} results among old rows" if turn.results else ""
     return Notice(
         "plan-changed",
         f"the plan has changed after batch {turn.batch}: {turn.why}",
@@ -131,7 +135,7 @@ def _incomplete(lacking: dict[str, str]) -> Notice:
     return Notice(
         "incomplete-query",
         f"results of {', '.join(lacking)} lack rows that came before it was added",
-        "; ".join(f"{name} is complete from {moment}" for name, moment in lacking.items()) + ".",
+        "; ".join(f"{name} is {moment}" for name, moment in lacking.items()) + ".",
         "rows that no earlier query kept cannot be brought back; add queries before their streams are read.",
         "q.complete_from",
     )

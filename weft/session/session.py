@@ -21,17 +21,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from weft.errors import PlanError, QueryError, SinkError, StateError
+from weft.errors import PlanError, QueryError, SinkError
 from weft.explain import Subject, explain
 from weft.explain.uneven import uneven_load
 from weft.expr.types import normalize
 from weft.host.crash import CrashPoint
-from weft.host.migration.compare import compare
 from weft.host.results.sink import Sink
 from weft.host.run import Run
 from weft.host.sources.source import Source
 from weft.host.state.checkpoint import Checkpoint, describe
-from weft.host.state.manifest import Ledger, Manifest
+from weft.host.state.manifest import Manifest
 from weft.host.work import Work
 from weft.observe.live import LiveLine
 from weft.observe.progress import RunReport
@@ -48,7 +47,8 @@ from weft.query.resolve import FunctionSignature
 from weft.read import as_source
 from weft.session.arguments import check_choice, check_name, check_spark, check_whole
 from weft.session.changes import SessionChanges
-from weft.session.complete import as_moment, complete_from
+from weft.session.complete import as_moment, complete_from, say_moment
+from weft.session.fit import Fit, refuse_incomplete, refuse_loss
 from weft.session.planning import (
     Inputs,
     Request,
@@ -281,8 +281,8 @@ class Session:
         """The query with the batch from which on rows count for it; a query that the checkpoint knows keeps its own."""
         known = self.checkpoint.queries().get(name) if name not in self._dropped else None
         if known is not None:
-            return begin_at(query, int(known.get("since", 0)))
-        return begin_at(query, self.checkpoint.last + 1) if start == "now" else query
+            return begin_at(query, known["since"])
+        return begin_at(query, dict.fromkeys(query.aliases, self.checkpoint.last + 1)) if start == "now" else query
 
     @contextmanager
     def _changing(self, added: str | None = None) -> Iterator[None]:
@@ -293,7 +293,7 @@ class Session:
                 yield
                 self._planned = self._assembled = None
                 if self.is_running and self._queries:
-                    self._check_complete()
+                    self._fit_state()
             except BaseException:
                 self.restore(before)
                 raise
@@ -425,7 +425,7 @@ class Session:
         self._check_sinks()
         self.claim()
         try:
-            self._check_complete()
+            self._fit_state()
             self._claim_sinks()
             watch = Watch(lambda: self.workers, lambda n, load: uneven_load(load, n, self.choices, self.observed))
             journal = Journal(LiveLine(self._progress), watch)
@@ -480,37 +480,40 @@ class Session:
 
     def incomplete(self, plan: Topology, manifest: Manifest) -> dict[str, str]:
         """Query -> from when on it is complete, for queries that lack old rows."""
-        return {
-            name: str(as_moment(found))
-            for name, handle in self._queries.items()
-            if (found := complete_from(plan, handle.query, name, manifest.partial)) is not None
-        }
+        queries = {name: handle.query for name, handle in self._queries.items() if name in plan.emit_of}
+        found = complete_from(plan, queries, manifest.newest, manifest.partial, self._policy)
+        return {name: say_moment(moment) for name, moment in found.items()}
 
     def _complete_from(self, handle: QueryHandle) -> datetime.datetime | None:
         """From which event time on results of a query are complete; before it runs, what a run now would say."""
-        ledger = Ledger(self.checkpoint.root)
-        manifest, epoch = ledger.last(), ledger.epoch()
-        if epoch is None:
+        state = Fit.read(self.checkpoint.root)
+        if state is None:
             return None
-        plan, partial = epoch.topology, manifest.partial
-        if handle.name not in plan.emit_of:
-            plan = self.topology
-            partial = compare(epoch.topology, plan, manifest).partial
-        found = complete_from(plan, handle.query, handle.name, partial)
-        return None if found is None else as_moment(found)
+        plan = state.old if handle.name in state.old.emit_of else self.topology
+        found = state.complete_from(plan, {handle.name: handle.query}, self._policy)
+        return as_moment(found[handle.name]) if found else None
 
-    def _check_complete(self) -> None:
-        """Refuse new queries that must be complete and cannot be."""
-        asked = [handle for name, handle in self._queries.items() if handle.must_be_complete]
-        for handle in asked:
-            if handle.name in self.checkpoint.queries():
-                continue
-            if (moment := self._complete_from(handle)) is not None:
-                raise StateError(
-                    f'query "{handle.name}" cannot be complete',
-                    detail=f"rows it needs were read before and not kept; it would be complete from {moment} on.",
-                    hint="leave complete=True out, or start from an empty checkpoint.",
-                )
+    def _fit_state(self) -> None:
+        """Fit new queries to the state that is there.
+
+        No query may lose what it has.  Where a new query would share a store that cannot be made whole for both, the
+        new one begins a store of its own.
+        """
+        state = Fit.read(self.checkpoint.root)
+        if state is None:
+            return
+        old = self.checkpoint.queries()
+        queries = {name: handle.query for name, handle in self._queries.items()}
+        kept = {name: query for name, query in queries.items() if name in old and name in state.old.emit_of}
+        while hurt := state.hurt(self.topology, kept, self._policy):
+            apart = state.begin_apart(self.topology, {n: q for n, q in queries.items() if n not in kept}, hurt)
+            if not apart:
+                raise refuse_loss(hurt)
+            for name, query in apart.items():
+                self._queries[name].query = queries[name] = query
+            self._planned = self._assembled = None
+        asked = {n: q for n, q in queries.items() if n not in kept and self._queries[n].must_be_complete}
+        refuse_incomplete(state.complete_from(self.topology, asked, self._policy))
 
     def _claim_sink(self, sink: Sink) -> None:
         """Reserve the place of a sink that is added while the session runs."""

@@ -146,11 +146,7 @@ class Sources:
         return max(self._whole_from(self.old.store(fill.source)), *met)
 
     def _was_read(self, store: Store) -> bool:
-        labels = store.members or (store.label,)
-        known = {0, *(other.since for other in self.old.stores)}
-        if any(since_of(label) not in known for label in labels):
-            return False  # it is meant to begin with the next batch
-        return any(self.manifest.totals.rows_in.get(stream_of(label)) for label in labels)
+        return any(self.manifest.totals.rows_in.get(stream_of(label)) for label in store.members or (store.label,))
 
     def _newest(self, store: Store) -> int:
         """Rows of a store that come from now on may all be later than this; NEVER if a stream has no event time."""

@@ -67,7 +67,7 @@ class Checkpoint:
         found = self._read_session()
         return dict(found["streams"]) if found else {}
 
-    def queries(self) -> dict[str, dict[str, str]]:
+    def queries(self) -> dict[str, dict[str, Any]]:
         """Query -> what it says, for the queries that the state was made for."""
         found = self._read_session()
         return dict(found["queries"]) if found else {}
@@ -206,7 +206,7 @@ def _query(query: Query) -> dict[str, Any]:
         "from": ", ".join(f"{r.stream.name} {r.alias} within {_window(r)}" for r in query.relations),
         "where": " AND ".join(to_sql(p) for p in query.predicates),
         "select": ", ".join(f"{to_sql(o.expr)} AS {o.name}" for o in query.outputs),
-        "since": max(relation.since for relation in query.relations),
+        "since": {relation.alias: relation.since for relation in query.relations if relation.since},
     }
 
 
