@@ -46,7 +46,8 @@ from weft.host.spark.polling import Polling
 from weft.host.spark.reader import SCHEMA
 from weft.host.spark.reading import Reading
 from weft.host.spark.sources import open_feeds, quote_columns, unite
-from weft.host.spark.streaming import Streaming
+from weft.host.spark.streaming import Streaming, United
+from weft.host.state.checkpoint import FILES
 from weft.host.state.manifest import Ledger, Manifest
 from weft.host.work import Changes, Work
 from weft.launch.warm import warm
@@ -77,14 +78,27 @@ class SparkRun:
 
     def _choose_pace(self) -> Pace:
         """Our own pace if no stream is a DataFrame of Spark, else Spark's."""
-        batches, work = self.batches, self.batches.work_now
-        readers = ingests(work.topology, work.functions)
-        frames = {name: frame for name in readers if (frame := work.sources[name].frame) is not None}
-        if not frames:
+        batches = self.batches
+        if not batches.work_now.session["brought"]:
             return Polling(batches.spark, batches)
-        wanted = {name: frame.select(*quote_columns(readers[name].columns)) for name, frame in frames.items()}
-        feeds, folder = batches.open_feeds(), str(batches.ledger.root / "sources")
-        return Streaming(unite(batches.spark, feeds, wanted, folder, work.topology.workers), feeds, batches)
+        return Streaming(batches.spark, self._unite, batches)
+
+    def _unite(self) -> United:
+        """All streams as one DataFrame, for the present plan.  Those that no query reads are skipped."""
+        batches, work = self.batches, self.batches.work_now
+        readers, feeds = ingests(work.topology, work.functions), batches.open_feeds()
+        brought = work.session["brought"]
+        given = {name: work.sources[name].frame for name in brought if name != FILES}
+        frames = {name: frame for name, frame in given.items() if frame is not None}
+        columns = {
+            name: readers[name].columns if name in readers else tuple(frame.columns[:1])
+            for name, frame in frames.items()
+        }
+        wanted = {name: frames[name].select(*quote_columns(found)) for name, found in columns.items()}
+        folder = str(batches.ledger.root / "sources")
+        shape = (tuple(columns.items()), tuple(feeds.by_stream))
+        filed = feeds if FILES in brought else None
+        return United(shape, feeds, lambda: unite(batches.spark, filed, wanted, folder, work.topology.workers))
 
     def wait(self, seconds: float) -> bool:
         """Wait for the end, at most so many seconds; return whether it has ended.  A failed run raises."""
@@ -178,9 +192,10 @@ class SparkBatches:
 
     def turn(self) -> None:
         """Change the plan, if that is wanted.  If it cannot be done, the old plan goes on."""
-        work = self.changes.wanted()
-        if work is None:
-            return
+        while (work := self.changes.wanted()) is not None:  # a change may be asked for while another one is made
+            self._turn(work)
+
+    def _turn(self, work: Work) -> None:
         began, before = time.perf_counter(), self.work_now.session
         try:
             if self.manifest.batch < 0 or work.topology == self.topology:
