@@ -126,6 +126,7 @@ class Streaming:
                 return  # if inside, a function of the user asks: its batch goes on to its end and is the last
         died = None if self._query.isActive else self._query.exception()
         self._query.stop()
+        self._batches.end()
         if died is not None and not self._refused:
             raise self._lost or died
 
