@@ -18,14 +18,14 @@ all there is: any choice of one way per needed flow is a plan.  (CLASH, 002 sect
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from weft.errors import PlanError
 
-Id = Hashable
-"""Steps, kept things, nodes, flows and queries are named by any values that can be compared."""
+Id = Any
+"""Steps, kept things, nodes, flows and queries are named by any hashable values."""
 
 Ended = Literal["optimal", "gap", "time limit", "search"]
 """Proven best; within the gap asked for; out of time; or searched without a proof."""

@@ -131,6 +131,15 @@ class State:
                     waiting.add(other)
                     todo.append(other)
 
+    def rebuild(self, lanes: Iterable[int]) -> None:
+        """Choose ways anew, as if none of these lanes had one; lanes that share what is dear only change together."""
+        active = [lane for lane in lanes if self.ways[lane] is not None]
+        for lane in active:
+            self.put(lane, None)
+        for lane in active:
+            self.put(lane, self.shortest(lane)[1])
+        self.settle(active)
+
     # ------------------------------------------------------------------------------------- kept things
 
     def make(self, kept: int) -> bool:
@@ -408,26 +417,29 @@ def _flip_filled(state: State, kept: int) -> bool:
     if kept in state.made:
         if not state.unmake(kept):
             return False
-        state.settle(state.network.users[kept])
     else:
         for other in state.rival.get(kept, ()):
             if other in state.made and not state.unmake(other):
                 return False
         if not state.make(kept):
             return False
-        state.settle((*state.network.users[kept], *state.network.fillers[kept]))
+    state.rebuild(state.network.users[kept])
     state.tidy()
     return True
 
 
 def _give_away(state: State, resource: int) -> bool:
     """All lanes settle while a resource costs nothing, and once more when it costs what it does."""
+    users = state.network.users[resource]
     state.weights[resource] = 0.0
-    state.settle(state.network.users[resource])
+    if resource < state.network.steps:
+        state.settle(users)
+    else:
+        state.rebuild(users)
     if not state.counts[resource]:
         return False
     _unban(state)
-    state.settle(state.network.users[resource])
+    state.settle(users)
     state.tidy()
     return True
 
