@@ -104,7 +104,19 @@ class State:
         """The cheapest way of a lane at the weights of now."""
         where = self.network.lanes[lane]
         self.work += len(where.arcs)
-        return shortest_way(where, self.weights)
+        length, way = shortest_way(where, self.weights)
+        return self._without_rivals(lane, length, way) if self.rival else (length, way)
+
+    def _without_rivals(self, lane: int, length: float, way: Way) -> tuple[float, Way]:
+        """The cheapest way that does not use two things of which only one may be made."""
+        used = set(self.resources(lane, way))
+        clash = [r for r in sorted(used) if used.intersection(self.rival.get(r, ()))][:2]
+        found = []
+        for r in clash:
+            weight, self.weights[r] = self.weights[r], math.inf
+            found.append(self.shortest(lane))
+            self.weights[r] = weight
+        return min(found) if found else (length, way)
 
     def improve(self, lane: int) -> list[int] | None:
         """Give a lane its best way; None if it has that already, else the resources that are used from now on."""
@@ -131,14 +143,22 @@ class State:
                     waiting.add(other)
                     todo.append(other)
 
-    def rebuild(self, lanes: Iterable[int]) -> None:
+    def start(self, lane: int) -> bool:
+        """Give a lane its best way; False if it has none."""
+        length, way = self.shortest(lane)
+        if length < math.inf:
+            self.put(lane, way)
+        return length < math.inf
+
+    def rebuild(self, lanes: Iterable[int]) -> bool:
         """Choose ways anew, as if none of these lanes had one; lanes that share what is dear only change together."""
         active = [lane for lane in lanes if self.ways[lane] is not None]
         for lane in active:
             self.put(lane, None)
-        for lane in active:
-            self.put(lane, self.shortest(lane)[1])
+        if not all(map(self.start, active)):
+            return False
         self.settle(active)
+        return True
 
     # ------------------------------------------------------------------------------------- kept things
 
@@ -147,12 +167,7 @@ class State:
         self.made.add(kept)
         self.weights[kept] = 0.0
         self.cost += self.network.prices[kept]
-        for lane in self.network.fillers[kept]:
-            length, way = self.shortest(lane)
-            if length == math.inf:
-                return False
-            self.put(lane, way)
-        return True
+        return all(map(self.start, self.network.fillers[kept]))
 
     def unmake(self, kept: int) -> bool:
         """Give up a kept thing; False if something cannot do without."""
@@ -169,10 +184,8 @@ class State:
             way = self.ways[lane]
             if way is not None and resource in self.resources(lane, way):
                 self.put(lane, None)
-                length, other = self.shortest(lane)
-                if length == math.inf:
+                if not self.start(lane):
                     return False
-                self.put(lane, other)
         return self.counts[resource] == 0
 
     def tidy(self) -> None:
@@ -200,12 +213,7 @@ class State:
         own = self.network.own[self.own.pop(query)]
         self.cost -= own.cost
         self.release(own.uses)
-        for lane in self.network.lanes_of[query]:
-            length, way = self.shortest(lane)
-            if length == math.inf:
-                return False
-            self.put(lane, way)
-        return True
+        return all(map(self.start, self.network.lanes_of[query]))
 
     # ------------------------------------------------------------------------------------------ copies
 
@@ -295,52 +303,73 @@ def begin(
 
 def _try_to_make(state: State, kept: int) -> None:
     before = state.copy()
-    excluded = any(other in state.made or state.counts[other] for other in state.rival.get(kept, ()))
-    if excluded or not state.make(kept):
+    if not (_is_free(state, kept) and state.make(kept)):
         restore(state, before)
 
 
 def _begin_query(state: State, query: int) -> bool:
     """Flows where they exist, else the cheapest own plan."""
-    before, found = state.copy(), True
-    for lane in state.network.lanes_of[query]:
-        length, way = state.shortest(lane)
-        if length == math.inf:
-            found = False
-            break
-        state.put(lane, way)
-    if found:
+    before = state.copy()
+    if all(map(state.start, state.network.lanes_of[query])):
         return True
     restore(state, before)
     plans = sorted(state.network.plans_of[query], key=lambda plan: state.network.own[plan].cost)
     return any(state.use_own(plan) for plan in plans)
 
 
+def starts(network: Network, most: int) -> list[State]:
+    """Different first choices: each query by itself; nothing kept; everything kept.
+
+    Where things exclude each other all of these may fail.  Then one of them is preferred after the other.
+    """
+    free = [0.0 if r >= network.steps else price for r, price in enumerate(network.prices)]
+    tried = [separate(network, most), begin(network), begin(network, free, network.fillers)]
+    if not any(tried):
+        tried = [begin(network, _prefer(network, r), network.fillers) for group, _ in network.groups for r in group]
+    return [state for state in tried if state is not None]
+
+
+def _prefer(network: Network, resource: int) -> list[float]:
+    banned = {r for group, _ in network.groups if resource in group for r in group} - {resource}
+    return [math.inf if r in banned else price for r, price in enumerate(network.prices)]
+
+
 def separate(network: Network, most: int) -> State | None:
-    """Each query's best by itself, put together: what queries happen to have in common is paid for once."""
+    """Each query's best by itself, put together: what queries happen to have in common is paid for once.
+
+    None if a query has no plan, or if the plans exclude each other.
+    """
     alone = [_alone(network, query, most) for query in range(len(network.queries))]
     found = [state for state in alone if state is not None]
     state = empty(network)
-    kept = {kept for one in found for kept in one.made}
-    if len(found) < len(alone) or any(other in kept for one in kept for other in state.rival.get(one, ())):
+    kept = sorted({kept for one in found for kept in one.made}, key=network.depths.__getitem__)
+    if len(found) < len(alone) or not all(_is_free(state, one) and state.make(one) for one in kept):
         return None
-    for one in sorted(kept, key=network.depths.__getitem__):
-        state.make(one)
-    for by_itself in found:
-        for plan in by_itself.own.values():
-            state.use_own(plan)
-        for lane, way in enumerate(by_itself.ways):
-            if way is not None and network.lanes[lane].query >= 0:
-                if any(state.weights[r] == math.inf for r in state.resources(lane, way)):
-                    return None
-                state.put(lane, way)
+    if not all(_add(state, one) for one in found):
+        return None
     state.settle(range(len(network.lanes)))
     state.tidy()
     return state
 
 
+def _add(state: State, alone: State) -> bool:
+    """Take over the ways of a query, or its own plan; False if something excludes them."""
+    if not all(state.use_own(plan) for plan in alone.own.values()):
+        return False
+    for lane, way in enumerate(alone.ways):
+        if way is not None and state.network.lanes[lane].query >= 0:
+            if any(state.weights[r] == math.inf for r in state.resources(lane, way)):
+                return False
+            state.put(lane, way)
+    return True
+
+
+def _is_free(state: State, kept: int) -> bool:
+    return not any(other in state.made or state.counts[other] for other in state.rival.get(kept, ()))
+
+
 def _alone(network: Network, query: int, most: int) -> State | None:
-    state = begin(network, queries=[query])
+    state = begin(network, queries=[query]) or begin(network, keep=network.fillers, queries=[query])
     if state is not None:
         flips(state, _within(network, query), most)
     return state
@@ -423,7 +452,8 @@ def _flip_filled(state: State, kept: int) -> bool:
                 return False
         if not state.make(kept):
             return False
-    state.rebuild(state.network.users[kept])
+    if not state.rebuild(state.network.users[kept]):
+        return False
     state.tidy()
     return True
 
@@ -434,8 +464,8 @@ def _give_away(state: State, resource: int) -> bool:
     state.weights[resource] = 0.0
     if resource < state.network.steps:
         state.settle(users)
-    else:
-        state.rebuild(users)
+    elif not state.rebuild(users):
+        return False
     if not state.counts[resource]:
         return False
     _unban(state)

@@ -19,7 +19,7 @@ from weft.optimizer.joint.flows import Arc, Ended, Id, Problem, Solution
 from weft.optimizer.joint.highs import Solver
 from weft.optimizer.joint.network import Network, number
 from weft.optimizer.joint.program import Floats, Program, program, values_of
-from weft.optimizer.joint.search import State, begin, flips, separate
+from weft.optimizer.joint.search import State, begin, flips, starts
 
 EFFORT = 2_000_000
 """Arcs that one search looks at before it stops."""
@@ -36,20 +36,17 @@ def solve(problem: Problem, *, time_limit: float = 2.0, gap: float = 0.01, threa
     """
     began = time.monotonic()
     network = number(problem)
-    if time_limit <= 0:
-        found = searched(network)
-        return _solution(network, found, None, time.monotonic() - began, "search", 0)
-    return _proved(network, began, time_limit, gap, threads, seed)
+    if time_limit > 0:
+        return _proved(network, began, time_limit, gap, threads, seed)
+    return _solution(network, searched(network), None, time.monotonic() - began, "search", 0)
 
 
-def searched(network: Network) -> State:
-    """A good choice, found without a solver."""
-    starts = [state for state in (separate(network, EFFORT), begin(network)) if state is not None]
-    if not starts:
-        raise PlanError("a flow has no way to any of its sinks", hint="offer an arc, or a plan of its own.")
-    best = min(starts, key=lambda state: state.cost)
-    flips(best, _order(network, None), EFFORT)
-    return best
+def searched(network: Network) -> State | None:
+    """A good choice, found without a solver; None if none was found."""
+    found = starts(network, EFFORT)
+    for state in found:
+        flips(state, _order(network, None), EFFORT // len(found))
+    return min(found, key=lambda state: state.cost, default=None)
 
 
 def _proved(network: Network, began: float, time_limit: float, gap: float, threads: int, seed: int) -> Solution:
@@ -58,35 +55,33 @@ def _proved(network: Network, began: float, time_limit: float, gap: float, threa
     solver = Solver(posed, threads=threads, seed=seed)
     relaxed = solver.relax(deadline - time.monotonic())
     bound = max(0.0, relaxed.bound)
-    if math.isinf(bound):
-        raise PlanError("a flow has no way to any of its sinks", hint="offer an arc, or a plan of its own.")
-    best = (
-        searched(network) if relaxed.values is None else _rounded(network, posed, relaxed.values, bound, gap, deadline)
-    )
-    if best.cost > bound / (1 - gap) and time.monotonic() < deadline:
-        answer = solver.solve(deadline - time.monotonic(), gap, values_of(posed, best))
+    best = _rounded(network, posed, relaxed.values, bound / (1 - gap), deadline)
+    if (best is None or best.cost > bound / (1 - gap)) and time.monotonic() < deadline:
+        answer = solver.solve(deadline - time.monotonic(), gap, None if best is None else values_of(posed, best))
         bound = max(bound, answer.bound)
-        if answer.values is not None and (read := _read(network, posed, answer.values)) and read.cost < best.cost:
-            best = read
-    return _solution(network, best, bound, time.monotonic() - began, _ended(best.cost, bound, gap), posed.variables)
+        read = _read(network, posed, answer.values)
+        best = min((state for state in (read, best) if state is not None), key=lambda state: state.cost, default=None)
+    return _solution(network, best, bound, time.monotonic() - began, _ended(best, bound, gap), posed.variables)
 
 
-def _ended(cost: float, bound: float, gap: float) -> Ended:
-    missing = (cost - bound) / cost if cost > 0 else 0.0
+def _ended(best: State | None, bound: float, gap: float) -> Ended:
+    missing = (best.cost - bound) / best.cost if best is not None and best.cost > 0 else 0.0
     return "optimal" if missing <= EXACT else "gap" if missing <= gap * (1 + EXACT) else "time limit"
 
 
 # ------------------------------------------------------------------------------------------------ rounding
 
 
-def _rounded(network: Network, posed: Program, values: Floats, bound: float, gap: float, deadline: float) -> State:
+def _rounded(network: Network, posed: Program, values: Floats | None, enough: float, deadline: float) -> State | None:
     """The best of some choices that follow the relaxation."""
+    if values is None:
+        return searched(network)
     likes = _likes(network, posed, values)
     weights = [price * (1 - like) for price, like in zip(network.prices, likes, strict=True)]
-    starts = [begin(network, weights, keep) for keep in _keeps(network, likes)]
-    found = [state for state in starts if state is not None]
-    best = min(found, key=lambda state: state.cost) if found else searched(network)
-    enough = bound / (1 - gap)
+    tried = [begin(network, weights, keep) for keep in _keeps(network, likes)]
+    best = min((state for state in tried if state is not None), key=lambda state: state.cost, default=None)
+    if best is None:
+        return searched(network)
     flips(best, _order(network, likes), EFFORT, enough, deadline)
     return best
 
@@ -117,8 +112,10 @@ def _order(network: Network, likes: list[float] | None) -> list[int]:
     return kept + [r for r in steps if likes is None or doubt[r] > EXACT]
 
 
-def _read(network: Network, posed: Program, values: Floats) -> State | None:
+def _read(network: Network, posed: Program, values: Floats | None) -> State | None:
     """The choice that whole values stand for."""
+    if values is None:
+        return None
     weights = list(network.prices)
     for resource, column in posed.resource_columns.items():
         weights[resource] = 0.0 if values[column] > 0.5 else math.inf
@@ -131,8 +128,10 @@ def _read(network: Network, posed: Program, values: Floats) -> State | None:
 
 
 def _solution(
-    network: Network, state: State, bound: float | None, seconds: float, ended: Ended, variables: int
+    network: Network, state: State | None, bound: float | None, seconds: float, ended: Ended, variables: int
 ) -> Solution:
+    if state is None:
+        raise PlanError("a flow has no way to any of its sinks", hint="offer an arc, or a plan of its own.")
     problem = network.problem
     ways: dict[Id, tuple[Arc, ...]] = {}
     own = {network.queries[query]: problem.own[network.own[plan].origin] for query, plan in state.own.items()}
