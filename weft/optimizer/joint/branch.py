@@ -25,7 +25,8 @@ from weft.optimizer.joint.highs import Answer, Solver
 from weft.optimizer.joint.network import Network
 from weft.optimizer.joint.program import Floats, Program
 from weft.optimizer.joint.rounding import doubtful, follow, read
-from weft.optimizer.joint.search import State, flips
+from weft.optimizer.joint.search import flips
+from weft.optimizer.joint.state import State
 
 EFFORT = 2_000_000
 """Arcs that one search looks at before it stops."""
@@ -64,7 +65,7 @@ class Proof:
     solver: Solver
     gap: float
     deadline: float
-    order: Sequence[int]
+    order: Sequence[int] = ()
     """What to flip in choices that were found."""
     lifts: dict[tuple[int, float], float] = field(default_factory=dict)
     """Column and value -> by how much fixing it lifted the bound, per unit of change."""
