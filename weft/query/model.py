@@ -8,6 +8,7 @@ a result arrives (strict rule): newest - time < window.  None is full history.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal as OneOf
@@ -23,6 +24,9 @@ TIME = "#t"
 
 WEIGHT = "#w"
 """Name of the hidden column that says how often a row counts; where it is absent every row counts once."""
+
+COPY = "#copy"
+"""Name of the hidden column that says whether a row that lies on several workers is a copy of the first one."""
 
 Unit = OneOf["s", "ms", "us"]
 """Unit of an integer event-time column."""
@@ -50,7 +54,7 @@ class Stream:
 
     def __post_init__(self) -> None:
         _refuse_duplicates(f'column of stream "{self.name}"', self.schema.names)
-        for hidden in (TIME, WEIGHT):
+        for hidden in (TIME, WEIGHT, COPY):
             if hidden in self.schema.names:
                 raise QueryError(
                     f'column name "{hidden}" of stream "{self.name}" is reserved', hint="rename the column."
@@ -90,6 +94,8 @@ class Relation:
     stream: Stream
     window: int | None = None
     """Exclusive age bound in microseconds; None is full history."""
+    since: int = 0
+    """The first batch whose rows count."""
 
     def __post_init__(self) -> None:
         if self.window is None:
@@ -193,6 +199,12 @@ class Query:
     def schema(self) -> pa.Schema:
         """Schema of the result."""
         return pa.schema([(output.name, output.expr.type) for output in self.outputs])
+
+
+def begin_at(query: Query, since: Mapping[str, int]) -> Query:
+    """The query over rows that come in a batch or later, by alias; tables are always whole."""
+    relations = (r if r.stream.table else replace(r, since=since.get(r.alias, r.since)) for r in query.relations)
+    return replace(query, relations=tuple(relations))
 
 
 def _refuse_duplicates(kind: str, names: list[str]) -> None:

@@ -16,7 +16,8 @@ begin alike share their first nodes: a node hands its tuples on to whatever foll
 
 A flowing record batch has one field per live column, called "label.column".  Columns of a stream's store carry no
 label, so that all relations over the stream can share it; those of an intermediate store do.  `#t` is the event time in
-microseconds.  `#w` is the weight: how often a row counts; where it is absent every row counts once.
+microseconds.  `#w` is the weight: how often a row counts; where it is absent every row counts once.  `#copy`
+says, in a store whose rows are copied to several workers, whether a row is a copy of one that lies elsewhere.
 
 Exactly once: the stamp of a tuple is (batch, position of its relation), that of a joined one the largest of its
 members'.  A tuple that starts with stamp (N, i) meets in every store only rows with a smaller stamp, so every
@@ -33,16 +34,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal as OneOf
 
-from weft.expr.model import Expr
-from weft.query.model import TIME, WEIGHT, Output, Stream
+from weft.expr.model import Expr, text_of
+from weft.query.model import COPY, TIME, WEIGHT, Output, Stream
 from weft.topology.spread import Spread
 
 __all__ = [
-    "FIRST", "ROWS", "TIME", "WEIGHT", "Bound", "Clock", "Edge", "Emit", "Epoch", "Keep", "Key", "Node", "Probe",
-    "Route", "Start", "Store", "Topology",
+    "COPY", "FIRST", "ROWS", "TIME", "WEIGHT", "Bound", "Clock", "Edge", "Emit", "Epoch", "Keep", "Key", "Node",
+    "Probe", "Route", "Start", "Store", "Topology",
 ]  # fmt: skip
 
 EARLIEST = -(2**63)
@@ -84,6 +85,11 @@ class Key:
     equal: tuple[Expr, ...] = ()
     range: Expr | None = None
 
+    @property
+    def name(self) -> str:
+        """What the index is called in a segment: two stores can use one segment if it has what both ask for."""
+        return _key_name(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Store:
@@ -113,6 +119,15 @@ class Store:
     """(member, its retention): an intermediate row goes when the first of these goes; its `#t` is computed to match."""
     spread: Spread | None = None
     """Where copies of a stream's rows lie, instead of a placement."""
+    content: str = ""
+    """Digest of all that decides which rows it holds and where: everything but its columns and indexes."""
+    since: int = 0
+    """The first batch whose rows it holds; other than 0 for queries that join only what came after they were added."""
+
+    @property
+    def label(self) -> str:
+        """What a store of a stream holds, before selections."""
+        return label_since(self.stream, self.since)
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,9 +345,24 @@ class Topology:
         return {name: value for name, value in self.__dict__.items() if name in self.__dataclass_fields__}
 
 
+@lru_cache(maxsize=4096)
+def _key_name(key: Key) -> str:
+    return repr(([*map(text_of, key.equal)], key.range and text_of(key.range)))
+
+
 def stream_of(label: str) -> str:
     """The stream behind a label; a stream's name has no tilde."""
     return label.partition("~")[0]
+
+
+def since_of(label: str) -> int:
+    """The first batch whose rows count for a label."""
+    return int(label.rpartition("~@")[2]) if "~@" in label else 0
+
+
+def label_since(label: str, since: int) -> str:
+    """The label of the rows that came in a batch or later."""
+    return f"{label}~@{since}" if since else label
 
 
 @dataclass(frozen=True, slots=True)

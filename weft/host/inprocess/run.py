@@ -13,10 +13,12 @@ from typing import Any
 import pyarrow as pa
 
 from weft.expr.evaluate import Functions
-from weft.host.batch import Report, State, Watermarks
+from weft.host.batch import Batch, Report, State, Watermarks
 from weft.host.crash import CrashPoint, reach
 from weft.host.envelope import Envelope
 from weft.host.ingest import ingests
+from weft.host.migration.migrate import Change, Job, Migration
+from weft.host.migration.reread import Rereading
 from weft.host.state.manifest import Manifest
 from weft.host.state.segment import MemorySegments, SegmentRef
 from weft.host.weights import settle
@@ -65,41 +67,89 @@ class InProcess:
         self.state: State = state or MemoryState()
         self.manifest = Manifest()
         self.results: dict[str, list[pa.RecordBatch]] = {emit.query: [] for emit in topology.emits}
+        self._preparing: Migration | None = None
+        self._past: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+        """Results among old rows, of a migration that is not committed."""
         self.spent: dict[tuple[int, int], float] = {}
         """(Wave, worker) -> seconds of the last batch, one after the other; wave 0 reads the input."""
 
     def feed(self, tables: Mapping[str, pa.Table], crash: CrashPoint | None = None) -> Report:
         """Run one micro-batch with rows for some of the streams.  A crash leaves everything as it was before."""
         number = self.manifest.batch + 1
-        batch = self.manifest.next(self.topology, number, crash=crash)
+        barrier = None if self._preparing is None else self._preparing.manifest.batch
+        batch = self.manifest.next(self.topology, number, crash=crash, barrier=barrier)
         fresh: dict[str, list[pa.RecordBatch]] = defaultdict(list)
         began = time.perf_counter()
         envelopes = list(self._read(tables, batch.watermarks))
         self.spent = {(0, 0): time.perf_counter() - began}
-        for wave in range(1, self.topology.waves + 1):
+        report = self._waves(self.topology, batch, envelopes, fresh)
+        reach(crash, "commit before", number)
+        self.manifest = self.manifest.after(self.epoch, number, report)
+        self._retain()
+        for query, rows in fresh.items():
+            self.results[query] += rows
+        reach(crash, "commit after", number)
+        reach(crash, "publish", number)
+        return report
+
+    def prepare(self, change: Change, crash: CrashPoint | None = None, most: int | None = None) -> Migration:
+        """Make the state of another plan ready; batches go on under the old one until :meth:`migrate` is called."""
+        made = Migration(self.topology, change, self.manifest, self.epoch.number + 1, "", crash, most)
+        self._past = defaultdict(list)
+        made.work(self._job)
+        self._preparing = made
+        return made
+
+    def migrate(self, change: Change, crash: CrashPoint | None = None) -> Migration:
+        """Go on with another plan.  A crash leaves everything as it was before."""
+        migration = self._preparing or self.prepare(change, crash)
+        if migration.manifest is not self.manifest:
+            migration.catch_up(self.manifest, self._job)
+        epoch, fresh = Epoch(migration.epoch, change.topology), self._past
+        reach(crash, "commit before", self.manifest.batch)
+        self.manifest = migration.commit(epoch)
+        self.topology, self.epoch, self._preparing = change.topology, epoch, None
+        self._retain()
+        for emit in change.topology.emits:
+            self.results.setdefault(emit.query, []).extend(fresh[emit.query])
+        reach(crash, "commit after", self.manifest.batch)
+        return migration
+
+    def _job(self, job: Job, batch: Batch) -> Report:
+        return self._waves(job.topology, batch, self._reread(job), self._past)
+
+    def _retain(self) -> None:
+        """Forget segments that nothing needs any more."""
+        if isinstance(self.state, MemoryState):
+            made = () if self._preparing is None else (*self._preparing.segments, *self._preparing.manifest.segments)
+            self.state.retain(ref.name for ref in (*self.manifest.segments, *made))
+
+    def _waves(
+        self, topology: Topology, batch: Batch, envelopes: list[Envelope], fresh: dict[str, list[pa.RecordBatch]]
+    ) -> Report:
+        """All waves, one after the other; results go to `fresh`."""
+        for wave in range(1, topology.waves + 1):
             inbox: dict[int, list[Envelope]] = defaultdict(list)
-            if wave > 1 and self.topology.keeps:
+            if wave > 1 and topology.keeps:
                 envelopes.sort(key=lambda envelope: envelope.seq)
             for envelope in envelopes:
                 inbox[envelope.dest].append(envelope)
             envelopes = []
-            for place in range(self.topology.workers):
-                worker = Worker(self.topology, place, batch, self.state, self.functions, MemoryResults(fresh))
+            for place in range(topology.workers):
+                worker = Worker(topology, place, batch, self.state, self.functions, MemoryResults(fresh))
                 began = time.perf_counter()
                 envelopes += worker.run(wave, inbox[place])
                 self.spent[wave, place] = time.perf_counter() - began
         report = Report()
         for envelope in envelopes:
             report.merge(envelope.report or {})
-        reach(crash, "commit before", number)
-        self.manifest = self.manifest.after(self.epoch, number, report)
-        if isinstance(self.state, MemoryState):
-            self.state.retain(ref.name for ref in self.manifest.segments)
-        for query, rows in fresh.items():
-            self.results[query] += rows
-        reach(crash, "commit after", number)
-        reach(crash, "publish", number)
         return report
+
+    def _reread(self, job: Job) -> list[Envelope]:
+        streams = {stream.name: stream for stream in job.topology.streams}
+        reading = Rereading(job.topology.edge_by_id, streams, self.functions)
+        found = ((piece, self.state.open(piece.ref)) for piece in job.pieces)
+        return list(reading.envelopes(found, 0))
 
     def table(self, query: str) -> pa.Table:
         """All results of a query so far, each as often as its weights add up to."""

@@ -44,7 +44,9 @@ class Shelf:
         parts = gather([own_rows(store, frame) for frame in frames], MOST_BYTES)
         label = f"{self.batch.number:012d}{self.batch.run}{_mark(store, origin)}{label}"
         return [
-            self._write(store, part, f"{label}-{i}", 0, self.batch.number, self.batch.number, origin)
+            self._write(
+                store, part, f"{label}-{i}", self.batch.level or 0, self.batch.number, self.batch.number, origin
+            )
             for i, part in enumerate(parts)
         ]
 
@@ -53,29 +55,38 @@ class Shelf:
         added = {ref.name: ref for ref in delta if ref.store in stores}
         for name in sorted(stores):
             store = self.topology.store(name)
-            fresh = [ref for ref in delta if ref.store == name]
-            for group in groups([*old.get(name, ()), *fresh], store.retention):
+            for number, group in enumerate(
+                self._due(store, [*old.get(name, ()), *(r for r in delta if r.store == name)])
+            ):
                 self.report.removed.extend(ref.name for ref in group if added.pop(ref.name, None) is None)
-                merged = self._merge(store, group)
+                merged = self._merge(store, group, number)
                 if merged is not None:
                     added[merged.name] = merged
         self.report.added.extend(asdict(ref) for ref in added.values())
 
-    def _merge(self, store: Store, group: Sequence[SegmentRef]) -> SegmentRef | None:
-        rows = join([self.state.open(ref).rows for ref in group])
+    def _due(self, store: Store, refs: Sequence[SegmentRef]) -> list[list[SegmentRef]]:
+        """Groups of segments that are due to be merged, on either side of the barrier."""
+        barrier = self.batch.barrier
+        if barrier is None:
+            return groups(refs, store.retention)
+        sides = ([r for r in refs if r.last_batch <= barrier], [r for r in refs if r.last_batch > barrier])
+        return [group for side in sides for group in groups(side, store.retention)]
+
+    def _merge(self, store: Store, group: Sequence[SegmentRef], number: int) -> SegmentRef | None:
+        rows = join([cut(self.state.open(ref).rows, store.columns) for ref in group])
         watermark = None if store.clock is None else self.batch.watermarks.get(store.clock)
         if watermark is not None and store.retention is not None:
             rows = rows.filter(pc.greater_equal(rows.column(TIME), watermark - store.retention))
         if rows.num_rows == 0:
             return None
         level = group[0].level + 1
-        label = f"{self.batch.number:012d}{self.batch.run}-m{level}-{group[0].first_batch}"
+        label = f"{self.batch.number:012d}{self.batch.run}-m{level}-{group[0].first_batch}-{number}"
         return self._write(store, rows, label, level, group[0].first_batch, group[-1].last_batch)
 
     def _write(
         self, store: Store, rows: Frame, label: str, level: int, first: int, last: int, origin: str = ROWS
     ) -> SegmentRef:
-        indexes = tuple(index_rows(rows, key, self.functions) for key in store.indexes)
+        indexes = {key.name: index_rows(rows, key, self.functions) for key in store.indexes}
         name = f"{store.id}/{self.worker}/{label}.seg"
         size, checksum = self.state.write(
             name,

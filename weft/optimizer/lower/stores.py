@@ -26,7 +26,7 @@ from weft.optimizer.lower.relabel import with_keys
 from weft.optimizer.lower.ways import Ways
 from weft.query.model import Query
 from weft.query.timebounds import reason
-from weft.topology.model import TIME, Clock, Key, Store
+from weft.topology.model import COPY, TIME, Clock, Key, Store, label_since
 from weft.topology.spread import Spread
 
 
@@ -44,6 +44,7 @@ class StoreDraft:
     members: tuple[str, ...] = ()
     ends: tuple[tuple[str, int], ...] = ()
     spread: Spread | None = None
+    since: int = 0
     content: str = ""
     """What else decides its rows: predicates of a join, and where its members lie."""
     columns: set[str] = field(default_factory=set)
@@ -64,24 +65,20 @@ class StoreDraft:
     @cached_property
     def ordered(self) -> tuple[Key, ...]:
         """The indexes, once all users are known, in an order that does not depend on who came first."""
-        return tuple(sorted(self.indexes, key=_key_text))
+        return tuple(sorted(self.indexes, key=lambda key: key.name))
 
     @cached_property
     def id(self) -> str:
         """Its name, once all users are known."""
-        return f"{shorten(self.name)}-{digest(self.key, sorted(self.columns), [*map(_key_text, self.ordered)])}"
+        return f"{shorten(self.name)}-{digest(self.key, sorted(self.columns), [key.name for key in self.ordered])}"
 
     def finish(self) -> Store:
         """The store, once all users are known."""
         return Store(
             self.id, self.stream, self.filter, tuple(sorted(self.columns)), self.placement, self.ordered,
             self.clock, self.retention, self.reason, tuple(self.users), self.tasks, self.members, self.ends,
-            self.spread,
+            self.spread, self.key, self.since,
         )  # fmt: skip
-
-
-def _key_text(key: Key) -> str:
-    return repr(([*map(text_of, key.equal)], key.range and text_of(key.range)))
 
 
 class StoreDrafts:
@@ -127,6 +124,7 @@ class StoreDrafts:
 
 def _add_time(draft: StoreDraft) -> StoreDraft:
     draft.columns |= {TIME} if draft.clock else set()
+    draft.columns |= {COPY} if draft.spread else set()
     return draft
 
 
@@ -169,11 +167,12 @@ def spread_of(plan: Ways, alias: str) -> Spread | None:
 
 
 def _draft_rows(plan: Ways, alias: str) -> StoreDraft:
-    store, stream = 1 << plan.query.position(alias), plan.query.relation(alias).stream.name
+    relation = plan.query.relation(alias)
+    store, stream = 1 << plan.query.position(alias), relation.stream.name
     placement = tuple(without_alias(expr) for expr in plan.layout.placement.get(store, ()))
     return StoreDraft(
-        stream, stream, selection(plan, alias), placement, clock_of(plan, alias), plan.tasks(store),
-        spread=spread_of(plan, alias),
+        label_since(stream, relation.since), stream, selection(plan, alias), placement, clock_of(plan, alias),
+        plan.tasks(store), spread=spread_of(plan, alias), since=relation.since,
     )  # fmt: skip
 
 

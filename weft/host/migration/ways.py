@@ -1,0 +1,166 @@
+"""Ways of the new plan along which old rows travel during a migration: from one start to one keep or emit.
+
+Everything is already stored, so a tuple that starts may see all rows of the other relations, and starting from one
+relation finds every combination once.  What must hold: a way carries no more fields than its end needs.  A plan carries
+what any query reads; old state may not have all of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+
+from weft.expr.model import columns
+from weft.topology.model import COPY, Edge, Emit, Keep, Node, Probe, Route, Start, Store, Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Nodes that tuples of one relation pass, the first of which they start from."""
+
+    edge: Edge
+    """Brings the rows."""
+    start: Start
+    nodes: tuple[Node, ...]
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Columns of the relation that are read."""
+        keys = [*self.edge.filter, *self.edge.route_key, *(self.edge.spread.keys if self.edge.spread else ())]
+        return frozenset({*self.start.columns, *(c.name for expr in keys for c in columns(expr))})
+
+    def topology(self, new: Topology) -> Topology:
+        """A plan that does nothing but send rows along this way."""
+        last = self.nodes[-1]
+        wanted = {node.store for node in self.nodes if not isinstance(node, Emit)}
+        return Topology(
+            new.workers,
+            tuple(stream for stream in new.streams if stream.name == self.edge.stream),
+            new.clocks,
+            tuple(store for store in new.stores if store.id in wanted),
+            (self.edge,),
+            (self.start,),
+            tuple(node for node in self.nodes if isinstance(node, Probe)),
+            (last,) if isinstance(last, Emit) else (),
+            (last,) if isinstance(last, Keep) else (),
+        )
+
+
+def ways_to(topology: Topology, label: str, end: str) -> Iterator[Way]:
+    """The ways from starts of a relation to a node."""
+    for edge in topology.edges:
+        for start in (topology.start_by_id[name] for name in edge.starts):
+            if start.label == label:
+                for nodes in _lines(topology, start.then, end):
+                    yield _trim(topology, edge, start, nodes)
+
+
+def _lines(topology: Topology, following: tuple[str, ...], end: str) -> Iterator[tuple[Node, ...]]:
+    for name in following:
+        node = topology.nodes[name]
+        if name == end:
+            yield (node,)
+        elif isinstance(node, Probe):
+            yield from ((node, *rest) for rest in _lines(topology, node.then, end))
+
+
+def _trim(topology: Topology, edge: Edge, start: Start, nodes: tuple[Node, ...]) -> Way:
+    """The way with what its end needs, and with waves in which nothing else happens left out."""
+    waves = {wave: number for number, wave in enumerate(sorted({1, *(node.wave for node in nodes)}), start=1)}
+    *probes, last = nodes
+    needed = set(last.fields)
+    done: list[Node] = [replace(last, wave=waves[last.wave])]
+    for probe in reversed(probes):
+        assert isinstance(probe, Probe)
+        carry, before = needed, _reads(probe, topology.store(probe.store), needed)
+        needed = before or {min(probe.fields)}
+        made = replace(
+            probe, wave=waves[probe.wave], fields=tuple(sorted(needed)), carry=tuple(sorted(carry)), sees=(),
+            then=(done[0].id,),
+        )  # fmt: skip
+        done.insert(0, made)
+    taken = tuple(sorted(field.split(".", 1)[1] for field in needed)) or start.columns[:1]
+    begun = replace(start, columns=taken, then=(done[0].id,))
+    bringing = replace(edge, columns=taken, clock=None, stores=(), starts=(start.id,), watch=())
+    return Way(bringing, begun, tuple(done))
+
+
+def _reads(probe: Probe, store: Store, carry: set[str]) -> set[str]:
+    """Fields of the probing tuple that a probe reads or hands on."""
+    exprs = [*probe.route_key, *probe.equal, *(b.expr for b in (*probe.low, *probe.high)), *probe.residual]
+    found = {*store.columns} if store.members else {f"{probe.members[0]}.{column}" for column in store.columns}
+    return ({c.field for expr in exprs for c in columns(expr)} | carry) - found
+
+
+def replaying(new: Topology, emits: Collection[str]) -> tuple[Topology, dict[str, Way]]:
+    """The new plan without results but those of some queries, and the way of each edge that brings tuples to a start.
+
+    Every store and every start has an edge of its own, since their rows may come from different old stores.
+    """
+    ends = [(keep.origin, keep.id) for keep in new.keeps]
+    ends += [(label, new.emit_of[query].id) for query in emits for label, _ in new.emit_of[query].aliases]
+    ways = [way for label, end in ends for way in _whole_ways(new, label, end)]
+    starts: dict[str, Way] = {}
+    nodes: dict[str, Node] = {}
+    for way in ways:
+        known = starts.get(way.start.id)
+        starts[way.start.id] = way if known is None else _unite_starts(known, way)
+        for node in way.nodes:
+            nodes[node.id] = _unite(nodes.get(node.id), node)
+    base = tuple(store for store in new.stores if not store.members)
+    edges = (*map(_to_store, base), *(replace(way.edge, id=way.start.id) for way in starts.values()))
+    found = nodes.values()
+    plan = Topology(
+        new.workers, new.streams, new.clocks, new.stores, edges, tuple(way.start for way in starts.values()),
+        tuple(node for node in found if isinstance(node, Probe)),
+        tuple(node for node in found if isinstance(node, Emit)),
+        tuple(node for node in found if isinstance(node, Keep)),
+    )  # fmt: skip
+    return plan, starts
+
+
+def _whole_ways(topology: Topology, label: str, end: str) -> Iterator[Way]:
+    """The ways to a node, with their waves and what they see as in the plan."""
+    for way in ways_to(topology, label, end):
+        yield replace(way, nodes=tuple(_as_planned(topology.nodes[node.id], node) for node in way.nodes))
+
+
+def _as_planned(planned: Node, node: Node) -> Node:
+    if isinstance(planned, Probe) and isinstance(node, Probe):
+        return replace(node, wave=planned.wave, sees=planned.sees)
+    return replace(node, wave=planned.wave)
+
+
+def _unite_starts(one: Way, other: Way) -> Way:
+    columns = tuple(sorted({*one.start.columns, *other.start.columns}))
+    then = tuple(dict.fromkeys((*one.start.then, *other.start.then)))
+    start = replace(one.start, columns=columns, then=then)
+    return Way(replace(one.edge, columns=columns), start, one.nodes)
+
+
+def _unite(known: Node | None, node: Node) -> Node:
+    """A node that several ways pass."""
+    if not isinstance(known, Probe) or not isinstance(node, Probe):
+        return node
+    return replace(
+        known,
+        fields=tuple(sorted({*known.fields, *node.fields})),
+        carry=tuple(sorted({*known.carry, *node.carry})),
+        then=tuple(dict.fromkeys((*known.then, *node.then))),
+    )
+
+
+def moving(new: Topology, stores: tuple[Store, ...]) -> Topology:
+    """A plan that does nothing but send rows to some stores of streams; each has an edge of its own name."""
+    edges = tuple(_to_store(store) for store in stores)
+    used = {store.stream for store in stores}
+    return Topology(new.workers, tuple(s for s in new.streams if s.name in used), new.clocks, stores, edges, (), (), ())
+
+
+def _to_store(store: Store) -> Edge:
+    route: Route = "spread" if store.spread else "key" if store.placement else "scatter"
+    kept = tuple(column for column in store.columns if column != COPY or store.spread)
+    return Edge(
+        store.id, store.stream, store.filter, kept, route, store.placement, store.tasks, None, (store.id,), (),
+        store.spread,
+    )  # fmt: skip
