@@ -97,9 +97,8 @@ class Proof:
             if children is None:
                 return best, bound
             if node.bound < limit * (1 - LEAST) and not doubtful(self.posed, node.values):
-                missed = min(
-                    missed, node.bound
-                )  # whole values that no choice was found for: nothing is proven past them
+                # Whole values for which no choice was found: nothing is proven past them.
+                missed = min(missed, node.bound)
             for fixed, answer in children:
                 count += 1
                 heappush(nodes, _Node(max(answer.bound, node.bound), count, fixed, answer))
@@ -124,9 +123,8 @@ class Proof:
     def _candidates(self, columns: Sequence[int], values: Floats) -> list[int]:
         """Columns nearest to a half that were never tried, and the best of those that were."""
         tried = [column for column in columns if (column, 0.0) in self.lifts]
-        new = sorted(
-            (column for column in columns if (column, 0.0) not in self.lifts), key=lambda c: abs(values[c] - 0.5)
-        )
+        new = [column for column in columns if (column, 0.0) not in self.lifts]
+        new.sort(key=lambda column: abs(values[column] - 0.5))
         return new[:TRIED] + sorted(tried, key=lambda column: -self._expected(column, float(values[column])))[:1]
 
     def _expected(self, column: int, value: float) -> float:
