@@ -23,7 +23,7 @@ from weft.optimizer.lower.stores import StoreDraft, StoreDrafts, clock
 from weft.optimizer.lower.ways import Hop, Keeping, Ways, fill_in
 from weft.query.model import Query, Stream
 from weft.topology.check import check
-from weft.topology.model import ROWS, Emit, Keep, Policy, Probe, Start, Topology
+from weft.topology.model import NEVER_LATE, ROWS, Emit, Keep, Policy, Probe, Start, Topology
 
 
 def assemble(plans: Sequence[Ways], policy: Policy = "min") -> Topology:
@@ -38,7 +38,7 @@ def assemble(plans: Sequence[Ways], policy: Policy = "min") -> Topology:
         _streams(plan.query for plan in made),
         tuple({c.id: replace(c, policy=policy) for plan in made if (c := clock(plan)) is not None}.values()),
         stores,
-        edges(stores, nodes.starts.values()),
+        edges(nodes.stores.drafts, nodes.starts.values()),
         starts,
         nodes.finish_probes(),
         tuple(nodes.emits),
@@ -190,6 +190,7 @@ class _Query:
     def _start(self, alias: str, label: str) -> StartDraft:
         plan, made = self.plan, begin(self.plan, label)
         begun = self.nodes.starts.setdefault(made.id, made)
+        begun.clocks |= made.clocks
         begun.columns |= {f.split(".", 1)[1] for f in plan.start_fields(label)}
         begun.users[plan.name, alias] = None
         begun.watch |= find_watched_keys(plan, label, alias)
@@ -236,6 +237,7 @@ class _Query:
         plan = self.plan
         reads = {column.field for output in plan.query.outputs for column in columns(output.expr)}
         called = tuple(zip(plan.query.aliases, self.query.aliases, strict=True))
-        emit = Emit(f"emit {plan.name}", plan.name, plan.query.outputs, tuple(sorted(reads)), called)
+        late = NEVER_LATE if (own := clock(plan)) is None else own.id
+        emit = Emit(f"emit {plan.name}", plan.name, plan.query.outputs, tuple(sorted(reads)), called, late)
         self.nodes.emits.append(emit)
         return emit
