@@ -36,6 +36,10 @@ def check(topology: Topology, queries: Mapping[str, Query]) -> None:
             _Walk(topology, name, start, fed).run(whole=alias in streams)
     for start in topology.starts:
         _must(fed.starts[start.id] == 1, f"{start.id} is not fed by exactly one edge")
+    for edge in topology.edges:
+        for start in map(topology.start_by_id.__getitem__, edge.starts):
+            reads = {column.name for part in start.filter for column in columns(part)} | set(start.columns)
+            _must(reads <= set(edge.columns), f"{edge.id} does not bring all that {start.id} reads")
     for store in topology.stores:
         fed.check(store)
     _check_clocks(topology)

@@ -237,6 +237,8 @@ class Start:
     """Ids of what comes first: probes, or the emit of a query over one stream."""
     users: tuple[tuple[str, str], ...]
     """(Query, alias) of all users whose tuples begin here."""
+    filter: tuple[Expr, ...] = ()
+    """What tuples must pass here, where the edge brings rows that others want."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,8 +260,8 @@ class Edge:
     starts: tuple[str, ...]
     spread: Spread | None = None
     """For route "spread"."""
-    watch: tuple[tuple[str, Expr], ...] = ()
-    """(Name, join key): values of these keys are counted on arrival, so that skew is noticed."""
+    watch: tuple[tuple[str, Expr, tuple[Expr, ...]], ...] = ()
+    """(Name, join key, selection): values of these keys are counted on arrival, so that skew is noticed."""
 
 
 Node = Probe | Keep | Emit

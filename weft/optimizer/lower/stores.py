@@ -1,6 +1,6 @@
 """Stores while a topology is put together: users that want the same rows in the same place share one store.
 
-    rows of a stream        the stream, its selections, where rows lie
+    rows of a stream        the stream, which of its rows (`lower.unite`), where they lie
     rows of a join          the labels of its members, the predicates among them, where rows lie
 
 Columns and indexes of all users are united.  Rows are kept as long as any user needs them, by the clock of that user:
@@ -17,13 +17,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-import pyarrow as pa
-
-from weft.expr.model import Call, Column, Expr, aliases, text_of, without_alias
+from weft.expr.model import Expr, aliases, text_of
 from weft.optimizer.graph.layout import names
 from weft.optimizer.graph.predicates import window_predicates
 from weft.optimizer.lower.labels import digest, predicate_text, shorten
 from weft.optimizer.lower.places import place_of_store, spread_of
+from weft.optimizer.lower.selections import Selection
+from weft.optimizer.lower.unite import United
 from weft.optimizer.lower.ways import Ways
 from weft.query.model import Query
 from weft.query.timebounds import reason
@@ -113,7 +113,8 @@ def _key_text(key: Key) -> str:
 class StoreDrafts:
     """All stores of a topology, by their keys."""
 
-    def __init__(self) -> None:
+    def __init__(self, united: United) -> None:
+        self.united = united
         self._drafts: dict[str, StoreDraft] = {}
 
     @property
@@ -124,7 +125,7 @@ class StoreDrafts:
     def relation(self, plan: Ways, position: int, query: Query) -> StoreDraft:
         """The store of one relation; `query` is as its owner wrote it."""
         label = plan.query.aliases[position]
-        draft = self._share(_draft_rows(plan, label))
+        draft = self._share(_draft_rows(plan, label, self.united.store(plan, label)))
         draft.columns |= {f.split(".", 1)[1] for f in plan.fields[1 << position]}
         own = clock_of(plan, label)
         keep = None if own == NEVER_LATE else plan.retention[label]
@@ -181,26 +182,10 @@ def clock_of(plan: Ways, alias: str) -> str:
     return found.id if found is not None and timed else NEVER_LATE
 
 
-def selection(plan: Ways, alias: str) -> tuple[Expr, ...]:
-    """The selections of a relation, in an order that does not depend on the query's."""
-    own = (without_alias(p) for p in plan.query.selections(alias))
-    return (*sorted(own, key=text_of), *_require_time(plan, alias))
-
-
-def _require_time(plan: Ways, alias: str) -> tuple[Expr, ...]:
-    """A row without event time is in no window.  Edges with a clock drop it; without one this selection does."""
-    relation = plan.query.relation(alias)
-    if plan.clocked or relation.window is None or len(plan.query.relations) == 1:
-        return ()
-    name = str(relation.stream.event_time)
-    missing = Call("is_null", (Column("", name, relation.stream.schema.field(name).type),), pa.bool_())
-    return (Call("not", (missing,), pa.bool_()),)
-
-
-def _draft_rows(plan: Ways, alias: str) -> StoreDraft:
-    stream = plan.query.relation(alias).stream.name
-    _, placement, tasks, spread = place_of_store(plan, alias)
-    return StoreDraft(stream, stream, selection(plan, alias), placement, tasks, spread=spread)
+def _draft_rows(plan: Ways, label: str, chosen: Selection) -> StoreDraft:
+    stream = plan.query.relation(label).stream.name
+    _, placement, tasks, spread = place_of_store(plan, label)
+    return StoreDraft(stream, stream, chosen, placement, tasks, spread=spread)
 
 
 def _draft_join(plan: Ways, store: int) -> StoreDraft:
