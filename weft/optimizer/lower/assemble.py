@@ -12,19 +12,19 @@ of the probes above it depend on the name of the store.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from weft.expr.model import columns, text_of
 from weft.optimizer.graph.layout import names
 from weft.optimizer.lower.edges import StartDraft, begin, edges, find_watched_keys
 from weft.optimizer.lower.labels import digest, shorten
 from weft.optimizer.lower.relabel import relabel
-from weft.optimizer.lower.stores import StoreDraft, StoreDrafts, clock
+from weft.optimizer.lower.stores import StoreDraft, StoreDrafts, clocks
 from weft.optimizer.lower.unite import Decide, United, check_selections, unite, unite_implied
 from weft.optimizer.lower.ways import Hop, Keeping, Ways, fill_in
 from weft.query.model import Query, Stream
 from weft.topology.check import check
-from weft.topology.model import NEVER_LATE, ROWS, Emit, Keep, Policy, Probe, Start, Topology
+from weft.topology.model import ROWS, Emit, Keep, Policy, Probe, Start, Topology
 
 
 def assemble(plans: Sequence[Ways], policy: Policy = "min", decide: Decide = unite_implied) -> Topology:
@@ -39,7 +39,7 @@ def assemble(plans: Sequence[Ways], policy: Policy = "min", decide: Decide = uni
     topology = Topology(
         made[0].workers if made else 1,
         _streams(plan.query for plan in made),
-        tuple({c.id: replace(c, policy=policy) for plan in made if (c := clock(plan)) is not None}.values()),
+        clocks(made, policy),
         stores,
         edges(nodes.stores.drafts, nodes.starts.values()),
         starts,
@@ -242,7 +242,6 @@ class _Query:
         plan = self.plan
         reads = {column.field for output in plan.query.outputs for column in columns(output.expr)}
         called = tuple(zip(plan.query.aliases, self.query.aliases, strict=True))
-        late = NEVER_LATE if (own := clock(plan)) is None else own.id
-        emit = Emit(f"emit {plan.name}", plan.name, plan.query.outputs, tuple(sorted(reads)), called, late)
+        emit = Emit(f"emit {plan.name}", plan.name, plan.query.outputs, tuple(sorted(reads)), called)
         self.nodes.emits.append(emit)
         return emit

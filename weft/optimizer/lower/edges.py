@@ -9,11 +9,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from weft.expr.implied import Selection, implies
 from weft.expr.model import Expr, columns, text_of, without_alias
 from weft.optimizer.graph.placement import keys as keys_of
 from weft.optimizer.lower.labels import digest
 from weft.optimizer.lower.places import Place, place_of_start
-from weft.optimizer.lower.selections import Selection, implies, selection
+from weft.optimizer.lower.selections import selection
 from weft.optimizer.lower.stores import StoreDraft, clock_of
 from weft.optimizer.lower.unite import United
 from weft.optimizer.lower.ways import Ways

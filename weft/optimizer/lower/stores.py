@@ -13,21 +13,21 @@ fill it twice.  So the second plan gets a store of its own, marked ".2".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from weft.expr.implied import Selection
 from weft.expr.model import Expr, aliases, text_of
 from weft.optimizer.graph.layout import names
 from weft.optimizer.graph.predicates import window_predicates
 from weft.optimizer.lower.labels import digest, predicate_text, shorten
 from weft.optimizer.lower.places import place_of_store, spread_of
-from weft.optimizer.lower.selections import Selection
 from weft.optimizer.lower.unite import United
 from weft.optimizer.lower.ways import Ways
 from weft.query.model import Query
 from weft.query.timebounds import reason
-from weft.topology.model import NEVER_LATE, TIME, Clock, Key, Store
+from weft.topology.model import COPY, NEVER_LATE, TIME, Clock, Key, Policy, Store, label_since
 from weft.topology.spread import Spread
 
 Ends = tuple[tuple[str, int], ...]
@@ -46,6 +46,7 @@ class StoreDraft:
     tasks: int
     members: tuple[str, ...] = ()
     spread: Spread | None = None
+    since: int = 0
     content: str = ""
     """What else decides its rows: predicates of a join, and where its members lie."""
     columns: set[str] = field(default_factory=set)
@@ -81,18 +82,19 @@ class StoreDraft:
     @cached_property
     def ordered(self) -> tuple[Key, ...]:
         """The indexes, once all users are known, in an order that does not depend on who came first."""
-        return tuple(sorted(self.indexes, key=_key_text))
+        return tuple(sorted(self.indexes, key=lambda key: key.name))
 
     @cached_property
     def held(self) -> tuple[str, ...]:
         """The columns, once all users are known; with the time if rows can be late or expire."""
         timed = self.retention is not None if self.members else NEVER_LATE not in self.clocks
-        return tuple(sorted(self.columns | ({TIME} if timed else set())))
+        hidden = ({TIME} if timed else set()) | ({COPY} if self.spread else set())
+        return tuple(sorted(self.columns | hidden))
 
     @cached_property
     def id(self) -> str:
         """Its name, once all users are known."""
-        return f"{shorten(self.name)}-{digest(self.key, [*self.held], [*map(_key_text, self.ordered)])}"
+        return f"{shorten(self.name)}-{digest(self.key, [*self.held], [key.name for key in self.ordered])}"
 
     def finish(self) -> Store:
         """The store, once all users are known."""
@@ -102,12 +104,8 @@ class StoreDraft:
         return Store(
             self.id, self.stream, self.filter, self.held, self.placement, self.ordered,
             tuple(sorted(kept.items())) if expires else (), self.reason, tuple(self.users), self.tasks, self.members,
-            tuple(sorted(self.ends)) if expires else (), self.spread,
+            tuple(sorted(self.ends)) if expires else (), self.spread, self.key, self.since, tuple(sorted(self.clocks)),
         )  # fmt: skip
-
-
-def _key_text(key: Key) -> str:
-    return repr(([*map(text_of, key.equal)], key.range and text_of(key.range)))
 
 
 class StoreDrafts:
@@ -175,6 +173,16 @@ def clock(plan: Ways) -> Clock | None:
     return Clock(f"clock-{digest(streams)}", streams)
 
 
+def clocks(plans: Sequence[Ways], policy: Policy) -> tuple[Clock, ...]:
+    """All clocks of some queries."""
+    found: dict[str, Clock] = {}
+    for plan in plans:
+        if (own := clock(plan)) is not None:
+            known = found.get(own.id, replace(own, policy=policy))
+            found[own.id] = replace(known, queries=(*known.queries, plan.name))
+    return tuple(found.values())
+
+
 def clock_of(plan: Ways, alias: str) -> str:
     """The clock that decides whether rows of a relation are late."""
     found = clock(plan)
@@ -183,9 +191,10 @@ def clock_of(plan: Ways, alias: str) -> str:
 
 
 def _draft_rows(plan: Ways, label: str, chosen: Selection) -> StoreDraft:
-    stream = plan.query.relation(label).stream.name
+    relation = plan.query.relation(label)
+    stream, since = relation.stream.name, relation.since
     _, placement, tasks, spread = place_of_store(plan, label)
-    return StoreDraft(stream, stream, chosen, placement, tasks, spread=spread)
+    return StoreDraft(label_since(stream, since), stream, chosen, placement, tasks, spread=spread, since=since)
 
 
 def _draft_join(plan: Ways, store: int) -> StoreDraft:

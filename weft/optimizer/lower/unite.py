@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from weft.expr.implied import Selection, either, implies
 from weft.expr.model import text_of
 from weft.optimizer.lower.places import Place, place_of_store
-from weft.optimizer.lower.selections import Selection, either, implies, labelled, selection
+from weft.optimizer.lower.selections import labelled, selection
 from weft.optimizer.lower.ways import Hop, Keeping, Ways
 
 
@@ -29,6 +30,9 @@ class Wanted:
     users: tuple[tuple[str, int], ...]
     """(Query, position of the relation in it)."""
 
+
+Where = tuple[str, int, Place]
+"""A stream, the first batch whose rows count, and where they lie: only stores that agree in all of it can be one."""
 
 Decide = Callable[[Sequence[Wanted]], bool]
 """Whether some selections, the last of them new, become one store."""
@@ -44,37 +48,40 @@ def unite_implied(group: Sequence[Wanted]) -> bool:
 class United:
     """Which rows stores keep."""
 
-    kept: Mapping[tuple[str, Place, Selection], Selection] = field(default_factory=dict)
-    """(Stream, place, selection of a relation) -> selection of its store."""
+    kept: Mapping[tuple[Where, Selection], Selection] = field(default_factory=dict)
+    """(Place, selection of a relation) -> selection of its store."""
 
     def store(self, plan: Ways, label: str) -> Selection:
         """The selection of the store of a relation."""
         own = selection(plan, label)
-        return self.kept.get((plan.query.relation(label).stream.name, place_of_store(plan, label), own), own)
+        return self.kept.get((_where(plan, label), own), own)
 
     def edge(self, stream: str, place: Place, own: Selection) -> Selection:
         """The selection of the edge that brings the tuples of a start: of a store's in the same place if it can."""
-        if (stream, place, own) in self.kept:
-            return self.kept[stream, place, own]
-        there = {kept for (name, where, _), kept in self.kept.items() if (name, where) == (stream, place)}
+        there = {kept for ((name, _, where), _), kept in self.kept.items() if (name, where) == (stream, place)}
         wider = sorted((kept for kept in there if implies(own, kept)), key=lambda kept: [*map(text_of, kept)])
-        return wider[0] if wider else own
+        return own if own in wider or not wider else wider[0]
 
 
 def unite(plans: Sequence[Ways], decide: Decide) -> United:
     """Which rows the stores of some plans keep; plans are in terms of labels."""
-    wanted: dict[tuple[str, Place], dict[Selection, list[tuple[str, int]]]] = {}
+    wanted: dict[Where, dict[Selection, list[tuple[str, int]]]] = {}
     for plan in plans:
         for position in sorted({hop.store.bit_length() - 1 for hop in _relation_hops(plan)}):
             label = plan.query.aliases[position]
-            where = (plan.query.relation(label).stream.name, place_of_store(plan, label))
-            wanted.setdefault(where, {}).setdefault(selection(plan, label), []).append((plan.name, position))
+            here = wanted.setdefault(_where(plan, label), {})
+            here.setdefault(selection(plan, label), []).append((plan.name, position))
     kept = {}
-    for (stream, place), found in wanted.items():
-        for group in _groups([Wanted(stream, own, tuple(users)) for own, users in found.items()], decide):
+    for where, found in wanted.items():
+        for group in _groups([Wanted(where[0], own, tuple(users)) for own, users in found.items()], decide):
             for one in group:
-                kept[stream, place, one.selection] = either(each.selection for each in group)
+                kept[where, one.selection] = either(each.selection for each in group)
     return United(kept)
+
+
+def _where(plan: Ways, label: str) -> Where:
+    relation = plan.query.relation(label)
+    return relation.stream.name, relation.since, place_of_store(plan, label)
 
 
 def _groups(wanted: Sequence[Wanted], decide: Decide) -> list[list[Wanted]]:
