@@ -359,7 +359,8 @@ class Session:
         """The plan of all queries."""
         with self.lock:
             if self._assembled is None:
-                self._assembled = topology(self.choices, self._policy)
+                state = Fit.read(self.checkpoint.root)
+                self._assembled = topology(self.choices, self._policy, None if state is None else state.old)
             return self._assembled
 
     @property

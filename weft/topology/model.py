@@ -16,8 +16,9 @@ begin alike share their first nodes: a node hands its tuples on to whatever foll
 
 A flowing record batch has one field per live column, called "label.column".  Columns of a stream's store carry no
 label, so that all relations over the stream can share it; those of an intermediate store do.  `#t` is the event time in
-microseconds.  `#w` is the weight: how often a row counts; where it is absent every row counts once.  `#copy`
-says, in a store whose rows are copied to several workers, whether a row is a copy of one that lies elsewhere.
+microseconds.  `#w` is the weight: how often a row counts; where it is absent every row counts once.  `#late c` says
+whether a row, or a member of it, came too late for the queries of clock c; where it is absent none did.  `#copy` says,
+in a store whose rows are copied to several workers, whether a row is a copy of one that lies elsewhere.
 
 Exactly once: the stamp of a tuple is (batch, position of its relation), that of a joined one the largest of its
 members'.  A tuple that starts with stamp (N, i) meets in every store only rows with a smaller stamp, so every
@@ -42,7 +43,8 @@ from weft.query.model import COPY, TIME, WEIGHT, Output, Stream
 from weft.topology.spread import Spread
 
 __all__ = [
-    "COPY", "FIRST", "ROWS", "TIME", "WEIGHT", "Bound", "Clock", "Edge", "Emit", "Epoch", "Keep", "Key", "Node",
+    "COPY", "FIRST", "NEVER_LATE", "ROWS", "TIME", "WEIGHT", "Bound", "Clock", "Edge", "Emit", "Epoch", "Keep", "Key",
+    "Node",
     "Probe", "Route", "Start", "Store", "Topology",
 ]  # fmt: skip
 
@@ -52,6 +54,8 @@ ROWS = ""
 """The origin of all rows of a stream."""
 FIRST = -1
 """Position of what is handled before all probes."""
+NEVER_LATE = ""
+"""The clock of users for whom no row is ever late; it has no watermark and no marks."""
 
 Policy = OneOf["min", "max"]
 """How the watermarks of several streams make one."""
@@ -69,6 +73,8 @@ class Clock:
     """(stream name, lateness in microseconds), sorted by name."""
     policy: Policy = "min"
     """Whether the slowest or the fastest stream decides."""
+    queries: tuple[str, ...] = ()
+    """The queries for which it says what is late."""
 
     def watermark(self, newest: dict[str, int]) -> int | None:
         """Newest event time minus lateness, of the slowest or the fastest stream; None while a stream has no rows."""
@@ -103,10 +109,9 @@ class Store:
     placement: tuple[Expr, ...]
     """Rows live on the worker that owns these values; empty means anywhere, so probes go everywhere."""
     indexes: tuple[Key, ...]
-    clock: str | None
-    """The clock that expires rows and refuses late ones; None means rows stay for ever."""
-    retention: int | None
-    """A row may go once the watermark is later than its time plus this; None means never."""
+    expiry: tuple[tuple[str, int], ...]
+    """(Clock, retention): a row may go once the watermark of each clock is later than its time plus the retention of
+    that clock; empty means never."""
     reason: str
     """Why rows are kept that long, for people."""
     users: tuple[str, ...]
@@ -115,19 +120,27 @@ class Store:
     """On how many workers, from the first on, rows lie."""
     members: tuple[str, ...] = ()
     """Labels of the members of an intermediate result, by position."""
-    ends: tuple[tuple[str, int], ...] = ()
-    """(member, its retention): an intermediate row goes when the first of these goes; its `#t` is computed to match."""
+    ends: tuple[tuple[tuple[str, int], ...], ...] = ()
+    """For each kind of user (member, its retention): a user needs an intermediate row until the first of these goes.
+    The row goes when no user needs it; its `#t` is computed to match."""
     spread: Spread | None = None
     """Where copies of a stream's rows lie, instead of a placement."""
     content: str = ""
     """Digest of all that decides which rows it holds and where: everything but its columns and indexes."""
     since: int = 0
     """The first batch whose rows it holds; other than 0 for queries that join only what came after they were added."""
+    clocks: tuple[str, ...] = (NEVER_LATE,)
+    """Clocks of all users, sorted.  A row that is late for all of them is not kept; late for some, it is marked."""
 
     @property
     def label(self) -> str:
         """What a store of a stream holds, before selections."""
         return label_since(self.stream, self.since)
+
+    @property
+    def retention(self) -> int | None:
+        """How long past its time a row is kept at most, by the clock that keeps it longest; None is for ever."""
+        return max((kept for _, kept in self.expiry), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +255,8 @@ class Start:
     """Ids of what comes first: probes, or the emit of a query over one stream."""
     users: tuple[tuple[str, str], ...]
     """(Query, alias) of all users whose tuples begin here."""
+    filter: tuple[Expr, ...] = ()
+    """What tuples must pass here, where the edge brings rows that others want."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,13 +271,15 @@ class Edge:
     route_key: tuple[Expr, ...]
     tasks: int
     """Among how many workers rows are routed."""
-    clock: str | None
+    clocks: tuple[str, ...]
+    """Clocks of all users, sorted.  A row that is late for all of them is dropped, one that is late for some is marked.
+    """
     stores: tuple[str, ...]
     starts: tuple[str, ...]
     spread: Spread | None = None
     """For route "spread"."""
-    watch: tuple[tuple[str, Expr], ...] = ()
-    """(Name, join key): values of these keys are counted on arrival, so that skew is noticed."""
+    watch: tuple[tuple[str, Expr, tuple[Expr, ...]], ...] = ()
+    """(Name, join key, selection): values of these keys are counted on arrival, so that skew is noticed."""
 
 
 Node = Probe | Keep | Emit
@@ -313,6 +330,14 @@ class Topology:
     def emit_of(self) -> Mapping[str, Emit]:
         """Query -> where its results leave."""
         return {emit.query: emit for emit in self.emits}
+
+    @cached_property
+    def clocks_at(self) -> Mapping[str, tuple[str, ...]]:
+        """Start or node -> the clocks of all queries that use it, sorted."""
+        own = {query: clock.id for clock in self.clocks for query in clock.queries}
+        found = {name: {own.get(query, NEVER_LATE) for query in node.users} for name, node in self.nodes.items()}
+        found |= {start.id: {own.get(query, NEVER_LATE) for query, _ in start.users} for start in self.starts}
+        return {name: tuple(sorted(clocks)) for name, clocks in found.items()}
 
     @cached_property
     def tables(self) -> frozenset[str]:

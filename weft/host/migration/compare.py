@@ -19,8 +19,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from weft.expr.model import Call, Expr, columns, text_of
+from weft.expr.implied import implies
+from weft.expr.model import Expr, columns
 from weft.host.migration.ways import Way, ways_to
+from weft.host.state.compaction import horizon
 from weft.host.state.manifest import EVER, NEVER, Manifest
 from weft.topology.model import COPY, TIME, Probe, Store, Topology, since_of, stream_of
 
@@ -117,8 +119,7 @@ class Sources:
             return False
         stream = self._streams[store.stream]
         there = {*store.columns, COPY} | ({TIME} if stream.event_time in store.columns else set())
-        given = {text_of(expr) for expr in chosen}
-        return needs <= there and all(_implied(expr, given) for expr in store.filter)
+        return needs <= there and implies(chosen, store.filter)
 
     def _fill(self, store: Store) -> Fill | None:
         """From which member a join is filled: the one with the fewest rows."""
@@ -127,7 +128,7 @@ class Sources:
             for keep in self.new.keeps
             if keep.store == store.id
             for way in ways_to(self.new, keep.origin, keep.id)
-            if (source := self.find(way.start.label, way.edge.filter, way.needs)) is not None
+            if (source := self.find(way.start.label, way.selection, way.needs)) is not None
         ]
         return min(found, key=lambda fill: (self._held.get(fill.source, 0), fill.way.start.id), default=None)
 
@@ -144,8 +145,8 @@ class Sources:
 
     def _dropped(self, store: Store) -> int:
         """A store does not need event times up to this one."""
-        mark = None if store.clock is None else self._marks.get(store.clock)
-        return EVER if mark is None or store.retention is None else mark - store.retention - 1
+        limit = horizon(store, self._marks)
+        return EVER if limit is None else max(EVER, limit - 1)
 
     def _whole_way(self, fill: Fill) -> int:
         """A join is whole where all the stores that make it are."""
@@ -163,15 +164,10 @@ class Sources:
 
 
 def _covers(old: Store, new: Store) -> bool:
-    """Whether segments of an old store can be used as those of a new one that holds the same rows."""
+    """Whether segments of an old store can be used as those of a new one that holds the same rows.
+
+    The times of joined rows are computed from how long their members are kept.
+    """
     asked = {key.name for key in new.indexes}
-    return {*new.columns} <= {*old.columns} and asked <= {key.name for key in old.indexes}
-
-
-def _implied(expr: Expr, given: set[str]) -> bool:
-    """Whether a selection certainly follows from others; `given` are their texts."""
-    if text_of(expr) in given:
-        return True
-    if isinstance(expr, Call) and expr.op in ("or", "and"):
-        return (any if expr.op == "or" else all)(_implied(arg, given) for arg in expr.args)
-    return False
+    alike = not new.ends or (old.ends, old.retention) == (new.ends, new.retention)
+    return alike and {*new.columns} <= {*old.columns} and asked <= {key.name for key in old.indexes}

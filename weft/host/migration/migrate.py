@@ -19,6 +19,7 @@ from weft.host.crash import CrashPoint
 from weft.host.migration.compare import Comparison, Sources
 from weft.host.migration.reread import Piece, pieces
 from weft.host.migration.ways import Way, moving, replaying, ways_to
+from weft.host.state.compaction import horizon
 from weft.host.state.manifest import Manifest
 from weft.host.state.segment import SegmentRef
 from weft.topology.model import Epoch, Store, Topology
@@ -220,15 +221,14 @@ class Migration:
         return {fill.store for fill in self.found.fills}
 
     def _start_source(self, way: Way) -> Store | None:
-        return self._sources.find(way.start.label, way.edge.filter, way.needs)
+        return self._sources.find(way.start.label, way.selection, way.needs)
 
     def _pieces(self, plan: Topology, edge: str, source: str, store: Store | None, after: int = -1) -> Iterable[Piece]:
         refs = [ref for ref in self.manifest.segments if ref.store == source and ref.first_batch > after]
         return pieces(plan.edge_by_id[edge], refs, None if store is None else self._oldest(store))
 
     def _oldest(self, store: Store) -> int | None:
-        mark = None if store.clock is None else self.manifest.watermarks(self.new).get(store.clock)
-        return None if mark is None or store.retention is None else mark - store.retention
+        return horizon(store, self.manifest.watermarks(self.new))
 
 
 def _level(read: Sequence[Piece]) -> int:

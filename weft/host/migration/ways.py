@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
-from weft.expr.model import columns
-from weft.topology.model import COPY, Edge, Emit, Keep, Node, Probe, Route, Start, Store, Topology
+from weft.expr.model import Expr, columns
+from weft.topology.model import COPY, NEVER_LATE, Edge, Emit, Keep, Node, Probe, Route, Start, Store, Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,14 @@ class Way:
     nodes: tuple[Node, ...]
 
     @property
+    def selection(self) -> tuple[Expr, ...]:
+        """Which rows of the stream start."""
+        return (*self.edge.filter, *self.start.filter)
+
+    @property
     def needs(self) -> frozenset[str]:
         """Columns of the relation that are read."""
-        keys = [*self.edge.filter, *self.edge.route_key, *(self.edge.spread.keys if self.edge.spread else ())]
+        keys = [*self.selection, *self.edge.route_key, *(self.edge.spread.keys if self.edge.spread else ())]
         return frozenset({*self.start.columns, *(c.name for expr in keys for c in columns(expr))})
 
     def topology(self, new: Topology) -> Topology:
@@ -81,7 +86,8 @@ def _trim(topology: Topology, edge: Edge, start: Start, nodes: tuple[Node, ...])
         done.insert(0, made)
     taken = tuple(sorted(field.split(".", 1)[1] for field in needed)) or start.columns[:1]
     begun = replace(start, columns=taken, then=(done[0].id,))
-    bringing = replace(edge, columns=taken, clock=None, stores=(), starts=(start.id,), watch=())
+    brought = tuple(sorted({*taken, *(c.name for part in start.filter for c in columns(part))}))
+    bringing = replace(edge, columns=brought, clocks=(NEVER_LATE,), stores=(), starts=(start.id,), watch=())
     return Way(bringing, begun, tuple(done))
 
 
@@ -135,7 +141,8 @@ def _unite_starts(one: Way, other: Way) -> Way:
     columns = tuple(sorted({*one.start.columns, *other.start.columns}))
     then = tuple(dict.fromkeys((*one.start.then, *other.start.then)))
     start = replace(one.start, columns=columns, then=then)
-    return Way(replace(one.edge, columns=columns), start, one.nodes)
+    brought = tuple(sorted({*one.edge.columns, *other.edge.columns}))
+    return Way(replace(one.edge, columns=brought), start, one.nodes)
 
 
 def _unite(known: Node | None, node: Node) -> Node:
@@ -161,6 +168,6 @@ def _to_store(store: Store) -> Edge:
     route: Route = "spread" if store.spread else "key" if store.placement else "scatter"
     kept = tuple(column for column in store.columns if column != COPY or store.spread)
     return Edge(
-        store.id, store.stream, store.filter, kept, route, store.placement, store.tasks, None, (store.id,), (),
+        store.id, store.stream, store.filter, kept, route, store.placement, store.tasks, (NEVER_LATE,), (store.id,), (),
         store.spread,
     )  # fmt: skip

@@ -12,33 +12,36 @@ of the probes above it depend on the name of the store.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from weft.expr.model import columns, text_of
 from weft.optimizer.graph.layout import names
 from weft.optimizer.lower.edges import StartDraft, begin, edges, find_watched_keys
 from weft.optimizer.lower.labels import digest, shorten
 from weft.optimizer.lower.relabel import relabel
-from weft.optimizer.lower.stores import StoreDraft, StoreDrafts, clock
+from weft.optimizer.lower.stores import StoreDraft, StoreDrafts, clocks
+from weft.optimizer.lower.unite import Decide, United, check_selections, unite, unite_implied
 from weft.optimizer.lower.ways import Hop, Keeping, Ways, fill_in
 from weft.query.model import Query, Stream
 from weft.topology.check import check
 from weft.topology.model import ROWS, Emit, Keep, Policy, Probe, Start, Topology
 
 
-def assemble(plans: Sequence[Ways], policy: Policy = "min") -> Topology:
-    """The topology that answers all queries."""
-    made = [fill_in(relabel(plan)) for plan in plans]
-    nodes = _Nodes(made)
+def assemble(plans: Sequence[Ways], policy: Policy = "min", decide: Decide = unite_implied) -> Topology:
+    """The topology that answers all queries; `decide` says which selections of a stream share a store."""
+    named = [relabel(plan) for plan in plans]
+    united = unite(named, decide)
+    made = [fill_in(check_selections(plan, united)) for plan in named]
+    nodes = _Nodes(made, united)
     for given, plan in zip(plans, made, strict=True):
         _Query(plan, given.query, nodes).lay()
     stores, starts = nodes.stores.stores(), nodes.finish_starts()
     topology = Topology(
         made[0].workers if made else 1,
         _streams(plan.query for plan in made),
-        tuple({c.id: replace(c, policy=policy) for plan in made if (c := clock(plan)) is not None}.values()),
+        clocks(made, policy),
         stores,
-        edges(stores, nodes.starts.values()),
+        edges(nodes.stores.drafts, nodes.starts.values()),
         starts,
         nodes.finish_probes(),
         tuple(nodes.emits),
@@ -83,8 +86,8 @@ class _KeepDraft:
 class _Nodes:
     """All nodes of a topology by their names, while queries are added."""
 
-    def __init__(self, plans: Sequence[Ways]) -> None:
-        self.stores = StoreDrafts()
+    def __init__(self, plans: Sequence[Ways], united: United) -> None:
+        self.stores = StoreDrafts(united)
         self.starts: dict[str, StartDraft] = {}
         self.probes: dict[str, _ProbeDraft] = {}
         self.keeps: dict[str, _KeepDraft] = {}
@@ -94,9 +97,11 @@ class _Nodes:
 
     def finish_starts(self) -> tuple[Start, ...]:
         return tuple(
-            Start(s.id, s.label, self.position[s.label], tuple(sorted(s.columns)), tuple(s.then), tuple(s.users))
+            Start(
+                s.id, s.label, self.position[s.label], tuple(sorted(s.columns)), tuple(s.then), tuple(s.users), s.filter
+            )
             for s in self.starts.values()
-        )
+        )  # fmt: skip
 
     def finish_probes(self) -> tuple[Probe, ...]:
         return tuple(self._probe(look) for look in self.probes.values())
@@ -188,8 +193,9 @@ class _Query:
     # ------------------------------------------------------------------------------------------ nodes
 
     def _start(self, alias: str, label: str) -> StartDraft:
-        plan, made = self.plan, begin(self.plan, label)
+        plan, made = self.plan, begin(self.plan, label, self.nodes.stores.united)
         begun = self.nodes.starts.setdefault(made.id, made)
+        begun.clocks |= made.clocks
         begun.columns |= {f.split(".", 1)[1] for f in plan.start_fields(label)}
         begun.users[plan.name, alias] = None
         begun.watch |= find_watched_keys(plan, label, alias)
