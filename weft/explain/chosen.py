@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from weft.explain.figures import Figures, period
 from weft.explain.notices import notices
 from weft.explain.pages.chosen import ChosenPage, ChosenPlan, HopFacts, ProbeOrder, TreeNode
-from weft.explain.pages.figure import Figure
 from weft.explain.subject import Subject
 from weft.explain.words import JOINED, cells, expressions, shape
 from weft.expr.render import to_sql
 from weft.optimizer.choose import Choice
 from weft.optimizer.graph.layout import names
 from weft.optimizer.graph.tree import Tree
-from weft.optimizer.lower import ways
+from weft.topology.model import Keep, Probe
 
 
 def page(subject: Subject) -> ChosenPage:
@@ -36,7 +37,7 @@ def _plan(choice: Choice, figures: Figures) -> ChosenPlan:
         shape(choice.query, choice.chosen.layout.tree),
         period(choice, figures.seconds(choice)),
         tree(choice, figures),
-        tuple(_order(choice, alias, figures) for alias in choice.query.aliases),
+        tuple(_orders(choice, figures)),
         figures.input_rows(choice),
         bill.pcost if known else None,
         bill.sent if known else None,
@@ -81,28 +82,31 @@ def _node(choice: Choice, part: Tree, figures: Figures) -> TreeNode:
 # ------------------------------------------------------------------------------------------------ orders
 
 
-def _order(choice: Choice, alias: str, figures: Figures) -> ProbeOrder:
-    parts = choice.chosen.ways.paths[alias]
-    hops = [_hop(choice, alias, i, part, figures) for i, part in enumerate(parts, start=1)]
-    return ProbeOrder(alias, tuple(hops))
+def _orders(choice: Choice, figures: Figures) -> Iterator[ProbeOrder]:
+    for alias in choice.query.aliases:
+        for number, way in enumerate(figures.ways(choice, alias) or [()]):
+            last = way[-1] if way else None
+            fills = _aliases(choice, figures, last.store) if number and isinstance(last, Keep) else ()
+            yield ProbeOrder(alias, tuple(_hop(choice, node, figures) for node in way), fills)
 
 
-def _hop(choice: Choice, alias: str, i: int, part: ways.Hop | ways.Keeping, figures: Figures) -> HopFacts:
-    probe = isinstance(part, ways.Hop)
+def _hop(choice: Choice, node: Probe | Keep, figures: Figures) -> HopFacts:
+    called = figures.topology.aliases_of(choice.name)
+    found = None if isinstance(node, Keep) else figures.matches(choice, node)
+    labels = figures.topology.store(node.store).members if isinstance(node, Keep) else node.members
     return HopFacts(
-        "probe" if probe else "keep",
-        names(choice.query, part.store),
-        part.wave,
-        part.route,
-        expressions(part.route_key),
-        part.tasks,
-        figures.tuples_in(choice, alias, i) if probe else _rows_kept(choice, alias, i, figures),
-        figures.matches(choice, alias, i) if probe else None,
+        "keep" if isinstance(node, Keep) else "probe",
+        tuple(alias for label, alias in called.items() if label in labels),
+        node.wave,
+        node.route,
+        expressions(node.route_key, called),
+        node.tasks,
+        figures.tuples_in(choice, node),
+        found,
     )
 
 
-def _rows_kept(choice: Choice, alias: str, i: int, figures: Figures) -> Figure:
-    """Rows that a keep stores: what the last probe before it found."""
-    before = enumerate(choice.chosen.ways.paths[alias][: i - 1], start=1)
-    last = max(number for number, part in before if isinstance(part, ways.Hop))
-    return figures.matches(choice, alias, last)
+def _aliases(choice: Choice, figures: Figures, store: str) -> tuple[str, ...]:
+    """The members of a kept join in query order."""
+    labels = figures.topology.store(store).members
+    return tuple(alias for label, alias in figures.topology.aliases_of(choice.name).items() if label in labels)

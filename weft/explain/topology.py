@@ -5,7 +5,7 @@ Each store is described once and called s0, s1, ... after that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from weft.explain.figures import Figures, content, period
 from weft.explain.notices import notices
@@ -103,23 +103,21 @@ def _query(choice: Choice, figures: Figures, called: Labels) -> QueryFacts:
     return QueryFacts(
         choice.name,
         period(choice, figures.seconds(choice)) if choice.informed else None,
-        tuple(_way(choice, alias, figures, called) for alias in choice.query.aliases if figures.way(choice, alias)),
+        tuple(way for alias in choice.query.aliases for way in _ways(choice, alias, figures, called)),
         figures.results(choice),
     )
 
 
-def _way(choice: Choice, alias: str, figures: Figures, called: Labels) -> WayFacts:
-    way = enumerate(figures.way(choice, alias), start=1)
+def _ways(choice: Choice, alias: str, figures: Figures, called: Labels) -> Iterator[WayFacts]:
     names = figures.topology.aliases_of(choice.name)
-    return WayFacts(
-        alias,
-        tuple(
-            _keep(node, called, names)
-            if isinstance(node, Keep)
-            else _probe(choice, alias, i, node, figures, called, names)
-            for i, node in way
-        ),
-    )
+    for number, way in enumerate(figures.ways(choice, alias)):
+        if not way:
+            continue
+        parts = (
+            _keep(node, called, names) if isinstance(node, Keep) else _probe(choice, node, figures, called, names)
+            for node in way
+        )
+        yield WayFacts(alias, tuple(parts), called[way[-1].store] if number else None)
 
 
 def _keep(keep: Keep, called: Labels, names: Labels) -> KeepFacts:
@@ -127,9 +125,7 @@ def _keep(keep: Keep, called: Labels, names: Labels) -> KeepFacts:
     return KeepFacts("keep", keep.id, called[keep.store], keep.wave, keep.route, key, keep.tasks)
 
 
-def _probe(
-    choice: Choice, alias: str, number: int, probe: Probe, figures: Figures, called: Labels, names: Labels
-) -> ProbeFacts:
+def _probe(choice: Choice, probe: Probe, figures: Figures, called: Labels, names: Labels) -> ProbeFacts:
     return ProbeFacts(
         "probe",
         probe.id,
@@ -141,8 +137,8 @@ def _probe(
         probe.tasks,
         _asks(probe, names),
         expressions(probe.residual, names),
-        figures.tuples_in(choice, alias, number),
-        figures.matches(choice, alias, number),
+        figures.tuples_in(choice, probe),
+        figures.matches(choice, probe),
     )
 
 

@@ -7,12 +7,12 @@ stays as it is.  Where anything is known of the data, orders are those that send
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from weft.errors import PlanError
 from weft.expr.model import Expr
 from weft.expr.render import to_sql
-from weft.optimizer.bill import Bill, bill
+from weft.optimizer.bill import Bill, Imbalance, bill
 from weft.optimizer.cost.estimate import classes
 from weft.optimizer.cost.papers import CostModel
 from weft.optimizer.cubes.plan import skew
@@ -33,6 +33,10 @@ class Candidate:
     layout: Layout
     ways: Ways
     bill: Bill
+    imbalance: Imbalance = field(default=lambda _key, _tasks: 1.0, compare=False, repr=False)
+    """How much fuller than the average the fullest worker is under a key."""
+    ranges: Mapping[int, float] = field(default_factory=dict)
+    """Input -> to how many workers a row of it goes, where rows go by ranges of their values."""
 
     @property
     def price(self) -> tuple[float, float]:
@@ -65,7 +69,7 @@ class Maker:
         layout, model = self._layout(tree, placement)
         made = ways(self.problem.name, self.query, layout, self.workers, self._steps)
         priced = bill(made, model, self.known.prices, self.known.batch_rows, self._imbalance)
-        return Candidate(name, layout, made, priced)
+        return Candidate(name, layout, made, priced, self._imbalance)
 
     def spread(
         self,
@@ -78,8 +82,9 @@ class Maker:
         """Rows copied to several workers so that joins are local; `busy` is the ratio of the busiest to the average."""
         layout = replace(self._layout(tree, {})[0], tasks={}, spread=spread)
         made, model = ways(self.problem.name, self.query, layout, self.workers, self._steps), self._model(layout)
-        priced = bill(made, model, self.known.prices, self.known.batch_rows, lambda _key, _n: busy, copies)
-        return Candidate(name, layout, made, priced)
+        even = lambda _key, _tasks: busy
+        priced = bill(made, model, self.known.prices, self.known.batch_rows, even, copies)
+        return Candidate(name, layout, made, priced, even, copies or {})
 
     def improve(self, candidate: Candidate) -> Candidate:
         """The candidate with every store where it is cheapest, given the others."""
@@ -167,10 +172,7 @@ class Maker:
             store: tuple(self._attributes.get(expr) or to_sql(expr) for expr in home)
             for store, home in layout.placement.items()
         }
-        spread = {
-            store.relations: min(self.workers, layout.tasks.get(store.relations, self.workers))
-            for store in layout.tree.stores
-        }
+        spread = {store: min(self.workers, layout.tasks.get(store, self.workers)) for store in layout.stores}
         return replace(self.problem.model, placement=named, tasks_of=spread)
 
     def _imbalance(self, key: tuple[Expr, ...], tasks: int) -> float:

@@ -47,6 +47,8 @@ class ProbeOrder:
 
     alias: str
     hops: tuple[HopFacts, ...]
+    fills: tuple[str, ...] = ()
+    """Aliases of the kept join that this order only fills; none for the way to the results."""
 
 
 @dataclass(frozen=True, slots=True)

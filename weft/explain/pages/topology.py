@@ -84,6 +84,8 @@ class WayFacts:
 
     alias: str
     parts: tuple[ProbeFacts | KeepFacts, ...]
+    fills: str | None = None
+    """The store that this way only fills; None for the way to the results."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from weft.expr.model import Expr, text_of, without_alias
 from weft.optimizer.graph.placement import keys as keys_of
 from weft.optimizer.lower.labels import digest
 from weft.optimizer.lower.stores import clock_of, selection, spread_of
-from weft.optimizer.lower.ways import Ways
+from weft.optimizer.lower.ways import Hop, Ways
 from weft.stats.keys import key_name
 from weft.topology.model import TIME, Edge, Route, Store
 from weft.topology.spread import Spread
@@ -37,9 +37,9 @@ class StartDraft:
     watch: dict[tuple[str, Expr], None] = field(default_factory=dict)
 
 
-def begin(plan: Ways, label: str) -> StartDraft:
-    """Where tuples of a relation begin; the same for all queries that begin alike."""
-    stream, place = plan.query.relation(label).stream.name, _place_of_start(plan, label)
+def begin(plan: Ways, label: str, first: Hop | None) -> StartDraft:
+    """Where tuples of a relation begin that make this hop first; the same for all lines that begin alike."""
+    stream, place = plan.query.relation(label).stream.name, _place_of_start(plan, label, first)
     chosen, clock = selection(plan, label), clock_of(plan, label)
     edge = _name(stream, chosen, place, clock)
     return StartDraft(f"{label}@{digest(edge)}", edge, label, stream, chosen, place, clock)
@@ -51,11 +51,10 @@ def _name(stream: str, chosen: tuple[Expr, ...], place: Place, clock: str | None
     return f"{stream}>{digest(*map(text_of, chosen), '>', route, *map(text_of, key), tasks, spread, clock)}"
 
 
-def _place_of_start(plan: Ways, label: str) -> Place:
+def _place_of_start(plan: Ways, label: str, first: Hop | None) -> Place:
     """How tuples reach their first probe."""
     if (spread := spread_of(plan, label)) is not None:
         return "spread", (), plan.workers, spread
-    first = next(iter(plan.hops(label)), None)
     if first is None or first.route == "local":
         return "scatter", (), plan.workers, None
     return first.route, tuple(without_alias(expr) for expr in first.route_key), first.tasks, None

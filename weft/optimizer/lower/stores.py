@@ -6,20 +6,19 @@
 Columns and indexes of all users are united, and the longest retention wins: each probe checks its own window.  The id
 of a store is its name and a digest of all that, columns and indexes included, so equal ids mean equal state.
 
-What must hold: a store is filled once.  Two plans that keep the same join but make its rows in different ways would
-fill it twice.  So the second plan gets a store of its own, marked ".2".
+What must hold: a store is filled once.  Of two plans that keep the same join, the first fills it, in its own way, and
+the second looks into it: rows of a join are the same, whichever way makes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import pyarrow as pa
 
 from weft.expr.model import Call, Column, Expr, aliases, text_of, without_alias
-from weft.optimizer.graph.layout import names
+from weft.optimizer.graph.layout import Home, names
 from weft.optimizer.graph.predicates import window_predicates
 from weft.optimizer.lower.labels import digest, predicate_text, shorten
 from weft.optimizer.lower.relabel import with_keys
@@ -50,9 +49,7 @@ class StoreDraft:
     indexes: set[Key] = field(default_factory=set)
     retention: int | None = 0
     reason: str = ""
-    users: list[str] = field(default_factory=list)
-    feeding: Mapping[str, str] = field(default_factory=dict)
-    """Origin -> the node whose tuples become rows of an intermediate store."""
+    users: dict[str, None] = field(default_factory=dict)
 
     @cached_property
     def key(self) -> str:
@@ -90,32 +87,28 @@ class StoreDrafts:
     def __init__(self) -> None:
         self._drafts: dict[str, StoreDraft] = {}
 
-    def relation(self, plan: Ways, position: int, query: Query) -> StoreDraft:
-        """The store of one relation; `query` is as its owner wrote it."""
+    def relation(self, plan: Ways, position: int, home: Home, query: Query) -> StoreDraft:
+        """The store of one relation in a place; `query` is as its owner wrote it."""
         label = plan.query.aliases[position]
-        draft = self._share(_draft_rows(plan, label))
-        draft.columns |= {f.split(".", 1)[1] for f in plan.fields[1 << position]}
+        draft = self._share(_draft_rows(plan, label, home))
         keep = plan.retention[label] if draft.clock else None
         longer = keep is None or (draft.retention is not None and keep >= draft.retention)
         if longer and (draft.retention is not None or not draft.reason):
             draft.retention, draft.reason = keep, reason(query, query.aliases[position])
         return _add_time(draft)
 
-    def join(self, plan: Ways, store: int, feeding: Mapping[str, str], query: Query) -> StoreDraft:
-        """The store of an intermediate result whose rows are made in a certain way."""
-        made = _draft_join(plan, store)
+    def find_join(self, plan: Ways, store: int, home: Home) -> StoreDraft | None:
+        """The store of an intermediate result in a place, if it is there already."""
+        return self._drafts.get(_draft_join(plan, store, home).key)
+
+    def join(self, plan: Ways, store: int, home: Home, query: Query) -> StoreDraft:
+        """The store of an intermediate result in a place."""
+        made = _draft_join(plan, store, home)
         if made.ends:
             first = min(made.ends, key=lambda end: end[1])[0]
             why = reason(query, query.aliases[plan.query.position(first)])
             made.reason = f"as long as all its members; {why}"
-        base, number = made.name, 2
-        while (known := self._drafts.get(made.key)) is not None and known.feeding != feeding:
-            made = replace(made, name=f"{base}.{number}")
-            number += 1
-        draft = self._share(made)
-        draft.feeding = feeding
-        draft.columns |= set(plan.fields[store])
-        return _add_time(draft)
+        return _add_time(self._share(made))
 
     def _share(self, made: StoreDraft) -> StoreDraft:
         return self._drafts.setdefault(made.key, made)
@@ -168,16 +161,16 @@ def spread_of(plan: Ways, alias: str) -> Spread | None:
     return None if found is None else with_keys(found, without_alias)
 
 
-def _draft_rows(plan: Ways, alias: str) -> StoreDraft:
+def _draft_rows(plan: Ways, alias: str, home: Home) -> StoreDraft:
     store, stream = 1 << plan.query.position(alias), plan.query.relation(alias).stream.name
-    placement = tuple(without_alias(expr) for expr in plan.layout.placement.get(store, ()))
+    placement = tuple(without_alias(expr) for expr in home)
     return StoreDraft(
         stream, stream, selection(plan, alias), placement, clock_of(plan, alias), plan.tasks(store),
         spread=spread_of(plan, alias),
     )  # fmt: skip
 
 
-def _draft_join(plan: Ways, store: int) -> StoreDraft:
+def _draft_join(plan: Ways, store: int, home: Home) -> StoreDraft:
     """The store of an intermediate result: a row goes when the first of its members does (K-06)."""
     members = tuple(sorted(names(plan.query, store), key=lambda label: plan.stamps[label]))
     ends = tuple((label, keep) for label in members if (keep := plan.retention[label]) is not None)
@@ -187,7 +180,7 @@ def _draft_join(plan: Ways, store: int) -> StoreDraft:
         "+".join(members),
         "",
         (),
-        plan.layout.placement.get(store, ()),
+        home,
         own.id if own is not None and ends else None,
         plan.tasks(store),
         members,
