@@ -57,7 +57,7 @@ class _Maker:
 
     def _random_joins(self) -> Sequence[int]:
         found: set[int] = set()
-        for _ in range(self.rng.choice([0, 1, 2, 3, 5])):
+        for _ in range(self.rng.choice([1, 2, 4, 8])):
             join = 1 << self.rng.randrange(len(self.query.relations))
             for _ in range(self.rng.choice([1, 1, 2])):
                 beside = [

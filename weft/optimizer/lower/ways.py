@@ -1,9 +1,9 @@
 """Ways: what happens to a new tuple of each alias, hop by hop.
 
 A hop is one look into one store.  A *line* is a start alias, hops, and an end: the tuple is a result, or a row of a
-kept join.  A plan is a set of lines.  Every alias that can be the newest in a result has one line to the results.  Every
-place of a kept join has one line for each member that can be the newest in it.  So a row of an intermediate store is
-made once, by the line of its newest member.  Lines that begin alike are the same up to where they differ: they have
+kept join.  A plan is a set of lines.  Every alias that can be the newest in a result has one line to the results.
+Every place of a kept join has one line for each member that can be the newest in it.  So a row of an intermediate store
+is made once, by the line of its newest member.  Lines that begin alike are the same up to where they differ: they have
 the same `Hop` objects there, and the topology has one node for both.
 
 A tree says where lines run: a tuple starts in the lowest operator above its alias and meets the siblings of its alias
