@@ -15,14 +15,11 @@ of them has as many results as a relation has rows.
 
 from __future__ import annotations
 
-import argparse
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bench.machine import machine_line
-from bench.saying import block
 from weft.optimizer.graph.joingraph import JoinGraph
 from weft.optimizer.joint.flows import Solution
 from weft.optimizer.joint.paper import Placements, Posed, parse_query, pose

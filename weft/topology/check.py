@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from weft.errors import InternalError
 from weft.expr.model import columns
 from weft.query.model import Query
-from weft.topology.model import ROWS, Emit, Keep, Node, Probe, Start, Store, Topology
+from weft.topology.model import NEVER_LATE, ROWS, TIME, Emit, Keep, Node, Probe, Start, Store, Topology
 
 
 def check(topology: Topology, queries: Mapping[str, Query]) -> None:
@@ -42,6 +42,22 @@ def check(topology: Topology, queries: Mapping[str, Query]) -> None:
         _must(fed.starts[start.id] == 1, f"{start.id} is not fed by exactly one edge")
     for store in topology.stores:
         fed.check(store)
+    _check_clocks(topology)
+
+
+def _check_clocks(topology: Topology) -> None:
+    """Rows are marked for every clock of those who use them, and expire by clocks that there are."""
+    known = {clock.id for clock in topology.clocks} | {NEVER_LATE}
+    timed = {stream.name for stream in topology.streams if stream.event_time is not None}
+    for edge in topology.edges:
+        users = {clock for user in (*edge.stores, *edge.starts) for clock in topology.clocks_at[user]}
+        wanted = users if edge.stream in timed else {NEVER_LATE}
+        _must(set(edge.clocks) == wanted <= known, f"{edge.id} marks rows for {edge.clocks} instead of {wanted}")
+    for store in topology.stores:
+        clocks = {clock for clock, _ in store.expiry}
+        users = set(topology.clocks_at[store.id])
+        _must(not clocks or clocks == users - {NEVER_LATE} == users, f"{store.id} drops rows that some user needs")
+        _must(not clocks or TIME in store.columns, f"{store.id} does not know the times of its rows")
 
 
 class _Fed:

@@ -17,7 +17,8 @@ begin alike share their first nodes: a node hands its tuples on to whatever foll
 
 A flowing record batch has one field per live column, called "label.column".  Columns of a stream's store carry no
 label, so that all relations over the stream can share it; those of an intermediate store do.  `#t` is the event time in
-microseconds.  `#w` is the weight: how often a row counts; where it is absent every row counts once.
+microseconds.  `#w` is the weight: how often a row counts; where it is absent every row counts once.  `#late c` says
+whether a row, or a member of it, came too late for the queries of clock c; where it is absent none did.
 
 Exactly once: the stamp of a tuple is (batch, position of its relation), that of a joined one the largest of its
 members'.  A tuple that starts with stamp (N, i) meets in every store only rows with a smaller stamp, so every
@@ -42,8 +43,8 @@ from weft.query.model import TIME, WEIGHT, Output, Stream
 from weft.topology.spread import Spread
 
 __all__ = [
-    "FIRST", "ROWS", "TIME", "WEIGHT", "Bound", "Clock", "Edge", "Emit", "Epoch", "Keep", "Key", "Node", "Probe",
-    "Route", "Start", "Store", "Topology",
+    "FIRST", "NEVER_LATE", "ROWS", "TIME", "WEIGHT", "Bound", "Clock", "Edge", "Emit", "Epoch", "Keep", "Key", "Node",
+    "Probe", "Route", "Start", "Store", "Topology",
 ]  # fmt: skip
 
 EARLIEST = -(2**63)
@@ -52,6 +53,8 @@ ROWS = ""
 """The origin of all rows of a stream."""
 FIRST = -1
 """Position of what is handled before all probes."""
+NEVER_LATE = ""
+"""The clock of users for whom no row is ever late; it has no watermark and no marks."""
 
 Policy = OneOf["min", "max"]
 """How the watermarks of several streams make one."""
@@ -98,10 +101,9 @@ class Store:
     placement: tuple[Expr, ...]
     """Rows live on the worker that owns these values; empty means anywhere, so probes go everywhere."""
     indexes: tuple[Key, ...]
-    clock: str | None
-    """The clock that expires rows and refuses late ones; None means rows stay for ever."""
-    retention: int | None
-    """A row may go once the watermark is later than its time plus this; None means never."""
+    expiry: tuple[tuple[str, int], ...]
+    """(Clock, retention): a row may go once the watermark of each clock is later than its time plus the retention of
+    that clock; empty means never."""
     reason: str
     """Why rows are kept that long, for people."""
     users: tuple[str, ...]
@@ -110,10 +112,16 @@ class Store:
     """On how many workers, from the first on, rows lie."""
     members: tuple[str, ...] = ()
     """Labels of the members of an intermediate result, by position."""
-    ends: tuple[tuple[str, int], ...] = ()
-    """(member, its retention): an intermediate row goes when the first of these goes; its `#t` is computed to match."""
+    ends: tuple[tuple[tuple[str, int], ...], ...] = ()
+    """For each kind of user (member, its retention): a user needs an intermediate row until the first of these goes.
+    The row goes when no user needs it; its `#t` is computed to match."""
     spread: Spread | None = None
     """Where copies of a stream's rows lie, instead of a placement."""
+
+    @property
+    def retention(self) -> int | None:
+        """How long past its time a row is kept at most, by the clock that keeps it longest; None is for ever."""
+        return max((kept for _, kept in self.expiry), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +206,8 @@ class Emit:
     """Fields that the outputs read; at least one."""
     aliases: tuple[tuple[str, str], ...]
     """(Label, alias) of all relations, in query order."""
+    clock: str = NEVER_LATE
+    """The clock that says which rows are late for the query."""
     wave: int = 1
     """The first wave in which results may leave."""
     route: Route = "local"
@@ -242,7 +252,9 @@ class Edge:
     route_key: tuple[Expr, ...]
     tasks: int
     """Among how many workers rows are routed."""
-    clock: str | None
+    clocks: tuple[str, ...]
+    """Clocks of all users, sorted.  A row that is late for all of them is dropped, one that is late for some is marked.
+    """
     stores: tuple[str, ...]
     starts: tuple[str, ...]
     spread: Spread | None = None
@@ -299,6 +311,16 @@ class Topology:
     def emit_of(self) -> Mapping[str, Emit]:
         """Query -> where its results leave."""
         return {emit.query: emit for emit in self.emits}
+
+    @cached_property
+    def clocks_at(self) -> Mapping[str, tuple[str, ...]]:
+        """Start, node or store -> the clocks of all queries that use it, sorted."""
+        found: dict[str, set[str]] = {name: {self.emit_of[q].clock for q in n.users} for name, n in self.nodes.items()}
+        for start in self.starts:
+            found[start.id] = {self.emit_of[query].clock for query, _ in start.users}
+        for probe in self.probes:
+            found.setdefault(probe.store, set()).update(found[probe.id])
+        return {name: tuple(sorted(clocks)) for name, clocks in found.items()}
 
     @cached_property
     def tables(self) -> frozenset[str]:

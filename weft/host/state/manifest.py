@@ -20,7 +20,7 @@ from weft.errors import StateError
 from weft.host.batch import Batch, Report
 from weft.host.crash import CrashPoint
 from weft.host.sources.source import Position
-from weft.host.state.compaction import is_expired
+from weft.host.state.compaction import horizon, is_expired
 from weft.host.state.durable import read_sealed, write_sealed
 from weft.host.state.segment import SegmentFiles, SegmentRef
 from weft.observe.counters import Counters, bump
@@ -76,7 +76,8 @@ class Manifest:
         made = Manifest(number, (), newest, tuple(report.files), totals, sketches, offsets or {}, epoch.number)
         refs = [*(ref for ref in self.segments if ref.name not in gone), *(SegmentRef(**ref) for ref in report.added)]
         marks = made.watermarks(epoch.topology)
-        live = [ref for ref in refs if not _is_over(epoch.topology, ref, marks)]
+        limits = {store.id: horizon(store, marks) for store in epoch.topology.stores}
+        live = [ref for ref in refs if not is_expired(ref, limits[ref.store])]
         live.sort(key=lambda ref: (ref.store, ref.worker, ref.first_batch, ref.name))
         return replace(made, segments=tuple(live))
 
@@ -97,11 +98,6 @@ class Manifest:
     def measured(self) -> Measured | None:
         """What all batches did; None before the first."""
         return None if self.batch < 0 else Measured(self.batch + 1, self.totals, self.held, self.observed)
-
-
-def _is_over(topology: Topology, ref: SegmentRef, marks: Mapping[str, int | None]) -> bool:
-    store = topology.store(ref.store)
-    return is_expired(ref, store.retention, None if store.clock is None else marks.get(store.clock))
 
 
 class Ledger:

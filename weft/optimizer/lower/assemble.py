@@ -23,11 +23,11 @@ from weft.optimizer.lower.edges import StartDraft, begin, edges, find_watched_ke
 from weft.optimizer.lower.flow import Flow, KeepDraft, NodeDraft, ProbeDraft
 from weft.optimizer.lower.labels import digest, shorten
 from weft.optimizer.lower.relabel import relabel
-from weft.optimizer.lower.stores import StoreDraft, StoreDrafts, clock
+from weft.optimizer.lower.stores import StoreDraft, StoreDrafts, clock, clock_of, want_joined, want_rows
 from weft.optimizer.lower.ways import Hop, Keeping, Line, Ways
 from weft.query.model import Query, Stream
 from weft.topology.check import check
-from weft.topology.model import ROWS, Emit, Keep, Policy, Probe, Start, Topology
+from weft.topology.model import NEVER_LATE, ROWS, Emit, Keep, Policy, Probe, Start, Topology
 
 
 def assemble(plans: Sequence[Ways], policy: Policy = "min") -> Topology:
@@ -43,7 +43,7 @@ def assemble(plans: Sequence[Ways], policy: Policy = "min") -> Topology:
         _streams(plan.query for plan in made),
         tuple({c.id: replace(c, policy=policy) for plan in made if (c := clock(plan)) is not None}.values()),
         stores,
-        edges(stores, nodes.flow.starts.values()),
+        edges(nodes.stores.drafts, nodes.flow.starts.values()),
         starts,
         nodes.finish_probes(),
         tuple(nodes.flow.emits.values()),
@@ -162,15 +162,18 @@ class _Query:
     def _store(self, target: Target) -> StoreDraft:
         if target not in self.drafts:
             (store, home), stores = target, self.nodes.stores
-            if store.bit_count() == 1:
-                draft = stores.relation(self.plan, store.bit_length() - 1, home, self.query)
-            else:
-                draft = stores.join(self.plan, store, home, self.query)
-            self._use(draft, names(self.plan.query, store))
+            labels = names(self.plan.query, store)
+            one = len(labels) == 1
+            draft = stores.relation(self.plan, labels[0], home) if one else stores.join(self.plan, store, home)
+            self._use(draft, labels)
             self.drafts[target] = draft
         return self.drafts[target]
 
-    def _use(self, draft: StoreDraft, labels: Iterable[str]) -> None:
+    def _use(self, draft: StoreDraft, labels: Sequence[str]) -> None:
+        if draft.members:
+            want_joined(draft, self.plan, self.query)
+        else:
+            want_rows(draft, self.plan, labels[0], self.query)
         mine = {self.called[label] for label in labels}
         draft.users[f"{self.plan.name}.{'+'.join(a for a in self.query.aliases if a in mine)}"] = None
 
@@ -181,7 +184,7 @@ class _Query:
             keep.users[self.plan.name] = None
             for node in self._back(keep):
                 if isinstance(node, StartDraft):
-                    node.users[self.plan.name, self.called[node.label]] = None
+                    self._begin(node)
                     continue
                 node.users[self.plan.name] = None
                 if len(node.members) > 1:
@@ -202,10 +205,14 @@ class _Query:
     def _start(self, line: Line) -> StartDraft:
         plan, label = self.plan, line.start
         made = begin(plan, label, next(iter(line.hops), None))
-        begun = self.flow.starts.setdefault(made.id, made)
-        begun.users[plan.name, self.called[label]] = None
-        begun.watch |= find_watched_keys(plan, label, self.called[label])
-        return begun
+        return self._begin(self.flow.starts.setdefault(made.id, made))
+
+    def _begin(self, start: StartDraft) -> StartDraft:
+        label, alias = start.label, self.called[start.label]
+        start.clocks.add(clock_of(self.plan, label))
+        start.users[self.plan.name, alias] = None
+        start.watch |= find_watched_keys(self.plan, label, alias)
+        return start
 
     def _look(self, label: str, before: StartDraft | ProbeDraft, hop: Hop) -> ProbeDraft:
         draft, step = self._store((hop.store, hop.home)), hop.step
@@ -244,8 +251,7 @@ class _Query:
     def _emit(self) -> Emit:
         plan = self.plan
         reads = {column.field for output in plan.query.outputs for column in columns(output.expr)}
-        emit = Emit(
-            f"emit {plan.name}", plan.name, plan.query.outputs, tuple(sorted(reads)), tuple(self.called.items())
-        )
+        late, called = NEVER_LATE if (own := clock(plan)) is None else own.id, tuple(self.called.items())
+        emit = Emit(f"emit {plan.name}", plan.name, plan.query.outputs, tuple(sorted(reads)), called, late)
         self.flow.emits[emit.id] = emit
         return emit

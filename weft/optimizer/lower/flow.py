@@ -132,7 +132,8 @@ class Flow:
         if draft.key not in self._held:
             looks = self._looks[draft.key]
             held = set().union(*(look.hop.found(self.carry(look)) for look in looks))
-            held |= {time_of(member).field for member, _ in draft.ends}
+            if draft.retention is not None:
+                held |= {time_of(member).field for ends in draft.ends for member, _ in ends}
             self._held[draft.key] = held or {self._anchor(looks[0].members[0])}
         return self._held[draft.key]
 

@@ -1,10 +1,11 @@
 """Stores while a topology is put together: users that want the same rows in the same place share one store.
 
-    rows of a stream        the stream, its selections, where rows lie, the clock that expires them
-    rows of a join          the labels of its members, the predicates among them, where rows lie, clock and retention
+    rows of a stream        the stream, its selections, where rows lie
+    rows of a join          the labels of its members, the predicates among them, where rows lie
 
-Columns and indexes of all users are united, and the longest retention wins: each probe checks its own window.  The id
-of a store is its name and a digest of all that, columns and indexes included, so equal ids mean equal state.
+Columns and indexes of all users are united.  Rows are kept as long as any user needs them, by the clock of that user:
+each probe checks its own window, and rows that are late for some users are marked.  The id of a store is its name and a
+digest of what makes its rows, columns and indexes included.  Until when rows are kept is not part of it.
 
 What must hold: a store is filled once.  Of two plans that keep the same join, the first fills it, in its own way, and
 the second looks into it: rows of a join are the same, whichever way makes them.
@@ -21,12 +22,15 @@ from weft.expr.model import Call, Column, Expr, aliases, text_of, without_alias
 from weft.optimizer.graph.layout import Home, names
 from weft.optimizer.graph.predicates import window_predicates
 from weft.optimizer.lower.labels import digest, predicate_text, shorten
-from weft.optimizer.lower.relabel import with_keys
+from weft.optimizer.lower.places import place_of_store, spread_of
 from weft.optimizer.lower.ways import Ways
 from weft.query.model import Query
 from weft.query.timebounds import reason
-from weft.topology.model import TIME, Clock, Key, Store
+from weft.topology.model import NEVER_LATE, TIME, Clock, Key, Store
 from weft.topology.spread import Spread
+
+Ends = tuple[tuple[str, int], ...]
+"""(Member, its retention) of the members of a join that do not stay for ever."""
 
 
 @dataclass
@@ -38,16 +42,20 @@ class StoreDraft:
     stream: str
     filter: tuple[Expr, ...]
     placement: tuple[Expr, ...]
-    clock: str | None
     tasks: int
     members: tuple[str, ...] = ()
-    ends: tuple[tuple[str, int], ...] = ()
     spread: Spread | None = None
     content: str = ""
     """What else decides its rows: predicates of a join, and where its members lie."""
     columns: set[str] = field(default_factory=set)
     indexes: set[Key] = field(default_factory=set)
+    clocks: set[str] = field(default_factory=set)
+    """Clocks of all users."""
+    kept: dict[str, int] = field(default_factory=dict)
+    """Clock -> longest retention of its users."""
+    ends: dict[Ends, None] = field(default_factory=dict)
     retention: int | None = 0
+    """The longest of all."""
     reason: str = ""
     users: dict[str, None] = field(default_factory=dict)
 
@@ -56,7 +64,16 @@ class StoreDraft:
         """Equal for two stores that are the same, whichever plan uses them."""
         place = [text_of(expr) for expr in self.placement]
         chosen = [text_of(expr) for expr in self.filter]
-        return digest(self.name, chosen, place, self.clock, self.tasks, self.ends, self.spread, self.content)
+        return digest(self.name, chosen, place, self.tasks, self.spread, self.content)
+
+    def want(self, clock: str, keep: int | None, why: str) -> None:
+        """One more user, who needs rows for some time after their own; None is for ever."""
+        self.clocks.add(clock)
+        if keep is not None:
+            self.kept[clock] = max(keep, self.kept.get(clock, keep))
+        longer = keep is None or (self.retention is not None and keep >= self.retention)
+        if longer and (self.retention is not None or not self.reason):
+            self.retention, self.reason = keep, why
 
     @cached_property
     def ordered(self) -> tuple[Key, ...]:
@@ -64,16 +81,25 @@ class StoreDraft:
         return tuple(sorted(self.indexes, key=_key_text))
 
     @cached_property
+    def held(self) -> tuple[str, ...]:
+        """The columns, once all users are known; with the time if rows can be late or expire."""
+        timed = self.retention is not None if self.members else NEVER_LATE not in self.clocks
+        return tuple(sorted(self.columns | ({TIME} if timed else set())))
+
+    @cached_property
     def id(self) -> str:
         """Its name, once all users are known."""
-        return f"{shorten(self.name)}-{digest(self.key, sorted(self.columns), [*map(_key_text, self.ordered)])}"
+        return f"{shorten(self.name)}-{digest(self.key, [*self.held], [*map(_key_text, self.ordered)])}"
 
     def finish(self) -> Store:
         """The store, once all users are known."""
+        # A joined row has one time for all clocks, which allows for the longest retention.
+        kept = dict.fromkeys(self.kept, self.retention or 0) if self.members else self.kept
+        expires = self.retention is not None
         return Store(
-            self.id, self.stream, self.filter, tuple(sorted(self.columns)), self.placement, self.ordered,
-            self.clock, self.retention, self.reason, tuple(self.users), self.tasks, self.members, self.ends,
-            self.spread,
+            self.id, self.stream, self.filter, self.held, self.placement, self.ordered,
+            tuple(sorted(kept.items())) if expires else (), self.reason, tuple(self.users), self.tasks, self.members,
+            tuple(sorted(self.ends)) if expires else (), self.spread,
         )  # fmt: skip
 
 
@@ -87,28 +113,22 @@ class StoreDrafts:
     def __init__(self) -> None:
         self._drafts: dict[str, StoreDraft] = {}
 
-    def relation(self, plan: Ways, position: int, home: Home, query: Query) -> StoreDraft:
-        """The store of one relation in a place; `query` is as its owner wrote it."""
-        label = plan.query.aliases[position]
-        draft = self._share(_draft_rows(plan, label, home))
-        keep = plan.retention[label] if draft.clock else None
-        longer = keep is None or (draft.retention is not None and keep >= draft.retention)
-        if longer and (draft.retention is not None or not draft.reason):
-            draft.retention, draft.reason = keep, reason(query, query.aliases[position])
-        return _add_time(draft)
+    @property
+    def drafts(self) -> tuple[StoreDraft, ...]:
+        """All of them."""
+        return tuple(self._drafts.values())
+
+    def relation(self, plan: Ways, label: str, home: Home) -> StoreDraft:
+        """The store of one relation in a place."""
+        return self._share(_draft_rows(plan, label, home))
 
     def find_join(self, plan: Ways, store: int, home: Home) -> StoreDraft | None:
         """The store of an intermediate result in a place, if it is there already."""
         return self._drafts.get(_draft_join(plan, store, home).key)
 
-    def join(self, plan: Ways, store: int, home: Home, query: Query) -> StoreDraft:
+    def join(self, plan: Ways, store: int, home: Home) -> StoreDraft:
         """The store of an intermediate result in a place."""
-        made = _draft_join(plan, store, home)
-        if made.ends:
-            first = min(made.ends, key=lambda end: end[1])[0]
-            why = reason(query, query.aliases[plan.query.position(first)])
-            made.reason = f"as long as all its members; {why}"
-        return _add_time(self._share(made))
+        return self._share(_draft_join(plan, store, home))
 
     def _share(self, made: StoreDraft) -> StoreDraft:
         return self._drafts.setdefault(made.key, made)
@@ -118,9 +138,24 @@ class StoreDrafts:
         return tuple(draft.finish() for draft in self._drafts.values())
 
 
-def _add_time(draft: StoreDraft) -> StoreDraft:
-    draft.columns |= {TIME} if draft.clock else set()
-    return draft
+def want_rows(draft: StoreDraft, plan: Ways, label: str, query: Query) -> None:
+    """A user of the rows of a relation; `query` is as its owner wrote it."""
+    own = clock_of(plan, label)
+    keep = None if own == NEVER_LATE else plan.retention[label]
+    draft.want(own, keep, reason(query, query.aliases[plan.query.position(label)]))
+
+
+def want_joined(draft: StoreDraft, plan: Ways, query: Query) -> None:
+    """A user of an intermediate result: it needs a row until the first of its members goes (K-06)."""
+    ends = tuple((label, keep) for label in draft.members if (keep := plan.retention[label]) is not None)
+    own = clock(plan)
+    if own is None or not ends:
+        draft.want(NEVER_LATE if own is None else own.id, None, "full history")
+        return
+    first, keep = min(ends, key=lambda end: end[1])
+    why = reason(query, query.aliases[plan.query.position(first)])
+    draft.ends[ends] = None
+    draft.want(own.id, keep, f"as long as all its members; {why}")
 
 
 def clock(plan: Ways) -> Clock | None:
@@ -132,11 +167,11 @@ def clock(plan: Ways) -> Clock | None:
     return Clock(f"clock-{digest(streams)}", streams)
 
 
-def clock_of(plan: Ways, alias: str) -> str | None:
+def clock_of(plan: Ways, alias: str) -> str:
     """The clock that decides whether rows of a relation are late."""
     found = clock(plan)
     timed = plan.query.relation(alias).stream.event_time is not None
-    return found.id if found is not None and timed else None
+    return found.id if found is not None and timed else NEVER_LATE
 
 
 def selection(plan: Ways, alias: str) -> tuple[Expr, ...]:
@@ -155,40 +190,15 @@ def _require_time(plan: Ways, alias: str) -> tuple[Expr, ...]:
     return (Call("not", (missing,), pa.bool_()),)
 
 
-def spread_of(plan: Ways, alias: str) -> Spread | None:
-    """Where copies of a relation's rows go, in terms of its stream."""
-    found = plan.layout.spread.get(1 << plan.query.position(alias))
-    return None if found is None else with_keys(found, without_alias)
-
-
 def _draft_rows(plan: Ways, alias: str, home: Home) -> StoreDraft:
-    store, stream = 1 << plan.query.position(alias), plan.query.relation(alias).stream.name
-    placement = tuple(without_alias(expr) for expr in home)
-    return StoreDraft(
-        stream, stream, selection(plan, alias), placement, clock_of(plan, alias), plan.tasks(store),
-        spread=spread_of(plan, alias),
-    )  # fmt: skip
+    stream = plan.query.relation(alias).stream.name
+    _, placement, tasks, spread = place_of_store(plan, alias, home)
+    return StoreDraft(stream, stream, selection(plan, alias), placement, tasks, spread=spread)
 
 
 def _draft_join(plan: Ways, store: int, home: Home) -> StoreDraft:
-    """The store of an intermediate result: a row goes when the first of its members does (K-06)."""
     members = tuple(sorted(names(plan.query, store), key=lambda label: plan.stamps[label]))
-    ends = tuple((label, keep) for label in members if (keep := plan.retention[label]) is not None)
-    first = min(ends, key=lambda end: end[1], default=None)
-    own = clock(plan)
-    return StoreDraft(
-        "+".join(members),
-        "",
-        (),
-        home,
-        own.id if own is not None and ends else None,
-        plan.tasks(store),
-        members,
-        ends,
-        content=_content(plan, members),
-        retention=None if first is None else first[1],
-        reason="full history",
-    )
+    return StoreDraft("+".join(members), "", (), home, plan.tasks(store), members, content=_content(plan, members))
 
 
 def _content(plan: Ways, members: tuple[str, ...]) -> str:
