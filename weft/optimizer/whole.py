@@ -84,7 +84,7 @@ class WholeBill:
 def whole_bill(topology: Topology, choices: Sequence[Choice]) -> WholeBill:
     """The bill of a topology that was made of these choices."""
     prices = choices[0].known.prices if choices else Prices()
-    span = _Span(choices)
+    span = Span(choices)
     counts = [_Count(topology, choice, prices, span.factor(choice)) for choice in choices]
     for count in counts:
         count.walk()
@@ -107,7 +107,7 @@ def whole_bill(topology: Topology, choices: Sequence[Choice]) -> WholeBill:
     )
 
 
-class _Span:
+class Span:
     """What counts of several queries have in common."""
 
     def __init__(self, choices: Sequence[Choice]) -> None:

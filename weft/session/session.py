@@ -32,7 +32,7 @@ from weft.observe.progress import RunReport
 from weft.optimizer.choose import Choice
 from weft.optimizer.cost.papers import Arrival
 from weft.optimizer.cost.prices import Prices
-from weft.optimizer.plan import topology
+from weft.optimizer.plan import SHARINGS, Sharing, topology
 from weft.optimizer.wishes import Wishes, read_statistics, read_wishes
 from weft.optimizer.written.plan import Plan
 from weft.query.draft import Draft
@@ -83,6 +83,7 @@ class Session:
         self._spark = spark
         self._workers = None if workers is None else check_whole("workers", workers)
         self._policy: Policy = "min"
+        self._sharing: Sharing = "global"
         self._wishes, self._prices = Wishes(), Prices.load()
         self._given = Statistics()
         """Given by hand."""
@@ -153,6 +154,7 @@ class Session:
         *,
         workers: int | None = None,
         watermark: Policy | None = None,
+        sharing: Sharing | None = None,
         strategy: str | Plan | None = None,
         statistics: Statistics | None = None,
         budget: float | str | None = None,
@@ -163,13 +165,17 @@ class Session:
         """Set options for planning, for the whole session.  An option that is not given keeps its value.
 
         `watermark` says whether the slowest ("min", the default) or the fastest ("max") stream of a query decides
-        which rows are late.  The other options are explained at :meth:`query`.
+        which rows are late.  `sharing` says what queries have in common: "global" (the default) chooses the plans of all
+        queries together, "local" gives each its own best plan and has equal parts once, "none" runs every query as if
+        it were alone.  The other options are explained at :meth:`query`.
         """
         self._check_idle("an option")
         if workers is not None:
             self._workers = check_whole("workers", workers)
         if watermark is not None:
             self._policy = check_choice("watermark", watermark, POLICIES)
+        if sharing is not None:
+            self._sharing = check_choice("sharing", sharing, SHARINGS)
         self._wishes = replace(self._wishes, **read_wishes(strategy, budget, placement, capacity, arrival))
         if (given := read_statistics(statistics)) is not None:
             self._given = self._statistics = given
@@ -265,6 +271,11 @@ class Session:
         return self._policy
 
     @property
+    def sharing(self) -> Sharing:
+        """What queries have in common."""
+        return self._sharing
+
+    @property
     def workers(self) -> int:
         """How many workers the plan is made for."""
         if self._workers is not None:
@@ -277,7 +288,7 @@ class Session:
     @property
     def topology(self) -> Topology:
         """The plan of all queries."""
-        return topology(self.choices, self._policy)
+        return topology(self.choices, self._policy, self._sharing)
 
     @property
     def choices(self) -> tuple[Choice, ...]:
@@ -288,7 +299,9 @@ class Session:
             # Sorted by name, not by registration: a session that resumes must get the plan its state was made by.
             requests = {name: self._request(self._queries[name]) for name in sorted(self._queries)}
             made = self.checkpoint.plans()
-            self._planned = plan_queries(requests, self.workers, self._prices, self._inputs(), self._given, made)
+            self._planned = plan_queries(
+                requests, self.workers, self._prices, self._inputs(), self._given, made, self._sharing
+            )
         return self._planned
 
     def _request(self, handle: QueryHandle) -> Request:

@@ -21,7 +21,7 @@ Rename = Callable[[Expr], Expr]
 def relabel(plan: Ways) -> Ways:
     """The plan with labels in the place of aliases."""
     names = labels(plan.query)
-    rename = _renaming(names)
+    rename = renaming(names)
     return replace(
         plan,
         query=_query(plan.query, names, rename),
@@ -32,7 +32,7 @@ def relabel(plan: Ways) -> Ways:
     )
 
 
-def _renaming(names: Mapping[str, str]) -> Rename:
+def renaming(names: Mapping[str, str]) -> Rename:
     """A function that renames expressions, and remembers those it has renamed."""
     known: dict[int, tuple[Expr, Expr]] = {}
 
