@@ -165,9 +165,9 @@ class Session:
         """Set options for planning, for the whole session.  An option that is not given keeps its value.
 
         `watermark` says whether the slowest ("min", the default) or the fastest ("max") stream of a query decides
-        which rows are late.  `sharing` says what queries have in common: "global" (the default) chooses the plans of all
-        queries together, "local" gives each its own best plan and has equal parts once, "none" runs every query as if
-        it were alone.  The other options are explained at :meth:`query`.
+        which rows are late.  `sharing` says what queries have in common: "global" (the default) chooses the plans of
+        all queries together, "local" gives each its own best plan and has equal parts once, "none" runs every query as
+        if it were alone.  The other options are explained at :meth:`query`.
         """
         self._check_idle("an option")
         if workers is not None:

@@ -2,9 +2,9 @@
 
     node   (label, set, place)   tuples that began with a relation, what they have joined, and where they are
     arc                          a probe of a store in a place; it sends, looks up, matches and checks
-    kept   rows, join            a copy of a store in a place
-    kept   edge                  rows of a stream sent to a place, for a store there, for a first probe, or for both
-    kept   part                  of a whole plan that a query is offered: a cube, a tree; equal parts are one
+    kept   join                  an intermediate store in a place
+    kept   part                  an edge: rows of a stream sent to a place, for a store there, a first probe or both;
+                                 the rows stored there; and all other parts of whole plans that a query is offered
     flows                        (query, label) to all relations of the query; (join, label) into a kept join
 
 All prices are seconds of the whole cluster, as in a bill: work on the fullest worker, divided by the workers.
@@ -18,16 +18,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from weft.expr.model import Column, Expr, text_of, transform, without_alias
+from weft.expr.model import Column, Expr, transform, without_alias
 from weft.optimizer.cost.prices import Prices
 from weft.optimizer.graph.joingraph import bits
 from weft.optimizer.graph.layout import Home, Target
 from weft.optimizer.joint.flows import Arc, Flow, Id, Kept, Own, Problem, Solution, Step
 from weft.optimizer.joint.shape import HomeName, Shape
+from weft.topology.model import Route
 
 START: HomeName = ("at the start",)
 NOWHERE: HomeName = ("unknown",)
-EVERYWHERE: HomeName = ("all",)
 Look = tuple[tuple[str, ...], HomeName]
 """The labels of a store, and the place where it is looked into."""
 
@@ -153,7 +153,8 @@ class Draft:
         known = {e.target: e.known for e in shape.steps.step(shape.members(at.mask), store).equalities}
         key = tuple(known[expr] for expr in home) if home and all(expr in known for expr in home) else None
         if self.workers == 1:
-            route, there = "local", _At(after, NOWHERE)
+            route: Route = "local"
+            there = _At(after, NOWHERE)
         elif key is None:
             route, there = "broadcast", _at(shape, after, home) if home else _At(after, NOWHERE)
         elif not first and shape.place(at.mask, key) == at.place:
@@ -167,8 +168,7 @@ class Draft:
         if step not in self.steps or self.mixed:
             uses = [*self._copy(shape, store, target, name, home)]
             if first and route != "local":
-                sent = EVERYWHERE if key is None else tuple(map(_plain, key))
-                uses.append(self._edge(shape, start, sent, key or ()))
+                uses.append(self._edge(shape, start, route, key or ()))
             remote = route != "local" and not first
             copies = self.workers if route == "broadcast" else 1
             price = self._price(shape, start, at, store, there, copies=copies, remote=remote)
@@ -195,18 +195,20 @@ class Draft:
 
     def _copy(self, shape: Shape, mask: int, store: Id, name: HomeName, home: Home) -> Iterable[Id]:
         """What must be kept so that a store can be looked into in a place."""
-        copy = (*store, name)
         if mask.bit_count() > 1:
-            return (copy,)
-        rows = shape.model.count_started(mask, mask)
-        self._keep(copy, self._wall(shape, rows * self.prices.stored, home))
-        return (copy,) if self.workers == 1 else (copy, self._edge(shape, mask, name, home))
+            return ((*store, name),)
+        edge = self._edge(shape, mask, "key" if home else "scatter", home)
+        copy = "part", rows_of(edge[1])
+        if copy not in self.kept or self.mixed:
+            rows = shape.model.count_started(mask, mask)
+            self._keep(copy, self._wall(shape, rows * self.prices.stored, home))
+        return copy, edge
 
-    def _edge(self, shape: Shape, mask: int, name: HomeName, key: Home) -> Id:
-        edge = "edge", shape.inputs[mask.bit_length() - 1], name
+    def _edge(self, shape: Shape, mask: int, route: Route, key: Home) -> tuple[str, str]:
+        edge = "part", shape.edge(mask.bit_length() - 1, route, key)
         if edge not in self.kept or self.mixed:
-            sent = shape.model.count_started(mask, mask) * (self.workers if name == EVERYWHERE else 1)
-            self._keep(edge, self._wall(shape, sent * self.prices.sent, key))
+            sent = shape.model.count_started(mask, mask) * (self.workers if route == "broadcast" else 1)
+            self._keep(edge, self._wall(shape, sent * self.prices.sent if self.workers > 1 else 0.0, key))
         return edge
 
     def _keep(self, name: Id, cost: float) -> None:
@@ -279,12 +281,13 @@ class Draft:
         return _named(shape, mask, self.homes[self.store(shape, mask)][name])
 
 
+def rows_of(edge: str) -> str:
+    """The name of the rows that an edge takes to a store: that of the store itself depends on who else uses it."""
+    return f"rows of {edge}"
+
+
 def _at(shape: Shape, mask: int, key: Home) -> _At:
     return _At(mask, shape.place(mask, key), key)
-
-
-def _plain(expr: Expr) -> str:
-    return text_of(without_alias(expr))
 
 
 def _unnamed(shape: Shape, mask: int, home: Home) -> Home:

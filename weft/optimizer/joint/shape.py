@@ -18,10 +18,12 @@ from weft.optimizer.choose import Choice
 from weft.optimizer.graph.joingraph import bits
 from weft.optimizer.graph.layout import Home
 from weft.optimizer.graph.placement import keys
+from weft.optimizer.lower.edges import edge_name
 from weft.optimizer.lower.labels import labels, predicate_text
 from weft.optimizer.lower.relabel import renaming
 from weft.optimizer.lower.stores import selection
 from weft.optimizer.lower.ways import Steps
+from weft.topology.model import Route
 
 MOST_HOMES = 3
 """How many places of a store a query asks for; the keys with the largest weight come first."""
@@ -103,8 +105,18 @@ class Shape:
     @cached_property
     def inputs(self) -> list[tuple[str, ...]]:
         """The stores of single relations: a stream and its selections; two relations may have the same."""
+        chosen = zip(self.query.relations, self._selections, strict=True)
+        return [(relation.stream.name, *map(text_of, exprs)) for relation, exprs in chosen]
+
+    def edge(self, place: int, route: Route, key: Home = ()) -> str:
+        """The name of the edge that takes rows of a relation somewhere, as the topology has it."""
+        stream, chosen = self.query.relations[place].stream.name, self._selections[place]
+        return edge_name(stream, chosen, (route, tuple(map(without_alias, key)), self.workers, None))
+
+    @cached_property
+    def _selections(self) -> list[tuple[Expr, ...]]:
         plan = self.choice.chosen.ways
-        return [(r.stream.name, *map(text_of, selection(plan, r.alias))) for r in self.query.relations]
+        return [selection(plan, alias) for alias in self.query.aliases]
 
     def homes(self, mask: int) -> dict[HomeName, Home]:
         """Places of a store that this query can use, by name."""

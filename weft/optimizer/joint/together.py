@@ -17,7 +17,7 @@ from dataclasses import replace
 from weft.optimizer.candidate import Candidate
 from weft.optimizer.choose import Choice, Together
 from weft.optimizer.joint.flows import Solution
-from weft.optimizer.joint.host import Draft
+from weft.optimizer.joint.host import Draft, rows_of
 from weft.optimizer.joint.shape import Shape
 from weft.optimizer.joint.solve import solve
 from weft.optimizer.lower.assemble import assemble
@@ -99,12 +99,9 @@ def offered(choice: Choice) -> list[Candidate]:
 
 
 def _parts(choice: Choice, candidate: Candidate) -> dict[str, float]:
-    """What a plan does, by the names of the parts in a topology, with what each costs.
-
-    The name of a store depends on who else uses it; that of the edge that feeds it does not.
-    """
+    """What a plan does, by the names of the parts in a topology, with what each costs."""
     made = assemble([candidate.ways])
-    fed = {store: f"rows of {edge.id}" for edge in made.edges for store in edge.stores}
+    fed = {store: rows_of(edge.id) for edge in made.edges for store in edge.stores}
     found = whole_bill(made, [replace(choice, chosen=candidate)]).parts
     return {fed.get(name, name): max(part.work, part.fullest) / made.workers for name, part in found.items()}
 

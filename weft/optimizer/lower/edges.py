@@ -38,12 +38,13 @@ def begin(plan: Ways, label: str, first: Hop | None) -> StartDraft:
     """Where tuples of a relation begin that make this hop first; the same for all lines that begin alike."""
     stream, place = plan.query.relation(label).stream.name, place_of_start(plan, label, first)
     chosen = selection(plan, label)
-    edge = _name(stream, chosen, place)
+    edge = edge_name(stream, chosen, place)
     return StartDraft(f"{label}@{digest(edge)}", edge, label, stream, chosen, place, {clock_of(plan, label)})
 
 
 @lru_cache(maxsize=4096)
-def _name(stream: str, chosen: tuple[Expr, ...], place: Place) -> str:
+def edge_name(stream: str, chosen: tuple[Expr, ...], place: Place) -> str:
+    """The name of an edge: a stream, its selections and a place."""
     route, key, tasks, spread = place
     return f"{stream}>{digest(*map(text_of, chosen), '>', route, *map(text_of, key), tasks, spread)}"
 
@@ -75,7 +76,7 @@ def edges(stores: Iterable[StoreDraft], starts: Iterable[StartDraft]) -> tuple[E
     drafts: dict[str, _EdgeDraft] = {}
 
     def draw(stream: str, chosen: tuple[Expr, ...], place: Place, clocks: set[str]) -> _EdgeDraft:
-        edge = drafts.setdefault(_name(stream, chosen, place), _EdgeDraft(stream, chosen, place))
+        edge = drafts.setdefault(edge_name(stream, chosen, place), _EdgeDraft(stream, chosen, place))
         edge.clocks |= clocks
         return edge
 
