@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weft.expr.model import Column, Expr, transform, without_alias
+from weft.optimizer.candidate import Candidate
 from weft.optimizer.cost.prices import Prices
 from weft.optimizer.graph.joingraph import bits
 from weft.optimizer.graph.layout import Home, Target
@@ -54,7 +55,8 @@ class Draft:
     arcs: dict[Id, Arc] = field(default_factory=dict)
     kept: dict[Id, float] = field(default_factory=dict)
     flows: dict[Id, Flow] = field(default_factory=dict)
-    own: list[Own] = field(default_factory=list)
+    offered: dict[Own, Candidate] = field(default_factory=dict)
+    """Whole plans for a query."""
     looks: dict[Id, Look] = field(default_factory=dict)
     """Step -> what it looks into."""
     homes: dict[Id, dict[HomeName, Home]] = field(default_factory=dict)
@@ -102,11 +104,11 @@ class Draft:
                 if mask >> i & 1:
                     self._fill(shape, 1 << i, mask, reached.get(mask, ()))
 
-    def offer(self, shape: Shape, parts: Mapping[str, float], waves: int) -> None:
+    def offer(self, shape: Shape, plan: Candidate, parts: Mapping[str, float], waves: int) -> None:
         """A whole plan for a query: its parts, by names that other plans may have too, with their prices."""
         for name, cost in parts.items():
             self.kept.setdefault(("part", name), cost * self._scale[shape.name])
-        self.own.append(Own(shape.name, 0.0, tuple(("part", name) for name in parts), waves))
+        self.offered.setdefault(Own(shape.name, 0.0, tuple(("part", name) for name in parts), waves), plan)
 
     def give(self, shape: Shape, scale: float) -> None:
         """A query whose plan is fixed: all that it does costs nothing more."""
@@ -250,7 +252,7 @@ class Draft:
             tuple(self.arcs.values()),
             tuple(self.flows.values()),
             tuple(Kept(name, price(cost, name)) for name, cost in self.kept.items()),
-            tuple(self.own),
+            tuple(self.offered),
             wave_price=price(wave_price),
         )
 

@@ -20,7 +20,7 @@ from weft.optimizer.joint.flows import Solution
 from weft.optimizer.joint.host import Draft, rows_of
 from weft.optimizer.joint.shape import Shape
 from weft.optimizer.joint.solve import solve
-from weft.optimizer.lower.assemble import assemble
+from weft.optimizer.lower.assemble import draw
 from weft.optimizer.whole import Span, whole_bill
 
 TIME_LIMIT = 2.0
@@ -87,7 +87,7 @@ def _pose(choices: Sequence[Choice]) -> tuple[Draft, list[Shape], float]:
     for shape in opened:
         draft.add(shape, joins[shape.name], span.factor(shape.choice))
         for candidate in offered(shape.choice):
-            draft.offer(shape, _parts(shape.choice, candidate), candidate.bill.waves - 1)
+            draft.offer(shape, candidate, _parts(shape.choice, candidate), candidate.bill.waves - 1)
     return draft, opened, first.known.prices.wave * span.batches()
 
 
@@ -100,7 +100,7 @@ def offered(choice: Choice) -> list[Candidate]:
 
 def _parts(choice: Choice, candidate: Candidate) -> dict[str, float]:
     """What a plan does, by the names of the parts in a topology, with what each costs."""
-    made = assemble([candidate.ways])
+    made = draw([candidate.ways])
     fed = {store: rows_of(edge.id) for edge in made.edges for store in edge.stores}
     found = whole_bill(made, [replace(choice, chosen=candidate)]).parts
     return {fed.get(name, name): max(part.work, part.fullest) / made.workers for name, part in found.items()}
@@ -113,10 +113,9 @@ def _most_rows(shape: Shape) -> float:
 def _candidate(draft: Draft, shape: Shape, solution: Solution) -> Candidate:
     """The plan of a query in a solution."""
     if shape.name in solution.own:
-        uses = {name for _, name in solution.own[shape.name].uses}
-        return next(c for c in offered(shape.choice) if uses == _parts(shape.choice, c).keys())
+        return draft.offered[solution.own[shape.name]]
     return shape.choice.maker.follow("together", draft.lines(shape, solution))
 
 
 def _seconds(choices: Sequence[Choice]) -> float:
-    return whole_bill(assemble([choice.chosen.ways for choice in choices]), choices).seconds
+    return whole_bill(draw([choice.chosen.ways for choice in choices]), choices).seconds

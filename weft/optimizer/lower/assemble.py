@@ -32,13 +32,20 @@ from weft.topology.model import NEVER_LATE, ROWS, Emit, Keep, Policy, Probe, Sta
 
 def assemble(plans: Sequence[Ways], policy: Policy = "min") -> Topology:
     """The topology that answers all queries."""
+    topology = draw(plans, policy)
+    check(topology, {plan.name: plan.query for plan in plans})
+    return topology
+
+
+def draw(plans: Sequence[Ways], policy: Policy = "min") -> Topology:
+    """The same unchecked, for plans that are only compared."""
     made = [relabel(plan) for plan in plans]
     nodes = _Nodes(made)
     for given, plan in zip(plans, made, strict=True):
         _Query(plan, given.query, nodes).lay()
     nodes.flow.fill()
     stores, starts = nodes.stores.stores(), nodes.finish_starts()
-    topology = Topology(
+    return Topology(
         made[0].workers if made else 1,
         _streams(plan.query for plan in made),
         tuple({c.id: replace(c, policy=policy) for plan in made if (c := clock(plan)) is not None}.values()),
@@ -49,8 +56,6 @@ def assemble(plans: Sequence[Ways], policy: Policy = "min") -> Topology:
         tuple(nodes.flow.emits.values()),
         nodes.finish_keeps(),
     )
-    check(topology, {plan.name: plan.query for plan in plans})
-    return topology
 
 
 def _streams(queries: Iterable[Query]) -> tuple[Stream, ...]:
