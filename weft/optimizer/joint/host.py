@@ -240,16 +240,17 @@ class Draft:
     def finish(self, wave_price: float, known: float) -> Problem:
         """The flow problem, in units of a plan that is known.
 
-        What costs more than that plan is in no better one.  So it may count as twice as much, and numbers stay small.
+        What costs more than that plan is in no better one, and is left out.
         """
         unit = known or 1.0
 
         def price(cost: float, name: Id = None) -> float:
             return 0.0 if name in self.given else min(cost / unit, 2.0)
 
+        steps = {name: price(cost, name) for name, cost in self.steps.items()}
         return Problem(
-            tuple(Step(name, price(cost, name)) for name, cost in self.steps.items()),
-            tuple(self.arcs.values()),
+            tuple(Step(name, cost) for name, cost in steps.items() if cost <= 1.0),
+            tuple(arc for name, arc in self.arcs.items() if steps[name] <= 1.0),
             tuple(self.flows.values()),
             tuple(Kept(name, price(cost, name)) for name, cost in self.kept.items()),
             tuple(self.offered),

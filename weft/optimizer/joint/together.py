@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -28,12 +29,12 @@ TIME_LIMIT = 2.0
 GAP = 0.01
 MOST_RELATIONS = 6
 """Queries over more relations keep their own plans."""
-MOST_ARCS = 40_000
-"""Beyond this, joins are kept only where a query's own plan keeps them."""
 MOST_CUBES = 3
 """How many cubes of a query are offered."""
 NEAR = 3.0
 """Up to how many times the price of the best plan a cube is offered."""
+KEPT_BY = 3
+"""A join that a query has alone may be kept if one of so many of its best plans keeps it."""
 MOST_STORED = 4.0
 """A join may be kept if it has at most this many times the rows of all inputs of its query."""
 
@@ -81,7 +82,7 @@ def _pose(choices: Sequence[Choice]) -> tuple[Draft, list[Shape], float]:
     for shape in shapes:
         if not is_open(shape.choice) and not shape.choice.chosen.layout.spread:
             draft.give(shape, span.factor(shape.choice))
-    joins = {shape.name: [*shape.joins(_most_rows(shape))] for shape in opened}
+    joins = _joins(opened)
     for shape in opened:
         draft.find_homes(shape, [*(1 << i for i in range(len(shape.labels))), *joins[shape.name]])
     for shape in opened:
@@ -104,6 +105,20 @@ def _parts(choice: Choice, candidate: Candidate) -> dict[str, float]:
     fed = {store: rows_of(edge.id) for edge in made.edges for store in edge.stores}
     found = whole_bill(made, [replace(choice, chosen=candidate)]).parts
     return {fed.get(name, name): max(part.work, part.fullest) / made.workers for name, part in found.items()}
+
+
+def _joins(shapes: Sequence[Shape]) -> dict[str, list[int]]:
+    """Query -> sets that may be kept: those that several queries have, and those that a good plan of its own keeps."""
+    found = {shape.name: [*shape.joins(_most_rows(shape))] for shape in shapes}
+    users = Counter(shape.set_name(mask) for shape in shapes for mask in found[shape.name])
+    return {
+        shape.name: [
+            mask
+            for mask in found[shape.name]
+            if users[shape.set_name(mask)] > 1 or any(mask in c.layout.kept for c in shape.choice.candidates[:KEPT_BY])
+        ]
+        for shape in shapes
+    }
 
 
 def _most_rows(shape: Shape) -> float:
