@@ -89,14 +89,15 @@ class Maker:
 
     def follow(self, name: str, lines: Mapping[tuple[int, int], tuple[Target, ...]]) -> Candidate:
         """A plan by lines, as the plan of many queries gives them."""
-        layout = Layout(flat_tree(len(self.query.relations)), lines=lines)
+        tasks = {} if self.problem.written is None else self.problem.written.tasks
+        layout = Layout(flat_tree(len(self.query.relations)), tasks=tasks, lines=lines)
         made, model = ways(self.problem.name, self.query, layout, self.workers, self.steps), self._model(layout)
         priced = bill(made, model, self.known.prices, self.known.batch_rows, self.imbalance)
         return Candidate(name, layout, made, priced, self.imbalance)
 
     def improve(self, candidate: Candidate) -> Candidate:
         """The candidate with every store where it is cheapest, given the others."""
-        if self.wishes.placement != "keyed" or candidate.layout.spread:
+        if self.wishes.placement != "keyed" or candidate.layout.spread or candidate.layout.lines:
             return candidate
         fixed = set() if self.problem.written is None else set(self.problem.written.placement)
         best, tree = candidate, candidate.layout.tree

@@ -87,9 +87,14 @@ class Choice:
 def choose(name: str, query: Query, workers: int, wishes: Wishes, known: Known) -> Choice:
     """The plan of a query."""
     problem = pose(name, in_order(query), workers, wishes, known)
-    maker, trees = Maker(problem), candidate_trees(problem)
-    found = [maker.place(strategy, tree) for strategy, tree in trees]
-    found += candidate_cubes(problem, maker, trees)
+    maker = Maker(problem)
+    if problem.written is not None and problem.written.lines:
+        found = [maker.follow("by hand", problem.written.lines)]
+        problem.afford(found[0].bill.scost)
+    else:
+        trees = candidate_trees(problem)
+        found = [maker.place(strategy, tree) for strategy, tree in trees]
+        found += candidate_cubes(problem, maker, trees)
     found.sort(key=_price)
     if problem.informed and workers > 1 and not problem.is_made:
         found = sorted([*map(maker.improve, found[:IMPROVED]), *found[IMPROVED:]], key=_price)

@@ -126,6 +126,7 @@ class Draft:
                 looks.append((shape.names(hop.store), name))
             if line.keep is not None:
                 join = (*self.store(shape, line.goal), shape.home_name(line.goal, line.keep.home))
+                self._keep(join, 0.0)
                 self.given.add(join)
                 self.filled[join, shape.label(line.start)] = tuple(looks)
 
@@ -198,6 +199,7 @@ class Draft:
     def _copy(self, shape: Shape, mask: int, store: Id, name: HomeName, home: Home) -> Iterable[Id]:
         """What must be kept so that a store can be looked into in a place."""
         if mask.bit_count() > 1:
+            self._keep((*store, name), 0.0)  # what fills it costs
             return ((*store, name),)
         edge = self._edge(shape, mask, "key" if home else "scatter", home)
         copy = "part", rows_of(edge[1])
