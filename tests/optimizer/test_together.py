@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 import weft
 from tests.fuzz import small_limits
 from tests.shared import Shared, make_shared
+from weft.explain import FORMATS, Subject, explain
 from weft.host.inprocess.run import InProcess
 from weft.optimizer.choose import Choice
 from weft.optimizer.cost.prices import Prices
@@ -106,6 +108,23 @@ def test_without_time_the_search_alone_answers(seed: int) -> None:
     made = choose_together(own, time_limit=0)
     run(case, topology(made))
     assert whole_bill(topology(made), made).seconds <= whole_bill(topology(own), own).seconds * (1 + 1e-9)
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("seed", range(12))
+def test_every_stage_explains_a_plan_for_all(seed: int) -> None:
+    case = make_shared(seed + 80_000)
+    known = dict.fromkeys(case.queries, known_of(random.Random(seed), case))
+    chosen, made = plan(case, known, "global")
+    subject = Subject(case.queries, {}, lambda: chosen, lambda: made)
+    for stage in ("candidates", "chosen", "topology"):
+        for form in FORMATS:
+            text = explain(subject, stage, form)
+            assert text == explain(subject, stage, form)
+            assert all(name in text for name in case.queries)
+    page = json.loads(explain(subject, "topology", "json"))["sharing"]
+    assert page["rows_stored"] <= page["rows_stored_apart"] * (1 + 1e-9)
+    assert page["tuples_probed"] <= page["tuples_probed_apart"] * (1 + 1e-9)
 
 
 # ------------------------------------------------------------------------------------------- the papers' example

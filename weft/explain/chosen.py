@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from weft.explain.figures import Figures, period
 from weft.explain.notices import notices
 from weft.explain.pages.chosen import ChosenPage, ChosenPlan, HopFacts, ProbeOrder, TreeNode
+from weft.explain.pages.figure import Figure
+from weft.explain.sharing import together
 from weft.explain.subject import Subject
-from weft.explain.words import JOINED, cells, expressions, shape
+from weft.explain.words import JOINED, cells, expressions, layout_shape
 from weft.expr.render import to_sql
 from weft.optimizer.choose import Choice
+from weft.optimizer.graph.joingraph import bits
 from weft.optimizer.graph.layout import names
 from weft.optimizer.graph.tree import Tree
 from weft.topology.model import Keep, Probe
@@ -25,6 +28,7 @@ def page(subject: Subject) -> ChosenPage:
         (0 if subject.measured is None else subject.measured.batches) if subject.analyze else None,
         tuple(_plan(choice, figures) for choice in figures.choices),
         notices(figures, analyze=subject.analyze),
+        together(figures.choices, analyze=subject.analyze),
     )
 
 
@@ -34,7 +38,7 @@ def _plan(choice: Choice, figures: Figures) -> ChosenPlan:
     return ChosenPlan(
         choice.name,
         choice.chosen.name,
-        shape(choice.query, choice.chosen.layout.tree),
+        layout_shape(choice.query, choice.chosen.layout),
         period(choice, figures.seconds(choice)),
         tree(choice, figures),
         tuple(_orders(choice, figures)),
@@ -60,21 +64,30 @@ def tree(choice: Choice, figures: Figures) -> TreeNode:
         (),
         None,
         figures.results(choice),
-        tuple(_node(choice, child, figures) for child in root.children),
+        tuple(_node(choice, child, figures) for child in (*root.children, *_kept(choice))),
     )
+
+
+def _kept(choice: Choice) -> Iterator[Tree]:
+    """The joins that a plan by lines keeps, beside its inputs."""
+    if choice.chosen.layout.lines:
+        for store in choice.chosen.layout.kept:
+            yield Tree(store, tuple(Tree(1 << i) for i in bits(store)))
 
 
 def _node(choice: Choice, part: Tree, figures: Figures) -> TreeNode:
     members = names(choice.query, part.relations)
-    made, spread = choice.chosen.ways, choice.chosen.layout.spread
+    made, layout = choice.chosen.ways, choice.chosen.layout
+    spread, store = layout.spread, figures.find(choice, part.relations)
+    homes = layout.homes(part.relations)[:1] or ((),)
     return TreeNode(
         "kept" if part.children else "stream",
         members,
         None if part.children else choice.query.relation(members[0]).stream.name,
-        tuple(to_sql(expr) for expr in choice.chosen.layout.placement.get(part.relations, ())),  # as weft.Plan takes it
+        tuple(to_sql(expr) for expr in homes[0]),  # as weft.Plan takes it
         made.tasks(part.relations),
-        figures.rows(figures.store_of(choice, part.relations)),
-        tuple(_node(choice, child, figures) for child in part.children),
+        Figure("rows") if store is None else figures.rows(store),
+        () if layout.lines else tuple(_node(choice, child, figures) for child in part.children),
         JOINED if part.children and spread else cells(spread.get(part.relations)),
     )
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from weft.explain.figures import Figures, content, period
 from weft.explain.notices import notices
 from weft.explain.pages.topology import EdgeFacts, KeepFacts, ProbeFacts, QueryFacts, StoreFacts, TopologyPage, WayFacts
+from weft.explain.sharing import sharing
 from weft.explain.subject import Subject
 from weft.explain.words import JOINED, call, cells, column, duration, expression, expressions, is_exclusive
 from weft.optimizer.choose import Choice
@@ -34,6 +35,7 @@ def page(subject: Subject) -> TopologyPage:
         tuple(_store(store, called[store.id], figures) for store in plan.stores),
         tuple(_query(choice, figures, called) for choice in figures.choices),
         notices(figures, analyze=subject.analyze),
+        sharing(figures, analyze=subject.analyze),
     )
 
 
@@ -114,15 +116,21 @@ def _ways(choice: Choice, alias: str, figures: Figures, called: Labels) -> Itera
         if not way:
             continue
         parts = (
-            _keep(node, called, names) if isinstance(node, Keep) else _probe(choice, node, figures, called, names)
+            _keep(choice, node, called, names)
+            if isinstance(node, Keep)
+            else _probe(choice, node, figures, called, names)
             for node in way
         )
         yield WayFacts(alias, tuple(parts), called[way[-1].store] if number else None)
 
 
-def _keep(keep: Keep, called: Labels, names: Labels) -> KeepFacts:
-    key = expressions(keep.route_key, names)
-    return KeepFacts("keep", keep.id, called[keep.store], keep.wave, keep.route, key, keep.tasks)
+def _keep(choice: Choice, keep: Keep, called: Labels, names: Labels) -> KeepFacts:
+    key, others = expressions(keep.route_key, names), _others(choice, keep)
+    return KeepFacts("keep", keep.id, called[keep.store], keep.wave, keep.route, key, keep.tasks, others)
+
+
+def _others(choice: Choice, node: Keep | Probe) -> tuple[str, ...]:
+    return tuple(user for user in node.users if user != choice.name)
 
 
 def _probe(choice: Choice, probe: Probe, figures: Figures, called: Labels, names: Labels) -> ProbeFacts:
@@ -139,6 +147,7 @@ def _probe(choice: Choice, probe: Probe, figures: Figures, called: Labels, names
         expressions(probe.residual, names),
         figures.tuples_in(choice, probe),
         figures.matches(choice, probe),
+        _others(choice, probe),
     )
 
 

@@ -172,10 +172,10 @@ class _Count:
         """Rows of a relation are sent once along each edge, and stored in each of its stores."""
         rows = self._count(relation, relation)
         user = f"{self.name}.{self.called[label]}"
-        mine = {store.id for store in self.topology.stores if not store.members and user in store.users}
+        mine = [store.id for store in self.topology.stores if not store.members and user in store.users]
         begun = {start.id for start in self.topology.all_starts_of(self.name).get(self.called[label], ())}
         for edge in self.topology.edges:
-            if mine & set(edge.stores) or begun & set(edge.starts):
+            if not begun.isdisjoint(edge.starts) or not set(mine).isdisjoint(edge.stores):
                 copies = edge.tasks if edge.route == "broadcast" else 1
                 busy = self._busy(self._alias(edge.route_key, label), edge.tasks, spread=edge.spread is not None)
                 self._add(edge.id, sent=rows * copies if self.topology.workers > 1 else 0.0, busy=busy)

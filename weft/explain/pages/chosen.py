@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.explain.pages.figure import Figure
+from weft.explain.pages.sharing import TogetherFacts
 from weft.observe.notice import Notice
 
 
@@ -78,3 +79,5 @@ class ChosenPage:
     batches_measured: int | None
     queries: tuple[ChosenPlan, ...]
     notices: tuple[Notice, ...]
+    together: TogetherFacts | None = None
+    """None where every query was planned alone."""

@@ -144,7 +144,7 @@ class _Query:
 
     def _find_joins(self) -> dict[Target, StoreDraft]:
         """The kept joins of the plan that earlier queries fill."""
-        kept = {(line.keep.store, line.keep.home) for line in self.plan.lines if line.keep is not None}
+        kept = dict.fromkeys((line.keep.store, line.keep.home) for line in self.plan.lines if line.keep is not None)
         found = {target: self.nodes.stores.find_join(self.plan, *target) for target in kept}
         return {target: draft for target, draft in found.items() if draft is not None}
 
