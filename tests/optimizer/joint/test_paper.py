@@ -7,10 +7,11 @@ import random
 import pytest
 
 from bench.solver import alone, draw, hundred, measure, posed, ten
+from tests.optimizer.joint.choices import check
 from tests.optimizer.joint.yardstick import Paper, candidates, intermediates
 from weft.errors import PlanError
 from weft.optimizer.graph.joingraph import Base, JoinGraph
-from weft.optimizer.joint.flows import Solution, price
+from weft.optimizer.joint.flows import Solution
 from weft.optimizer.joint.orders import Probe, ProbeOrder, probe_trees
 from weft.optimizer.joint.paper import Placements, parse_query, pose
 from weft.optimizer.joint.solve import solve
@@ -20,9 +21,9 @@ ONE = {"many": False, "one": True}
 
 def best(queries: dict[str, JoinGraph], mirs: bool, placements: Placements = "many", parallelism: int = 5) -> Solution:
     problem = pose(queries, intermediates=mirs, placements=placements, parallelism=parallelism).problem
-    solution = solve(problem, gap=0.0)
+    solution = solve(problem, gap=0.0, time_limit=60)
     assert solution.ended == "optimal"
-    assert price(problem, solution) == pytest.approx(solution.cost, abs=1e-6)
+    check(problem, solution)
     return solution
 
 
@@ -244,7 +245,7 @@ def test_queries_of_four_relations_have_the_optimum_of_orders():
 
 
 def test_together_is_never_dearer_than_apart():
-    for seed in range(20):
+    for seed in range(8):
         queries = draw(ten(), 6, 4, seed)
         for mirs in (False, True):
             assert best(queries, mirs).cost <= alone(queries, mirs, "many") * (1 + 1e-9)
@@ -252,15 +253,15 @@ def test_together_is_never_dearer_than_apart():
 
 def test_search_alone_is_never_dearer_than_apart_and_near_the_best():
     ratios = []
-    for seed in range(20):
+    for seed in range(8):
         queries = draw(ten(), 6, 4, seed)
         for mirs in (False, True):
             problem = pose(queries, intermediates=mirs, parallelism=5).problem
             found = solve(problem, time_limit=0)
             assert (found.ended, found.bound, found.gap) == ("search", None, None)
-            assert price(problem, found) == pytest.approx(found.cost)
+            check(problem, found)
             assert found.cost <= alone(queries, mirs, "many") * (1 + 1e-9)
-            ratios.append(found.cost / solve(problem, gap=0.0).cost)
+            ratios.append(found.cost / solve(problem, gap=0.0, time_limit=60).cost)
     assert min(ratios) >= 1 - 1e-9
     assert sum(ratios) / len(ratios) < 1.02
 

@@ -41,6 +41,8 @@ class Program:
     upper: Floats
     resource_columns: dict[int, int]
     """Shared resource -> column."""
+    first_kept: int
+    """Column of the first kept thing; before it are the steps."""
     own_column: int
     """Column of the first own plan."""
     lane_columns: tuple[int, ...]
@@ -96,6 +98,7 @@ def program(network: Network) -> Program:
         np.array(rows.lower, float),
         np.array(rows.upper, float),
         shared,
+        sum(r < network.steps for r in shared),
         own,
         tuple(firsts),
     )

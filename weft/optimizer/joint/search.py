@@ -50,8 +50,8 @@ class State:
     """Arcs looked at so far."""
     rival: dict[int, list[int]] = field(default_factory=dict)
     """Resource -> those that exclude it."""
-    banned: int = -1
-    """A resource that may not be used for now."""
+    banned: frozenset[int] = frozenset()
+    """Resources that may not be used for now."""
 
     # ------------------------------------------------------------------------------------------ counts
 
@@ -83,7 +83,7 @@ class State:
     def fresh_weight(self, resource: int) -> float:
         """What using a resource that nothing uses would add; not for things that must be filled."""
         excluded = any(self.counts[other] for other in self.rival.get(resource, ()))
-        return math.inf if excluded or resource == self.banned else self.network.prices[resource]
+        return math.inf if excluded or resource in self.banned else self.network.prices[resource]
 
     def resources(self, lane: int, way: Way) -> list[int]:
         """What a way uses."""
@@ -388,7 +388,7 @@ def _within(network: Network, query: int) -> list[int]:
 
 def restore(state: State, before: State) -> None:
     """Make a state what it was before; `before` must not be used any more."""
-    work, state.banned = state.work, -1
+    work, state.banned = state.work, frozenset()
     for name in ("counts", "weights", "ways", "own", "made", "cost"):
         setattr(state, name, getattr(before, name))
     state.work = work
@@ -438,8 +438,7 @@ def _flip(state: State, resource: int) -> bool:
         return _flip_filled(state, resource)
     if state.counts[resource]:
         return _do_without(state, resource)
-    used = [other for other in state.rival.get(resource, ()) if state.counts[other]]
-    return all(_take_away(state, other) for other in used) and _give_away(state, resource)
+    return _take_away(state, state.rival.get(resource, ())) and _give_away(state, resource)
 
 
 def _flip_filled(state: State, kept: int) -> bool:
@@ -474,16 +473,17 @@ def _give_away(state: State, resource: int) -> bool:
     return True
 
 
-def _take_away(state: State, resource: int) -> bool:
-    """Give other ways to all that use a resource, which stays banned."""
-    state.banned = resource
-    state.weights[resource] = math.inf
-    return state.reroute(resource)
+def _take_away(state: State, resources: Sequence[int]) -> bool:
+    """Give other ways to all that use some resources, which stay banned."""
+    state.banned = frozenset(resources)
+    for r in resources:
+        state.weights[r] = math.inf
+    return all(state.reroute(r) for r in resources if state.counts[r])
 
 
 def _do_without(state: State, resource: int) -> bool:
     """All lanes settle without a resource, and then may use it again."""
-    if not _take_away(state, resource):
+    if not _take_away(state, [resource]):
         return False
     state.settle(state.network.users[resource])
     _unban(state)
@@ -493,6 +493,7 @@ def _do_without(state: State, resource: int) -> bool:
 
 
 def _unban(state: State) -> None:
-    resource, state.banned = state.banned, -1
-    if resource >= 0 and not state.counts[resource]:
-        state.weights[resource] = state.fresh_weight(resource)
+    banned, state.banned = state.banned, frozenset()
+    for r in banned:
+        if not state.counts[r] and r not in state.network.fillers:
+            state.weights[r] = state.fresh_weight(r)

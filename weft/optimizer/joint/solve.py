@@ -1,8 +1,8 @@
-"""How a flow problem is solved: relax, round, search, and only then prove.
+"""How a flow problem is solved: relax, dive, search, and only then prove.
 
 1. The relaxation of the integer program gives a bound, and says which resources it likes.
-2. Choices that follow its likings are settled and flipped; the best of them is usually within a percent of the bound.
-3. If it is not, the integer program is solved, started from the best so far.
+2. Dives give choices near it; they are settled and flipped.  The best of them is usually within a percent of the bound.
+3. If it is not, branching proves it, or finds a better one: HiGHS's own where the program is small, else `branch.py`.
 
 Without time for a solver there is the search alone, started from each query's best by itself.
 The best choice found is returned with the best bound known.  Equal problems have equal solutions, unless time runs out.
@@ -12,19 +12,19 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
 
 from weft.errors import PlanError
+from weft.optimizer.joint.branch import EFFORT, Proof
 from weft.optimizer.joint.flows import Arc, Ended, Id, Problem, Solution
-from weft.optimizer.joint.highs import Solver
+from weft.optimizer.joint.highs import Answer, Solver
 from weft.optimizer.joint.network import Network, number
-from weft.optimizer.joint.program import Floats, Program, program, values_of
-from weft.optimizer.joint.search import State, begin, flips, starts
+from weft.optimizer.joint.program import program, values_of
+from weft.optimizer.joint.rounding import WHOLE, Rule, dive, likings, read
+from weft.optimizer.joint.search import State, flips, starts
 
-EFFORT = 2_000_000
-"""Arcs that one search looks at before it stops."""
-THRESHOLDS = (0.9, 0.5, 0.2)
-"""How much the relaxation must like a kept thing for it to be made beforehand."""
+DIVES: tuple[Rule, ...] = ("boldest", "surest")
+LARGE = 20_000
+"""Entries of an integer program from which on HiGHS's own branching is slower."""
 EXACT = 1e-7
 """Gaps up to this are rounding errors."""
 
@@ -50,57 +50,44 @@ def searched(network: Network) -> State | None:
 
 
 def _proved(network: Network, began: float, time_limit: float, gap: float, threads: int, seed: int) -> Solution:
-    deadline = began + time_limit
-    posed = program(network)
+    deadline, posed = began + time_limit, program(network)
     solver = Solver(posed, threads=threads, seed=seed)
-    relaxed = solver.relax(deadline - time.monotonic())
-    bound = max(0.0, relaxed.bound)
-    best = _rounded(network, posed, relaxed.values, bound / (1 - gap), deadline)
-    if (best is None or best.cost > bound / (1 - gap)) and time.monotonic() < deadline:
-        answer = solver.solve(deadline - time.monotonic(), gap, None if best is None else values_of(posed, best))
-        bound = max(bound, answer.bound)
-        read = _read(network, posed, answer.values)
-        best = min((state for state in (read, best) if state is not None), key=lambda state: state.cost, default=None)
+    relaxed = solver.relax({}, None, math.inf, deadline)
+    order = None if relaxed.values is None else _order(network, likings(network, posed, relaxed.values))
+    proof = Proof(network, posed, solver, gap, deadline, order or [])
+    best, bound = None, max(0.0, relaxed.bound)
+    if relaxed.values is not None:
+        best, bound = _improve(proof, relaxed, _rounded(proof, relaxed))
+    elif bound < math.inf:
+        best = searched(network)
     return _solution(network, best, bound, time.monotonic() - began, _ended(best, bound, gap), posed.variables)
 
 
-def _ended(best: State | None, bound: float, gap: float) -> Ended:
-    missing = (best.cost - bound) / best.cost if best is not None and best.cost > 0 else 0.0
-    return "optimal" if missing <= EXACT else "gap" if missing <= gap * (1 + EXACT) else "time limit"
+def _improve(proof: Proof, relaxed: Answer, best: State | None) -> tuple[State | None, float]:
+    """A choice that is near enough, and the proof of it."""
+    if proof.is_near(best, relaxed.bound) or time.monotonic() > proof.deadline:
+        return best, relaxed.bound
+    if len(proof.posed.columns) > LARGE:
+        return proof.run(relaxed, best)
+    start = None if best is None else values_of(proof.posed, best)
+    answer = proof.solver.solve(start, proof.gap, proof.deadline)
+    found = None if answer.values is None else read(proof.network, proof.posed, answer.values)
+    if found is not None and (best is None or found.cost < best.cost):
+        best = found
+    return best, max(relaxed.bound, answer.bound)
 
 
-# ------------------------------------------------------------------------------------------------ rounding
-
-
-def _rounded(network: Network, posed: Program, values: Floats | None, enough: float, deadline: float) -> State | None:
-    """The best of some choices that follow the relaxation."""
-    if values is None:
-        return searched(network)
-    likes = _likes(network, posed, values)
-    weights = [price * (1 - like) for price, like in zip(network.prices, likes, strict=True)]
-    tried = [begin(network, weights, keep) for keep in _keeps(network, likes)]
-    best = min((state for state in tried if state is not None), key=lambda state: state.cost, default=None)
-    if best is None:
-        return searched(network)
-    flips(best, _order(network, likes), EFFORT, enough, deadline)
-    return best
-
-
-def _keeps(network: Network, likes: list[float]) -> Iterator[list[int]]:
-    """Sets of kept things to begin with, each once."""
-    seen: set[tuple[int, ...]] = set()
-    for threshold in THRESHOLDS:
-        keep = tuple(r for r in network.fillers if likes[r] >= threshold)
-        if keep not in seen:
-            seen.add(keep)
-            yield list(keep)
-
-
-def _likes(network: Network, posed: Program, values: Floats) -> list[float]:
-    likes = [0.0] * len(network.prices)
-    for resource, column in posed.resource_columns.items():
-        likes[resource] = min(1.0, max(0.0, float(values[column])))
-    return likes
+def _rounded(proof: Proof, relaxed: Answer) -> State | None:
+    """The best of some choices near the relaxation; no more are tried once one is near enough."""
+    best = None
+    for rule in DIVES:
+        if proof.is_near(best, relaxed.bound) or time.monotonic() > proof.deadline:
+            break
+        limit = math.inf if best is None else best.cost
+        whole = dive(proof.solver, proof.posed, relaxed, rule, limit, proof.deadline)
+        if whole is not None:
+            best = proof.better(best, whole)
+    return best or searched(proof.network)
 
 
 def _order(network: Network, likes: list[float] | None) -> list[int]:
@@ -109,19 +96,12 @@ def _order(network: Network, likes: list[float] | None) -> list[int]:
     shared = [r for r, users in enumerate(network.users) if len(users) > 1 or r in network.fillers]
     kept = sorted((r for r in shared if r >= network.steps), key=lambda r: -doubt[r])
     steps = sorted((r for r in shared if r < network.steps), key=lambda r: -doubt[r])
-    return kept + [r for r in steps if likes is None or doubt[r] > EXACT]
+    return kept + [r for r in steps if likes is None or doubt[r] > WHOLE]
 
 
-def _read(network: Network, posed: Program, values: Floats | None) -> State | None:
-    """The choice that whole values stand for."""
-    if values is None:
-        return None
-    weights = list(network.prices)
-    for resource, column in posed.resource_columns.items():
-        weights[resource] = 0.0 if values[column] > 0.5 else math.inf
-    keep = [r for r in network.fillers if weights[r] == 0.0]
-    own = {plan.query: i for i, plan in enumerate(network.own) if values[posed.own_column + i] > 0.5}
-    return begin(network, weights, keep, own)
+def _ended(best: State | None, bound: float, gap: float) -> Ended:
+    missing = (best.cost - bound) / best.cost if best is not None and best.cost > 0 else 0.0
+    return "optimal" if missing <= EXACT else "gap" if missing <= gap * (1 + EXACT) else "time limit"
 
 
 # ------------------------------------------------------------------------------------------------ solutions
