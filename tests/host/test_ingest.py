@@ -156,7 +156,7 @@ def test_columns_are_those_that_somebody_reads() -> None:
     filtered = edge("one", ("v",), filter=(POSITIVE,))
     assert Ingest(stream(), (filtered,), 1, {}).columns == ("k", "v")
     assert Ingest(stream(), (edge("two", ("v",), how="key"),), 1, {}).columns == ("k", "v")
-    watching = edge("three", ("v",), watch=(("s.k", K),))
+    watching = edge("three", ("v",), watch=(("s.k", K, ()),))
     assert Ingest(stream(), (watching,), 1, {}).columns == ("k", "v")
 
 

@@ -52,7 +52,7 @@ def frame(weights: Sequence[int] | None = None, **columns: Any) -> pa.RecordBatc
 
 
 def segment(of: Store, rows: pa.RecordBatch) -> Segment:
-    return Segment.of(rows, tuple(index_rows(rows, key, {}) for key in of.indexes))
+    return Segment.of(rows, {key.name: index_rows(rows, key, {}) for key in of.indexes})
 
 
 def found(step: Probe, of: Store, tuples: pa.RecordBatch, *segments: pa.RecordBatch) -> list[tuple[Any, ...]]:

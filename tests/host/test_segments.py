@@ -53,7 +53,7 @@ def write_segment(
     root: Path, rows: pa.RecordBatch = ROWS, keys: tuple[Key, ...] = KEYS
 ) -> tuple[SegmentFiles, SegmentRef, Path]:
     files = SegmentFiles(str(root))
-    segment = Segment.of(rows, tuple(index_rows(rows, key, {}) for key in keys))
+    segment = Segment.of(rows, {key.name: index_rows(rows, key, {}) for key in keys})
     size, checksum = files.write("store/0/seg", segment, nothing)
     ref = SegmentRef("store/0/seg", "store", 0, rows.num_rows, size, 0, 0, 0, None, None, checksum)
     return files, ref, root / "store/0/seg"
@@ -64,14 +64,14 @@ def test_rows_and_indexes_come_back(tmp_path: Path) -> None:
     found = files.open(ref)
     assert found.rows.equals(ROWS, check_metadata=True) or str(found.rows.to_pydict()) == str(ROWS.to_pydict())
     assert found.rows.schema == ROWS.schema
-    for key, index in zip(KEYS, found.indexes, strict=True):
+    for key, index in zip(KEYS, found.indexes.values(), strict=True):
         fresh = index_rows(ROWS, key, {})
         for name, array in fresh.arrays.items():
             assert np.array_equal(array, index.arrays[name])
             assert array.dtype == index.arrays[name].dtype
         assert (fresh.has_codes, fresh.has_ranges) == (index.has_codes, index.has_ranges)
     assert os.path.getsize(path) == ref.bytes
-    [(_, rows)] = list(probe(found.indexes[0], 1, np.array([3]), None, None, None, 10))
+    [(_, rows)] = list(probe(next(iter(found.indexes.values())), 1, np.array([3]), None, None, None, 10))
     assert sorted(rows.tolist()) == [0, 3]
 
 
@@ -86,7 +86,7 @@ def test_no_rows_at_all(tmp_path: Path) -> None:
     files, ref, _ = write_segment(tmp_path, ROWS.slice(0, 0))
     found = files.open(ref)
     assert found.rows.num_rows == 0
-    assert list(probe(found.indexes[0], 1, np.array([3]), None, None, None, 10)) == []
+    assert list(probe(next(iter(found.indexes.values())), 1, np.array([3]), None, None, None, 10)) == []
 
 
 def test_any_flipped_byte_is_noticed(tmp_path: Path) -> None:
@@ -164,5 +164,5 @@ def test_a_write_that_dies_halfway_leaves_no_segment(tmp_path: Path) -> None:
 
     files = SegmentFiles(str(tmp_path))
     with pytest.raises(RuntimeError):
-        files.write("store/0/seg", Segment.of(ROWS, ()), die)
+        files.write("store/0/seg", Segment.of(ROWS, {}), die)
     assert not (tmp_path / "store/0/seg").exists()

@@ -180,8 +180,11 @@ def test_another_window_shares_the_store_and_no_probe() -> None:
 
 def test_another_selection_shares_what_it_does_not_touch() -> None:
     both = topology_of(PLAIN, JOIN.format("o.id", "AND o.price > 5", 1))
-    assert sorted(store.stream for store in both.stores) == ["clicks", "lines", "orders", "orders"]
+    assert sorted(store.stream for store in both.stores) == ["clicks", "lines", "orders"]
     assert all(len(probe.users) == 1 for probe in both.probes), "every way meets orders, first or second"
+    checked = [probe for probe in both.probes if probe.members[0].startswith("orders~")]
+    assert len(checked) == 2
+    assert all(any("price" in repr(part) for part in probe.residual) for probe in checked), "each checks its own"
 
 
 def test_equal_beginnings_are_one_and_part_where_they_differ() -> None:

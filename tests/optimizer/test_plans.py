@@ -113,9 +113,18 @@ def test_aliases_of_one_stream_share_a_store_if_they_keep_the_same_rows() -> Non
     assert store.users == ("q.a", "q.b")
 
 
-def test_another_selection_has_a_store_of_its_own() -> None:
+def test_a_selection_of_rows_that_are_kept_anyway_has_no_store_of_its_own() -> None:
     s = session(1)
     s.query("q", "SELECT a.id AS x, b.id AS y FROM orders a, orders b WHERE a.price < b.price AND a.id > 5")
+    [store] = s.topology.stores
+    assert store.filter == ()
+
+
+def test_other_selections_have_stores_of_their_own() -> None:
+    s = session(1)
+    s.query(
+        "q", "SELECT a.id AS x, b.id AS y FROM orders a, orders b WHERE a.price < b.price AND a.id > 5 AND b.id < 9"
+    )
     assert len(s.topology.stores) == 2
 
 

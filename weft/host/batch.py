@@ -29,6 +29,8 @@ class Batch:
     run: str = ""
     """Part of the names of all files of this run, so that a worker left over from a killed run cannot touch them."""
     crash: CrashPoint | None = None
+    level: int | None = None
+    """None in a batch.  In a migration, how often the rows that are moved were merged before: they keep their tier."""
 
 
 class State(Protocol):

@@ -4,6 +4,8 @@
     segment write                    on a worker, with half a segment on disk
     commit before / commit after     on the driver, around the rename that commits a batch
     publish                          on the driver, between two result files
+    migrate before                   on the driver, before a migration reads anything
+    migrate commit before / after    on the driver, around the rename that makes another plan valid
 
 "raise" ends the batch with an error.  "hang" creates a file as a mark and waits to be killed from outside.
 """
@@ -37,6 +39,11 @@ def reach(crash: CrashPoint | None, name: str, batch: int) -> None:
         raise HostError(f"crash point reached: {name}", detail=f"in batch {batch}, as requested by the test.")
     Path(crash.mark).touch()
     time.sleep(3600)
+
+
+def is_crash(error: Exception) -> bool:
+    """Whether a crash point was reached."""
+    return "crash point reached" in str(error)
 
 
 def points(waves: int) -> tuple[str, ...]:

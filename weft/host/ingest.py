@@ -49,7 +49,8 @@ class Ingest:
         """Columns to read from the source; at least one, so that rows can be counted."""
         reads = {c for edge in self.edges for c in edge.columns}
         reads |= {c.name for edge in self.edges for expr in (*edge.filter, *edge.route_key) for c in columns(expr)}
-        reads |= {c.name for edge in self.edges for _, key in edge.watch for c in columns(key)}
+        watched = [expr for edge in self.edges for _, key, chosen in edge.watch for expr in (key, *chosen)]
+        reads |= {c.name for expr in watched for c in columns(expr)}
         if self.stream.event_time is not None:
             reads.add(self.stream.event_time)
         if self.stream.weight is not None:

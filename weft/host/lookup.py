@@ -40,13 +40,14 @@ def lookup(
     """All matches of the frame's tuples in the segments."""
     if not segments:
         return
-    codes, low, high, valid = _question(step, store.indexes[step.index], frame, functions)
+    key = store.indexes[step.index]
+    codes, low, high, valid = _question(step, key, frame, functions)
     own = _own_columns(step, store)
     width = frame.nbytes // max(1, frame.num_rows)
     waiting: list[Frame] = []
     rows = size = 0
     for segment in segments:
-        index, chunk = segment.indexes[step.index], _pairs_per_chunk(width + segment.width)
+        index, chunk = segment.indexes[key.name], _pairs_per_chunk(width + segment.width)
         for pairs in probe(index, frame.num_rows, codes, low, high, valid, chunk):
             matches = _join_pairs(step, own, frame, segment.rows, pairs, functions)
             if matches.num_rows == 0:

@@ -27,6 +27,7 @@ from weft.host.envelope import Frame
 from weft.kernels.cells import hash_slots
 from weft.kernels.codes import Ints, destinations, equality_codes
 from weft.kernels.numbers import Numbers, parts_of, plain_numbers
+from weft.query.model import COPY
 from weft.topology.spread import Axis, Cube, Heavy, Regions, Spread
 
 
@@ -70,8 +71,12 @@ def spread_rows(frame: Frame, spread: Spread, functions: Functions, row: int) ->
     if isinstance(spread, Cube):
         yield from _deal(frame, *cube_places(frame, spread, functions, row), spread.workers)
     else:
-        workers = 1 + max((worker for found in spread.workers for worker in found), default=-1)
-        yield from _deal(frame, *region_places(frame, spread, functions, row), workers)
+        yield from _deal(frame, *region_places(frame, spread, functions, row), workers_of(spread))
+
+
+def workers_of(regions: Regions) -> int:
+    """How many workers ranges are dealt to."""
+    return 1 + max((worker for found in regions.workers for worker in found), default=0)
 
 
 def cube_places(frame: Frame, cube: Cube, functions: Functions, row: int) -> tuple[Ints, Ints]:
@@ -146,7 +151,11 @@ def _ranges(regions: Regions, values: Numbers, numbers: Ints) -> Ints:
 
 
 def region_places(frame: Frame, regions: Regions, functions: Functions, row: int) -> tuple[Ints, Ints]:
-    """Row and worker of each copy; a row without a value is in no range and goes nowhere."""
+    """Row and worker of each copy.
+
+    A row without a value is in no range, and a range may have no partner.  Such rows join nothing in this plan.  They
+    go to any one worker: another plan may need them.
+    """
     column = nan_to_null(evaluate(regions.key, frame, functions))
     rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
     ranges = _ranges(regions, plain_numbers(column.drop_null()), rows + row)
@@ -155,14 +164,21 @@ def region_places(frame: Frame, regions: Regions, functions: Functions, row: int
     starts = np.concatenate([[0], np.cumsum(counts)])[:-1]
     copies = counts[ranges]
     within = np.arange(copies.sum()) - np.repeat(np.cumsum(copies) - copies, copies)
-    return np.repeat(rows, copies), flat[np.repeat(starts[ranges], copies) + within]
+    alone = np.setdiff1d(np.arange(frame.num_rows), rows[copies > 0])
+    found = flat[np.repeat(starts[ranges], copies) + within]
+    return np.concatenate([np.repeat(rows, copies), alone]), np.concatenate(
+        [found, (alone + row) % workers_of(regions)]
+    )
 
 
 def _deal(frame: Frame, rows: Ints, places: Ints, workers: int) -> Iterator[tuple[int, Frame]]:
-    """The rows of every worker, in their order."""
+    """The rows of every worker, in their order.  All copies of a row but the first are marked."""
     order = np.lexsort((rows, places))
+    copied = np.ones(len(rows), dtype=bool)
+    copied[np.unique(rows, return_index=True)[1]] = False
     starts = np.searchsorted(places[order], np.arange(workers + 1))
     for worker in range(workers):
         mine = rows[order[starts[worker] : starts[worker + 1]]]
         if len(mine):
-            yield worker, frame.take(pa.array(mine))
+            part = frame.take(pa.array(mine))
+            yield worker, part.append_column(COPY, pa.array(copied[order[starts[worker] : starts[worker + 1]]]))

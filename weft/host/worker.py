@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from weft.expr.evaluate import Functions, evaluate
+from weft.expr.evaluate import Functions, evaluate, filter_mask
 from weft.host.batch import Batch, Report, ResultWriter, State
 from weft.host.crash import reach
 from weft.host.envelope import REPORT, Envelope, Frame, gather, join, slices
@@ -158,6 +158,8 @@ class Worker:
     def _start(self, start: Start, frames: Sequence[Frame]) -> Iterator[Envelope]:
         names = [f"{start.label}.{column}" for column in start.columns]
         for portion in _portions(frames):
+            if start.filter:
+                portion = portion.filter(filter_mask(start.filter, portion, self.functions))
             columns = [portion.column(column) for column in start.columns]
             frame = carry_over(pa.RecordBatch.from_arrays(columns, names=names), portion)
             for name in start.then:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 
+from weft.observe.notice import Notice
 from weft.observe.progress import Progress
 
 
@@ -27,6 +28,12 @@ class LiveLine:
         else:
             sys.stderr.write(progress.line() + "\n")
         sys.stderr.flush()
+
+    def tell(self, notice: Notice) -> None:
+        """Show a notice that belongs to no batch."""
+        if self._shown:
+            sys.stderr.write(("\n" if self._terminal else "") + "\n".join(notice.lines()) + "\n")
+            sys.stderr.flush()
 
     def close(self) -> None:
         """The run is over."""

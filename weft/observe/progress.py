@@ -103,6 +103,8 @@ class RunReport(_Counted):
     """Wall time of the run, start-up included."""
     stopped: bool = False
     """Whether the run was stopped before all input was read."""
+    told: Sequence[Notice] = ()
+    """Notices between batches: changes of the plan."""
 
     @cached_property
     def counters(self) -> Counters:
@@ -112,7 +114,8 @@ class RunReport(_Counted):
     @property
     def notices(self) -> tuple[Notice, ...]:
         """All notices of the run; of each kind only the last."""
-        return tuple({notice.kind: notice for batch in self.batches for notice in batch.notices}.values())
+        of_batches = [notice for batch in self.batches for notice in batch.notices]
+        return tuple({notice.kind: notice for notice in (*self.told, *of_batches)}.values())
 
     def __str__(self) -> str:
         rows, results = sum(self.rows_in.values()), sum(self.rows_out.values())

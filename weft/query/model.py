@@ -8,6 +8,7 @@ a result arrives (strict rule): newest - time < window.  None is full history.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal as OneOf
@@ -23,6 +24,9 @@ TIME = "#t"
 
 WEIGHT = "#w"
 """Name of the hidden column that says how often a row counts; where it is absent every row counts once."""
+
+COPY = "#copy"
+"""Name of the hidden column that says whether a row that lies on several workers is a copy of the first one."""
 
 LATE = "#late "
 """Beginning of the names of hidden columns that mark late rows; the rest is the name of a clock."""
@@ -54,7 +58,7 @@ class Stream:
     def __post_init__(self) -> None:
         _refuse_duplicates(f'column of stream "{self.name}"', self.schema.names)
         for column in self.schema.names:
-            if column in (TIME, WEIGHT) or column.startswith(LATE):
+            if column in (TIME, WEIGHT, COPY) or column.startswith(LATE):
                 raise QueryError(
                     f'column name "{column}" of stream "{self.name}" is reserved', hint="rename the column."
                 )
@@ -93,6 +97,8 @@ class Relation:
     stream: Stream
     window: int | None = None
     """Exclusive age bound in microseconds; None is full history."""
+    since: int = 0
+    """The first batch whose rows count."""
 
     def __post_init__(self) -> None:
         if self.window is None:
@@ -196,6 +202,12 @@ class Query:
     def schema(self) -> pa.Schema:
         """Schema of the result."""
         return pa.schema([(output.name, output.expr.type) for output in self.outputs])
+
+
+def begin_at(query: Query, since: Mapping[str, int]) -> Query:
+    """The query over rows that come in a batch or later, by alias; tables are always whole."""
+    relations = (r if r.stream.table else replace(r, since=since.get(r.alias, r.since)) for r in query.relations)
+    return replace(query, relations=tuple(relations))
 
 
 def _refuse_duplicates(kind: str, names: list[str]) -> None:

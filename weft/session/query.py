@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from weft.errors import QueryError, SinkError
+from weft.errors import QueryError, SinkError, WeftError
 from weft.host.results.sink import Sink
 from weft.host.results.sinks import SINKS
 from weft.query.draft import Draft
@@ -21,13 +22,25 @@ from weft.stats.model import Statistics
 class QueryHandle:
     """A registered query and its sinks."""
 
-    def __init__(self, name: str, query: Query, draft: Draft, check_idle: Callable[[str], None]) -> None:
-        """`check_idle` refuses a change while the session runs; its argument names the change."""
+    def __init__(self, name: str, query: Query, draft: Draft) -> None:
         self.name, self.query, self.draft = name, query, draft
-        self._check_idle = check_idle
         self.sinks: list[Sink] = []
         self.wishes: dict[str, Any] = {}
         self.statistics: Statistics | None = None
+        self.backfill = self.must_be_complete = False
+        self.on_sink: Callable[[QueryHandle, Sink], None] = lambda handle, sink: handle.sinks.append(sink)
+        """Adds a sink."""
+        self.find_start: Callable[[QueryHandle], datetime.datetime | None] = lambda _handle: None
+        self.error: WeftError | None = None
+        """Why a running session refused the query; None if it did not."""
+
+    @property
+    def complete_from(self) -> datetime.datetime | None:
+        """The event time from which on results are complete; None if nothing is missing.
+
+        A query that is added after its streams have been read may lack rows that no other query has kept.
+        """
+        return self.find_start(self)
 
     def to_parquet(self, path: str | os.PathLike[str]) -> QueryHandle:
         """Write results to a folder that holds every result exactly once."""
@@ -46,7 +59,6 @@ class QueryHandle:
 
     def to(self, kind: str, *arguments: object) -> QueryHandle:
         """Send results to a sink of any kind, with the arguments of that sink."""
-        self._check_idle(f'a sink of query "{self.name}"')
         if kind not in SINKS:
             raise SinkError(f"sink {kind!r} is unknown", detail=f"known: {', '.join(SINKS)}.", hint="use one of these.")
         sink = SINKS[kind](self.name, self.query.schema, *arguments)
@@ -56,7 +68,7 @@ class QueryHandle:
                 detail=f'query "{self.name}" produces rows: every result once.',
                 hint="choose a sink that takes rows.",
             )
-        self.sinks.append(sink)
+        self.on_sink(self, sink)
         return self
 
     def table(self) -> pa.Table:
@@ -77,7 +89,6 @@ def read_query(
     functions: Mapping[str, FunctionSignature],
     cross_product: bool,
     closed: bool,
-    check_idle: Callable[[str], None],
 ) -> QueryHandle:
     """The handle of a query that was written as SQL text or with the builder."""
     if not isinstance(query, str | Draft):
@@ -87,4 +98,4 @@ def read_query(
         )
     draft = parse(query) if isinstance(query, str) else parse_fragments(query)
     made = resolve(draft, streams, functions, cross_product)
-    return QueryHandle(name, made.closed() if closed else made, draft, check_idle)
+    return QueryHandle(name, made.closed() if closed else made, draft)

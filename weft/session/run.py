@@ -23,6 +23,7 @@ from weft.observe.counters import Counters
 from weft.observe.live import LiveLine
 from weft.observe.notice import Notice
 from weft.observe.progress import Progress, RunReport
+from weft.session.changes import SessionChanges, Turn
 
 RECENT = 10
 """The load is judged over this many of the last batches: values and their order change while a stream runs."""
@@ -31,7 +32,7 @@ RECENT = 10
 class Watch:
     """Adds a notice when the load of a running plan becomes uneven: once, and again if it was even in between."""
 
-    def __init__(self, workers: int, notice: Callable[[Counters], Notice | None]) -> None:
+    def __init__(self, workers: Callable[[], int], notice: Callable[[int, Counters], Notice | None]) -> None:
         self._workers, self._notice = workers, notice
         self._recent: deque[Counters] = deque(maxlen=RECENT)
         self._told = False
@@ -39,17 +40,17 @@ class Watch:
     def see(self, progress: Progress) -> Progress:
         """The progress of a batch, with a notice if the load has become uneven."""
         self._recent.append(progress.counters)
-        load = Counters.total(self._recent)
-        if not is_uneven(load, self._workers):
+        load, workers = Counters.total(self._recent), self._workers()
+        if not is_uneven(load, workers):
             self._told = False
         elif not self._told:
             self._told = True
-            return replace(progress, notices=(*progress.notices, *self._say(load)))
+            return replace(progress, notices=(*progress.notices, *self._say(workers, load)))
         return progress
 
-    def _say(self, load: Counters) -> Iterator[Notice]:
+    def _say(self, workers: int, load: Counters) -> Iterator[Notice]:
         try:
-            found = self._notice(load)
+            found = self._notice(workers, load)
         except WeftError:
             return  # a notice must not end a run
         if found is not None:
@@ -63,6 +64,13 @@ class Journal:
         self._live, self._watch = live, watch
         self.began = time.perf_counter()
         self.batches: list[Progress] = []
+        self.notices: list[Notice] = []
+        """What was told between batches."""
+
+    def tell(self, notice: Notice) -> None:
+        """Add a notice that belongs to no batch."""
+        self.notices.append(notice)
+        self._live.tell(notice)
 
     def note(self, progress: Progress) -> None:
         """Add a batch that has ended."""
@@ -78,8 +86,8 @@ class Journal:
 class Handle:
     """A running session."""
 
-    def __init__(self, checkpoint: Checkpoint, run: Run, journal: Journal) -> None:
-        self._checkpoint, self._run, self._journal = checkpoint, run, journal
+    def __init__(self, checkpoint: Checkpoint, run: Run, journal: Journal, changes: SessionChanges) -> None:
+        self._checkpoint, self._run, self._journal, self._changes = checkpoint, run, journal, changes
         self._stopped = False
         self._ended: float | None = None
         self._ending = threading.Lock()
@@ -101,10 +109,14 @@ class Handle:
         """All batches finished so far."""
         return list(self._journal.batches)
 
+    def epochs(self) -> list[Turn]:
+        """All changes of the plan so far."""
+        return list(self._changes.turns)
+
     def report(self) -> RunReport:
         """The sum of all batches so far."""
         seconds = (self._ended or time.perf_counter()) - self._journal.began
-        return RunReport(tuple(self._journal.batches), seconds, self._stopped)
+        return RunReport(tuple(self._journal.batches), seconds, self._stopped, tuple(self._journal.notices))
 
     def stop(self) -> RunReport:
         """Let the current batch finish, then stop.  A run that has failed meanwhile raises."""

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -24,9 +26,12 @@ from weft.explain import Subject, explain
 from weft.explain.uneven import uneven_load
 from weft.expr.types import normalize
 from weft.host.crash import CrashPoint
+from weft.host.results.sink import Sink
 from weft.host.run import Run
 from weft.host.sources.source import Source
-from weft.host.state.checkpoint import Checkpoint
+from weft.host.state.checkpoint import FILES, Checkpoint, describe
+from weft.host.state.manifest import Manifest
+from weft.host.work import Work
 from weft.observe.live import LiveLine
 from weft.observe.progress import RunReport
 from weft.optimizer.choose import Choice
@@ -37,10 +42,13 @@ from weft.optimizer.wishes import Wishes, read_statistics, read_wishes
 from weft.optimizer.written.plan import Plan
 from weft.query.draft import Draft
 from weft.query.duration import parse_duration
-from weft.query.model import Stream, Unit
+from weft.query.model import Query, Stream, Unit, begin_at
 from weft.query.resolve import FunctionSignature
 from weft.read import as_source
 from weft.session.arguments import check_choice, check_name, check_spark, check_whole
+from weft.session.changes import SessionChanges
+from weft.session.complete import as_moment, complete_from, say_moment
+from weft.session.fit import Fit, refuse_incomplete, refuse_loss
 from weft.session.planning import (
     Inputs,
     Request,
@@ -52,6 +60,7 @@ from weft.session.planning import (
 )
 from weft.session.query import QueryHandle, read_query
 from weft.session.run import Handle, Journal, Watch
+from weft.session.snapshot import Snapshot
 from weft.stats.model import Statistics
 from weft.topology.model import Policy, Topology
 
@@ -60,6 +69,7 @@ if TYPE_CHECKING:
 
 
 POLICIES: tuple[Policy, ...] = ("min", "max")
+STARTS = ("state", "now")
 
 
 class Session:
@@ -90,12 +100,18 @@ class Session:
         self._statistics: Statistics | None = None
         """Given by hand or measured, for all queries."""
         self._planned: tuple[Choice, ...] | None = None
+        self._assembled: Topology | None = None
         self._progress = progress
         self._streams: dict[str, Stream] = {}
         self._sources: dict[str, Source] = {}
         self._functions: dict[str, tuple[FunctionSignature, Callable[..., pa.Array]]] = {}
         self._queries: dict[str, QueryHandle] = {}
         self._handle: Handle | None = None
+        self._changes: SessionChanges | None = None
+        self._dropped: set[str] = set()
+        """Queries of the checkpoint that are meant to go."""
+        self.lock = threading.RLock()
+        """Held while the session changes, and while a run takes it as it is."""
         self.crash_point: CrashPoint | None = None
         """Where the next run dies; for tests."""
 
@@ -110,17 +126,16 @@ class Session:
         unique: Sequence[str] = (),
     ) -> Stream:
         """Declare an input.  `source` is a Spark streaming DataFrame or one of `weft.read`."""
-        self._check_idle(f'stream "{name}"')
         check_name("stream", name, self._streams)
         read = as_source(name, source)
         late = parse_duration(lateness) if lateness else 0
         stream = Stream(
             name, read.schema, event_time, unit, late, tuple([unique] if isinstance(unique, str) else unique)
         )
-        self._streams[name], self._sources[name] = stream, read
+        with self.lock:
+            self._streams[name], self._sources[name] = stream, read
         if self._spark is None and read.frame is not None:
             self._spark = read.frame.sparkSession
-        self._planned = None
         return stream
 
     def table(self, name: str, source: object) -> Stream:
@@ -128,7 +143,6 @@ class Session:
 
         Rows of streams are looked up in it, and need not be stored for it.  It takes no part in the watermark.
         """
-        self._check_idle(f'table "{name}"')
         check_name("table", name, self._streams)
         read = as_source(name, source)
         if read.frame is not None:
@@ -137,17 +151,17 @@ class Session:
                 detail="a table is read once, and a streaming DataFrame has no end.",
                 hint="use weft.read.parquet, .csv, .json or .batches, or declare it as a stream.",
             )
-        self._streams[name], self._sources[name] = Stream(name, read.schema, table=True), read
-        self._planned = None
+        with self.lock:
+            self._streams[name], self._sources[name] = Stream(name, read.schema, table=True), read
         return self._streams[name]
 
     def function(self, name: str, function: Callable[..., pa.Array], returns: pa.DataType | None = None) -> None:
         """Register a vectorised Python function for use in queries: Arrow arrays in, one array of `returns` out."""
-        self._check_idle(f'function "{name}"')
         check_name("function", name, ())
         check_name("function", name.lower(), self._functions)  # SQL ignores case in names of functions
         kind = normalize(returns if returns is not None else pa.bool_())
-        self._functions[name.lower()] = (FunctionSignature(name.lower(), kind), function)
+        with self.lock:
+            self._functions[name.lower()] = (FunctionSignature(name.lower(), kind), function)
 
     def options(
         self,
@@ -164,23 +178,45 @@ class Session:
     ) -> Session:
         """Set options for planning, for the whole session.  An option that is not given keeps its value.
 
+        While the session runs, its plan changes with them, from the next batch on; `watermark` cannot change then.
         `watermark` says whether the slowest ("min", the default) or the fastest ("max") stream of a query decides
         which rows are late.  `sharing` says what queries have in common: "global" (the default) chooses the plans of
         all queries together, "local" gives each its own best plan and has equal parts once, "none" runs every query as
         if it were alone.  The other options are explained at :meth:`query`.
         """
-        self._check_idle("an option")
-        if workers is not None:
-            self._workers = check_whole("workers", workers)
         if watermark is not None:
-            self._policy = check_choice("watermark", watermark, POLICIES)
-        if sharing is not None:
-            self._sharing = check_choice("sharing", sharing, SHARINGS)
-        self._wishes = replace(self._wishes, **read_wishes(strategy, budget, placement, capacity, arrival))
-        if (given := read_statistics(statistics)) is not None:
-            self._given = self._statistics = given
-        self._planned = None
+            self._check_idle("a watermark policy")
+        with self._changing():
+            if workers is not None:
+                self._workers = check_whole("workers", workers)
+            if watermark is not None:
+                self._policy = check_choice("watermark", watermark, POLICIES)
+            if sharing is not None:
+                self._sharing = check_choice("sharing", sharing, SHARINGS)
+            self._wishes = replace(self._wishes, **read_wishes(strategy, budget, placement, capacity, arrival))
+            if (given := read_statistics(statistics)) is not None:
+                self._given = self._statistics = given
         return self
+
+    def rescale(self, workers: int) -> None:
+        """Go on with another number of workers: from the next batch on, or from the next run on."""
+        self.options(workers=workers)
+
+    def drop(self, name: str) -> None:
+        """Take a query out of the session.  What only it needed is removed from the state with the next batch or run.
+
+        Its results stay where they are.  A query of the checkpoint that the session does not have can be dropped too.
+        """
+        if name not in self._queries and name not in self.checkpoint.queries():
+            known = sorted({*self._queries, *self.checkpoint.queries()})
+            raise QueryError(
+                f'the session has no query "{name}"',
+                detail=f"its queries are {', '.join(known) or 'none'}.",
+                hint="drop one of these.",
+            )
+        with self._changing():
+            self._queries.pop(name, None)
+            self._dropped.add(name)
 
     def analyze(self, sample: int = 100_000, seed: int = 0) -> Statistics:
         """Measure statistics for the queries registered so far, use them for planning, and return them.
@@ -215,9 +251,16 @@ class Session:
         arrival: Arrival | None = None,
         parallelism: Mapping[str, int] | None = None,
         skewed: Mapping[str, bool] | None = None,
+        start: str = "state",
+        backfill: bool = False,
+        complete: bool = False,
     ) -> QueryHandle:
-        """Register a query, as SQL text or from the builder.
+        """Register a query, as SQL text or from the builder.  A running session answers it from its next batch on.
 
+        If the session has read rows before, `start` says what the query begins with.  "state" joins new rows with what
+        other queries have kept of old ones; `backfill` produces results among old rows too, once.  "now" joins only
+        rows that come from now on.  `q.complete_from` says from which event time on nothing is missing; `complete`
+        refuses the query if anything would be.
         `closed` makes windows closed: a row that is exactly as old as its window still joins.
         `strategy` says which plan to run: "auto" (the cheapest by the prices of the host), "flat", "left_deep", "tree",
         "exhaustive", or a `weft.Plan` written by hand.  Plans are chosen by `statistics`.  `budget` limits what stores
@@ -227,21 +270,52 @@ class Session:
         `skewed` says, by "alias.column", whether the values of a key are uneven; for cubes, it overrides statistics.
         `arrival` picks the arrival factor of the cost model: "history", "window" or "none".
         """
-        self._check_idle(f'query "{name}"')
         check_name("query", name, self._queries)
+        check_choice("start", start, STARTS)
         signatures = {key: signature for key, (signature, _) in self._functions.items()}
-        handle = read_query(name, query, self._streams, signatures, cross_product, closed, self._check_idle)
+        handle = read_query(name, query, self._streams, signatures, cross_product, closed)
+        handle.query = self._begin_query(name, handle.query, start)
         handle.wishes = read_wishes(strategy, budget, placement, capacity, arrival, parallelism, skewed)
         handle.statistics = read_statistics(statistics)
-        self._queries[name] = handle
-        self._planned = None
+        handle.backfill, handle.must_be_complete = backfill, complete
+        handle.on_sink, handle.find_start = self._add_sink, self._complete_from
+        with self._changing(added=name):
+            self._queries[name] = handle
         return handle
 
+    def _begin_query(self, name: str, query: Query, start: str) -> Query:
+        """The query with the batch from which on rows count for it; a query that the checkpoint knows keeps its own."""
+        known = self.checkpoint.queries().get(name) if name not in self._dropped else None
+        if known is not None:
+            return begin_at(query, known["since"])
+        return begin_at(query, dict.fromkeys(query.aliases, self.checkpoint.last + 1)) if start == "now" else query
+
+    @contextmanager
+    def _changing(self, added: str | None = None) -> Iterator[None]:
+        """A change of the session.  If it runs, the change is planned at once: if that fails, nothing has changed."""
+        with self.lock:
+            before = self.snapshot()
+            try:
+                yield
+                self._planned = self._assembled = None
+                if self.is_running and self._queries:
+                    self._fit_state()
+            except BaseException:
+                self.restore(before)
+                raise
+            if self.is_running and self._changes is not None:
+                self._changes.ask(added)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a run is going on."""
+        return self._handle is not None and self._handle.active
+
     def _check_idle(self, what: str) -> None:
-        if self._handle is not None and self._handle.active:
+        if self.is_running:
             raise PlanError(
                 f"{what} was given while the session is running",
-                detail="streams, queries and options are fixed when a run begins; this run goes on without the change.",
+                detail="which rows are late would change in the middle; this run goes on without the change.",
                 hint="stop the run first: h.stop(), or s.close().",
             )
 
@@ -288,7 +362,10 @@ class Session:
     @property
     def topology(self) -> Topology:
         """The plan of all queries."""
-        return topology(self.choices, self._policy, self._sharing)
+        with self.lock:
+            if self._assembled is None:
+                self._assembled = topology(self.choices, self._policy, self._sharing)
+            return self._assembled
 
     @property
     def choices(self) -> tuple[Choice, ...]:
@@ -299,9 +376,7 @@ class Session:
             # Sorted by name, not by registration: a session that resumes must get the plan its state was made by.
             requests = {name: self._request(self._queries[name]) for name in sorted(self._queries)}
             made = self.checkpoint.plans()
-            self._planned = plan_queries(
-                requests, self.workers, self._prices, self._inputs(), self._given, made, self._sharing
-            )
+            self._planned = plan_queries(requests, self.workers, self._prices, self._inputs(), self._given, made)
         return self._planned
 
     def _request(self, handle: QueryHandle) -> Request:
@@ -358,27 +433,120 @@ class Session:
             if self._handle.active:
                 raise PlanError("the session is already running", hint="stop it first: h.stop(), or s.close().")
             self._handle.stop()  # raises if that run failed in the background: report it before another one begins
-        plan = self.topology
         self._check_sinks()
-        self._claim(plan)
+        self.claim()
         try:
+            self._fit_state()
             self._claim_sinks()
-            watch = Watch(plan.workers, lambda load: uneven_load(load, plan.workers, self.choices, self.observed))
+            watch = Watch(lambda: self.workers, lambda n, load: uneven_load(load, n, self.choices, self.observed))
             journal = Journal(LiveLine(self._progress), watch)
-            self._handle = handle = Handle(self.checkpoint, self._run(plan, journal), journal)
+            self._changes = SessionChanges(self, journal.tell)
+            self._handle = handle = Handle(self.checkpoint, self._run(journal), journal, self._changes)
         except BaseException:
             self.checkpoint.release()
             raise
         handle.begin(every)
+        self._dropped.clear()
         return handle
 
     def claim(self) -> None:
         """Take the checkpoint for this session, as a run does, or refuse.  `s.checkpoint.release()` releases it."""
-        self._claim(self.topology)
+        self.checkpoint.claim(self._describe(), self._dropped)
 
-    def _claim(self, plan: Topology) -> None:
+    def _describe(self) -> dict[str, Any]:
         queries = {name: handle.query for name, handle in self._queries.items()}
-        self.checkpoint.claim(plan, queries, self._sources, self._plans())
+        mine = describe(self.topology, queries, self._sources, self._plans())
+        brought = self.checkpoint.brought()
+        return {
+            **mine,
+            "streams": {**self.checkpoint.streams(), **mine["streams"]},
+            "brought": self._brought() if brought is None else brought,
+        }
+
+    def _brought(self) -> list[str]:
+        """What Spark's Structured Streaming brings: all DataFrames that are declared when the first batch is read, and
+        FILES if there are files besides.  Spark cannot add any later.
+        """
+        frames = [name for name, source in self._sources.items() if source.frame is not None]
+        return [*([FILES] if len(frames) < len(self._sources) else []), *frames] if frames else []
+
+    # ---------------------------------------------------------------------------------------- changes
+
+    def snapshot(self) -> Snapshot:
+        """All that can change while the session runs."""
+        with self.lock:
+            return Snapshot(
+                dict(self._queries), self._workers, self._wishes, self._given, self._statistics, self._planned,
+                self._assembled,
+            )  # fmt: skip
+
+    def restore(self, before: Snapshot) -> None:
+        """Undo all changes since a snapshot."""
+        with self.lock:
+            self._queries, self._workers, self._wishes = dict(before.queries), before.workers, before.wishes
+            self._given, self._statistics = before.given, before.statistics
+            self._planned, self._assembled = before.planned, before.assembled
+
+    def forget(self, name: str) -> None:
+        """Take a new query out again, as if it had never been added."""
+        with self.lock:
+            del self._queries[name]
+            self._planned = self._assembled = None
+
+    def work(self) -> Work:
+        """What a run works on now."""
+        with self.lock:
+            sinks = {name: tuple(handle.sinks) for name, handle in self._queries.items()}
+            known = self.checkpoint.queries()
+            new = (name for name, handle in self._queries.items() if handle.backfill and name not in known)
+            return Work(self.topology, self.functions, sinks, dict(self._sources), self._describe(), tuple(new))
+
+    def incomplete(self, plan: Topology, manifest: Manifest) -> dict[str, str]:
+        """Query -> from when on it is complete, for queries that lack old rows."""
+        queries = {name: handle.query for name, handle in self._queries.items() if name in plan.emit_of}
+        found = complete_from(plan, queries, manifest.newest, manifest.partial, self._policy)
+        return {name: say_moment(moment) for name, moment in found.items()}
+
+    def _complete_from(self, handle: QueryHandle) -> datetime.datetime | None:
+        """From which event time on results of a query are complete; before it runs, what a run now would say."""
+        state = Fit.read(self.checkpoint.root)
+        if state is None:
+            return None
+        plan = state.old if handle.name in state.old.emit_of else self.topology
+        found = state.complete_from(plan, {handle.name: handle.query}, self._policy)
+        return as_moment(found[handle.name]) if found else None
+
+    def _fit_state(self) -> None:
+        """Fit new queries to the state that is there.
+
+        No query may lose what it has.  Where a new query would share a store that cannot be made whole for both, the
+        new one begins a store of its own.
+        """
+        state = Fit.read(self.checkpoint.root)
+        if state is None:
+            return
+        self.checkpoint.check_streams(self._describe())
+        old = self.checkpoint.queries()
+        queries = {name: handle.query for name, handle in self._queries.items()}
+        kept = {name: query for name, query in queries.items() if name in old and name in state.old.emit_of}
+        while hurt := state.hurt(self.topology, kept, self._policy):
+            apart = state.begin_apart(self.topology, {n: q for n, q in queries.items() if n not in kept}, hurt)
+            if not apart:
+                raise refuse_loss(hurt)
+            for name, query in apart.items():
+                self._queries[name].query = queries[name] = query
+            self._planned = self._assembled = None
+        asked = {n: q for n, q in queries.items() if n not in kept and self._queries[n].must_be_complete}
+        refuse_incomplete(state.complete_from(self.topology, asked, self._policy))
+
+    def _add_sink(self, handle: QueryHandle, sink: Sink) -> None:
+        """Add a sink.  While the session runs, its place is reserved at once, and it gets results of later batches."""
+        with self.lock:
+            if self.is_running:
+                sink.claim(self.checkpoint.id, published=False, last=self.checkpoint.last)
+            handle.sinks.append(sink)
+            if self.is_running and self._changes is not None:
+                self._changes.ask()
 
     def _check_sinks(self) -> None:
         for name, handle in self._queries.items():
@@ -388,25 +556,25 @@ class Session:
                 )
 
     def _claim_sinks(self) -> None:
-        owner, published, last = self.checkpoint.id, self.checkpoint.has_published(), self.checkpoint.last
-        for handle in self._queries.values():
+        owner, last = self.checkpoint.id, self.checkpoint.last
+        known = {*self.checkpoint.queries()} - self._dropped if self.checkpoint.has_published() else ()
+        for name, handle in self._queries.items():
             for sink in handle.sinks:
-                sink.claim(owner, published=published, last=last)
+                sink.claim(owner, published=name in known, last=last)
 
-    def _run(self, plan: Topology, journal: Journal) -> Run:
+    def _run(self, journal: Journal) -> Run:
         from weft.host.spark.run import SparkBatches, SparkRun
         from weft.launch.spark import local_session
 
         if self._spark is None:
-            self._spark = local_session(plan.workers)
-        sinks = {name: tuple(handle.sinks) for name, handle in self._queries.items()}
+            self._spark = local_session(self.workers)
+        assert self._changes is not None
         batches = SparkBatches(
             self._spark,
-            plan,
-            self.functions,
-            sinks,
+            self.work(),
             self.checkpoint.root,
+            self._changes,
             on_progress=journal.note,
             crash=self.crash_point,
         )
-        return SparkRun(batches, self._sources)
+        return SparkRun(batches)

@@ -53,6 +53,7 @@ class Trial:
         self._run = InProcess(self.topology, self.functions, files)
         if self._ledger is not None:
             self._ledger.begin()
+            self._ledger.propose(self._run.epoch, self._session.work().session if self._session else {})
             self._run.manifest = self._ledger.last()
         self.reports: list[Report] = []
 

@@ -18,7 +18,8 @@ begin alike share their first nodes: a node hands its tuples on to whatever foll
 A flowing record batch has one field per live column, called "label.column".  Columns of a stream's store carry no
 label, so that all relations over the stream can share it; those of an intermediate store do.  `#t` is the event time in
 microseconds.  `#w` is the weight: how often a row counts; where it is absent every row counts once.  `#late c` says
-whether a row, or a member of it, came too late for the queries of clock c; where it is absent none did.
+whether a row, or a member of it, came too late for the queries of clock c; where it is absent none did.  `#copy` says,
+in a store whose rows are copied to several workers, whether a row is a copy of one that lies elsewhere.
 
 Exactly once: the stamp of a tuple is (batch, position of its relation), that of a joined one the largest of its
 members'.  A tuple that starts with stamp (N, i) meets in every store only rows with a smaller stamp, so every
@@ -35,15 +36,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal as OneOf
 
-from weft.expr.model import Expr
-from weft.query.model import TIME, WEIGHT, Output, Stream
+from weft.expr.model import Expr, text_of
+from weft.query.model import COPY, TIME, WEIGHT, Output, Stream
 from weft.topology.spread import Spread
 
 __all__ = [
-    "FIRST", "NEVER_LATE", "ROWS", "TIME", "WEIGHT", "Bound", "Clock", "Edge", "Emit", "Epoch", "Keep", "Key", "Node",
+    "COPY", "FIRST", "NEVER_LATE", "ROWS", "TIME", "WEIGHT", "Bound", "Clock", "Edge", "Emit", "Epoch", "Keep", "Key",
+    "Node",
     "Probe", "Route", "Start", "Store", "Topology",
 ]  # fmt: skip
 
@@ -72,6 +74,8 @@ class Clock:
     """(stream name, lateness in microseconds), sorted by name."""
     policy: Policy = "min"
     """Whether the slowest or the fastest stream decides."""
+    queries: tuple[str, ...] = ()
+    """The queries for which it says what is late."""
 
     def watermark(self, newest: dict[str, int]) -> int | None:
         """Newest event time minus lateness, of the slowest or the fastest stream; None while a stream has no rows."""
@@ -87,6 +91,11 @@ class Key:
 
     equal: tuple[Expr, ...] = ()
     range: Expr | None = None
+
+    @property
+    def name(self) -> str:
+        """What the index is called in a segment: two stores can use one segment if it has what both ask for."""
+        return _key_name(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +126,17 @@ class Store:
     The row goes when no user needs it; its `#t` is computed to match."""
     spread: Spread | None = None
     """Where copies of a stream's rows lie, instead of a placement."""
+    content: str = ""
+    """Digest of all that decides which rows it holds and where: everything but its columns and indexes."""
+    since: int = 0
+    """The first batch whose rows it holds; other than 0 for queries that join only what came after they were added."""
+    clocks: tuple[str, ...] = (NEVER_LATE,)
+    """Clocks of all users, sorted.  A row that is late for all of them is not kept; late for some, it is marked."""
+
+    @property
+    def label(self) -> str:
+        """What a store of a stream holds, before selections."""
+        return label_since(self.stream, self.since)
 
     @property
     def retention(self) -> int | None:
@@ -206,8 +226,6 @@ class Emit:
     """Fields that the outputs read; at least one."""
     aliases: tuple[tuple[str, str], ...]
     """(Label, alias) of all relations, in query order."""
-    clock: str = NEVER_LATE
-    """The clock that says which rows are late for the query."""
     wave: int = 1
     """The first wave in which results may leave."""
     route: Route = "local"
@@ -238,6 +256,8 @@ class Start:
     """Ids of what comes first: probes, or the emit of a query over one stream."""
     users: tuple[tuple[str, str], ...]
     """(Query, alias) of all users whose tuples begin here."""
+    filter: tuple[Expr, ...] = ()
+    """What tuples must pass here, where the edge brings rows that others want."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,8 +279,8 @@ class Edge:
     starts: tuple[str, ...]
     spread: Spread | None = None
     """For route "spread"."""
-    watch: tuple[tuple[str, Expr], ...] = ()
-    """(Name, join key): values of these keys are counted on arrival, so that skew is noticed."""
+    watch: tuple[tuple[str, Expr, tuple[Expr, ...]], ...] = ()
+    """(Name, join key, selection): values of these keys are counted on arrival, so that skew is noticed."""
 
 
 Node = Probe | Keep | Emit
@@ -314,12 +334,10 @@ class Topology:
 
     @cached_property
     def clocks_at(self) -> Mapping[str, tuple[str, ...]]:
-        """Start, node or store -> the clocks of all queries that use it, sorted."""
-        found: dict[str, set[str]] = {name: {self.emit_of[q].clock for q in n.users} for name, n in self.nodes.items()}
-        for start in self.starts:
-            found[start.id] = {self.emit_of[query].clock for query, _ in start.users}
-        for probe in self.probes:
-            found.setdefault(probe.store, set()).update(found[probe.id])
+        """Start or node -> the clocks of all queries that use it, sorted."""
+        own = {query: clock.id for clock in self.clocks for query in clock.queries}
+        found = {name: {own.get(query, NEVER_LATE) for query in node.users} for name, node in self.nodes.items()}
+        found |= {start.id: {own.get(query, NEVER_LATE) for query, _ in start.users} for start in self.starts}
         return {name: tuple(sorted(clocks)) for name, clocks in found.items()}
 
     @cached_property
@@ -377,9 +395,24 @@ class Topology:
         return {name: value for name, value in self.__dict__.items() if name in self.__dataclass_fields__}
 
 
+@lru_cache(maxsize=4096)
+def _key_name(key: Key) -> str:
+    return repr(([*map(text_of, key.equal)], key.range and text_of(key.range)))
+
+
 def stream_of(label: str) -> str:
     """The stream behind a label; a stream's name has no tilde."""
     return label.partition("~")[0]
+
+
+def since_of(label: str) -> int:
+    """The first batch whose rows count for a label."""
+    return int(label.rpartition("~@")[2]) if "~@" in label else 0
+
+
+def label_since(label: str, since: int) -> str:
+    """The label of the rows that came in a batch or later."""
+    return f"{label}~@{since}" if since else label
 
 
 @dataclass(frozen=True, slots=True)

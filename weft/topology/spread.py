@@ -58,6 +58,11 @@ class Cube:
         return math.prod(axis.size for axis in self.axes)
 
     @property
+    def keys(self) -> tuple[Expr, ...]:
+        """The values that decide where rows go."""
+        return tuple(axis.key for axis in self.axes if axis.key is not None)
+
+    @property
     def copies(self) -> int:
         """To how many workers each row goes."""
         return math.prod(axis.size for axis in self.axes if axis.kind == "copy")
@@ -73,6 +78,11 @@ class Regions:
     itself: rows of that value whose part is smaller lie before the cut.  Times are whole microseconds."""
     workers: tuple[tuple[int, ...], ...]
     """Range -> the workers that must see its rows; one entry more than bounds."""
+
+    @property
+    def keys(self) -> tuple[Expr, ...]:
+        """The values that decide where rows go."""
+        return (self.key,)
 
 
 Spread = Cube | Regions

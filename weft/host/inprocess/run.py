@@ -13,10 +13,12 @@ from typing import Any
 import pyarrow as pa
 
 from weft.expr.evaluate import Functions
-from weft.host.batch import Report, State, Watermarks
+from weft.host.batch import Batch, Report, State, Watermarks
 from weft.host.crash import CrashPoint, reach
 from weft.host.envelope import Envelope
 from weft.host.ingest import ingests
+from weft.host.migration.migrate import Change, Job, Migration
+from weft.host.migration.reread import Rereading
 from weft.host.state.manifest import Manifest
 from weft.host.state.segment import MemorySegments, SegmentRef
 from weft.host.weights import settle
@@ -76,21 +78,7 @@ class InProcess:
         began = time.perf_counter()
         envelopes = list(self._read(tables, batch.watermarks))
         self.spent = {(0, 0): time.perf_counter() - began}
-        for wave in range(1, self.topology.waves + 1):
-            inbox: dict[int, list[Envelope]] = defaultdict(list)
-            if wave > 1 and self.topology.keeps:
-                envelopes.sort(key=lambda envelope: envelope.seq)
-            for envelope in envelopes:
-                inbox[envelope.dest].append(envelope)
-            envelopes = []
-            for place in range(self.topology.workers):
-                worker = Worker(self.topology, place, batch, self.state, self.functions, MemoryResults(fresh))
-                began = time.perf_counter()
-                envelopes += worker.run(wave, inbox[place])
-                self.spent[wave, place] = time.perf_counter() - began
-        report = Report()
-        for envelope in envelopes:
-            report.merge(envelope.report or {})
+        report = self._waves(self.topology, batch, envelopes, fresh)
         reach(crash, "commit before", number)
         self.manifest = self.manifest.after(self.epoch, number, report)
         if isinstance(self.state, MemoryState):
@@ -100,6 +88,49 @@ class InProcess:
         reach(crash, "commit after", number)
         reach(crash, "publish", number)
         return report
+
+    def migrate(self, change: Change, crash: CrashPoint | None = None) -> Migration:
+        """Go on with another plan.  A crash leaves everything as it was before."""
+        epoch = Epoch(self.epoch.number + 1, change.topology)
+        fresh: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+        migration = Migration(self.topology, change, self.manifest, f"e{epoch.number}", crash)
+        migration.work(lambda job, batch: self._waves(job.topology, batch, self._reread(job), fresh))
+        reach(crash, "commit before", self.manifest.batch)
+        self.manifest = migration.commit(epoch)
+        self.topology, self.epoch = change.topology, epoch
+        if isinstance(self.state, MemoryState):
+            self.state.retain(ref.name for ref in self.manifest.segments)
+        for emit in change.topology.emits:
+            self.results.setdefault(emit.query, []).extend(fresh[emit.query])
+        reach(crash, "commit after", self.manifest.batch)
+        return migration
+
+    def _waves(
+        self, topology: Topology, batch: Batch, envelopes: list[Envelope], fresh: dict[str, list[pa.RecordBatch]]
+    ) -> Report:
+        """All waves, one after the other; results go to `fresh`."""
+        for wave in range(1, topology.waves + 1):
+            inbox: dict[int, list[Envelope]] = defaultdict(list)
+            if wave > 1 and topology.keeps:
+                envelopes.sort(key=lambda envelope: envelope.seq)
+            for envelope in envelopes:
+                inbox[envelope.dest].append(envelope)
+            envelopes = []
+            for place in range(topology.workers):
+                worker = Worker(topology, place, batch, self.state, self.functions, MemoryResults(fresh))
+                began = time.perf_counter()
+                envelopes += worker.run(wave, inbox[place])
+                self.spent[wave, place] = time.perf_counter() - began
+        report = Report()
+        for envelope in envelopes:
+            report.merge(envelope.report or {})
+        return report
+
+    def _reread(self, job: Job) -> list[Envelope]:
+        streams = {stream.name: stream for stream in job.topology.streams}
+        reading = Rereading(job.topology.edge_by_id, streams, self.functions)
+        found = ((piece, self.state.open(piece.ref)) for piece in job.pieces)
+        return list(reading.envelopes(found, 0))
 
     def table(self, query: str) -> pa.Table:
         """All results of a query so far, each as often as its weights add up to."""

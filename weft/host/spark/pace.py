@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from weft.host.run import Run
-from weft.host.sources.feeds import Offset
+from weft.host.sources.feeds import Feeds, Offset
 from weft.host.spark.reading import Reading
 from weft.host.state.manifest import Ledger, Manifest
+from weft.topology.model import Epoch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class Batches(Protocol):
@@ -23,6 +27,19 @@ class Batches(Protocol):
         """The manifest of the last committed batch."""
         ...
 
+    def open_feeds(self) -> Feeds:
+        """The streams of the plan that are read at our own pace."""
+        ...
+
+    @property
+    def epoch(self) -> Epoch:
+        """The plan of the next batch."""
+        ...
+
+    def turn(self) -> None:
+        """Change the plan between two batches, if that is wanted."""
+        ...
+
     def work(self, rows: Reading, number: int, offsets: Offset) -> None:
         """Run batch `number`: read the given rows, which end at `offsets`, join them, and commit."""
         ...
@@ -30,6 +47,11 @@ class Batches(Protocol):
 
 class Pace(Run, Protocol):
     """Starts batches, one after the other."""
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that jobs run in."""
+        ...
 
     def check(self) -> None:
         """Refuse if something of the checkpoint is missing."""

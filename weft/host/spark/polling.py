@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 
 from pyspark.sql import SparkSession
 
-from weft.host.sources.feeds import Feeds, Offset
+from weft.host.sources.feeds import Offset
 from weft.host.spark.pace import Batches
 from weft.host.spark.reading import Shares
 from weft.host.state.durable import read_sealed, write_sealed
@@ -37,12 +37,14 @@ class Next:
 class Polling:
     """Looks for new input, and runs it in batches, one after the other."""
 
-    def __init__(self, spark: SparkSession, feeds: Feeds, tasks: int, batches: Batches) -> None:
-        self._spark = spark.newSession()
-        self._feeds, self._tasks, self._batches = feeds, tasks, batches
+    def __init__(self, spark: SparkSession, batches: Batches) -> None:
+        self.spark = spark.newSession()
+        self._batches, self._feeds, self._opened = batches, batches.open_feeds(), -1
         self._next = batches.ledger.root / "sources" / "next.json"
         self._stopping, self._ended = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
+        for name, value in batch_settings().items():
+            self.spark.conf.set(name, value)
         self._error: BaseException | None = None
 
     def check(self) -> None:
@@ -52,11 +54,9 @@ class Polling:
 
     def start(self, every: float | None) -> None:
         """Begin.  If `every` is None, read what is there now and end; else go on, a batch every so many seconds."""
-        for name, value in batch_settings().items():
-            self._spark.conf.set(name, value)
         begun = self._read_begun()
+        self._open()
         known = self._feeds.discover()
-        self._shipped = self._spark.sparkContext.broadcast(self._feeds)
         arguments = (begun, known if every is None else None, every)
         self._thread = threading.Thread(target=self._run, args=arguments, name="weft", daemon=True)
         self._thread.start()
@@ -87,6 +87,7 @@ class Polling:
         try:
             while not self._stopping.is_set():
                 began = time.monotonic()
+                self._turn()
                 worked = self._work_once(begun, until)
                 begun = None
                 if every is None and not worked:
@@ -100,19 +101,38 @@ class Polling:
                 self._shipped.destroy()
             self._ended.set()
 
+    def _turn(self) -> None:
+        """Let the plan change between two batches; another plan may read other streams."""
+        self._batches.turn()
+        if self._opened != self._batches.epoch.number:
+            self._shipped.unpersist()
+            self._feeds = self._batches.open_feeds()
+            self._open()
+
+    def _open(self) -> None:
+        self._opened = self._batches.epoch.number
+        self._shipped = self.spark.sparkContext.broadcast(self._feeds)
+
     def _work_once(self, begun: Offset | None, until: Offset | None) -> bool:
         """Run the next batch, if there is new input; return whether there was."""
         start = self._batches.manifest.offsets
-        end = begun or self._feeds.end(start, self._feeds.discover() if until is None else until)
+        end = begun or self._feeds.end(start, self._known(until))
         if self._feeds.is_empty(start, end):
             return False
         number = self._batches.manifest.batch + 1
         if begun is None:
             write_sealed(self._next, asdict(Next(number, end)))
-        self._spark.sparkContext.setJobDescription(f"Weft, batch {number}")
-        shares = self._feeds.deal(start, end, self._tasks) or [[]]  # a file may have no rows
-        self._batches.work(Shares(self._spark, self._shipped, shares), number, end)
+        self.spark.sparkContext.setJobDescription(f"Weft, batch {number}")
+        tasks = self._batches.epoch.topology.workers
+        shares = self._feeds.deal(start, end, tasks) or [[]]  # a file may have no rows
+        self._batches.work(Shares(self.spark, self._shipped, shares), number, end)
         return True
+
+    def _known(self, until: Offset | None) -> Offset:
+        """The offset up to which may be read; a stream that was added meanwhile may be read whole."""
+        if until is not None and set(until) >= set(self._feeds.by_stream):
+            return until
+        return {**self._feeds.discover(), **(until or {})}
 
     def _read_begun(self) -> Offset | None:
         """Where the batch ends that the last run began and did not commit, if there is one."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import re
+import shutil
 import time
 import traceback
 import uuid
@@ -30,25 +31,29 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from weft.errors import HostError, WeftError, first_line, from_wire
 from weft.expr.evaluate import Functions
-from weft.host.batch import Report
-from weft.host.crash import CrashPoint, reach
+from weft.host.batch import Batch, Report
+from weft.host.crash import CrashPoint, is_crash, reach
 from weft.host.envelope import unpack
 from weft.host.ingest import ingests
-from weft.host.results.sink import Results, Sink
-from weft.host.sources.feeds import Offset
-from weft.host.sources.source import Source
+from weft.host.migration.migrate import Job, Migration, Summary
+from weft.host.migration.reread import share
+from weft.host.results.sink import Results
+from weft.host.sources.feeds import Feeds, Offset
 from weft.host.spark.exchange import Shipment, WaveTask
+from weft.host.spark.oldrows import OldRows
 from weft.host.spark.pace import Pace
 from weft.host.spark.polling import Polling
 from weft.host.spark.reader import SCHEMA
 from weft.host.spark.reading import Reading
 from weft.host.spark.sources import open_feeds, quote_columns, unite
-from weft.host.spark.streaming import Streaming
+from weft.host.spark.streaming import Streaming, United
+from weft.host.state.checkpoint import FILES
 from weft.host.state.manifest import Ledger, Manifest
+from weft.host.work import Changes, Work
 from weft.launch.warm import warm
 from weft.observe.counters import Counters
 from weft.observe.progress import Progress
-from weft.topology.model import Topology
+from weft.topology.model import Epoch, Topology
 
 EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - event times have no zone
 
@@ -56,8 +61,8 @@ EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - event times have no zone
 class SparkRun:
     """A topology on Spark, from one checkpoint."""
 
-    def __init__(self, batches: SparkBatches, sources: Mapping[str, Source]) -> None:
-        self.batches, self.sources = batches, sources
+    def __init__(self, batches: SparkBatches) -> None:
+        self.batches = batches
         self._pace: Pace | None = None
 
     def start(self, every: float | None) -> None:
@@ -66,22 +71,34 @@ class SparkRun:
         try:
             self._pace = self._choose_pace()
             self._pace.check()  # before anything is touched
-            self.batches.begin()
+            self.batches.begin(self._pace.spark)
             self._pace.start(every)
         except Exception as error:  # py4j wraps whatever the JVM says
             raise self._cause(error) from error
 
     def _choose_pace(self) -> Pace:
         """Our own pace if no stream is a DataFrame of Spark, else Spark's."""
-        batches, ledger = self.batches, self.batches.ledger
-        readers = ingests(batches.topology, batches.functions)
-        folder, workers = str(ledger.root / "sources"), batches.topology.workers
-        feeds = open_feeds(self.sources, batches.topology.streams, folder)
-        frames = {name: frame for name in readers if (frame := self.sources[name].frame) is not None}
-        if not frames:
-            return Polling(batches.spark, feeds, workers, batches)
-        wanted = {name: frame.select(*quote_columns(readers[name].columns)) for name, frame in frames.items()}
-        return Streaming(unite(batches.spark, feeds, wanted, folder, workers), feeds, batches)
+        batches = self.batches
+        if not batches.work_now.session["brought"]:
+            return Polling(batches.spark, batches)
+        return Streaming(batches.spark, self._unite, batches)
+
+    def _unite(self) -> United:
+        """All streams as one DataFrame, for the present plan.  Those that no query reads are skipped."""
+        batches, work = self.batches, self.batches.work_now
+        readers, feeds = ingests(work.topology, work.functions), batches.open_feeds()
+        brought = work.session["brought"]
+        given = {name: work.sources[name].frame for name in brought if name != FILES}
+        frames = {name: frame for name, frame in given.items() if frame is not None}
+        columns = {
+            name: readers[name].columns if name in readers else tuple(frame.columns[:1])
+            for name, frame in frames.items()
+        }
+        wanted = {name: frames[name].select(*quote_columns(found)) for name, found in columns.items()}
+        folder = str(batches.ledger.root / "sources")
+        shape = (tuple(columns.items()), tuple(feeds.by_stream))
+        filed = feeds if FILES in brought else None
+        return United(shape, feeds, lambda: unite(batches.spark, filed, wanted, folder, work.topology.workers))
 
     def wait(self, seconds: float) -> bool:
         """Wait for the end, at most so many seconds; return whether it has ended.  A failed run raises."""
@@ -122,29 +139,125 @@ class SparkBatches:
     def __init__(
         self,
         spark: SparkSession,
-        topology: Topology,
-        functions: Functions,
-        sinks: Mapping[str, Sequence[Sink]],
+        work: Work,
         checkpoint: Path,
+        changes: Changes,
         *,
         on_progress: Callable[[Progress], None],
         crash: CrashPoint | None = None,
     ) -> None:
-        self.spark, self.topology, self.functions, self.sinks = spark, topology, functions, sinks
+        self.spark, self.work_now, self.changes = spark, work, changes
         self.on_progress, self.crash = on_progress, crash
         self.ledger = Ledger(checkpoint)
         self.manifest = self.ledger.last()
         self.run = f"-{uuid.uuid4().hex[:6]}"
         self.failure: BaseException | None = None
 
-    def begin(self) -> None:
-        """Finish what the last run left undone, and prepare for the next batch."""
+    @property
+    def topology(self) -> Topology:
+        """The plan of the next batch."""
+        return self.work_now.topology
+
+    def open_feeds(self) -> Feeds:
+        """The streams of the plan that are read at our own pace."""
+        folder = str(self.ledger.root / "sources")
+        return open_feeds(self.work_now.sources, self.topology.streams, folder)
+
+    # ------------------------------------------------------------------------------------------ epochs
+
+    def begin(self, spark: SparkSession) -> None:
+        """Finish what the last run left undone, and prepare for the next batch.  Jobs run in the given session."""
+        self._jobs = spark
         self.ledger.begin()
         self._publish(self.manifest)
         self.ledger.collect()
         self.ledger.announce(self.manifest.batch)
-        self.epoch = self.ledger.epoch(self.topology)
-        self.plan = self.spark.sparkContext.broadcast(Shipment.of(self.epoch.topology, self.functions))
+        known = self.ledger.epoch()
+        if known is None:
+            self.epoch = Epoch(0, self.topology)
+            self.ledger.propose(self.epoch, self.work_now.session)
+        else:
+            self.epoch = known
+            if known.topology != self.topology:
+                self._resume()
+        self.plan = self._ship(self.topology)
+
+    def _resume(self) -> None:
+        """The session differs from the one that made the state."""
+        began, before = time.perf_counter(), self.ledger.session()
+        summary = self._migrate(self.work_now)
+        self._publish(self.manifest)
+        self.ledger.collect()
+        self.changes.made(before, self.work_now, summary, self.manifest, time.perf_counter() - began)
+
+    def turn(self) -> None:
+        """Change the plan, if that is wanted.  If it cannot be done, the old plan goes on."""
+        while (work := self.changes.wanted()) is not None:  # a change may be asked for while another one is made
+            self._turn(work)
+
+    def _turn(self, work: Work) -> None:
+        began, before = time.perf_counter(), self.work_now.session
+        try:
+            if self.manifest.batch < 0 or work.topology == self.topology:
+                summary = self._restate(work)
+            else:
+                summary = self._migrate(work)
+        except Exception as error:
+            cause = error if isinstance(error, WeftError) else from_wire(str(error))
+            cause = cause or self._unforeseen_error(error, self.manifest.batch)
+            if is_crash(cause):
+                self.failure = cause
+                raise
+            self.changes.refused(work, cause)
+        else:
+            self.plan.unpersist()
+            self.plan = self._ship(self.topology)
+            self._publish(self.manifest)
+            self.ledger.collect()
+            self.changes.made(before, work, summary, self.manifest, time.perf_counter() - began)
+
+    def _restate(self, work: Work) -> Summary:
+        """The same state under another description: nothing has to move."""
+        self.epoch = Epoch(self.epoch.number if self.manifest.batch < 0 else self.epoch.number + 1, work.topology)
+        self.ledger.propose(self.epoch, work.session)
+        if self.manifest.batch >= 0:
+            self.manifest = self.manifest.under(self.epoch, self.manifest.segments, (), self.manifest.partial)
+            self.ledger.commit(self.manifest)
+        self.work_now = work
+        return Summary(len(work.topology.stores))
+
+    def _migrate(self, work: Work) -> Summary:
+        """Bring the state into the form that another plan needs, and go on with that plan."""
+        number = self.manifest.batch
+        epoch = Epoch(self.epoch.number + 1, work.topology)
+        migration = Migration(self.epoch.topology, work.change, self.manifest, f"{self.run}e{epoch.number}", self.crash)
+        reach(self.crash, "migrate before", number)
+        self.ledger.unstage(number, epoch.number)
+        migration.work(lambda job, batch: self._job(job, batch, work, epoch.number))
+        manifest = migration.commit(epoch)
+        self._hand_over(work, number, epoch.number, manifest.files, only=work.backfill)
+        self.ledger.propose(epoch, work.session)
+        reach(self.crash, "migrate commit before", number)
+        self.ledger.commit(manifest)
+        self.manifest, self.epoch, self.work_now = manifest, epoch, work
+        reach(self.crash, "migrate commit after", number)
+        return migration.summary
+
+    def _job(self, job: Job, batch: Batch, work: Work, epoch: int) -> Report:
+        """Run one part of a migration."""
+        self._jobs.sparkContext.setJobDescription(f"Weft, {job.what}")
+        plan = self._ship(job.topology, work.functions)
+        rows = OldRows(self._jobs, str(self.ledger.segments), share(job.pieces, 2 * job.topology.workers))
+        try:
+            return self._run(rows, plan, job.topology, batch, self.ledger.staging_folder(batch.number, epoch))
+        finally:
+            plan.unpersist()
+
+    def _ship(self, topology: Topology, functions: Functions | None = None) -> Any:
+        known = self.work_now.functions if functions is None else functions
+        return self.spark.sparkContext.broadcast(Shipment.of(topology, known))
+
+    # ----------------------------------------------------------------------------------------- batches
 
     def work(self, rows: Reading, number: int, offsets: Offset) -> None:
         """Run a batch.  An error is kept in `failure`, since Spark wraps it in a message of its own."""
@@ -168,8 +281,10 @@ class SparkBatches:
 
     def _batch(self, rows: Reading, number: int, offsets: Offset) -> None:
         began = time.perf_counter()
-        report = self._waves(rows, number)
-        self._hand_over(number, report)
+        self.ledger.unstage(number)  # remove what an attempt that died left behind
+        batch = self.manifest.next(self.topology, number, self.run, self.crash)
+        report = self._run(rows, self.plan, self.topology, batch, self.ledger.staging_folder(number))
+        self._hand_over(self.work_now, number, 0, report.files)
         manifest = self.manifest.after(self.epoch, number, report, offsets)
         reach(self.crash, "commit before", number)
         self.ledger.commit(manifest)
@@ -180,16 +295,13 @@ class SparkBatches:
         self.ledger.announce(number)
         self.on_progress(self._progress(number, time.perf_counter() - began, report))
 
-    def _waves(self, rows: Reading, number: int) -> Report:
+    def _run(self, rows: Reading, plan: Any, topology: Topology, batch: Batch, staging: Path) -> Report:
         """Run all waves as one job, and return the counters of all tasks."""
-        batch = self.manifest.next(self.topology, number, self.run, self.crash)
-        frame = rows.envelopes(self.plan, batch)
-        self.ledger.unstage(number)  # remove what an attempt that died left behind
-        staging = str(self.ledger.staging_folder(number))
-        for wave in range(1, self.topology.waves + 1):
-            task = WaveTask(self.plan, batch, wave, str(self.ledger.segments), str(self.ledger.notes), staging)
-            frame = frame.repartitionById(self.topology.workers, "dest")
-            if wave > 1 and self.topology.keeps:
+        frame = rows.envelopes(plan, batch)
+        for wave in range(1, topology.waves + 1):
+            task = WaveTask(plan, batch, wave, str(self.ledger.segments), str(self.ledger.notes), str(staging))
+            frame = frame.repartitionById(topology.workers, "dest")
+            if wave > 1 and topology.keeps:
                 frame = frame.sortWithinPartitions("seq")  # rows to store come first, see weft.host.worker
             frame = frame.mapInArrow(task, SCHEMA)
         report = Report()
@@ -197,34 +309,43 @@ class SparkBatches:
             report.merge(unpack(row.dest, row.seq, row.edge, _buffer(row.payload)).report or {})
         return report
 
-    def _hand_over(self, number: int, report: Report) -> None:
+    def _hand_over(
+        self,
+        work: Work,
+        number: int,
+        epoch: int,
+        files: Sequence[Mapping[str, Any]],
+        only: Sequence[str] | None = None,
+    ) -> None:
         """Call the sinks that see a batch before its commit.  They are called even if it has no rows."""
-        for query, sinks in self.sinks.items():
+        folder = self.ledger.staging_folder(number, epoch)
+        for query, sinks in work.sinks.items():
             for sink in sinks:
-                if sink.when == "before commit":
-                    sink.take(self._results(query, number, report.files))
+                if sink.when == "before commit" and (only is None or query in only):
+                    sink.take(self._results(work, query, number, folder, files))
 
     def _publish(self, manifest: Manifest) -> None:
         """Call the sinks that get committed results.  Files that were published before are gone, and are skipped."""
         if manifest.batch < 0:
             return
-        staged = self.ledger.staging_folder(manifest.batch)
+        work, staged = self.work_now, self.ledger.staged(manifest)
         left = [entry for entry in manifest.files if (staged / entry["query"] / entry["file"]).exists()]
-        for query, sinks in self.sinks.items():
-            results = self._results(query, manifest.batch, left)
+        for query, sinks in work.sinks.items():
+            results = self._results(work, query, manifest.batch, staged, left)
             for sink in sinks:
                 if results.files and sink.when == "after commit":
                     sink.take(results)
-        self.ledger.unstage(manifest.batch)
+        shutil.rmtree(staged, ignore_errors=True)
 
-    def _results(self, query: str, number: int, staged: Sequence[Mapping[str, Any]]) -> Results:
-        folder = self.ledger.staging_folder(number) / query
-        files = tuple(folder / entry["file"] for entry in staged if entry["query"] == query)
-        load, on_placed = partial(self._load, query, files), partial(reach, self.crash, "publish", number)
+    def _results(
+        self, work: Work, query: str, number: int, staged: Path, found: Sequence[Mapping[str, Any]]
+    ) -> Results:
+        files = tuple(staged / query / entry["file"] for entry in found if entry["query"] == query)
+        load, on_placed = partial(self._load, work, query, files), partial(reach, self.crash, "publish", number)
         return Results(number, files, load, on_placed)
 
-    def _load(self, query: str, files: Sequence[Path]) -> DataFrame:
-        emit = next(emit for emit in self.topology.emits if emit.query == query)
+    def _load(self, work: Work, query: str, files: Sequence[Path]) -> DataFrame:
+        emit = work.topology.emit_of[query]
         schema = from_arrow_schema(pa.schema([(output.name, output.expr.type) for output in emit.outputs]))
         if not files:
             return self.spark.createDataFrame([], schema)

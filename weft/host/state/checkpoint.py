@@ -1,7 +1,11 @@
 """The checkpoint folder: which session it belongs to, and that only one run uses it at a time.
 
-`session.json` describes the streams, queries and workers the state was made for.  A session that differs is
-refused, with what differs.  A lock keeps a second run out; it ends with the process that holds it.
+`session.json` holds the id of the checkpoint.  What the state was made for (streams, queries, workers, plans) is beside
+the plan of each epoch, so that one manifest makes both valid.  A session may have more queries, other workers and other
+plans: the state is migrated.  It may not read its streams differently, and may not leave out or change a query unless
+that query was dropped: such a session is refused, with what differs.
+
+A lock keeps a second run out; it ends with the process that holds it.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +26,7 @@ from weft.host.state.durable import write_durably
 from weft.host.state.manifest import Ledger
 from weft.query.duration import format_duration
 from weft.query.model import Query, Relation, Stream
-from weft.topology.model import Store, Topology
+from weft.topology.model import Topology
 
 
 class Checkpoint:
@@ -45,7 +49,8 @@ class Checkpoint:
     def has_published(self) -> bool:
         """Whether results of any batch have left the checkpoint for their sinks."""
         last = self.last
-        return last >= (1 if Ledger(self.root).staging_folder(last).exists() else 0)
+        ledger = Ledger(self.root)
+        return last >= (1 if ledger.staged(ledger.last()).exists() else 0)
 
     def workers(self) -> int | None:
         """The number of workers its state is placed on, if there is any."""
@@ -57,33 +62,55 @@ class Checkpoint:
         found = self._read_session()
         return dict(found["plans"]) if found else {}
 
-    def claim(
-        self,
-        topology: Topology,
-        queries: Mapping[str, Query],
-        sources: Mapping[str, Source],
-        plans: Mapping[str, Mapping[str, str]],
-    ) -> None:
-        """Take the checkpoint for this session, or refuse and say why."""
+    def brought(self) -> list[str] | None:
+        """The streams that Spark brings, in the order in which it knows them; None if there is no state."""
+        found = Ledger(self.root).session()
+        return list(found["brought"]) if found else None
+
+    def streams(self) -> dict[str, dict[str, str]]:
+        """Stream -> how it is read, for all streams that were ever read."""
+        found = self._read_session()
+        return dict(found["streams"]) if found else {}
+
+    def queries(self) -> dict[str, dict[str, Any]]:
+        """Query -> what it says, for the queries that the state was made for."""
+        found = self._read_session()
+        return dict(found["queries"]) if found else {}
+
+    def claim(self, mine: Mapping[str, Any], dropped: Collection[str] = ()) -> None:
+        """Take the checkpoint for a session that :func:`describe` described, or refuse and say why.
+
+        Queries in `dropped` may be missing or differ.
+        """
         self._make()
         self._take_lock()
         try:
-            mine = describe(topology, queries, sources, plans)
             found = self._read_session()
-            Ledger(self.root).check()
+            ledger = Ledger(self.root)
+            ledger.check()
             if not found:
                 self._bind(uuid.uuid4().hex, mine)
-            elif (differences := _differences(found, mine)) and not Ledger(self.root).has_committed():
-                self._bind(found["id"], mine)  # nothing was ever committed, so there is nothing to protect
-            elif differences:
-                raise StateError(
-                    f"checkpoint {self.root} belongs to another session",
-                    detail="\n  ".join(["what differs:", *differences]),
-                    hint="use the same streams, queries, workers and strategy, or an empty checkpoint folder.",
-                )
+            elif not ledger.has_committed():
+                if found != {"id": found["id"], **mine}:
+                    self._bind(found["id"], mine)  # nothing was ever committed, so there is nothing to protect
+            elif refused := _refused(found, mine, dropped):
+                raise self._refuse(refused)
         except BaseException:
             self.release()
             raise
+
+    def check_streams(self, mine: Mapping[str, Any]) -> None:
+        """Refuse a session that reads its streams in another way than the state was made from."""
+        if refused := _refused_streams(self._read_session(), mine):
+            raise self._refuse(refused)
+
+    def _refuse(self, differences: Sequence[str]) -> StateError:
+        return StateError(
+            f"checkpoint {self.root} belongs to another session",
+            detail="\n  ".join(["what differs:", *differences]),
+            hint='use the same streams and queries, drop a query that is meant to go: s.drop("name"), '
+            "or use an empty checkpoint folder.",
+        )
 
     def release(self) -> None:
         """Let other runs use it."""
@@ -140,6 +167,7 @@ class Checkpoint:
             return {}
         try:
             found: dict[str, Any] = json.loads(path.read_text())
+            found |= Ledger(self.root).session()
             if missing := [key for key in _KEYS if key not in found]:
                 raise ValueError(f"it lacks {', '.join(missing)}")
         except (ValueError, TypeError) as error:
@@ -149,7 +177,12 @@ class Checkpoint:
         return found
 
 
-_KEYS = ("id", "workers", "watermark", "streams", "queries", "plans", "stores")
+FRAME = "DataFrame"
+"""How a checkpoint calls the source of a stream that Spark brings."""
+FILES = "#files"
+"""Stands for all streams that are read from files, beside streams that Spark brings."""
+
+_KEYS = ("id", "workers", "watermark", "streams", "queries", "plans")
 
 
 _PARTS = ("spark", "sources", "segments", "notes", "results", "epochs")
@@ -169,11 +202,10 @@ def describe(
     """Everything the state depends on, as plain data."""
     return {
         "workers": topology.workers,
-        "watermark": topology.clocks[0].policy if topology.clocks else "min",
+        "watermark": topology.clocks[0].policy if topology.clocks else None,
         "streams": {stream.name: _stream(stream, sources[stream.name]) for stream in topology.streams},
         "queries": {name: _query(query) for name, query in queries.items()},
         "plans": {name: dict(made) for name, made in plans.items()},
-        "stores": {store.id: _store(store) for store in topology.stores},
     }
 
 
@@ -192,6 +224,7 @@ def _query(query: Query) -> dict[str, Any]:
         "from": ", ".join(f"{r.stream.name} {r.alias} within {_window(r)}" for r in query.relations),
         "where": " AND ".join(to_sql(p) for p in query.predicates),
         "select": ", ".join(f"{to_sql(o.expr)} AS {o.name}" for o in query.outputs),
+        "since": {relation.alias: relation.since for relation in query.relations if relation.since},
     }
 
 
@@ -199,30 +232,43 @@ def _window(relation: Relation) -> str:
     return "unbounded" if relation.window is None else format_duration(relation.window)
 
 
-def _store(store: Store) -> dict[str, Any]:
-    keys = [[to_sql(e) for e in (*key.equal, *(() if key.range is None else (key.range,)))] for key in store.indexes]
-    return {"columns": ", ".join(store.columns), "indexes": "; ".join(", ".join(key) for key in keys)}
-
-
-def _differences(found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
-    lines = [
-        f"{key}: the checkpoint has {found[key]}, this session {mine[key]}"
-        for key in ("workers", "watermark")
-        if found.get(key) != mine[key]
-    ]
-    for kind, noun in (("streams", "stream"), ("queries", "query"), ("plans", "plan of query"), ("stores", "store")):
-        if kind in ("plans", "stores") and lines:
-            break  # plans and stores follow from the rest: they are shown only if nothing else differs
-        for name in sorted({*found[kind], *mine[kind]}):
-            lines += _differences_of(f'{noun} "{name}"', found[kind].get(name), mine[kind].get(name))
+def _refused(found: Mapping[str, Any], mine: Mapping[str, Any], dropped: Collection[str]) -> list[str]:
+    """What differs and cannot be migrated."""
+    lines = _refused_streams(found, mine)
+    for name in sorted({*found["queries"]} - {*dropped}):
+        if name not in mine["queries"]:
+            lines.append(f'query "{name}" of the checkpoint is missing')
+        else:
+            lines += _differences(f'query "{name}"', found["queries"][name], mine["queries"][name])
     return lines
 
 
-def _differences_of(what: str, found: Mapping[str, Any] | None, mine: Mapping[str, Any] | None) -> list[str]:
-    if found is None:
-        return [f"{what} is not in the checkpoint"]
-    if mine is None:
-        return [f"{what} of the checkpoint is missing"]
+def _refused_streams(found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
+    lines = []
+    if found["watermark"] and mine["watermark"] and found["watermark"] != mine["watermark"]:
+        lines = [f"watermark: the checkpoint has {found['watermark']}, this session {mine['watermark']}"]
+    for name, how in sorted(mine["streams"].items()):
+        kind = name if how["source"] == FRAME else FILES
+        if kind not in mine["brought"] and (kind != FILES or mine["brought"]):
+            what = "a DataFrame" if kind != FILES else "read from files"
+            lines.append(f'stream "{name}" is {what}; Spark reads only what was declared when the first batch was read')
+    for name in sorted({*found["streams"]} & {*mine["streams"]}):
+        lines += _differences(f'stream "{name}"', found["streams"][name], mine["streams"][name])
+    return lines
+
+
+def say_changes(found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
+    """What differs and leads to a migration, for people."""
+    old, new = found["queries"], mine["queries"]
+    lines = [f'query "{name}" is new' for name in new if old.get(name) != new[name]]
+    lines += [f'query "{name}" is dropped' for name in old if name not in new]
+    if found["workers"] != mine["workers"]:
+        lines.append(f"{mine['workers']} workers instead of {found['workers']}")
+    plans = [name for name in new if name in old and found["plans"].get(name) != mine["plans"].get(name)]
+    return [*lines, *(f'query "{name}" has another plan' for name in plans)]
+
+
+def _differences(what: str, found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
     return [
         f"{what}, {key}: the checkpoint has {found.get(key) or 'none'}, this session {mine[key] or 'none'}"
         for key in mine

@@ -32,6 +32,8 @@ from weft.topology.plain import from_plain, to_plain
 
 KEPT = 2
 """Manifests that stay on disk."""
+EVER, NEVER = -(2**63), 2**63 - 1
+"""Before and after all event times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,11 @@ class Manifest:
     offsets: Mapping[str, Position] = field(default_factory=dict)
     """Stream -> how far it has been read; empty where Spark keeps the offsets."""
     epoch: int = 0
-    """The epoch that the batch ran under.  Its plan is in a file of its own, see :meth:`Ledger.epoch`."""
+    """The epoch that the next batch runs under.  Its plan is in a file of its own, see :meth:`Ledger.epoch`."""
+    partial: Mapping[str, int] = field(default_factory=dict)
+    """Store -> the event time after which it is whole, for stores that began when their streams had been read."""
+    migrated: bool = False
+    """Whether a migration wrote it, after the batch."""
 
     def watermarks(self, topology: Topology) -> dict[str, int | None]:
         """Clock id -> watermark."""
@@ -73,13 +79,28 @@ class Manifest:
         for stream, moment in report.newest.items():
             newest[stream] = max(moment, newest.get(stream, moment))
         totals, sketches = Counters.total([self.totals, report]), merge_sketches(self.sketches, report.sketches)
-        made = Manifest(number, (), newest, tuple(report.files), totals, sketches, offsets or {}, epoch.number)
+        read = {**self.offsets, **(offsets or {})}
+        files = tuple(report.files)
+        made = Manifest(number, (), newest, files, totals, sketches, read, epoch.number, self.partial)
         refs = [*(ref for ref in self.segments if ref.name not in gone), *(SegmentRef(**ref) for ref in report.added)]
         marks = made.watermarks(epoch.topology)
         limits = {store.id: horizon(store, marks) for store in epoch.topology.stores}
         live = [ref for ref in refs if not is_expired(ref, limits[ref.store])]
         live.sort(key=lambda ref: (ref.store, ref.worker, ref.first_batch, ref.name))
         return replace(made, segments=tuple(live))
+
+    def under(
+        self,
+        epoch: Epoch,
+        segments: Iterable[SegmentRef],
+        files: Iterable[Mapping[str, Any]],
+        partial: Mapping[str, int],
+    ) -> Manifest:
+        """The manifest of the same batch after a migration to another epoch."""
+        live = sorted(segments, key=lambda ref: (ref.store, ref.worker, ref.first_batch, ref.name))
+        return replace(
+            self, segments=tuple(live), files=tuple(files), epoch=epoch.number, partial=dict(partial), migrated=True
+        )
 
     @property
     def held(self) -> dict[str, int]:
@@ -117,28 +138,25 @@ class Ledger:
         for folder in (self.folder, self.segments, self.results, self.notes, self.epochs):
             folder.mkdir(parents=True, exist_ok=True)
 
-    def epoch(self, topology: Topology) -> Epoch:
-        """The epoch of the next batches: the last one if the plan is the same, else a new one, which is written down.
-
-        The state is where the last plan put it, so a new plan must have the same stores.
-        """
+    def epoch(self) -> Epoch | None:
+        """The plan that the state was made by; None if there is no state."""
         last = self.last()
-        known = None if last.batch < 0 else self._epoch(last.epoch)
-        if known is not None and known.topology == topology:
-            return known
-        if known is not None and set(known.topology.store_by_id) != set(topology.store_by_id):
-            raise StateError(
-                f"checkpoint {self.root} holds the state of another plan",
-                detail=f"its stores are {', '.join(sorted(known.topology.store_by_id))}.",
-                hint="use the same streams, queries, workers and strategy, or an empty checkpoint folder.",
-            )
-        epoch = Epoch(0 if known is None else known.number + 1, topology)
-        write_sealed(self._plan(epoch.number), {"epoch": to_plain(epoch)})
-        return epoch
-
-    def _epoch(self, number: int) -> Epoch:
-        found: Epoch = read_sealed(self._plan(number), lambda plain: from_plain(plain["epoch"]))
+        if last.batch < 0:
+            return None
+        found: Epoch = read_sealed(self._plan(last.epoch), lambda plain: from_plain(plain["epoch"]))
         return found
+
+    def session(self) -> Mapping[str, Any]:
+        """The session that the state was made for, as plain data; nothing if there is no state."""
+        last = self.last()
+        found: Mapping[str, Any] = (
+            {} if last.batch < 0 else read_sealed(self._plan(last.epoch), lambda plain: plain["session"])
+        )
+        return found
+
+    def propose(self, epoch: Epoch, session: Mapping[str, Any]) -> None:
+        """Write down a plan and the session it is for.  They count once a manifest names the epoch."""
+        write_sealed(self._plan(epoch.number), {"epoch": to_plain(epoch), "session": session})
 
     def _plan(self, number: int) -> Path:
         return self.epochs / f"{number:06d}.json"
@@ -200,13 +218,17 @@ class Ledger:
             if int(note.name.lstrip(".").split("-")[0]) <= batch:
                 note.unlink(missing_ok=True)
 
-    def staging_folder(self, batch: int) -> Path:
-        """Where workers put the results of a batch."""
-        return self.results / f"{batch:012d}"
+    def staging_folder(self, batch: int, epoch: int = 0) -> Path:
+        """Where workers put the results of a batch, or those that a migration to an epoch makes after it."""
+        return self.results / (f"{batch:012d}-e{epoch}" if epoch else f"{batch:012d}")
 
-    def unstage(self, batch: int) -> None:
-        """Remove the staged results of a batch."""
-        shutil.rmtree(self.staging_folder(batch), ignore_errors=True)
+    def staged(self, manifest: Manifest) -> Path:
+        """Where the results that a manifest names are."""
+        return self.staging_folder(manifest.batch, manifest.epoch if manifest.migrated else 0)
+
+    def unstage(self, batch: int, epoch: int = 0) -> None:
+        """Remove the staged results of a batch or a migration."""
+        shutil.rmtree(self.staging_folder(batch, epoch), ignore_errors=True)
 
 
 class FileState(SegmentFiles):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ from weft.errors import StateError
 from weft.kernels.checksum import checksum
 from weft.kernels.index import Index
 
-MAGIC = b"WEFTSEG2"
+MAGIC = b"WEFTSEG3"
 """Ends every file; its last digit is the version of the layout."""
 ALIGN = 64
 
@@ -38,12 +38,13 @@ class Segment:
     """Rows and their indexes, ready to be probed."""
 
     rows: pa.RecordBatch
-    indexes: tuple[Index, ...]
+    indexes: Mapping[str, Index]
+    """By the names of their keys."""
     width: int
     """Bytes of a row."""
 
     @staticmethod
-    def of(rows: pa.RecordBatch, indexes: tuple[Index, ...]) -> Segment:
+    def of(rows: pa.RecordBatch, indexes: Mapping[str, Index]) -> Segment:
         """Rows with their indexes."""
         return Segment(rows, indexes, rows.nbytes // max(1, rows.num_rows))
 
@@ -171,9 +172,9 @@ def _write(file: Any, segment: Segment, halfway: Callable[[], None]) -> None:
         writer.write_batch(segment.rows)
     footer: dict[str, Any] = {"arrow": file.tell(), "indexes": []}
     halfway()
-    for index in segment.indexes:
+    for key, index in segment.indexes.items():
         places = {name: _append(file, array) for name, array in index.arrays.items()}
-        footer["indexes"].append({"codes": index.has_codes, "ranges": index.has_ranges, "arrays": places})
+        footer["indexes"].append({"key": key, "codes": index.has_codes, "ranges": index.has_ranges, "arrays": places})
     text = json.dumps(footer).encode()
     file.write(text)
     file.write(len(text).to_bytes(8, "little"))
@@ -216,7 +217,7 @@ def _parse(buffer: pa.Buffer) -> Segment:
     size = int.from_bytes(buffer[buffer.size - 16 : buffer.size - 8].to_pybytes(), "little")
     footer = json.loads(buffer[buffer.size - 16 - size : buffer.size - 16].to_pybytes())
     rows = pa.ipc.open_file(pa.BufferReader(buffer.slice(0, footer["arrow"]))).get_batch(0)
-    return Segment.of(rows, tuple(_index(buffer, entry) for entry in footer["indexes"]))
+    return Segment.of(rows, {entry["key"]: _index(buffer, entry) for entry in footer["indexes"]})
 
 
 def _index(buffer: pa.Buffer, entry: dict[str, Any]) -> Index:

@@ -42,11 +42,13 @@ class Shelf:
     def keep(self, name: str, origin: str, frames: Sequence[Frame], label: str = "") -> list[SegmentRef]:
         """Write this batch's rows of a store, as one segment if they fit into one."""
         store = self.topology.store(name)
-        mine = (refuse(frame, self.topology.clocks_at[name]) for frame in frames)
+        mine = (refuse(frame, store.clocks) for frame in frames)
         parts = gather([own_rows(store, frame) for frame in mine if frame.num_rows], MOST_BYTES)
         label = f"{self.batch.number:012d}{self.batch.run}{_mark(store, origin)}{label}"
         return [
-            self._write(store, part, f"{label}-{i}", 0, self.batch.number, self.batch.number, origin)
+            self._write(
+                store, part, f"{label}-{i}", self.batch.level or 0, self.batch.number, self.batch.number, origin
+            )
             for i, part in enumerate(parts)
         ]
 
@@ -64,11 +66,11 @@ class Shelf:
         self.report.added.extend(asdict(ref) for ref in added.values())
 
     def _merge(self, store: Store, group: Sequence[SegmentRef]) -> SegmentRef | None:
-        rows = join([self.state.open(ref).rows for ref in group])
+        rows = join([cut(self.state.open(ref).rows, store.columns) for ref in group])
         limit = horizon(store, self.batch.watermarks)
         if limit is not None:
             rows = rows.filter(pc.greater_equal(rows.column(TIME), limit))
-        rows = refuse(rows, self.topology.clocks_at[store.id])
+        rows = refuse(rows, store.clocks)
         if rows.num_rows == 0:
             return None
         level = group[0].level + 1
@@ -78,7 +80,7 @@ class Shelf:
     def _write(
         self, store: Store, rows: Frame, label: str, level: int, first: int, last: int, origin: str = ROWS
     ) -> SegmentRef:
-        indexes = tuple(index_rows(rows, key, self.functions) for key in store.indexes)
+        indexes = {key.name: index_rows(rows, key, self.functions) for key in store.indexes}
         name = f"{store.id}/{self.worker}/{label}.seg"
         size, checksum = self.state.write(
             name,

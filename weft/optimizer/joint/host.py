@@ -202,7 +202,7 @@ class Draft:
             self._keep((*store, name), 0.0)  # what fills it costs
             return ((*store, name),)
         edge = self._edge(shape, mask, "key" if home else "scatter", home)
-        copy = "part", rows_of(edge[1])
+        copy = "part", rows_of(edge[1], shape.query.relations[mask.bit_length() - 1].since)
         if copy not in self.kept or self.mixed:
             rows = shape.model.count_started(mask, mask)
             self._keep(copy, self._wall(shape, rows * self.prices.stored, home))
@@ -286,9 +286,9 @@ class Draft:
         return _named(shape, mask, self.homes[self.store(shape, mask)][name])
 
 
-def rows_of(edge: str) -> str:
+def rows_of(edge: str, since: int) -> str:
     """The name of the rows that an edge takes to a store: that of the store itself depends on who else uses it."""
-    return f"rows of {edge}"
+    return f"rows of {edge} since {since}"
 
 
 def _at(shape: Shape, mask: int, key: Home) -> _At:

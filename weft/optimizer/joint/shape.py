@@ -21,9 +21,9 @@ from weft.optimizer.graph.placement import keys
 from weft.optimizer.lower.edges import edge_name
 from weft.optimizer.lower.labels import labels, predicate_text
 from weft.optimizer.lower.relabel import renaming
-from weft.optimizer.lower.stores import selection
+from weft.optimizer.lower.selections import selection
 from weft.optimizer.lower.ways import Steps
-from weft.topology.model import Route
+from weft.topology.model import Route, label_since
 
 MOST_HOMES = 3
 """How many places of a store a query asks for; the keys with the largest weight come first."""
@@ -106,7 +106,7 @@ class Shape:
     def inputs(self) -> list[tuple[str, ...]]:
         """The stores of single relations: a stream and its selections; two relations may have the same."""
         chosen = zip(self.query.relations, self._selections, strict=True)
-        return [(relation.stream.name, *map(text_of, exprs)) for relation, exprs in chosen]
+        return [(label_since(r.stream.name, r.since), *map(text_of, exprs)) for r, exprs in chosen]
 
     def edge(self, place: int, route: Route, key: Home = ()) -> str:
         """The name of the edge that takes rows of a relation somewhere, as the topology has it."""

@@ -102,7 +102,7 @@ def offered(choice: Choice) -> list[Candidate]:
 def _parts(choice: Choice, candidate: Candidate) -> dict[str, float]:
     """What a plan does, by the names of the parts in a topology, with what each costs."""
     made = draw([candidate.ways])
-    fed = {store: rows_of(edge.id) for edge in made.edges for store in edge.stores}
+    fed = {store: rows_of(edge.id, made.store(store).since) for edge in made.edges for store in edge.stores}
     found = whole_bill(made, [replace(choice, chosen=candidate)]).parts
     return {fed.get(name, name): max(part.work, part.fullest) / made.workers for name, part in found.items()}
 

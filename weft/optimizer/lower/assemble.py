@@ -15,7 +15,6 @@ Waves and fields come last (`lower.flow`), when all users of a node are known.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from weft.expr.model import columns, text_of
 from weft.optimizer.graph.layout import Target, names
@@ -23,24 +22,27 @@ from weft.optimizer.lower.edges import StartDraft, begin, edges, find_watched_ke
 from weft.optimizer.lower.flow import Flow, KeepDraft, NodeDraft, ProbeDraft
 from weft.optimizer.lower.labels import digest, shorten
 from weft.optimizer.lower.relabel import relabel
-from weft.optimizer.lower.stores import StoreDraft, StoreDrafts, clock, clock_of, want_joined, want_rows
+from weft.optimizer.lower.stores import StoreDraft, StoreDrafts, clock_of, clocks, want_joined, want_rows
+from weft.optimizer.lower.unite import Decide, United, check_selections, unite, unite_implied
 from weft.optimizer.lower.ways import Hop, Keeping, Line, Ways
 from weft.query.model import Query, Stream
 from weft.topology.check import check
-from weft.topology.model import NEVER_LATE, ROWS, Emit, Keep, Policy, Probe, Start, Topology
+from weft.topology.model import ROWS, Emit, Keep, Policy, Probe, Start, Topology
 
 
-def assemble(plans: Sequence[Ways], policy: Policy = "min") -> Topology:
-    """The topology that answers all queries."""
-    topology = draw(plans, policy)
+def assemble(plans: Sequence[Ways], policy: Policy = "min", decide: Decide = unite_implied) -> Topology:
+    """The topology that answers all queries; `decide` says which selections of a stream share a store."""
+    topology = draw(plans, policy, decide)
     check(topology, {plan.name: plan.query for plan in plans})
     return topology
 
 
-def draw(plans: Sequence[Ways], policy: Policy = "min") -> Topology:
+def draw(plans: Sequence[Ways], policy: Policy = "min", decide: Decide = unite_implied) -> Topology:
     """The same unchecked, for plans that are only compared."""
-    made = [relabel(plan) for plan in plans]
-    nodes = _Nodes(made)
+    named = [relabel(plan) for plan in plans]
+    united = unite(named, decide)
+    made = [check_selections(plan, united) for plan in named]
+    nodes = _Nodes(made, united)
     for given, plan in zip(plans, made, strict=True):
         _Query(plan, given.query, nodes).lay()
     nodes.flow.fill()
@@ -48,7 +50,7 @@ def draw(plans: Sequence[Ways], policy: Policy = "min") -> Topology:
     return Topology(
         made[0].workers if made else 1,
         _streams(plan.query for plan in made),
-        tuple({c.id: replace(c, policy=policy) for plan in made if (c := clock(plan)) is not None}.values()),
+        clocks(made, policy),
         stores,
         edges(nodes.stores.drafts, nodes.flow.starts.values()),
         starts,
@@ -65,17 +67,19 @@ def _streams(queries: Iterable[Query]) -> tuple[Stream, ...]:
 class _Nodes:
     """All nodes of a topology by their names, while queries are added."""
 
-    def __init__(self, plans: Sequence[Ways]) -> None:
-        self.stores = StoreDrafts()
+    def __init__(self, plans: Sequence[Ways], united: United) -> None:
+        self.stores = StoreDrafts(united)
         self.flow = Flow({r.alias: r.stream for plan in plans for r in plan.query.relations})
         order = sorted({stamp for plan in plans for stamp in plan.stamps.values()})
         self.position = {label: place for place, (_, label) in enumerate(order)}
 
     def finish_starts(self) -> tuple[Start, ...]:
         return tuple(
-            Start(s.id, s.label, self.position[s.label], tuple(sorted(s.columns)), tuple(s.then), tuple(s.users))
+            Start(
+                s.id, s.label, self.position[s.label], tuple(sorted(s.columns)), tuple(s.then), tuple(s.users), s.filter
+            )
             for s in self.flow.starts.values()
-        )
+        )  # fmt: skip
 
     def finish_probes(self) -> tuple[Probe, ...]:
         return tuple(self._probe(look) for look in self.flow.probes.values())
@@ -209,7 +213,7 @@ class _Query:
 
     def _start(self, line: Line) -> StartDraft:
         plan, label = self.plan, line.start
-        made = begin(plan, label, next(iter(line.hops), None))
+        made = begin(plan, label, next(iter(line.hops), None), self.nodes.stores.united)
         return self._begin(self.flow.starts.setdefault(made.id, made))
 
     def _begin(self, start: StartDraft) -> StartDraft:
@@ -256,7 +260,7 @@ class _Query:
     def _emit(self) -> Emit:
         plan = self.plan
         reads = {column.field for output in plan.query.outputs for column in columns(output.expr)}
-        late, called = NEVER_LATE if (own := clock(plan)) is None else own.id, tuple(self.called.items())
-        emit = Emit(f"emit {plan.name}", plan.name, plan.query.outputs, tuple(sorted(reads)), called, late)
+        called = tuple(self.called.items())
+        emit = Emit(f"emit {plan.name}", plan.name, plan.query.outputs, tuple(sorted(reads)), called)
         self.flow.emits[emit.id] = emit
         return emit

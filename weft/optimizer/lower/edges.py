@@ -1,4 +1,7 @@
-"""Edges: rows of a stream are sent once for all stores and starts that want the same rows on the same workers."""
+"""Edges: rows of a stream are sent once for all stores and starts that want the same rows on the same workers.
+
+A start also takes its rows from an edge of a store that brings more than it wants to the same workers.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from weft.expr.model import Expr, text_of, without_alias
+from weft.expr.implied import Selection, implies
+from weft.expr.model import Expr, columns, text_of, without_alias
 from weft.optimizer.graph.placement import keys as keys_of
 from weft.optimizer.lower.labels import digest
 from weft.optimizer.lower.places import Place, place_of_start
-from weft.optimizer.lower.stores import StoreDraft, clock_of, selection
+from weft.optimizer.lower.selections import selection
+from weft.optimizer.lower.stores import StoreDraft, clock_of
+from weft.optimizer.lower.unite import United
 from weft.optimizer.lower.ways import Hop, Ways
 from weft.stats.keys import key_name
 from weft.topology.model import NEVER_LATE, TIME, Edge, Route
@@ -21,11 +27,11 @@ class StartDraft:
     """A start while its users are still being collected."""
 
     id: str
-    edge: str
-    """Name of the edge that brings its rows."""
     label: str
     stream: str
-    selection: tuple[Expr, ...]
+    selection: Selection
+    brought: Selection
+    """The selection of the edge; it may bring more."""
     place: Place
     clocks: set[str] = field(default_factory=set)
     columns: set[str] = field(default_factory=set)
@@ -33,13 +39,18 @@ class StartDraft:
     users: dict[tuple[str, str], None] = field(default_factory=dict)
     watch: dict[tuple[str, Expr], None] = field(default_factory=dict)
 
+    @property
+    def filter(self) -> Selection:
+        """What is left to select."""
+        return tuple(part for part in self.selection if not implies(self.brought, (part,)))
 
-def begin(plan: Ways, label: str, first: Hop | None) -> StartDraft:
+
+def begin(plan: Ways, label: str, first: Hop | None, united: United) -> StartDraft:
     """Where tuples of a relation begin that make this hop first; the same for all lines that begin alike."""
     stream, place = plan.query.relation(label).stream.name, place_of_start(plan, label, first)
     chosen = selection(plan, label)
-    edge = edge_name(stream, chosen, place)
-    return StartDraft(f"{label}@{digest(edge)}", edge, label, stream, chosen, place, {clock_of(plan, label)})
+    name, brought = f"{label}@{digest(edge_name(stream, chosen, place))}", united.edge(stream, place, chosen)
+    return StartDraft(name, label, stream, chosen, brought, place, {clock_of(plan, label)})
 
 
 @lru_cache(maxsize=4096)
@@ -60,7 +71,7 @@ class _EdgeDraft:
     columns: set[str] = field(default_factory=set)
     stores: list[str] = field(default_factory=list)
     starts: list[str] = field(default_factory=list)
-    watch: dict[tuple[str, Expr], None] = field(default_factory=dict)
+    watch: dict[tuple[str, Expr, Selection], None] = field(default_factory=dict)
 
     def finish(self, name: str) -> Edge:
         columns = tuple(sorted(self.columns | (set() if NEVER_LATE in self.clocks else {TIME})))
@@ -87,10 +98,10 @@ def edges(stores: Iterable[StoreDraft], starts: Iterable[StartDraft]) -> tuple[E
         edge.columns |= set(store.held)
         edge.stores.append(store.id)
     for start in starts:
-        edge = draw(start.stream, start.selection, start.place, start.clocks)
-        edge.columns |= start.columns
+        edge = draw(start.stream, start.brought, start.place, start.clocks)
+        edge.columns |= start.columns | {c.name for part in start.filter for c in columns(part)}
         edge.starts.append(start.id)
-        edge.watch |= start.watch
+        edge.watch |= {(name, key, start.filter): None for name, key in start.watch}
     return tuple(edge.finish(name) for name, edge in drafts.items())
 
 

@@ -20,6 +20,7 @@ from dataclasses import replace
 from weft.expr.model import Call, Column, Expr, text_of, transform, without_alias
 from weft.optimizer.graph.predicates import FLIP
 from weft.query.model import Query
+from weft.topology.model import label_since
 
 
 def shorten(name: str) -> str:
@@ -49,9 +50,9 @@ def labels(query: Query) -> dict[str, str]:
         chosen = sorted(text_of(without_alias(p)) for p in query.selections(relation.alias))
         base = f"{relation.stream.name}~{digest(*chosen)[:8]}" if chosen else relation.stream.name
         label, number = base, 2
-        while label in found.values():
+        while label_since(label, relation.since) in found.values():
             label, number = f"{base}~{number}", number + 1
-        found[relation.alias] = label
+        found[relation.alias] = label_since(label, relation.since)
     return found
 
 

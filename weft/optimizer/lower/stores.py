@@ -1,6 +1,6 @@
 """Stores while a topology is put together: users that want the same rows in the same place share one store.
 
-    rows of a stream        the stream, its selections, where rows lie
+    rows of a stream        the stream, which of its rows (`lower.unite`), where they lie
     rows of a join          the labels of its members, the predicates among them, where rows lie
 
 Columns and indexes of all users are united.  Rows are kept as long as any user needs them, by the clock of that user:
@@ -13,20 +13,21 @@ the second looks into it: rows of a join are the same, whichever way makes them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-import pyarrow as pa
-
-from weft.expr.model import Call, Column, Expr, aliases, text_of, without_alias
+from weft.expr.implied import Selection
+from weft.expr.model import Expr, aliases, text_of
 from weft.optimizer.graph.layout import Home, names
 from weft.optimizer.graph.predicates import window_predicates
 from weft.optimizer.lower.labels import digest, predicate_text, shorten
 from weft.optimizer.lower.places import place_of_store, spread_of
+from weft.optimizer.lower.unite import United
 from weft.optimizer.lower.ways import Ways
 from weft.query.model import Query
 from weft.query.timebounds import reason
-from weft.topology.model import NEVER_LATE, TIME, Clock, Key, Store
+from weft.topology.model import COPY, NEVER_LATE, TIME, Clock, Key, Policy, Store, label_since
 from weft.topology.spread import Spread
 
 Ends = tuple[tuple[str, int], ...]
@@ -45,6 +46,7 @@ class StoreDraft:
     tasks: int
     members: tuple[str, ...] = ()
     spread: Spread | None = None
+    since: int = 0
     content: str = ""
     """What else decides its rows: predicates of a join, and where its members lie."""
     columns: set[str] = field(default_factory=set)
@@ -78,18 +80,19 @@ class StoreDraft:
     @cached_property
     def ordered(self) -> tuple[Key, ...]:
         """The indexes, once all users are known, in an order that does not depend on who came first."""
-        return tuple(sorted(self.indexes, key=_key_text))
+        return tuple(sorted(self.indexes, key=lambda key: key.name))
 
     @cached_property
     def held(self) -> tuple[str, ...]:
         """The columns, once all users are known; with the time if rows can be late or expire."""
         timed = self.retention is not None if self.members else NEVER_LATE not in self.clocks
-        return tuple(sorted(self.columns | ({TIME} if timed else set())))
+        hidden = ({TIME} if timed else set()) | ({COPY} if self.spread else set())
+        return tuple(sorted(self.columns | hidden))
 
     @cached_property
     def id(self) -> str:
         """Its name, once all users are known."""
-        return f"{shorten(self.name)}-{digest(self.key, [*self.held], [*map(_key_text, self.ordered)])}"
+        return f"{shorten(self.name)}-{digest(self.key, [*self.held], [key.name for key in self.ordered])}"
 
     def finish(self) -> Store:
         """The store, once all users are known."""
@@ -99,18 +102,15 @@ class StoreDraft:
         return Store(
             self.id, self.stream, self.filter, self.held, self.placement, self.ordered,
             tuple(sorted(kept.items())) if expires else (), self.reason, tuple(self.users), self.tasks, self.members,
-            tuple(sorted(self.ends)) if expires else (), self.spread,
+            tuple(sorted(self.ends)) if expires else (), self.spread, self.key, self.since, tuple(sorted(self.clocks)),
         )  # fmt: skip
-
-
-def _key_text(key: Key) -> str:
-    return repr(([*map(text_of, key.equal)], key.range and text_of(key.range)))
 
 
 class StoreDrafts:
     """All stores of a topology, by their keys."""
 
-    def __init__(self) -> None:
+    def __init__(self, united: United) -> None:
+        self.united = united
         self._drafts: dict[str, StoreDraft] = {}
 
     @property
@@ -120,7 +120,7 @@ class StoreDrafts:
 
     def relation(self, plan: Ways, label: str, home: Home) -> StoreDraft:
         """The store of one relation in a place."""
-        return self._share(_draft_rows(plan, label, home))
+        return self._share(_draft_rows(plan, label, home, self.united.store(plan, label, home)))
 
     def find_join(self, plan: Ways, store: int, home: Home) -> StoreDraft | None:
         """The store of an intermediate result in a place, if it is there already."""
@@ -167,6 +167,16 @@ def clock(plan: Ways) -> Clock | None:
     return Clock(f"clock-{digest(streams)}", streams)
 
 
+def clocks(plans: Sequence[Ways], policy: Policy) -> tuple[Clock, ...]:
+    """All clocks of some queries."""
+    found: dict[str, Clock] = {}
+    for plan in plans:
+        if (own := clock(plan)) is not None:
+            known = found.get(own.id, replace(own, policy=policy))
+            found[own.id] = replace(known, queries=(*known.queries, plan.name))
+    return tuple(found.values())
+
+
 def clock_of(plan: Ways, alias: str) -> str:
     """The clock that decides whether rows of a relation are late."""
     found = clock(plan)
@@ -174,26 +184,11 @@ def clock_of(plan: Ways, alias: str) -> str:
     return found.id if found is not None and timed else NEVER_LATE
 
 
-def selection(plan: Ways, alias: str) -> tuple[Expr, ...]:
-    """The selections of a relation, in an order that does not depend on the query's."""
-    own = (without_alias(p) for p in plan.query.selections(alias))
-    return (*sorted(own, key=text_of), *_require_time(plan, alias))
-
-
-def _require_time(plan: Ways, alias: str) -> tuple[Expr, ...]:
-    """A row without event time is in no window.  Edges with a clock drop it; without one this selection does."""
-    relation = plan.query.relation(alias)
-    if plan.clocked or relation.window is None or len(plan.query.relations) == 1:
-        return ()
-    name = str(relation.stream.event_time)
-    missing = Call("is_null", (Column("", name, relation.stream.schema.field(name).type),), pa.bool_())
-    return (Call("not", (missing,), pa.bool_()),)
-
-
-def _draft_rows(plan: Ways, alias: str, home: Home) -> StoreDraft:
-    stream = plan.query.relation(alias).stream.name
-    _, placement, tasks, spread = place_of_store(plan, alias, home)
-    return StoreDraft(stream, stream, selection(plan, alias), placement, tasks, spread=spread)
+def _draft_rows(plan: Ways, label: str, home: Home, chosen: Selection) -> StoreDraft:
+    relation = plan.query.relation(label)
+    stream, since = relation.stream.name, relation.since
+    _, placement, tasks, spread = place_of_store(plan, label, home)
+    return StoreDraft(label_since(stream, since), stream, chosen, placement, tasks, spread=spread, since=since)
 
 
 def _draft_join(plan: Ways, store: int, home: Home) -> StoreDraft:

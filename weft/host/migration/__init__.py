@@ -1,0 +1,1 @@
+"""Migration: from the state of one plan to the state of another."""

@@ -1,0 +1,166 @@
+"""What a new plan can use of the state of the old one: store by store, before anything is changed.
+
+    take    the old store holds these rows in these places, with at least these columns and indexes: nothing is copied
+    move    an old store of the stream holds these rows, elsewhere or with more: they are read and sent anew
+    fill    an intermediate result: it is joined from the stores of its members, started from one of them
+    lack    no old store has the rows: the new one begins empty
+
+What must hold: after the migration a store has exactly the rows that it would have had under the new plan from the
+first batch on, as far as rows are kept at all.  Where that cannot be, `partial` says from which event time on the store
+is whole: it has all rows that are later than that.
+
+Rows of an old store can be used for a relation of the same stream if the relation's selection implies that of the
+store, and the store has the columns that are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from weft.expr.implied import implies
+from weft.expr.model import Expr, columns
+from weft.host.migration.ways import Way, ways_to
+from weft.host.state.compaction import horizon
+from weft.host.state.manifest import EVER, NEVER, Manifest
+from weft.topology.model import COPY, TIME, Probe, Store, Topology, since_of, stream_of
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """An intermediate store is filled from all rows of one member, along one way."""
+
+    store: str
+    way: Way
+    source: str
+    """The old store that has the member's rows."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How each store of the new plan is made."""
+
+    takes: Mapping[str, str] = field(default_factory=dict)
+    """New store -> the old one that becomes it."""
+    moves: Mapping[str, str] = field(default_factory=dict)
+    """New store -> the old one whose rows are sent anew."""
+    fills: tuple[Fill, ...] = ()
+    """Smaller joins first."""
+    lacks: tuple[str, ...] = ()
+    """New stores that begin empty although their streams have been read."""
+    partial: Mapping[str, int] = field(default_factory=dict)
+    """New store -> the event time after which it is whole; NEVER if its rows have no event time."""
+
+    @property
+    def is_free(self) -> bool:
+        """Whether no row has to be read."""
+        return not self.moves and not self.fills
+
+
+def compare(old: Topology, new: Topology, manifest: Manifest) -> Comparison:
+    """How the stores of `new` are made from the state of `old`."""
+    return Sources(old, new, manifest).compare()
+
+
+class Sources:
+    """Finds rows for the new plan in the stores of the old one."""
+
+    def __init__(self, old: Topology, new: Topology, manifest: Manifest) -> None:
+        self.old, self.new, self.manifest = old, new, manifest
+        self._marks = {**manifest.watermarks(old), **manifest.watermarks(new)}
+        self._held = manifest.held
+        self._by_content = {store.content: store for store in old.stores}
+        self._streams = {stream.name: stream for stream in new.streams}
+        self._partial: dict[str, int] = {}
+
+    def compare(self) -> Comparison:
+        """How each new store is made."""
+        takes: dict[str, str] = {}
+        moves: dict[str, str] = {}
+        fills: list[Fill] = []
+        lacks: list[str] = []
+        for store in sorted(self.new.stores, key=lambda s: (len(s.members), s.id)):
+            known = self._by_content.get(store.content)
+            if known is not None and _covers(known, store):
+                takes[store.id] = known.id
+                self._note(store, self._whole_from(known))
+            elif store.members and (fill := self._fill(store)) is not None:
+                fills.append(fill)
+                self._note(store, self._whole_way(fill))
+            elif not store.members and (source := self._source_of(store)) is not None:
+                moves[store.id] = source.id
+                self._note(store, self._whole_from(source))
+            elif self._was_read(store):
+                lacks.append(store.id)
+                self._note(store, self._newest(store))
+        return Comparison(takes, moves, tuple(fills), tuple(lacks), self._partial)
+
+    # ---------------------------------------------------------------------------------------- rows
+
+    def find(self, label: str, chosen: tuple[Expr, ...], needs: frozenset[str]) -> Store | None:
+        """The old store that has the rows of a relation: the most complete one, then the smallest."""
+        usable = [store for store in self.old.stores if self._has(store, label, chosen, needs)]
+        return min(usable, key=lambda store: (self._whole_from(store), self._held.get(store.id, 0)), default=None)
+
+    def _source_of(self, store: Store) -> Store | None:
+        keys = [*store.filter, *store.placement, *(store.spread.keys if store.spread else ())]
+        needs = {*store.columns, *(c.name for expr in keys for c in columns(expr))}
+        return self.find(store.label, store.filter, frozenset(needs))
+
+    def _has(self, store: Store, label: str, chosen: tuple[Expr, ...], needs: frozenset[str]) -> bool:
+        if store.stream != stream_of(label) or since_of(store.label) != since_of(label):
+            return False
+        stream = self._streams[store.stream]
+        there = {*store.columns, COPY} | ({TIME} if stream.event_time in store.columns else set())
+        return needs <= there and implies(chosen, store.filter)
+
+    def _fill(self, store: Store) -> Fill | None:
+        """From which member a join is filled: the one with the fewest rows."""
+        found = [
+            Fill(store.id, way, source.id)
+            for keep in self.new.keeps
+            if keep.store == store.id
+            for way in ways_to(self.new, keep.origin, keep.id)
+            if (source := self.find(way.start.label, way.selection, way.needs)) is not None
+        ]
+        return min(found, key=lambda fill: (self._held.get(fill.source, 0), fill.way.start.id), default=None)
+
+    # ------------------------------------------------------------------------------------ wholeness
+
+    def _note(self, store: Store, whole: int) -> None:
+        """Remember that a store is whole only from some time on, unless it needs nothing earlier."""
+        if whole > self._dropped(store):
+            self._partial[store.id] = whole
+
+    def _whole_from(self, store: Store) -> int:
+        """The event time after which an old store is whole: by how it began and by what it has dropped."""
+        return max(self.manifest.partial.get(store.id, EVER), self._dropped(store))
+
+    def _dropped(self, store: Store) -> int:
+        """A store does not need event times up to this one."""
+        limit = horizon(store, self._marks)
+        return EVER if limit is None else max(EVER, limit - 1)
+
+    def _whole_way(self, fill: Fill) -> int:
+        """A join is whole where all the stores that make it are."""
+        met = [self._partial.get(node.store, EVER) for node in fill.way.nodes if isinstance(node, Probe)]
+        return max(self._whole_from(self.old.store(fill.source)), *met)
+
+    def _was_read(self, store: Store) -> bool:
+        return any(self.manifest.totals.rows_in.get(stream_of(label)) for label in store.members or (store.label,))
+
+    def _newest(self, store: Store) -> int:
+        """Rows of a store that come from now on may all be later than this; NEVER if a stream has no event time."""
+        streams = {stream_of(label) for label in store.members or (store.label,)}
+        read = [name for name in streams if self.manifest.totals.rows_in.get(name)]
+        return max(self.manifest.newest.get(name, NEVER) for name in read)
+
+
+def _covers(old: Store, new: Store) -> bool:
+    """Whether segments of an old store can be used as those of a new one that holds the same rows.
+
+    The times of joined rows are computed from how long their members are kept.
+    """
+    asked = {key.name for key in new.indexes}
+    alike = not new.ends or (old.ends, old.retention) == (new.ends, new.retention)
+    return alike and {*new.columns} <= {*old.columns} and asked <= {key.name for key in old.indexes}

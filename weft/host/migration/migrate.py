@@ -1,0 +1,155 @@
+"""A migration, step by step: what is taken, then one job that moves rows, then one job for each join that is filled.
+
+A job is a small plan and the old rows that are its input.  A host runs it like a batch; only what is stored and emitted
+counts.  Joins are filled after the stores of their members, smaller joins first, so every tuple that starts finds all
+rows of the others in place.  Results among old rows (`backfill`) are made in the same way, from one relation of the
+query.
+
+What must hold: nothing that the last manifest names is changed.  The migration counts when a manifest of the same batch
+with the new epoch is renamed into place; before that the old plan goes on, after it the new one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from weft.host.batch import Batch, Report
+from weft.host.crash import CrashPoint
+from weft.host.migration.compare import Comparison, Sources
+from weft.host.migration.reread import Piece, pieces
+from weft.host.migration.ways import Way, moving, ways_to
+from weft.host.state.compaction import horizon
+from weft.host.state.manifest import Manifest
+from weft.host.state.segment import SegmentRef
+from weft.topology.model import Epoch, Store, Topology
+
+
+@dataclass(frozen=True)
+class Job:
+    """A plan that is run once, over old rows."""
+
+    what: str
+    """For people."""
+    topology: Topology
+    pieces: tuple[Piece, ...]
+    level: int
+
+
+Runner = Callable[[Job, Batch], Report]
+"""How a host runs a job."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Another plan, and what is wanted besides."""
+
+    topology: Topology
+    backfill: tuple[str, ...] = ()
+    """New queries whose results among old rows are wanted too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a migration did."""
+
+    taken: int = 0
+    """Stores that were taken over as they are."""
+    moved: int = 0
+    """Rows that were read and sent anew."""
+    filled: int = 0
+    """Rows of joins that were made."""
+    results: Mapping[str, int] = field(default_factory=dict)
+    """Query -> results among old rows."""
+
+
+class Migration:
+    """From the state of one epoch to that of another."""
+
+    def __init__(self, old: Topology, change: Change, manifest: Manifest, run: str, crash: CrashPoint | None) -> None:
+        self.old, self.new, self.manifest = old, change.topology, manifest
+        self._backfill, self._run, self._crash = change.backfill, run, crash
+        self._sources = Sources(old, self.new, manifest)
+        self.found: Comparison = self._sources.compare()
+        self.segments: list[SegmentRef] = []
+        self.files: list[Mapping[str, object]] = []
+        self._moved = self._filled = 0
+        self._results: dict[str, int] = {}
+
+    def work(self, run: Runner) -> None:
+        """Make all stores of the new plan."""
+        became = {old: new for new, old in self.found.takes.items()}
+        taken = (ref for ref in self.manifest.segments if ref.store in became)
+        self.segments = [replace(ref, store=became[ref.store]) for ref in taken]
+        if self.found.moves:
+            self._do(self._move(), run)
+        for fill in self.found.fills:
+            self._do(self._travel(f"fill {fill.store}", fill.way, fill.source), run)
+        for query in self._backfill:
+            if (job := self._past(query)) is not None:
+                self._do(job, run)
+
+    def commit(self, epoch: Epoch) -> Manifest:
+        """The manifest that makes the new plan valid."""
+        return self.manifest.under(epoch, self.segments, self.files, self.found.partial)
+
+    @property
+    def summary(self) -> Summary:
+        """What was done."""
+        return Summary(len(self.found.takes), self._moved, self._filled, self._results)
+
+    # ---------------------------------------------------------------------------------------- jobs
+
+    def _do(self, job: Job, run: Runner) -> None:
+        live: dict[int, list[SegmentRef]] = {}
+        for ref in self.segments:
+            if ref.store in job.topology.store_by_id:
+                live.setdefault(ref.worker, []).append(ref)
+        marks = self.manifest.watermarks(self.new)
+        there = {worker: tuple(refs) for worker, refs in live.items()}
+        report = run(job, Batch(self.manifest.batch, marks, there, self._run, self._crash, job.level))
+        gone = set(report.removed)
+        made = [SegmentRef(**ref) for ref in report.added]
+        self.segments = [*(ref for ref in self.segments if ref.name not in gone), *made]
+        self.files += report.files
+        for query, count in report.results.items():
+            self._results[query] = self._results.get(query, 0) + count
+        filled = {keep.store for keep in job.topology.keeps}
+        fed = {store for edge in job.topology.edges for store in edge.stores}
+        self._filled += sum(ref.rows for ref in made if ref.store in filled)
+        self._moved += sum(ref.rows for ref in made if ref.store in fed)
+
+    def _move(self) -> Job:
+        stores = tuple(self.new.store(name) for name in self.found.moves)
+        plan = moving(self.new, stores)
+        read = [piece for store in stores for piece in self._pieces(plan, store.id, self.found.moves[store.id], store)]
+        return Job("move rows", plan, tuple(read), self._level(read))
+
+    def _travel(self, what: str, way: Way, source: str) -> Job:
+        plan = way.topology(self.new)
+        read = tuple(self._pieces(plan, way.edge.id, source, None))
+        return Job(what, plan, read, self._level(read))
+
+    def _past(self, query: str) -> Job | None:
+        """The job that makes all results of a query among old rows; None if no relation has its rows."""
+        emit = self.new.emit_of[query]
+        found = [
+            (self.manifest.held.get(source.id, 0), number, way, source.id)
+            for label, _ in emit.aliases
+            for number, way in enumerate(ways_to(self.new, label, emit.id))
+            if (source := self._sources.find(label, way.selection, way.needs)) is not None
+        ]
+        if not found:
+            return None
+        _, _, way, read = min(found, key=lambda entry: (entry[0], entry[2].start.id, entry[1]))
+        return self._travel(f"results of {query} among old rows", way, read)
+
+    def _pieces(self, plan: Topology, edge: str, source: str, store: Store | None) -> Iterable[Piece]:
+        refs = [ref for ref in self.manifest.segments if ref.store == source]
+        return pieces(plan.edge_by_id[edge], refs, None if store is None else self._oldest(store))
+
+    def _oldest(self, store: Store) -> int | None:
+        return horizon(store, self.manifest.watermarks(self.new))
+
+    def _level(self, read: Sequence[Piece]) -> int:
+        return max((piece.ref.level for piece in read), default=0)

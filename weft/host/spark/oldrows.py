@@ -1,0 +1,55 @@
+"""Wave 0 of a migration on Spark: rows of old segments become envelopes, read by tasks that share the pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from weft.host.batch import Batch
+from weft.host.migration.reread import Piece, Rereading
+from weft.host.spark.exchange import open_plan, partition, to_rows, wire_errors
+from weft.host.spark.reader import SCHEMA
+from weft.host.state.segment import SegmentFiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class OldRows:
+    """Pieces of segments, divided among tasks."""
+
+    spark: SparkSession
+    segments: str
+    shares: Sequence[Sequence[Piece]]
+
+    def envelopes(self, plan: Any, batch: Batch) -> DataFrame:  # noqa: ARG002 - old rows were not late
+        """Partition p reads share p."""
+        count = len(self.shares)
+        task = RereadTask(plan, self.segments, self.shares)
+        return self.spark.range(0, count, 1, count).mapInArrow(task, SCHEMA)
+
+
+@dataclass(frozen=True)
+class RereadTask:
+    """Reads one share."""
+
+    plan: Any
+    segments: str
+    shares: Sequence[Sequence[Piece]]
+
+    def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Read the share of this partition."""
+        for _ in numbers:
+            pass  # a single row, which is there only to make the partition
+        return self._read(partition())
+
+    @wire_errors
+    def _read(self, task: int) -> Iterator[pa.RecordBatch]:
+        plan, files = open_plan(self.plan.value), SegmentFiles(self.segments)
+        streams = {stream.name: stream for stream in plan.topology.streams}
+        reading = Rereading(plan.topology.edge_by_id, streams, plan.functions)
+        yield from to_rows(reading.envelopes(((piece, files.open(piece.ref)) for piece in self.shares[task]), task))
