@@ -382,7 +382,9 @@ class Session:
             # Sorted by name, not by registration: a session that resumes must get the plan its state was made by.
             requests = {name: self._request(self._queries[name]) for name in sorted(self._queries)}
             made = self.checkpoint.plans()
-            self._planned = plan_queries(requests, self.workers, self._prices, self._inputs(), self._given, made)
+            self._planned = plan_queries(
+                requests, self.workers, self._prices, self._inputs(), self._given, made, self._sharing
+            )
         return self._planned
 
     def _request(self, handle: QueryHandle) -> Request:

@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from weft.optimizer.candidate import Candidate
 from weft.optimizer.choose import Choice, Together
+from weft.optimizer.joint.cubes import simple_cubes
 from weft.optimizer.joint.flows import Solution
 from weft.optimizer.joint.host import Draft, rows_of
 from weft.optimizer.joint.shape import Shape
@@ -29,8 +30,10 @@ TIME_LIMIT = 2.0
 GAP = 0.01
 MOST_RELATIONS = 6
 """Queries over more relations keep their own plans."""
-MOST_CUBES = 3
-"""How many cubes of a query are offered."""
+MOST_OFFERED = 8
+"""How many whole plans of a query are offered at most; at least two."""
+MOST_IN_ALL = 300
+"""How many of all queries, if there are many: looking at one takes a millisecond or two."""
 NEAR = 3.0
 """Up to how many times the price of the best plan a cube is offered."""
 KEPT_BY = 3
@@ -87,16 +90,19 @@ def _pose(choices: Sequence[Choice]) -> tuple[Draft, list[Shape], float]:
         draft.find_homes(shape, [*(1 << i for i in range(len(shape.labels))), *joins[shape.name]])
     for shape in opened:
         draft.add(shape, joins[shape.name], span.factor(shape.choice))
-        for candidate in offered(shape.choice):
+        for candidate in offered(shape.choice, max(2, min(MOST_OFFERED, MOST_IN_ALL // len(opened)))):
             draft.offer(shape, candidate, _parts(shape.choice, candidate), candidate.bill.waves - 1)
     return draft, opened, first.known.prices.wave * span.batches()
 
 
-def offered(choice: Choice) -> list[Candidate]:
-    """Whole plans of a query: the best, and the best cubes, which lines cannot describe."""
-    found = {id(c): c for c in choice.candidates[:1]}
-    cubes = [c for c in choice.candidates if c.layout.spread and c.bill.micros <= NEAR * choice.chosen.bill.micros]
-    return [*(found | {id(c): c for c in cubes[:MOST_CUBES]}).values()]
+def offered(choice: Choice, most: int) -> list[Candidate]:
+    """Whole plans of a query: the best, and good cubes, which lines cannot describe."""
+    best = choice.candidates[0]
+    cubes = [c for c in choice.candidates[1:] if c.layout.spread]
+    known = [c.layout.spread for c in (best, *cubes)]
+    cubes += [c for c in simple_cubes(choice) if c.layout.spread not in known]
+    near = [c for c in cubes if c.bill.micros <= NEAR * best.bill.micros]
+    return [best, *sorted(near, key=lambda c: c.price)[: most - 1]]
 
 
 def _parts(choice: Choice, candidate: Candidate) -> dict[str, float]:
