@@ -199,7 +199,7 @@ def test_equal_beginnings_are_one_and_part_where_they_differ() -> None:
     assert len(both.nodes[first].then) == 2  # type: ignore[union-attr]
 
 
-def test_an_intermediate_store_is_shared_if_it_is_filled_alike() -> None:
+def test_an_intermediate_store_is_shared_and_filled_once() -> None:
     chain = """SELECT {0} FROM orders o, lines l, {1} x WHERE o.id = l."order" AND o.customer = x.{2}"""
     s = session(2)
     kept = weft.Plan([("o", "l")], placement={"o": "o.id", "l": 'l."order"', ("o", "l"): "o.customer"})
@@ -210,8 +210,8 @@ def test_an_intermediate_store_is_shared_if_it_is_filled_alike() -> None:
     other = weft.Plan([("o", "l")], placement={"o": None, "l": None, ("o", "l"): "o.customer"})
     s.query("c", chain.format("o.id", "clicks", "user"), strategy=other)
     stores = [store for store in s.topology.stores if store.members]
-    assert len(stores) == 2
-    assert sorted(store.id.split("-")[0] for store in stores) == ["lines+orders", "lines+orders.2"]
+    assert [store.users for store in stores] == [("a.o+l", "b.o+l", "c.o+l")], "the first query fills it for all"
+    assert sorted(keep.users for keep in s.topology.keeps) == [("a", "b", "c")] * 2
 
 
 # ---------------------------------------------------------------------------------------------- many queries

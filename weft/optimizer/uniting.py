@@ -78,10 +78,6 @@ def _matches(wanted: Wanted, plans: Mapping[str, Choice]) -> float:
     found = []
     for name, at in wanted.users:
         ways, matched = plans[name].chosen.ways, plans[name].chosen.bill.matched
-        parts = ((alias, i) for alias, line in ways.paths.items() for i, part in enumerate(line, start=1))
-        found += [matched[where] for where in parts if where in matched and _store(ways.paths, where) == 1 << at]
+        hops = ((alias, i, hop) for alias in ways.query.aliases for i, hop in enumerate(ways.hops(alias), start=1))
+        found += [matched[alias, i] for alias, i, hop in hops if hop.store == 1 << at and (alias, i) in matched]
     return math.fsum(found)
-
-
-def _store(paths: Mapping[str, Sequence[object]], where: tuple[str, int]) -> int:
-    return int(getattr(paths[where[0]][where[1] - 1], "store", 0))

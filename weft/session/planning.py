@@ -25,7 +25,7 @@ from weft.observe.measured import Measured
 from weft.optimizer.choose import Choice
 from weft.optimizer.cost.prices import Prices
 from weft.optimizer.known import Known
-from weft.optimizer.plan import choices
+from weft.optimizer.plan import Sharing, choices
 from weft.optimizer.wishes import Wishes
 from weft.optimizer.written.plan import Plan, bind, write
 from weft.query.model import Query, Stream
@@ -70,6 +70,7 @@ def plan_queries(
     inputs: Inputs,
     given: Statistics,
     remembered: Mapping[str, Remembered],
+    sharing: Sharing = "global",
 ) -> tuple[Choice, ...]:
     """The plan of each query.  `given` are statistics given by hand, `remembered` are the plans of the checkpoint."""
     unknown = [name for name, request in requests.items() if request.needs_look]
@@ -85,7 +86,7 @@ def plan_queries(
         for name, request in requests.items()
     }
     queries = {name: request.query for name, request in requests.items()}
-    return choices(queries, workers, {name: request.wishes for name, request in requests.items()}, known)
+    return choices(queries, workers, {name: request.wishes for name, request in requests.items()}, known, sharing)
 
 
 # ---------------------------------------------------------------------------------------------- sources

@@ -37,7 +37,7 @@ from weft.observe.progress import RunReport
 from weft.optimizer.choose import Choice
 from weft.optimizer.cost.papers import Arrival
 from weft.optimizer.cost.prices import Prices
-from weft.optimizer.plan import topology
+from weft.optimizer.plan import SHARINGS, Sharing, topology
 from weft.optimizer.wishes import Wishes, read_statistics, read_wishes
 from weft.optimizer.written.plan import Plan
 from weft.query.draft import Draft
@@ -93,6 +93,7 @@ class Session:
         self._spark = spark
         self._workers = None if workers is None else check_whole("workers", workers)
         self._policy: Policy = "min"
+        self._sharing: Sharing = "global"
         self._wishes, self._prices = Wishes(), Prices.load()
         self._given = Statistics()
         """Given by hand."""
@@ -167,6 +168,7 @@ class Session:
         *,
         workers: int | None = None,
         watermark: Policy | None = None,
+        sharing: Sharing | None = None,
         strategy: str | Plan | None = None,
         statistics: Statistics | None = None,
         budget: float | str | None = None,
@@ -178,7 +180,9 @@ class Session:
 
         While the session runs, its plan changes with them, from the next batch on; `watermark` cannot change then.
         `watermark` says whether the slowest ("min", the default) or the fastest ("max") stream of a query decides
-        which rows are late.  The other options are explained at :meth:`query`.
+        which rows are late.  `sharing` says what queries have in common: "global" (the default) chooses the plans of
+        all queries together, "local" gives each its own best plan and has equal parts once, "none" runs every query as
+        if it were alone.  The other options are explained at :meth:`query`.
         """
         if watermark is not None:
             self._check_idle("a watermark policy")
@@ -187,6 +191,8 @@ class Session:
                 self._workers = check_whole("workers", workers)
             if watermark is not None:
                 self._policy = check_choice("watermark", watermark, POLICIES)
+            if sharing is not None:
+                self._sharing = check_choice("sharing", sharing, SHARINGS)
             self._wishes = replace(self._wishes, **read_wishes(strategy, budget, placement, capacity, arrival))
             if (given := read_statistics(statistics)) is not None:
                 self._given = self._statistics = given
@@ -345,6 +351,11 @@ class Session:
         return self._policy
 
     @property
+    def sharing(self) -> Sharing:
+        """What queries have in common."""
+        return self._sharing
+
+    @property
     def workers(self) -> int:
         """How many workers the plan is made for."""
         if self._workers is not None:
@@ -360,7 +371,8 @@ class Session:
         with self.lock:
             if self._assembled is None:
                 state = Fit.read(self.checkpoint.root)
-                self._assembled = topology(self.choices, self._policy, None if state is None else state.old)
+                old = None if state is None else state.old
+                self._assembled = topology(self.choices, self._policy, self._sharing, old)
             return self._assembled
 
     @property
@@ -372,7 +384,9 @@ class Session:
             # Sorted by name, not by registration: a session that resumes must get the plan its state was made by.
             requests = {name: self._request(self._queries[name]) for name in sorted(self._queries)}
             made = self.checkpoint.plans()
-            self._planned = plan_queries(requests, self.workers, self._prices, self._inputs(), self._given, made)
+            self._planned = plan_queries(
+                requests, self.workers, self._prices, self._inputs(), self._given, made, self._sharing
+            )
         return self._planned
 
     def _request(self, handle: QueryHandle) -> Request:

@@ -3,8 +3,9 @@
     stream --edge--> worker:  keep in stores, start probes
     probe  --route-> worker:  look into one store, hand the matches on, keep them as an intermediate result, emit them
 
-The *way* of a tuple is the line of nodes (probes, keeps, an emit) that it passes.  A *wave* is one exchange of tuples
-between workers and the work after it; a batch runs all its waves one after the other.
+The *way* of a tuple is the line of nodes (probes, keeps, an emit) that it passes.  A relation may have several starts:
+one way to the results of a query, others that fill intermediate stores in another order.  A *wave* is one exchange of
+tuples between workers and the work after it; a batch runs all its waves one after the other.
 
 Everything a host needs is here, and nothing else: no queries, no statistics.
 
@@ -350,15 +351,39 @@ class Topology:
         return self.store_by_id[name]
 
     def starts_of(self, query: str) -> dict[str, Start]:
-        """Alias -> where its tuples begin; a table has no way of its own."""
+        """Alias -> where its tuples begin on their way to the results; a table has no way of its own."""
+        return {alias: starts[0] for alias, starts in self._starts.get(query, {}).items()}
+
+    def all_starts_of(self, query: str) -> dict[str, list[Start]]:
+        """Alias -> all places where its tuples begin; the one on the way to the results first."""
         return self._starts.get(query, {})
 
     @cached_property
-    def _starts(self) -> dict[str, dict[str, Start]]:
-        found: dict[str, dict[str, Start]] = {}
+    def _starts(self) -> dict[str, dict[str, list[Start]]]:
+        before: dict[str, list[str]] = {}
+        then = {**{start.id: start.then for start in self.starts}, **{probe.id: probe.then for probe in self.probes}}
+        for node, following in then.items():
+            for name in following:
+                before.setdefault(name, []).append(node)
+        found: dict[str, dict[str, list[Start]]] = {}
+        for emit in self.emits:
+            reached, ahead = set[str](), [emit.id]
+            while ahead:
+                ahead = [name for after in ahead for name in before.get(after, ())]
+                reached.update(ahead)
+            mine = found.setdefault(emit.query, {})
+            for start in sorted(self._used_by.get(emit.query, ()), key=lambda start: start.id not in reached):
+                for alias in (alias for query, alias in start.users if query == emit.query):
+                    mine.setdefault(alias, []).append(start)
+        return found
+
+    @cached_property
+    def _used_by(self) -> dict[str, list[Start]]:
+        """Query -> its starts."""
+        found: dict[str, list[Start]] = {}
         for start in self.starts:
-            for query, alias in start.users:
-                found.setdefault(query, {})[alias] = start
+            for query in dict.fromkeys(query for query, _ in start.users):
+                found.setdefault(query, []).append(start)
         return found
 
     def aliases_of(self, query: str) -> dict[str, str]:

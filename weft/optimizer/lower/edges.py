@@ -17,7 +17,7 @@ from weft.optimizer.lower.places import Place, place_of_start
 from weft.optimizer.lower.selections import selection
 from weft.optimizer.lower.stores import StoreDraft, clock_of
 from weft.optimizer.lower.unite import United
-from weft.optimizer.lower.ways import Ways
+from weft.optimizer.lower.ways import Hop, Ways
 from weft.stats.keys import key_name
 from weft.topology.model import NEVER_LATE, TIME, Edge, Route
 
@@ -45,16 +45,17 @@ class StartDraft:
         return tuple(part for part in self.selection if not implies(self.brought, (part,)))
 
 
-def begin(plan: Ways, label: str, united: United) -> StartDraft:
-    """Where tuples of a relation begin; the same for all queries that begin alike."""
-    stream, place = plan.query.relation(label).stream.name, place_of_start(plan, label)
+def begin(plan: Ways, label: str, first: Hop | None, united: United) -> StartDraft:
+    """Where tuples of a relation begin that make this hop first; the same for all lines that begin alike."""
+    stream, place = plan.query.relation(label).stream.name, place_of_start(plan, label, first)
     chosen = selection(plan, label)
-    name, brought = f"{label}@{digest(_name(stream, chosen, place))}", united.edge(stream, place, chosen)
+    name, brought = f"{label}@{digest(edge_name(stream, chosen, place))}", united.edge(stream, place, chosen)
     return StartDraft(name, label, stream, chosen, brought, place, {clock_of(plan, label)})
 
 
 @lru_cache(maxsize=4096)
-def _name(stream: str, chosen: tuple[Expr, ...], place: Place) -> str:
+def edge_name(stream: str, chosen: tuple[Expr, ...], place: Place) -> str:
+    """The name of an edge: a stream, its selections and a place."""
     route, key, tasks, spread = place
     return f"{stream}>{digest(*map(text_of, chosen), '>', route, *map(text_of, key), tasks, spread)}"
 
@@ -86,7 +87,7 @@ def edges(stores: Iterable[StoreDraft], starts: Iterable[StartDraft]) -> tuple[E
     drafts: dict[str, _EdgeDraft] = {}
 
     def draw(stream: str, chosen: tuple[Expr, ...], place: Place, clocks: set[str]) -> _EdgeDraft:
-        edge = drafts.setdefault(_name(stream, chosen, place), _EdgeDraft(stream, chosen, place))
+        edge = drafts.setdefault(edge_name(stream, chosen, place), _EdgeDraft(stream, chosen, place))
         edge.clocks |= clocks
         return edge
 

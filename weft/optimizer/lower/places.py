@@ -8,8 +8,9 @@ some values have workers of their own, or are dealt in turn, it is not.
 from __future__ import annotations
 
 from weft.expr.model import Expr, without_alias
+from weft.optimizer.graph.layout import Home
 from weft.optimizer.lower.relabel import with_keys
-from weft.optimizer.lower.ways import Ways
+from weft.optimizer.lower.ways import Hop, Ways
 from weft.topology.model import Route
 from weft.topology.spread import Cube, Spread
 
@@ -17,20 +18,19 @@ Place = tuple[Route, tuple[Expr, ...], int, Spread | None]
 """A route, its key, over how many workers rows are dealt; or a spread instead of all these."""
 
 
-def place_of_store(plan: Ways, label: str) -> Place:
+def place_of_store(plan: Ways, label: str, home: Home) -> Place:
     """Where the rows of a relation are kept."""
     store = 1 << plan.query.position(label)
     if (spread := spread_of(plan, label)) is not None:
         return _place_of_spread(spread, plan.tasks(store))
-    key = tuple(without_alias(expr) for expr in plan.layout.placement.get(store, ()))
+    key = tuple(without_alias(expr) for expr in home)
     return "key" if key else "scatter", key, plan.tasks(store), None
 
 
-def place_of_start(plan: Ways, label: str) -> Place:
+def place_of_start(plan: Ways, label: str, first: Hop | None) -> Place:
     """Where the tuples of a relation make their first probe."""
     if (spread := spread_of(plan, label)) is not None:
         return _place_of_spread(spread, plan.workers)
-    first = next(iter(plan.hops(label)), None)
     if first is None or first.route == "local":
         return "scatter", (), plan.workers, None
     return first.route, tuple(without_alias(expr) for expr in first.route_key), first.tasks, None

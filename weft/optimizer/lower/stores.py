@@ -7,19 +7,19 @@ Columns and indexes of all users are united.  Rows are kept as long as any user 
 each probe checks its own window, and rows that are late for some users are marked.  The id of a store is its name and a
 digest of what makes its rows, columns and indexes included.  Until when rows are kept is not part of it.
 
-What must hold: a store is filled once.  Two plans that keep the same join but make its rows in different ways would
-fill it twice.  So the second plan gets a store of its own, marked ".2".
+What must hold: a store is filled once.  Of two plans that keep the same join, the first fills it, in its own way, and
+the second looks into it: rows of a join are the same, whichever way makes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from weft.expr.implied import Selection
 from weft.expr.model import Expr, aliases, text_of
-from weft.optimizer.graph.layout import names
+from weft.optimizer.graph.layout import Home, names
 from weft.optimizer.graph.predicates import window_predicates
 from weft.optimizer.lower.labels import digest, predicate_text, shorten
 from weft.optimizer.lower.places import place_of_store, spread_of
@@ -59,9 +59,7 @@ class StoreDraft:
     retention: int | None = 0
     """The longest of all."""
     reason: str = ""
-    users: list[str] = field(default_factory=list)
-    feeding: Mapping[str, str] = field(default_factory=dict)
-    """Origin -> the node whose tuples become rows of an intermediate store."""
+    users: dict[str, None] = field(default_factory=dict)
 
     @cached_property
     def key(self) -> str:
@@ -120,28 +118,17 @@ class StoreDrafts:
         """All of them."""
         return tuple(self._drafts.values())
 
-    def relation(self, plan: Ways, position: int, query: Query) -> StoreDraft:
-        """The store of one relation; `query` is as its owner wrote it."""
-        label = plan.query.aliases[position]
-        draft = self._share(_draft_rows(plan, label, self.united.store(plan, label)))
-        draft.columns |= {f.split(".", 1)[1] for f in plan.fields[1 << position]}
-        own = clock_of(plan, label)
-        keep = None if own == NEVER_LATE else plan.retention[label]
-        draft.want(own, keep, reason(query, query.aliases[position]))
-        return draft
+    def relation(self, plan: Ways, label: str, home: Home) -> StoreDraft:
+        """The store of one relation in a place."""
+        return self._share(_draft_rows(plan, label, home, self.united.store(plan, label, home)))
 
-    def join(self, plan: Ways, store: int, feeding: Mapping[str, str], query: Query) -> StoreDraft:
-        """The store of an intermediate result whose rows are made in a certain way."""
-        made = _draft_join(plan, store)
-        base, number = made.name, 2
-        while (known := self._drafts.get(made.key)) is not None and known.feeding != feeding:
-            made = replace(made, name=f"{base}.{number}")
-            number += 1
-        draft = self._share(made)
-        draft.feeding = feeding
-        draft.columns |= set(plan.fields[store])
-        _want_joined(draft, plan, query)
-        return draft
+    def find_join(self, plan: Ways, store: int, home: Home) -> StoreDraft | None:
+        """The store of an intermediate result in a place, if it is there already."""
+        return self._drafts.get(_draft_join(plan, store, home).key)
+
+    def join(self, plan: Ways, store: int, home: Home) -> StoreDraft:
+        """The store of an intermediate result in a place."""
+        return self._share(_draft_join(plan, store, home))
 
     def _share(self, made: StoreDraft) -> StoreDraft:
         return self._drafts.setdefault(made.key, made)
@@ -151,7 +138,14 @@ class StoreDrafts:
         return tuple(draft.finish() for draft in self._drafts.values())
 
 
-def _want_joined(draft: StoreDraft, plan: Ways, query: Query) -> None:
+def want_rows(draft: StoreDraft, plan: Ways, label: str, query: Query) -> None:
+    """A user of the rows of a relation; `query` is as its owner wrote it."""
+    own = clock_of(plan, label)
+    keep = None if own == NEVER_LATE else plan.retention[label]
+    draft.want(own, keep, reason(query, query.aliases[plan.query.position(label)]))
+
+
+def want_joined(draft: StoreDraft, plan: Ways, query: Query) -> None:
     """A user of an intermediate result: it needs a row until the first of its members goes (K-06)."""
     ends = tuple((label, keep) for label in draft.members if (keep := plan.retention[label]) is not None)
     own = clock(plan)
@@ -190,17 +184,16 @@ def clock_of(plan: Ways, alias: str) -> str:
     return found.id if found is not None and timed else NEVER_LATE
 
 
-def _draft_rows(plan: Ways, label: str, chosen: Selection) -> StoreDraft:
+def _draft_rows(plan: Ways, label: str, home: Home, chosen: Selection) -> StoreDraft:
     relation = plan.query.relation(label)
     stream, since = relation.stream.name, relation.since
-    _, placement, tasks, spread = place_of_store(plan, label)
+    _, placement, tasks, spread = place_of_store(plan, label, home)
     return StoreDraft(label_since(stream, since), stream, chosen, placement, tasks, spread=spread, since=since)
 
 
-def _draft_join(plan: Ways, store: int) -> StoreDraft:
+def _draft_join(plan: Ways, store: int, home: Home) -> StoreDraft:
     members = tuple(sorted(names(plan.query, store), key=lambda label: plan.stamps[label]))
-    home, tasks = plan.layout.placement.get(store, ()), plan.tasks(store)
-    return StoreDraft("+".join(members), "", (), home, tasks, members, content=_content(plan, members))
+    return StoreDraft("+".join(members), "", (), home, plan.tasks(store), members, content=_content(plan, members))
 
 
 def _content(plan: Ways, members: tuple[str, ...]) -> str:

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field, replace
 
 from weft.expr.implied import Selection, either, implies
 from weft.expr.model import text_of
+from weft.optimizer.graph.layout import Home, Target
 from weft.optimizer.lower.places import Place, place_of_store
 from weft.optimizer.lower.selections import labelled, selection
-from weft.optimizer.lower.ways import Hop, Keeping, Ways
+from weft.optimizer.lower.ways import Hop, Ways
 from weft.topology.model import Topology
 
 
@@ -71,10 +72,10 @@ class United:
     kept: Mapping[tuple[Where, Selection], Selection] = field(default_factory=dict)
     """(Place, selection of a relation) -> selection of its store."""
 
-    def store(self, plan: Ways, label: str) -> Selection:
-        """The selection of the store of a relation."""
+    def store(self, plan: Ways, label: str, home: Home) -> Selection:
+        """The selection of the store of a relation in a place."""
         own = selection(plan, label)
-        return self.kept.get((_where(plan, label), own), own)
+        return self.kept.get((_where(plan, label, home), own), own)
 
     def edge(self, stream: str, place: Place, own: Selection) -> Selection:
         """The selection of the edge that brings the tuples of a start: of a store's in the same place if it can."""
@@ -87,9 +88,10 @@ def unite(plans: Sequence[Ways], decide: Decide) -> United:
     """Which rows the stores of some plans keep; plans are in terms of labels."""
     wanted: dict[Where, dict[Selection, list[tuple[str, int]]]] = {}
     for plan in plans:
-        for position in sorted({hop.store.bit_length() - 1 for hop in _relation_hops(plan)}):
+        for store, home in _relations(plan):
+            position = store.bit_length() - 1
             label = plan.query.aliases[position]
-            here = wanted.setdefault(_where(plan, label), {})
+            here = wanted.setdefault(_where(plan, label, home), {})
             here.setdefault(selection(plan, label), []).append((plan.name, position))
     kept = {}
     for where, found in wanted.items():
@@ -99,9 +101,9 @@ def unite(plans: Sequence[Ways], decide: Decide) -> United:
     return United(kept)
 
 
-def _where(plan: Ways, label: str) -> Where:
+def _where(plan: Ways, label: str, home: Home) -> Where:
     relation = plan.query.relation(label)
-    return relation.stream.name, relation.since, place_of_store(plan, label)
+    return relation.stream.name, relation.since, place_of_store(plan, label, home)
 
 
 def _groups(wanted: Sequence[Wanted], decide: Decide) -> list[list[Wanted]]:
@@ -118,19 +120,24 @@ def _groups(wanted: Sequence[Wanted], decide: Decide) -> list[list[Wanted]]:
 def check_selections(plan: Ways, united: United) -> Ways:
     """The plan, in which every probe of a shared store checks the selection of its own relation."""
 
-    def change(part: Hop | Keeping) -> Hop | Keeping:
-        if isinstance(part, Keeping) or part.store.bit_count() > 1:
-            return part
-        label = plan.query.aliases[part.store.bit_length() - 1]
-        own, kept = selection(plan, label), united.store(plan, label)
+    def change(hop: Hop) -> Hop:
+        if hop.store.bit_count() > 1:
+            return hop
+        label = plan.query.aliases[hop.store.bit_length() - 1]
+        own, kept = selection(plan, label), united.store(plan, label, hop.home)
         checks = tuple(one for one in own if not implies(kept, (one,)))
         if not checks:
-            return part
-        residual = (*part.step.residual, *labelled(checks, label))
-        return replace(part, step=replace(part.step, residual=residual))
+            return hop
+        residual = (*hop.step.residual, *labelled(checks, label))
+        return replace(hop, step=replace(hop.step, residual=residual))
 
-    return replace(plan, paths={label: tuple(map(change, parts)) for label, parts in plan.paths.items()})
+    hops = {id(hop): change(hop) for line in plan.lines for hop in line.hops}  # lines may begin alike
+    return replace(
+        plan, lines=tuple(replace(line, hops=tuple(hops[id(hop)] for hop in line.hops)) for line in plan.lines)
+    )
 
 
-def _relation_hops(plan: Ways) -> list[Hop]:
-    return [hop for label in plan.paths for hop in plan.hops(label) if hop.store.bit_count() == 1]
+def _relations(plan: Ways) -> list[Target]:
+    """The stores of relations that a plan looks into, in query order."""
+    found = dict.fromkeys((hop.store, hop.home) for line in plan.lines for hop in line.hops)
+    return sorted((target for target in found if target[0].bit_count() == 1), key=lambda target: target[0])
