@@ -26,11 +26,12 @@ from weft.explain import Subject, explain
 from weft.explain.uneven import uneven_load
 from weft.expr.types import normalize
 from weft.host.crash import CrashPoint
+from weft.host.results.left import publish_left
 from weft.host.results.sink import Sink
 from weft.host.run import Run
 from weft.host.sources.source import Source
-from weft.host.state.checkpoint import Checkpoint, describe
-from weft.host.state.manifest import Manifest
+from weft.host.state.checkpoint import Checkpoint, describe, describe_query, note_query
+from weft.host.state.manifest import Ledger, Manifest
 from weft.host.work import Work
 from weft.observe.live import LiveLine
 from weft.observe.progress import RunReport
@@ -333,6 +334,12 @@ class Session:
         """The registered queries by name."""
         return MappingProxyType(self._queries)
 
+    def _kept(self) -> dict[str, Query]:
+        """The queries that the checkpoint has too, as they are.  One that was replaced is a new query."""
+        known = self.checkpoint.queries()
+        own = {name: handle.query for name, handle in self._queries.items()}
+        return {name: query for name, query in own.items() if known.get(name) == describe_query(query)}
+
     @property
     def watermark(self) -> Policy:
         """Whether the slowest ("min") or the fastest ("max") stream of a query decides which rows are late."""
@@ -364,7 +371,8 @@ class Session:
         if self._planned is None:
             # Sorted by name, not by registration: a session that resumes must get the plan its state was made by.
             requests = {name: self._request(self._queries[name]) for name in sorted(self._queries)}
-            made = self.checkpoint.plans()
+            kept = self._kept()
+            made = {name: plan for name, plan in self.checkpoint.plans().items() if name in kept}
             self._planned = plan_queries(requests, self.workers, self._prices, self._inputs(), self._given, made)
         return self._planned
 
@@ -426,6 +434,7 @@ class Session:
         self.claim()
         try:
             self._fit_state()
+            self._publish_left()
             self._claim_sinks()
             watch = Watch(lambda: self.workers, lambda n, load: uneven_load(load, n, self.choices, self.observed))
             journal = Journal(LiveLine(self._progress), watch)
@@ -442,10 +451,31 @@ class Session:
         """Take the checkpoint for this session, as a run does, or refuse.  `s.checkpoint.release()` releases it."""
         self.checkpoint.claim(self._describe(), self._dropped)
 
+    def check(self) -> None:
+        """Refuse what a run would refuse because of the checkpoint or the places of results.  Writes nothing."""
+        self._check_sinks()
+        self.checkpoint.check(self._describe(), self._dropped)
+        self._fit_state()
+        if self.checkpoint.exists():
+            self._visit_sinks(lambda sink: sink.check)
+
     def _describe(self) -> dict[str, Any]:
         queries = {name: handle.query for name, handle in self._queries.items()}
         mine = describe(self.topology, queries, self._sources, self._plans())
-        return {**mine, "streams": {**self.checkpoint.streams(), **mine["streams"]}}
+        return {**mine, "streams": {**self.checkpoint.streams(), **mine["streams"]}, "notes": self._notes()}
+
+    def _notes(self) -> dict[str, dict[str, Any]]:
+        """Query -> what people may ask of it later; one that the checkpoint has keeps its first batch."""
+        known, kept, next_batch = self.checkpoint.notes(), self._kept(), self.checkpoint.last + 1
+        state = Fit.read(self.checkpoint.root)
+        new = {name: handle.query for name, handle in self._queries.items() if name not in kept}
+        lacking = state.complete_from(self.topology, new, self._policy) if state is not None and new else {}
+        notes = {}
+        for name, handle in self._queries.items():
+            folders = [sink.folder for sink in handle.sinks if sink.folder is not None]
+            made = note_query(next_batch, lacking.get(name), folders)
+            notes[name] = {**known[name], "into": made["into"]} if name in kept and name in known else made
+        return notes
 
     # ---------------------------------------------------------------------------------------- changes
 
@@ -474,8 +504,8 @@ class Session:
         """What a run works on now."""
         with self.lock:
             sinks = {name: tuple(handle.sinks) for name, handle in self._queries.items()}
-            known = self.checkpoint.queries()
-            new = (name for name, handle in self._queries.items() if handle.backfill and name not in known)
+            kept = self._kept()
+            new = (name for name, handle in self._queries.items() if handle.backfill and name not in kept)
             return Work(self.topology, self.functions, sinks, dict(self._sources), self._describe(), tuple(new))
 
     def incomplete(self, plan: Topology, manifest: Manifest) -> dict[str, str]:
@@ -489,7 +519,7 @@ class Session:
         state = Fit.read(self.checkpoint.root)
         if state is None:
             return None
-        plan = state.old if handle.name in state.old.emit_of else self.topology
+        plan = state.old if handle.name in self._kept() else self.topology
         found = state.complete_from(plan, {handle.name: handle.query}, self._policy)
         return as_moment(found[handle.name]) if found else None
 
@@ -502,9 +532,8 @@ class Session:
         state = Fit.read(self.checkpoint.root)
         if state is None:
             return
-        old = self.checkpoint.queries()
         queries = {name: handle.query for name, handle in self._queries.items()}
-        kept = {name: query for name, query in queries.items() if name in old and name in state.old.emit_of}
+        kept = {name: query for name, query in self._kept().items() if name in state.old.emit_of}
         while hurt := state.hurt(self.topology, kept, self._policy):
             apart = state.begin_apart(self.topology, {n: q for n, q in queries.items() if n not in kept}, hurt)
             if not apart:
@@ -528,11 +557,21 @@ class Session:
                 )
 
     def _claim_sinks(self) -> None:
+        self._visit_sinks(lambda sink: sink.check)  # so that one that is refused leaves the others as they are
+        self._visit_sinks(lambda sink: sink.claim)
+
+    def _visit_sinks(self, call: Callable[[Sink], Callable[..., None]]) -> None:
         owner, last = self.checkpoint.id, self.checkpoint.last
-        known = {*self.checkpoint.queries()} - self._dropped if self.checkpoint.has_published() else ()
+        known = self._kept() if self.checkpoint.has_published() else {}
         for name, handle in self._queries.items():
             for sink in handle.sinks:
-                sink.claim(owner, published=name in known, last=last)
+                call(sink)(owner, published=name in known, last=last)
+
+    def _publish_left(self) -> None:
+        """Publish results that a run which died has left of queries that go."""
+        kept, notes = self._kept(), self.checkpoint.notes()
+        going = {name: notes.get(name, {}).get("into", ()) for name in self.checkpoint.queries() if name not in kept}
+        publish_left(Ledger(self.checkpoint.root), going)
 
     def _run(self, journal: Journal) -> Run:
         from weft.host.spark.run import SparkBatches, SparkRun

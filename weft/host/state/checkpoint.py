@@ -5,6 +5,9 @@ the plan of each epoch, so that one manifest makes both valid.  A session may ha
 plans: the state is migrated.  It may not read its streams differently, and may not leave out or change a query unless
 that query was dropped: such a session is refused, with what differs.
 
+Beside these it notes of each query what people ask: the batch it began with, from when on it is complete, and where its
+results go.  These notes are never compared.
+
 A lock keeps a second run out; it ends with the process that holds it.
 """
 
@@ -15,7 +18,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +49,10 @@ class Checkpoint:
         """The newest batch; -1 if there is none."""
         return Ledger(self.root).last().batch
 
+    def exists(self) -> bool:
+        """Whether a session has ever taken it."""
+        return bool(self._read_session())
+
     def has_published(self) -> bool:
         """Whether results of any batch have left the checkpoint for their sinks."""
         last = self.last
@@ -72,6 +79,10 @@ class Checkpoint:
         found = self._read_session()
         return dict(found["queries"]) if found else {}
 
+    def notes(self) -> dict[str, dict[str, Any]]:
+        """Query -> what is noted of it for people, see :func:`note_query`."""
+        return dict(self._read_session().get("notes", {}))
+
     def claim(self, mine: Mapping[str, Any], dropped: Collection[str] = ()) -> None:
         """Take the checkpoint for a session that :func:`describe` described, or refuse and say why.
 
@@ -80,24 +91,27 @@ class Checkpoint:
         self._make()
         self._take_lock()
         try:
+            self.check(mine, dropped)
             found = self._read_session()
-            ledger = Ledger(self.root)
-            ledger.check()
             if not found:
                 self._bind(uuid.uuid4().hex, mine)
-            elif not ledger.has_committed():
-                if found != {"id": found["id"], **mine}:
-                    self._bind(found["id"], mine)  # nothing was ever committed, so there is nothing to protect
-            elif refused := _refused(found, mine, dropped):
-                raise StateError(
-                    f"checkpoint {self.root} belongs to another session",
-                    detail="\n  ".join(["what differs:", *refused]),
-                    hint='use the same streams and queries, drop a query that is meant to go: s.drop("name"), '
-                    "or use an empty checkpoint folder.",
-                )
+            elif not Ledger(self.root).has_committed() and found != {"id": found["id"], **mine}:
+                self._bind(found["id"], mine)  # nothing was ever committed, so there is nothing to protect
         except BaseException:
             self.release()
             raise
+
+    def check(self, mine: Mapping[str, Any], dropped: Collection[str] = ()) -> None:
+        """Refuse as :meth:`claim` does, without taking or changing anything."""
+        found, ledger = self._read_session(), Ledger(self.root)
+        ledger.check()
+        if found and ledger.has_committed() and (refused := _refused(found, mine, dropped)):
+            raise StateError(
+                f"checkpoint {self.root} belongs to another session",
+                detail="\n  ".join(["what differs:", *refused]),
+                hint='use the same streams and queries, drop a query that is meant to go: s.drop("name"), '
+                "or use an empty checkpoint folder.",
+            )
 
     def release(self) -> None:
         """Let other runs use it."""
@@ -186,7 +200,7 @@ def describe(
         "workers": topology.workers,
         "watermark": topology.clocks[0].policy if topology.clocks else None,
         "streams": {stream.name: _stream(stream, sources[stream.name]) for stream in topology.streams},
-        "queries": {name: _query(query) for name, query in queries.items()},
+        "queries": {name: describe_query(query) for name, query in queries.items()},
         "plans": {name: dict(made) for name, made in plans.items()},
     }
 
@@ -201,13 +215,23 @@ def _stream(stream: Stream, source: Source) -> dict[str, Any]:
     }
 
 
-def _query(query: Query) -> dict[str, Any]:
+def describe_query(query: Query) -> dict[str, Any]:
+    """What a query says, as plain data: two queries with the same description have the same answer."""
     return {
         "from": ", ".join(f"{r.stream.name} {r.alias} within {_window(r)}" for r in query.relations),
         "where": " AND ".join(to_sql(p) for p in query.predicates),
         "select": ", ".join(f"{to_sql(o.expr)} AS {o.name}" for o in query.outputs),
         "since": {relation.alias: relation.since for relation in query.relations if relation.since},
     }
+
+
+def note_query(began: int, complete_from: int | None, folders: Iterable[Path]) -> dict[str, Any]:
+    """What is noted of a query for people.
+
+    `began` is its first batch, `complete_from` the event time in microseconds from which on nothing is missing; None if
+    nothing ever was.
+    """
+    return {"began": began, "complete from": complete_from, "into": [str(folder) for folder in folders]}
 
 
 def _window(relation: Relation) -> str:
@@ -232,7 +256,8 @@ def _refused(found: Mapping[str, Any], mine: Mapping[str, Any], dropped: Collect
 def say_changes(found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
     """What differs and leads to a migration, for people."""
     old, new = found["queries"], mine["queries"]
-    lines = [f'query "{name}" is new' for name in new if old.get(name) != new[name]]
+    lines = [f'query "{name}" is new' for name in new if name not in old]
+    lines += [f'query "{name}" is replaced' for name in new if name in old and old[name] != new[name]]
     lines += [f'query "{name}" is dropped' for name in old if name not in new]
     if found["workers"] != mine["workers"]:
         lines.append(f"{mine['workers']} workers instead of {found['workers']}")
