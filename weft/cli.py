@@ -1,4 +1,4 @@
-"""The command line: `weft demo | run | explain | doctor | calibrate | bench`.
+"""The command line: `weft demo | run | explain | queries | status | doctor | calibrate | bench`.
 
 A command is a typed function; its docstring opens its help page.  What a command needs is imported inside it,
 so that `weft --help` answers at once.  An error that Weft raises on purpose is printed on stderr, with exit code 2;
@@ -89,6 +89,22 @@ def _foretell(session: Session, job: Script) -> None:
             print("a run would change:", *lines, sep="\n  ", file=sys.stderr)
     except WeftError as error:
         print(f"a run would be refused: {error}", file=sys.stderr)
+
+
+def queries(checkpoint: Path) -> int:
+    """List the queries of a checkpoint; runs nothing and writes nothing."""
+    from weft.session.status import show_queries
+
+    print(show_queries(checkpoint), end="")
+    return 0
+
+
+def status(checkpoint: Path) -> int:
+    """Show how far a checkpoint is and what it keeps; runs nothing and writes nothing."""
+    from weft.session.status import show_status
+
+    print(show_status(checkpoint), end="")
+    return 0
 
 
 def doctor(*, checkpoint: Path | None = None, spark: bool = True) -> int:
@@ -194,7 +210,8 @@ class _Option:
             parser.add_argument(self.name, type=self.type, metavar=metavar.upper(), help=self.help)
 
 
-_SCRIPT = _Option("script", Path, "a file of SET, CREATE STREAM and CREATE QUERY statements")
+_SCRIPT = _Option("script", Path, "a file of statements: SET, CREATE STREAM, CREATE QUERY and others")
+_CHECKPOINT = _Option("checkpoint", Path, "the folder of a checkpoint")
 _WORKERS = _Option("--workers", int, "partitions of the state; overrides SET workers")
 _COMMANDS: dict[Callable[..., int], tuple[_Option, ...]] = {
     demo: (
@@ -211,6 +228,8 @@ _COMMANDS: dict[Callable[..., int], tuple[_Option, ...]] = {
         _Option("--analyze", bool, "show what committed batches did, beside estimates from samples of the streams"),
         _WORKERS,
     ),
+    queries: (_CHECKPOINT,),
+    status: (_CHECKPOINT,),
     doctor: (
         _Option("--checkpoint", Path, "a checkpoint folder to check as well"),
         _Option("--spark", bool, "run a small join on Spark at the end (default: yes)"),

@@ -219,7 +219,9 @@ class SparkBatches:
         reach(self.crash, "migrate before", number)
         self.ledger.unstage(number, epoch.number)
         migration.work(lambda job, batch: self._job(job, batch, work, epoch.number))
-        manifest = migration.commit(epoch)
+        before, after = self.ledger.session()["queries"], work.session["queries"]
+        gone = [query for query, said in before.items() if after.get(query) != said]
+        manifest = migration.commit(epoch).recount(gone, migration.summary.results)
         self._hand_over(work, number, epoch.number, manifest.files, only=work.backfill)
         self.ledger.propose(epoch, work.session)
         reach(self.crash, "migrate commit before", number)
