@@ -5,7 +5,9 @@ Rows of run n have ids from 1000 n on, so the oracle can tell which rows came be
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.spark._kit import answer, drop, oracle, table
-from weft import cli
+from weft import WeftError, cli
+from weft.host.crash import CrashPoint
+from weft.script import open_session, parse_script
+from weft.session.run import Handle
+from weft.session.status import show_queries
 
 pytestmark = pytest.mark.spark
 
@@ -59,6 +65,14 @@ def run_script(root: Path, text: str, workers: int, capsys: pytest.CaptureFixtur
     said = capsys.readouterr()
     assert end.value.code == 0, said.err
     return [line for line in said.err.splitlines() if line.startswith(("query ", f"{workers} workers"))]
+
+
+def wait_for(handle: Handle, done: Callable[[], bool]) -> None:
+    """Wait until something is the case, for a minute at most."""
+    limit = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < limit
+        assert not handle.wait(0.05), "the run has ended"
 
 
 def expected(root: Path, other: str, where: str) -> Counter[tuple[object, ...]]:
@@ -108,3 +122,48 @@ def test_a_script_edited_between_runs_is_the_new_truth(tmp_path: Path, capsys: p
     said = run_script(tmp_path, D + C + "DROP QUERY named;" + LONG + PAST + FRESH + NEWER, 3, capsys)
     assert said == ["query named is not in the checkpoint: there is nothing to drop"]
     assert {name: answer(tmp_path / "out" / name) for name in before} == before
+
+
+@pytest.mark.crash
+def test_results_that_a_killed_run_left_stay_with_the_query_as_it_was(tmp_path: Path) -> None:
+    """The run dies after a commit; then the query is replaced by one with other columns and another folder."""
+    arrive(tmp_path, 0)
+    head = HEAD.format(workers=2)
+    session = open_session(parse_script(head + SHORT + BIG, folder=tmp_path))
+    session.crash_point = CrashPoint("commit after", 0)
+    with pytest.raises(WeftError, match="crash point"):
+        session.run()
+    first = expected(tmp_path, "b", "a.k = b.k AND abs(a.t - b.t) < 30")
+    assert not answer(tmp_path / "out/near")
+    edited = SHORT.replace("out/near", "out/other").replace(" AS x", " AS z")
+    open_session(parse_script(head + edited, folder=tmp_path)).run()
+    assert answer(tmp_path / "out/near") == first
+    assert answer(tmp_path / "out/big") == expected(tmp_path, "b", "a.k = b.k AND a.v > 5")
+    assert not answer(tmp_path / "out/other")
+    arrive(tmp_path, 1)
+    open_session(parse_script(head + edited, folder=tmp_path)).run()
+    later = "a.k = b.k AND abs(a.t - b.t) < 30 AND NOT (a.id < 1000 AND b.id < 1000)"
+    assert answer(tmp_path / "out/other") == expected(tmp_path, "b", later)
+    assert answer(tmp_path / "out/near") == first
+
+
+def test_a_query_replaced_while_the_session_runs_is_filled_once(tmp_path: Path) -> None:
+    """Results among old rows come once, whatever changes after that."""
+    arrive(tmp_path, 0)
+    s = open_session(parse_script(HEAD.format(workers=2) + SHORT, folder=tmp_path))
+    handle = s.start(every="50 milliseconds")
+    wait_for(handle, lambda: len(handle.progress()) == 1)
+    s.drop("near")
+    q = s.query("near", LONG.partition(" AS ")[2].rstrip(";"), backfill=True).to_parquet(tmp_path / "out/new")
+    wait_for(handle, lambda: len(handle.epochs()) == 1)
+    s.rescale(3)
+    wait_for(handle, lambda: len(handle.epochs()) == 2)
+    arrive(tmp_path, 1)
+    wait_for(handle, lambda: len(handle.progress()) == 2)
+    handle.stop()
+    text = "a.k = b.k AND abs(a.t - b.t) < 20 AND a.id % 2 = 0"
+    assert answer(tmp_path / "out/new") == expected(tmp_path, "b", text)
+    old = "a.k = b.k AND abs(a.t - b.t) < 30 AND a.id < 1000 AND b.id < 1000"
+    assert answer(tmp_path / "out/near") == expected(tmp_path, "b", old)
+    assert (q.complete_from, handle.epochs()[0].why) == (None, 'query "near" is replaced')
+    assert f"{answer(tmp_path / 'out/new').total():,} results, since batch 1" in show_queries(tmp_path / "state")
