@@ -56,6 +56,8 @@ class SessionChanges:
         self._lock = session.lock
         self._running = self._next = session.snapshot()
         self._asked = self._taken = self._done = 0
+        self._work: Work | None = None
+        """What was asked for and is not made yet."""
         self._since: dict[str, float] = {}
         """New query -> when it was added."""
         self.turns: list[Turn] = []
@@ -79,14 +81,14 @@ class SessionChanges:
                 return None
             for name in bare:
                 self._refuse_bare(name)
-            self._taken = self._asked
-            self._next = self._session.snapshot()
-            return self._session.work()
+            if self._work is None or self._taken != self._asked:
+                self._taken, self._next, self._work = self._asked, self._session.snapshot(), self._session.work()
+            return self._work
 
     def made(self, before: Mapping[str, Any], work: Work, summary: Summary, manifest: Manifest, seconds: float) -> None:
         """The run goes on with the change."""
         with self._lock:
-            self._running, self._done = self._next, self._taken
+            self._running, self._done, self._work = self._next, self._taken, None
             self._since = {name: at for name, at in self._since.items() if name not in work.sinks}
         past = sum(summary.results.values())
         why = "; ".join(say_changes(before, work.session)) or "the same queries"
@@ -100,11 +102,11 @@ class SessionChanges:
         """The change could not be made: go back to what is running."""
         with self._lock:
             before = self._running
-            for name in work.sinks:
-                if name not in before.queries:
-                    self._session.queries[name].error = error
+            for name, handle in self._session.queries.items():
+                if name in work.sinks and handle is not before.queries.get(name):
+                    handle.error = error
             self._session.restore(before)
-            self._done = self._asked
+            self._done, self._work = self._asked, None
         self._tell(_refused(error))
 
     def _refuse_bare(self, name: str) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +30,7 @@ from weft.host.results.left import publish_left
 from weft.host.results.sink import Sink
 from weft.host.run import Run
 from weft.host.sources.source import Source
-from weft.host.state.checkpoint import Checkpoint, describe, describe_query, note_query
+from weft.host.state.checkpoint import FILES, Checkpoint, describe, describe_query, note_query
 from weft.host.state.manifest import Ledger, Manifest
 from weft.host.work import Work
 from weft.observe.live import LiveLine
@@ -273,7 +273,7 @@ class Session:
         handle.wishes = read_wishes(strategy, budget, placement, capacity, arrival, parallelism, skewed)
         handle.statistics = read_statistics(statistics)
         handle.backfill, handle.must_be_complete = backfill, complete
-        handle.on_sink, handle.find_start = self._claim_sink, self._complete_from
+        handle.on_sink, handle.find_start = self._add_sink, self._complete_from
         with self._changing(added=name):
             self._queries[name] = handle
         return handle
@@ -462,20 +462,19 @@ class Session:
     def _describe(self) -> dict[str, Any]:
         queries = {name: handle.query for name, handle in self._queries.items()}
         mine = describe(self.topology, queries, self._sources, self._plans())
-        return {**mine, "streams": {**self.checkpoint.streams(), **mine["streams"]}, "notes": self._notes()}
+        brought = self.checkpoint.brought()
+        return {
+            **mine,
+            "streams": {**self.checkpoint.streams(), **mine["streams"]},
+            "brought": self._brought() if brought is None else brought,
+        }
 
-    def _notes(self) -> dict[str, dict[str, Any]]:
-        """Query -> what people may ask of it later; one that the checkpoint has keeps its first batch."""
-        known, kept, next_batch = self.checkpoint.notes(), self._kept(), self.checkpoint.last + 1
-        state = Fit.read(self.checkpoint.root)
-        new = {name: handle.query for name, handle in self._queries.items() if name not in kept}
-        lacking = state.complete_from(self.topology, new, self._policy) if state is not None and new else {}
-        notes = {}
-        for name, handle in self._queries.items():
-            folders = [sink.folder for sink in handle.sinks if sink.folder is not None]
-            made = note_query(next_batch, lacking.get(name), folders)
-            notes[name] = {**known[name], "into": made["into"]} if name in kept and name in known else made
-        return notes
+    def _brought(self) -> list[str]:
+        """What Spark's Structured Streaming brings: all DataFrames that are declared when the first batch is read, and
+        FILES if there are files besides.  Spark cannot add any later.
+        """
+        frames = [name for name, source in self._sources.items() if source.frame is not None]
+        return [*([FILES] if len(frames) < len(self._sources) else []), *frames] if frames else []
 
     # ---------------------------------------------------------------------------------------- changes
 
@@ -506,7 +505,25 @@ class Session:
             sinks = {name: tuple(handle.sinks) for name, handle in self._queries.items()}
             kept = self._kept()
             new = (name for name, handle in self._queries.items() if handle.backfill and name not in kept)
-            return Work(self.topology, self.functions, sinks, dict(self._sources), self._describe(), tuple(new))
+            note = self._noting(kept)
+            return Work(self.topology, self.functions, sinks, dict(self._sources), self._describe(), tuple(new), note)
+
+    def _noting(self, kept: Collection[str]) -> Callable[[Manifest], dict[str, Any]]:
+        """What people may ask later of the queries as they are now, once they have begun after a manifest."""
+        plan, policy, known = self.topology, self._policy, self.checkpoint.notes()
+        queries = {name: handle.query for name, handle in self._queries.items()}
+        sinks = {name: [sink.folder for sink in handle.sinks] for name, handle in self._queries.items()}
+
+        def note(manifest: Manifest) -> dict[str, Any]:
+            lacking = complete_from(plan, queries, manifest.newest, manifest.partial, policy)
+            made = {
+                name: note_query(manifest.batch + 1, lacking.get(name), (folder for folder in sinks[name] if folder))
+                for name in queries
+            }
+            old = {name: {**known[name], "into": made[name]["into"]} for name in made if name in kept and name in known}
+            return {**made, **old}
+
+        return note
 
     def incomplete(self, plan: Topology, manifest: Manifest) -> dict[str, str]:
         """Query -> from when on it is complete, for queries that lack old rows."""
@@ -532,6 +549,7 @@ class Session:
         state = Fit.read(self.checkpoint.root)
         if state is None:
             return
+        self.checkpoint.check_streams(self._describe())
         queries = {name: handle.query for name, handle in self._queries.items()}
         kept = {name: query for name, query in self._kept().items() if name in state.old.emit_of}
         while hurt := state.hurt(self.topology, kept, self._policy):
@@ -544,10 +562,14 @@ class Session:
         asked = {n: q for n, q in queries.items() if n not in kept and self._queries[n].must_be_complete}
         refuse_incomplete(state.complete_from(self.topology, asked, self._policy))
 
-    def _claim_sink(self, sink: Sink) -> None:
-        """Reserve the place of a sink that is added while the session runs."""
-        if self.is_running:
-            sink.claim(self.checkpoint.id, published=False, last=self.checkpoint.last)
+    def _add_sink(self, handle: QueryHandle, sink: Sink) -> None:
+        """Add a sink.  While the session runs, its place is reserved at once, and it gets results of later batches."""
+        with self.lock:
+            if self.is_running:
+                sink.claim(self.checkpoint.id, published=False, last=self.checkpoint.last)
+            handle.sinks.append(sink)
+            if self.is_running and self._changes is not None:
+                self._changes.ask()
 
     def _check_sinks(self) -> None:
         for name, handle in self._queries.items():

@@ -54,6 +54,8 @@ class Trial:
         if self._ledger is not None:
             self._ledger.begin()
             self._run.manifest = self._ledger.last()
+            said = self._session.work().describe(self.manifest) if self._session else {}
+            self._ledger.propose(self._run.epoch, said)
         self.reports: list[Report] = []
 
     def feed(self, tables: Mapping[str, pa.Table]) -> Report:

@@ -93,7 +93,7 @@ class InProcess:
         """Go on with another plan.  A crash leaves everything as it was before."""
         epoch = Epoch(self.epoch.number + 1, change.topology)
         fresh: dict[str, list[pa.RecordBatch]] = defaultdict(list)
-        migration = Migration(self.topology, change, self.manifest, f"e{epoch.number}", crash)
+        migration = Migration(self.topology, change, self.manifest, epoch.number, "", crash)
         migration.work(lambda job, batch: self._waves(job.topology, batch, self._reread(job), fresh))
         reach(crash, "commit before", self.manifest.batch)
         self.manifest = migration.commit(epoch)

@@ -97,6 +97,7 @@ class Polling:
         except BaseException as error:  # noqa: BLE001 - `wait` and `stop` raise it
             self._error = error
         finally:
+            self._batches.end()
             with contextlib.suppress(Exception):  # if the JVM is gone, so is the broadcast
                 self._shipped.destroy()
             self._ended.set()

@@ -18,7 +18,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,11 @@ class Checkpoint:
         found = self._read_session()
         return dict(found["plans"]) if found else {}
 
+    def brought(self) -> list[str] | None:
+        """The streams that Spark brings, in the order in which it knows them; None if there is no state."""
+        found = Ledger(self.root).session()
+        return list(found["brought"]) if found else None
+
     def streams(self) -> dict[str, dict[str, str]]:
         """Stream -> how it is read, for all streams that were ever read."""
         found = self._read_session()
@@ -106,12 +111,20 @@ class Checkpoint:
         found, ledger = self._read_session(), Ledger(self.root)
         ledger.check()
         if found and ledger.has_committed() and (refused := _refused(found, mine, dropped)):
-            raise StateError(
-                f"checkpoint {self.root} belongs to another session",
-                detail="\n  ".join(["what differs:", *refused]),
-                hint='use the same streams and queries, drop a query that is meant to go: s.drop("name"), '
-                "or use an empty checkpoint folder.",
-            )
+            raise self._refuse(refused)
+
+    def check_streams(self, mine: Mapping[str, Any]) -> None:
+        """Refuse a session that reads its streams in another way than the state was made from."""
+        if refused := _refused_streams(self._read_session(), mine):
+            raise self._refuse(refused)
+
+    def _refuse(self, differences: Sequence[str]) -> StateError:
+        return StateError(
+            f"checkpoint {self.root} belongs to another session",
+            detail="\n  ".join(["what differs:", *differences]),
+            hint='use the same streams and queries, drop a query that is meant to go: s.drop("name"), '
+            "or use an empty checkpoint folder.",
+        )
 
     def release(self) -> None:
         """Let other runs use it."""
@@ -178,6 +191,11 @@ class Checkpoint:
         return found
 
 
+FRAME = "DataFrame"
+"""How a checkpoint calls the source of a stream that Spark brings."""
+FILES = "#files"
+"""Stands for all streams that are read from files, beside streams that Spark brings."""
+
 _KEYS = ("id", "workers", "watermark", "streams", "queries", "plans")
 
 
@@ -240,16 +258,26 @@ def _window(relation: Relation) -> str:
 
 def _refused(found: Mapping[str, Any], mine: Mapping[str, Any], dropped: Collection[str]) -> list[str]:
     """What differs and cannot be migrated."""
-    lines = []
-    if found["watermark"] and mine["watermark"] and found["watermark"] != mine["watermark"]:
-        lines = [f"watermark: the checkpoint has {found['watermark']}, this session {mine['watermark']}"]
-    for name in sorted({*found["streams"]} & {*mine["streams"]}):
-        lines += _differences(f'stream "{name}"', found["streams"][name], mine["streams"][name])
+    lines = _refused_streams(found, mine)
     for name in sorted({*found["queries"]} - {*dropped}):
         if name not in mine["queries"]:
             lines.append(f'query "{name}" of the checkpoint is missing')
         else:
             lines += _differences(f'query "{name}"', found["queries"][name], mine["queries"][name])
+    return lines
+
+
+def _refused_streams(found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
+    lines = []
+    if found["watermark"] and mine["watermark"] and found["watermark"] != mine["watermark"]:
+        lines = [f"watermark: the checkpoint has {found['watermark']}, this session {mine['watermark']}"]
+    for name, how in sorted(mine["streams"].items()):
+        kind = name if how["source"] == FRAME else FILES
+        if kind not in mine["brought"] and (kind != FILES or mine["brought"]):
+            what = "a DataFrame" if kind != FILES else "read from files"
+            lines.append(f'stream "{name}" is {what}; Spark reads only what was declared when the first batch was read')
+    for name in sorted({*found["streams"]} & {*mine["streams"]}):
+        lines += _differences(f'stream "{name}"', found["streams"][name], mine["streams"][name])
     return lines
 
 
