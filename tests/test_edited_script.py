@@ -162,6 +162,15 @@ def test_other_workers_are_said(folder: Path) -> None:
     assert opened(folder, PAIRS)[1] == []
 
 
+def test_another_plan_is_said(folder: Path) -> None:
+    three = PAIRS.replace(" FROM a JOIN b ON a.k = b.k", " FROM a JOIN b ON a.k = b.k JOIN a z ON z.v = b.v")
+    commit(folder, "SET strategy = 'flat';" + three)
+    assert opened(folder, "SET strategy = 'flat';" + three)[1] == []
+    assert opened(folder, "SET strategy = 'left_deep';" + three)[1] == [
+        "query pairs has another plan: its state is moved"
+    ]
+
+
 def test_results_with_other_columns_need_another_folder(folder: Path) -> None:
     commit(folder, PAIRS + LATE)
     before = listing(folder)

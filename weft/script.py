@@ -31,6 +31,7 @@ from weft.expr.model import Span
 from weft.host.results.parquet import ParquetSink
 from weft.host.state.checkpoint import describe_query
 from weft.query.caret import point
+from weft.session.planning import remember_choice
 from weft.sql.script import Options, QueryStatement, StreamStatement, parse_statements
 
 if TYPE_CHECKING:
@@ -146,6 +147,7 @@ def say_changes(session: Session, script: Script) -> list[str]:
     lines += [f"query {name} is not in the checkpoint: there is nothing to drop" for name in unknown]
     for query in script.queries:
         lines += _say_query(session, query, known.get(query.name))
+    lines += _say_plans(session, known)
     workers = session.checkpoint.workers()
     return lines if workers == session.workers else [*lines, f"{session.workers} workers instead of {workers}"]
 
@@ -157,13 +159,22 @@ def _say_dropped(name: str, script: Script) -> str:
 def _say_query(session: Session, query: QueryStatement, known: Mapping[str, Any] | None) -> Iterator[str]:
     handle = session.queries[query.name]
     if known == describe_query(handle.query):
-        return
+        return  # it goes on as it is
     yield f"query {query.name} " + ("is new: added" if known is None else "has changed: replaced")
     if any(isinstance(sink, ParquetSink) and sink.holds_results() for sink in handle.sinks):
         yield f"query {query.name}: folder {query.path} holds results of the earlier text too"
     if (moment := handle.complete_from) is not None:
         when = "never complete" if moment == datetime.datetime.max else f"complete from {moment} on"  # noqa: DTZ901
         yield f"query {query.name}: {when}, since rows it needs were read before and not kept"
+
+
+def _say_plans(session: Session, known: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Queries that go on with another plan, since another strategy, budget or number of workers is asked for."""
+    plans = session.checkpoint.plans()
+    for choice in session.choices:
+        kept = known.get(choice.name) == describe_query(choice.query)
+        if kept and plans[choice.name]["plan"] != remember_choice(choice)["plan"]:
+            yield f"query {choice.name} has another plan: its state is moved"
 
 
 @contextmanager
