@@ -209,6 +209,12 @@ class Session:
                 detail=f"its queries are {', '.join(known) or 'none'}.",
                 hint="drop one of these.",
             )
+        if self.is_running and {*self._queries} == {name}:
+            raise PlanError(
+                f'query "{name}" is the last one of a running session',
+                detail="a session without a query has nothing to do.",
+                hint="add another query first, or stop the run: h.stop().",
+            )
         with self._changing():
             self._queries.pop(name, None)
             self._dropped.add(name)

@@ -76,7 +76,7 @@ class Streaming:
         self._launch()
 
     def _launch(self) -> None:
-        self._united, self._opened = self._unite(), self._batches.epoch.number
+        self._united, self._opened = self._unite(), self._batches.epoch
         writer = self._united.frame().writeStream.foreachBatch(self._work_alone)
         writer = writer.option("checkpointLocation", str(self._folder))
         pace = f"{max(1, round(1000 * (self._every or 0)))} milliseconds"
@@ -162,9 +162,9 @@ class Streaming:
     def _turn(self, number: int) -> None:
         """Let the plan change; if it reads something else now, give the batch back and begin again."""
         self._batches.turn()
-        if self._opened == self._batches.epoch.number:
+        if self._opened is self._batches.epoch:
             return
-        self._opened = self._batches.epoch.number
+        self._opened = self._batches.epoch
         if self._unite().shape != self._united.shape:
             self._changing = threading.Thread(target=self._launch_again, args=(self._query,), daemon=True)
             self._changing.start()

@@ -171,10 +171,7 @@ class Ledger:
     def session(self) -> Mapping[str, Any]:
         """The session that the state was made for, as plain data; nothing if there is no state."""
         last = self.last()
-        found: Mapping[str, Any] = (
-            {} if last.batch < 0 else read_sealed(self._plan(last.epoch), lambda plain: plain["session"])
-        )
-        return found
+        return {} if last.batch < 0 else _read_session(self._plan(last.epoch))
 
     def propose(self, epoch: Epoch, session: Mapping[str, Any]) -> None:
         """Write down a plan and the session it is for.  They count once a manifest names the epoch."""
@@ -278,6 +275,18 @@ class FileState(SegmentFiles):
                 detail="a later wave cannot see the state that a worker wrote in an earlier one.",
                 hint="the checkpoint must lie on a file system that all workers share.",
             ) from error
+
+
+def _read_session(path: Path) -> Mapping[str, Any]:
+    """The session of an epoch; each file is read once, since sessions ask often."""
+    known, changed = _sessions.get(path), path.stat().st_mtime_ns if path.exists() else 0
+    if known is None or known[0] != changed:
+        _sessions.clear()
+        known = _sessions[path] = (changed, read_sealed(path, lambda plain: plain["session"]))
+    return known[1]
+
+
+_sessions: dict[Path, tuple[int, Mapping[str, Any]]] = {}
 
 
 def _read(path: Path) -> Manifest:
