@@ -34,6 +34,7 @@ D = "CREATE TABLE d FROM PARQUET 'in/d';"
 QUERY = "CREATE QUERY {} INTO PARQUET 'out/{}' WITH ({}) AS SELECT a.id AS x, {}.id AS y FROM a, {} WHERE {};"
 SHORT = QUERY.format("near", "near", "closed = FALSE", "b", "b", "a.k = b.k WITHIN '30 seconds'")
 BIG = QUERY.format("big", "big", "strategy = 'flat'", "b", "b", "a.k = b.k AND a.v > 5")
+WHOLE = QUERY.format("whole", "whole", "closed = TRUE", "b", "b", "a.k = b.k")
 # The same name and folder with another text: old rows of the state are joined, but not with each other.
 LONG = QUERY.format("near", "near", "start = 'state'", "b", "b", "a.k = b.k AND a.id % 2 = 0 WITHIN '20 seconds'")
 PAST = QUERY.format(
@@ -150,7 +151,7 @@ def test_results_that_a_killed_run_left_stay_with_the_query_as_it_was(tmp_path: 
 def test_a_query_replaced_while_the_session_runs_is_filled_once(tmp_path: Path) -> None:
     """Results among old rows come once, whatever changes after that."""
     arrive(tmp_path, 0)
-    s = open_session(parse_script(HEAD.format(workers=2) + SHORT, folder=tmp_path))
+    s = open_session(parse_script(HEAD.format(workers=2) + SHORT + WHOLE, folder=tmp_path))
     handle = s.start(every="50 milliseconds")
     wait_for(handle, lambda: len(handle.progress()) == 1)
     s.drop("near")
@@ -165,5 +166,6 @@ def test_a_query_replaced_while_the_session_runs_is_filled_once(tmp_path: Path) 
     assert answer(tmp_path / "out/new") == expected(tmp_path, "b", text)
     old = "a.k = b.k AND abs(a.t - b.t) < 30 AND a.id < 1000 AND b.id < 1000"
     assert answer(tmp_path / "out/near") == expected(tmp_path, "b", old)
+    assert answer(tmp_path / "out/whole") == expected(tmp_path, "b", "a.k = b.k")
     assert (q.complete_from, handle.epochs()[0].why) == (None, 'query "near" is replaced')
     assert f"{answer(tmp_path / 'out/new').total():,} results, since batch 1" in show_queries(tmp_path / "state")
