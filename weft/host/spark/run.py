@@ -181,7 +181,7 @@ class SparkBatches:
         known = self.ledger.epoch()
         if known is None:
             self.epoch = Epoch(0, self.topology)
-            self.ledger.propose(self.epoch, self.work_now.session)
+            self.ledger.propose(self.epoch, self.work_now.describe(self.manifest))
         else:
             self.epoch = known
             if known.topology != self.topology:
@@ -289,7 +289,7 @@ class SparkBatches:
     def _restate(self, work: Work) -> Summary:
         """The same state under another description: nothing has to move."""
         self.epoch = Epoch(self.epoch.number if self.manifest.batch < 0 else self.epoch.number + 1, work.topology)
-        self.ledger.propose(self.epoch, work.session)
+        self.ledger.propose(self.epoch, work.describe(self.manifest))
         if self.manifest.batch >= 0:
             self.manifest = self.manifest.under(self.epoch, self.manifest.segments, (), self.manifest.partial)
             self.ledger.commit(self.manifest)
@@ -300,9 +300,11 @@ class SparkBatches:
         """Commit a migration, and go on with its plan."""
         number = self.manifest.batch
         epoch = Epoch(self.epoch.number + 1, work.topology)
-        manifest = migration.commit(epoch)
+        before, after = self.ledger.session()["queries"], work.session["queries"]
+        gone = [query for query, said in before.items() if after.get(query) != said]
+        manifest = migration.commit(epoch).recount(gone, migration.summary.results)
         self._hand_over(work, number, epoch.number, manifest.files, only=work.backfill)
-        self.ledger.propose(epoch, work.session)
+        self.ledger.propose(epoch, work.describe(manifest))
         reach(self.crash, "migrate commit before", number)
         self.ledger.commit(manifest)
         self.manifest, self.epoch, self.work_now = manifest, epoch, work
