@@ -49,10 +49,7 @@ def choose_together(choices: Sequence[Choice], time_limit: float = TIME_LIMIT) -
     if not open_ or len(choices) < 2:
         return tuple(choices)
     separate = _seconds(choices)
-    draft, shapes, wave_price = _pose(choices)
-    solution = solve(draft.finish(wave_price, separate), time_limit=time_limit, gap=GAP)
-    made = {shape.name: _candidate(draft, shape, solution) for shape in shapes}
-    joint = [_use(choice, made[choice.name]) if choice.name in made else choice for choice in choices]
+    joint, solution = plan_together(choices, separate, time_limit)
     together = _seconds(joint)
     used = together < separate * (1 - 1e-9)
     note = Together(
@@ -60,6 +57,19 @@ def choose_together(choices: Sequence[Choice], time_limit: float = TIME_LIMIT) -
         solution.variables,
     )  # fmt: skip
     return tuple(replace(choice, together=note) for choice in (joint if used else choices))
+
+
+def plan_together(
+    choices: Sequence[Choice], known: float, time_limit: float = TIME_LIMIT, *, whole: bool = True
+) -> tuple[tuple[Choice, ...], Solution]:
+    """The plan for all queries, cheaper or not; `known` is the price of the queries' own plans.
+
+    Where `whole` is false queries are offered no whole plans, and all plans that were open are by lines.
+    """
+    draft, shapes, wave_price = _pose(choices, whole=whole)
+    solution = solve(draft.finish(wave_price, known), time_limit=time_limit, gap=GAP)
+    made = {shape.name: _candidate(draft, shape, solution) for shape in shapes}
+    return tuple(_use(c, made[c.name]) if c.name in made else c for c in choices), solution
 
 
 def _use(choice: Choice, candidate: Candidate) -> Choice:
@@ -76,21 +86,22 @@ def is_open(choice: Choice) -> bool:
     return choice.informed and fits and not asked and not limited
 
 
-def _pose(choices: Sequence[Choice]) -> tuple[Draft, list[Shape], float]:
+def _pose(choices: Sequence[Choice], *, whole: bool) -> tuple[Draft, list[Shape], float]:
     span, first = Span(choices), choices[0]
     mixed = len({(c.model.arrival, c.known.statistics) for c in choices}) > 1
     draft = Draft(first.known.prices, first.chosen.ways.workers, mixed)
     shapes = [Shape(choice) for choice in choices]
     opened = [shape for shape in shapes if is_open(shape.choice)]
     for shape in shapes:
-        if not is_open(shape.choice) and not shape.choice.chosen.layout.spread:
-            draft.give(shape, span.factor(shape.choice))
+        if not is_open(shape.choice):
+            draft.give(shape, span.factor(shape.choice), _parts(shape.choice, shape.choice.chosen))
     joins = _joins(opened)
     for shape in opened:
         draft.find_homes(shape, [*(1 << i for i in range(len(shape.labels))), *joins[shape.name]])
     for shape in opened:
         draft.add(shape, joins[shape.name], span.factor(shape.choice))
-        for candidate in offered(shape.choice, max(2, min(MOST_OFFERED, MOST_IN_ALL // len(opened)))):
+        most = max(2, min(MOST_OFFERED, MOST_IN_ALL // len(opened)))
+        for candidate in offered(shape.choice, most) if whole else ():
             draft.offer(shape, candidate, _parts(shape.choice, candidate), candidate.bill.waves - 1)
     return draft, opened, first.known.prices.wave * span.batches()
 
