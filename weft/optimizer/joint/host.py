@@ -107,7 +107,7 @@ class Draft:
     def offer(self, shape: Shape, plan: Candidate, parts: Mapping[str, float], waves: int) -> None:
         """A whole plan for a query: its parts, by names that other plans may have too, with their prices."""
         for name, cost in parts.items():
-            self.kept.setdefault(("part", name), cost * self._scale[shape.name])
+            self._keep(("part", name), cost * self._scale[shape.name])
         self.offered.setdefault(Own(shape.name, 0.0, tuple(("part", name) for name in parts), waves), plan)
 
     def give(self, shape: Shape, scale: float, parts: Iterable[str]) -> None:

@@ -13,6 +13,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from weft.optimizer.candidate import Candidate
@@ -20,7 +21,7 @@ from weft.optimizer.choose import Choice, Together
 from weft.optimizer.joint.cubes import simple_cubes
 from weft.optimizer.joint.flows import Solution
 from weft.optimizer.joint.host import Draft, rows_of
-from weft.optimizer.joint.shape import Shape
+from weft.optimizer.joint.shape import SetName, Shape
 from weft.optimizer.joint.solve import solve
 from weft.optimizer.lower.assemble import draw
 from weft.optimizer.whole import Span, whole_bill
@@ -95,7 +96,9 @@ def _pose(choices: Sequence[Choice], *, whole: bool) -> tuple[Draft, list[Shape]
     for shape in shapes:
         if not is_open(shape.choice):
             draft.give(shape, span.factor(shape.choice), _parts(shape.choice, shape.choice.chosen))
-    joins = _joins(opened)
+    fixed = [shape for shape in shapes if not is_open(shape.choice) and not shape.choice.chosen.layout.spread]
+    there = {shape.set_name(mask) for shape in fixed for mask in shape.choice.chosen.layout.kept}
+    joins = _joins(opened, there)
     for shape in opened:
         draft.find_homes(shape, [*(1 << i for i in range(len(shape.labels))), *joins[shape.name]])
     for shape in opened:
@@ -124,15 +127,16 @@ def _parts(choice: Choice, candidate: Candidate) -> dict[str, float]:
     return {fed.get(name, name): max(part.work, part.fullest) / made.workers for name, part in found.items()}
 
 
-def _joins(shapes: Sequence[Shape]) -> dict[str, list[int]]:
-    """Query -> sets that may be kept: those that several queries have, and those that a good plan of its own keeps."""
+def _joins(shapes: Sequence[Shape], there: AbstractSet[SetName]) -> dict[str, list[int]]:
+    """Query -> sets that may be kept: those that are there, that several queries have, or that a good plan keeps."""
     found = {shape.name: [*shape.joins(_most_rows(shape))] for shape in shapes}
     users = Counter(shape.set_name(mask) for shape in shapes for mask in found[shape.name])
+    wanted = there | {name for name, count in users.items() if count > 1}
     return {
         shape.name: [
             mask
             for mask in found[shape.name]
-            if users[shape.set_name(mask)] > 1 or any(mask in c.layout.kept for c in shape.choice.candidates[:KEPT_BY])
+            if shape.set_name(mask) in wanted or any(mask in c.layout.kept for c in shape.choice.candidates[:KEPT_BY])
         ]
         for shape in shapes
     }
