@@ -8,7 +8,7 @@ of them has as many results as a relation has rows.
 
     different   queries that are left of those drawn
     seconds     of one core: posing the problem and solving it to a gap of 1 %; median and longest over the seeds
-    gap         proven; the largest
+    gap         proven; the largest; unknown where not even the relaxation ended in time, which is limited by the clock
     variables   of the integer program; the most
     ratio       cost of the plan for all queries to the sum of each query's best alone; the mean
 """
@@ -87,9 +87,10 @@ def sweep(schema: Mapping[str, frozenset[str]], counts: Iterable[int], seeds: in
 
 def _line(found: Sequence[Figures]) -> str:
     seconds = sorted(f.seconds for f in found)
-    gap = max(f.solution.gap or 0.0 for f in found)
+    gaps = [f.solution.gap for f in found]
+    gap = "unknown" if None in gaps else f"{max(gap for gap in gaps if gap is not None):.2%}"
     variables = max(f.solution.variables for f in found)
-    return f"{median(seconds):10.3f} {seconds[-1]:8.3f} {gap:7.2%} {variables:10,} {mean(f.ratio for f in found):6.3f}"
+    return f"{median(seconds):10.3f} {seconds[-1]:8.3f} {gap:>7} {variables:10,} {mean(f.ratio for f in found):6.3f}"
 
 
 def hundred() -> dict[str, frozenset[str]]:

@@ -48,7 +48,8 @@ def random_problem(seed: int, waves: bool) -> Problem:
         uses = tuple(rng.sample(["k1", "k2"], rng.choice([0, 1])))
         if rng.random() < 0.5:
             own.append(Own(f"q{group}", float(rng.randint(4, 20)), uses, rng.randint(0, 2)))
-    groups = [AtMostOne(("k2", "k3", "k4"))] if rng.random() < 0.5 else []
+    names = tuple(rng.sample([one.id for one in kept], rng.choice([2, 3])))
+    groups = [AtMostOne(names)] if rng.random() < 0.5 else []
     price_of_a_wave = float(rng.randint(1, 5)) if waves else 0.0
     return Problem(tuple(steps), tuple(arcs), tuple(flows), tuple(kept), tuple(own), tuple(groups), price_of_a_wave)
 
@@ -113,7 +114,7 @@ def test_own_plan_is_taken_where_it_is_cheaper_and_left_where_it_is_not():
         assert (solution.cost, bool(solution.own), bool(solution.ways)) == (min(cost, 7.0), taken, not taken)
 
 
-@pytest.mark.parametrize("limit", [0.0, 2.0])
+@pytest.mark.parametrize("limit", [0.0, 0.02, 2.0])
 def test_plan_with_own_plans_offered_is_never_dearer_than_these(limit: float):
     for seed in range(10):
         problem = posed(draw(ten(), 5, 4, seed), True, "one").problem
@@ -181,6 +182,7 @@ def test_solution_holds_when_time_runs_out_at_once():
     problem = posed(draw(ten(), 10, 5, 3), True, "many").problem
     solution = solve(problem, time_limit=1e-3)
     check(problem, solution)
+    assert (solution.ended, solution.bound, solution.gap) == ("time limit", None, None)
 
 
 def test_flow_that_is_where_it_goes_needs_no_arc():

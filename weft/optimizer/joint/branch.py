@@ -25,7 +25,8 @@ from weft.optimizer.joint.highs import Answer, Solver
 from weft.optimizer.joint.network import Network
 from weft.optimizer.joint.program import Floats, Program
 from weft.optimizer.joint.rounding import doubtful, follow, read
-from weft.optimizer.joint.search import State, flips
+from weft.optimizer.joint.search import flips
+from weft.optimizer.joint.state import State
 
 EFFORT = 2_000_000
 """Arcs that one search looks at before it stops."""
@@ -64,7 +65,7 @@ class Proof:
     solver: Solver
     gap: float
     deadline: float
-    order: Sequence[int]
+    order: Sequence[int] = ()
     """What to flip in choices that were found."""
     lifts: dict[tuple[int, float], float] = field(default_factory=dict)
     """Column and value -> by how much fixing it lifted the bound, per unit of change."""
@@ -96,9 +97,8 @@ class Proof:
             if children is None:
                 return best, bound
             if node.bound < limit * (1 - LEAST) and not doubtful(self.posed, node.values):
-                missed = min(
-                    missed, node.bound
-                )  # whole values that no choice was found for: nothing is proven past them
+                # Whole values for which no choice was found: nothing is proven past them.
+                missed = min(missed, node.bound)
             for fixed, answer in children:
                 count += 1
                 heappush(nodes, _Node(max(answer.bound, node.bound), count, fixed, answer))
@@ -123,9 +123,8 @@ class Proof:
     def _candidates(self, columns: Sequence[int], values: Floats) -> list[int]:
         """Columns nearest to a half that were never tried, and the best of those that were."""
         tried = [column for column in columns if (column, 0.0) in self.lifts]
-        new = sorted(
-            (column for column in columns if (column, 0.0) not in self.lifts), key=lambda c: abs(values[c] - 0.5)
-        )
+        new = [column for column in columns if (column, 0.0) not in self.lifts]
+        new.sort(key=lambda column: abs(values[column] - 0.5))
         return new[:TRIED] + sorted(tried, key=lambda column: -self._expected(column, float(values[column])))[:1]
 
     def _expected(self, column: int, value: float) -> float:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.optimizer.joint.network import Lane, Network
-from weft.optimizer.joint.search import State
+from weft.optimizer.joint.state import State
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]

@@ -16,7 +16,8 @@ from typing import Literal
 from weft.optimizer.joint.highs import Answer, Solver
 from weft.optimizer.joint.network import Network
 from weft.optimizer.joint.program import Floats, Program
-from weft.optimizer.joint.search import State, begin
+from weft.optimizer.joint.search import begin
+from weft.optimizer.joint.state import State
 
 WHOLE = 1e-6
 """Values that differ by less from 0 or 1 are whole."""

@@ -1,9 +1,5 @@
 """Search for a good choice without any solver: every flow its best way given what the others pay for, repeated.
 
-A state is a way for every lane that is needed.  The weight of a resource is what using it would add: nothing if
-something uses it already, its price otherwise, infinity where it may not be used.  So the best answer of one lane to
-all others is a shortest way, and `settle` repeats that until no lane can gain.
-
 That alone gets stuck where several lanes would have to change together.  So `flips` tries each kept thing both ways,
 and each step that lanes could share: it is given away for nothing, or taken away; all lanes settle; and the change
 stays only if the whole has become cheaper.
@@ -17,260 +13,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
-from weft.optimizer.joint.network import Lane, Network
-
-GAIN = 1e-9
-"""Smaller differences, relative to the price of the whole, count as none."""
+from weft.optimizer.joint.network import Network
+from weft.optimizer.joint.state import GAIN, State, empty, restore
 
 NO_PLANS: Mapping[int, int] = {}
 
-Way = tuple[int, ...]
-"""Arcs of a lane, by position in it."""
-
-
-@dataclass(slots=True)
-class State:
-    """A choice under way."""
-
-    network: Network
-    counts: list[int]
-    """Resource -> ways and own plans that use it."""
-    weights: list[float]
-    """Resource -> what using it would add."""
-    ways: list[Way | None]
-    """Lane -> its way; None where it is not needed."""
-    own: dict[int, int]
-    """Query -> its own plan."""
-    made: set[int]
-    """Kept things that have fillers and are made."""
-    cost: float = 0.0
-    work: int = 0
-    """Arcs looked at so far."""
-    rival: dict[int, list[int]] = field(default_factory=dict)
-    """Resource -> those that exclude it."""
-    banned: frozenset[int] = frozenset()
-    """Resources that may not be used for now."""
-
-    # ------------------------------------------------------------------------------------------ counts
-
-    def take(self, resources: Iterable[int]) -> list[int]:
-        """Use some resources; returns those that were not used before."""
-        new = []
-        for r in resources:
-            self.counts[r] += 1
-            if self.counts[r] == 1:
-                new.append(r)
-                if r not in self.network.fillers:
-                    self.cost += self.network.prices[r]
-                    self.weights[r] = 0.0
-                    for other in self.rival.get(r, ()):
-                        self.weights[other] = math.inf
-        return new
-
-    def release(self, resources: Iterable[int]) -> None:
-        """Use some resources no more."""
-        for r in resources:
-            self.counts[r] -= 1
-            if self.counts[r] == 0 and r not in self.network.fillers:
-                self.cost -= self.network.prices[r]
-                self.weights[r] = self.fresh_weight(r)
-                for other in self.rival.get(r, ()):
-                    if other not in self.network.fillers:
-                        self.weights[other] = self.fresh_weight(other)
-
-    def fresh_weight(self, resource: int) -> float:
-        """What using a resource that nothing uses would add; not for things that must be filled."""
-        excluded = any(self.counts[other] for other in self.rival.get(resource, ()))
-        return math.inf if excluded or resource in self.banned else self.network.prices[resource]
-
-    def resources(self, lane: int, way: Way) -> list[int]:
-        """What a way uses."""
-        arcs = self.network.lanes[lane].arcs
-        return [r for i in way for r in arcs[i][2]]
-
-    def put(self, lane: int, way: Way | None) -> list[int]:
-        """Give a lane another way; returns resources that are used now and were not before."""
-        old = self.ways[lane]
-        if old is not None:
-            self.release(self.resources(lane, old))
-        self.ways[lane] = way
-        return [] if way is None else self.take(self.resources(lane, way))
-
-    # ------------------------------------------------------------------------------------------- ways
-
-    def shortest(self, lane: int) -> tuple[float, Way]:
-        """The cheapest way of a lane at the weights of now."""
-        where = self.network.lanes[lane]
-        self.work += len(where.arcs)
-        length, way = shortest_way(where, self.weights)
-        return self._without_rivals(lane, length, way) if self.rival else (length, way)
-
-    def _without_rivals(self, lane: int, length: float, way: Way) -> tuple[float, Way]:
-        """The cheapest way that does not use two things of which only one may be made."""
-        used = set(self.resources(lane, way))
-        clash = [r for r in sorted(used) if used.intersection(self.rival.get(r, ()))][:2]
-        found = []
-        for r in clash:
-            weight, self.weights[r] = self.weights[r], math.inf
-            found.append(self.shortest(lane))
-            self.weights[r] = weight
-        return min(found) if found else (length, way)
-
-    def improve(self, lane: int) -> list[int] | None:
-        """Give a lane its best way; None if it has that already, else the resources that are used from now on."""
-        old = self.ways[lane]
-        if old is None:
-            return None
-        before = self.cost
-        self.put(lane, None)
-        length, way = self.shortest(lane)
-        if way == old or not self.cost + length < before - GAIN * (1 + before):
-            self.put(lane, old)
-            return None
-        return self.put(lane, way)
-
-    def settle(self, lanes: Iterable[int]) -> None:
-        """Improve lanes, and those that what they use has become cheaper for, until none gains."""
-        todo = list(dict.fromkeys(lanes))
-        waiting = set(todo)
-        for lane in todo:
-            waiting.discard(lane)
-            new = self.improve(lane)
-            for other in dict.fromkeys(user for r in new or () for user in self.network.users[r]):
-                if other not in waiting and other != lane and self.ways[other] is not None:
-                    waiting.add(other)
-                    todo.append(other)
-
-    def start(self, lane: int) -> bool:
-        """Give a lane its best way; False if it has none."""
-        length, way = self.shortest(lane)
-        if length < math.inf:
-            self.put(lane, way)
-        return length < math.inf
-
-    def rebuild(self, lanes: Iterable[int]) -> bool:
-        """Choose ways anew, as if none of these lanes had one; lanes that share what is dear only change together."""
-        active = [lane for lane in lanes if self.ways[lane] is not None]
-        for lane in active:
-            self.put(lane, None)
-        if not all(map(self.start, active)):
-            return False
-        self.settle(active)
-        return True
-
-    # ------------------------------------------------------------------------------------- kept things
-
-    def make(self, kept: int) -> bool:
-        """Make a kept thing and fill it; False if that cannot be done now."""
-        self.made.add(kept)
-        self.weights[kept] = 0.0
-        self.cost += self.network.prices[kept]
-        return all(map(self.start, self.network.fillers[kept]))
-
-    def unmake(self, kept: int) -> bool:
-        """Give up a kept thing; False if something cannot do without."""
-        self.made.discard(kept)
-        self.weights[kept] = math.inf
-        self.cost -= self.network.prices[kept]
-        for lane in self.network.fillers[kept]:
-            self.put(lane, None)
-        return self.reroute(kept)
-
-    def reroute(self, resource: int) -> bool:
-        """Give other ways to all that use a resource; False if one has none."""
-        for lane in self.network.users[resource]:
-            way = self.ways[lane]
-            if way is not None and resource in self.resources(lane, way):
-                self.put(lane, None)
-                if not self.start(lane):
-                    return False
-        return self.counts[resource] == 0
-
-    def tidy(self) -> None:
-        """Give up what was made and is not used."""
-        while unused := [kept for kept in sorted(self.made) if not self.counts[kept]]:
-            for kept in unused:
-                self.unmake(kept)
-
-    # ---------------------------------------------------------------------------------------- own plans
-
-    def use_own(self, plan: int) -> bool:
-        """Give a query its own plan."""
-        own = self.network.own[plan]
-        for lane in self.network.lanes_of[own.query]:
-            self.put(lane, None)
-        if any(self.weights[use] == math.inf for use in own.uses):
-            return False
-        self.own[own.query] = plan
-        self.cost += own.cost
-        self.take(own.uses)
-        return True
-
-    def drop_own(self, query: int) -> bool:
-        """Give a query flows instead of its own plan."""
-        own = self.network.own[self.own.pop(query)]
-        self.cost -= own.cost
-        self.release(own.uses)
-        return all(map(self.start, self.network.lanes_of[query]))
-
-    # ------------------------------------------------------------------------------------------ copies
-
-    def total(self) -> float:
-        """The price of the whole, added up anew."""
-        prices, fillers = self.network.prices, self.network.fillers
-        used = [prices[r] for r, count in enumerate(self.counts) if count and r not in fillers]
-        return math.fsum(
-            [*used, *(prices[r] for r in self.made), *(self.network.own[i].cost for i in self.own.values())]
-        )
-
-    def copy(self) -> State:
-        """A state that can go its own way."""
-        return State(
-            self.network,
-            self.counts[:],
-            self.weights[:],
-            self.ways[:],
-            dict(self.own),
-            set(self.made),
-            self.cost,
-            self.work,
-            self.rival,
-        )
-
-
-def shortest_way(lane: Lane, weights: Sequence[float]) -> tuple[float, Way]:
-    """The cheapest way of a lane, and its length; no way has infinite length."""
-    inf = math.inf
-    reached = [inf] * lane.nodes
-    reached[0] = 0.0
-    came = [-1] * lane.nodes
-    for i, (tail, head, resources) in enumerate(lane.arcs):
-        length = reached[tail]
-        for r in resources:
-            length += weights[r]
-        if length < reached[head]:
-            reached[head] = length
-            came[head] = i
-    way, node = [], lane.goal
-    while node and reached[node] < inf:
-        way.append(came[node])
-        node = lane.arcs[came[node]][0]
-    return reached[lane.goal], tuple(reversed(way))
-
 
 # ------------------------------------------------------------------------------------------------- starts
-
-
-def empty(network: Network) -> State:
-    """Nothing chosen yet."""
-    weights = [math.inf if r in network.fillers else price for r, price in enumerate(network.prices)]
-    rival: dict[int, list[int]] = {}
-    for group, _ in network.groups:
-        for r in group:
-            rival.setdefault(r, []).extend(other for other in group if other != r)
-    return State(network, [0] * len(weights), weights, [None] * len(network.lanes), {}, set(), rival=rival)
 
 
 def begin(
@@ -293,9 +43,7 @@ def begin(
     for query in range(len(network.queries)) if queries is None else queries:
         if not (state.use_own(own[query]) if query in own else _begin_query(state, query)):
             return None
-    for r in range(len(network.prices)):
-        if not state.counts[r] and r not in network.fillers:
-            state.weights[r] = state.fresh_weight(r)
+    state.refresh(r for r, count in enumerate(state.counts) if not count)
     state.settle(range(len(network.lanes)))
     state.tidy()
     return state
@@ -303,7 +51,7 @@ def begin(
 
 def _try_to_make(state: State, kept: int) -> None:
     before = state.copy()
-    if not (_is_free(state, kept) and state.make(kept)):
+    if not (state.is_free(kept) and state.make(kept)):
         restore(state, before)
 
 
@@ -317,33 +65,41 @@ def _begin_query(state: State, query: int) -> bool:
     return any(state.use_own(plan) for plan in plans)
 
 
-def starts(network: Network, most: int) -> list[State]:
-    """Different first choices: each query by itself; nothing kept; everything kept.
+def starts(network: Network, most: int, deadline: float = math.inf) -> list[State]:
+    """Different first choices: each query by itself; nothing kept; everything kept; own plans wherever there are any.
 
     Where things exclude each other all of these may fail.  Then one of them is preferred after the other.
     """
     free = [0.0 if r >= network.steps else price for r, price in enumerate(network.prices)]
-    tried = [separate(network, most), begin(network), begin(network, free, network.fillers)]
+    tried = [separate(network, most, deadline), begin(network), begin(network, free, network.fillers), apart(network)]
     if not any(tried):
-        tried = [begin(network, _prefer(network, r), network.fillers) for group, _ in network.groups for r in group]
+        tried = [_prefer(network, resource) for group, _ in network.groups for resource in group]
     return [state for state in tried if state is not None]
 
 
-def _prefer(network: Network, resource: int) -> list[float]:
+def apart(network: Network) -> State | None:
+    """Own plans wherever there are any, the cheapest of each query; None if there are none at all."""
+    cheapest = {q: min(plans, key=lambda i: network.own[i].cost) for q, plans in enumerate(network.plans_of) if plans}
+    return begin(network, own=cheapest) if cheapest else None
+
+
+def _prefer(network: Network, resource: int) -> State | None:
+    """A first choice without all that excludes a resource."""
     banned = {r for group, _ in network.groups if resource in group for r in group} - {resource}
-    return [math.inf if r in banned else price for r, price in enumerate(network.prices)]
+    weights = [math.inf if r in banned else price for r, price in enumerate(network.prices)]
+    return begin(network, weights, [kept for kept in network.fillers if kept not in banned])
 
 
-def separate(network: Network, most: int) -> State | None:
+def separate(network: Network, most: int, deadline: float) -> State | None:
     """Each query's best by itself, put together: what queries happen to have in common is paid for once.
 
     None if a query has no plan, or if the plans exclude each other.
     """
-    alone = [_alone(network, query, most) for query in range(len(network.queries))]
+    alone = [_alone(network, query, most, deadline) for query in range(len(network.queries))]
     found = [state for state in alone if state is not None]
     state = empty(network)
     kept = sorted({kept for one in found for kept in one.made}, key=network.depths.__getitem__)
-    if len(found) < len(alone) or not all(_is_free(state, one) and state.make(one) for one in kept):
+    if len(found) < len(alone) or not all(state.is_free(one) and state.make(one) for one in kept):
         return None
     if not all(_add(state, one) for one in found):
         return None
@@ -364,14 +120,10 @@ def _add(state: State, alone: State) -> bool:
     return True
 
 
-def _is_free(state: State, kept: int) -> bool:
-    return not any(other in state.made or state.counts[other] for other in state.rival.get(kept, ()))
-
-
-def _alone(network: Network, query: int, most: int) -> State | None:
+def _alone(network: Network, query: int, most: int, deadline: float) -> State | None:
     state = begin(network, queries=[query]) or begin(network, keep=network.fillers, queries=[query])
     if state is not None:
-        flips(state, _within(network, query), most)
+        flips(state, _within(network, query), most, deadline=deadline)
     return state
 
 
@@ -386,14 +138,6 @@ def _within(network: Network, query: int) -> list[int]:
     return sorted(found)
 
 
-def restore(state: State, before: State) -> None:
-    """Make a state what it was before; `before` must not be used any more."""
-    work, state.banned = state.work, frozenset()
-    for name in ("counts", "weights", "ways", "own", "made", "cost"):
-        setattr(state, name, getattr(before, name))
-    state.work = work
-
-
 # -------------------------------------------------------------------------------------------------- flips
 
 
@@ -404,7 +148,7 @@ def flips(state: State, order: Sequence[int], most: int, enough: float = -math.i
     """
     most += state.work
     tried_in_vain, position = 0, 0
-    moves = [("own", plan) for plan in range(len(state.network.own))] + [("flip", r) for r in order]
+    moves = [("own", plan) for plan in _offered(state)] + [("flip", r) for r in order]
     while moves and tried_in_vain < len(moves):
         if state.cost <= enough or state.work > most or time.monotonic() > deadline:
             return
@@ -412,6 +156,13 @@ def flips(state: State, order: Sequence[int], most: int, enough: float = -math.i
         gained = _try(state, kind, what)
         tried_in_vain = 0 if gained else tried_in_vain + 1
         position = (position + 1) % len(moves)
+
+
+def _offered(state: State) -> list[int]:
+    """Own plans of the queries that the state is about."""
+    network = state.network
+    about = {q for q, lanes in enumerate(network.lanes_of) if any(state.ways[lane] is not None for lane in lanes)}
+    return [i for i, plan in enumerate(network.own) if plan.query in about | state.own.keys()]
 
 
 def _try(state: State, kind: str, what: int) -> bool:
@@ -434,23 +185,27 @@ def _switch_own(state: State, plan: int) -> bool:
 
 
 def _flip(state: State, resource: int) -> bool:
-    if resource in state.network.fillers:
-        return _flip_filled(state, resource)
+    if resource in state.made:
+        return state.unmake(resource) and _rebuild(state, resource)
     if state.counts[resource]:
         return _do_without(state, resource)
-    return _take_away(state, state.rival.get(resource, ())) and _give_away(state, resource)
+    if not _exclude(state, resource):
+        return False
+    if resource in state.network.fillers:
+        return state.make(resource) and _rebuild(state, resource)
+    return _give_away(state, resource)
 
 
-def _flip_filled(state: State, kept: int) -> bool:
-    if kept in state.made:
-        if not state.unmake(kept):
-            return False
-    else:
-        for other in state.rival.get(kept, ()):
-            if other in state.made and not state.unmake(other):
-                return False
-        if not state.make(kept):
-            return False
+def _exclude(state: State, resource: int) -> bool:
+    """Do without all that excludes a resource."""
+    rivals = state.rival.get(resource, ())
+    if not all(state.unmake(other) for other in rivals if other in state.made):
+        return False
+    return _take_away(state, [other for other in rivals if other not in state.network.fillers])
+
+
+def _rebuild(state: State, kept: int) -> bool:
+    _unban(state)
     if not state.rebuild(state.network.users[kept]):
         return False
     state.tidy()
@@ -494,6 +249,4 @@ def _do_without(state: State, resource: int) -> bool:
 
 def _unban(state: State) -> None:
     banned, state.banned = state.banned, frozenset()
-    for r in banned:
-        if not state.counts[r] and r not in state.network.fillers:
-            state.weights[r] = state.fresh_weight(r)
+    state.refresh(r for r in banned if not state.counts[r])

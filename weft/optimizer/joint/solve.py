@@ -20,11 +20,14 @@ from weft.optimizer.joint.highs import Answer, Solver
 from weft.optimizer.joint.network import Network, number
 from weft.optimizer.joint.program import program, values_of
 from weft.optimizer.joint.rounding import WHOLE, Rule, dive, likings, read
-from weft.optimizer.joint.search import State, flips, starts
+from weft.optimizer.joint.search import apart, flips, starts
+from weft.optimizer.joint.state import State
 
 DIVES: tuple[Rule, ...] = ("boldest", "surest")
 LARGE = 20_000
 """Entries of an integer program from which on HiGHS's own branching is slower."""
+RELAXING = 0.7
+"""The share of the time that the relaxation may take; the rest is for a search if it does not end."""
 EXACT = 1e-7
 """Gaps up to this are rounding errors."""
 
@@ -41,25 +44,25 @@ def solve(problem: Problem, *, time_limit: float = 2.0, gap: float = 0.01, threa
     return _solution(network, searched(network), None, time.monotonic() - began, "search", 0)
 
 
-def searched(network: Network) -> State | None:
+def searched(network: Network, deadline: float = math.inf) -> State | None:
     """A good choice, found without a solver; None if none was found."""
-    found = starts(network, EFFORT)
+    found = starts(network, EFFORT, deadline)
     for state in found:
-        flips(state, _order(network, None), EFFORT // len(found))
+        flips(state, _order(network, None), EFFORT // len(found), deadline=deadline)
     return min(found, key=lambda state: state.cost, default=None)
 
 
 def _proved(network: Network, began: float, time_limit: float, gap: float, threads: int, seed: int) -> Solution:
     deadline, posed = began + time_limit, program(network)
-    solver = Solver(posed, threads=threads, seed=seed)
-    relaxed = solver.relax({}, None, math.inf, deadline)
-    order = None if relaxed.values is None else _order(network, likings(network, posed, relaxed.values))
-    proof = Proof(network, posed, solver, gap, deadline, order or [])
-    best, bound = None, max(0.0, relaxed.bound)
+    proof = Proof(network, posed, Solver(posed, threads=threads, seed=seed), gap, deadline)
+    relaxed = proof.solver.relax({}, None, math.inf, began + time_limit * RELAXING)
+    best: State | None = None
+    bound: float | None = None
     if relaxed.values is not None:
+        proof.order = _order(network, likings(network, posed, relaxed.values))
         best, bound = _improve(proof, relaxed, _rounded(proof, relaxed))
-    elif bound < math.inf:
-        best = searched(network)
+    elif relaxed.bound < math.inf:
+        best = searched(network, deadline)
     return _solution(network, best, bound, time.monotonic() - began, _ended(best, bound, gap), posed.variables)
 
 
@@ -67,7 +70,7 @@ def _improve(proof: Proof, relaxed: Answer, best: State | None) -> tuple[State |
     """A choice that is near enough, and the proof of it."""
     if proof.is_near(best, relaxed.bound) or time.monotonic() > proof.deadline:
         return best, relaxed.bound
-    if len(proof.posed.columns) > LARGE:
+    if len(proof.posed.columns) > LARGE or proof.network.groups:
         return proof.run(relaxed, best)
     start = None if best is None else values_of(proof.posed, best)
     answer = proof.solver.solve(start, proof.gap, proof.deadline)
@@ -78,8 +81,11 @@ def _improve(proof: Proof, relaxed: Answer, best: State | None) -> tuple[State |
 
 
 def _rounded(proof: Proof, relaxed: Answer) -> State | None:
-    """The best of some choices near the relaxation; no more are tried once one is near enough."""
-    best = None
+    """The best of some choices near the relaxation; no more are tried once one is near enough.
+
+    It is never dearer than own plans wherever there are any, whatever time is left.
+    """
+    best = apart(proof.network)
     for rule in DIVES:
         if proof.is_near(best, relaxed.bound) or time.monotonic() > proof.deadline:
             break
@@ -87,7 +93,7 @@ def _rounded(proof: Proof, relaxed: Answer) -> State | None:
         whole = dive(proof.solver, proof.posed, relaxed, rule, limit, proof.deadline)
         if whole is not None:
             best = proof.better(best, whole)
-    return best or searched(proof.network)
+    return best or searched(proof.network, proof.deadline)
 
 
 def _order(network: Network, likes: list[float] | None) -> list[int]:
@@ -99,7 +105,9 @@ def _order(network: Network, likes: list[float] | None) -> list[int]:
     return kept + [r for r in steps if likes is None or doubt[r] > WHOLE]
 
 
-def _ended(best: State | None, bound: float, gap: float) -> Ended:
+def _ended(best: State | None, bound: float | None, gap: float) -> Ended:
+    if bound is None:
+        return "time limit"
     missing = (best.cost - bound) / best.cost if best is not None and best.cost > 0 else 0.0
     return "optimal" if missing <= EXACT else "gap" if missing <= gap * (1 + EXACT) else "time limit"
 
