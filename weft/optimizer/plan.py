@@ -15,6 +15,8 @@ from weft.optimizer.joint.together import choose_together
 from weft.optimizer.known import Known
 from weft.optimizer.lower.apart import set_apart
 from weft.optimizer.lower.assemble import assemble
+from weft.optimizer.lower.unite import unite_beside
+from weft.optimizer.uniting import unite_by_cost
 from weft.optimizer.wishes import Wishes
 from weft.query.model import Query
 from weft.topology.model import Policy, Topology
@@ -36,8 +38,11 @@ def choices(
     return choose_together(own) if sharing == "global" else own
 
 
-def topology(chosen: Sequence[Choice], policy: Policy = "min", sharing: Sharing = "global") -> Topology:
-    """One topology for all chosen plans."""
+def topology(
+    chosen: Sequence[Choice], policy: Policy = "min", sharing: Sharing = "global", old: Topology | None = None
+) -> Topology:
+    """One topology for all chosen plans; `old` is the one that made the state that is there."""
     if sharing == "none":
         return set_apart({choice.name: assemble([choice.chosen.ways], policy) for choice in chosen})
-    return assemble([choice.chosen.ways for choice in chosen], policy)
+    decide = unite_by_cost(chosen) if old is None else unite_beside(old, unite_by_cost(chosen))
+    return assemble([choice.chosen.ways for choice in chosen], policy, decide)

@@ -102,9 +102,9 @@ class SessionChanges:
         """The change could not be made: go back to what is running."""
         with self._lock:
             before = self._running
-            for name in work.sinks:
-                if name not in before.queries:
-                    self._session.queries[name].error = error
+            for name, handle in self._session.queries.items():
+                if name in work.sinks and handle is not before.queries.get(name):
+                    handle.error = error
             self._session.restore(before)
             self._done, self._work = self._asked, None
         self._tell(_refused(error))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -26,11 +26,12 @@ from weft.explain import Subject, explain
 from weft.explain.uneven import uneven_load
 from weft.expr.types import normalize
 from weft.host.crash import CrashPoint
+from weft.host.results.left import publish_left
 from weft.host.results.sink import Sink
 from weft.host.run import Run
 from weft.host.sources.source import Source
-from weft.host.state.checkpoint import FILES, Checkpoint, describe
-from weft.host.state.manifest import Manifest
+from weft.host.state.checkpoint import FILES, Checkpoint, describe, describe_query, note_query
+from weft.host.state.manifest import Ledger, Manifest
 from weft.host.work import Work
 from weft.observe.live import LiveLine
 from weft.observe.progress import RunReport
@@ -345,6 +346,12 @@ class Session:
         """The registered queries by name."""
         return MappingProxyType(self._queries)
 
+    def _kept(self) -> dict[str, Query]:
+        """The queries that the checkpoint has too, as they are.  One that was replaced is a new query."""
+        known = self.checkpoint.queries()
+        own = {name: handle.query for name, handle in self._queries.items()}
+        return {name: query for name, query in own.items() if known.get(name) == describe_query(query)}
+
     @property
     def watermark(self) -> Policy:
         """Whether the slowest ("min") or the fastest ("max") stream of a query decides which rows are late."""
@@ -370,7 +377,9 @@ class Session:
         """The plan of all queries."""
         with self.lock:
             if self._assembled is None:
-                self._assembled = topology(self.choices, self._policy, self._sharing)
+                state = Fit.read(self.checkpoint.root)
+                old = None if state is None else state.old
+                self._assembled = topology(self.choices, self._policy, self._sharing, old)
             return self._assembled
 
     @property
@@ -381,7 +390,8 @@ class Session:
         if self._planned is None:
             # Sorted by name, not by registration: a session that resumes must get the plan its state was made by.
             requests = {name: self._request(self._queries[name]) for name in sorted(self._queries)}
-            made = self.checkpoint.plans()
+            kept = self._kept()
+            made = {name: plan for name, plan in self.checkpoint.plans().items() if name in kept}
             self._planned = plan_queries(
                 requests, self.workers, self._prices, self._inputs(), self._given, made, self._sharing
             )
@@ -445,6 +455,7 @@ class Session:
         self.claim()
         try:
             self._fit_state()
+            self._publish_left()
             self._claim_sinks()
             watch = Watch(lambda: self.workers, lambda n, load: uneven_load(load, n, self.choices, self.observed))
             journal = Journal(LiveLine(self._progress), watch)
@@ -460,6 +471,14 @@ class Session:
     def claim(self) -> None:
         """Take the checkpoint for this session, as a run does, or refuse.  `s.checkpoint.release()` releases it."""
         self.checkpoint.claim(self._describe(), self._dropped)
+
+    def check(self) -> None:
+        """Refuse what a run would refuse because of the checkpoint or the places of results.  Writes nothing."""
+        self._check_sinks()
+        self.checkpoint.check(self._describe(), self._dropped)
+        self._fit_state()
+        if self.checkpoint.exists():
+            self._visit_sinks(lambda sink: sink.check)
 
     def _describe(self) -> dict[str, Any]:
         queries = {name: handle.query for name, handle in self._queries.items()}
@@ -505,9 +524,27 @@ class Session:
         """What a run works on now."""
         with self.lock:
             sinks = {name: tuple(handle.sinks) for name, handle in self._queries.items()}
-            known = self.checkpoint.queries()
-            new = (name for name, handle in self._queries.items() if handle.backfill and name not in known)
-            return Work(self.topology, self.functions, sinks, dict(self._sources), self._describe(), tuple(new))
+            kept = self._kept()
+            new = (name for name, handle in self._queries.items() if handle.backfill and name not in kept)
+            note = self._noting(kept)
+            return Work(self.topology, self.functions, sinks, dict(self._sources), self._describe(), tuple(new), note)
+
+    def _noting(self, kept: Collection[str]) -> Callable[[Manifest], dict[str, Any]]:
+        """What people may ask later of the queries as they are now, once they have begun after a manifest."""
+        plan, policy, known = self.topology, self._policy, self.checkpoint.notes()
+        queries = {name: handle.query for name, handle in self._queries.items()}
+        sinks = {name: [sink.folder for sink in handle.sinks] for name, handle in self._queries.items()}
+
+        def note(manifest: Manifest) -> dict[str, Any]:
+            lacking = complete_from(plan, queries, manifest.newest, manifest.partial, policy)
+            made = {
+                name: note_query(manifest.batch + 1, lacking.get(name), (folder for folder in sinks[name] if folder))
+                for name in queries
+            }
+            old = {name: {**known[name], "into": made[name]["into"]} for name in made if name in kept and name in known}
+            return {**made, **old}
+
+        return note
 
     def incomplete(self, plan: Topology, manifest: Manifest) -> dict[str, str]:
         """Query -> from when on it is complete, for queries that lack old rows."""
@@ -520,7 +557,7 @@ class Session:
         state = Fit.read(self.checkpoint.root)
         if state is None:
             return None
-        plan = state.old if handle.name in state.old.emit_of else self.topology
+        plan = state.old if handle.name in self._kept() else self.topology
         found = state.complete_from(plan, {handle.name: handle.query}, self._policy)
         return as_moment(found[handle.name]) if found else None
 
@@ -534,9 +571,8 @@ class Session:
         if state is None:
             return
         self.checkpoint.check_streams(self._describe())
-        old = self.checkpoint.queries()
         queries = {name: handle.query for name, handle in self._queries.items()}
-        kept = {name: query for name, query in queries.items() if name in old and name in state.old.emit_of}
+        kept = {name: query for name, query in self._kept().items() if name in state.old.emit_of}
         while hurt := state.hurt(self.topology, kept, self._policy):
             apart = state.begin_apart(self.topology, {n: q for n, q in queries.items() if n not in kept}, hurt)
             if not apart:
@@ -564,11 +600,21 @@ class Session:
                 )
 
     def _claim_sinks(self) -> None:
+        self._visit_sinks(lambda sink: sink.check)  # so that one that is refused leaves the others as they are
+        self._visit_sinks(lambda sink: sink.claim)
+
+    def _visit_sinks(self, call: Callable[[Sink], Callable[..., None]]) -> None:
         owner, last = self.checkpoint.id, self.checkpoint.last
-        known = {*self.checkpoint.queries()} - self._dropped if self.checkpoint.has_published() else ()
+        known = self._kept() if self.checkpoint.has_published() else {}
         for name, handle in self._queries.items():
             for sink in handle.sinks:
-                sink.claim(owner, published=name in known, last=last)
+                call(sink)(owner, published=name in known, last=last)
+
+    def _publish_left(self) -> None:
+        """Publish results that a run which died has left of queries that go."""
+        kept, notes = self._kept(), self.checkpoint.notes()
+        going = {name: notes.get(name, {}).get("into", ()) for name in self.checkpoint.queries() if name not in kept}
+        publish_left(Ledger(self.checkpoint.root), going)
 
     def _run(self, journal: Journal) -> Run:
         from weft.host.spark.run import SparkBatches, SparkRun

@@ -53,8 +53,9 @@ class Trial:
         self._run = InProcess(self.topology, self.functions, files)
         if self._ledger is not None:
             self._ledger.begin()
-            self._ledger.propose(self._run.epoch, self._session.work().session if self._session else {})
             self._run.manifest = self._ledger.last()
+            said = self._session.work().describe(self.manifest) if self._session else {}
+            self._ledger.propose(self._run.epoch, said)
         self.reports: list[Report] = []
 
     def feed(self, tables: Mapping[str, pa.Table]) -> Report:

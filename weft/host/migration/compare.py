@@ -2,6 +2,7 @@
 
     take    the old store holds these rows in these places, with at least these columns and indexes: nothing is copied
     move    an old store of the stream holds these rows, elsewhere or with more: they are read and sent anew
+    reread  a table that no old store has whole: its source is read again, as far as it was read before
     fill    an intermediate result: it is joined from the stores of its members, started from one of them
     lack    no old store has the rows: the new one begins empty
 
@@ -44,6 +45,8 @@ class Comparison:
     """New store -> the old one that becomes it."""
     moves: Mapping[str, str] = field(default_factory=dict)
     """New store -> the old one whose rows are sent anew."""
+    rereads: tuple[str, ...] = ()
+    """New stores of tables whose sources are read again."""
     fills: tuple[Fill, ...] = ()
     """Smaller joins first."""
     lacks: tuple[str, ...] = ()
@@ -54,19 +57,20 @@ class Comparison:
     @property
     def is_free(self) -> bool:
         """Whether no row has to be read."""
-        return not self.moves and not self.fills
+        return not self.moves and not self.fills and not self.rereads
 
 
 def compare(old: Topology, new: Topology, manifest: Manifest) -> Comparison:
-    """How the stores of `new` are made from the state of `old`."""
-    return Sources(old, new, manifest).compare()
+    """How the stores of `new` are made from the state of `old`, and from tables that are read again."""
+    return Sources(old, new, manifest, again=True).compare()
 
 
 class Sources:
     """Finds rows for the new plan in the stores of the old one."""
 
-    def __init__(self, old: Topology, new: Topology, manifest: Manifest) -> None:
-        self.old, self.new, self.manifest = old, new, manifest
+    def __init__(self, old: Topology, new: Topology, manifest: Manifest, *, again: bool) -> None:
+        """`again` says whether tables can be read again."""
+        self.old, self.new, self.manifest, self._again = old, new, manifest, again
         self._marks = {**manifest.watermarks(old), **manifest.watermarks(new)}
         self._held = manifest.held
         self._by_content = {store.content: store for store in old.stores}
@@ -79,6 +83,7 @@ class Sources:
         moves: dict[str, str] = {}
         fills: list[Fill] = []
         lacks: list[str] = []
+        rereads: list[str] = []
         for store in sorted(self.new.stores, key=lambda s: (len(s.members), s.id)):
             known = self._by_content.get(store.content)
             if known is not None and _covers(known, store):
@@ -90,10 +95,12 @@ class Sources:
             elif not store.members and (source := self._source_of(store)) is not None:
                 moves[store.id] = source.id
                 self._note(store, self._whole_from(source))
+            elif self._again and self._was_read(store) and not store.members and self._streams[store.stream].table:
+                rereads.append(store.id)
             elif self._was_read(store):
                 lacks.append(store.id)
                 self._note(store, self._newest(store))
-        return Comparison(takes, moves, tuple(fills), tuple(lacks), self._partial)
+        return Comparison(takes, moves, tuple(rereads), tuple(fills), tuple(lacks), self._partial)
 
     # ---------------------------------------------------------------------------------------- rows
 

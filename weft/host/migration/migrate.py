@@ -34,6 +34,8 @@ class Job:
     topology: Topology
     pieces: tuple[Piece, ...]
     level: int
+    tables: tuple[str, ...] = ()
+    """Tables that are read again instead; there are no pieces then."""
 
 
 Runner = Callable[[Job, Batch], Report]
@@ -75,11 +77,14 @@ class Migration:
         run: str,
         crash: CrashPoint | None,
         most: int | None = None,
+        *,
+        again: bool = True,
     ) -> None:
-        """`most` is how many rows a job reads; None means all at once."""
+        """`most` is how many rows a job reads, None means all at once; `again`: whether tables can be read again."""
         self.old, self.new, self.manifest, self.epoch = old, change.topology, manifest, epoch
         self._backfill, self._run, self._crash, self._most = change.backfill, run, crash, most
-        self._sources = Sources(old, self.new, manifest)
+        self._again = again
+        self._sources = Sources(old, self.new, manifest, again=again)
         self.found: Comparison = self._sources.compare()
         self.segments: list[SegmentRef] = []
         self.files: list[Mapping[str, object]] = []
@@ -107,7 +112,7 @@ class Migration:
     def catch_up(self, manifest: Manifest, run: Runner) -> None:
         """Bring what was made up to a later batch: its rows come again, as one batch of the new plan."""
         behind = self.manifest
-        self.manifest, self._sources = manifest, Sources(self.old, self.new, manifest)
+        self.manifest, self._sources = manifest, Sources(self.old, self.new, manifest, again=self._again)
         self.found = replace(self._sources.compare(), lacks=self.found.lacks)
         job = self._replay(behind.batch)
         if job.pieces:
@@ -118,7 +123,7 @@ class Migration:
         """Whether the old state has all rows that a replay needs."""
         plan, starts = replaying(self.new, self._backfill)
         stores = {store.id for store in plan.stores if not store.members} - {*self.found.lacks}
-        known = {*self.found.takes, *self.found.moves}
+        known = {*self.found.takes, *self.found.moves, *self.found.rereads}
         joins = {store.id for store in plan.stores if store.members} <= {*self.found.takes, *self._filled_stores()}
         return stores <= known and joins and all(self._start_source(way) is not None for way in starts.values())
 
@@ -160,6 +165,9 @@ class Migration:
     def _plan(self) -> Iterator[Job]:
         if self.found.moves:
             yield self._move()
+        if self.found.rereads:
+            stores = tuple(self.new.store(name) for name in self.found.rereads)
+            yield Job("read tables", moving(self.new, stores), (), 0, tuple({store.stream for store in stores}))
         for fill in self.found.fills:
             yield self._travel(f"fill {fill.store}", fill.way, fill.source)
         for query in self._backfill:
@@ -229,7 +237,7 @@ def _level(read: Sequence[Piece]) -> int:
 
 def _cut(job: Job, most: int | None) -> Iterator[Job]:
     """A job in parts that read about `most` rows each."""
-    if most is None:
+    if most is None or job.tables:
         yield job
         return
     waiting: list[Piece] = []

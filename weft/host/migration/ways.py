@@ -141,7 +141,8 @@ def _unite_starts(one: Way, other: Way) -> Way:
     columns = tuple(sorted({*one.start.columns, *other.start.columns}))
     then = tuple(dict.fromkeys((*one.start.then, *other.start.then)))
     start = replace(one.start, columns=columns, then=then)
-    return Way(replace(one.edge, columns=columns), start, one.nodes)
+    brought = tuple(sorted({*one.edge.columns, *other.edge.columns}))
+    return Way(replace(one.edge, columns=brought), start, one.nodes)
 
 
 def _unite(known: Node | None, node: Node) -> Node:

@@ -110,6 +110,12 @@ class Manifest:
             self, segments=tuple(live), files=tuple(files), epoch=epoch.number, partial=dict(partial), migrated=True
         )
 
+    def recount(self, gone: Collection[str], results: Mapping[str, int]) -> Manifest:
+        """The manifest without the results of queries that are gone, and with those that a migration made."""
+        rest = {query: count for query, count in self.totals.results.items() if query not in gone}
+        totals = replace(self.totals, results={})
+        return replace(self, totals=Counters.total([totals, Counters(results=rest), Counters(results=dict(results))]))
+
     @property
     def held(self) -> dict[str, int]:
         """Store -> rows in its live segments."""

@@ -20,6 +20,7 @@ from weft.optimizer.graph.layout import Home, Target
 from weft.optimizer.lower.places import Place, place_of_store
 from weft.optimizer.lower.selections import labelled, selection
 from weft.optimizer.lower.ways import Hop, Ways
+from weft.topology.model import Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,25 @@ def unite_implied(group: Sequence[Wanted]) -> bool:
     """Unite a selection with one that implies it, or that it implies: the one store holds what the other would."""
     *others, new = (wanted.selection for wanted in group)
     return any(implies(new, other) or implies(other, new) for other in others)
+
+
+def unite_beside(old: Topology, decide: Decide) -> Decide:
+    """Unite as the state says that is there: what it keeps in one store stays united, what it keeps apart stays apart.
+
+    A store that keeps more than an old one needs rows that were never kept.
+    """
+    kept: dict[str, set[Selection]] = {}
+    for store in old.stores:
+        kept.setdefault(store.stream, set()).add(store.filter)
+
+    def beside(group: Sequence[Wanted]) -> bool:
+        there = kept.get(group[0].stream, set())
+        known = [wanted.selection in there for wanted in group]
+        if all(known):
+            return False
+        return either(wanted.selection for wanted in group) in there or (not any(known) and decide(group))
+
+    return beside
 
 
 @dataclass(frozen=True)
