@@ -24,6 +24,7 @@ from weft.optimizer.joint.host import Draft, rows_of
 from weft.optimizer.joint.shape import SetName, Shape
 from weft.optimizer.joint.solve import solve
 from weft.optimizer.lower.assemble import draw
+from weft.optimizer.uniting import unite_by_cost
 from weft.optimizer.whole import Span, whole_bill
 
 TIME_LIMIT = 2.0
@@ -154,4 +155,5 @@ def _candidate(draft: Draft, shape: Shape, solution: Solution) -> Candidate:
 
 
 def _seconds(choices: Sequence[Choice]) -> float:
-    return whole_bill(draw([choice.chosen.ways for choice in choices]), choices).seconds
+    made = draw([choice.chosen.ways for choice in choices], decide=unite_by_cost(choices))
+    return whole_bill(made, choices).seconds
