@@ -4,7 +4,8 @@
 
 The queries are TPC-H joins over two to six streams, with windows and selections that differ.  Nothing runs on Spark.
 
-    plan      choosing a plan, with statistics given by hand and all caches cold
+    plan      choosing a plan for each query, with statistics given by hand and all caches cold
+    together  choosing the plans of all queries together after that; milliseconds in all
     glance    looking at samples of the sources, where no statistics are given
     explain   all that `s.explain()` does: the glance, the plans of all queries, the topology, the text
     assemble  putting the chosen plans of all queries into one topology and checking it; milliseconds in all, since what
@@ -26,6 +27,7 @@ import weft
 from bench.machine import machine_line
 from bench.saying import block
 from weft.optimizer.choose import Choice
+from weft.optimizer.joint.together import choose_together
 from weft.optimizer.known import Known
 from weft.optimizer.plan import choices, topology
 from weft.optimizer.wishes import Wishes
@@ -62,7 +64,10 @@ def main() -> None:
     asked = parser.parse_args()
     print(f"planning for {asked.workers} workers; milliseconds a query, best of {asked.repeats}; {machine_line()}")
     block("aliases     plan", by_aliases(asked.workers, asked.repeats))
-    block("queries     plan    glance   explain    assemble, in all", by_queries(asked.workers, asked.repeats))
+    block(
+        "queries     plan    glance   explain    assemble, in all    together, in all",
+        by_queries(asked.workers, asked.repeats),
+    )
 
 
 def by_aliases(workers: int, repeats: int) -> Iterator[str]:
@@ -78,7 +83,8 @@ def by_queries(workers: int, repeats: int) -> Iterator[str]:
         queries = [parse(3, number) for number in range(count)]
         times = plan(queries, workers, repeats), glance(count, repeats), explain(count, workers, repeats)
         columns = " ".join(f"{milliseconds:9.1f}" for milliseconds in times)
-        yield f"{count:7}{columns} {assemble(queries, workers, repeats):19.1f}"
+        rest = assemble(queries, workers, repeats), together(queries, workers, repeats)
+        yield f"{count:7}{columns} {rest[0]:19.1f} {rest[1]:19.1f}"
 
 
 def plan(queries: list[Query], workers: int, repeats: int) -> float:
@@ -95,7 +101,12 @@ def assemble(queries: list[Query], workers: int, repeats: int) -> float:
 def choose(queries: list[Query], workers: int, given: weft.Statistics) -> tuple[Choice, ...]:
     """The plan of each query."""
     named = {f"q{number}": query for number, query in enumerate(queries)}
-    return choices(named, workers, dict.fromkeys(named, Wishes()), dict.fromkeys(named, Known(given)))
+    return choices(named, workers, dict.fromkeys(named, Wishes()), dict.fromkeys(named, Known(given)), "local")
+
+
+def together(queries: list[Query], workers: int, repeats: int) -> float:
+    """Choosing the plans of all queries together."""
+    return best(lambda: partial(choose_together, choose(queries, workers, known())), repeats)
 
 
 def glance(count: int, repeats: int) -> float:

@@ -17,7 +17,7 @@ from weft.explain import FORMATS, Subject, explain
 from weft.host.inprocess.run import InProcess
 from weft.optimizer.choose import Choice
 from weft.optimizer.cost.prices import Prices
-from weft.optimizer.joint.together import choose_together
+from weft.optimizer.joint.together import choose_together, plan_together
 from weft.optimizer.known import Known
 from weft.optimizer.plan import SHARINGS, Sharing, choices, topology
 from weft.optimizer.whole import whole_bill
@@ -60,17 +60,33 @@ def run(case: Shared, made: Topology) -> None:
 @pytest.mark.fuzz
 @pytest.mark.parametrize("chunk", range(10))
 def test_every_way_of_sharing_answers_what_the_oracle_answers(chunk: int) -> None:
-    lines = 0
     for seed in range(chunk * 10, (chunk + 1) * 10):
         case, seconds = make_shared(seed + 40_000), dict[str, float]()
         known = dict.fromkeys(case.queries, known_of(random.Random(seed), case))
         for sharing in SHARINGS:
             chosen, made = plan(case, known, sharing)
             seconds[sharing] = whole_bill(made, chosen).seconds
-            lines += sum(bool(choice.chosen.layout.lines) for choice in chosen)
             run(case, made)
         assert seconds["global"] <= seconds["local"] * (1 + 1e-9) <= seconds["none"] * (1 + 1e-6), str(case)
-    assert lines > 1, "hardly any plan is one of lines"
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("chunk", range(5))
+def test_plans_by_lines_alone_answer_what_the_oracle_answers(chunk: int) -> None:
+    shared = 0
+    for seed in range(chunk * 10, (chunk + 1) * 10):
+        case = make_shared(seed + 90_000)
+        known = dict.fromkeys(case.queries, known_of(random.Random(seed), case))
+        own, made = plan(case, known, "local")
+        joint, _ = plan_together(own, whole_bill(made, own).seconds, whole=False)
+        assert all(choice.chosen.layout.lines for choice in joint if len(choice.query.relations) > 1)
+        both = topology(joint)
+        run(case, both)
+        shared += any(len(probe.users) > 1 for probe in both.probes)
+        for choice in joint:
+            written = weft.Plan.from_json(write(choice.query, choice.chosen.layout).to_json())
+            assert bind(written, choice.query) == choice.chosen.layout
+    assert shared > 2
 
 
 @pytest.mark.fuzz

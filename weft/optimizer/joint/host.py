@@ -107,12 +107,17 @@ class Draft:
     def offer(self, shape: Shape, plan: Candidate, parts: Mapping[str, float], waves: int) -> None:
         """A whole plan for a query: its parts, by names that other plans may have too, with their prices."""
         for name, cost in parts.items():
-            self.kept.setdefault(("part", name), cost * self._scale[shape.name])
+            self._keep(("part", name), cost * self._scale[shape.name])
         self.offered.setdefault(Own(shape.name, 0.0, tuple(("part", name) for name in parts), waves), plan)
 
-    def give(self, shape: Shape, scale: float) -> None:
+    def give(self, shape: Shape, scale: float, parts: Iterable[str]) -> None:
         """A query whose plan is fixed: all that it does costs nothing more."""
         self._scale[shape.name] = scale
+        for part in parts:
+            self._keep(("part", part), 0.0)
+            self.given.add(("part", part))
+        if shape.choice.chosen.layout.spread:
+            return  # lines do not lead into a cube
         for line in shape.choice.chosen.ways.lines:
             at, looks = _At(shape.mask([shape.label(line.start)]), START), list[Look]()
             for hop in line.hops:
@@ -242,9 +247,11 @@ class Draft:
     def finish(self, wave_price: float, known: float) -> Problem:
         """The flow problem, in units of a plan that is known.
 
-        What costs more than that plan is in no better one, and is left out.
+        What costs more than that plan is in no better one, and is left out, where there are other plans.
         """
         unit = known or 1.0
+        if not self.offered:
+            unit = max([unit, *self.steps.values(), *self.kept.values()])
 
         def price(cost: float, name: Id = None) -> float:
             return 0.0 if name in self.given else min(cost / unit, 2.0)

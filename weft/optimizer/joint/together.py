@@ -13,6 +13,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from weft.optimizer.candidate import Candidate
@@ -20,9 +21,10 @@ from weft.optimizer.choose import Choice, Together
 from weft.optimizer.joint.cubes import simple_cubes
 from weft.optimizer.joint.flows import Solution
 from weft.optimizer.joint.host import Draft, rows_of
-from weft.optimizer.joint.shape import Shape
+from weft.optimizer.joint.shape import SetName, Shape
 from weft.optimizer.joint.solve import solve
 from weft.optimizer.lower.assemble import draw
+from weft.optimizer.uniting import unite_by_cost
 from weft.optimizer.whole import Span, whole_bill
 
 TIME_LIMIT = 2.0
@@ -49,10 +51,7 @@ def choose_together(choices: Sequence[Choice], time_limit: float = TIME_LIMIT) -
     if not open_ or len(choices) < 2:
         return tuple(choices)
     separate = _seconds(choices)
-    draft, shapes, wave_price = _pose(choices)
-    solution = solve(draft.finish(wave_price, separate), time_limit=time_limit, gap=GAP)
-    made = {shape.name: _candidate(draft, shape, solution) for shape in shapes}
-    joint = [_use(choice, made[choice.name]) if choice.name in made else choice for choice in choices]
+    joint, solution = plan_together(choices, separate, time_limit)
     together = _seconds(joint)
     used = together < separate * (1 - 1e-9)
     note = Together(
@@ -60,6 +59,19 @@ def choose_together(choices: Sequence[Choice], time_limit: float = TIME_LIMIT) -
         solution.variables,
     )  # fmt: skip
     return tuple(replace(choice, together=note) for choice in (joint if used else choices))
+
+
+def plan_together(
+    choices: Sequence[Choice], known: float, time_limit: float = TIME_LIMIT, *, whole: bool = True
+) -> tuple[tuple[Choice, ...], Solution]:
+    """The plan for all queries, cheaper or not; `known` is the price of the queries' own plans.
+
+    Where `whole` is false queries are offered no whole plans, and all plans that were open are by lines.
+    """
+    draft, shapes, wave_price = _pose(choices, whole=whole)
+    solution = solve(draft.finish(wave_price, known), time_limit=time_limit, gap=GAP)
+    made = {shape.name: _candidate(draft, shape, solution) for shape in shapes}
+    return tuple(_use(c, made[c.name]) if c.name in made else c for c in choices), solution
 
 
 def _use(choice: Choice, candidate: Candidate) -> Choice:
@@ -76,21 +88,24 @@ def is_open(choice: Choice) -> bool:
     return choice.informed and fits and not asked and not limited
 
 
-def _pose(choices: Sequence[Choice]) -> tuple[Draft, list[Shape], float]:
+def _pose(choices: Sequence[Choice], *, whole: bool) -> tuple[Draft, list[Shape], float]:
     span, first = Span(choices), choices[0]
     mixed = len({(c.model.arrival, c.known.statistics) for c in choices}) > 1
     draft = Draft(first.known.prices, first.chosen.ways.workers, mixed)
     shapes = [Shape(choice) for choice in choices]
     opened = [shape for shape in shapes if is_open(shape.choice)]
     for shape in shapes:
-        if not is_open(shape.choice) and not shape.choice.chosen.layout.spread:
-            draft.give(shape, span.factor(shape.choice))
-    joins = _joins(opened)
+        if not is_open(shape.choice):
+            draft.give(shape, span.factor(shape.choice), _parts(shape.choice, shape.choice.chosen))
+    fixed = [shape for shape in shapes if not is_open(shape.choice) and not shape.choice.chosen.layout.spread]
+    there = {shape.set_name(mask) for shape in fixed for mask in shape.choice.chosen.layout.kept}
+    joins = _joins(opened, there)
     for shape in opened:
         draft.find_homes(shape, [*(1 << i for i in range(len(shape.labels))), *joins[shape.name]])
     for shape in opened:
         draft.add(shape, joins[shape.name], span.factor(shape.choice))
-        for candidate in offered(shape.choice, max(2, min(MOST_OFFERED, MOST_IN_ALL // len(opened)))):
+        most = max(2, min(MOST_OFFERED, MOST_IN_ALL // len(opened)))
+        for candidate in offered(shape.choice, most) if whole else ():
             draft.offer(shape, candidate, _parts(shape.choice, candidate), candidate.bill.waves - 1)
     return draft, opened, first.known.prices.wave * span.batches()
 
@@ -113,15 +128,16 @@ def _parts(choice: Choice, candidate: Candidate) -> dict[str, float]:
     return {fed.get(name, name): max(part.work, part.fullest) / made.workers for name, part in found.items()}
 
 
-def _joins(shapes: Sequence[Shape]) -> dict[str, list[int]]:
-    """Query -> sets that may be kept: those that several queries have, and those that a good plan of its own keeps."""
+def _joins(shapes: Sequence[Shape], there: AbstractSet[SetName]) -> dict[str, list[int]]:
+    """Query -> sets that may be kept: those that are there, that several queries have, or that a good plan keeps."""
     found = {shape.name: [*shape.joins(_most_rows(shape))] for shape in shapes}
     users = Counter(shape.set_name(mask) for shape in shapes for mask in found[shape.name])
+    wanted = there | {name for name, count in users.items() if count > 1}
     return {
         shape.name: [
             mask
             for mask in found[shape.name]
-            if users[shape.set_name(mask)] > 1 or any(mask in c.layout.kept for c in shape.choice.candidates[:KEPT_BY])
+            if shape.set_name(mask) in wanted or any(mask in c.layout.kept for c in shape.choice.candidates[:KEPT_BY])
         ]
         for shape in shapes
     }
@@ -139,4 +155,5 @@ def _candidate(draft: Draft, shape: Shape, solution: Solution) -> Candidate:
 
 
 def _seconds(choices: Sequence[Choice]) -> float:
-    return whole_bill(draw([choice.chosen.ways for choice in choices]), choices).seconds
+    made = draw([choice.chosen.ways for choice in choices], decide=unite_by_cost(choices))
+    return whole_bill(made, choices).seconds
