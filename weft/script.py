@@ -173,7 +173,7 @@ def _say_plans(session: Session, known: Mapping[str, Mapping[str, Any]]) -> Iter
     plans = session.checkpoint.plans()
     for choice in session.choices:
         kept = known.get(choice.name) == describe_query(choice.query)
-        if kept and plans[choice.name]["plan"] != remember_choice(choice)["plan"]:
+        if kept and plans[choice.name]["plan"] != remember_choice(choice, session.sharing)["plan"]:
             yield f"query {choice.name} has another plan: its state is moved"
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from weft.errors import PlanError, QueryError, SinkError
+from weft.errors import PlanError, QueryError, SinkError, WeftError
 from weft.explain import Subject, explain
 from weft.explain.uneven import uneven_load
 from weft.expr.types import normalize
@@ -50,6 +50,7 @@ from weft.session.arguments import check_choice, check_name, check_spark, check_
 from weft.session.changes import SessionChanges
 from weft.session.complete import as_moment, complete_from, say_moment
 from weft.session.fit import Fit, refuse_incomplete, refuse_loss
+from weft.session.improve import improve, is_unfinished
 from weft.session.planning import (
     Inputs,
     Request,
@@ -312,6 +313,28 @@ class Session:
                 raise
             if self.is_running and self._changes is not None:
                 self._changes.ask(added)
+                self._improve()
+
+    def _improve(self) -> None:
+        """Go on looking for a plan for all queries if there was too little time."""
+        chosen = self._planned
+        if chosen is None or not is_unfinished(chosen):
+            return
+
+        def use(found: tuple[Choice, ...]) -> None:
+            with self.lock:
+                if self._planned is not chosen or not self.is_running or self._changes is None:
+                    return
+                before = self.snapshot()
+                try:
+                    self._planned, self._assembled = found, None
+                    self._fit_state()
+                except WeftError:
+                    self.restore(before)  # the plan that runs is good enough
+                else:
+                    self._changes.ask()
+
+        improve(chosen, use)
 
     @property
     def is_running(self) -> bool:
@@ -407,7 +430,7 @@ class Session:
 
     def _plans(self) -> dict[str, dict[str, str]]:
         """Query -> the strategy that was asked for, and the plan that was made."""
-        return {choice.name: remember_choice(choice) for choice in self.choices}
+        return {choice.name: remember_choice(choice, self._sharing) for choice in self.choices}
 
     def explain(self, stage: str = "topology", format: str = "text", analyze: bool = False) -> str:  # noqa: A002
         """The plan after a stage of planning, in a format for people or programs.
@@ -465,6 +488,7 @@ class Session:
             self.checkpoint.release()
             raise
         handle.begin(every)
+        self._improve()
         self._dropped.clear()
         return handle
 
