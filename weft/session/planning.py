@@ -82,7 +82,7 @@ def plan_queries(
             seen if name in unknown else request.statistics,
             sizes,
             prices=prices,
-            made=_recall_plan(request, remembered.get(name), sharing),
+            made=_recall_plan(request, remembered.get(name), sharing, workers),
         )
         for name, request in requests.items()
     }
@@ -134,13 +134,13 @@ class Inputs:
 
 def remember_choice(choice: Choice, sharing: Sharing) -> dict[str, str]:
     """The strategy that was asked for, all that was asked for, and the plan that was made."""
-    plan, wishes = write(choice.query, choice.chosen.layout), choice.wishes
-    return {"strategy": _spell(wishes.strategy), "asked": _spell_all(wishes, sharing), "plan": plan.to_json()}
+    plan, wishes, workers = write(choice.query, choice.chosen.layout), choice.wishes, choice.chosen.ways.workers
+    return {"strategy": _spell(wishes.strategy), "asked": _spell_all(wishes, sharing, workers), "plan": plan.to_json()}
 
 
-def _recall_plan(request: Request, remembered: Remembered | None, sharing: Sharing) -> Plan | None:
+def _recall_plan(request: Request, remembered: Remembered | None, sharing: Sharing, workers: int) -> Plan | None:
     """The plan that was made before, if the same is asked for now."""
-    if remembered is None or remembered["asked"] != _spell_all(request.wishes, sharing):
+    if remembered is None or remembered["asked"] != _spell_all(request.wishes, sharing, workers):
         return None
     try:
         plan = Plan.from_json(remembered["plan"])
@@ -160,11 +160,11 @@ def read_measured(checkpoint: Checkpoint) -> Measured | None:
     return Ledger(checkpoint.root).last().measured
 
 
-def _spell_all(wishes: Wishes, sharing: Sharing) -> str:
-    """All that was asked for: other wishes lead to another plan."""
+def _spell_all(wishes: Wishes, sharing: Sharing, workers: int) -> str:
+    """All that was asked for: other wishes, or another number of workers, lead to another plan."""
     asked = {"strategy": _spell(wishes.strategy), "sharing": sharing, "budget": str(wishes.budget), "unit": wishes.unit}
     asked |= {"placement": wishes.placement, "capacity": str(wishes.capacity), "arrival": str(wishes.arrival)}
-    given = {"parallelism": dict(wishes.parallelism), "skewed": dict(wishes.skewed)}
+    given = {"workers": workers, "parallelism": dict(wishes.parallelism), "skewed": dict(wishes.skewed)}
     return json.dumps(asked | given, sort_keys=True)
 
 
