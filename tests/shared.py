@@ -45,7 +45,7 @@ def make_shared(seed: int) -> Shared:
     """The session of a seed."""
     rng = random.Random(seed)
     streams = {
-        name: Stream(name, SCHEMA, event_time="ts", lateness=rng.choice([0, 0, 1, 3, 8]) * 1_000_000)
+        name: Stream(name, SCHEMA, event_time="ts", lateness=rng.choice([0, 0, 0, 1, 4]) * 1_000_000)
         for name in "abcd"[: rng.randint(2, 4)]
     }
     streams["u"] = Stream("u", SCHEMA)
@@ -110,7 +110,7 @@ def _batches(rng: random.Random, streams: Mapping[str, Stream]) -> list[dict[str
     batches: list[dict[str, pa.Table]] = [{} for _ in range(count)]
     number = 0
     for name, stream in streams.items():
-        speed, disorder, holes = rng.choice([1, 3, 6]), rng.choice([0, 4, 12]), rng.choice([0.0, 0.1])
+        speed, disorder, holes = rng.choice([1, 3, 6]), rng.choice([2, 6, 12]), rng.choice([0.0, 0.1])
         for place, batch in enumerate(batches[:1] if stream.table else batches):
             rows = []
             for _ in range(rng.randint(1, 5) if stream.table else rng.choice([0, 1, 3, 5])):

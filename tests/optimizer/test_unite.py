@@ -11,6 +11,7 @@ from tests.topology.shop import session
 from weft.expr.model import Column, text_of
 from weft.host.routing import cube_places, route
 from weft.optimizer.plan import topology
+from weft.topology.check import check
 from weft.topology.model import Store, Topology
 from weft.topology.spread import Axis, Cube
 
@@ -71,6 +72,16 @@ def test_what_the_state_keeps_apart_stays_apart_and_what_it_unites_stays_united(
     assert {store.id for store in old.stores if store.stream == "orders"} <= {store.id for store in beside.stores}
     wider = topology(s.choices)
     assert stores(topology(s.choices, old=wider)) == stores(wider)
+
+
+def test_queries_set_apart_have_all_they_need() -> None:
+    s = session(2)
+    for name in ("q0", "q1"):
+        s.query(name, PAIR.format("WITHIN INTERVAL '1' MINUTE"), strategy="flat")
+    plan = topology(s.choices, sharing="none")
+    check(plan, {name: handle.query for name, handle in s.queries.items()})
+    assert [clock.queries for clock in plan.clocks] == [("q0", "q1")]
+    assert len({store.content for store in plan.stores}) == len(plan.stores) == 4
 
 
 def test_relations_under_other_names_and_self_joins_share() -> None:

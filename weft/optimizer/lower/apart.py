@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
 from weft.optimizer.lower.labels import digest
-from weft.topology.model import Topology
+from weft.topology.model import Clock, Topology
 
 
 def set_apart(made: Mapping[str, Topology]) -> Topology:
@@ -16,7 +16,7 @@ def set_apart(made: Mapping[str, Topology]) -> Topology:
     return Topology(
         max((part.workers for part in parts), default=1),
         tuple({stream.name: stream for part in parts for stream in part.streams}.values()),
-        tuple({clock.id: clock for part in parts for clock in part.clocks}.values()),
+        _clocks(clock for part in parts for clock in part.clocks),
         tuple(chain.from_iterable(part.stores for part in parts)),
         tuple(chain.from_iterable(part.edges for part in parts)),
         tuple(chain.from_iterable(part.starts for part in parts)),
@@ -24,6 +24,15 @@ def set_apart(made: Mapping[str, Topology]) -> Topology:
         tuple(chain.from_iterable(part.emits for part in parts)),
         tuple(chain.from_iterable(part.keeps for part in parts)),
     )
+
+
+def _clocks(found: Iterable[Clock]) -> tuple[Clock, ...]:
+    """Each clock once, for all its queries."""
+    known: dict[str, Clock] = {}
+    for clock in found:
+        before = known.get(clock.id)
+        known[clock.id] = clock if before is None else replace(before, queries=(*before.queries, *clock.queries))
+    return tuple(known.values())
 
 
 def _rename(plan: Topology, mark: str) -> Topology:
@@ -35,7 +44,7 @@ def _rename(plan: Topology, mark: str) -> Topology:
 
     return replace(
         plan,
-        stores=tuple(replace(store, id=store.id + mark) for store in plan.stores),
+        stores=tuple(replace(store, id=store.id + mark, content=store.content + mark) for store in plan.stores),
         edges=tuple(replace(e, id=e.id + mark, stores=mine(e.stores), starts=mine(e.starts)) for e in plan.edges),
         starts=tuple(replace(start, id=start.id + mark, then=mine(start.then)) for start in plan.starts),
         probes=tuple(replace(p, id=p.id + mark, store=p.store + mark, then=mine(p.then)) for p in plan.probes),

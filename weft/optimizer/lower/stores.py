@@ -18,11 +18,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from weft.expr.implied import Selection
-from weft.expr.model import Expr, aliases, text_of
+from weft.expr.model import Expr, aliases, columns, text_of
 from weft.optimizer.graph.layout import Home, names
 from weft.optimizer.graph.predicates import window_predicates
 from weft.optimizer.lower.labels import digest, predicate_text, shorten
 from weft.optimizer.lower.places import place_of_store, spread_of
+from weft.optimizer.lower.selections import selection
 from weft.optimizer.lower.unite import United
 from weft.optimizer.lower.ways import Ways
 from weft.query.model import Query
@@ -119,8 +120,14 @@ class StoreDrafts:
         return tuple(self._drafts.values())
 
     def relation(self, plan: Ways, label: str, home: Home) -> StoreDraft:
-        """The store of one relation in a place."""
-        return self._share(_draft_rows(plan, label, home, self.united.store(plan, label, home)))
+        """The store of one relation in a place.
+
+        If it keeps more than the relation wants, it has all that the selection reads: another plan may keep less.
+        """
+        draft = self._share(_draft_rows(plan, label, home, self.united.store(plan, label, home)))
+        if (own := selection(plan, label)) != draft.filter:
+            draft.columns |= {column.name for part in own for column in columns(part)}
+        return draft
 
     def find_join(self, plan: Ways, store: int, home: Home) -> StoreDraft | None:
         """The store of an intermediate result in a place, if it is there already."""
