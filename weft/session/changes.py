@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from weft.errors import SinkError, WeftError
@@ -54,7 +54,8 @@ class SessionChanges:
     def __init__(self, session: Session, tell: Callable[[Notice], None]) -> None:
         self._session, self._tell = session, tell
         self._lock = session.lock
-        self._running = self._next = session.snapshot()
+        self._next = session.snapshot()
+        self._running = replace(self._next, dropped=frozenset())
         self._asked = self._taken = self._done = 0
         self._since: dict[str, float] = {}
         """New query -> when it was added."""
@@ -80,13 +81,20 @@ class SessionChanges:
             for name in bare:
                 self._refuse_bare(name)
             self._taken = self._asked
+            try:
+                self._session.fit()  # batches may have passed since the change was asked for
+                work = self._session.work()
+            except WeftError as error:
+                self._undo(error)
+                return None
             self._next = self._session.snapshot()
-            return self._session.work()
+            return work
 
     def made(self, before: Mapping[str, Any], work: Work, summary: Summary, manifest: Manifest, seconds: float) -> None:
         """The run goes on with the change."""
         with self._lock:
-            self._running, self._done = self._next, self._taken
+            self._running, self._done = replace(self._next, dropped=frozenset()), self._taken
+            self._session.note_made(self._next)
             self._since = {name: at for name, at in self._since.items() if name not in work.sinks}
         past = sum(summary.results.values())
         why = "; ".join(say_changes(before, work.session)) or "the same queries"
@@ -96,14 +104,16 @@ class SessionChanges:
         if lacking := self._session.incomplete(work.topology, manifest):
             self._tell(_incomplete(lacking))
 
-    def refused(self, work: Work, error: WeftError) -> None:
+    def refused(self, work: Work, error: WeftError) -> None:  # noqa: ARG002 - all changes are undone
         """The change could not be made: go back to what is running."""
+        self._undo(error)
+
+    def _undo(self, error: WeftError) -> None:
         with self._lock:
-            before = self._running
-            for name in work.sinks:
-                if name not in before.queries:
-                    self._session.queries[name].error = error
-            self._session.restore(before)
+            for name, handle in self._session.queries.items():
+                if name not in self._running.queries:
+                    handle.error = error
+            self._session.restore(self._running)
             self._done = self._asked
         self._tell(_refused(error))
 

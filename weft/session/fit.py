@@ -7,7 +7,7 @@ then begins with the next batch, in a store of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,13 +57,21 @@ class Fit:
         return {name: query for name, query in apart.items() if query != queries[name]}
 
 
-def refuse_loss(hurt: Mapping[str, int]) -> StateError:
-    """The error for a change that would lose rows of a query."""
+def begin_query(query: Query, start: str, batch: int) -> Query:
+    """A new query; with start "now", over rows that come in a batch or later."""
+    return begin_at(query, dict.fromkeys(query.aliases, batch)) if start == "now" else query
+
+
+def refuse_loss(hurt: Mapping[str, int], new: Collection[str]) -> StateError:
+    """The error for a change that would lose rows of a query; `new` are queries that the change brings."""
     name = min(hurt)
+    asked = f"with {', '.join(sorted(new))} " if new else ""
+    keep = "keep the plan it has: strategy, budget and options of before; or drop the query and add it again."
+    table = "leave the new query out; a table is read once, and columns that no query needed then are gone."
     return StateError(
         f'the change would lose rows of query "{name}"',
-        detail=f"the new plan needs rows that the state does not have; {name} would be {say_moment(hurt[name])}.",
-        hint="keep the plan it has: strategy, budget and options of before; or drop the query and add it again.",
+        detail=f"{asked}the plan needs rows that the state does not have; {name} would be {say_moment(hurt[name])}.",
+        hint=table if new else keep,
     )
 
 

@@ -48,7 +48,7 @@ from weft.read import as_source
 from weft.session.arguments import check_choice, check_name, check_spark, check_whole
 from weft.session.changes import SessionChanges
 from weft.session.complete import as_moment, complete_from, say_moment
-from weft.session.fit import Fit, refuse_incomplete, refuse_loss
+from weft.session.fit import Fit, begin_query, refuse_incomplete, refuse_loss
 from weft.session.planning import (
     Inputs,
     Request,
@@ -209,6 +209,10 @@ class Session:
                 hint="drop one of these.",
             )
         with self._changing():
+            if self.is_running and not {*self._queries} - {name}:
+                raise PlanError(
+                    f'"{name}" is the only query of a running session', hint="stop the run instead: h.stop()."
+                )
             self._queries.pop(name, None)
             self._dropped.add(name)
 
@@ -268,7 +272,12 @@ class Session:
         check_choice("start", start, STARTS)
         signatures = {key: signature for key, (signature, _) in self._functions.items()}
         handle = read_query(name, query, self._streams, signatures, cross_product, closed)
-        handle.query = self._begin_query(name, handle.query, start)
+        handle.asked, handle.start = handle.query, start
+        known = self._known().get(name)
+        if known is None:
+            handle.query = begin_query(handle.asked, start, self.checkpoint.last + 1)
+        else:
+            handle.query = begin_at(handle.asked, known["since"])
         handle.wishes = read_wishes(strategy, budget, placement, capacity, arrival, parallelism, skewed)
         handle.statistics = read_statistics(statistics)
         handle.backfill, handle.must_be_complete = backfill, complete
@@ -276,13 +285,6 @@ class Session:
         with self._changing(added=name):
             self._queries[name] = handle
         return handle
-
-    def _begin_query(self, name: str, query: Query, start: str) -> Query:
-        """The query with the batch from which on rows count for it; a query that the checkpoint knows keeps its own."""
-        known = self.checkpoint.queries().get(name) if name not in self._dropped else None
-        if known is not None:
-            return begin_at(query, known["since"])
-        return begin_at(query, dict.fromkeys(query.aliases, self.checkpoint.last + 1)) if start == "now" else query
 
     @contextmanager
     def _changing(self, added: str | None = None) -> Iterator[None]:
@@ -292,8 +294,8 @@ class Session:
             try:
                 yield
                 self._planned = self._assembled = None
-                if self.is_running and self._queries:
-                    self._fit_state()
+                if self.is_running:
+                    self.fit()
             except BaseException:
                 self.restore(before)
                 raise
@@ -364,7 +366,7 @@ class Session:
         if self._planned is None:
             # Sorted by name, not by registration: a session that resumes must get the plan its state was made by.
             requests = {name: self._request(self._queries[name]) for name in sorted(self._queries)}
-            made = self.checkpoint.plans()
+            made = self.checkpoint.plans() if self.workers == self.checkpoint.workers() else {}
             self._planned = plan_queries(requests, self.workers, self._prices, self._inputs(), self._given, made)
         return self._planned
 
@@ -425,7 +427,7 @@ class Session:
         self._check_sinks()
         self.claim()
         try:
-            self._fit_state()
+            self.fit()
             self._claim_sinks()
             watch = Watch(lambda: self.workers, lambda n, load: uneven_load(load, n, self.choices, self.observed))
             journal = Journal(LiveLine(self._progress), watch)
@@ -453,14 +455,15 @@ class Session:
         """All that can change while the session runs."""
         with self.lock:
             return Snapshot(
-                dict(self._queries), self._workers, self._wishes, self._given, self._statistics, self._planned,
-                self._assembled,
+                dict(self._queries), frozenset(self._dropped), self._workers, self._wishes, self._given,
+                self._statistics, self._planned, self._assembled,
             )  # fmt: skip
 
     def restore(self, before: Snapshot) -> None:
         """Undo all changes since a snapshot."""
         with self.lock:
-            self._queries, self._workers, self._wishes = dict(before.queries), before.workers, before.wishes
+            self._queries, self._dropped = dict(before.queries), {*before.dropped}
+            self._workers, self._wishes = before.workers, before.wishes
             self._given, self._statistics = before.given, before.statistics
             self._planned, self._assembled = before.planned, before.assembled
 
@@ -470,11 +473,16 @@ class Session:
             del self._queries[name]
             self._planned = self._assembled = None
 
+    def note_made(self, change: Snapshot) -> None:
+        """The checkpoint has the session as it was at a snapshot: the queries dropped until then are gone."""
+        with self.lock:
+            self._dropped -= change.dropped
+
     def work(self) -> Work:
         """What a run works on now."""
         with self.lock:
             sinks = {name: tuple(handle.sinks) for name, handle in self._queries.items()}
-            known = self.checkpoint.queries()
+            known = self._known()
             new = (name for name, handle in self._queries.items() if handle.backfill and name not in known)
             return Work(self.topology, self.functions, sinks, dict(self._sources), self._describe(), tuple(new))
 
@@ -493,8 +501,8 @@ class Session:
         found = state.complete_from(plan, {handle.name: handle.query}, self._policy)
         return as_moment(found[handle.name]) if found else None
 
-    def _fit_state(self) -> None:
-        """Fit new queries to the state that is there.
+    def fit(self) -> None:
+        """Fit new queries to the state that is there now.
 
         No query may lose what it has.  Where a new query would share a store that cannot be made whole for both, the
         new one begins a store of its own.
@@ -502,18 +510,29 @@ class Session:
         state = Fit.read(self.checkpoint.root)
         if state is None:
             return
-        old = self.checkpoint.queries()
-        queries = {name: handle.query for name, handle in self._queries.items()}
-        kept = {name: query for name, query in queries.items() if name in old and name in state.old.emit_of}
+        known = self._known()
+        kept = {name: handle.query for name, handle in self._queries.items() if name in known}
+        new = {name: handle for name, handle in self._queries.items() if name not in known}
+        for handle in new.values():
+            self._begin_query(handle, begin_query(handle.asked, handle.start, state.manifest.batch + 1))
         while hurt := state.hurt(self.topology, kept, self._policy):
-            apart = state.begin_apart(self.topology, {n: q for n, q in queries.items() if n not in kept}, hurt)
+            apart = state.begin_apart(self.topology, {name: handle.query for name, handle in new.items()}, hurt)
             if not apart:
-                raise refuse_loss(hurt)
+                raise refuse_loss(hurt, new)
             for name, query in apart.items():
-                self._queries[name].query = queries[name] = query
-            self._planned = self._assembled = None
-        asked = {n: q for n, q in queries.items() if n not in kept and self._queries[n].must_be_complete}
+                self._begin_query(new[name], query)
+        asked = {name: handle.query for name, handle in new.items() if handle.must_be_complete}
         refuse_incomplete(state.complete_from(self.topology, asked, self._policy))
+
+    def _begin_query(self, handle: QueryHandle, query: Query) -> None:
+        """Set the batches from which on rows count for a query."""
+        if query != handle.query:
+            handle.query = query
+            self._planned = self._assembled = None
+
+    def _known(self) -> dict[str, Any]:
+        """The queries of the checkpoint that stay as they are."""
+        return {name: said for name, said in self.checkpoint.queries().items() if name not in self._dropped}
 
     def _claim_sink(self, sink: Sink) -> None:
         """Reserve the place of a sink that is added while the session runs."""
@@ -529,7 +548,7 @@ class Session:
 
     def _claim_sinks(self) -> None:
         owner, last = self.checkpoint.id, self.checkpoint.last
-        known = {*self.checkpoint.queries()} - self._dropped if self.checkpoint.has_published() else ()
+        known = self._known() if self.checkpoint.has_published() else ()
         for name, handle in self._queries.items():
             for sink in handle.sinks:
                 sink.claim(owner, published=name in known, last=last)

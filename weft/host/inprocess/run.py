@@ -94,15 +94,16 @@ class InProcess:
         epoch = Epoch(self.epoch.number + 1, change.topology)
         fresh: dict[str, list[pa.RecordBatch]] = defaultdict(list)
         migration = Migration(self.topology, change, self.manifest, f"e{epoch.number}", crash)
+        reach(crash, "migrate before", self.manifest.batch)
         migration.work(lambda job, batch: self._waves(job.topology, batch, self._reread(job), fresh))
-        reach(crash, "commit before", self.manifest.batch)
+        reach(crash, "migrate commit before", self.manifest.batch)
         self.manifest = migration.commit(epoch)
         self.topology, self.epoch = change.topology, epoch
         if isinstance(self.state, MemoryState):
             self.state.retain(ref.name for ref in self.manifest.segments)
         for emit in change.topology.emits:
             self.results.setdefault(emit.query, []).extend(fresh[emit.query])
-        reach(crash, "commit after", self.manifest.batch)
+        reach(crash, "migrate commit after", self.manifest.batch)
         return migration
 
     def _waves(

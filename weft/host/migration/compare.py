@@ -7,7 +7,7 @@
 
 What must hold: after the migration a store has exactly the rows that it would have had under the new plan from the
 first batch on, as far as rows are kept at all.  Where that cannot be, `partial` says from which event time on the store
-is whole: it has all rows that are later than that.
+is whole: it has all rows that are later than that, or all joined rows whose members all are.
 
 Rows of an old store can be used for a relation of the same stream if the relation's selection implies that of the
 store, and the store has the columns that are needed.
@@ -95,23 +95,36 @@ class Sources:
 
     # ---------------------------------------------------------------------------------------- rows
 
-    def find(self, label: str, chosen: tuple[Expr, ...], needs: frozenset[str]) -> Store | None:
-        """The old store that has the rows of a relation: the most complete one, then the smallest."""
+    def find(
+        self, label: str, chosen: tuple[Expr, ...], needs: frozenset[str], clock: str | None = None
+    ) -> Store | None:
+        """The old store that has the rows of a relation: the most complete one, then the smallest.
+
+        One with the same clock has refused the same late rows, and is taken before others.
+        """
         usable = [store for store in self.old.stores if self._has(store, label, chosen, needs)]
-        return min(usable, key=lambda store: (self._whole_from(store), self._held.get(store.id, 0)), default=None)
+        return min(
+            usable,
+            key=lambda store: (self._lacks_more(store, clock), self._whole_from(store), self._held.get(store.id, 0)),
+            default=None,
+        )
+
+    def _lacks_more(self, store: Store, clock: str | None) -> bool:
+        return store.clock != clock or store.id in self.manifest.partial
 
     def _source_of(self, store: Store) -> Store | None:
-        keys = [*store.filter, *store.placement, *(store.spread.keys if store.spread else ())]
+        keys = [*store.placement, *(store.spread.keys if store.spread else ())]
         needs = {*store.columns, *(c.name for expr in keys for c in columns(expr))}
-        return self.find(store.label, store.filter, frozenset(needs))
+        return self.find(store.label, store.filter, frozenset(needs), store.clock)
 
     def _has(self, store: Store, label: str, chosen: tuple[Expr, ...], needs: frozenset[str]) -> bool:
         if store.stream != stream_of(label) or since_of(store.label) != since_of(label):
             return False
         stream = self._streams[store.stream]
         there = {*store.columns, COPY} | ({TIME} if stream.event_time in store.columns else set())
+        reads = {c.name for expr in remaining(chosen, store) for c in columns(expr)}
         given = {text_of(expr) for expr in chosen}
-        return needs <= there and all(_implied(expr, given) for expr in store.filter)
+        return needs | reads <= there and all(_implied(expr, given) for expr in store.filter)
 
     def _fill(self, store: Store) -> Fill | None:
         """From which member a join is filled: the one with the fewest rows."""
@@ -120,7 +133,7 @@ class Sources:
             for keep in self.new.keeps
             if keep.store == store.id
             for way in ways_to(self.new, keep.origin, keep.id)
-            if (source := self.find(way.start.label, way.edge.filter, way.needs)) is not None
+            if (source := self.find(way.start.label, way.edge.filter, way.needs, way.clock)) is not None
         ]
         return min(found, key=lambda fill: (self._held.get(fill.source, 0), fill.way.start.id), default=None)
 
@@ -128,17 +141,22 @@ class Sources:
 
     def _note(self, store: Store, whole: int) -> None:
         """Remember that a store is whole only from some time on, unless it needs nothing earlier."""
-        if whole > self._dropped(store):
+        if whole > self._needless(store):
             self._partial[store.id] = whole
 
     def _whole_from(self, store: Store) -> int:
-        """The event time after which an old store is whole: by how it began and by what it has dropped."""
-        return max(self.manifest.partial.get(store.id, EVER), self._dropped(store))
+        """The event time after which an old store is whole: by how it began and by what it has dropped.
 
-    def _dropped(self, store: Store) -> int:
-        """A store does not need event times up to this one."""
+        A join is compared with one that drops the same rows.
+        """
+        return max(self.manifest.partial.get(store.id, EVER), EVER if store.members else self._needless(store))
+
+    def _needless(self, store: Store) -> int:
+        """No row that the store needs has this event time or an earlier one, nor has any member of a joined row."""
         mark = None if store.clock is None else self._marks.get(store.clock)
-        return EVER if mark is None or store.retention is None else mark - store.retention - 1
+        if mark is None or store.retention is None or len(store.ends) < len(store.members):
+            return EVER
+        return mark - max([store.retention, *(keep for _, keep in store.ends)]) - 1
 
     def _whole_way(self, fill: Fill) -> int:
         """A join is whole where all the stores that make it are."""
@@ -153,6 +171,12 @@ class Sources:
         streams = {stream_of(label) for label in store.members or (store.label,)}
         read = [name for name in streams if self.manifest.totals.rows_in.get(name)]
         return max(self.manifest.newest.get(name, NEVER) for name in read)
+
+
+def remaining(chosen: tuple[Expr, ...], store: Store) -> tuple[Expr, ...]:
+    """The selections that rows of an old store have not passed yet; their columns may not be there any more."""
+    passed = {text_of(expr) for expr in store.filter}
+    return tuple(expr for expr in chosen if text_of(expr) not in passed)
 
 
 def _covers(old: Store, new: Store) -> bool:

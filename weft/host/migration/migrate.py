@@ -16,12 +16,12 @@ from dataclasses import dataclass, field, replace
 
 from weft.host.batch import Batch, Report
 from weft.host.crash import CrashPoint
-from weft.host.migration.compare import Comparison, Sources
+from weft.host.migration.compare import Comparison, Sources, remaining
 from weft.host.migration.reread import Piece, pieces
 from weft.host.migration.ways import Way, moving, ways_to
 from weft.host.state.manifest import Manifest
 from weft.host.state.segment import SegmentRef
-from weft.topology.model import Epoch, Store, Topology
+from weft.topology.model import Edge, Epoch, Store, Topology
 
 
 @dataclass(frozen=True)
@@ -121,13 +121,19 @@ class Migration:
     def _move(self) -> Job:
         stores = tuple(self.new.store(name) for name in self.found.moves)
         plan = moving(self.new, stores)
+        edges = tuple(self._spare(edge, self.found.moves[edge.id]) for edge in plan.edges)
+        plan = replace(plan, edges=edges)
         read = [piece for store in stores for piece in self._pieces(plan, store.id, self.found.moves[store.id], store)]
         return Job("move rows", plan, tuple(read), self._level(read))
 
     def _travel(self, what: str, way: Way, source: str) -> Job:
-        plan = way.topology(self.new)
+        plan = replace(way, edge=self._spare(way.edge, source)).topology(self.new)
         read = tuple(self._pieces(plan, way.edge.id, source, None))
         return Job(what, plan, read, self._level(read))
+
+    def _spare(self, edge: Edge, source: str) -> Edge:
+        """The edge without selections that the rows of an old store have passed."""
+        return replace(edge, filter=remaining(edge.filter, self.old.store(source)))
 
     def _past(self, query: str) -> Job | None:
         """The job that makes all results of a query among old rows; None if no relation has its rows."""
@@ -136,7 +142,7 @@ class Migration:
             (self.manifest.held.get(source.id, 0), number, way, source.id)
             for label, _ in emit.aliases
             for number, way in enumerate(ways_to(self.new, label, emit.id))
-            if (source := self._sources.find(label, way.edge.filter, way.needs)) is not None
+            if (source := self._sources.find(label, way.edge.filter, way.needs, way.clock)) is not None
         ]
         if not found:
             return None

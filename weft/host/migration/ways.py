@@ -22,11 +22,13 @@ class Way:
     """Brings the rows."""
     start: Start
     nodes: tuple[Node, ...]
+    clock: str | None = None
+    """The clock that decides which rows of the relation are late."""
 
     @property
     def needs(self) -> frozenset[str]:
-        """Columns of the relation that are read."""
-        keys = [*self.edge.filter, *self.edge.route_key, *(self.edge.spread.keys if self.edge.spread else ())]
+        """Columns of the relation that are read, besides those of selections."""
+        keys = [*self.edge.route_key, *(self.edge.spread.keys if self.edge.spread else ())]
         return frozenset({*self.start.columns, *(c.name for expr in keys for c in columns(expr))})
 
     def topology(self, new: Topology) -> Topology:
@@ -82,7 +84,7 @@ def _trim(topology: Topology, edge: Edge, start: Start, nodes: tuple[Node, ...])
     taken = tuple(sorted(field.split(".", 1)[1] for field in needed)) or start.columns[:1]
     begun = replace(start, columns=taken, then=(done[0].id,))
     bringing = replace(edge, columns=taken, clock=None, stores=(), starts=(start.id,), watch=())
-    return Way(bringing, begun, tuple(done))
+    return Way(bringing, begun, tuple(done), edge.clock)
 
 
 def _reads(probe: Probe, store: Store, carry: set[str]) -> set[str]:
