@@ -13,6 +13,7 @@ long as the same strategy is asked for.  Planning writes nothing into the checkp
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -134,6 +135,14 @@ def remember_choice(choice: Choice) -> dict[str, str]:
     """The strategy that was asked for, and the plan that was made."""
     plan = write(choice.query, choice.chosen.layout)
     return {"strategy": _spell(choice.wishes.strategy), "plan": plan.to_json()}
+
+
+def spread_anew(remembered: Remembered) -> dict[str, str]:
+    """A remembered plan for another number of workers: the same joins are kept in the same orders, placed anew."""
+    plan = json.loads(remembered["plan"])
+    if plan.get("spread") or remembered["strategy"].startswith("{"):
+        return {**remembered, "strategy": ""}  # a cube, or what a plan by hand leaves open, is chosen anew
+    return {**remembered, "plan": json.dumps({part: plan[part] for part in ("keep", "orders") if part in plan})}
 
 
 def _recall_plan(request: Request, remembered: Remembered | None) -> Plan | None:

@@ -42,13 +42,13 @@ from weft.optimizer.wishes import Wishes, read_statistics, read_wishes
 from weft.optimizer.written.plan import Plan
 from weft.query.draft import Draft
 from weft.query.duration import parse_duration
-from weft.query.model import Query, Stream, Unit, begin_at
+from weft.query.model import Query, Stream, Unit, begin_at, keep_apart
 from weft.query.resolve import FunctionSignature
 from weft.read import as_source
 from weft.session.arguments import check_choice, check_name, check_spark, check_whole
 from weft.session.changes import SessionChanges
 from weft.session.complete import as_moment, complete_from, say_moment
-from weft.session.fit import Fit, begin_query, refuse_incomplete, refuse_loss
+from weft.session.fit import Fit, refuse_incomplete, refuse_loss
 from weft.session.planning import (
     Inputs,
     Request,
@@ -57,6 +57,7 @@ from weft.session.planning import (
     read_measured,
     read_observed,
     remember_choice,
+    spread_anew,
 )
 from weft.session.query import QueryHandle, read_query
 from weft.session.run import Handle, Journal, Watch
@@ -273,11 +274,7 @@ class Session:
         signatures = {key: signature for key, (signature, _) in self._functions.items()}
         handle = read_query(name, query, self._streams, signatures, cross_product, closed)
         handle.asked, handle.start = handle.query, start
-        known = self._known().get(name)
-        if known is None:
-            handle.query = begin_query(handle.asked, start, self.checkpoint.last + 1)
-        else:
-            handle.query = begin_at(handle.asked, known["since"])
+        handle.query = self._begin_at(handle, self._known().get(name), self.checkpoint.last + 1)
         handle.wishes = read_wishes(strategy, budget, placement, capacity, arrival, parallelism, skewed)
         handle.statistics = read_statistics(statistics)
         handle.backfill, handle.must_be_complete = backfill, complete
@@ -366,7 +363,9 @@ class Session:
         if self._planned is None:
             # Sorted by name, not by registration: a session that resumes must get the plan its state was made by.
             requests = {name: self._request(self._queries[name]) for name in sorted(self._queries)}
-            made = self.checkpoint.plans() if self.workers == self.checkpoint.workers() else {}
+            made = self.checkpoint.plans()
+            if self.workers != self.checkpoint.workers():
+                made = {name: spread_anew(remembered) for name, remembered in made.items()}
             self._planned = plan_queries(requests, self.workers, self._prices, self._inputs(), self._given, made)
         return self._planned
 
@@ -504,25 +503,33 @@ class Session:
     def fit(self) -> None:
         """Fit new queries to the state that is there now.
 
-        No query may lose what it has.  Where a new query would share a store that cannot be made whole for both, the
-        new one begins a store of its own.
+        No query may lose what it has.  Where queries would share a store that cannot be made whole for both, they get
+        stores of their own.
         """
         state = Fit.read(self.checkpoint.root)
         if state is None:
             return
         known = self._known()
-        kept = {name: handle.query for name, handle in self._queries.items() if name in known}
-        new = {name: handle for name, handle in self._queries.items() if name not in known}
-        for handle in new.values():
-            self._begin_query(handle, begin_query(handle.asked, handle.start, state.manifest.batch + 1))
-        while hurt := state.hurt(self.topology, kept, self._policy):
-            apart = state.begin_apart(self.topology, {name: handle.query for name, handle in new.items()}, hurt)
+        new = {name for name in self._queries if name not in known}
+        for name, handle in self._queries.items():
+            self._begin_query(handle, self._begin_at(handle, known.get(name), state.manifest.batch + 1))
+        while hurt := state.hurt(self.topology, self._asked(lambda handle: handle.name not in new), self._policy):
+            apart = state.keep_apart(self.topology, self._asked(), new, hurt)
             if not apart:
-                raise refuse_loss(hurt, new)
+                raise refuse_loss(hurt)
             for name, query in apart.items():
-                self._begin_query(new[name], query)
-        asked = {name: handle.query for name, handle in new.items() if handle.must_be_complete}
-        refuse_incomplete(state.complete_from(self.topology, asked, self._policy))
+                self._begin_query(self._queries[name], query)
+        strict = self._asked(lambda handle: handle.name in new and handle.must_be_complete)
+        refuse_incomplete(state.complete_from(self.topology, strict, self._policy))
+
+    def _asked(self, which: Callable[[QueryHandle], bool] = lambda _: True) -> dict[str, Query]:
+        return {name: handle.query for name, handle in self._queries.items() if which(handle)}
+
+    def _begin_at(self, handle: QueryHandle, known: Mapping[str, Any] | None, batch: int) -> Query:
+        """A query as the checkpoint has it, or one that begins with a batch."""
+        if known is not None:
+            return keep_apart(begin_at(handle.asked, known["since"]), known["apart"])
+        return begin_at(handle.asked, dict.fromkeys(handle.asked.aliases, batch) if handle.start == "now" else {})
 
     def _begin_query(self, handle: QueryHandle, query: Query) -> None:
         """Set the batches from which on rows count for a query."""

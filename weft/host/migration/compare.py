@@ -1,7 +1,7 @@
 """What a new plan can use of the state of the old one: store by store, before anything is changed.
 
     take    the old store holds these rows in these places, with at least these columns and indexes: nothing is copied
-    move    an old store of the stream holds these rows, elsewhere or with more: they are read and sent anew
+    move    an old store of the stream or join holds these rows, elsewhere or with more: they are read and sent anew
     fill    an intermediate result: it is joined from the stores of its members, started from one of them
     lack    no old store has the rows: the new one begins empty
 
@@ -82,12 +82,12 @@ class Sources:
             if known is not None and _covers(known, store):
                 takes[store.id] = known.id
                 self._note(store, self._whole_from(known))
+            elif (source := self._source_of(store)) is not None:
+                moves[store.id] = source.id
+                self._note(store, self._whole_from(source))
             elif store.members and (fill := self._fill(store)) is not None:
                 fills.append(fill)
                 self._note(store, self._whole_way(fill))
-            elif not store.members and (source := self._source_of(store)) is not None:
-                moves[store.id] = source.id
-                self._note(store, self._whole_from(source))
             elif self._was_read(store):
                 lacks.append(store.id)
                 self._note(store, self._newest(store))
@@ -113,15 +113,23 @@ class Sources:
         return store.clock != clock or store.id in self.manifest.partial
 
     def _source_of(self, store: Store) -> Store | None:
+        if store.members:
+            return self._same_join(store)
         keys = [*store.placement, *(store.spread.keys if store.spread else ())]
         needs = {*store.columns, *(c.name for expr in keys for c in columns(expr))}
         return self.find(store.label, store.filter, frozenset(needs), store.clock)
 
+    def _same_join(self, store: Store) -> Store | None:
+        """The old store of the same join, elsewhere; where its members are copied, so are its rows."""
+        needs = {*store.columns, *(c.field for expr in store.placement for c in columns(expr))}
+        usable = [known for known in self.old.stores if store.join and known.join == store.join and needs <= {*known.columns}]
+        return min(usable, key=lambda known: (self._whole_from(known), known.id), default=None)
+
     def _has(self, store: Store, label: str, chosen: tuple[Expr, ...], needs: frozenset[str]) -> bool:
         if store.stream != stream_of(label) or since_of(store.label) != since_of(label):
             return False
-        stream = self._streams[store.stream]
-        there = {*store.columns, COPY} | ({TIME} if stream.event_time in store.columns else set())
+        there, time = {*store.columns, COPY}, {TIME, self._streams[store.stream].event_time}
+        there |= {name for name in time if name is not None} if there & time else set()
         reads = {c.name for expr in remaining(chosen, store) for c in columns(expr)}
         given = {text_of(expr) for expr in chosen}
         return needs | reads <= there and all(_implied(expr, given) for expr in store.filter)
@@ -159,9 +167,14 @@ class Sources:
         return mark - max([store.retention, *(keep for _, keep in store.ends)]) - 1
 
     def _whole_way(self, fill: Fill) -> int:
-        """A join is whole where all the stores that make it are."""
-        met = [self._partial.get(node.store, EVER) for node in fill.way.nodes if isinstance(node, Probe)]
-        return max(self._whole_from(self.old.store(fill.source)), *met)
+        """A join is whole where all the stores that make it have the rows of their members that it needs."""
+        store = self.new.store(fill.store)
+        mark = None if store.clock is None else self._marks.get(store.clock)
+        needs = {label: EVER if mark is None else mark - keep - 1 for label, keep in store.ends}
+        found: list[tuple[tuple[str, ...], int]] = [((fill.way.start.label,), self._whole_from(self.old.store(fill.source)))]
+        met = (node for node in fill.way.nodes if isinstance(node, Probe))
+        found += [(node.members, self._partial.get(node.store, EVER)) for node in met]
+        return max((w for labels, w in found if any(w > needs.get(label, EVER) for label in labels)), default=EVER)
 
     def _was_read(self, store: Store) -> bool:
         return any(self.manifest.totals.rows_in.get(stream_of(label)) for label in store.members or (store.label,))

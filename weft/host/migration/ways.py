@@ -74,8 +74,9 @@ def _trim(topology: Topology, edge: Edge, start: Start, nodes: tuple[Node, ...])
     done: list[Node] = [replace(last, wave=waves[last.wave])]
     for probe in reversed(probes):
         assert isinstance(probe, Probe)
-        carry, before = needed, _reads(probe, topology.store(probe.store), needed)
-        needed = before or {min(probe.fields)}
+        found = _finds(probe, topology.store(probe.store))
+        carry = needed or {min(found)}  # rows are counted by a field
+        needed = _reads(probe, carry) - found
         made = replace(
             probe, wave=waves[probe.wave], fields=tuple(sorted(needed)), carry=tuple(sorted(carry)), sees=(),
             then=(done[0].id,),
@@ -87,15 +88,19 @@ def _trim(topology: Topology, edge: Edge, start: Start, nodes: tuple[Node, ...])
     return Way(bringing, begun, tuple(done), edge.clock)
 
 
-def _reads(probe: Probe, store: Store, carry: set[str]) -> set[str]:
-    """Fields of the probing tuple that a probe reads or hands on."""
+def _reads(probe: Probe, carry: set[str]) -> set[str]:
+    """Fields that a probe reads or hands on."""
     exprs = [*probe.route_key, *probe.equal, *(b.expr for b in (*probe.low, *probe.high)), *probe.residual]
-    found = {*store.columns} if store.members else {f"{probe.members[0]}.{column}" for column in store.columns}
-    return ({c.field for expr in exprs for c in columns(expr)} | carry) - found
+    return {c.field for expr in exprs for c in columns(expr)} | carry
+
+
+def _finds(probe: Probe, store: Store) -> set[str]:
+    """Fields of the tuples that a probe finds."""
+    return {*store.columns} if store.members else {f"{probe.members[0]}.{column}" for column in store.columns}
 
 
 def moving(new: Topology, stores: tuple[Store, ...]) -> Topology:
-    """A plan that does nothing but send rows to some stores of streams; each has an edge of its own name."""
+    """A plan that does nothing but send rows to some stores; each has an edge of its own name."""
     edges = tuple(_to_store(store) for store in stores)
     used = {store.stream for store in stores}
     return Topology(new.workers, tuple(s for s in new.streams if s.name in used), new.clocks, stores, edges, (), (), ())

@@ -207,6 +207,7 @@ def _query(query: Query) -> dict[str, Any]:
         "where": " AND ".join(to_sql(p) for p in query.predicates),
         "select": ", ".join(f"{to_sql(o.expr)} AS {o.name}" for o in query.outputs),
         "since": {relation.alias: relation.since for relation in query.relations if relation.since},
+        "apart": {relation.alias: relation.apart for relation in query.relations if relation.apart},
     }
 
 
@@ -232,7 +233,7 @@ def _refused(found: Mapping[str, Any], mine: Mapping[str, Any], dropped: Collect
 def say_changes(found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
     """What differs and leads to a migration, for people."""
     old, new = found["queries"], mine["queries"]
-    lines = [f'query "{name}" is new' for name in new if old.get(name) != new[name]]
+    lines = [f'query "{name}" is new' for name in new if {**old.get(name, {}), "apart": ()} != {**new[name], "apart": ()}]
     lines += [f'query "{name}" is dropped' for name in old if name not in new]
     if found["workers"] != mine["workers"]:
         lines.append(f"{mine['workers']} workers instead of {found['workers']}")
@@ -244,5 +245,5 @@ def _differences(what: str, found: Mapping[str, Any], mine: Mapping[str, Any]) -
     return [
         f"{what}, {key}: the checkpoint has {found.get(key) or 'none'}, this session {mine[key] or 'none'}"
         for key in mine
-        if found.get(key) != mine[key]
+        if key != "apart" and found.get(key) != mine[key]
     ]

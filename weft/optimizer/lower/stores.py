@@ -47,6 +47,8 @@ class StoreDraft:
     since: int = 0
     content: str = ""
     """What else decides its rows: predicates of a join, and where its members lie."""
+    copied: bool = False
+    """Whether rows of its members lie on several workers."""
     columns: set[str] = field(default_factory=set)
     indexes: set[Key] = field(default_factory=set)
     retention: int | None = 0
@@ -72,12 +74,17 @@ class StoreDraft:
         """Its name, once all users are known."""
         return f"{shorten(self.name)}-{digest(self.key, sorted(self.columns), [key.name for key in self.ordered])}"
 
+    @property
+    def _join(self) -> str:
+        """What decides the rows of a join, wherever they lie."""
+        return "" if self.copied or not self.members else digest(self.members, self.clock, self.ends, self.content)
+
     def finish(self) -> Store:
         """The store, once all users are known."""
         return Store(
             self.id, self.stream, self.filter, tuple(sorted(self.columns)), self.placement, self.ordered,
             self.clock, self.retention, self.reason, tuple(self.users), self.tasks, self.members, self.ends,
-            self.spread, self.key, self.since,
+            self.spread, self.key, self._join, self.since,
         )  # fmt: skip
 
 
@@ -171,7 +178,7 @@ def _draft_rows(plan: Ways, alias: str) -> StoreDraft:
     store, stream = 1 << plan.query.position(alias), relation.stream.name
     placement = tuple(without_alias(expr) for expr in plan.layout.placement.get(store, ()))
     return StoreDraft(
-        label_since(stream, relation.since), stream, selection(plan, alias), placement, clock_of(plan, alias),
+        label_since(stream, relation.since, relation.apart), stream, selection(plan, alias), placement, clock_of(plan, alias),
         plan.tasks(store), spread=spread_of(plan, alias), since=relation.since,
     )  # fmt: skip
 
@@ -192,6 +199,7 @@ def _draft_join(plan: Ways, store: int) -> StoreDraft:
         members,
         ends,
         content=_content(plan, members),
+        copied=any(spread_of(plan, label) for label in members),
         retention=None if first is None else first[1],
         reason="full history",
     )
