@@ -45,8 +45,8 @@ def even(at: int, hot: float = 0.0) -> dict[str, pa.Table]:
 def watch_batches(trial: Trial, batches: Sequence[dict[str, pa.Table]]) -> list[Progress]:
     """The progress of a run as a session would see it."""
     watch = Watch(
-        WORKERS,
-        lambda load: uneven_load(load, WORKERS, trial.choices, lambda: trial.manifest.observed),
+        lambda: WORKERS,
+        lambda _, load: uneven_load(load, WORKERS, trial.choices, lambda: trial.manifest.observed),
     )
     return [watch.see(progress(at, trial.feed(tables))) for at, tables in enumerate(batches)]
 
@@ -109,10 +109,10 @@ def test_explain_says_the_same_of_the_whole_run() -> None:
 
 @pytest.mark.parametrize("query", ["q", None])
 def test_a_notice_that_fails_does_not_end_a_run(query: str | None) -> None:
-    def fails(_: weft.Counters) -> None:
+    def fails(_: int, _load: weft.Counters) -> None:
         if query:
             raise weft.PlanError("no")
 
-    watch = Watch(WORKERS, fails)
+    watch = Watch(lambda: WORKERS, fails)
     trial = Trial(open_session())
     assert not watch.see(progress(0, trial.feed(even(0, 0.9)))).notices

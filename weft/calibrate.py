@@ -33,7 +33,7 @@ import pyarrow as pa
 
 from weft import read
 from weft.errors import HostError, InternalError
-from weft.host.batch import Report
+from weft.host.batch import Batch, Report
 from weft.host.inprocess.run import InProcess
 from weft.host.results.staged import StagedResults
 from weft.host.state.manifest import FileState, Ledger
@@ -220,7 +220,7 @@ class _Local:
 
         def write(times: int) -> float:
             began = time.perf_counter()
-            sink = StagedResults(str(self.folder / "results"), "", 0, 1, run.topology)
+            sink = StagedResults(str(self.folder / "results"), Batch(0, {}, {}), 0, 1, run.topology)
             for rows in results * times:
                 sink.write("q", rows)
             sink.close()

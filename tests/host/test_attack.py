@@ -11,6 +11,7 @@ import pytest
 import weft
 from weft.host.state.manifest import Ledger, Manifest
 from weft.testing import Trial
+from weft.topology.model import Epoch
 
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.int64())])
 
@@ -101,10 +102,10 @@ def test_a_missing_plan_of_an_epoch_is_named(tmp_path: Path) -> None:
     session.query("q", "SELECT a.k FROM a, b WHERE a.k = b.k")
     ledger = Ledger(tmp_path)
     ledger.begin()
-    epoch = ledger.epoch(session.topology)
-    ledger.commit(Manifest(batch=0, epoch=epoch.number))
+    ledger.propose(Epoch(0, session.topology), {})
+    ledger.commit(Manifest(batch=0))
     (plan,) = ledger.epochs.iterdir()
     plan.unlink()
     with pytest.raises(weft.StateError) as caught:
-        ledger.epoch(session.topology)
+        ledger.epoch()
     assert str(plan) in str(caught.value)

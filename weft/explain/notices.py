@@ -346,8 +346,8 @@ def _wrong_estimate(figures: Figures) -> Notice | None:
         "wrong-estimate",
         f"{count(len(off), 'estimate')} {verb(len(off), 'be')} more than {FAR_OFF:g} times off",
         f"{_list(_compare(where, figure) for where, figure in off)}.",
-        "measure statistics again and start from an empty checkpoint: a checkpoint keeps the plan it was made by.",
-        's = weft.Session(checkpoint="another"); ...; s.analyze()',
+        "give statistics that fit, and ask for a plan: a checkpoint keeps its plan until another is asked for.",
+        's.options(statistics=s.observed(), strategy="tree")',
     )
 
 

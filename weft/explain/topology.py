@@ -13,7 +13,7 @@ from weft.explain.pages.topology import EdgeFacts, KeepFacts, ProbeFacts, QueryF
 from weft.explain.subject import Subject
 from weft.explain.words import JOINED, call, cells, column, duration, expression, expressions, is_exclusive
 from weft.optimizer.choose import Choice
-from weft.topology.model import TIME, Edge, Keep, Key, Probe, Store, Topology
+from weft.topology.model import COPY, TIME, Edge, Keep, Key, Probe, Store, Topology
 
 Labels = Mapping[str, str]
 """Store -> what the page calls it, or label -> what a query calls the relation."""
@@ -77,7 +77,7 @@ def _store(store: Store, name: str, figures: Figures) -> StoreFacts:
         duration(age),
         store.reason,
         expressions(store.filter),
-        tuple(column(name, names) for name in store.columns if name != TIME),
+        tuple(column(name, names) for name in store.columns if name not in (TIME, COPY)),
         tuple(_key(key, names) for key in store.indexes),
         figures.rows(store),
         JOINED if _stays(figures.topology, store) else cells(store.spread),

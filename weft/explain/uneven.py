@@ -45,6 +45,6 @@ def uneven_load(
         f"worker {busiest} has {counters.skew_degree(workers):.1f} times the work of the average worker",
         f"it stored and answered {number(counters.load[busiest])} of {number(total)} tuples; "
         f'with strategy "{found.strategy}" the busiest is expected to have {found.skew_degree:.1f} times the average.',
-        f"it {_HELPS[hybrid]}; start from an empty checkpoint, because a checkpoint keeps its strategy.",
-        f's.query("{joins[0].name}", sql, strategy="{found.strategy}"{given})',
+        f"it {_HELPS[hybrid]}; the state moves to the new plan, also while the session runs.",
+        f's.options(strategy="{found.strategy}"{given})',
     )

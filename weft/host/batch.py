@@ -31,6 +31,10 @@ class Batch:
     crash: CrashPoint | None = None
     level: int | None = None
     """None in a batch.  In a migration, how often the rows that are moved were merged before: they keep their tier."""
+    job: str = ""
+    """Names a job of a migration; empty in a batch."""
+    barrier: int | None = None
+    """Rows up to this batch and later ones are not merged with each other: a migration reads them apart."""
 
 
 class State(Protocol):

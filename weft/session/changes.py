@@ -57,6 +57,8 @@ class SessionChanges:
         self._next = session.snapshot()
         self._running = replace(self._next, dropped=frozenset())
         self._asked = self._taken = self._done = 0
+        self._work: Work | None = None
+        """What was asked for and is not made yet."""
         self._since: dict[str, float] = {}
         """New query -> when it was added."""
         self.turns: list[Turn] = []
@@ -80,20 +82,21 @@ class SessionChanges:
                 return None
             for name in bare:
                 self._refuse_bare(name)
-            self._taken = self._asked
-            try:
-                self._session.fit()  # batches may have passed since the change was asked for
-                work = self._session.work()
-            except WeftError as error:
-                self._undo(error)
-                return None
-            self._next = self._session.snapshot()
-            return work
+            if self._work is None or self._taken != self._asked:
+                self._taken = self._asked
+                try:
+                    self._session.fit()  # batches may have passed since the change was asked for
+                    self._work = self._session.work()
+                except WeftError as error:
+                    self._undo(error)
+                    return None
+                self._next = self._session.snapshot()
+            return self._work
 
     def made(self, before: Mapping[str, Any], work: Work, summary: Summary, manifest: Manifest, seconds: float) -> None:
         """The run goes on with the change."""
         with self._lock:
-            self._running, self._done = replace(self._next, dropped=frozenset()), self._taken
+            self._running, self._done, self._work = replace(self._next, dropped=frozenset()), self._taken, None
             self._session.note_made(self._next)
             self._since = {name: at for name, at in self._since.items() if name not in work.sinks}
         past = sum(summary.results.values())
@@ -114,7 +117,7 @@ class SessionChanges:
                 if name not in self._running.queries:
                     handle.error = error
             self._session.restore(self._running)
-            self._done = self._asked
+            self._done, self._work = self._asked, None
         self._tell(_refused(error))
 
     def _refuse_bare(self, name: str) -> None:

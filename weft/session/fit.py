@@ -1,8 +1,8 @@
 """Fits the queries of a session to the state that is there, before anything is changed.
 
-What must hold: a change never takes away what a query has.  A store that two relations share has the columns and rows of
-both.  If no old store has all that, the two must not share: each then has a store of its own, and that of a new query
-may begin empty.
+What must hold: a change never takes away what a query has.  A store that two relations share has the columns and rows
+of both.  If no old store has all that, the two must not share: each then has a store of its own, and that of a new
+query may begin empty.
 """
 
 from __future__ import annotations

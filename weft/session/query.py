@@ -30,8 +30,8 @@ class QueryHandle:
         self.wishes: dict[str, Any] = {}
         self.statistics: Statistics | None = None
         self.backfill = self.must_be_complete = False
-        self.on_sink: Callable[[Sink], None] = lambda _sink: None
-        """Called with a new sink before it is added."""
+        self.on_sink: Callable[[QueryHandle, Sink], None] = lambda handle, sink: handle.sinks.append(sink)
+        """Adds a sink."""
         self.find_start: Callable[[QueryHandle], datetime.datetime | None] = lambda _handle: None
         self.error: WeftError | None = None
         """Why a running session refused the query; None if it did not."""
@@ -70,8 +70,7 @@ class QueryHandle:
                 detail=f'query "{self.name}" produces rows: every result once.',
                 hint="choose a sink that takes rows.",
             )
-        self.on_sink(sink)
-        self.sinks.append(sink)
+        self.on_sink(self, sink)
         return self
 
     def table(self) -> pa.Table:

@@ -29,7 +29,7 @@ from weft.host.crash import CrashPoint
 from weft.host.results.sink import Sink
 from weft.host.run import Run
 from weft.host.sources.source import Source
-from weft.host.state.checkpoint import Checkpoint, describe
+from weft.host.state.checkpoint import FILES, Checkpoint, describe
 from weft.host.state.manifest import Manifest
 from weft.host.work import Work
 from weft.observe.live import LiveLine
@@ -209,11 +209,13 @@ class Session:
                 detail=f"its queries are {', '.join(known) or 'none'}.",
                 hint="drop one of these.",
             )
+        if self.is_running and {*self._queries} == {name}:
+            raise PlanError(
+                f'query "{name}" is the last one of a running session',
+                detail="a session without a query has nothing to do.",
+                hint="add another query first, or stop the run: h.stop().",
+            )
         with self._changing():
-            if self.is_running and not {*self._queries} - {name}:
-                raise PlanError(
-                    f'"{name}" is the only query of a running session', hint="stop the run instead: h.stop()."
-                )
             self._queries.pop(name, None)
             self._dropped.add(name)
 
@@ -278,7 +280,7 @@ class Session:
         handle.wishes = read_wishes(strategy, budget, placement, capacity, arrival, parallelism, skewed)
         handle.statistics = read_statistics(statistics)
         handle.backfill, handle.must_be_complete = backfill, complete
-        handle.on_sink, handle.find_start = self._claim_sink, self._complete_from
+        handle.on_sink, handle.find_start = self._add_sink, self._complete_from
         with self._changing(added=name):
             self._queries[name] = handle
         return handle
@@ -446,7 +448,19 @@ class Session:
     def _describe(self) -> dict[str, Any]:
         queries = {name: handle.query for name, handle in self._queries.items()}
         mine = describe(self.topology, queries, self._sources, self._plans())
-        return {**mine, "streams": {**self.checkpoint.streams(), **mine["streams"]}}
+        brought = self.checkpoint.brought()
+        return {
+            **mine,
+            "streams": {**self.checkpoint.streams(), **mine["streams"]},
+            "brought": self._brought() if brought is None else brought,
+        }
+
+    def _brought(self) -> list[str]:
+        """What Spark's Structured Streaming brings: all DataFrames that are declared when the first batch is read, and
+        FILES if there are files besides.  Spark cannot add any later.
+        """
+        frames = [name for name, source in self._sources.items() if source.frame is not None]
+        return [*([FILES] if len(frames) < len(self._sources) else []), *frames] if frames else []
 
     # ---------------------------------------------------------------------------------------- changes
 
@@ -509,6 +523,7 @@ class Session:
         state = Fit.read(self.checkpoint.root)
         if state is None:
             return
+        self.checkpoint.check_streams(self._describe())
         known = self._known()
         new = {name for name in self._queries if name not in known}
         for name, handle in self._queries.items():
@@ -541,10 +556,14 @@ class Session:
         """The queries of the checkpoint that stay as they are."""
         return {name: said for name, said in self.checkpoint.queries().items() if name not in self._dropped}
 
-    def _claim_sink(self, sink: Sink) -> None:
-        """Reserve the place of a sink that is added while the session runs."""
-        if self.is_running:
-            sink.claim(self.checkpoint.id, published=False, last=self.checkpoint.last)
+    def _add_sink(self, handle: QueryHandle, sink: Sink) -> None:
+        """Add a sink.  While the session runs, its place is reserved at once, and it gets results of later batches."""
+        with self.lock:
+            if self.is_running:
+                sink.claim(self.checkpoint.id, published=False, last=self.checkpoint.last)
+            handle.sinks.append(sink)
+            if self.is_running and self._changes is not None:
+                self._changes.ask()
 
     def _check_sinks(self) -> None:
         for name, handle in self._queries.items():

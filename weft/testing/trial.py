@@ -66,11 +66,10 @@ class Trial:
         """Go on from the last batch in the folder."""
         ledger.begin()
         self._run.manifest = ledger.last()
-        if self._session is None or not self._is_bound:
-            return
-        if (known := ledger.epoch()) is None:
-            ledger.propose(self._run.epoch, self._session.work().session)
-        else:
+        known = ledger.epoch()
+        if known is None:
+            ledger.propose(self._run.epoch, self._session.work().session if self._session else {})
+        elif self._session is not None and self._is_bound:
             self._run.epoch, self._run.topology = known, known.topology
             if known.topology != self.topology:
                 self._migrate(self._session.work())

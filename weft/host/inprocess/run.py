@@ -67,13 +67,17 @@ class InProcess:
         self.state: State = state or MemoryState()
         self.manifest = Manifest()
         self.results: dict[str, list[pa.RecordBatch]] = {emit.query: [] for emit in topology.emits}
+        self._preparing: Migration | None = None
+        self._past: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+        """Results among old rows, of a migration that is not committed."""
         self.spent: dict[tuple[int, int], float] = {}
         """(Wave, worker) -> seconds of the last batch, one after the other; wave 0 reads the input."""
 
     def feed(self, tables: Mapping[str, pa.Table], crash: CrashPoint | None = None) -> Report:
         """Run one micro-batch with rows for some of the streams.  A crash leaves everything as it was before."""
         number = self.manifest.batch + 1
-        batch = self.manifest.next(self.topology, number, crash=crash)
+        barrier = None if self._preparing is None else self._preparing.manifest.batch
+        batch = self.manifest.next(self.topology, number, crash=crash, barrier=barrier)
         fresh: dict[str, list[pa.RecordBatch]] = defaultdict(list)
         began = time.perf_counter()
         envelopes = list(self._read(tables, batch.watermarks))
@@ -81,30 +85,46 @@ class InProcess:
         report = self._waves(self.topology, batch, envelopes, fresh)
         reach(crash, "commit before", number)
         self.manifest = self.manifest.after(self.epoch, number, report)
-        if isinstance(self.state, MemoryState):
-            self.state.retain(ref.name for ref in self.manifest.segments)
+        self._retain()
         for query, rows in fresh.items():
             self.results[query] += rows
         reach(crash, "commit after", number)
         reach(crash, "publish", number)
         return report
 
+    def prepare(self, change: Change, crash: CrashPoint | None = None, most: int | None = None) -> Migration:
+        """Make the state of another plan ready; batches go on under the old one until :meth:`migrate` is called."""
+        made = Migration(self.topology, change, self.manifest, self.epoch.number + 1, "", crash, most)
+        self._past = defaultdict(list)
+        reach(crash, "migrate before", self.manifest.batch)
+        made.work(self._job)
+        self._preparing = made
+        return made
+
     def migrate(self, change: Change, crash: CrashPoint | None = None) -> Migration:
         """Go on with another plan.  A crash leaves everything as it was before."""
-        epoch = Epoch(self.epoch.number + 1, change.topology)
-        fresh: dict[str, list[pa.RecordBatch]] = defaultdict(list)
-        migration = Migration(self.topology, change, self.manifest, f"e{epoch.number}", crash)
-        reach(crash, "migrate before", self.manifest.batch)
-        migration.work(lambda job, batch: self._waves(job.topology, batch, self._reread(job), fresh))
+        migration = self._preparing or self.prepare(change, crash)
+        if migration.manifest is not self.manifest:
+            migration.catch_up(self.manifest, self._job)
+        epoch, fresh = Epoch(migration.epoch, change.topology), self._past
+        self._preparing = None  # if it dies here, another change may follow
         reach(crash, "migrate commit before", self.manifest.batch)
         self.manifest = migration.commit(epoch)
         self.topology, self.epoch = change.topology, epoch
-        if isinstance(self.state, MemoryState):
-            self.state.retain(ref.name for ref in self.manifest.segments)
+        self._retain()
         for emit in change.topology.emits:
             self.results.setdefault(emit.query, []).extend(fresh[emit.query])
         reach(crash, "migrate commit after", self.manifest.batch)
         return migration
+
+    def _job(self, job: Job, batch: Batch) -> Report:
+        return self._waves(job.topology, batch, self._reread(job), self._past)
+
+    def _retain(self) -> None:
+        """Forget segments that nothing needs any more."""
+        if isinstance(self.state, MemoryState):
+            made = () if self._preparing is None else (*self._preparing.segments, *self._preparing.manifest.segments)
+            self.state.retain(ref.name for ref in (*self.manifest.segments, *made))
 
     def _waves(
         self, topology: Topology, batch: Batch, envelopes: list[Envelope], fresh: dict[str, list[pa.RecordBatch]]

@@ -122,7 +122,9 @@ class Sources:
     def _same_join(self, store: Store) -> Store | None:
         """The old store of the same join, elsewhere; where its members are copied, so are its rows."""
         needs = {*store.columns, *(c.field for expr in store.placement for c in columns(expr))}
-        usable = [known for known in self.old.stores if store.join and known.join == store.join and needs <= {*known.columns}]
+        usable = [
+            known for known in self.old.stores if store.join and known.join == store.join and needs <= {*known.columns}
+        ]
         return min(usable, key=lambda known: (self._whole_from(known), known.id), default=None)
 
     def _has(self, store: Store, label: str, chosen: tuple[Expr, ...], needs: frozenset[str]) -> bool:
@@ -171,7 +173,9 @@ class Sources:
         store = self.new.store(fill.store)
         mark = None if store.clock is None else self._marks.get(store.clock)
         needs = {label: EVER if mark is None else mark - keep - 1 for label, keep in store.ends}
-        found: list[tuple[tuple[str, ...], int]] = [((fill.way.start.label,), self._whole_from(self.old.store(fill.source)))]
+        found: list[tuple[tuple[str, ...], int]] = [
+            ((fill.way.start.label,), self._whole_from(self.old.store(fill.source)))
+        ]
         met = (node for node in fill.way.nodes if isinstance(node, Probe))
         found += [(node.members, self._partial.get(node.store, EVER)) for node in met]
         return max((w for labels, w in found if any(w > needs.get(label, EVER) for label in labels)), default=EVER)

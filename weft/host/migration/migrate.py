@@ -11,14 +11,14 @@ with the new epoch is renamed into place; before that the old plan goes on, afte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from weft.host.batch import Batch, Report
 from weft.host.crash import CrashPoint
 from weft.host.migration.compare import Comparison, Sources, remaining
 from weft.host.migration.reread import Piece, pieces
-from weft.host.migration.ways import Way, moving, ways_to
+from weft.host.migration.ways import Way, moving, replaying, ways_to
 from weft.host.state.manifest import Manifest
 from weft.host.state.segment import SegmentRef
 from weft.topology.model import Edge, Epoch, Store, Topology
@@ -63,30 +63,63 @@ class Summary:
 
 
 class Migration:
-    """From the state of one epoch to that of another."""
+    """From the state of one epoch to that of another, as of some batch."""
 
-    def __init__(self, old: Topology, change: Change, manifest: Manifest, run: str, crash: CrashPoint | None) -> None:
-        self.old, self.new, self.manifest = old, change.topology, manifest
-        self._backfill, self._run, self._crash = change.backfill, run, crash
+    def __init__(
+        self,
+        old: Topology,
+        change: Change,
+        manifest: Manifest,
+        epoch: int,
+        run: str,
+        crash: CrashPoint | None,
+        most: int | None = None,
+    ) -> None:
+        """`most` is how many rows a job reads; None means all at once."""
+        self.old, self.new, self.manifest, self.epoch = old, change.topology, manifest, epoch
+        self._backfill, self._run, self._crash, self._most = change.backfill, run, crash, most
         self._sources = Sources(old, self.new, manifest)
         self.found: Comparison = self._sources.compare()
         self.segments: list[SegmentRef] = []
         self.files: list[Mapping[str, object]] = []
-        self._moved = self._filled = 0
+        self._jobs = self._moved = self._filled = 0
         self._results: dict[str, int] = {}
 
-    def work(self, run: Runner) -> None:
-        """Make all stores of the new plan."""
+    @property
+    def size(self) -> int:
+        """Rows that have to be read."""
+        held = self.manifest.held
+        read = [*self.found.moves.values(), *(fill.source for fill in self.found.fills)]
+        return sum(held.get(name, 0) for name in read)
+
+    def work(self, run: Runner, stopped: Callable[[], bool] = lambda: False) -> None:
+        """Make all stores of the new plan; give up between two jobs if `stopped` says so."""
         became = {old: new for new, old in self.found.takes.items()}
         taken = (ref for ref in self.manifest.segments if ref.store in became)
         self.segments = [replace(ref, store=became[ref.store]) for ref in taken]
-        if self.found.moves:
-            self._do(self._move(), run)
-        for fill in self.found.fills:
-            self._do(self._travel(f"fill {fill.store}", fill.way, fill.source), run)
-        for query in self._backfill:
-            if (job := self._past(query)) is not None:
-                self._do(job, run)
+        for job in self._plan():
+            for part in _cut(job, self._most):
+                if stopped():
+                    return
+                self._do(part, run)
+
+    def catch_up(self, manifest: Manifest, run: Runner) -> None:
+        """Bring what was made up to a later batch: its rows come again, as one batch of the new plan."""
+        behind = self.manifest
+        self.manifest, self._sources = manifest, Sources(self.old, self.new, manifest)
+        self.found = replace(self._sources.compare(), lacks=self.found.lacks)
+        job = self._replay(behind.batch)
+        if job.pieces:
+            self._do(job, run)
+
+    @property
+    def can_catch_up(self) -> bool:
+        """Whether the old state has all rows that a replay needs."""
+        plan, starts = replaying(self.new, self._backfill)
+        stores = {store.id for store in plan.stores if not store.members} - {*self.found.lacks}
+        known = {*self.found.takes, *self.found.moves}
+        joins = {store.id for store in plan.stores if store.members} <= {*known, *self._filled_stores()}
+        return stores <= known and joins and all(self._start_source(way) is not None for way in starts.values())
 
     def commit(self, epoch: Epoch) -> Manifest:
         """The manifest that makes the new plan valid."""
@@ -106,17 +139,31 @@ class Migration:
                 live.setdefault(ref.worker, []).append(ref)
         marks = self.manifest.watermarks(self.new)
         there = {worker: tuple(refs) for worker, refs in live.items()}
-        report = run(job, Batch(self.manifest.batch, marks, there, self._run, self._crash, job.level))
+        name, self._jobs = f"e{self.epoch}j{self._jobs}", self._jobs + 1
+        batch = Batch(self.manifest.batch, marks, there, f"{self._run}{name}", self._crash, job.level, name)
+        report = run(job, batch)
         gone = set(report.removed)
         made = [SegmentRef(**ref) for ref in report.added]
         self.segments = [*(ref for ref in self.segments if ref.name not in gone), *made]
         self.files += report.files
         for query, count in report.results.items():
             self._results[query] = self._results.get(query, 0) + count
+        self._count(job, made)
+
+    def _count(self, job: Job, made: Sequence[SegmentRef]) -> None:
         filled = {keep.store for keep in job.topology.keeps}
         fed = {store for edge in job.topology.edges for store in edge.stores}
         self._filled += sum(ref.rows for ref in made if ref.store in filled)
         self._moved += sum(ref.rows for ref in made if ref.store in fed)
+
+    def _plan(self) -> Iterator[Job]:
+        if self.found.moves:
+            yield self._move()
+        for fill in self.found.fills:
+            yield self._travel(f"fill {fill.store}", fill.way, fill.source)
+        for query in self._backfill:
+            if (job := self._past(query)) is not None:
+                yield job
 
     def _move(self) -> Job:
         stores = tuple(self.new.store(name) for name in self.found.moves)
@@ -124,12 +171,12 @@ class Migration:
         edges = tuple(self._spare(edge, self.found.moves[edge.id]) for edge in plan.edges)
         plan = replace(plan, edges=edges)
         read = [piece for store in stores for piece in self._pieces(plan, store.id, self.found.moves[store.id], store)]
-        return Job("move rows", plan, tuple(read), self._level(read))
+        return Job("move rows", plan, tuple(read), _level(read))
 
     def _travel(self, what: str, way: Way, source: str) -> Job:
         plan = replace(way, edge=self._spare(way.edge, source)).topology(self.new)
         read = tuple(self._pieces(plan, way.edge.id, source, None))
-        return Job(what, plan, read, self._level(read))
+        return Job(what, plan, read, _level(read))
 
     def _spare(self, edge: Edge, source: str) -> Edge:
         """The edge without selections that the rows of an old store have passed."""
@@ -142,20 +189,62 @@ class Migration:
             (self.manifest.held.get(source.id, 0), number, way, source.id)
             for label, _ in emit.aliases
             for number, way in enumerate(ways_to(self.new, label, emit.id))
-            if (source := self._sources.find(label, way.edge.filter, way.needs, way.clock)) is not None
+            if (source := self._start_source(way)) is not None
         ]
         if not found:
             return None
         _, _, way, read = min(found, key=lambda entry: (entry[0], entry[2].start.id, entry[1]))
         return self._travel(f"results of {query} among old rows", way, read)
 
-    def _pieces(self, plan: Topology, edge: str, source: str, store: Store | None) -> Iterable[Piece]:
-        refs = [ref for ref in self.manifest.segments if ref.store == source]
+    def _replay(self, after: int) -> Job:
+        """All rows that came after a batch, along all ways of the new plan that store something."""
+        plan, starts = replaying(self.new, self._backfill)
+        made_from = {**self.found.takes, **self.found.moves}
+        sources = {store: made_from[store] for store in plan.edge_by_id if store in made_from}
+        for name, way in starts.items():
+            source = self._start_source(way)
+            assert source is not None
+            sources[name] = source.id
+        edges = (self._spare(edge, sources[edge.id]) for edge in plan.edges if edge.id in sources)
+        plan = replace(plan, edges=tuple(edges))
+        read = [
+            piece
+            for edge, source_id in sources.items()
+            for piece in self._pieces(plan, edge, source_id, self.new.store_by_id.get(edge), after)
+        ]
+        return Job("catch up", plan, tuple(read), 0)
+
+    # ---------------------------------------------------------------------------------------- rows
+
+    def _filled_stores(self) -> set[str]:
+        return {fill.store for fill in self.found.fills}
+
+    def _start_source(self, way: Way) -> Store | None:
+        return self._sources.find(way.start.label, way.edge.filter, way.needs, way.clock)
+
+    def _pieces(self, plan: Topology, edge: str, source: str, store: Store | None, after: int = -1) -> Iterable[Piece]:
+        refs = [ref for ref in self.manifest.segments if ref.store == source and ref.first_batch > after]
         return pieces(plan.edge_by_id[edge], refs, None if store is None else self._oldest(store))
 
     def _oldest(self, store: Store) -> int | None:
         mark = None if store.clock is None else self.manifest.watermarks(self.new).get(store.clock)
         return None if mark is None or store.retention is None else mark - store.retention
 
-    def _level(self, read: Sequence[Piece]) -> int:
-        return max((piece.ref.level for piece in read), default=0)
+
+def _level(read: Sequence[Piece]) -> int:
+    return max((piece.ref.level for piece in read), default=0)
+
+
+def _cut(job: Job, most: int | None) -> Iterator[Job]:
+    """A job in parts that read about `most` rows each."""
+    if most is None:
+        yield job
+        return
+    waiting: list[Piece] = []
+    for piece in job.pieces:
+        waiting.append(piece)
+        if sum(p.rows for p in waiting) >= most:
+            yield replace(job, pieces=tuple(waiting))
+            waiting = []
+    if waiting:
+        yield replace(job, pieces=tuple(waiting))

@@ -22,7 +22,7 @@ from weft.host.weights import cut
 from weft.query.model import Stream
 from weft.topology.model import COPY, TIME, Edge
 
-PIECE_ROWS = 1_000_000
+PIECE_ROWS = 250_000
 """Segments are read in pieces of about this many rows, by different tasks."""
 
 

@@ -7,7 +7,7 @@ what any query reads; old state may not have all of that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from weft.expr.model import columns
@@ -97,6 +97,64 @@ def _reads(probe: Probe, carry: set[str]) -> set[str]:
 def _finds(probe: Probe, store: Store) -> set[str]:
     """Fields of the tuples that a probe finds."""
     return {*store.columns} if store.members else {f"{probe.members[0]}.{column}" for column in store.columns}
+
+
+def replaying(new: Topology, emits: Collection[str]) -> tuple[Topology, dict[str, Way]]:
+    """The new plan without results but those of some queries, and the way of each edge that brings tuples to a start.
+
+    Every store and every start has an edge of its own, since their rows may come from different old stores.
+    """
+    ends = [(keep.origin, keep.id) for keep in new.keeps]
+    ends += [(label, new.emit_of[query].id) for query in emits for label, _ in new.emit_of[query].aliases]
+    ways = [way for label, end in ends for way in _whole_ways(new, label, end)]
+    starts: dict[str, Way] = {}
+    nodes: dict[str, Node] = {}
+    for way in ways:
+        known = starts.get(way.start.id)
+        starts[way.start.id] = way if known is None else _unite_starts(known, way)
+        for node in way.nodes:
+            nodes[node.id] = _unite(nodes.get(node.id), node)
+    base = tuple(store for store in new.stores if not store.members)
+    edges = (*map(_to_store, base), *(replace(way.edge, id=way.start.id) for way in starts.values()))
+    found = nodes.values()
+    plan = Topology(
+        new.workers, new.streams, new.clocks, new.stores, edges, tuple(way.start for way in starts.values()),
+        tuple(node for node in found if isinstance(node, Probe)),
+        tuple(node for node in found if isinstance(node, Emit)),
+        tuple(node for node in found if isinstance(node, Keep)),
+    )  # fmt: skip
+    return plan, starts
+
+
+def _whole_ways(topology: Topology, label: str, end: str) -> Iterator[Way]:
+    """The ways to a node, with their waves and what they see as in the plan."""
+    for way in ways_to(topology, label, end):
+        yield replace(way, nodes=tuple(_as_planned(topology.nodes[node.id], node) for node in way.nodes))
+
+
+def _as_planned(planned: Node, node: Node) -> Node:
+    if isinstance(planned, Probe) and isinstance(node, Probe):
+        return replace(node, wave=planned.wave, sees=planned.sees)
+    return replace(node, wave=planned.wave)
+
+
+def _unite_starts(one: Way, other: Way) -> Way:
+    columns = tuple(sorted({*one.start.columns, *other.start.columns}))
+    then = tuple(dict.fromkeys((*one.start.then, *other.start.then)))
+    start = replace(one.start, columns=columns, then=then)
+    return Way(replace(one.edge, columns=columns), start, one.nodes, one.clock)
+
+
+def _unite(known: Node | None, node: Node) -> Node:
+    """A node that several ways pass."""
+    if not isinstance(known, Probe) or not isinstance(node, Probe):
+        return node
+    return replace(
+        known,
+        fields=tuple(sorted({*known.fields, *node.fields})),
+        carry=tuple(sorted({*known.carry, *node.carry})),
+        then=tuple(dict.fromkeys((*known.then, *node.then))),
+    )
 
 
 def moving(new: Topology, stores: tuple[Store, ...]) -> Topology:

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from weft.host.batch import Batch
 from weft.host.weights import repeat
 from weft.topology.model import Topology
 
@@ -25,8 +26,9 @@ GROUP_BYTES = 64 << 20
 class StagedResults:
     """Parquet files of one task, one per query that has results."""
 
-    def __init__(self, folder: str, run: str, worker: int, wave: int, topology: Topology) -> None:
-        self.folder, self.run, self.worker, self.wave = Path(folder), run.strip("-"), worker, wave
+    def __init__(self, folder: str, batch: Batch, worker: int, wave: int, topology: Topology) -> None:
+        self.folder, self.run, self.worker, self.wave = Path(folder), batch.run.strip("-"), worker, wave
+        self.prefix = f"{batch.number:012d}" + (f"-{batch.job}" if batch.job else "")
         self.schemas = {e.query: pa.schema([(o.name, o.expr.type) for o in e.outputs]) for e in topology.emits}
         self.writers: dict[str, pq.ParquetWriter] = {}
         self.waiting: dict[str, list[pa.RecordBatch]] = {}
@@ -68,7 +70,7 @@ class StagedResults:
         self.writers[query].write_table(table, row_group_size=GROUP)
 
     def _final(self, query: str) -> Path:
-        return self.folder / query / self.run / f"{self.folder.name}-{self.wave}-{self.worker:04d}.parquet"
+        return self.folder / query / self.run / f"{self.prefix}-{self.wave}-{self.worker:04d}.parquet"
 
     def _aside(self, query: str) -> Path:
         final = self._final(query)

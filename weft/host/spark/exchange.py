@@ -158,7 +158,7 @@ class WaveTask:
         state = FileState(self.segments, self.notes, self.batch.run)
         if self.wave == 1 and self.batch.level is None:  # a migration knows only some of the state
             state.forget(ref.name for refs in self.batch.live.values() for ref in refs)
-        results = StagedResults(self.staging, self.batch.run, number, self.wave, plan.topology)
+        results = StagedResults(self.staging, self.batch, number, self.wave, plan.topology)
         worker = Worker(plan.topology, number, self.batch, state, plan.functions, results)
         yield from to_rows(worker.run(self.wave, from_rows(batches)))
 

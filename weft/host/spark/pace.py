@@ -40,6 +40,10 @@ class Batches(Protocol):
         """Change the plan between two batches, if that is wanted."""
         ...
 
+    def end(self) -> None:
+        """No batch will come any more."""
+        ...
+
     def work(self, rows: Reading, number: int, offsets: Offset) -> None:
         """Run batch `number`: read the given rows, which end at `offsets`, join them, and commit."""
         ...

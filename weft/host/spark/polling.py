@@ -39,7 +39,7 @@ class Polling:
 
     def __init__(self, spark: SparkSession, batches: Batches) -> None:
         self.spark = spark.newSession()
-        self._batches, self._feeds, self._opened = batches, batches.open_feeds(), -1
+        self._batches, self._feeds = batches, batches.open_feeds()
         self._next = batches.ledger.root / "sources" / "next.json"
         self._stopping, self._ended = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
@@ -97,6 +97,7 @@ class Polling:
         except BaseException as error:  # noqa: BLE001 - `wait` and `stop` raise it
             self._error = error
         finally:
+            self._batches.end()
             with contextlib.suppress(Exception):  # if the JVM is gone, so is the broadcast
                 self._shipped.destroy()
             self._ended.set()
@@ -104,13 +105,13 @@ class Polling:
     def _turn(self) -> None:
         """Let the plan change between two batches; another plan may read other streams."""
         self._batches.turn()
-        if self._opened != self._batches.epoch.number:
+        if self._opened is not self._batches.epoch:
             self._shipped.unpersist()
             self._feeds = self._batches.open_feeds()
             self._open()
 
     def _open(self) -> None:
-        self._opened = self._batches.epoch.number
+        self._opened = self._batches.epoch
         self._shipped = self.spark.sparkContext.broadcast(self._feeds)
 
     def _work_once(self, begun: Offset | None, until: Offset | None) -> bool:

@@ -35,7 +35,8 @@ from weft.host.batch import Batch, Report
 from weft.host.crash import CrashPoint, is_crash, reach
 from weft.host.envelope import unpack
 from weft.host.ingest import ingests
-from weft.host.migration.migrate import Job, Migration, Summary
+from weft.host.migration.migrate import Job, Migration, Runner, Summary
+from weft.host.migration.prepare import ROUNDS, Preparation
 from weft.host.migration.reread import share
 from weft.host.results.sink import Results
 from weft.host.sources.feeds import Feeds, Offset
@@ -46,7 +47,8 @@ from weft.host.spark.polling import Polling
 from weft.host.spark.reader import SCHEMA
 from weft.host.spark.reading import Reading
 from weft.host.spark.sources import open_feeds, quote_columns, unite
-from weft.host.spark.streaming import Streaming
+from weft.host.spark.streaming import Streaming, United
+from weft.host.state.checkpoint import FILES
 from weft.host.state.manifest import Ledger, Manifest
 from weft.host.work import Changes, Work
 from weft.launch.warm import warm
@@ -54,6 +56,8 @@ from weft.observe.counters import Counters
 from weft.observe.progress import Progress
 from weft.topology.model import Epoch, Topology
 
+AT_ONCE = 400_000
+"""Rows that a change may read between two batches, by default."""
 EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - event times have no zone
 
 
@@ -77,14 +81,27 @@ class SparkRun:
 
     def _choose_pace(self) -> Pace:
         """Our own pace if no stream is a DataFrame of Spark, else Spark's."""
-        batches, work = self.batches, self.batches.work_now
-        readers = ingests(work.topology, work.functions)
-        frames = {name: frame for name in readers if (frame := work.sources[name].frame) is not None}
-        if not frames:
+        batches = self.batches
+        if not batches.work_now.session["brought"]:
             return Polling(batches.spark, batches)
-        wanted = {name: frame.select(*quote_columns(readers[name].columns)) for name, frame in frames.items()}
-        feeds, folder = batches.open_feeds(), str(batches.ledger.root / "sources")
-        return Streaming(unite(batches.spark, feeds, wanted, folder, work.topology.workers), feeds, batches)
+        return Streaming(batches.spark, self._unite, batches)
+
+    def _unite(self) -> United:
+        """All streams as one DataFrame, for the present plan.  Those that no query reads are skipped."""
+        batches, work = self.batches, self.batches.work_now
+        readers, feeds = ingests(work.topology, work.functions), batches.open_feeds()
+        brought = work.session["brought"]
+        given = {name: work.sources[name].frame for name in brought if name != FILES}
+        frames = {name: frame for name, frame in given.items() if frame is not None}
+        columns = {
+            name: readers[name].columns if name in readers else tuple(frame.columns[:1])
+            for name, frame in frames.items()
+        }
+        wanted = {name: frames[name].select(*quote_columns(found)) for name, found in columns.items()}
+        folder = str(batches.ledger.root / "sources")
+        shape = (tuple(columns.items()), tuple(feeds.by_stream))
+        filed = feeds if FILES in brought else None
+        return United(shape, feeds, lambda: unite(batches.spark, filed, wanted, folder, work.topology.workers))
 
     def wait(self, seconds: float) -> bool:
         """Wait for the end, at most so many seconds; return whether it has ended.  A failed run raises."""
@@ -137,6 +154,9 @@ class SparkBatches:
         self.ledger = Ledger(checkpoint)
         self.manifest = self.ledger.last()
         self.run = f"-{uuid.uuid4().hex[:6]}"
+        self.at_once = AT_ONCE
+        """A change that reads no more rows than this is made between two batches."""
+        self._preparing: Preparation | None = None
         self.failure: BaseException | None = None
 
     @property
@@ -171,28 +191,40 @@ class SparkBatches:
     def _resume(self) -> None:
         """The session differs from the one that made the state."""
         began, before = time.perf_counter(), self.ledger.session()
-        summary = self._migrate(self.work_now)
+        migration = self._plan_migration(self.work_now)
+        migration.work(self._runner(self.work_now, migration.epoch))
+        summary = self._migrate(self.work_now, migration)
         self._publish(self.manifest)
         self.ledger.collect()
         self.changes.made(before, self.work_now, summary, self.manifest, time.perf_counter() - began)
 
     def turn(self) -> None:
-        """Change the plan, if that is wanted.  If it cannot be done, the old plan goes on."""
-        work = self.changes.wanted()
-        if work is None:
-            return
+        """Change the plan, if that is wanted.  If it cannot be done, the old plan goes on.
+
+        A change that has to read much is made ready in the background first: then batches go on under the old plan.
+        """
+        while (work := self.changes.wanted()) is not None:  # a change may be asked for while another one is made
+            if not self._turn(work):
+                return
+        self._give_up()
+
+    def _turn(self, work: Work) -> bool:
+        """Make a change; return whether it is done, or refused."""
         began, before = time.perf_counter(), self.work_now.session
         try:
             if self.manifest.batch < 0 or work.topology == self.topology:
                 summary = self._restate(work)
+            elif (migration := self._prepare(work)) is not None:
+                summary = self._migrate(work, migration)
             else:
-                summary = self._migrate(work)
+                return False
         except Exception as error:
             cause = error if isinstance(error, WeftError) else from_wire(str(error))
             cause = cause or self._unforeseen_error(error, self.manifest.batch)
             if is_crash(cause):
                 self.failure = cause
                 raise
+            self._give_up()
             self.changes.refused(work, cause)
         else:
             self.plan.unpersist()
@@ -200,6 +232,59 @@ class SparkBatches:
             self._publish(self.manifest)
             self.ledger.collect()
             self.changes.made(before, work, summary, self.manifest, time.perf_counter() - began)
+        return True
+
+    def _prepare(self, work: Work) -> Migration | None:
+        """The migration to other work, if it is so small or so far that it can be finished now; else None."""
+        if self._preparing is not None and self._preparing.work is not work:
+            self._give_up()
+        if self._preparing is None:
+            migration = self._plan_migration(work)
+            if migration.size <= self.at_once or not migration.can_catch_up:
+                migration.work(self._runner(work, migration.epoch))
+                return migration
+            self._preparing = Preparation(
+                work, self._plan_migration(work, self.at_once), self._runner(work, migration.epoch, tasks=1)
+            )
+            self._guard()
+            return None
+        made = self._preparing
+        if not made.is_ready:
+            return None
+        if made.error is not None:
+            raise made.error
+        self._guard()
+        if made.rows_behind(self.manifest) > self.at_once and made.rounds < ROUNDS:
+            made.bring_up(self.manifest)
+            return None
+        made.migration.catch_up(self.manifest, self._runner(work, made.migration.epoch))
+        return made.migration
+
+    def _plan_migration(self, work: Work, most: int | None = None) -> Migration:
+        number = self.epoch.number + 1
+        self.ledger.unstage(self.manifest.batch, number)
+        reach(self.crash, "migrate before", self.manifest.batch)
+        return Migration(self.epoch.topology, work.change, self.manifest, number, self.run, self.crash, most)
+
+    def _runner(self, work: Work, epoch: int, tasks: int | None = None) -> Runner:
+        return lambda job, batch: self._job(job, batch, work, epoch, tasks or 2 * job.topology.workers)
+
+    def _guard(self) -> None:
+        """Keep the files that the migration in the background needs."""
+        assert self._preparing is not None
+        mark = f"e{self._preparing.migration.epoch}j"
+        self.ledger.guarded = {ref.name for ref in self._preparing.migration.manifest.segments}
+        self.ledger.young = lambda name: mark in name
+
+    def _give_up(self) -> None:
+        """Throw away what was made in the background, if there is anything."""
+        if self._preparing is not None:
+            self._preparing.cancel()
+        self._preparing, self.ledger.guarded, self.ledger.young = None, (), lambda _name: False
+
+    def end(self) -> None:
+        """No batch will come any more."""
+        self._give_up()
 
     def _restate(self, work: Work) -> Summary:
         """The same state under another description: nothing has to move."""
@@ -211,28 +296,26 @@ class SparkBatches:
         self.work_now = work
         return Summary(len(work.topology.stores))
 
-    def _migrate(self, work: Work) -> Summary:
-        """Bring the state into the form that another plan needs, and go on with that plan."""
+    def _migrate(self, work: Work, migration: Migration) -> Summary:
+        """Commit a migration, and go on with its plan."""
         number = self.manifest.batch
         epoch = Epoch(self.epoch.number + 1, work.topology)
-        migration = Migration(self.epoch.topology, work.change, self.manifest, f"{self.run}e{epoch.number}", self.crash)
-        reach(self.crash, "migrate before", number)
-        self.ledger.unstage(number, epoch.number)
-        migration.work(lambda job, batch: self._job(job, batch, work, epoch.number))
         manifest = migration.commit(epoch)
         self._hand_over(work, number, epoch.number, manifest.files, only=work.backfill)
         self.ledger.propose(epoch, work.session)
         reach(self.crash, "migrate commit before", number)
         self.ledger.commit(manifest)
         self.manifest, self.epoch, self.work_now = manifest, epoch, work
+        self._preparing = None
+        self._give_up()
         reach(self.crash, "migrate commit after", number)
         return migration.summary
 
-    def _job(self, job: Job, batch: Batch, work: Work, epoch: int) -> Report:
+    def _job(self, job: Job, batch: Batch, work: Work, epoch: int, tasks: int) -> Report:
         """Run one part of a migration."""
         self._jobs.sparkContext.setJobDescription(f"Weft, {job.what}")
         plan = self._ship(job.topology, work.functions)
-        rows = OldRows(self._jobs, str(self.ledger.segments), share(job.pieces, 2 * job.topology.workers))
+        rows = OldRows(self._jobs, str(self.ledger.segments), share(job.pieces, tasks))
         try:
             return self._run(rows, plan, job.topology, batch, self.ledger.staging_folder(batch.number, epoch))
         finally:
@@ -267,7 +350,8 @@ class SparkBatches:
     def _batch(self, rows: Reading, number: int, offsets: Offset) -> None:
         began = time.perf_counter()
         self.ledger.unstage(number)  # remove what an attempt that died left behind
-        batch = self.manifest.next(self.topology, number, self.run, self.crash)
+        barrier = None if self._preparing is None else self._preparing.barrier
+        batch = self.manifest.next(self.topology, number, self.run, self.crash, barrier)
         report = self._run(rows, self.plan, self.topology, batch, self.ledger.staging_folder(number))
         self._hand_over(self.work_now, number, 0, report.files)
         manifest = self.manifest.after(self.epoch, number, report, offsets)

@@ -18,6 +18,7 @@ from weft.host.sources.feeds import Feed, Feeds
 from weft.host.sources.source import Source
 from weft.host.spark.reader import FORMAT, RAW, FileReader, WeftSource
 from weft.host.spark.reading import RowsTask
+from weft.host.state.checkpoint import FRAME
 from weft.query.model import Stream
 
 
@@ -40,7 +41,7 @@ class FrameSource(Source):
 
     def describe(self) -> str:
         """The same for all: where Spark reads is not known."""
-        return "DataFrame"
+        return FRAME
 
 
 def adopt(name: str, given: object) -> FrameSource:
@@ -66,10 +67,12 @@ def quote_columns(columns: Iterable[str]) -> list[str]:
     return [f"`{column.replace('`', '``')}`" for column in columns]
 
 
-def unite(spark: SparkSession, feeds: Feeds, frames: Mapping[str, DataFrame], folder: str, workers: int) -> DataFrame:
+def unite(
+    spark: SparkSession, feeds: Feeds | None, frames: Mapping[str, DataFrame], folder: str, workers: int
+) -> DataFrame:
     """All streams as one streaming DataFrame.  Its rows are opaque; each batch says what to do with them."""
     found = [frame.mapInArrow(RowsTask(name), RAW) for name, frame in frames.items()]
-    if feeds.by_stream:
+    if feeds is not None:
         found.insert(0, _read(spark, FileReader(feeds, workers), os.path.join(folder, "files.plan")))
     return functools.reduce(DataFrame.union, found)
 

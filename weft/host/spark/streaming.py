@@ -6,33 +6,52 @@ skipped.  What must hold: Spark's part of the checkpoint and ours fit together, 
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from py4j.protocol import Py4JError
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from weft.errors import HostError, StateError
+from weft.errors import HostError, StateError, WeftError
 from weft.host.sources.feeds import Feeds
 from weft.host.spark.pace import Batches
 from weft.host.spark.reading import SparkRows
 from weft.launch.spark import batch_settings
 
 
-class Streaming:
-    """A streaming query that hands its batches to Weft."""
+@dataclass(frozen=True)
+class United:
+    """All streams of a plan as one."""
 
-    def __init__(self, stream: DataFrame, feeds: Feeds, batches: Batches) -> None:
-        self._stream, self._feeds, self._batches = stream, feeds, batches
-        self.spark = stream.sparkSession.newSession()
+    shape: object
+    """Two plans with equal shapes read the same."""
+    feeds: Feeds
+    frame: Callable[[], DataFrame]
+
+
+class Streaming:
+    """A streaming query that hands its batches to Weft.
+
+    A plan that reads other columns or files needs another streaming query.  The batch that comes first is then given
+    back to Spark unread, and the new query begins with it.
+    """
+
+    def __init__(self, spark: SparkSession, unite: Callable[[], United], batches: Batches) -> None:
+        self._unite, self._batches = unite, batches
+        self._every: float | None = None
+        self._changing: threading.Thread | None = None
+        self.spark = spark.newSession()
         for name, value in batch_settings().items():
             self.spark.conf.set(name, value)
         self._folder: Path = batches.ledger.root / "spark"
         self._stopping = self._refused = False
         self._gate = threading.RLock()
         self._inside = False
-        self._lost: StateError | None = None
+        self._lost: WeftError | None = None
         self._query: StreamingQuery | None = None
 
     def check(self) -> None:
@@ -53,19 +72,44 @@ class Streaming:
 
     def start(self, every: float | None) -> None:
         """Begin.  If `every` is None, read what is there now and end; else go on, a batch every so many seconds."""
-        writer = self._stream.writeStream.foreachBatch(self._work_alone).option("checkpointLocation", str(self._folder))
-        pace = f"{max(1, round(1000 * (every or 0)))} milliseconds"
-        writer = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=pace)
+        self._every = every
+        self._launch()
+
+    def _launch(self) -> None:
+        self._united, self._opened = self._unite(), self._batches.epoch
+        writer = self._united.frame().writeStream.foreachBatch(self._work_alone)
+        writer = writer.option("checkpointLocation", str(self._folder))
+        pace = f"{max(1, round(1000 * (self._every or 0)))} milliseconds"
+        writer = writer.trigger(availableNow=True) if self._every is None else writer.trigger(processingTime=pace)
         self._query = writer.start()
+
+    def _launch_again(self, ending: StreamingQuery) -> None:
+        """Begin again when a query has ended that was made for another plan."""
+        try:
+            with contextlib.suppress(Exception):  # it says that its last batch was not begun
+                ending.awaitTermination()
+            if not self._stopping:
+                self._launch()
+        except Exception as error:  # noqa: BLE001 - `wait` and `stop` raise it
+            self._lost = HostError("the streaming query cannot be started again", detail=f"{error}.")
+        finally:
+            self._changing = None
 
     def wait(self, seconds: float) -> bool:
         """Wait for the end, at most so many seconds; return whether it has ended.  A failed run raises."""
         assert self._query is not None
+        if (changing := self._changing) is not None:
+            changing.join(seconds)
+            return False
         try:
+            if self._lost is not None:
+                raise self._lost
             if self._stopping and not self._inside:
                 self._query.stop()  # asked for by a function of the user
             return bool(self._query.awaitTermination(seconds))
         except Exception:
+            if self._changing is not None:
+                return False  # it ended because another one begins
             if self._refused:
                 return True  # it ended because it was stopped
             if self._lost is not None:
@@ -75,11 +119,14 @@ class Streaming:
     def stop(self) -> None:
         """Let the current batch finish, then stop.  A run that has failed raises."""
         self._stopping = True
+        if (changing := self._changing) is not None and changing is not threading.current_thread():
+            changing.join()
         with self._gate:
             if self._query is None or self._inside:
                 return  # if inside, a function of the user asks: its batch goes on to its end and is the last
         died = None if self._query.isActive else self._query.exception()
         self._query.stop()
+        self._batches.end()
         if died is not None and not self._refused:
             raise self._lost or died
 
@@ -87,7 +134,7 @@ class Streaming:
     def active(self) -> bool:
         """Whether batches may still come."""
         try:
-            return self._query is not None and bool(self._query.isActive)
+            return self._changing is not None or (self._query is not None and bool(self._query.isActive))
         except (Py4JError, OSError):
             return False  # without a JVM nothing runs
 
@@ -107,9 +154,21 @@ class Streaming:
             self._refused = True
             raise HostError(f"batch {number} was not begun", detail="the run is being stopped.")
         self._expect(number)
+        self._turn(number)
         for name, value in batch_settings().items():
             frame.sparkSession.conf.set(name, value)
-        self._batches.work(SparkRows(frame, self._feeds), number, {})
+        self._batches.work(SparkRows(frame, self._united.feeds), number, {})
+
+    def _turn(self, number: int) -> None:
+        """Let the plan change; if it reads something else now, give the batch back and begin again."""
+        self._batches.turn()
+        if self._opened is self._batches.epoch:
+            return
+        self._opened = self._batches.epoch
+        if self._unite().shape != self._united.shape:
+            self._changing = threading.Thread(target=self._launch_again, args=(self._query,), daemon=True)
+            self._changing.start()
+            raise HostError(f"batch {number} was not begun", detail="the streams are read in another way from here on.")
 
     def _expect(self, number: int) -> None:
         """Refuse a batch whose number does not follow ours: then Spark's part of the checkpoint and ours do not fit."""

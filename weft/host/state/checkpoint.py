@@ -15,7 +15,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,11 @@ class Checkpoint:
         found = self._read_session()
         return dict(found["plans"]) if found else {}
 
+    def brought(self) -> list[str] | None:
+        """The streams that Spark brings, in the order in which it knows them; None if there is no state."""
+        found = Ledger(self.root).session()
+        return list(found["brought"]) if found else None
+
     def streams(self) -> dict[str, dict[str, str]]:
         """Stream -> how it is read, for all streams that were ever read."""
         found = self._read_session()
@@ -89,15 +94,23 @@ class Checkpoint:
                 if found != {"id": found["id"], **mine}:
                     self._bind(found["id"], mine)  # nothing was ever committed, so there is nothing to protect
             elif refused := _refused(found, mine, dropped):
-                raise StateError(
-                    f"checkpoint {self.root} belongs to another session",
-                    detail="\n  ".join(["what differs:", *refused]),
-                    hint='use the same streams and queries, drop a query that is meant to go: s.drop("name"), '
-                    "or use an empty checkpoint folder.",
-                )
+                raise self._refuse(refused)
         except BaseException:
             self.release()
             raise
+
+    def check_streams(self, mine: Mapping[str, Any]) -> None:
+        """Refuse a session that reads its streams in another way than the state was made from."""
+        if refused := _refused_streams(self._read_session(), mine):
+            raise self._refuse(refused)
+
+    def _refuse(self, differences: Sequence[str]) -> StateError:
+        return StateError(
+            f"checkpoint {self.root} belongs to another session",
+            detail="\n  ".join(["what differs:", *differences]),
+            hint='use the same streams and queries, drop a query that is meant to go: s.drop("name"), '
+            "or use an empty checkpoint folder.",
+        )
 
     def release(self) -> None:
         """Let other runs use it."""
@@ -164,6 +177,11 @@ class Checkpoint:
         return found
 
 
+FRAME = "DataFrame"
+"""How a checkpoint calls the source of a stream that Spark brings."""
+FILES = "#files"
+"""Stands for all streams that are read from files, beside streams that Spark brings."""
+
 _KEYS = ("id", "workers", "watermark", "streams", "queries", "plans")
 
 
@@ -217,11 +235,7 @@ def _window(relation: Relation) -> str:
 
 def _refused(found: Mapping[str, Any], mine: Mapping[str, Any], dropped: Collection[str]) -> list[str]:
     """What differs and cannot be migrated."""
-    lines = []
-    if found["watermark"] and mine["watermark"] and found["watermark"] != mine["watermark"]:
-        lines = [f"watermark: the checkpoint has {found['watermark']}, this session {mine['watermark']}"]
-    for name in sorted({*found["streams"]} & {*mine["streams"]}):
-        lines += _differences(f'stream "{name}"', found["streams"][name], mine["streams"][name])
+    lines = _refused_streams(found, mine)
     for name in sorted({*found["queries"]} - {*dropped}):
         if name not in mine["queries"]:
             lines.append(f'query "{name}" of the checkpoint is missing')
@@ -230,10 +244,26 @@ def _refused(found: Mapping[str, Any], mine: Mapping[str, Any], dropped: Collect
     return lines
 
 
+def _refused_streams(found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
+    lines = []
+    if found["watermark"] and mine["watermark"] and found["watermark"] != mine["watermark"]:
+        lines = [f"watermark: the checkpoint has {found['watermark']}, this session {mine['watermark']}"]
+    for name, how in sorted(mine["streams"].items()):
+        kind = name if how["source"] == FRAME else FILES
+        if kind not in mine["brought"] and (kind != FILES or mine["brought"]):
+            what = "a DataFrame" if kind != FILES else "read from files"
+            lines.append(f'stream "{name}" is {what}; Spark reads only what was declared when the first batch was read')
+    for name in sorted({*found["streams"]} & {*mine["streams"]}):
+        lines += _differences(f'stream "{name}"', found["streams"][name], mine["streams"][name])
+    return lines
+
+
 def say_changes(found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
     """What differs and leads to a migration, for people."""
     old, new = found["queries"], mine["queries"]
-    lines = [f'query "{name}" is new' for name in new if {**old.get(name, {}), "apart": ()} != {**new[name], "apart": ()}]
+    lines = [
+        f'query "{name}" is new' for name in new if {**old.get(name, {}), "apart": ()} != {**new[name], "apart": ()}
+    ]
     lines += [f'query "{name}" is dropped' for name in old if name not in new]
     if found["workers"] != mine["workers"]:
         lines.append(f"{mine['workers']} workers instead of {found['workers']}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -63,12 +63,20 @@ class Manifest:
         """Clock id -> watermark."""
         return {clock.id: clock.watermark(dict(self.newest)) for clock in topology.clocks}
 
-    def next(self, topology: Topology, number: int, run: str = "", crash: CrashPoint | None = None) -> Batch:
+    def next(
+        self,
+        topology: Topology,
+        number: int,
+        run: str = "",
+        crash: CrashPoint | None = None,
+        barrier: int | None = None,
+    ) -> Batch:
         """What the workers of the next batch need to know."""
         live: dict[int, list[SegmentRef]] = {}
         for ref in self.segments:
             live.setdefault(ref.worker, []).append(ref)
-        return Batch(number, self.watermarks(topology), {w: tuple(refs) for w, refs in live.items()}, run, crash)
+        there = {worker: tuple(refs) for worker, refs in live.items()}
+        return Batch(number, self.watermarks(topology), there, run, crash, barrier=barrier)
 
     def after(
         self, epoch: Epoch, number: int, report: Report, offsets: Mapping[str, Position] | None = None
@@ -136,6 +144,10 @@ class Ledger:
         self.notes = root / "notes"
         self.epochs = root / "epochs"
         self.done = root / "done"
+        self.guarded: Collection[str] = ()
+        """Segments that a migration in progress needs, and no manifest names any more or yet."""
+        self.young: Callable[[str], bool] = lambda _name: False
+        """Tells by its name whether a migration in progress has written a file."""
 
     def begin(self) -> None:
         """Make the folders that a run writes to."""
@@ -153,10 +165,7 @@ class Ledger:
     def session(self) -> Mapping[str, Any]:
         """The session that the state was made for, as plain data; nothing if there is no state."""
         last = self.last()
-        found: Mapping[str, Any] = (
-            {} if last.batch < 0 else read_sealed(self._plan(last.epoch), lambda plain: plain["session"])
-        )
-        return found
+        return {} if last.batch < 0 else _read_session(self._plan(last.epoch))
 
     def propose(self, epoch: Epoch, session: Mapping[str, Any]) -> None:
         """Write down a plan and the session it is for.  They count once a manifest names the epoch."""
@@ -214,17 +223,17 @@ class Ledger:
             self._sweep({ref.name for manifest in kept for ref in manifest.segments}, kept[-1].batch)
 
     def _sweep(self, live: Iterable[str], batch: int) -> None:
-        keep = {str(self.segments / name) for name in live}
+        keep = {str(self.segments / name) for name in (*live, *self.guarded)}
         for path in self.segments.glob("*/*/*"):
-            if str(path) not in keep:
+            if str(path) not in keep and not self.young(path.name):
                 path.unlink(missing_ok=True)
         for note in self.notes.glob("*"):
-            if int(note.name.lstrip(".").split("-")[0]) <= batch:
+            if int(note.name.lstrip(".").split("-")[0]) <= batch and not self.young(note.name):
                 note.unlink(missing_ok=True)
 
     def staging_folder(self, batch: int, epoch: int = 0) -> Path:
-        """Where workers put the results of a batch, or those that a migration to an epoch makes after it."""
-        return self.results / (f"{batch:012d}-e{epoch}" if epoch else f"{batch:012d}")
+        """Where workers put the results of a batch, or those that the migration to an epoch makes."""
+        return self.results / (f"e{epoch:06d}" if epoch else f"{batch:012d}")
 
     def staged(self, manifest: Manifest) -> Path:
         """Where the results that a manifest names are."""
@@ -260,6 +269,18 @@ class FileState(SegmentFiles):
                 detail="a later wave cannot see the state that a worker wrote in an earlier one.",
                 hint="the checkpoint must lie on a file system that all workers share.",
             ) from error
+
+
+def _read_session(path: Path) -> Mapping[str, Any]:
+    """The session of an epoch; each file is read once, since sessions ask often."""
+    known, changed = _sessions.get(path), path.stat().st_mtime_ns if path.exists() else 0
+    if known is None or known[0] != changed:
+        _sessions.clear()
+        known = _sessions[path] = (changed, read_sealed(path, lambda plain: plain["session"]))
+    return known[1]
+
+
+_sessions: dict[Path, tuple[int, Mapping[str, Any]]] = {}
 
 
 def _read(path: Path) -> Manifest:

@@ -55,15 +55,24 @@ class Shelf:
         added = {ref.name: ref for ref in delta if ref.store in stores}
         for name in sorted(stores):
             store = self.topology.store(name)
-            fresh = [ref for ref in delta if ref.store == name]
-            for group in groups([*old.get(name, ()), *fresh], store.retention):
+            for number, group in enumerate(
+                self._due(store, [*old.get(name, ()), *(r for r in delta if r.store == name)])
+            ):
                 self.report.removed.extend(ref.name for ref in group if added.pop(ref.name, None) is None)
-                merged = self._merge(store, group)
+                merged = self._merge(store, group, number)
                 if merged is not None:
                     added[merged.name] = merged
         self.report.added.extend(asdict(ref) for ref in added.values())
 
-    def _merge(self, store: Store, group: Sequence[SegmentRef]) -> SegmentRef | None:
+    def _due(self, store: Store, refs: Sequence[SegmentRef]) -> list[list[SegmentRef]]:
+        """Groups of segments that are due to be merged, on either side of the barrier."""
+        barrier = self.batch.barrier
+        if barrier is None:
+            return groups(refs, store.retention)
+        sides = ([r for r in refs if r.last_batch <= barrier], [r for r in refs if r.last_batch > barrier])
+        return [group for side in sides for group in groups(side, store.retention)]
+
+    def _merge(self, store: Store, group: Sequence[SegmentRef], number: int) -> SegmentRef | None:
         rows = join([cut(self.state.open(ref).rows, store.columns) for ref in group])
         watermark = None if store.clock is None else self.batch.watermarks.get(store.clock)
         if watermark is not None and store.retention is not None:
@@ -71,7 +80,7 @@ class Shelf:
         if rows.num_rows == 0:
             return None
         level = group[0].level + 1
-        label = f"{self.batch.number:012d}{self.batch.run}-m{level}-{group[0].first_batch}"
+        label = f"{self.batch.number:012d}{self.batch.run}-m{level}-{group[0].first_batch}-{number}"
         return self._write(store, rows, label, level, group[0].first_batch, group[-1].last_batch)
 
     def _write(

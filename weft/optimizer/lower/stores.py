@@ -178,8 +178,8 @@ def _draft_rows(plan: Ways, alias: str) -> StoreDraft:
     store, stream = 1 << plan.query.position(alias), relation.stream.name
     placement = tuple(without_alias(expr) for expr in plan.layout.placement.get(store, ()))
     return StoreDraft(
-        label_since(stream, relation.since, relation.apart), stream, selection(plan, alias), placement, clock_of(plan, alias),
-        plan.tasks(store), spread=spread_of(plan, alias), since=relation.since,
+        label_since(stream, relation.since, relation.apart), stream, selection(plan, alias), placement,
+        clock_of(plan, alias), plan.tasks(store), spread=spread_of(plan, alias), since=relation.since,
     )  # fmt: skip
 
 
