@@ -54,6 +54,7 @@ from weft.expr.evaluate import evaluate
 from weft.expr.model import Column
 from weft.host.crash import CrashPoint, is_crash
 from weft.host.inprocess.run import InProcess
+from weft.host.state.compaction import horizon
 from weft.host.state.manifest import NEVER
 from weft.kernels.codes import equality_codes
 from weft.query.model import Output, Query
@@ -476,8 +477,7 @@ class Life:
         marks = manifest.watermarks(topology)
         assert marks == fresh.manifest.watermarks(topology)
         for store in topology.stores:
-            mark = None if store.clock is None or store.retention is None else marks[store.clock]
-            oldest = None if mark is None or store.retention is None else mark - store.retention
+            oldest = horizon(store, marks)
             have, want = (contents(run, store, oldest) for run in (self.trial.running, fresh))
             self.compare_store(store, have, want, manifest.partial.get(store.id))
 

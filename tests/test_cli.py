@@ -42,7 +42,7 @@ def job(tmp_path: Path) -> Path:
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("--help") == 0
     said = capsys.readouterr().out
-    assert [name for name in ("demo", "run", "explain", "doctor", "calibrate", "bench") if name not in said] == []
+    assert [name for name in ("demo", "run", "explain", "queries", "status", "doctor") if name not in said] == []
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,8 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         ("demo", ["--orders", "--seed", "--keep", "--workers"]),
         ("run", ["SCRIPT", "--workers"]),
         ("explain", ["SCRIPT", "--stage", "--format", "--analyze", "--no-analyze", "--workers"]),
+        ("queries", ["CHECKPOINT"]),
+        ("status", ["CHECKPOINT"]),
         ("doctor", ["--checkpoint", "--spark", "--no-spark"]),
         ("calibrate", ["--quick", "--no-quick", "--dry-run", "--no-dry-run"]),
         ("bench", []),
@@ -109,7 +111,7 @@ def test_error_of_ours_has_three_layers_and_no_traceback(tmp_path: Path, capsys:
         "detail: line 1, column 5\n"
         "  SET colour = 'red';\n"
         "      ^^^^^^\n"
-        "hint: settings are: checkpoint, workers.\n"
+        "hint: settings are: checkpoint, workers, watermark, strategy, budget, placement, capacity, arrival.\n"
     )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import weft
 from weft.errors import ParseError, QueryError, SourceError
-from weft.query.draft import Draft
+from weft.query.model import Stream
 from weft.script import open_session, parse_script, read_script
 from weft.sql import parse
 from weft.sql.script import QueryStatement, StreamStatement
@@ -71,8 +72,21 @@ def test_refusal_points_with_a_caret() -> None:
 @pytest.mark.parametrize(
     ("text", "message", "place"),
     [
-        ("DROP STREAM a;", "there is no such statement: found DROP", "line 1, column 1"),
-        ("CREATE TABLE a;", "there is no such statement: found TABLE", "line 1, column 8"),
+        ("DROP STREAM a;", "there is no such statement: found STREAM", "line 1, column 6"),
+        ("CREATE VIEW a;", "there is no such statement: found VIEW", "line 1, column 8"),
+        ("CREATE TABLE a FROM CSV 'x' WITH (unit = 's');", "a table has no options: found WITH", "line 1, column 29"),
+        ("CREATE TABLE a FROM CSV x;", "the folder of the table is missing: found x", "line 1, column 25"),
+        ("DROP QUERY q; DROP QUERY q;", "query q is dropped twice", "line 1, column 26"),
+        ("DROP QUERY q, p;", "the statement should end here: found ,", "line 1, column 13"),
+        (f"{QUERY}\nDROP QUERY q;", "query q is created and then dropped", "line 2, column 12"),
+        (f"{STREAM}\nCREATE TABLE a FROM CSV 'x';", "a is created as a stream and as a table", "line 2, column 14"),
+        ("CREATE TABLE a FROM CSV 'x'; CREATE TABLE a FROM CSV 'y';", "table a is created twice", "line 1, column 43"),
+        (
+            "CREATE QUERY q INTO PARQUET 'x' WITH (budget = TRUE) AS",
+            '"budget" takes a number of rows',
+            "line 1, column 48",
+        ),
+        ("SET capacity = 'big';", '"capacity" takes a number', "line 1, column 16"),
         ("SET colour = 'red';", 'unknown setting "colour"', "line 1, column 5"),
         ("SET workers = 'two';", '"workers" takes a whole number', "line 1, column 15"),
         ("SET workers = 2 3;", "the statement should end here: found 3", "line 1, column 17"),
@@ -168,6 +182,13 @@ def test_any_word_names_a_stream() -> None:
         "SET workers = ;",
         "CREATE",
         "CREATE STREAM",
+        "DROP",
+        "DROP QUERY",
+        "DROP QUERY ;",
+        "CREATE TABLE",
+        "CREATE TABLE a",
+        "CREATE TABLE a FROM CSV",
+        "CREATE TABLE a FROM CSV 'x' 'y';",
         "SET workers",
         "CREATE STREAM a",
         "CREATE STREAM a FROM CSV 'x' WITH event_time = 't';",
@@ -189,35 +210,58 @@ def test_every_refusal_has_a_caret_and_a_cure(text: str) -> None:
     assert error.hint
 
 
-def test_session_is_told_all_that_the_script_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[tuple[Any, ...]] = []
+# ------------------------------------------------------------------------------------- scripts as sessions
 
-    class Recorder:
-        def __init__(self, **settings: Any) -> None:
-            calls.append(("session", settings))
+A = pa.table({"x": [1, 2], "t": [1, 2]})
 
-        def stream(self, name: str, source: Any, **options: Any) -> None:
-            calls.append(("stream", name, source, options))
 
-        def query(self, name: str, draft: Draft, **options: Any) -> Recorder:
-            calls.append(("query", name, draft, options))
-            return self
+def write_inputs(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / "in" / name).mkdir(parents=True)
+        pq.write_table(A, folder / "in" / name / "0.parquet")
 
-        def to_parquet(self, path: str) -> None:
-            calls.append(("to_parquet", path))
 
-    class Read:
-        @staticmethod
-        def parquet(path: str, max_files: int | None = None) -> tuple[str, int | None]:
-            return path, max_files
+def test_session_is_told_all_that_the_script_says(tmp_path: Path) -> None:
+    write_inputs(tmp_path, "a", "b", "c")
+    text = """
+    SET checkpoint = 'state'; SET workers = 3; SET watermark = 'max'; SET strategy = 'flat'; SET budget = 10;
+    CREATE STREAM a FROM PARQUET 'in/a' WITH (event_time = 't', max_files = 2, lateness = '1 second', unique = 'x');
+    CREATE TABLE b FROM PARQUET 'in/b';
+    CREATE QUERY q INTO PARQUET 'out/q' WITH (closed = TRUE, strategy = 'left_deep', budget = '2 GB', capacity = 1.5,
+        placement = 'scattered', arrival = 'none', start = 'now', backfill = TRUE, complete = TRUE)
+        AS SELECT a.x FROM a JOIN b ON a.x = b.x WITHIN '1 second';
+    """
+    s = open_session(parse_script(text, folder=tmp_path))
+    assert (s.checkpoint.root, s.workers, s.watermark) == (tmp_path / "state", 3, "max")
+    assert s.streams["a"] == Stream("a", A.schema, "t", "s", 1_000_000, ("x",))
+    assert s.streams["b"] == Stream("b", A.schema, table=True)
+    assert s.sources["a"] == weft.read.parquet(tmp_path / "in" / "a", max_files=2)
+    q = s.queries["q"]
+    assert q.query.relations[0].window == 1_000_001
+    assert q.wishes == {
+        "strategy": "left_deep", "budget": 2e9, "unit": "bytes", "placement": "scattered", "capacity": 1.5,
+        "arrival": "none",
+    }  # fmt: skip
+    assert (q.backfill, q.must_be_complete) == (True, True)
+    assert [sink.folder for sink in q.sinks] == [tmp_path / "out" / "q"]
+    assert open_session(parse_script(text, folder=tmp_path), workers=5).workers == 5
 
-    monkeypatch.setattr(weft, "Session", Recorder, raising=False)
-    monkeypatch.setattr(weft, "read", Read, raising=False)
-    text = "CREATE STREAM a FROM PARQUET 'in' WITH (event_time = 't', max_files = 2, lateness = '1 second');" + QUERY
-    open_session(parse_script(text, folder=HERE), workers=5)
-    assert calls == [
-        ("session", {"checkpoint": "/job/job.checkpoint", "workers": 5}),
-        ("stream", "a", ("/job/in", 2), {"event_time": "t", "lateness": "1 second"}),
-        ("query", "q", parse("SELECT a.x FROM a"), {}),
-        ("to_parquet", "/job/out/q"),
-    ]
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (f"SET\nworkers = 0;{QUERY}", "in SET workers, line 2, column 1\n"),
+        (f"SET watermark = 'mean';{QUERY}", "in SET watermark, line 1, column 5\n"),
+        (
+            STREAM + "CREATE QUERY q INTO PARQUET 'out' WITH (start = 'then') AS SELECT a.x FROM a;",
+            "in query q, line 1, column 74\n",
+        ),
+    ],
+)
+def test_wrong_value_is_pointed_at(text: str, place: str, tmp_path: Path) -> None:
+    write_inputs(tmp_path, "a")
+    with pytest.raises(weft.WeftError) as caught:
+        open_session(parse_script(text, folder=tmp_path))
+    assert (caught.value.detail or "").startswith(place)
+    assert "^" in (caught.value.detail or "")
+    assert caught.value.hint

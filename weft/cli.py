@@ -1,4 +1,4 @@
-"""The command line: `weft demo | run | explain | doctor | calibrate | bench`.
+"""The command line: `weft demo | run | explain | queries | status | doctor | calibrate | bench`.
 
 A command is a typed function; its docstring opens its help page.  What a command needs is imported inside it,
 so that `weft --help` answers at once.  An error that Weft raises on purpose is printed on stderr, with exit code 2;
@@ -19,8 +19,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from weft.errors import HostError, WeftError
+
+if TYPE_CHECKING:
+    from weft.script import Script
+    from weft.session import Session
 
 FAILED_CHECK = 1
 REFUSED = 2
@@ -34,10 +39,18 @@ def demo(*, orders: int = 30_000, seed: int = 1, keep: Path | None = None, worke
 
 
 def run(script: Path, *, workers: int | None = None) -> int:
-    """Run a script on the data its streams hold now, then end."""
-    from weft.script import open_session, read_script
+    """Run a script on the data its streams hold now, then end.
 
-    with open_session(read_script(script), workers=workers) as session:
+    If the script was edited since its last run, its queries are now the truth: what is added, replaced and dropped is
+    said on stderr before the run.
+    """
+    from weft.script import open_session, read_script, say_changes
+
+    job = read_script(script)
+    with open_session(job, workers=workers) as session:
+        session.check()  # what is refused changes nothing, so nothing is said of changes
+        for line in say_changes(session, job):
+            print(line, file=sys.stderr, flush=True)
         print(session.run())
     return 0
 
@@ -52,14 +65,45 @@ def explain(
 ) -> int:
     """Print how the queries of a script are planned; runs nothing and writes nothing.
 
-    If the script was run before, the plan of its checkpoint is printed.
+    If the script was run before, queries keep the plans of its checkpoint.  If it was edited since, what a run would
+    change is said on stderr.
     """
     from weft.script import open_session, read_script
 
-    session = open_session(read_script(script), workers=workers)
+    job = read_script(script)
+    session = open_session(job, workers=workers)
+    _foretell(session, job)
     if analyze:
         session.analyze()  # the plan is that of the checkpoint; this only adds estimates to compare with
     print(session.explain(stage, format, analyze), end="")
+    return 0
+
+
+def _foretell(session: Session, job: Script) -> None:
+    """Say what a run would change, or why it would be refused."""
+    from weft.script import say_changes
+
+    try:
+        session.check()
+        if lines := say_changes(session, job):
+            print("a run would change:", *lines, sep="\n  ", file=sys.stderr)
+    except WeftError as error:
+        print(f"a run would be refused: {error}", file=sys.stderr)
+
+
+def queries(checkpoint: Path) -> int:
+    """List the queries of a checkpoint; runs nothing and writes nothing."""
+    from weft.session.status import show_queries
+
+    print(show_queries(checkpoint), end="")
+    return 0
+
+
+def status(checkpoint: Path) -> int:
+    """Show how far a checkpoint is and what it keeps; runs nothing and writes nothing."""
+    from weft.session.status import show_status
+
+    print(show_status(checkpoint), end="")
     return 0
 
 
@@ -166,7 +210,8 @@ class _Option:
             parser.add_argument(self.name, type=self.type, metavar=metavar.upper(), help=self.help)
 
 
-_SCRIPT = _Option("script", Path, "a file of SET, CREATE STREAM and CREATE QUERY statements")
+_SCRIPT = _Option("script", Path, "a file of statements: SET, CREATE STREAM, CREATE QUERY and others")
+_CHECKPOINT = _Option("checkpoint", Path, "the folder of a checkpoint")
 _WORKERS = _Option("--workers", int, "partitions of the state; overrides SET workers")
 _COMMANDS: dict[Callable[..., int], tuple[_Option, ...]] = {
     demo: (
@@ -183,6 +228,8 @@ _COMMANDS: dict[Callable[..., int], tuple[_Option, ...]] = {
         _Option("--analyze", bool, "show what committed batches did, beside estimates from samples of the streams"),
         _WORKERS,
     ),
+    queries: (_CHECKPOINT,),
+    status: (_CHECKPOINT,),
     doctor: (
         _Option("--checkpoint", Path, "a checkpoint folder to check as well"),
         _Option("--spark", bool, "run a small join on Spark at the end (default: yes)"),

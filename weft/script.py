@@ -4,23 +4,35 @@
     CREATE STREAM orders FROM PARQUET 'in/orders' WITH (event_time = 'o_ts', lateness = '10 seconds');
     CREATE QUERY late INTO PARQUET 'out/late' AS SELECT ... FROM customer c JOIN orders o ON ...;
 
+    CREATE TABLE product FROM CSV 'in/product';
+    DROP QUERY early;
+
 The grammar is in `weft.sql.script`; here its statements become a session.  A relative path counts from the
 script's folder, so a job does the same wherever it is started.  Without SET, the checkpoint is
 `<script name>.checkpoint` beside the script: running a job again continues where it ended, and does not write its
 results twice.  An error of the session names the place in the script.
+
+The script is the truth.  A query of the checkpoint that is not in the script is dropped, one whose text differs is
+replaced, one that the checkpoint does not have is added.  `say_changes` says so before anything happens.  A script that
+is run again changes nothing, whatever it drops or creates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import datetime
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.errors import SourceError, WeftError
+from weft.expr.model import Span
+from weft.host.results.parquet import ParquetSink
+from weft.host.state.checkpoint import describe_query
 from weft.query.caret import point
-from weft.sql.script import QueryStatement, StreamStatement, parse_statements
+from weft.session.planning import remember_choice
+from weft.sql.script import Options, QueryStatement, StreamStatement, parse_statements
 
 if TYPE_CHECKING:
     from weft import Session
@@ -31,10 +43,20 @@ class Script:
     """A whole job, with the paths made absolute."""
 
     checkpoint: Path
-    workers: int | None
     streams: tuple[StreamStatement, ...]
     queries: tuple[QueryStatement, ...]
+    drops: tuple[str, ...] = ()
+    options: Options = field(default_factory=dict)
+    """What `Session.options` is told: workers and others."""
     text: str = field(default="", compare=False, repr=False)
+    places: Mapping[str, Span] = field(default_factory=dict, compare=False, repr=False)
+    """Option -> where it stands in the text."""
+
+    @property
+    def workers(self) -> int | None:
+        """How many workers the script asks for; None if it does not say."""
+        asked = self.options.get("workers")
+        return asked if isinstance(asked, int) else None
 
 
 def read_script(path: Path) -> Script:
@@ -42,7 +64,7 @@ def read_script(path: Path) -> Script:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        hint = "name a file of SET, CREATE STREAM and CREATE QUERY statements."
+        hint = "name a file of statements: SET, CREATE STREAM, CREATE QUERY and others."
         raise SourceError(f'script "{path}" cannot be read', detail=f"{error}.", hint=hint) from None
     return parse_script(text, folder=path.resolve().parent, name=path.stem)
 
@@ -50,13 +72,15 @@ def read_script(path: Path) -> Script:
 def parse_script(text: str, *, folder: Path, name: str = "job") -> Script:
     """Check the script `text`; relative paths count from `folder`."""
     said = parse_statements(text)
-    workers = said.settings.get("workers")
+    settings = dict(said.settings)
     return Script(
-        checkpoint=folder / str(said.settings.get("checkpoint", f"{name}.checkpoint")),
-        workers=workers if isinstance(workers, int) else None,
+        checkpoint=folder / str(settings.pop("checkpoint", f"{name}.checkpoint")),
         streams=tuple(replace(stream, path=folder / stream.path) for stream in said.streams),
         queries=tuple(replace(query, path=folder / query.path) for query in said.queries),
+        drops=said.drops,
+        options=settings,
         text=text,
+        places=said.places,
     )
 
 
@@ -64,26 +88,101 @@ def open_session(script: Script, *, checkpoint: Path | None = None, workers: int
     """A session with the script's streams and queries declared and nothing started."""
     import weft
 
-    workers = script.workers if workers is None else workers
-    session = weft.Session(checkpoint=str(checkpoint or script.checkpoint), workers=workers)
+    session = weft.Session(checkpoint=str(checkpoint or script.checkpoint))
+    for name, value in script.options.items():
+        option: dict[str, Any] = {name: value}
+        with _name_statement(f"SET {name}", point(script.text, script.places[name])):
+            session.options(**option)
+    if workers is not None:
+        session.options(workers=workers)
     for stream in script.streams:
-        options: dict[str, Any] = dict(stream.options)
-        with _name_statement(f"stream {stream.name}", place=point(script.text, stream.span)):
-            source = getattr(weft.read, stream.format)(str(stream.path), max_files=options.pop("max_files", None))
-            session.stream(stream.name, source, **options)
+        with _name_statement(f"{stream.kind} {stream.name}", point(script.text, stream.span)):
+            _declare(session, stream)
+    known = _known(session)
     for query in script.queries:
-        knobs: dict[str, Any] = dict(query.options)
-        with _name_statement(f"query {query.name}"):
-            session.query(query.name, query.draft, **knobs).to_parquet(str(query.path))
+        with _name_statement(f"query {query.name}", point(script.text, query.span)):
+            _register(session, query, known.get(query.name))
+    for name in known:
+        if name not in session.queries:
+            session.drop(name)
     return session
 
 
+def _declare(session: Session, stream: StreamStatement) -> None:
+    from weft import read
+
+    options: dict[str, Any] = dict(stream.options)
+    source = getattr(read, stream.format)(str(stream.path), max_files=options.pop("max_files", None))
+    if stream.is_table:
+        session.table(stream.name, source)
+    else:
+        session.stream(stream.name, source, **options)
+
+
+def _register(session: Session, query: QueryStatement, known: Mapping[str, Any] | None) -> None:
+    """Register a query; one that the checkpoint has with another text is dropped first, so that it begins anew."""
+    options: dict[str, Any] = dict(query.options)
+    handle = session.query(query.name, query.draft, **options)
+    if known is not None and known != describe_query(handle.query):
+        session.drop(query.name)
+        handle = session.query(query.name, query.draft, **options)
+    handle.to_parquet(str(query.path))
+
+
+def _known(session: Session) -> Mapping[str, Mapping[str, Any]]:
+    """The queries that the state was made for; none if there is no state."""
+    return session.checkpoint.queries() if session.checkpoint.last >= 0 else {}
+
+
+# ---------------------------------------------------------------------------------------------- changes
+
+
+def say_changes(session: Session, script: Script) -> list[str]:
+    """What a run of the session changes in its checkpoint, one line each; nothing if there is no state yet."""
+    if session.checkpoint.last < 0:
+        return []
+    known = _known(session)
+    lines = [_say_dropped(name, script) for name in known if name not in session.queries]
+    unknown = (name for name in script.drops if name not in known and name not in session.queries)
+    lines += [f"query {name} is not in the checkpoint: there is nothing to drop" for name in unknown]
+    for query in script.queries:
+        lines += _say_query(session, query, known.get(query.name))
+    lines += _say_plans(session, known)
+    workers = session.checkpoint.workers()
+    return lines if workers == session.workers else [*lines, f"{session.workers} workers instead of {workers}"]
+
+
+def _say_dropped(name: str, script: Script) -> str:
+    return f"query {name}: dropped" if name in script.drops else f"query {name} is no longer in the script: dropped"
+
+
+def _say_query(session: Session, query: QueryStatement, known: Mapping[str, Any] | None) -> Iterator[str]:
+    handle = session.queries[query.name]
+    if known == describe_query(handle.query):
+        return  # it goes on as it is
+    yield f"query {query.name} " + ("is new: added" if known is None else "has changed: replaced")
+    if any(isinstance(sink, ParquetSink) and sink.holds_results() for sink in handle.sinks):
+        yield f"query {query.name}: folder {query.path} holds results of the earlier text too"
+    if (moment := handle.complete_from) is not None:
+        when = "never complete" if moment == datetime.datetime.max else f"complete from {moment} on"  # noqa: DTZ901
+        yield f"query {query.name}: {when}, since rows it needs were read before and not kept"
+
+
+def _say_plans(session: Session, known: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Queries that go on with another plan, since another strategy, budget or number of workers is asked for."""
+    plans = session.checkpoint.plans()
+    for choice in session.choices:
+        kept = known.get(choice.name) == describe_query(choice.query)
+        if kept and plans[choice.name]["plan"] != remember_choice(choice)["plan"]:
+            yield f"query {choice.name} has another plan: its state is moved"
+
+
 @contextmanager
-def _name_statement(statement: str, place: str | None = None) -> Iterator[None]:
-    """Add the statement to an error.  Errors of a query already say their place in it."""
+def _name_statement(statement: str, place: str) -> Iterator[None]:
+    """Add the statement and its place to an error.  What is wrong inside a SELECT is pointed at already."""
     try:
         yield
     except WeftError as error:
-        where = "\n".join(part for part in (place, error.detail) if part)
-        detail = f"in {statement}, {where}" if where else f"in {statement}."
-        raise type(error)(error.message, detail=detail, hint=error.hint) from error
+        parts = (error.detail,) if "^" in (error.detail or "") else (place, error.detail)
+        where = "\n".join(part for part in parts if part)
+        raise type(error)(error.message, detail=f"in {statement}, {where}", hint=error.hint) from error

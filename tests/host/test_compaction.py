@@ -7,8 +7,9 @@ import random
 
 import pytest
 
-from weft.host.state.compaction import FAN, MOST_BYTES, groups, is_expired
+from weft.host.state.compaction import FAN, MOST_BYTES, groups, horizon, is_expired
 from weft.host.state.segment import SegmentRef
+from weft.topology.model import Store
 
 _names = itertools.count()
 
@@ -65,7 +66,7 @@ def test_windowed_segments_stay_few_and_span_at_most_a_quarter(seed: int) -> Non
     live: list[SegmentRef] = []
     for batch in range(600):
         start = batch * step
-        live = [r for r in live if not is_expired(r, window, start)]
+        live = [r for r in live if not is_expired(r, start - window)]
         live, _ = tidy([*live, ref(batch, span=(start, start + step - 1))], window)
         held = sum(r.rows for r in live)
         assert held * step <= 1.5 * window + 2 * step
@@ -81,12 +82,32 @@ def test_large_segments_are_left_alone() -> None:
         assert sum(r.bytes for r in group) <= MOST_BYTES
 
 
+def store(*expiry: tuple[str, int]) -> Store:
+    return Store("s", "s", (), ("#t",), (), (), expiry, "", ())
+
+
 @pytest.mark.parametrize(
-    ("newest", "retention", "watermark", "gone"),
-    [(10, 5, 15, False), (10, 5, 16, True), (10, None, 10**9, False), (10, 5, None, False), (None, 5, 10**9, False)],
+    ("newest", "expiry", "watermark", "gone"),
+    [
+        (10, [("a", 5)], 15, False),
+        (10, [("a", 5)], 16, True),
+        (10, [], 10**9, False),
+        (10, [("a", 5)], None, False),
+        (None, [("a", 5)], 10**9, False),
+        (10, [("a", 5), ("b", 5)], 10**9, False),
+    ],
 )
 def test_a_segment_expires_when_its_newest_row_can_find_no_partner(
-    newest: int | None, retention: int | None, watermark: int | None, gone: bool
+    newest: int | None, expiry: list[tuple[str, int]], watermark: int | None, gone: bool
 ) -> None:
     span = None if newest is None else (0, newest)
-    assert is_expired(ref(0, span=span), retention, watermark) is gone
+    limit = horizon(store(*expiry), {"a": watermark, "b": None})
+    assert is_expired(ref(0, span=span), limit) is gone
+
+
+def test_rows_go_when_the_last_clock_lets_them() -> None:
+    both = store(("a", 5), ("b", 100))
+    assert horizon(both, {"a": 50, "b": 120}) == 20
+    assert horizon(both, {"a": 20, "b": 120}) == 15
+    assert horizon(both, {"a": 20}) is None
+    assert horizon(store(("a", 5)), {"a": -(2**63)}) == -(2**63), "no time is earlier"

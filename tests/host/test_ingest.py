@@ -17,7 +17,7 @@ from weft.host.envelope import REPORT, Envelope
 from weft.host.ingest import Ingest, ingests
 from weft.host.routing import route
 from weft.query.model import Stream
-from weft.topology.model import Edge, Route, Topology
+from weft.topology.model import NEVER_LATE, Edge, Route, Topology
 from weft.topology.spread import Axis, Cube
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string()), ("t", pa.int64()), ("w", pa.int64())])
@@ -29,7 +29,7 @@ SECOND = 1_000_000
 
 def edge(name: str = "e", columns: Sequence[str] = ("k",), how: Route = "scatter", **more: Any) -> Edge:
     key = (K,) if how == "key" else ()
-    made = Edge(name, "s", (), tuple(columns), how, key, more.pop("tasks", 3), None, (), ())
+    made = Edge(name, "s", (), tuple(columns), how, key, more.pop("tasks", 3), (NEVER_LATE,), (), ())
     return replace(made, **more)
 
 
@@ -156,7 +156,7 @@ def test_columns_are_those_that_somebody_reads() -> None:
     filtered = edge("one", ("v",), filter=(POSITIVE,))
     assert Ingest(stream(), (filtered,), 1, {}).columns == ("k", "v")
     assert Ingest(stream(), (edge("two", ("v",), how="key"),), 1, {}).columns == ("k", "v")
-    watching = edge("three", ("v",), watch=(("s.k", K),))
+    watching = edge("three", ("v",), watch=(("s.k", K, ()),))
     assert Ingest(stream(), (watching,), 1, {}).columns == ("k", "v")
 
 
@@ -164,8 +164,8 @@ def test_columns_are_those_that_somebody_reads() -> None:
 
 
 def timed(*, lateness: int = 0, clocked: bool = True, **more: Any) -> Ingest:
-    clock = CLOCK if clocked else None
-    one = edge("e", ("k", "#t") if clocked else ("k",), tasks=1, clock=clock, **more)
+    clock = CLOCK if clocked else NEVER_LATE
+    one = edge("e", ("k", "#t") if clocked else ("k",), tasks=1, clocks=(clock,), **more)
     return Ingest(stream(event_time="t", lateness=lateness), (one,), 1, {})
 
 
@@ -201,7 +201,7 @@ def test_the_newest_time_is_that_of_all_rows() -> None:
 
 
 def test_a_row_is_late_once_by_the_strictest_of_its_edges() -> None:
-    two = (edge("one", ("#t",), tasks=1, clock="c1"), edge("two", ("#t",), tasks=1, clock="c2"))
+    two = (edge("one", ("#t",), tasks=1, clocks=("c1",)), edge("two", ("#t",), tasks=1, clocks=("c2",)))
     found = run(Ingest(stream(event_time="t"), two, 1, {}), at(1, 2, 3), marks={"c1": 2 * SECOND, "c2": 3 * SECOND})
     assert [(name, len(values)) for _, name, values in sent(found, "#t")] == [("one", 2), ("two", 1)]
     assert report(found)["late"] == {"s": 2}
@@ -216,7 +216,7 @@ def test_all_times_missing() -> None:
 
 @pytest.mark.parametrize(("unit", "step"), [("s", 1_000_000), ("ms", 1_000), ("us", 1)])
 def test_units_of_event_times(unit: str, step: int) -> None:
-    ingest = Ingest(stream(event_time="t", unit=unit), (edge("e", ("#t",), tasks=1, clock=CLOCK),), 1, {})
+    ingest = Ingest(stream(event_time="t", unit=unit), (edge("e", ("#t",), tasks=1, clocks=(CLOCK,)),), 1, {})
     assert sent(run(ingest, at(7)), "#t") == [(0, "e", [7 * step])]
 
 

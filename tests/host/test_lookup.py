@@ -26,7 +26,7 @@ def column(name: str, alias: str = "", kind: pa.DataType = INT) -> Column:
 
 
 def store(*columns: str, keys: Sequence[Key], members: tuple[str, ...] = ()) -> Store:
-    return Store("s", "" if members else "b", (), columns, (), tuple(keys), None, None, "", (), members=members)
+    return Store("s", "" if members else "b", (), columns, (), tuple(keys), (), "", (), members=members)
 
 
 def probe(

@@ -23,9 +23,10 @@ from tests.fuzz import Case, Tables, functions, make_case, plain_functions, smal
 from tests.planned import plan
 from weft.errors import HostError, QueryError, SourceError
 from weft.expr.model import Call, Column, Expr
+from weft.host.hidden import cut, level
 from weft.host.ingest import Ingest
 from weft.host.inprocess.run import InProcess
-from weft.host.weights import attach_weights, cut, level, multiply, repeat, settle, weight_of
+from weft.host.weights import attach_weights, multiply, repeat, settle, weight_of
 from weft.query.model import Output, Query, Stream
 from weft.query.resolve import FunctionSignature, resolve
 from weft.sql import parse

@@ -19,9 +19,10 @@ import weft
 from weft.explain.figures import Figures
 from weft.observe.counters import Counters
 from weft.optimizer.choose import Choice
-from weft.optimizer.lower.ways import Hop
 from weft.optimizer.trees.orders import least_sent_orders
+from weft.optimizer.whole import whole_bill
 from weft.testing import Trial
+from weft.topology.model import Probe
 
 Pair = tuple[str, str]
 NEAR = 0.05
@@ -94,13 +95,21 @@ def check(trial: Trial, choice: Choice) -> None:
     assert counters.results["q"] == near(choice.model.graph.size(choice.model.graph.all))
     reading = 0 if trial.topology.workers > 1 else bill.rows  # a lone worker reads its input; nobody pays for that
     assert sum(counters.sent.values()) == near(bill.sent + reading)
+    whole = whole_bill(trial.topology, [choice])
+    assert whole.total.probed == pytest.approx(bill.pcost)
+    assert whole.total.stored == pytest.approx(bill.scost)
+    assert whole.total.sent == pytest.approx(bill.sent)
+    assert whole.seconds == pytest.approx(bill.seconds)
 
 
 def probes_of(trial: Trial, choice: Choice) -> dict[tuple[str, int], str]:
-    """(Alias, number of a part of its way) -> the id that it is counted by."""
+    """(Alias, number of a hop) -> the id that it is counted by."""
     figures = Figures(trial.choices, trial.topology, None)
-    ways = {alias: figures.way(choice, alias) for alias in choice.query.aliases}
-    return {(alias, i): node.id for alias, way in ways.items() for i, node in enumerate(way, start=1)}
+    found: dict[tuple[str, int], str] = {}
+    for alias in choice.query.aliases:
+        probes = dict.fromkeys(n.id for way in figures.ways(choice, alias) for n in way if isinstance(n, Probe))
+        found |= {(alias, number): name for number, name in enumerate(probes, start=1)}
+    return found
 
 
 def near(value: float) -> object:
@@ -156,7 +165,7 @@ def test_the_bill_sends_what_the_cost_model_sends_for_its_tree(strategy: str) ->
     [choice] = CHAIN.session(1, strategy=strategy).choices
     assert choice.chosen.bill.pcost == pytest.approx(choice.model.pcost(choice.chosen.layout.tree, least_sent_orders))
     assert choice.chosen.bill.scost == pytest.approx(choice.model.scost(choice.chosen.layout.tree))
-    assert any(isinstance(part, Hop) for part in choice.chosen.ways.paths["R"])
+    assert choice.chosen.ways.hops("R")
 
 
 # ---------------------------------------------------------------------------------------------- windows

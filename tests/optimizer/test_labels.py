@@ -180,8 +180,11 @@ def test_another_window_shares_the_store_and_no_probe() -> None:
 
 def test_another_selection_shares_what_it_does_not_touch() -> None:
     both = topology_of(PLAIN, JOIN.format("o.id", "AND o.price > 5", 1))
-    assert sorted(store.stream for store in both.stores) == ["clicks", "lines", "orders", "orders"]
+    assert sorted(store.stream for store in both.stores) == ["clicks", "lines", "orders"]
     assert all(len(probe.users) == 1 for probe in both.probes), "every way meets orders, first or second"
+    checked = [probe for probe in both.probes if probe.members[0].startswith("orders~")]
+    assert len(checked) == 2
+    assert all(any("price" in repr(part) for part in probe.residual) for probe in checked), "each checks its own"
 
 
 def test_equal_beginnings_are_one_and_part_where_they_differ() -> None:
@@ -196,7 +199,7 @@ def test_equal_beginnings_are_one_and_part_where_they_differ() -> None:
     assert len(both.nodes[first].then) == 2  # type: ignore[union-attr]
 
 
-def test_an_intermediate_store_is_shared_if_it_is_filled_alike() -> None:
+def test_an_intermediate_store_is_shared_and_filled_once() -> None:
     chain = """SELECT {0} FROM orders o, lines l, {1} x WHERE o.id = l."order" AND o.customer = x.{2}"""
     s = session(2)
     kept = weft.Plan([("o", "l")], placement={"o": "o.id", "l": 'l."order"', ("o", "l"): "o.customer"})
@@ -207,8 +210,8 @@ def test_an_intermediate_store_is_shared_if_it_is_filled_alike() -> None:
     other = weft.Plan([("o", "l")], placement={"o": None, "l": None, ("o", "l"): "o.customer"})
     s.query("c", chain.format("o.id", "clicks", "user"), strategy=other)
     stores = [store for store in s.topology.stores if store.members]
-    assert len(stores) == 2
-    assert sorted(store.id.split("-")[0] for store in stores) == ["lines+orders", "lines+orders.2"]
+    assert [store.users for store in stores] == [("a.o+l", "b.o+l", "c.o+l")], "the first query fills it for all"
+    assert sorted(keep.users for keep in s.topology.keeps) == [("a", "b", "c")] * 2
 
 
 # ---------------------------------------------------------------------------------------------- many queries

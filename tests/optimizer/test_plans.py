@@ -113,9 +113,18 @@ def test_aliases_of_one_stream_share_a_store_if_they_keep_the_same_rows() -> Non
     assert store.users == ("q.a", "q.b")
 
 
-def test_another_selection_has_a_store_of_its_own() -> None:
+def test_a_selection_of_rows_that_are_kept_anyway_has_no_store_of_its_own() -> None:
     s = session(1)
     s.query("q", "SELECT a.id AS x, b.id AS y FROM orders a, orders b WHERE a.price < b.price AND a.id > 5")
+    [store] = s.topology.stores
+    assert store.filter == ()
+
+
+def test_other_selections_have_stores_of_their_own() -> None:
+    s = session(1)
+    s.query(
+        "q", "SELECT a.id AS x, b.id AS y FROM orders a, orders b WHERE a.price < b.price AND a.id > 5 AND b.id < 9"
+    )
     assert len(s.topology.stores) == 2
 
 
@@ -135,13 +144,15 @@ def test_queries_share_stores_columns_are_united_and_the_longest_retention_wins(
     assert set(stores["lines"].users) == {"short.l", "long.l"}
 
 
-def test_queries_with_other_clocks_do_not_share() -> None:
-    """A store expires by one watermark; another set of streams has another."""
+def test_queries_with_other_clocks_share_stores() -> None:
+    """Rows stay until both watermarks have passed them."""
     s = session(1)
     s.query("two", QUERIES["matched"])
     s.query("three", QUERIES["triangle"])
-    lines = [store for store in s.topology.stores if store.stream == "lines"]
-    assert len({store.clock for store in lines}) == len(lines) == 2
+    [lines] = [store for store in s.topology.stores if store.stream == "lines"]
+    assert len(lines.users) == len(s.topology.clocks) == 2
+    [edge] = [edge for edge in s.topology.edges if lines.id in edge.stores]
+    assert set(edge.clocks) == {clock.id for clock in s.topology.clocks}
 
 
 def test_a_single_worker_needs_one_wave() -> None:

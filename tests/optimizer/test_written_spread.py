@@ -59,7 +59,8 @@ def test_what_the_user_says_about_skew_wins_over_what_was_measured() -> None:
     skewed = session(4, strategy="hypercube:hybrid", statistics=heavy, skewed={"r.a": True, "s.a": True})
 
     def kinds(s: weft.Session) -> set[str]:
-        return {axis.kind for store in s.topology.stores for axis in store.spread.axes}  # type: ignore[union-attr]
+        cubes = [choice.chosen.layout.spread.values() for choice in s.choices]
+        return {axis.kind for spreads in cubes for cube in spreads for axis in cube.axes}  # type: ignore[union-attr]
 
     assert kinds(even) == {"hash"}
     assert "random" in kinds(skewed)

@@ -72,8 +72,8 @@ def test_all_files_of_a_table_are_read_by_the_first_batch_and_none_later(tmp_pat
     wanted = oracle(PAIRED.split("WITHIN", maxsplit=1)[0], **inputs)
     assert answer(tmp_path / "paired") == wanted
     assert sum(wanted.values()) > 5
-    stored = {store.stream: store.clock for store in s.topology.stores}
-    assert stored["d"] is None
+    stored = {store.stream: store.expiry for store in s.topology.stores}
+    assert stored["d"] == ()
     assert [name for clock in s.topology.clocks for name, _ in clock.streams] == ["a", "b"]
 
 

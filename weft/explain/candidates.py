@@ -9,11 +9,13 @@ from weft.explain.assumed import inputs, pairs
 from weft.explain.chosen import tree
 from weft.explain.figures import Figures, period
 from weft.explain.pages.candidates import CandidateNumbers, CandidatesOfQuery, CandidatesPage, PriceList
+from weft.explain.sharing import together
 from weft.explain.subject import Subject
-from weft.explain.words import number, shape
+from weft.explain.words import layout_shape, number
 from weft.optimizer.candidate import Candidate
 from weft.optimizer.choose import Choice
 from weft.optimizer.cost.prices import Prices
+from weft.optimizer.joint.together import is_open
 from weft.optimizer.written.plan import Plan
 
 SHOWN = 10
@@ -25,7 +27,9 @@ def page(subject: Subject) -> CandidatesPage:
     choices, topology = subject.choose(), subject.lay()
     figures = Figures(choices, topology, None)
     prices = _prices(choices[0].known.prices if choices else Prices())
-    return CandidatesPage("candidates", topology.workers, prices, tuple(_query(c, figures) for c in choices))
+    return CandidatesPage(
+        "candidates", topology.workers, prices, tuple(_query(c, figures) for c in choices), together(choices)
+    )
 
 
 def _prices(prices: Prices) -> PriceList:
@@ -48,7 +52,7 @@ def _query(choice: Choice, figures: Figures) -> CandidatesOfQuery:
         len(choice.candidates),
         tuple(_numbers(choice, candidate) for candidate in _best(choice)),
         max(candidate.bill.micros for candidate in choice.candidates),
-        f"{choice.chosen.name} {shape(choice.query, choice.chosen.layout.tree)}",
+        f"{choice.chosen.name} {layout_shape(choice.query, choice.chosen.layout)}",
         _because(choice),
         tree(choice, figures),
     )
@@ -68,7 +72,7 @@ def _numbers(choice: Choice, candidate: Candidate) -> CandidateNumbers:
     fixed = bill.seconds - bill.work / candidate.ways.workers
     return CandidateNumbers(
         candidate.name,
-        shape(choice.query, candidate.layout.tree),
+        layout_shape(choice.query, candidate.layout),
         bill.pcost,
         bill.sent,
         bill.scost,
@@ -81,9 +85,11 @@ def _numbers(choice: Choice, candidate: Candidate) -> CandidateNumbers:
 
 def _because(choice: Choice) -> str:
     """Why this candidate was chosen."""
-    strategy = choice.wishes.strategy
+    strategy, note = choice.wishes.strategy, choice.together
     if choice.known.made is not None:
         return "the state in the checkpoint was made by this plan"
+    if note is not None and note.used and is_open(choice):
+        return "it is part of the cheapest plan for all queries together"
     if isinstance(strategy, Plan):
         return "it was written by hand; what it leaves open was chosen by cost"
     if strategy != "auto":

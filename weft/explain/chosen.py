@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from weft.explain.figures import Figures, period
 from weft.explain.notices import notices
 from weft.explain.pages.chosen import ChosenPage, ChosenPlan, HopFacts, ProbeOrder, TreeNode
 from weft.explain.pages.figure import Figure
+from weft.explain.sharing import together
 from weft.explain.subject import Subject
-from weft.explain.words import JOINED, cells, expressions, shape
+from weft.explain.words import JOINED, cells, expressions, layout_shape
 from weft.expr.render import to_sql
 from weft.optimizer.choose import Choice
+from weft.optimizer.graph.joingraph import bits
 from weft.optimizer.graph.layout import names
 from weft.optimizer.graph.tree import Tree
-from weft.optimizer.lower import ways
+from weft.topology.model import Keep, Probe
 
 
 def page(subject: Subject) -> ChosenPage:
@@ -24,6 +28,7 @@ def page(subject: Subject) -> ChosenPage:
         (0 if subject.measured is None else subject.measured.batches) if subject.analyze else None,
         tuple(_plan(choice, figures) for choice in figures.choices),
         notices(figures, analyze=subject.analyze),
+        together(figures.choices, analyze=subject.analyze),
     )
 
 
@@ -33,10 +38,10 @@ def _plan(choice: Choice, figures: Figures) -> ChosenPlan:
     return ChosenPlan(
         choice.name,
         choice.chosen.name,
-        shape(choice.query, choice.chosen.layout.tree),
+        layout_shape(choice.query, choice.chosen.layout),
         period(choice, figures.seconds(choice)),
         tree(choice, figures),
-        tuple(_order(choice, alias, figures) for alias in choice.query.aliases),
+        tuple(_orders(choice, figures)),
         figures.input_rows(choice),
         bill.pcost if known else None,
         bill.sent if known else None,
@@ -59,21 +64,30 @@ def tree(choice: Choice, figures: Figures) -> TreeNode:
         (),
         None,
         figures.results(choice),
-        tuple(_node(choice, child, figures) for child in root.children),
+        tuple(_node(choice, child, figures) for child in (*root.children, *_kept(choice))),
     )
+
+
+def _kept(choice: Choice) -> Iterator[Tree]:
+    """The joins that a plan by lines keeps, beside its inputs."""
+    if choice.chosen.layout.lines:
+        for store in choice.chosen.layout.kept:
+            yield Tree(store, tuple(Tree(1 << i) for i in bits(store)))
 
 
 def _node(choice: Choice, part: Tree, figures: Figures) -> TreeNode:
     members = names(choice.query, part.relations)
-    made, spread = choice.chosen.ways, choice.chosen.layout.spread
+    made, layout = choice.chosen.ways, choice.chosen.layout
+    spread, store = layout.spread, figures.find(choice, part.relations)
+    homes = layout.homes(part.relations)[:1] or ((),)
     return TreeNode(
         "kept" if part.children else "stream",
         members,
         None if part.children else choice.query.relation(members[0]).stream.name,
-        tuple(to_sql(expr) for expr in choice.chosen.layout.placement.get(part.relations, ())),  # as weft.Plan takes it
+        tuple(to_sql(expr) for expr in homes[0]),  # as weft.Plan takes it
         made.tasks(part.relations),
-        figures.rows(figures.store_of(choice, part.relations)),
-        tuple(_node(choice, child, figures) for child in part.children),
+        Figure("rows") if store is None else figures.rows(store),
+        () if layout.lines else tuple(_node(choice, child, figures) for child in part.children),
         JOINED if part.children and spread else cells(spread.get(part.relations)),
     )
 
@@ -81,28 +95,31 @@ def _node(choice: Choice, part: Tree, figures: Figures) -> TreeNode:
 # ------------------------------------------------------------------------------------------------ orders
 
 
-def _order(choice: Choice, alias: str, figures: Figures) -> ProbeOrder:
-    parts = choice.chosen.ways.paths[alias]
-    hops = [_hop(choice, alias, i, part, figures) for i, part in enumerate(parts, start=1)]
-    return ProbeOrder(alias, tuple(hops))
+def _orders(choice: Choice, figures: Figures) -> Iterator[ProbeOrder]:
+    for alias in choice.query.aliases:
+        for number, way in enumerate(figures.ways(choice, alias) or [()]):
+            last = way[-1] if way else None
+            fills = _aliases(choice, figures, last.store) if number and isinstance(last, Keep) else ()
+            yield ProbeOrder(alias, tuple(_hop(choice, node, figures) for node in way), fills)
 
 
-def _hop(choice: Choice, alias: str, i: int, part: ways.Hop | ways.Keeping, figures: Figures) -> HopFacts:
-    probe = isinstance(part, ways.Hop)
+def _hop(choice: Choice, node: Probe | Keep, figures: Figures) -> HopFacts:
+    called = figures.topology.aliases_of(choice.name)
+    found = None if isinstance(node, Keep) else figures.matches(choice, node)
+    labels = figures.topology.store(node.store).members if isinstance(node, Keep) else node.members
     return HopFacts(
-        "probe" if probe else "keep",
-        names(choice.query, part.store),
-        part.wave,
-        part.route,
-        expressions(part.route_key),
-        part.tasks,
-        figures.tuples_in(choice, alias, i) if probe else _rows_kept(choice, alias, i, figures),
-        figures.matches(choice, alias, i) if probe else None,
+        "keep" if isinstance(node, Keep) else "probe",
+        tuple(alias for label, alias in called.items() if label in labels),
+        node.wave,
+        node.route,
+        expressions(node.route_key, called),
+        node.tasks,
+        figures.tuples_in(choice, node),
+        found,
     )
 
 
-def _rows_kept(choice: Choice, alias: str, i: int, figures: Figures) -> Figure:
-    """Rows that a keep stores: what the last probe before it found."""
-    before = enumerate(choice.chosen.ways.paths[alias][: i - 1], start=1)
-    last = max(number for number, part in before if isinstance(part, ways.Hop))
-    return figures.matches(choice, alias, last)
+def _aliases(choice: Choice, figures: Figures, store: str) -> tuple[str, ...]:
+    """The members of a kept join in query order."""
+    labels = figures.topology.store(store).members
+    return tuple(alias for label, alias in figures.topology.aliases_of(choice.name).items() if label in labels)

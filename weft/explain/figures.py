@@ -11,7 +11,7 @@ Without statistics there is no estimate: the defaults would be guesses that look
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,7 +20,7 @@ from weft.explain.words import join_names
 from weft.observe.measured import Measured
 from weft.optimizer.choose import Choice
 from weft.optimizer.graph.layout import names
-from weft.optimizer.lower.ways import Hop
+from weft.optimizer.whole import WholeBill, whole_bill
 from weft.topology.model import Keep, Probe, Store, Topology
 
 
@@ -42,9 +42,9 @@ class Figures:
     def _users(self) -> dict[str, list[tuple[Choice, int]]]:
         found: dict[str, list[tuple[Choice, int]]] = {store.id: [] for store in self.topology.stores}
         for choice in self.choices:
-            for tree in choice.chosen.layout.tree.stores:
-                if (store := self.find(choice, tree.relations)) is not None:
-                    found[store.id].append((choice, tree.relations))
+            for relations in choice.chosen.layout.stores:
+                for store in self._stores.get((user(choice, relations), relations.bit_count() > 1), ()):
+                    found[store.id].append((choice, relations))
         return found
 
     @cached_property
@@ -59,57 +59,80 @@ class Figures:
         return f"{self.called[store.id]} ({what}{', for ' if queries else ''}{', '.join(queries)})"
 
     def store_of(self, choice: Choice, relations: int) -> Store:
-        """The store behind a part of a plan."""
-        return self._stores[user(choice, relations), relations.bit_count() > 1]
+        """The store behind a part of a plan; the first of several places."""
+        return self._stores[user(choice, relations), relations.bit_count() > 1][0]
 
     def find(self, choice: Choice, relations: int) -> Store | None:
         """The store behind a part of a plan; None where nobody looks for its rows."""
-        return self._stores.get((user(choice, relations), relations.bit_count() > 1))
+        return next(iter(self._stores.get((user(choice, relations), relations.bit_count() > 1), ())), None)
 
     def aliases(self, store: Store) -> dict[str, str]:
         """Label -> alias, as the first user of a store calls its members."""
         return self.topology.aliases_of(store.users[0].partition(".")[0])
 
     @cached_property
-    def _stores(self) -> dict[tuple[str, bool], Store]:
-        """(User, whether it is an intermediate result) -> store."""
-        return {(name, bool(store.members)): store for store in self.topology.stores for name in store.users}
+    def _stores(self) -> dict[tuple[str, bool], list[Store]]:
+        """(User, whether it is an intermediate result) -> its stores, one for each place."""
+        found: dict[tuple[str, bool], list[Store]] = {}
+        for store in self.topology.stores:
+            for name in store.users:
+                found.setdefault((name, bool(store.members)), []).append(store)
+        return found
 
     def rows(self, store: Store) -> Figure:
         """Rows of a store."""
         users = [(choice, relations) for choice, relations in self.users(store) if choice.informed]
-        total = [c.chosen.bill.stored[r] for c, r in users if c.model.arrival != "window"]
-        held = [c.chosen.bill.stored[r] for c, r in users if c.model.arrival == "window"]
+        total = [_rows_in_a_place(c, r) for c, r in users if c.model.arrival != "window"]
+        held = [_rows_in_a_place(c, r) for c, r in users if c.model.arrival == "window"]
         if held and not total:
             return Figure("rows held", max(held), self._count("held", store.id))
         return Figure("rows", max([*total, *held], default=None), self._count("stored", store.id))
 
     # ------------------------------------------------------------------------------------------ ways
 
-    def way(self, choice: Choice, alias: str) -> tuple[Probe | Keep, ...]:
-        """The nodes that the tuples of an alias pass, in order: part i of its path is node i here."""
-        start = self.topology.starts_of(choice.name).get(alias)
-        following, found = () if start is None else start.then, []
-        for part in choice.chosen.ways.paths[alias]:
-            kind, store = Probe if isinstance(part, Hop) else Keep, self.store_of(choice, part.store).id
-            ahead = (self.topology.nodes[name] for name in following)
-            mine = (node for node in ahead if isinstance(node, kind) and choice.name in node.users)
-            node = next(node for node in mine if node.store == store)
-            following = node.then if isinstance(node, Probe) else following
-            found.append(node)
+    def ways(self, choice: Choice, alias: str) -> tuple[tuple[Probe | Keep, ...], ...]:
+        """What the tuples of an alias do: the nodes on their way to the results first, then ways that fill stores.
+
+        A keep stands where the way to it ends, if other nodes follow there.
+        """
+        found = []
+        for start in self.topology.all_starts_of(choice.name).get(alias, ()):
+            main, *others = self._follow(choice.name, start.then)
+            found += [main, *others]
         return tuple(found)
+
+    def _follow(self, query: str, following: Sequence[str]) -> list[tuple[Probe | Keep, ...]]:
+        """The ways of a query from here on: the one that the rest of this one continues first."""
+        nodes = [node for name in following if query in (node := self.topology.nodes[name]).users]
+        keeps = tuple(node for node in nodes if isinstance(node, Keep))
+        probes = [node for node in nodes if isinstance(node, Probe)]
+        branches = [[(probe, *way) for way in self._follow(query, probe.then)] for probe in probes]
+        ends = any(not isinstance(node, Keep | Probe) for node in nodes)
+        branches.sort(key=lambda ways: not self._leads_to_results(query, ways[0]))
+        rest = [way for ways in branches for way in ways]
+        if ends or not rest:
+            return [keeps, *rest]
+        return [(*keeps, *rest[0]), *rest[1:]]
+
+    def _leads_to_results(self, query: str, way: Sequence[Probe | Keep]) -> bool:
+        last = [node for node in way if isinstance(node, Probe)][-1]
+        return self.topology.emit_of[query].id in last.then
 
     # ---------------------------------------------------------------------------------------- tuples
 
-    def tuples_in(self, choice: Choice, alias: str, part: int) -> Figure:
-        """Tuples that come to the probe that is part number `part`, counted from 1, of an alias's way."""
-        probe = self.way(choice, alias)[part - 1]
-        return self._tuples(choice, choice.chosen.bill.probed[alias, part], "probed", probe.id)
+    def tuples_in(self, choice: Choice, node: Probe | Keep) -> Figure:
+        """Tuples of a query that come to a probe, or rows that a keep stores."""
+        counter = "probed" if isinstance(node, Probe) else "kept"
+        return self._tuples(choice, self.whole.flows[choice.name, node.id].tuples, counter, node.id)
 
-    def matches(self, choice: Choice, alias: str, part: int) -> Figure:
-        """Matches that this probe makes."""
-        probe = self.way(choice, alias)[part - 1]
-        return self._tuples(choice, choice.chosen.bill.matched[alias, part], "matched", probe.id)
+    def matches(self, choice: Choice, probe: Probe) -> Figure:
+        """Matches that a probe makes."""
+        return self._tuples(choice, self.whole.flows[choice.name, probe.id].found, "matched", probe.id)
+
+    @cached_property
+    def whole(self) -> WholeBill:
+        """What the topology is expected to do."""
+        return whole_bill(self.topology, self.choices)
 
     def results(self, choice: Choice) -> Figure:
         """Results of a query."""
@@ -147,11 +170,22 @@ class Figures:
         stores = [self.find(choice, 1 << i) for i in range(len(choice.query.relations))]
         return sum(self.measured.counters.stored.get(store.id, 0) for store in stores if store is not None)
 
+    def _count_kept(self, keep: str) -> int:
+        """What the probe before a keep has matched."""
+        before = next(probe.id for probe in self.topology.probes if keep in probe.then)
+        return self._count("matched", before) or 0
+
     def _count(self, counter: str, key: str) -> int | None:
         if self.measured is None:
             return None
+        if counter == "kept":
+            return self._count_kept(key)
         kept = self.measured.held if counter == "held" else getattr(self.measured.counters, counter)
         return int(kept.get(key, 0))
+
+
+def _rows_in_a_place(choice: Choice, relations: int) -> float:
+    return choice.chosen.bill.stored[relations] / len(choice.chosen.layout.homes(relations))
 
 
 def content(store: Store, called: Mapping[str, str]) -> str:

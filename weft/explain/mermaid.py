@@ -196,7 +196,8 @@ def _way(chart: _Chart, query: str, way: WayFacts, at: str, stores: Mapping[str,
         chart.link(at, probe, [label])
         chart.link(probe, stores[part.store], ["look"], "-.->")
         at, label = probe, _figure(part.matches).replace("tuples", "matches")
-    chart.link(at, emit, [label])
+    if way.fills is None:
+        chart.link(at, emit, [label])
 
 
 def _probe(probe: ProbeFacts) -> tuple[str, ...]:

@@ -22,10 +22,11 @@ from weft.expr.model import aliases
 from weft.expr.render import to_sql
 from weft.observe.notice import Notice
 from weft.optimizer.choose import Choice
+from weft.optimizer.graph.joingraph import bits
 from weft.optimizer.graph.layout import names
 from weft.optimizer.lower.ways import Hop
 from weft.optimizer.written.plan import Plan, write
-from weft.topology.model import Store
+from weft.topology.model import Probe, Store
 
 FAR_OFF = 10.0
 """From which factor on an estimate counts as wrong."""
@@ -163,11 +164,13 @@ def _places(figures: Figures, kind: str) -> list[_Place]:
 
 def _places_of(choice: Choice, figures: Figures, kind: str) -> Iterator[_Place]:
     found: dict[int, list[tuple[str, Hop]]] = {}
-    for alias in choice.query.aliases:
-        bound = {alias}
-        for hop in choice.chosen.ways.hops(alias):
-            if _kind_of(choice, bound, hop) == kind:
-                found.setdefault(hop.store, []).append((alias, hop))
+    met: set[int] = set()  # lines that begin alike have the same hops there
+    for line in choice.chosen.ways.lines:
+        bound = {line.start}
+        for hop in line.hops:
+            if id(hop) not in met and _kind_of(choice, bound, hop) == kind:
+                found.setdefault(hop.store, []).append((line.start, hop))
+            met.add(id(hop))
             bound |= set(names(choice.query, hop.store))
     for store, hops in sorted(found.items(), key=lambda entry: entry[0]):
         yield _Place(choice, store, figures.label(figures.store_of(choice, store)), tuple(hops))
@@ -236,13 +239,11 @@ def _missing(choice: Choice) -> list[str]:
 
 def _large_intermediate(figures: Figures) -> Notice | None:
     found = [
-        (choice, part.relations, rows, below)
+        (choice, store, rows, below)
         for choice in figures.choices
         if choice.informed
-        for part in choice.chosen.layout.tree.stores
-        if part.children
-        and (rows := choice.chosen.bill.stored[part.relations])
-        > (below := math.fsum(choice.chosen.bill.stored[child.relations] for child in part.children))
+        for store in choice.chosen.layout.kept
+        if (rows := choice.model.graph.size(store)) > (below := _inputs(choice, store))
     ]
     if not found:
         return None
@@ -259,6 +260,11 @@ def _large_intermediate(figures: Figures) -> Notice | None:
         "store less if disks are short; probes then do more work.",
         f's.query("{choice.name}", sql, budget={max(1, math.floor(choice.chosen.bill.scost - rows))})',
     )
+
+
+def _inputs(choice: Choice, store: int) -> float:
+    """Rows of all relations of a join together."""
+    return math.fsum(choice.model.graph.size(1 << i) for i in bits(store))
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,10 +315,10 @@ def _crowds(figures: Figures) -> Iterator[_Crowd]:
         capacity = choice.wishes.capacity
         if capacity is None or not choice.informed:
             continue
-        for part in choice.chosen.layout.tree.stores:
-            rows, tasks = choice.chosen.bill.stored[part.relations], choice.chosen.ways.tasks(part.relations)
+        for store, rows in choice.chosen.bill.stored.items():
+            tasks = choice.chosen.ways.tasks(store)
             if rows / tasks > capacity * (1 + 1e-9):
-                yield _Crowd(choice, part.relations, rows, tasks, capacity)
+                yield _Crowd(choice, store, rows, tasks, capacity)
 
 
 # ---------------------------------------------------------------------------------------------- measured
@@ -363,12 +369,13 @@ def _sizes(figures: Figures) -> Iterator[tuple[str, Figure]]:
 
 def _flows(choice: Choice, figures: Figures) -> Iterator[tuple[str, Figure]]:
     """All that runs through the probes of a query."""
-    for alias, parts in choice.chosen.ways.paths.items():
-        for i, part in enumerate(parts, start=1):
-            if isinstance(part, Hop):
-                where = f"{figures.label(figures.store_of(choice, part.store))} on the way of {choice.name}.{alias}"
-                yield f"into {where}", figures.tuples_in(choice, alias, i)
-                yield f"matched in {where}", figures.matches(choice, alias, i)
+    for alias in choice.query.aliases:
+        probes = {node.id: node for way in figures.ways(choice, alias) for node in way if isinstance(node, Probe)}
+        for probe in probes.values():
+            store = figures.topology.store(probe.store)
+            where = f"{figures.label(store)} on the way of {choice.name}.{alias}"
+            yield f"into {where}", figures.tuples_in(choice, probe)
+            yield f"matched in {where}", figures.matches(choice, probe)
 
 
 def _compare(where: str, figure: Figure) -> str:

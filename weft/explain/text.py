@@ -14,6 +14,7 @@ from weft.explain.pages.chosen import ChosenPage, ChosenPlan, HopFacts, TreeNode
 from weft.explain.pages.figure import Figure
 from weft.explain.pages.parsed import ParsedPage, WrittenQuery
 from weft.explain.pages.resolved import KnownQuery, KnownRelation, ResolvedPage
+from weft.explain.pages.sharing import ProbeTree, SharingFacts, TogetherFacts
 from weft.explain.pages.topology import KeepFacts, ProbeFacts, QueryFacts, StoreFacts, TopologyPage
 from weft.explain.words import ROUTES, count, duration, join_names, number, place, share, table
 from weft.observe.notice import Notice
@@ -27,12 +28,17 @@ def text(page: Page) -> str:
         case ResolvedPage():
             blocks = [_query_as_known(query) for query in page.queries]
         case CandidatesPage():
-            blocks = [[_prices(page)], *(_candidates(query) for query in page.queries)]
+            blocks = [[_prices(page), *_together(page.together)], *(_candidates(query) for query in page.queries)]
         case ChosenPage():
-            blocks = [_head(page), *(_plan(query) for query in page.queries), _notices(page.notices)]
+            blocks = [
+                [*_head(page), *_together(page.together)],
+                *(_plan(query) for query in page.queries),
+                _notices(page.notices),
+            ]
         case TopologyPage():
             stores = [line for store in page.stores for line in _store(store)]
-            blocks = [[*_head(page), *stores], *(_ways(query) for query in page.queries), _notices(page.notices)]
+            ways = (_ways(query) for query in page.queries)
+            blocks = [[*_head(page), *stores], *ways, _sharing(page.sharing), _notices(page.notices)]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
@@ -152,7 +158,9 @@ def _plan(plan: ChosenPlan) -> list[str]:
         lines.append(f"  input {_figure(plan.input_rows)}; tuples are counted {plan.counted}")
     lines += table(list(_tree(plan.tree, "", "")), "  ")
     for order in plan.orders:
-        lines += [f"  on {order.alias}", *table([_hop(hop) for hop in order.hops], "    "), "    emit"]
+        filling = f", to fill {join_names(order.fills)}" if order.fills else ""
+        lines += [f"  on {order.alias}{filling}", *table([_hop(hop) for hop in order.hops], "    ")]
+        lines += [] if order.fills else ["    emit"]
     return lines
 
 
@@ -199,19 +207,83 @@ def _ways(query: QueryFacts) -> list[str]:
     lines = [f"query {query.query}" + (f"  {results}" if results else "")]
     lines[0] += f", tuples counted {query.counted}" if results and query.counted else ""
     for way in query.ways:
-        lines += [f"  on {way.alias}", *(f"    {_part(part)}" for part in way.parts), "    emit"]
+        filling = "" if way.fills is None else f", to fill {way.fills}"
+        lines += [f"  on {way.alias}{filling}", *(f"    {_part(part)}" for part in way.parts)]
+        lines += ["    emit"] if way.fills is None else []
     return lines
 
 
 def _part(part: ProbeFacts | KeepFacts) -> str:
     where = f"wave {part.wave}, {ROUTES[part.route]}"
     if isinstance(part, KeepFacts):
-        return f"{where}: keep in {part.store}"
+        return f"{where}: keep in {part.store}{_also(part)}"
     check = f" check {' AND '.join(part.checks)}" if part.checks else ""
     asks = ", ".join(part.asks) or "every row"
     came, found = _figure(part.tuples_in), _figure(part.matches, "matches")
     flow = f"  {came} -> {found}" if came or found else ""
-    return f"{where}: probe {part.store} as {', '.join(part.aliases)} [{asks}]{check}{flow}"
+    return f"{where}: probe {part.store} as {', '.join(part.aliases)} [{asks}]{check}{flow}{_also(part)}"
+
+
+def _also(part: ProbeFacts | KeepFacts) -> str:
+    return f"  also for {', '.join(part.shared_with)}" if part.shared_with else ""
+
+
+# ----------------------------------------------------------------------------------------------- sharing
+
+
+def _together(found: TogetherFacts | None) -> list[str]:
+    if found is None:
+        return []
+    plans = f"plans of {found.queries} {'query' if found.queries == 1 else 'queries'} chosen together"
+    gain = f"{number(found.cheaper_percent)} % cheaper" if found.used else "no better"
+    took = "" if found.planning_seconds is None else f", in {number(found.planning_seconds)} s"
+    return [f"together  {plans}, {gain} than separate ones, {_proof(found)}{took}"]
+
+
+def _proof(found: TogetherFacts) -> str:
+    """How good the plan is known to be."""
+    if found.ended == "optimal":
+        return "proven best"
+    if found.gap_percent is None:
+        return "found by search alone"
+    within = f"within {number(found.gap_percent)} % of the best"
+    return within if found.ended == "gap" else f"{within} when time ran out"
+
+
+def _sharing(found: SharingFacts | None) -> list[str]:
+    if found is None:
+        return []
+    stores = f"{found.stores_shared} of {count(found.stores, 'store')}"
+    probes = f"{found.probes_shared} of {count(found.probes, 'probe')}"
+    lines = [f"sharing  {stores} and {probes} serve several queries"]
+    lines += [f"  {line}" for line in _together(found.together)]
+    if found.rows_stored is not None:
+        rows = [("in all", *_instead(found.rows_stored, found.rows_stored_apart, "rows stored"),
+                 *_instead(found.tuples_probed or 0.0, found.tuples_probed_apart, "tuples probed"))]  # fmt: skip
+        lines += table(rows, "  ")
+    shared = [
+        (f"query {q.query}", f"shares ~{number(q.rows_stored_shared)} of ~{number(q.rows_stored)} rows stored,",
+         f"~{number(q.tuples_probed_shared)} of ~{number(q.tuples_probed)} tuples probed")
+        for q in found.queries
+    ]  # fmt: skip
+    lines += table(shared, "  ")
+    for tree in found.trees:
+        lines.append(f"  on {tree.label}  for {', '.join(tree.queries)}")
+        lines += [f"    {line}" for line in _branches(tree.then, "")]
+    return lines
+
+
+def _instead(now: float, apart: float | None, what: str) -> tuple[str, ...]:
+    return (f"~{number(now)} {what} instead of ~{number(apart or 0.0)}",)
+
+
+def _branches(probes: Sequence[ProbeTree], below: str) -> Iterator[str]:
+    for probe in probes:
+        last = probe is probes[-1]
+        ends = f" -> {', '.join(probe.ends)}" if probe.ends else ""
+        what = f"{probe.store} as {', '.join(probe.members)}  for {', '.join(probe.queries)}"
+        yield f"{below}{'└─ ' if last else '├─ '}{what}{ends}"
+        yield from _branches(probe.then, f"{below}{'   ' if last else '│  '}")
 
 
 # ----------------------------------------------------------------------------------- figures and notices

@@ -5,11 +5,12 @@ Each store is described once and called s0, s1, ... after that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from weft.explain.figures import Figures, content, period
 from weft.explain.notices import notices
 from weft.explain.pages.topology import EdgeFacts, KeepFacts, ProbeFacts, QueryFacts, StoreFacts, TopologyPage, WayFacts
+from weft.explain.sharing import sharing
 from weft.explain.subject import Subject
 from weft.explain.words import JOINED, call, cells, column, duration, expression, expressions, is_exclusive
 from weft.optimizer.choose import Choice
@@ -34,6 +35,7 @@ def page(subject: Subject) -> TopologyPage:
         tuple(_store(store, called[store.id], figures) for store in plan.stores),
         tuple(_query(choice, figures, called) for choice in figures.choices),
         notices(figures, analyze=subject.analyze),
+        sharing(figures, analyze=subject.analyze),
     )
 
 
@@ -103,33 +105,35 @@ def _query(choice: Choice, figures: Figures, called: Labels) -> QueryFacts:
     return QueryFacts(
         choice.name,
         period(choice, figures.seconds(choice)) if choice.informed else None,
-        tuple(_way(choice, alias, figures, called) for alias in choice.query.aliases if figures.way(choice, alias)),
+        tuple(way for alias in choice.query.aliases for way in _ways(choice, alias, figures, called)),
         figures.results(choice),
     )
 
 
-def _way(choice: Choice, alias: str, figures: Figures, called: Labels) -> WayFacts:
-    way = enumerate(figures.way(choice, alias), start=1)
+def _ways(choice: Choice, alias: str, figures: Figures, called: Labels) -> Iterator[WayFacts]:
     names = figures.topology.aliases_of(choice.name)
-    return WayFacts(
-        alias,
-        tuple(
-            _keep(node, called, names)
+    for number, way in enumerate(figures.ways(choice, alias)):
+        if not way:
+            continue
+        parts = (
+            _keep(choice, node, called, names)
             if isinstance(node, Keep)
-            else _probe(choice, alias, i, node, figures, called, names)
-            for i, node in way
-        ),
-    )
+            else _probe(choice, node, figures, called, names)
+            for node in way
+        )
+        yield WayFacts(alias, tuple(parts), called[way[-1].store] if number else None)
 
 
-def _keep(keep: Keep, called: Labels, names: Labels) -> KeepFacts:
-    key = expressions(keep.route_key, names)
-    return KeepFacts("keep", keep.id, called[keep.store], keep.wave, keep.route, key, keep.tasks)
+def _keep(choice: Choice, keep: Keep, called: Labels, names: Labels) -> KeepFacts:
+    key, others = expressions(keep.route_key, names), _others(choice, keep)
+    return KeepFacts("keep", keep.id, called[keep.store], keep.wave, keep.route, key, keep.tasks, others)
 
 
-def _probe(
-    choice: Choice, alias: str, number: int, probe: Probe, figures: Figures, called: Labels, names: Labels
-) -> ProbeFacts:
+def _others(choice: Choice, node: Keep | Probe) -> tuple[str, ...]:
+    return tuple(user for user in node.users if user != choice.name)
+
+
+def _probe(choice: Choice, probe: Probe, figures: Figures, called: Labels, names: Labels) -> ProbeFacts:
     return ProbeFacts(
         "probe",
         probe.id,
@@ -141,8 +145,9 @@ def _probe(
         probe.tasks,
         _asks(probe, names),
         expressions(probe.residual, names),
-        figures.tuples_in(choice, alias, number),
-        figures.matches(choice, alias, number),
+        figures.tuples_in(choice, probe),
+        figures.matches(choice, probe),
+        _others(choice, probe),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from weft.expr.model import Call, Column, Expr, Literal, columns, transform
 from weft.expr.render import to_sql
-from weft.optimizer.graph.layout import names
+from weft.optimizer.graph.layout import Layout, names
 from weft.optimizer.graph.tree import Tree
 from weft.query.duration import format_duration
 from weft.query.model import Query
@@ -118,6 +118,14 @@ def shape(query: Query, tree: Tree) -> str:
     if not tree.children:
         return names(query, tree.relations)[0]
     return f"({', '.join(shape(query, child) for child in tree.children)})"
+
+
+def layout_shape(query: Query, layout: Layout) -> str:
+    """A layout on one line: its tree, or the joins that it keeps."""
+    if not layout.lines:
+        return shape(query, layout.tree)
+    kept = ", ".join(join_names(names(query, store)) for store in layout.kept)
+    return shape(query, layout.tree) + (f", kept {kept}" if kept else "")
 
 
 def place(placement: Sequence[str], spread: str | None) -> str:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from weft.host.weights import level
+from weft.host.hidden import level
 
 REPORT = "#report"
 PAYLOAD_ROWS = 65_536
@@ -22,8 +22,9 @@ PAYLOAD_ROWS = 65_536
 PAYLOAD_BYTES = 8 << 20
 """Payloads are cut near this many bytes."""
 
+
 Frame: TypeAlias = pa.RecordBatch
-"""Tuples in columns; fields are called "alias.column", or "column" for rows of a stream."""
+"""Tuples in columns; fields are called "label.column", or "column" for rows of a stream."""
 
 
 @dataclass(slots=True)

@@ -2,8 +2,9 @@
 
 Rows are cast to the declared types and stamped with their event time.  Then, once per edge, they are selected, cut
 to the needed columns and routed.  The newest event time is taken over all rows, also those that no selection
-passes: the clock of a stream does not depend on the queries.  Clocked edges refuse rows below their watermark, and rows
-without event time, which cannot be in any window.  A row counts as late once, if any edge refuses it.
+passes: the clock of a stream does not depend on the queries.  A row below a watermark is late for the queries of that
+clock, and so is a row without event time, which cannot be in any window.  An edge drops rows that are late for all its
+users and marks those that are late for some (`weft.host.marks`).  A row counts as late once, if it is so for any query.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from weft.expr.model import Expr, columns
 from weft.expr.types import normalize
 from weft.host.batch import Report, Watermarks
 from weft.host.envelope import REPORT, Envelope, Frame, slices
+from weft.host.hidden import cut
+from weft.host.marks import drop_late, mark_late
 from weft.host.routing import route, spread_rows
 from weft.host.watch import Watcher
-from weft.host.weights import attach_weights, cut
+from weft.host.weights import attach_weights
 from weft.observe.counters import bump
 from weft.query.model import Stream
-from weft.topology.model import TIME, Edge, Topology
+from weft.topology.model import NEVER_LATE, TIME, Edge, Topology
 
 MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 DAY = 86_400_000_000
@@ -46,7 +49,8 @@ class Ingest:
         """Columns to read from the source; at least one, so that rows can be counted."""
         reads = {c for edge in self.edges for c in edge.columns}
         reads |= {c.name for edge in self.edges for expr in (*edge.filter, *edge.route_key) for c in columns(expr)}
-        reads |= {c.name for edge in self.edges for _, key in edge.watch for c in columns(key)}
+        watched = [expr for edge in self.edges for _, key, chosen in edge.watch for expr in (key, *chosen)]
+        reads |= {c.name for expr in watched for c in columns(expr)}
         if self.stream.event_time is not None:
             reads.add(self.stream.event_time)
         if self.stream.weight is not None:
@@ -99,7 +103,7 @@ class Ingest:
         return attach_weights(frame, weights).filter(pc.not_equal(weights, 0))
 
     def _count_refused(self, frame: Frame, watermarks: Watermarks, report: Report) -> None:
-        clocks = {edge.clock for edge in self.edges if edge.clock is not None}
+        clocks = {clock for edge in self.edges for clock in edge.clocks} - {NEVER_LATE}
         if frame.num_rows == 0 or not clocks:
             return
         if missing := frame.column(TIME).null_count:
@@ -113,9 +117,9 @@ class Ingest:
     ) -> Iterator[tuple[Edge, int, Frame]]:
         if frame.num_rows == 0:
             return
-        selected: dict[tuple[tuple[Expr, ...], str | None], Frame] = {}
+        selected: dict[tuple[tuple[Expr, ...], tuple[str, ...]], Frame] = {}
         for edge in self.edges:
-            kind = (edge.filter, edge.clock)
+            kind = (edge.filter, edge.clocks)
             if kind not in selected:
                 selected[kind] = self._select(frame, edge, watermarks)
             rows = selected[kind]
@@ -135,12 +139,10 @@ class Ingest:
         return route(rows, edge.route, edge.route_key, edge.tasks, self.functions, row)
 
     def _select(self, frame: Frame, edge: Edge, watermarks: Watermarks) -> Frame:
-        mark = None if edge.clock is None else watermarks.get(edge.clock)
-        if mark is not None:
-            frame = frame.filter(pc.greater_equal(frame.column(TIME), mark))  # drops NULL too
-        elif edge.clock is not None and frame.column(TIME).null_count:
-            frame = frame.filter(pc.is_valid(frame.column(TIME)))
-        return frame.filter(filter_mask(edge.filter, frame, self.functions)) if edge.filter else frame
+        frame = drop_late(frame, edge.clocks, watermarks)
+        if edge.filter:
+            frame = frame.filter(filter_mask(edge.filter, frame, self.functions))
+        return mark_late(frame, edge.clocks, watermarks)
 
 
 def ingests(topology: Topology, functions: Functions) -> dict[str, Ingest]:

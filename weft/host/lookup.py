@@ -2,7 +2,8 @@
 
 Input: a frame of tuples, the segments they may see, each with the index that `probe` names.
 Output: frames of joined tuples, cut to the fields that later steps need.  A (tuple, row) pair comes out once iff the
-index key matches and all residual predicates are TRUE.  Its weight is the product of their weights.
+index key matches and all residual predicates are TRUE.  Its weight is the product of their weights, and it is late for
+a clock if either of them is.
 
 Candidates come in chunks.  The fields that residuals read are fetched first; the others only for pairs that pass.
 """
@@ -18,7 +19,9 @@ import pyarrow.compute as pc
 from weft.expr.evaluate import Functions, evaluate, filter_mask
 from weft.expr.model import columns
 from weft.host.envelope import Frame, join
+from weft.host.hidden import hidden
 from weft.host.limits import limit_codes
+from weft.host.marks import join_marks
 from weft.host.state.segment import Segment
 from weft.host.weights import attach_weights, multiply, weight_of
 from weft.kernels.codes import Bools, Ints, equality_codes
@@ -107,15 +110,16 @@ def _join_pairs(
         keep = mask.to_numpy(zero_copy_only=False)
         if not keep.all():
             pairs = (pairs[0][keep], pairs[1][keep])
-    return _weigh(_fetch(own, frame, rows, pairs, step.carry), frame, rows, pairs)
+    return _hide(_fetch(own, frame, rows, pairs, step.carry), frame, rows, pairs)
 
 
-def _weigh(joined: Frame, frame: Frame, rows: Frame, pairs: Pairs) -> Frame:
-    """The joined tuples with the products of their weights, if either side has weights."""
-    mine, other = weight_of(frame), weight_of(rows)
-    if mine is None and other is None:
+def _hide(joined: Frame, frame: Frame, rows: Frame, pairs: Pairs) -> Frame:
+    """The joined tuples with their hidden columns, if either side has any."""
+    if not hidden(frame) and not hidden(rows):
         return joined
-    return attach_weights(joined, multiply(mine, pa.array(pairs[0]), other, pa.array(pairs[1])))
+    mine, other = pa.array(pairs[0]), pa.array(pairs[1])
+    weighted = attach_weights(joined, multiply(weight_of(frame), mine, weight_of(rows), other))
+    return join_marks(weighted, frame, mine, rows, other)
 
 
 def _fetch(own: Mapping[str, str], frame: Frame, rows: Frame, pairs: Pairs, fields: Sequence[str]) -> Frame:

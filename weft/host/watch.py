@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.expr.evaluate import Functions, evaluate
+from weft.expr.evaluate import Functions, evaluate, filter_mask
 from weft.host.envelope import Frame
 from weft.kernels.codes import equality_codes
 from weft.stats.distinct import DistinctCount
@@ -30,8 +30,9 @@ class Watcher:
 
     def see(self, edge: Edge, rows: Frame, functions: Functions) -> None:
         """Count the keys of some rows."""
-        for name, key in edge.watch:
-            codes = equality_codes([evaluate(key, rows, functions)])
+        for name, key, chosen in edge.watch:
+            mine = rows.filter(filter_mask(chosen, rows, functions)) if chosen else rows
+            codes = equality_codes([evaluate(key, mine, functions)])
             valid = codes.values if codes.valid is None else codes.values[codes.valid]
             stride = max(1, len(valid) // SAMPLED)
             seen = HeavyHitters(VALUES).add(np.ascontiguousarray(valid[::stride]))

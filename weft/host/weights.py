@@ -8,30 +8,20 @@ change.  What must hold: a frame without the column costs nothing extra.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.errors import HostError
+from weft.host.hidden import Frame, level
 from weft.query.model import WEIGHT
-
-Frame: TypeAlias = pa.RecordBatch
 
 
 def weight_of(frame: Frame) -> pa.Array | None:
     """The weights of a frame's rows; None where every row counts once."""
     at = frame.schema.get_field_index(WEIGHT)
     return None if at < 0 else frame.column(at)
-
-
-def cut(frame: Frame, columns: Sequence[str]) -> Frame:
-    """Some columns of a frame, and its weights if it has any."""
-    if len(columns) == frame.num_columns and frame.schema.names == list(columns):
-        return frame
-    weighted = frame.schema.get_field_index(WEIGHT) >= 0
-    return frame.select([*columns, WEIGHT] if weighted else list(columns))
 
 
 def attach_weights(frame: Frame, weights: pa.Array | None) -> Frame:
@@ -48,17 +38,6 @@ def multiply(
     if mine is None or other is None:
         return other if mine is None else mine
     return pc.multiply_checked(mine, other)
-
-
-def level(frames: Sequence[Frame]) -> list[Frame]:
-    """Make frames alike: with weights in all of them or in none."""
-    if not any(weight_of(frame) is not None for frame in frames):
-        return list(frames)
-    return [frame if weight_of(frame) is not None else attach_weights(frame, _ones(frame.num_rows)) for frame in frames]
-
-
-def _ones(count: int) -> pa.Array:
-    return pa.array(np.ones(count, dtype=np.int64))
 
 
 def settle(frames: Sequence[Frame], schema: pa.Schema, query: str) -> pa.Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,9 +24,15 @@ class Work:
     sinks: Mapping[str, tuple[Sink, ...]]
     sources: Mapping[str, Source]
     session: Mapping[str, Any]
-    """What the checkpoint notes of the session, see :func:`weft.host.state.checkpoint.describe`."""
+    """What the state depends on, see :func:`weft.host.state.checkpoint.describe`."""
     backfill: tuple[str, ...] = ()
     """New queries whose results among old rows are wanted too."""
+    note: Callable[[Manifest], Mapping[str, Any]] = lambda _manifest: {}
+    """What the checkpoint notes of the queries for people, if the work begins after a manifest."""
+
+    def describe(self, manifest: Manifest) -> dict[str, Any]:
+        """What the checkpoint keeps of the session, if the work begins after a manifest."""
+        return {**self.session, "notes": self.note(manifest)}
 
     @property
     def change(self) -> Change:

@@ -28,16 +28,18 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from weft.expr.evaluate import Functions, evaluate
+from weft.expr.evaluate import Functions, evaluate, filter_mask
 from weft.host.batch import Batch, Report, ResultWriter, State
 from weft.host.crash import reach
 from weft.host.envelope import REPORT, Envelope, Frame, gather, join, slices
+from weft.host.hidden import carry_over, cut
 from weft.host.lookup import lookup
+from weft.host.marks import refuse
 from weft.host.routing import route
-from weft.host.state.compaction import MOST_BYTES, is_expired
+from weft.host.state.compaction import MOST_BYTES, horizon, is_expired
 from weft.host.state.segment import SegmentRef
 from weft.host.state.stores import Shelf
-from weft.host.weights import attach_weights, cut, weight_of
+from weft.host.weights import attach_weights, weight_of
 from weft.observe.counters import bump
 from weft.topology.model import FIRST, ROWS, Emit, Keep, Node, Probe, Start, Topology
 
@@ -62,9 +64,9 @@ class Worker:
         self.delta: dict[tuple[str, str], list[SegmentRef]] = defaultdict(list)
         """(Store, origin) -> this batch's segments."""
         self.old: dict[str, list[SegmentRef]] = defaultdict(list)
+        limits = {store.id: horizon(store, batch.watermarks) for store in topology.stores}
         for ref in batch.live.get(number, ()):
-            store = topology.store(ref.store)
-            if not is_expired(ref, store.retention, self._watermark(store.clock)):
+            if not is_expired(ref, limits[ref.store]):
                 self.old[ref.store].append(ref)
         self.wave = 1
         self._kept: dict[tuple[str, str], list[Frame]] = defaultdict(list)
@@ -151,19 +153,19 @@ class Worker:
         """The last wave, up to this one, in which rows may have been stored."""
         return wave if self.topology.keeps else 1
 
-    def _watermark(self, clock: str | None) -> int | None:
-        return None if clock is None else self.batch.watermarks.get(clock)
-
     # ------------------------------------------------------------------------------------------ tuples
 
     def _start(self, start: Start, frames: Sequence[Frame]) -> Iterator[Envelope]:
         names = [f"{start.label}.{column}" for column in start.columns]
         for portion in _portions(frames):
+            if start.filter:
+                portion = portion.filter(filter_mask(start.filter, portion, self.functions))
             columns = [portion.column(column) for column in start.columns]
-            frame = attach_weights(pa.RecordBatch.from_arrays(columns, names=names), weight_of(portion))
+            frame = carry_over(pa.RecordBatch.from_arrays(columns, names=names), portion)
             for name in start.then:
                 node = self.nodes[name]
-                yield from self._here(node, cut(frame, node.fields) if node.fields else frame)
+                if (fitting := self._fit(node, frame)).num_rows:
+                    yield from self._here(node, fitting)
 
     def _here(self, node: Node, frame: Frame) -> Iterator[Envelope]:
         """Visit a node on this worker: now, or by an envelope to ourselves if the node belongs to a later wave."""
@@ -185,8 +187,9 @@ class Worker:
 
     def _forward(self, node: Node, frame: Frame) -> Iterator[Envelope]:
         """Hand the frame to the next node, here or by envelope."""
-        if node.fields and len(node.fields) < frame.num_columns:
-            frame = cut(frame, node.fields)
+        frame = self._fit(node, frame)
+        if frame.num_rows == 0:
+            return
         if node.route == "local":
             yield from self._here(node, frame)
         else:
@@ -194,6 +197,11 @@ class Worker:
             places = route(frame, node.route, node.route_key, node.tasks, self.functions, self._sent)
             yield from self._post(node, places)
             self._sent += frame.num_rows
+
+    def _fit(self, node: Node, frame: Frame) -> Frame:
+        """What a node needs of the frame: its fields, of the rows that are in time for one of its users."""
+        frame = refuse(frame, self.topology.clocks_at[node.id])
+        return cut(frame, node.fields) if node.fields and len(node.fields) < frame.num_columns else frame
 
     def _post(self, node: Node, places: Iterable[tuple[int, Frame]]) -> Iterator[Envelope]:
         for dest, part in places:

@@ -1,6 +1,7 @@
 """What a plan costs on the host: the tuples of every way, weighed with measured prices.
 
-A way is what a new tuple of an alias does: a line of hops, each a look into one store (`weft.optimizer.lower.ways`).
+A line is what a new tuple of an alias does: hops, each a look into one store (`weft.optimizer.lower.ways`).  What lines
+have in common is counted once.
 The cost model says how many tuples there are after each hop.  The ways say whether these stay on their worker, are
 sent, and to how many workers; which of them wait for an intermediate result, and how long.  Both together give seconds:
 
@@ -24,8 +25,8 @@ from dataclasses import dataclass
 from weft.expr.model import Expr
 from weft.optimizer.cost.papers import CostModel
 from weft.optimizer.cost.prices import BATCH_ROWS, Prices
-from weft.optimizer.graph.layout import mask
-from weft.optimizer.lower.ways import Hop, Keeping, Ways
+from weft.optimizer.graph.layout import Layout, mask
+from weft.optimizer.lower.ways import Hop, Line, Ways
 from weft.topology.spread import Cube
 
 Imbalance = Callable[[tuple[Expr, ...], int], float]
@@ -39,7 +40,8 @@ class Bill:
     stored: Mapping[int, float]
     """Store -> rows it holds: under "history" after all input, under "window" at any time."""
     probed: Mapping[tuple[str, int], float]
-    """(Alias, number of the hop) -> tuples that probe there, copies counted; the papers call them tuples sent."""
+    """(Alias, number of the hop) -> tuples that probe there, copies counted; the papers call them tuples sent.
+    Hops are numbered from 1, in the order of `Ways.hops`."""
     matched: Mapping[tuple[str, int], float]
     """(Alias, number of the hop) -> matches."""
     sent: float
@@ -83,16 +85,17 @@ def bill(
     `ranges`: input -> to how many workers a row of it goes, where rows go by ranges of their values.
     """
     count = _Count(plan, model, prices, imbalance or (lambda _key, _tasks: 1.0), ranges or {})
-    for alias in plan.query.aliases:
-        count.walk(alias)
+    count.read_inputs()
+    for line in plan.lines:
+        count.walk(line)
     rows = math.fsum(model.count_started(1 << i, 1 << i) for i in range(len(plan.query.relations)))
     # Every batch runs all its waves.  Under "window" all figures are for one second, which is taken as one batch.
-    waves = max((part.wave for parts in plan.paths.values() for part in parts), default=1)
+    waves = max((wave for line in plan.lines for wave in line.waves), default=1)
     fixed = waves * prices.wave * max(1.0, rows / batch_rows) if model.arrival != "window" else waves * prices.wave
     stored = {
-        tree.relations: model.graph.size(tree.relations) * count.copies(tree.relations)
-        for tree in plan.layout.tree.stores
-        if tree.relations in count.probed_stores
+        store: model.graph.size(store) * count.copies(store) * len(plan.layout.homes(store))
+        for store in plan.layout.stores
+        if store in count.probed_stores
     }
     # All workers wait for the fullest one at the end of each wave, so its share of the work is the wall time.
     skew = max(1.0, count.fullest / count.work) if count.work else 1.0
@@ -116,46 +119,54 @@ class _Count:
         self.probed: dict[tuple[str, int], float] = {}
         self.matched: dict[tuple[str, int], float] = {}
         self.sent = self.work = 0.0
-        self.probed_stores = {hop.store for alias in plan.query.aliases for hop in plan.hops(alias)}
+        self.numbers = {
+            id(hop): (alias, n) for alias in plan.query.aliases for n, hop in enumerate(plan.hops(alias), start=1)
+        }
+        self.probed_stores = {hop.store for line in plan.lines for hop in line.hops}
         """Stores that are kept.  Rows that no probe looks for are not stored, such as those that join only tables."""
 
-    def walk(self, alias: str) -> None:
-        """All that tuples of one alias do."""
-        start = covered = mask(self.plan.query, [alias])
-        tuples, wave, first = self.model.count_started(start, covered) * self.copies(start), 1, True
-        self.factor = self._imbalance(self.plan.layout.placement.get(start, ()), start)
-        if start in self.probed_stores:
-            # Any worker may read a row of a source, so the row is sent to the worker of its store.
-            self._store(tuples, sent=self.plan.workers > 1)
-        for number, part in enumerate(self.plan.paths[alias], start=1):
-            if isinstance(part, Keeping):
-                self.factor = self._imbalance(self.plan.layout.placement.get(part.store, ()), part.store)
-                self._store(tuples, sent=part.route != "local")
+    def read_inputs(self) -> None:
+        """Rows of all aliases are stored.  Any worker may read a row of a source, so it is sent to its store's."""
+        for place in range(len(self.plan.query.relations)):
+            start = 1 << place
+            if start not in self.probed_stores:
                 continue
-            copies = part.tasks if part.route == "broadcast" else 1
-            # The first hop takes no wave of its own: the tuple is sent to it in the same wave in which the row is sent
-            # to its store.  Any later hop that is not local takes one more wave.  If the row's own store is on the
-            # worker where the tuple looks first, one message serves both.
-            arrived = wave + (part.route != "local" and not first)
-            travels = part.route != "local" and not (first and self._beside_its_store(part, start))
+            for home in self.plan.layout.homes(start):
+                self.factor = self._imbalance(home, start)
+                self._store(self.model.count_started(start, start) * self.copies(start), sent=self.plan.workers > 1)
+
+    def walk(self, line: Line) -> None:
+        """All that tuples do on a line, without what they do on a line before that begins alike."""
+        start = covered = mask(self.plan.query, [line.start])
+        tuples, wave = self.model.count_started(start, covered) * self.copies(start), 1
+        self.factor = self._imbalance(self.plan.layout.homes(start)[0] if start in self.probed_stores else (), start)
+        for part in line.hops:
             if part.route != "local":
                 self.factor = self._imbalance(part.route_key, part.store)
-            # Workers hold nothing between waves: a tuple that waits for an intermediate result goes through the
-            # exchange once more for each wave from its arrival to the one in which the result is complete.
-            self._send(tuples * copies * (travels + part.wave - arrived))
             covered |= part.store
             found = self.model.count_started(start, covered) * self.copies(covered)
-            self._probe(part, (alias, number), tuples * copies, found)
-            tuples, wave, first = found, part.wave, False
+            if self.numbers[id(part)] not in self.probed:
+                self._look(part, start, tuples, found, wave, first=part is line.hops[0])
+            tuples, wave = found, part.wave
+        if line.keep is not None:
+            self.factor = self._imbalance(line.keep.home, line.keep.store)
+            self._store(tuples, sent=line.keep.route != "local")
+
+    def _look(self, hop: Hop, start: int, tuples: float, found: float, wave: int, *, first: bool) -> None:
+        copies = hop.tasks if hop.route == "broadcast" else 1
+        # The first hop takes no wave of its own: the tuple is sent to it in the same wave in which the row is sent
+        # to its store.  Any later hop that is not local takes one more wave.  If the row's own store is on the
+        # worker where the tuple looks first, one message serves both.
+        arrived = wave + (hop.route != "local" and not first)
+        travels = hop.route != "local" and not (first and self._beside_its_store(hop, start))
+        # Workers hold nothing between waves: a tuple that waits for an intermediate result goes through the
+        # exchange once more for each wave from its arrival to the one in which the result is complete.
+        self._send(tuples * copies * (travels + hop.wave - arrived))
+        self._probe(hop, tuples * copies, found)
 
     def copies(self, covered: int) -> float:
-        """On how many workers of a cube the same tuple is; a pair meets in one rectangle of ranges only."""
-        if covered in self.ranges or not self.plan.layout.spread:
-            return self.ranges.get(covered, 1.0)
-        # A joined tuple is on the workers where all its members are.  A member fixes the coordinate on each axis that
-        # it owns.  So the copies of the tuple differ only along the axes that no member owns.
-        cubes = [s.axes for store, s in self.plan.layout.spread.items() if store & covered and isinstance(s, Cube)]
-        return math.prod(axes[0].size for axes in zip(*cubes, strict=True) if all(a.kind == "copy" for a in axes))
+        """On how many workers the same tuple is."""
+        return count_copies(self.plan.layout, covered, self.ranges)
 
     def _imbalance(self, key: tuple[Expr, ...], store: int) -> float:
         if self.plan.layout.spread:
@@ -169,8 +180,8 @@ class _Count:
 
     def _beside_its_store(self, hop: Hop, store: int) -> bool:
         """Whether new rows are stored on the worker where they look first, so that they are sent only once."""
-        key: tuple[Expr, ...] = self.plan.layout.placement.get(store, ())
-        return hop.route == "key" and hop.route_key == key and hop.tasks == self.plan.tasks(store)
+        kept = store in self.probed_stores and hop.route_key in self.plan.layout.homes(store)
+        return hop.route == "key" and kept and hop.tasks == self.plan.tasks(store)
 
     def _send(self, tuples: float) -> None:
         self.sent += tuples
@@ -180,11 +191,21 @@ class _Count:
         self._send(tuples if sent else 0.0)
         self._charge(tuples * self.prices.stored)
 
-    def _probe(self, hop: Hop, where: tuple[str, int], tuples: float, found: float) -> None:
-        s = hop.step
+    def _probe(self, hop: Hop, tuples: float, found: float) -> None:
+        s, where = hop.step, self.numbers[id(hop)]
         indexed = bool(s.equalities) or s.range is not None
         # Without an index a tuple meets all rows that the store has on its worker; `tuples` counts its copies.
         pairs = found if indexed else tuples * self.model.graph.size(hop.store) / hop.tasks
         self.probed[where], self.matched[where] = tuples, found
         self._charge(tuples * self.prices.probed + found * self.prices.matched)
         self._charge(pairs * self.prices.checked if s.residual or not indexed else 0.0)
+
+
+def count_copies(layout: Layout, covered: int, ranges: Mapping[int, float]) -> float:
+    """On how many workers of a cube the same tuple is; a pair meets in one rectangle of ranges only."""
+    if covered in ranges or not layout.spread:
+        return ranges.get(covered, 1.0)
+    # A joined tuple is on the workers where all its members are.  A member fixes the coordinate on each axis that
+    # it owns.  So the copies of the tuple differ only along the axes that no member owns.
+    cubes = [s.axes for store, s in layout.spread.items() if store & covered and isinstance(s, Cube)]
+    return math.prod(axes[0].size for axes in zip(*cubes, strict=True) if all(a.kind == "copy" for a in axes))

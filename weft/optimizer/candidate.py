@@ -7,18 +7,19 @@ stays as it is.  Where anything is known of the data, orders are those that send
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from weft.errors import PlanError
 from weft.expr.model import Expr
 from weft.expr.render import to_sql
-from weft.optimizer.bill import Bill, bill
+from weft.optimizer.bill import Bill, Imbalance, bill
 from weft.optimizer.cost.estimate import classes
 from weft.optimizer.cost.papers import CostModel
 from weft.optimizer.cubes.plan import skew
-from weft.optimizer.graph.layout import Layout, Placement, mask
+from weft.optimizer.graph.layout import Layout, Placement, Target, mask
 from weft.optimizer.graph.placement import Sizes, heaviest_key, keys
-from weft.optimizer.graph.tree import Tree
+from weft.optimizer.graph.tree import Tree, flat_tree
 from weft.optimizer.lower.ways import Steps, Ways, ways
 from weft.optimizer.problem import Problem
 from weft.optimizer.trees.orders import least_sent_orders
@@ -33,6 +34,10 @@ class Candidate:
     layout: Layout
     ways: Ways
     bill: Bill
+    imbalance: Imbalance = field(default=lambda _key, _tasks: 1.0, compare=False, repr=False)
+    """How much fuller than the average the fullest worker is under a key."""
+    ranges: Mapping[int, float] = field(default_factory=dict)
+    """Input -> to how many workers a row of it goes, where rows go by ranges of their values."""
 
     @property
     def price(self) -> tuple[float, float]:
@@ -47,7 +52,7 @@ class Maker:
         self.problem, self.query, self.workers = problem, problem.query, problem.workers
         self.wishes, self.known = problem.wishes, problem.known
         self._attributes = classes(problem.query)
-        self._steps = Steps(problem.query)
+        self.steps = Steps(problem.query)
         self._known_keys: dict[int, dict[Expr, float]] = {}
         self._shares: dict[tuple[Expr, int], float] = {}
         self._placed: dict[object, Candidate] = {}
@@ -63,9 +68,9 @@ class Maker:
 
     def _place(self, name: str, tree: Tree, placement: Placement) -> Candidate:
         layout, model = self._layout(tree, placement)
-        made = ways(self.problem.name, self.query, layout, self.workers, self._steps)
-        priced = bill(made, model, self.known.prices, self.known.batch_rows, self._imbalance)
-        return Candidate(name, layout, made, priced)
+        made = ways(self.problem.name, self.query, layout, self.workers, self.steps)
+        priced = bill(made, model, self.known.prices, self.known.batch_rows, self.imbalance)
+        return Candidate(name, layout, made, priced, self.imbalance)
 
     def spread(
         self,
@@ -77,13 +82,22 @@ class Maker:
     ) -> Candidate:
         """Rows copied to several workers so that joins are local; `busy` is the ratio of the busiest to the average."""
         layout = replace(self._layout(tree, {})[0], tasks={}, spread=spread)
-        made, model = ways(self.problem.name, self.query, layout, self.workers, self._steps), self._model(layout)
-        priced = bill(made, model, self.known.prices, self.known.batch_rows, lambda _key, _n: busy, copies)
-        return Candidate(name, layout, made, priced)
+        made, model = ways(self.problem.name, self.query, layout, self.workers, self.steps), self._model(layout)
+        even = lambda _key, _tasks: busy
+        priced = bill(made, model, self.known.prices, self.known.batch_rows, even, copies)
+        return Candidate(name, layout, made, priced, even, copies or {})
+
+    def follow(self, name: str, lines: Mapping[tuple[int, int], tuple[Target, ...]]) -> Candidate:
+        """A plan by lines, as the plan of many queries gives them."""
+        tasks = {} if self.problem.written is None else self.problem.written.tasks
+        layout = Layout(flat_tree(len(self.query.relations)), tasks=tasks, lines=lines)
+        made, model = ways(self.problem.name, self.query, layout, self.workers, self.steps), self._model(layout)
+        priced = bill(made, model, self.known.prices, self.known.batch_rows, self.imbalance)
+        return Candidate(name, layout, made, priced, self.imbalance)
 
     def improve(self, candidate: Candidate) -> Candidate:
         """The candidate with every store where it is cheapest, given the others."""
-        if self.wishes.placement != "keyed" or candidate.layout.spread:
+        if self.wishes.placement != "keyed" or candidate.layout.spread or candidate.layout.lines:
             return candidate
         fixed = set() if self.problem.written is None else set(self.problem.written.placement)
         best, tree = candidate, candidate.layout.tree
@@ -150,10 +164,12 @@ class Maker:
 
     def _keys(self, store: int) -> dict[Expr, float]:
         if store not in self._known_keys:
-            self._known_keys[store] = keys(self.query, store, self._sizes())
+            self._known_keys[store] = keys(self.query, store, self.sizes)
         return self._known_keys[store]
 
-    def _sizes(self) -> Sizes:
+    @cached_property
+    def sizes(self) -> Sizes:
+        """How much comes from each stream."""
         if not self.problem.informed:
             return self.known.sizes
         bases = self.problem.model.graph.relations
@@ -167,13 +183,10 @@ class Maker:
             store: tuple(self._attributes.get(expr) or to_sql(expr) for expr in home)
             for store, home in layout.placement.items()
         }
-        spread = {
-            store.relations: min(self.workers, layout.tasks.get(store.relations, self.workers))
-            for store in layout.tree.stores
-        }
+        spread = {store: min(self.workers, layout.tasks.get(store, self.workers)) for store in layout.stores}
         return replace(self.problem.model, placement=named, tasks_of=spread)
 
-    def _imbalance(self, key: tuple[Expr, ...], tasks: int) -> float:
+    def imbalance(self, key: tuple[Expr, ...], tasks: int) -> float:
         """How much fuller than the average the fullest worker is under a key; more expressions make it no worse."""
         worst = [self._share(expr, tasks) * self.workers for expr in key]
         return max(1.0, min(worst, default=1.0))

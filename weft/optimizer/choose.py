@@ -18,7 +18,7 @@ kept, because a wrong guess could fill a disk; orders then follow what an index 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from weft.optimizer.candidate import Candidate, Maker
 from weft.optimizer.candidate_cubes import candidate_cubes
@@ -36,6 +36,27 @@ IMPROVED = 6
 
 
 @dataclass(frozen=True, slots=True)
+class Together:
+    """How the plans of many queries were chosen together."""
+
+    queries: int
+    """Queries whose plans were open."""
+    used: bool
+    """Whether the plan for all is cheaper than the queries' own plans, which are used otherwise."""
+    seconds: float
+    """Predicted time of the plan that is used."""
+    separate: float
+    """Predicted time of the queries' own plans with equal parts once."""
+    ended: str
+    """How the search ended."""
+    gap: float | None
+    """By how much of its price the plan may miss the best; None if nothing was proven."""
+    took: float
+    """Seconds of planning."""
+    variables: int
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     """The plan of a query, and the candidates that it was chosen from."""
 
@@ -47,6 +68,10 @@ class Choice:
     chosen: Candidate
     candidates: tuple[Candidate, ...]
     """All that were considered, the cheapest first."""
+    maker: Maker = field(compare=False, repr=False)
+    """Makes more candidates of the same query."""
+    together: Together | None = None
+    """What was decided for all queries together; None where each was planned alone."""
 
     @property
     def strategy(self) -> str | Plan:
@@ -62,13 +87,18 @@ class Choice:
 def choose(name: str, query: Query, workers: int, wishes: Wishes, known: Known) -> Choice:
     """The plan of a query."""
     problem = pose(name, in_order(query), workers, wishes, known)
-    maker, trees = Maker(problem), candidate_trees(problem)
-    found = [maker.place(strategy, tree) for strategy, tree in trees]
-    found += candidate_cubes(problem, maker, trees)
+    maker = Maker(problem)
+    if problem.written is not None and problem.written.lines:
+        found = [maker.follow("by hand", problem.written.lines)]
+        problem.afford(found[0].bill.scost)
+    else:
+        trees = candidate_trees(problem)
+        found = [maker.place(strategy, tree) for strategy, tree in trees]
+        found += candidate_cubes(problem, maker, trees)
     found.sort(key=_price)
     if problem.informed and workers > 1 and not problem.is_made:
         found = sorted([*map(maker.improve, found[:IMPROVED]), *found[IMPROVED:]], key=_price)
-    return Choice(name, query, wishes, known, problem.model, found[0], tuple(found))
+    return Choice(name, query, wishes, known, problem.model, found[0], tuple(found), maker)
 
 
 def _price(candidate: Candidate) -> tuple[float, float]:

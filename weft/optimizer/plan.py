@@ -1,24 +1,48 @@
-"""From queries, what is wished and what is known to the topology that answers them."""
+"""From queries, what is wished and what is known to the topology that answers them.
+
+global   the plans of all queries are chosen together, and equal parts are there once
+local    each query has its own best plan; equal stores, probes and intermediate results are there once
+none     every query as if it were alone
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from weft.optimizer.choose import Choice, choose
+from weft.optimizer.joint.together import choose_together
 from weft.optimizer.known import Known
+from weft.optimizer.lower.apart import set_apart
 from weft.optimizer.lower.assemble import assemble
+from weft.optimizer.lower.unite import unite_beside
+from weft.optimizer.uniting import unite_by_cost
 from weft.optimizer.wishes import Wishes
 from weft.query.model import Query
 from weft.topology.model import Policy, Topology
 
+Sharing = Literal["global", "local", "none"]
+"""What queries have in common."""
+SHARINGS: tuple[Sharing, ...] = ("global", "local", "none")
+
 
 def choices(
-    queries: Mapping[str, Query], workers: int, wishes: Mapping[str, Wishes], known: Mapping[str, Known]
+    queries: Mapping[str, Query],
+    workers: int,
+    wishes: Mapping[str, Wishes],
+    known: Mapping[str, Known],
+    sharing: Sharing = "global",
 ) -> tuple[Choice, ...]:
     """The plan of each query, and what it was chosen from; `wishes` and `known` are by query."""
-    return tuple(choose(name, query, workers, wishes[name], known[name]) for name, query in queries.items())
+    own = tuple(choose(name, query, workers, wishes[name], known[name]) for name, query in queries.items())
+    return choose_together(own) if sharing == "global" else own
 
 
-def topology(chosen: Sequence[Choice], policy: Policy = "min") -> Topology:
-    """One topology for all chosen plans."""
-    return assemble([choice.chosen.ways for choice in chosen], policy)
+def topology(
+    chosen: Sequence[Choice], policy: Policy = "min", sharing: Sharing = "global", old: Topology | None = None
+) -> Topology:
+    """One topology for all chosen plans; `old` is the one that made the state that is there."""
+    if sharing == "none":
+        return set_apart({choice.name: assemble([choice.chosen.ways], policy) for choice in chosen})
+    decide = unite_by_cost(chosen) if old is None else unite_beside(old, unite_by_cost(chosen))
+    return assemble([choice.chosen.ways for choice in chosen], policy, decide)

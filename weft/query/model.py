@@ -28,6 +28,9 @@ WEIGHT = "#w"
 COPY = "#copy"
 """Name of the hidden column that says whether a row that lies on several workers is a copy of the first one."""
 
+LATE = "#late "
+"""Beginning of the names of hidden columns that mark late rows; the rest is the name of a clock."""
+
 Unit = OneOf["s", "ms", "us"]
 """Unit of an integer event-time column."""
 
@@ -54,10 +57,10 @@ class Stream:
 
     def __post_init__(self) -> None:
         _refuse_duplicates(f'column of stream "{self.name}"', self.schema.names)
-        for hidden in (TIME, WEIGHT, COPY):
-            if hidden in self.schema.names:
+        for column in self.schema.names:
+            if column in (TIME, WEIGHT, COPY) or column.startswith(LATE):
                 raise QueryError(
-                    f'column name "{hidden}" of stream "{self.name}" is reserved', hint="rename the column."
+                    f'column name "{column}" of stream "{self.name}" is reserved', hint="rename the column."
                 )
         if self.table and self.event_time is not None:
             raise QueryError(
@@ -65,12 +68,12 @@ class Stream:
                 detail="a table is read before all streams and takes no part in the watermark.",
                 hint="leave event_time out, or declare it as a stream.",
             )
-        for column in (self.event_time, self.weight, *self.unique):
-            if column is not None and column not in self.schema.names:
+        for named in (self.event_time, self.weight, *self.unique):
+            if named is not None and named not in self.schema.names:
                 raise QueryError(
-                    f'stream "{self.name}" has no column "{column}"',
+                    f'stream "{self.name}" has no column "{named}"',
                     detail=f"its columns are: {', '.join(self.schema.names)}.",
-                    hint=suggestion(column, self.schema.names) or "event_time and unique name columns of the stream.",
+                    hint=suggestion(named, self.schema.names) or "event_time and unique name columns of the stream.",
                 )
         if self.event_time is not None:
             kind = self.schema.field(self.event_time).type

@@ -113,10 +113,11 @@ class SessionChanges:
 
     def _undo(self, error: WeftError) -> None:
         with self._lock:
+            before = self._running
             for name, handle in self._session.queries.items():
-                if name not in self._running.queries:
+                if handle is not before.queries.get(name):
                     handle.error = error
-            self._session.restore(self._running)
+            self._session.restore(before)
             self._done, self._work = self._asked, None
         self._tell(_refused(error))
 

@@ -26,7 +26,7 @@ from weft.observe.measured import Measured
 from weft.optimizer.choose import Choice
 from weft.optimizer.cost.prices import Prices
 from weft.optimizer.known import Known
-from weft.optimizer.plan import choices
+from weft.optimizer.plan import Sharing, choices
 from weft.optimizer.wishes import Wishes
 from weft.optimizer.written.plan import Plan, bind, write
 from weft.query.model import Query, Stream
@@ -71,6 +71,7 @@ def plan_queries(
     inputs: Inputs,
     given: Statistics,
     remembered: Mapping[str, Remembered],
+    sharing: Sharing = "global",
 ) -> tuple[Choice, ...]:
     """The plan of each query.  `given` are statistics given by hand, `remembered` are the plans of the checkpoint."""
     unknown = [name for name, request in requests.items() if request.needs_look]
@@ -86,7 +87,7 @@ def plan_queries(
         for name, request in requests.items()
     }
     queries = {name: request.query for name, request in requests.items()}
-    return choices(queries, workers, {name: request.wishes for name, request in requests.items()}, known)
+    return choices(queries, workers, {name: request.wishes for name, request in requests.items()}, known, sharing)
 
 
 # ---------------------------------------------------------------------------------------------- sources
@@ -140,8 +141,8 @@ def remember_choice(choice: Choice) -> dict[str, str]:
 def spread_anew(remembered: Remembered) -> dict[str, str]:
     """A remembered plan for another number of workers: the same joins are kept in the same orders, placed anew."""
     plan = json.loads(remembered["plan"])
-    if plan.get("spread") or remembered["strategy"].startswith("{"):
-        return {**remembered, "strategy": ""}  # a cube, or what a plan by hand leaves open, is chosen anew
+    if plan.get("spread") or plan.get("lines") or remembered["strategy"].startswith("{"):
+        return {**remembered, "strategy": ""}  # cubes, lines, and what a plan by hand leaves open are chosen anew
     return {**remembered, "plan": json.dumps({part: plan[part] for part in ("keep", "orders") if part in plan})}
 
 

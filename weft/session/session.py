@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -26,18 +26,19 @@ from weft.explain import Subject, explain
 from weft.explain.uneven import uneven_load
 from weft.expr.types import normalize
 from weft.host.crash import CrashPoint
+from weft.host.results.left import publish_left
 from weft.host.results.sink import Sink
 from weft.host.run import Run
 from weft.host.sources.source import Source
-from weft.host.state.checkpoint import FILES, Checkpoint, describe
-from weft.host.state.manifest import Manifest
+from weft.host.state.checkpoint import FILES, Checkpoint, describe, describe_query, is_same_query, note_query
+from weft.host.state.manifest import Ledger, Manifest
 from weft.host.work import Work
 from weft.observe.live import LiveLine
 from weft.observe.progress import RunReport
 from weft.optimizer.choose import Choice
 from weft.optimizer.cost.papers import Arrival
 from weft.optimizer.cost.prices import Prices
-from weft.optimizer.plan import topology
+from weft.optimizer.plan import SHARINGS, Sharing, topology
 from weft.optimizer.wishes import Wishes, read_statistics, read_wishes
 from weft.optimizer.written.plan import Plan
 from weft.query.draft import Draft
@@ -94,6 +95,7 @@ class Session:
         self._spark = spark
         self._workers = None if workers is None else check_whole("workers", workers)
         self._policy: Policy = "min"
+        self._sharing: Sharing = "global"
         self._wishes, self._prices = Wishes(), Prices.load()
         self._given = Statistics()
         """Given by hand."""
@@ -168,6 +170,7 @@ class Session:
         *,
         workers: int | None = None,
         watermark: Policy | None = None,
+        sharing: Sharing | None = None,
         strategy: str | Plan | None = None,
         statistics: Statistics | None = None,
         budget: float | str | None = None,
@@ -179,7 +182,9 @@ class Session:
 
         While the session runs, its plan changes with them, from the next batch on; `watermark` cannot change then.
         `watermark` says whether the slowest ("min", the default) or the fastest ("max") stream of a query decides
-        which rows are late.  The other options are explained at :meth:`query`.
+        which rows are late.  `sharing` says what queries have in common: "global" (the default) chooses the plans of
+        all queries together, "local" gives each its own best plan and has equal parts once, "none" runs every query as
+        if it were alone.  The other options are explained at :meth:`query`.
         """
         if watermark is not None:
             self._check_idle("a watermark policy")
@@ -188,6 +193,8 @@ class Session:
                 self._workers = check_whole("workers", workers)
             if watermark is not None:
                 self._policy = check_choice("watermark", watermark, POLICIES)
+            if sharing is not None:
+                self._sharing = check_choice("sharing", sharing, SHARINGS)
             self._wishes = replace(self._wishes, **read_wishes(strategy, budget, placement, capacity, arrival))
             if (given := read_statistics(statistics)) is not None:
                 self._given = self._statistics = given
@@ -334,10 +341,22 @@ class Session:
         """The registered queries by name."""
         return MappingProxyType(self._queries)
 
+    def _kept(self) -> dict[str, Query]:
+        """The queries that the checkpoint has too, as they are.  One that was replaced is a new query."""
+        known = self.checkpoint.queries()
+        own = {name: handle.query for name, handle in self._queries.items()}
+        same = (name for name in own if name in known and is_same_query(known[name], describe_query(own[name])))
+        return {name: own[name] for name in same}
+
     @property
     def watermark(self) -> Policy:
         """Whether the slowest ("min") or the fastest ("max") stream of a query decides which rows are late."""
         return self._policy
+
+    @property
+    def sharing(self) -> Sharing:
+        """What queries have in common."""
+        return self._sharing
 
     @property
     def workers(self) -> int:
@@ -354,7 +373,9 @@ class Session:
         """The plan of all queries."""
         with self.lock:
             if self._assembled is None:
-                self._assembled = topology(self.choices, self._policy)
+                state = Fit.read(self.checkpoint.root)
+                old = None if state is None else state.old
+                self._assembled = topology(self.choices, self._policy, self._sharing, old)
             return self._assembled
 
     @property
@@ -365,10 +386,13 @@ class Session:
         if self._planned is None:
             # Sorted by name, not by registration: a session that resumes must get the plan its state was made by.
             requests = {name: self._request(self._queries[name]) for name in sorted(self._queries)}
-            made = self.checkpoint.plans()
+            kept = self._kept()
+            made = {name: plan for name, plan in self.checkpoint.plans().items() if name in kept}
             if self.workers != self.checkpoint.workers():
                 made = {name: spread_anew(remembered) for name, remembered in made.items()}
-            self._planned = plan_queries(requests, self.workers, self._prices, self._inputs(), self._given, made)
+            self._planned = plan_queries(
+                requests, self.workers, self._prices, self._inputs(), self._given, made, self._sharing
+            )
         return self._planned
 
     def _request(self, handle: QueryHandle) -> Request:
@@ -429,6 +453,7 @@ class Session:
         self.claim()
         try:
             self.fit()
+            self._publish_left()
             self._claim_sinks()
             watch = Watch(lambda: self.workers, lambda n, load: uneven_load(load, n, self.choices, self.observed))
             journal = Journal(LiveLine(self._progress), watch)
@@ -444,6 +469,14 @@ class Session:
     def claim(self) -> None:
         """Take the checkpoint for this session, as a run does, or refuse.  `s.checkpoint.release()` releases it."""
         self.checkpoint.claim(self._describe(), self._dropped)
+
+    def check(self) -> None:
+        """Refuse what a run would refuse because of the checkpoint or the places of results.  Writes nothing."""
+        self._check_sinks()
+        self.checkpoint.check(self._describe(), self._dropped)
+        self.fit()
+        if self.checkpoint.exists():
+            self._visit_sinks(lambda sink: sink.check)
 
     def _describe(self) -> dict[str, Any]:
         queries = {name: handle.query for name, handle in self._queries.items()}
@@ -495,9 +528,27 @@ class Session:
         """What a run works on now."""
         with self.lock:
             sinks = {name: tuple(handle.sinks) for name, handle in self._queries.items()}
-            known = self._known()
-            new = (name for name, handle in self._queries.items() if handle.backfill and name not in known)
-            return Work(self.topology, self.functions, sinks, dict(self._sources), self._describe(), tuple(new))
+            kept = self._kept()
+            new = (name for name, handle in self._queries.items() if handle.backfill and name not in kept)
+            note = self._noting(kept)
+            return Work(self.topology, self.functions, sinks, dict(self._sources), self._describe(), tuple(new), note)
+
+    def _noting(self, kept: Collection[str]) -> Callable[[Manifest], dict[str, Any]]:
+        """What people may ask later of the queries as they are now, once they have begun after a manifest."""
+        plan, policy, known = self.topology, self._policy, self.checkpoint.notes()
+        queries = {name: handle.query for name, handle in self._queries.items()}
+        sinks = {name: [sink.folder for sink in handle.sinks] for name, handle in self._queries.items()}
+
+        def note(manifest: Manifest) -> dict[str, Any]:
+            lacking = complete_from(plan, queries, manifest.newest, manifest.partial, policy)
+            made = {
+                name: note_query(manifest.batch + 1, lacking.get(name), (folder for folder in sinks[name] if folder))
+                for name in queries
+            }
+            old = {name: {**known[name], "into": made[name]["into"]} for name in made if name in kept and name in known}
+            return {**made, **old}
+
+        return note
 
     def incomplete(self, plan: Topology, manifest: Manifest) -> dict[str, str]:
         """Query -> from when on it is complete, for queries that lack old rows."""
@@ -510,7 +561,7 @@ class Session:
         state = Fit.read(self.checkpoint.root)
         if state is None:
             return None
-        plan = state.old if handle.name in state.old.emit_of else self.topology
+        plan = state.old if handle.name in self._kept() else self.topology
         found = state.complete_from(plan, {handle.name: handle.query}, self._policy)
         return as_moment(found[handle.name]) if found else None
 
@@ -525,9 +576,9 @@ class Session:
             return
         self.checkpoint.check_streams(self._describe())
         known = self._known()
-        new = {name for name in self._queries if name not in known}
         for name, handle in self._queries.items():
             self._begin_query(handle, self._begin_at(handle, known.get(name), state.manifest.batch + 1))
+        new = {*self._queries} - {*self._kept()}
         while hurt := state.hurt(self.topology, self._asked(lambda handle: handle.name not in new), self._policy):
             apart = state.keep_apart(self.topology, self._asked(), new, hurt)
             if not apart:
@@ -573,11 +624,21 @@ class Session:
                 )
 
     def _claim_sinks(self) -> None:
+        self._visit_sinks(lambda sink: sink.check)  # so that one that is refused leaves the others as they are
+        self._visit_sinks(lambda sink: sink.claim)
+
+    def _visit_sinks(self, call: Callable[[Sink], Callable[..., None]]) -> None:
         owner, last = self.checkpoint.id, self.checkpoint.last
-        known = self._known() if self.checkpoint.has_published() else ()
+        known = self._kept() if self.checkpoint.has_published() else {}
         for name, handle in self._queries.items():
             for sink in handle.sinks:
-                sink.claim(owner, published=name in known, last=last)
+                call(sink)(owner, published=name in known, last=last)
+
+    def _publish_left(self) -> None:
+        """Publish results that a run which died has left of queries that go."""
+        kept, notes = self._kept(), self.checkpoint.notes()
+        going = {name: notes.get(name, {}).get("into", ()) for name in self.checkpoint.queries() if name not in kept}
+        publish_left(Ledger(self.checkpoint.root), going)
 
     def _run(self, journal: Journal) -> Run:
         from weft.host.spark.run import SparkBatches, SparkRun

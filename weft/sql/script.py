@@ -2,11 +2,16 @@
 
     SET name = value;
     CREATE STREAM name FROM PARQUET | CSV | JSON 'folder' [WITH (option = value, ...)];
+    CREATE TABLE name FROM PARQUET | CSV | JSON 'folder';
     CREATE QUERY name INTO PARQUET 'folder' [WITH (option = value, ...)] AS SELECT ...;
+    DROP QUERY name;
 
-Only these three statements exist.  One cursor reads the whole script, and the grammar of queries reads a SELECT from
-it, so that places in errors are places in the script.  Options are checked by name and kind, so that a misspelt one is
-never ignored.  Any word can be the name of a stream, a query or an option.
+Only these statements exist.  One cursor reads the whole script, and the grammar of queries reads a SELECT from it, so
+that places in errors are places in the script.  Options are checked by name and kind, so that a misspelt one is never
+ignored.  Any word can be the name of a stream, a table, a query or an option.
+
+A query that is dropped may be created again further down: that replaces it.  To create a query and then drop it makes
+no sense in a text that is read as a whole, and is refused.
 """
 
 from __future__ import annotations
@@ -27,27 +32,59 @@ Format = OneOf["parquet", "csv", "json"]
 Value = str | bool | int | float | list[str]
 Options = Mapping[str, Value]
 
-_SETTINGS: dict[str, type] = {"checkpoint": str, "workers": int}
-_STREAM_OPTIONS: dict[str, type] = {"event_time": str, "unit": str, "lateness": str, "max_files": int, "unique": list}
-_QUERY_OPTIONS: dict[str, type] = {"strategy": str, "cross_product": bool, "closed": bool}
-_KINDS = {str: "a string", bool: "TRUE or FALSE", int: "a whole number", list: "a list of strings"}
-_EXAMPLES = {str: "'text'", bool: "TRUE", int: "4", list: "('a', 'b')"}
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What the value of a setting or an option may be."""
+
+    types: tuple[type, ...]
+    words: str
+    example: str
+
+
+_TEXT = _Kind((str,), "a string", "'text'")
+_FLAG = _Kind((bool,), "TRUE or FALSE", "TRUE")
+_WHOLE = _Kind((int,), "a whole number", "4")
+_NUMBER = _Kind((int, float), "a number", "1000")
+_SIZE = _Kind((int, float, str), "a number of rows, or a string with a unit", "'2 GB'")
+_NAMES = _Kind((list,), "a list of strings", "('a', 'b')")
+_Known = Mapping[str, _Kind]
+
+_PLANNING: _Known = {
+    "strategy": _TEXT, "budget": _SIZE, "placement": _TEXT, "capacity": _NUMBER, "arrival": _TEXT,
+}  # fmt: skip
+_SETTINGS: _Known = {"checkpoint": _TEXT, "workers": _WHOLE, "watermark": _TEXT, **_PLANNING}
+_STREAM_OPTIONS: _Known = {
+    "event_time": _TEXT, "unit": _TEXT, "lateness": _TEXT, "max_files": _WHOLE, "unique": _NAMES,
+}  # fmt: skip
+_QUERY_OPTIONS: _Known = {
+    "cross_product": _FLAG, "closed": _FLAG, **_PLANNING, "start": _TEXT, "backfill": _FLAG, "complete": _FLAG,
+}  # fmt: skip
 _FORMATS: dict[str, Format] = {"PARQUET": "parquet", "CSV": "csv", "JSON": "json"}
 
 _SET = "SET name = value;"
 _STREAM = "CREATE STREAM name FROM PARQUET 'folder' WITH (event_time = 'column');"
+_TABLE = "CREATE TABLE name FROM PARQUET 'folder';"
 _QUERY = "CREATE QUERY name INTO PARQUET 'folder' AS SELECT ...;"
+_DROP = "DROP QUERY name;"
+_FORMS = {"stream": _STREAM, "table": _TABLE, "query": _QUERY}
 
 
 @dataclass(frozen=True, slots=True)
 class StreamStatement:
-    """CREATE STREAM: where a stream's files are, and what `Session.stream` is told about it."""
+    """CREATE STREAM or CREATE TABLE: where the files are, and what the session is told about them."""
 
     name: str
     format: Format
     path: Path
     options: Options = field(default_factory=dict)
+    is_table: bool = False
     span: Span = field(default=Span(0, 0), compare=False, repr=False)
+
+    @property
+    def kind(self) -> str:
+        """For people."""
+        return "table" if self.is_table else "stream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +105,10 @@ class Statements:
     settings: Options
     streams: tuple[StreamStatement, ...]
     queries: tuple[QueryStatement, ...]
+    drops: tuple[str, ...] = ()
+    """Queries of the checkpoint that are meant to go."""
+    places: Mapping[str, Span] = field(default_factory=dict, compare=False, repr=False)
+    """Setting -> where it stands."""
 
 
 def parse_statements(text: str) -> Statements:
@@ -79,7 +120,13 @@ def parse_statements(text: str) -> Statements:
             script.read(cursor)
     if not script.queries:
         raise ParseError("the script has no query", hint=f"add {_QUERY}")
-    return Statements(script.settings, tuple(script.streams.values()), tuple(script.queries.values()))
+    return Statements(
+        script.settings,
+        tuple(script.streams.values()),
+        tuple(script.queries.values()),
+        tuple(script.drops),
+        script.places,
+    )
 
 
 class _Script:
@@ -87,51 +134,81 @@ class _Script:
 
     def __init__(self) -> None:
         self.settings: dict[str, Value] = {}
+        self.places: dict[str, Span] = {}
         self.streams: dict[str, StreamStatement] = {}
         self.queries: dict[str, QueryStatement] = {}
+        self.drops: dict[str, Token] = {}
 
     def read(self, cursor: Cursor) -> None:
         """Read one statement, up to its semicolon."""
         if cursor.accept("SET"):
-            self.settings.update(_read_setting(cursor))
+            name, value = _read_assignment(cursor, "setting", _SETTINGS)
+            _end(cursor, _SET)
+            self.settings[name.text.lower()], self.places[name.text.lower()] = value, name.span
         elif cursor.accept("CREATE", "STREAM"):
-            name = _read_new_name(cursor, "stream", self.streams)
+            name = self._read_new_name(cursor, "stream")
             self.streams[name.text] = _read_stream(cursor, name)
+        elif cursor.accept("CREATE", "TABLE"):
+            name = self._read_new_name(cursor, "table")
+            self.streams[name.text] = _read_table(cursor, name)
         elif cursor.accept("CREATE", "QUERY"):
-            name = _read_new_name(cursor, "query", self.queries)
+            name = self._read_new_name(cursor, "query")
             self.queries[name.text] = _read_query(cursor, name)
+        elif cursor.accept("DROP", "QUERY"):
+            name = self._read_drop(cursor)
+            self.drops[name.text] = name
         else:
-            cursor.accept("CREATE")  # then the word behind it is the wrong one
-            hint = "statements are: SET, CREATE STREAM, CREATE QUERY."
+            _ = cursor.accept("CREATE") or cursor.accept("DROP")  # then the word behind it is the wrong one
+            hint = "statements are: SET, CREATE STREAM, CREATE TABLE, CREATE QUERY, DROP QUERY."
             raise cursor.unexpected("there is no such statement", hint)
 
+    def _read_new_name(self, cursor: Cursor, what: str) -> Token:
+        name = cursor.word(f"the name of the {what}", _FORMS[what])
+        if name.text in (self.queries if what == "query" else self.streams):
+            message = f"{what} {name.text} is created twice"
+            if what != "query" and self.streams[name.text].kind != what:
+                message = f"{name.text} is created as a stream and as a table"
+            raise cursor.fail(name.span, message, hint="give one of them another name.")
+        return name
 
-def _read_new_name(cursor: Cursor, what: str, taken: Mapping[str, object]) -> Token:
-    name = cursor.word(f"the name of the {what}", _STREAM if what == "stream" else _QUERY)
-    if name.text in taken:
-        raise cursor.fail(name.span, f"{what} {name.text} is created twice", hint="give one of them another name.")
-    return name
-
-
-def _read_setting(cursor: Cursor) -> dict[str, Value]:
-    name, value = _read_assignment(cursor, "setting", _SETTINGS)
-    _end(cursor, _SET)
-    return {name.text.lower(): value}
+    def _read_drop(self, cursor: Cursor) -> Token:
+        name = cursor.word("the name of the query", _DROP)
+        _end(cursor, _DROP)
+        if name.text in self.drops:
+            raise cursor.fail(name.span, f"query {name.text} is dropped twice", hint="leave one of them out.")
+        if name.text in self.queries:
+            hint = "leave both out; to replace a query, write DROP QUERY before CREATE QUERY."
+            raise cursor.fail(name.span, f"query {name.text} is created and then dropped", hint=hint)
+        return name
 
 
 def _read_stream(cursor: Cursor, name: Token) -> StreamStatement:
-    cursor.expect("FROM", _STREAM)
-    form = _FORMATS.get(cursor.token.upper)
-    if form is None:
-        raise cursor.unexpected("a format is missing", f"formats are: {', '.join(_FORMATS)}.")
-    cursor.next()
-    path = Path(_read_string(cursor, "the folder of the stream"))
+    form, path = _read_folder(cursor, "stream")
     behind = cursor.token.span
     options = _read_options(cursor, _STREAM_OPTIONS)
     _end(cursor, _STREAM)
     if "event_time" not in options:
         raise cursor.fail(behind, f'stream "{name.text}" has no event time', hint="write WITH (event_time = 'column').")
-    return StreamStatement(name.text, form, path, options, name.span)
+    return StreamStatement(name.text, form, path, options, span=name.span)
+
+
+def _read_table(cursor: Cursor, name: Token) -> StreamStatement:
+    form, path = _read_folder(cursor, "table")
+    if cursor.sees("WITH"):
+        hint = "leave WITH out; what has an event time or grows is a stream: CREATE STREAM."
+        raise cursor.unexpected("a table has no options", hint)
+    _end(cursor, _TABLE)
+    return StreamStatement(name.text, form, path, is_table=True, span=name.span)
+
+
+def _read_folder(cursor: Cursor, what: str) -> tuple[Format, Path]:
+    """`FROM PARQUET 'folder'`."""
+    cursor.expect("FROM", _FORMS[what])
+    form = _FORMATS.get(cursor.token.upper)
+    if form is None:
+        raise cursor.unexpected("a format is missing", f"formats are: {', '.join(_FORMATS)}.")
+    cursor.next()
+    return form, Path(_read_string(cursor, f"the folder of the {what}"))
 
 
 def _read_query(cursor: Cursor, name: Token) -> QueryStatement:
@@ -149,7 +226,7 @@ def _end(cursor: Cursor, form: str) -> None:
         raise cursor.unexpected("the statement should end here", f"statements end with ; as in {form}")
 
 
-def _read_options(cursor: Cursor, known: Mapping[str, type]) -> dict[str, Value]:
+def _read_options(cursor: Cursor, known: _Known) -> dict[str, Value]:
     """`WITH (name = value, ...)`, or nothing."""
     options: dict[str, Value] = {}
     if not cursor.accept("WITH"):
@@ -166,25 +243,25 @@ def _read_options(cursor: Cursor, known: Mapping[str, type]) -> dict[str, Value]
     return options
 
 
-def _read_assignment(cursor: Cursor, what: str, known: Mapping[str, type]) -> tuple[Token, Value]:
+def _read_assignment(cursor: Cursor, what: str, known: _Known) -> tuple[Token, Value]:
     hint = f"{what}s are: {', '.join(known)}."
     name = cursor.word(f"the name of the {what}", hint)
     key = name.text.lower()
     if key not in known:
         raise cursor.fail(name.span, f'unknown {what} "{key}"', hint=hint)
-    cursor.expect("=", f"as in {key} = {_EXAMPLES[known[key]]}.")
+    cursor.expect("=", f"as in {key} = {known[key].example}.")
     return name, _read_value(cursor, key, known[key])
 
 
-def _read_value(cursor: Cursor, name: str, kind: type) -> Value:
+def _read_value(cursor: Cursor, name: str, kind: _Kind) -> Value:
     """A value of one kind; a single string may stand for a list of one."""
     start = cursor.at
     value = _read_any_value(cursor, name)
-    if kind is list and isinstance(value, str):
+    if kind is _NAMES and isinstance(value, str):
         value = [value]
-    if type(value) is not kind:  # TRUE is an int in Python, but not a number here
-        hint = f"write {name} = {_EXAMPLES[kind]}."
-        raise cursor.fail(cursor.span_from(start), f'"{name}" takes {_KINDS[kind]}', hint=hint)
+    if type(value) not in kind.types:  # TRUE is an int in Python, but not a number here
+        hint = f"write {name} = {kind.example}."
+        raise cursor.fail(cursor.span_from(start), f'"{name}" takes {kind.words}', hint=hint)
     return value
 
 

@@ -68,7 +68,8 @@ class Trial:
         self._run.manifest = ledger.last()
         known = ledger.epoch()
         if known is None:
-            ledger.propose(self._run.epoch, self._session.work().session if self._session else {})
+            said = self._session.work().describe(self.manifest) if self._session else {}
+            ledger.propose(self._run.epoch, said)
         elif self._session is not None and self._is_bound:
             self._run.epoch, self._run.topology = known, known.topology
             if known.topology != self.topology:
@@ -122,7 +123,7 @@ class Trial:
         assert self._ledger is not None
         assert self._session is not None
         before = self._run.manifest
-        self._ledger.propose(Epoch(self._run.epoch.number + 1, work.topology), work.session)
+        self._ledger.propose(Epoch(self._run.epoch.number + 1, work.topology), work.describe(before))
         self._run.functions = {**self.functions, **work.functions}
         try:
             return self._run.migrate(work.change, self._session.crash_point).summary

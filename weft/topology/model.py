@@ -3,8 +3,9 @@
     stream --edge--> worker:  keep in stores, start probes
     probe  --route-> worker:  look into one store, hand the matches on, keep them as an intermediate result, emit them
 
-The *way* of a tuple is the line of nodes (probes, keeps, an emit) that it passes.  A *wave* is one exchange of tuples
-between workers and the work after it; a batch runs all its waves one after the other.
+The *way* of a tuple is the line of nodes (probes, keeps, an emit) that it passes.  A relation may have several starts:
+one way to the results of a query, others that fill intermediate stores in another order.  A *wave* is one exchange of
+tuples between workers and the work after it; a batch runs all its waves one after the other.
 
 Everything a host needs is here, and nothing else: no queries, no statistics.
 
@@ -16,8 +17,9 @@ begin alike share their first nodes: a node hands its tuples on to whatever foll
 
 A flowing record batch has one field per live column, called "label.column".  Columns of a stream's store carry no
 label, so that all relations over the stream can share it; those of an intermediate store do.  `#t` is the event time in
-microseconds.  `#w` is the weight: how often a row counts; where it is absent every row counts once.  `#copy`
-says, in a store whose rows are copied to several workers, whether a row is a copy of one that lies elsewhere.
+microseconds.  `#w` is the weight: how often a row counts; where it is absent every row counts once.  `#late c` says
+whether a row, or a member of it, came too late for the queries of clock c; where it is absent none did.  `#copy` says,
+in a store whose rows are copied to several workers, whether a row is a copy of one that lies elsewhere.
 
 Exactly once: the stamp of a tuple is (batch, position of its relation), that of a joined one the largest of its
 members'.  A tuple that starts with stamp (N, i) meets in every store only rows with a smaller stamp, so every
@@ -42,7 +44,8 @@ from weft.query.model import COPY, TIME, WEIGHT, Output, Stream
 from weft.topology.spread import Spread
 
 __all__ = [
-    "COPY", "FIRST", "ROWS", "TIME", "WEIGHT", "Bound", "Clock", "Edge", "Emit", "Epoch", "Keep", "Key", "Node",
+    "COPY", "FIRST", "NEVER_LATE", "ROWS", "TIME", "WEIGHT", "Bound", "Clock", "Edge", "Emit", "Epoch", "Keep", "Key",
+    "Node",
     "Probe", "Route", "Start", "Store", "Topology",
 ]  # fmt: skip
 
@@ -52,6 +55,8 @@ ROWS = ""
 """The origin of all rows of a stream."""
 FIRST = -1
 """Position of what is handled before all probes."""
+NEVER_LATE = ""
+"""The clock of users for whom no row is ever late; it has no watermark and no marks."""
 
 Policy = OneOf["min", "max"]
 """How the watermarks of several streams make one."""
@@ -69,6 +74,8 @@ class Clock:
     """(stream name, lateness in microseconds), sorted by name."""
     policy: Policy = "min"
     """Whether the slowest or the fastest stream decides."""
+    queries: tuple[str, ...] = ()
+    """The queries for which it says what is late."""
 
     def watermark(self, newest: dict[str, int]) -> int | None:
         """Newest event time minus lateness, of the slowest or the fastest stream; None while a stream has no rows."""
@@ -103,10 +110,9 @@ class Store:
     placement: tuple[Expr, ...]
     """Rows live on the worker that owns these values; empty means anywhere, so probes go everywhere."""
     indexes: tuple[Key, ...]
-    clock: str | None
-    """The clock that expires rows and refuses late ones; None means rows stay for ever."""
-    retention: int | None
-    """A row may go once the watermark is later than its time plus this; None means never."""
+    expiry: tuple[tuple[str, int], ...]
+    """(Clock, retention): a row may go once the watermark of each clock is later than its time plus the retention of
+    that clock; empty means never."""
     reason: str
     """Why rows are kept that long, for people."""
     users: tuple[str, ...]
@@ -115,21 +121,29 @@ class Store:
     """On how many workers, from the first on, rows lie."""
     members: tuple[str, ...] = ()
     """Labels of the members of an intermediate result, by position."""
-    ends: tuple[tuple[str, int], ...] = ()
-    """(member, its retention): an intermediate row goes when the first of these goes; its `#t` is computed to match."""
+    ends: tuple[tuple[tuple[str, int], ...], ...] = ()
+    """For each kind of user (member, its retention): a user needs an intermediate row until the first of these goes.
+    The row goes when no user needs it; its `#t` is computed to match."""
     spread: Spread | None = None
     """Where copies of a stream's rows lie, instead of a placement."""
     content: str = ""
     """Digest of all that decides which rows it holds and where: everything but its columns and indexes."""
-    join: str = ""
-    """Digest of what decides which rows an intermediate store holds, wherever they lie; empty if there are copies."""
     since: int = 0
     """The first batch whose rows it holds; other than 0 for queries that join only what came after they were added."""
+    clocks: tuple[str, ...] = (NEVER_LATE,)
+    """Clocks of all users, sorted.  A row that is late for all of them is not kept; late for some, it is marked."""
+    join: str = ""
+    """Digest of what decides which rows an intermediate store holds, wherever they lie; empty if there are copies."""
 
     @property
     def label(self) -> str:
         """What a store of a stream holds, before selections."""
         return label_since(self.stream, self.since)
+
+    @property
+    def retention(self) -> int | None:
+        """How long past its time a row is kept at most, by the clock that keeps it longest; None is for ever."""
+        return max((kept for _, kept in self.expiry), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +258,8 @@ class Start:
     """Ids of what comes first: probes, or the emit of a query over one stream."""
     users: tuple[tuple[str, str], ...]
     """(Query, alias) of all users whose tuples begin here."""
+    filter: tuple[Expr, ...] = ()
+    """What tuples must pass here, where the edge brings rows that others want."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,13 +274,15 @@ class Edge:
     route_key: tuple[Expr, ...]
     tasks: int
     """Among how many workers rows are routed."""
-    clock: str | None
+    clocks: tuple[str, ...]
+    """Clocks of all users, sorted.  A row that is late for all of them is dropped, one that is late for some is marked.
+    """
     stores: tuple[str, ...]
     starts: tuple[str, ...]
     spread: Spread | None = None
     """For route "spread"."""
-    watch: tuple[tuple[str, Expr], ...] = ()
-    """(Name, join key): values of these keys are counted on arrival, so that skew is noticed."""
+    watch: tuple[tuple[str, Expr, tuple[Expr, ...]], ...] = ()
+    """(Name, join key, selection): values of these keys are counted on arrival, so that skew is noticed."""
 
 
 Node = Probe | Keep | Emit
@@ -317,6 +335,14 @@ class Topology:
         return {emit.query: emit for emit in self.emits}
 
     @cached_property
+    def clocks_at(self) -> Mapping[str, tuple[str, ...]]:
+        """Start or node -> the clocks of all queries that use it, sorted."""
+        own = {query: clock.id for clock in self.clocks for query in clock.queries}
+        found = {name: {own.get(query, NEVER_LATE) for query in node.users} for name, node in self.nodes.items()}
+        found |= {start.id: {own.get(query, NEVER_LATE) for query, _ in start.users} for start in self.starts}
+        return {name: tuple(sorted(clocks)) for name, clocks in found.items()}
+
+    @cached_property
     def tables(self) -> frozenset[str]:
         """Labels of relations that are tables."""
         tables = {stream.name for stream in self.streams if stream.table}
@@ -327,15 +353,39 @@ class Topology:
         return self.store_by_id[name]
 
     def starts_of(self, query: str) -> dict[str, Start]:
-        """Alias -> where its tuples begin; a table has no way of its own."""
+        """Alias -> where its tuples begin on their way to the results; a table has no way of its own."""
+        return {alias: starts[0] for alias, starts in self._starts.get(query, {}).items()}
+
+    def all_starts_of(self, query: str) -> dict[str, list[Start]]:
+        """Alias -> all places where its tuples begin; the one on the way to the results first."""
         return self._starts.get(query, {})
 
     @cached_property
-    def _starts(self) -> dict[str, dict[str, Start]]:
-        found: dict[str, dict[str, Start]] = {}
+    def _starts(self) -> dict[str, dict[str, list[Start]]]:
+        before: dict[str, list[str]] = {}
+        then = {**{start.id: start.then for start in self.starts}, **{probe.id: probe.then for probe in self.probes}}
+        for node, following in then.items():
+            for name in following:
+                before.setdefault(name, []).append(node)
+        found: dict[str, dict[str, list[Start]]] = {}
+        for emit in self.emits:
+            reached, ahead = set[str](), [emit.id]
+            while ahead:
+                ahead = [name for after in ahead for name in before.get(after, ())]
+                reached.update(ahead)
+            mine = found.setdefault(emit.query, {})
+            for start in sorted(self._used_by.get(emit.query, ()), key=lambda start: start.id not in reached):
+                for alias in (alias for query, alias in start.users if query == emit.query):
+                    mine.setdefault(alias, []).append(start)
+        return found
+
+    @cached_property
+    def _used_by(self) -> dict[str, list[Start]]:
+        """Query -> its starts."""
+        found: dict[str, list[Start]] = {}
         for start in self.starts:
-            for query, alias in start.users:
-                found.setdefault(query, {})[alias] = start
+            for query in dict.fromkeys(query for query, _ in start.users):
+                found.setdefault(query, []).append(start)
         return found
 
     def aliases_of(self, query: str) -> dict[str, str]:

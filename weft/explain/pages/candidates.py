@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.explain.pages.chosen import TreeNode
+from weft.explain.pages.sharing import TogetherFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +94,5 @@ class CandidatesPage:
     workers: int
     prices: PriceList
     queries: tuple[CandidatesOfQuery, ...]
+    together: TogetherFacts | None = None
+    """None where every query was planned alone."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.explain.pages.figure import Figure
+from weft.explain.pages.sharing import TogetherFacts
 from weft.observe.notice import Notice
 
 
@@ -47,6 +48,8 @@ class ProbeOrder:
 
     alias: str
     hops: tuple[HopFacts, ...]
+    fills: tuple[str, ...] = ()
+    """Aliases of the kept join that this order only fills; none for the way to the results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +79,5 @@ class ChosenPage:
     batches_measured: int | None
     queries: tuple[ChosenPlan, ...]
     notices: tuple[Notice, ...]
+    together: TogetherFacts | None = None
+    """None where every query was planned alone."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from weft.explain.pages.figure import Figure
+from weft.explain.pages.sharing import SharingFacts
 from weft.observe.notice import Notice
 
 
@@ -63,6 +64,8 @@ class ProbeFacts:
     checks: tuple[str, ...]
     tuples_in: Figure
     matches: Figure
+    shared_with: tuple[str, ...] = ()
+    """Other queries that it is done for too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,7 @@ class KeepFacts:
     route: str
     route_key: tuple[str, ...]
     workers: int
+    shared_with: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,8 @@ class WayFacts:
 
     alias: str
     parts: tuple[ProbeFacts | KeepFacts, ...]
+    fills: str | None = None
+    """The store that this way only fills; None for the way to the results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,3 +116,5 @@ class TopologyPage:
     stores: tuple[StoreFacts, ...]
     queries: tuple[QueryFacts, ...]
     notices: tuple[Notice, ...] = field(default=())
+    sharing: SharingFacts | None = None
+    """None for one query."""

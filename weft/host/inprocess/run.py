@@ -94,7 +94,7 @@ class InProcess:
 
     def prepare(self, change: Change, crash: CrashPoint | None = None, most: int | None = None) -> Migration:
         """Make the state of another plan ready; batches go on under the old one until :meth:`migrate` is called."""
-        made = Migration(self.topology, change, self.manifest, self.epoch.number + 1, "", crash, most)
+        made = Migration(self.topology, change, self.manifest, self.epoch.number + 1, "", crash, most, again=False)
         self._past = defaultdict(list)
         reach(crash, "migrate before", self.manifest.batch)
         made.work(self._job)

@@ -2,6 +2,7 @@
 
     take    the old store holds these rows in these places, with at least these columns and indexes: nothing is copied
     move    an old store of the stream or join holds these rows, elsewhere or with more: they are read and sent anew
+    reread  a table that no old store has whole: its source is read again, as far as it was read before
     fill    an intermediate result: it is joined from the stores of its members, started from one of them
     lack    no old store has the rows: the new one begins empty
 
@@ -18,8 +19,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from weft.expr.model import Call, Expr, columns, text_of
-from weft.host.migration.ways import Way, ways_to
+from weft.expr.implied import implies
+from weft.expr.model import Expr, columns
+from weft.host.migration.ways import Way, remaining, ways_to
+from weft.host.state.compaction import horizon
 from weft.host.state.manifest import EVER, NEVER, Manifest
 from weft.topology.model import COPY, TIME, Probe, Store, Topology, since_of, stream_of
 
@@ -42,6 +45,8 @@ class Comparison:
     """New store -> the old one that becomes it."""
     moves: Mapping[str, str] = field(default_factory=dict)
     """New store -> the old one whose rows are sent anew."""
+    rereads: tuple[str, ...] = ()
+    """New stores of tables whose sources are read again."""
     fills: tuple[Fill, ...] = ()
     """Smaller joins first."""
     lacks: tuple[str, ...] = ()
@@ -52,19 +57,20 @@ class Comparison:
     @property
     def is_free(self) -> bool:
         """Whether no row has to be read."""
-        return not self.moves and not self.fills
+        return not self.moves and not self.fills and not self.rereads
 
 
 def compare(old: Topology, new: Topology, manifest: Manifest) -> Comparison:
-    """How the stores of `new` are made from the state of `old`."""
-    return Sources(old, new, manifest).compare()
+    """How the stores of `new` are made from the state of `old`, and from tables that are read again."""
+    return Sources(old, new, manifest, again=True).compare()
 
 
 class Sources:
     """Finds rows for the new plan in the stores of the old one."""
 
-    def __init__(self, old: Topology, new: Topology, manifest: Manifest) -> None:
-        self.old, self.new, self.manifest = old, new, manifest
+    def __init__(self, old: Topology, new: Topology, manifest: Manifest, *, again: bool) -> None:
+        """`again` says whether tables can be read again."""
+        self.old, self.new, self.manifest, self._again = old, new, manifest, again
         self._marks = {**manifest.watermarks(old), **manifest.watermarks(new)}
         self._held = manifest.held
         self._by_content = {store.content: store for store in old.stores}
@@ -77,64 +83,69 @@ class Sources:
         moves: dict[str, str] = {}
         fills: list[Fill] = []
         lacks: list[str] = []
+        rereads: list[str] = []
         for store in sorted(self.new.stores, key=lambda s: (len(s.members), s.id)):
             known = self._by_content.get(store.content)
             if known is not None and _covers(known, store):
                 takes[store.id] = known.id
-                self._note(store, self._whole_from(known))
+                self._note(store, self._whole_from(known, store))
             elif (source := self._source_of(store)) is not None:
                 moves[store.id] = source.id
-                self._note(store, self._whole_from(source))
+                self._note(store, self._whole_from(source, store))
             elif store.members and (fill := self._fill(store)) is not None:
                 fills.append(fill)
                 self._note(store, self._whole_way(fill))
+            elif self._again and self._was_read(store) and not store.members and self._streams[store.stream].table:
+                rereads.append(store.id)
             elif self._was_read(store):
                 lacks.append(store.id)
                 self._note(store, self._newest(store))
-        return Comparison(takes, moves, tuple(fills), tuple(lacks), self._partial)
+        return Comparison(takes, moves, tuple(rereads), tuple(fills), tuple(lacks), self._partial)
 
     # ---------------------------------------------------------------------------------------- rows
 
     def find(
-        self, label: str, chosen: tuple[Expr, ...], needs: frozenset[str], clock: str | None = None
+        self, label: str, chosen: tuple[Expr, ...], needs: frozenset[str], clocks: tuple[str, ...] = ()
     ) -> Store | None:
         """The old store that has the rows of a relation: the most complete one, then the smallest.
 
-        One with the same clock has refused the same late rows, and is taken before others.
+        One with the same clocks has refused and marked the same late rows, and is taken before others.
         """
         usable = [store for store in self.old.stores if self._has(store, label, chosen, needs)]
         return min(
             usable,
-            key=lambda store: (self._lacks_more(store, clock), self._whole_from(store), self._held.get(store.id, 0)),
+            key=lambda store: (self._lacks_more(store, clocks), self._whole_from(store), self._held.get(store.id, 0)),
             default=None,
         )
 
-    def _lacks_more(self, store: Store, clock: str | None) -> bool:
-        return store.clock != clock or store.id in self.manifest.partial
+    def _lacks_more(self, store: Store, clocks: tuple[str, ...]) -> bool:
+        return store.id in self.manifest.partial or not {*clocks} <= {*store.clocks}
 
     def _source_of(self, store: Store) -> Store | None:
         if store.members:
             return self._same_join(store)
         keys = [*store.placement, *(store.spread.keys if store.spread else ())]
         needs = {*store.columns, *(c.name for expr in keys for c in columns(expr))}
-        return self.find(store.label, store.filter, frozenset(needs), store.clock)
+        return self.find(store.label, store.filter, frozenset(needs), store.clocks)
 
     def _same_join(self, store: Store) -> Store | None:
         """The old store of the same join, elsewhere; where its members are copied, so are its rows."""
-        needs = {*store.columns, *(c.field for expr in store.placement for c in columns(expr))}
+        keys = (c.field for expr in store.placement for c in columns(expr))
+        needs = {*store.columns, *keys, *(f"{label}.{TIME}" for kept in store.ends for label, _ in kept)}
         usable = [
-            known for known in self.old.stores if store.join and known.join == store.join and needs <= {*known.columns}
+            known
+            for known in self.old.stores
+            if store.join and known.join == store.join and _is_kept_alike(known, store) and needs <= {*known.columns}
         ]
-        return min(usable, key=lambda known: (self._whole_from(known), known.id), default=None)
+        return min(usable, key=lambda known: (self._whole_from(known, store), known.id), default=None)
 
     def _has(self, store: Store, label: str, chosen: tuple[Expr, ...], needs: frozenset[str]) -> bool:
         if store.stream != stream_of(label) or since_of(store.label) != since_of(label):
             return False
         there, time = {*store.columns, COPY}, {TIME, self._streams[store.stream].event_time}
         there |= {name for name in time if name is not None} if there & time else set()
-        reads = {c.name for expr in remaining(chosen, store) for c in columns(expr)}
-        given = {text_of(expr) for expr in chosen}
-        return needs | reads <= there and all(_implied(expr, given) for expr in store.filter)
+        reads = {c.name for expr in remaining(chosen, store.filter) for c in columns(expr)}
+        return needs | reads <= there and implies(chosen, store.filter)
 
     def _fill(self, store: Store) -> Fill | None:
         """From which member a join is filled: the one with the fewest rows."""
@@ -143,7 +154,7 @@ class Sources:
             for keep in self.new.keeps
             if keep.store == store.id
             for way in ways_to(self.new, keep.origin, keep.id)
-            if (source := self.find(way.start.label, way.edge.filter, way.needs, way.clock)) is not None
+            if (source := self.find(way.start.label, way.selection, way.needs, way.clocks)) is not None
         ]
         return min(found, key=lambda fill: (self._held.get(fill.source, 0), fill.way.start.id), default=None)
 
@@ -154,31 +165,44 @@ class Sources:
         if whole > self._needless(store):
             self._partial[store.id] = whole
 
-    def _whole_from(self, store: Store) -> int:
+    def _whole_from(self, store: Store, new: Store | None = None) -> int:
         """The event time after which an old store is whole: by how it began and by what it has dropped.
 
-        A join is compared with one that drops the same rows.
+        A join is compared with one that keeps the same rows by other clocks.
         """
-        return max(self.manifest.partial.get(store.id, EVER), EVER if store.members else self._needless(store))
+        began, dropped = self.manifest.partial.get(store.id, EVER), horizon(store, self._marks)
+        if store.members and new is not None:
+            limit = horizon(new, self._marks)
+            dropped = None if dropped is None or (limit is not None and limit >= dropped) else dropped
+        return began if dropped is None else max(began, dropped - 1)
 
     def _needless(self, store: Store) -> int:
         """No row that the store needs has this event time or an earlier one, nor has any member of a joined row."""
-        mark = None if store.clock is None else self._marks.get(store.clock)
-        if mark is None or store.retention is None or len(store.ends) < len(store.members):
+        limit = horizon(store, self._marks)
+        if limit is None or any(len(kept) < len(store.members) for kept in store.ends):
             return EVER
-        return mark - max([store.retention, *(keep for _, keep in store.ends)]) - 1
+        longest = max((keep for kept in store.ends for _, keep in kept), default=store.retention or 0)
+        return max(EVER, limit + (store.retention or 0) - longest - 1)
 
     def _whole_way(self, fill: Fill) -> int:
         """A join is whole where all the stores that make it have the rows of their members that it needs."""
         store = self.new.store(fill.store)
-        mark = None if store.clock is None else self._marks.get(store.clock)
-        needs = {label: EVER if mark is None else mark - keep - 1 for label, keep in store.ends}
+        needs = self._member_needs(store)
         found: list[tuple[tuple[str, ...], int]] = [
             ((fill.way.start.label,), self._whole_from(self.old.store(fill.source)))
         ]
         met = (node for node in fill.way.nodes if isinstance(node, Probe))
         found += [(node.members, self._partial.get(node.store, EVER)) for node in met]
         return max((w for labels, w in found if any(w > needs.get(label, EVER) for label in labels)), default=EVER)
+
+    def _member_needs(self, store: Store) -> dict[str, int]:
+        """Member of a join -> the join needs no row of it with this event time or an earlier one."""
+        limit, found = horizon(store, self._marks), dict[str, int]()
+        for label in store.members if limit is not None else ():
+            keeps = [dict(kept).get(label) for kept in store.ends]
+            if limit is not None and keeps and None not in keeps:
+                found[label] = limit + (store.retention or 0) - max(keep for keep in keeps if keep is not None) - 1
+        return found
 
     def _was_read(self, store: Store) -> bool:
         return any(self.manifest.totals.rows_in.get(stream_of(label)) for label in store.members or (store.label,))
@@ -190,22 +214,15 @@ class Sources:
         return max(self.manifest.newest.get(name, NEVER) for name in read)
 
 
-def remaining(chosen: tuple[Expr, ...], store: Store) -> tuple[Expr, ...]:
-    """The selections that rows of an old store have not passed yet; their columns may not be there any more."""
-    passed = {text_of(expr) for expr in store.filter}
-    return tuple(expr for expr in chosen if text_of(expr) not in passed)
-
-
 def _covers(old: Store, new: Store) -> bool:
-    """Whether segments of an old store can be used as those of a new one that holds the same rows."""
+    """Whether segments of an old store can be used as those of a new one that holds the same rows.
+
+    The times of joined rows are computed from how long their members are kept.
+    """
     asked = {key.name for key in new.indexes}
-    return {*new.columns} <= {*old.columns} and asked <= {key.name for key in old.indexes}
+    return _is_kept_alike(old, new) and {*new.columns} <= {*old.columns} and asked <= {key.name for key in old.indexes}
 
 
-def _implied(expr: Expr, given: set[str]) -> bool:
-    """Whether a selection certainly follows from others; `given` are their texts."""
-    if text_of(expr) in given:
-        return True
-    if isinstance(expr, Call) and expr.op in ("or", "and"):
-        return (any if expr.op == "or" else all)(_implied(arg, given) for arg in expr.args)
-    return False
+def _is_kept_alike(old: Store, new: Store) -> bool:
+    """Whether the times of rows mean the same in two stores."""
+    return (old.ends, old.retention) == (new.ends, new.retention) if new.members else True

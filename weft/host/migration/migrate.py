@@ -16,9 +16,10 @@ from dataclasses import dataclass, field, replace
 
 from weft.host.batch import Batch, Report
 from weft.host.crash import CrashPoint
-from weft.host.migration.compare import Comparison, Sources, remaining
+from weft.host.migration.compare import Comparison, Sources
 from weft.host.migration.reread import Piece, pieces
-from weft.host.migration.ways import Way, moving, replaying, ways_to
+from weft.host.migration.ways import Way, moving, remaining, replaying, ways_to
+from weft.host.state.compaction import horizon
 from weft.host.state.manifest import Manifest
 from weft.host.state.segment import SegmentRef
 from weft.topology.model import Edge, Epoch, Store, Topology
@@ -33,6 +34,8 @@ class Job:
     topology: Topology
     pieces: tuple[Piece, ...]
     level: int
+    tables: tuple[str, ...] = ()
+    """Tables that are read again instead; there are no pieces then."""
 
 
 Runner = Callable[[Job, Batch], Report]
@@ -74,11 +77,14 @@ class Migration:
         run: str,
         crash: CrashPoint | None,
         most: int | None = None,
+        *,
+        again: bool = True,
     ) -> None:
-        """`most` is how many rows a job reads; None means all at once."""
+        """`most` is how many rows a job reads, None means all at once; `again`: whether tables can be read again."""
         self.old, self.new, self.manifest, self.epoch = old, change.topology, manifest, epoch
         self._backfill, self._run, self._crash, self._most = change.backfill, run, crash, most
-        self._sources = Sources(old, self.new, manifest)
+        self._again = again
+        self._sources = Sources(old, self.new, manifest, again=again)
         self.found: Comparison = self._sources.compare()
         self.segments: list[SegmentRef] = []
         self.files: list[Mapping[str, object]] = []
@@ -106,7 +112,7 @@ class Migration:
     def catch_up(self, manifest: Manifest, run: Runner) -> None:
         """Bring what was made up to a later batch: its rows come again, as one batch of the new plan."""
         behind = self.manifest
-        self.manifest, self._sources = manifest, Sources(self.old, self.new, manifest)
+        self.manifest, self._sources = manifest, Sources(self.old, self.new, manifest, again=self._again)
         self.found = replace(self._sources.compare(), lacks=self.found.lacks)
         job = self._replay(behind.batch)
         if job.pieces:
@@ -117,7 +123,7 @@ class Migration:
         """Whether the old state has all rows that a replay needs."""
         plan, starts = replaying(self.new, self._backfill)
         stores = {store.id for store in plan.stores if not store.members} - {*self.found.lacks}
-        known = {*self.found.takes, *self.found.moves}
+        known = {*self.found.takes, *self.found.moves, *self.found.rereads}
         joins = {store.id for store in plan.stores if store.members} <= {*known, *self._filled_stores()}
         return stores <= known and joins and all(self._start_source(way) is not None for way in starts.values())
 
@@ -159,6 +165,9 @@ class Migration:
     def _plan(self) -> Iterator[Job]:
         if self.found.moves:
             yield self._move()
+        if self.found.rereads:
+            stores = tuple(self.new.store(name) for name in self.found.rereads)
+            yield Job("read tables", moving(self.new, stores), (), 0, tuple({store.stream for store in stores}))
         for fill in self.found.fills:
             yield self._travel(f"fill {fill.store}", fill.way, fill.source)
         for query in self._backfill:
@@ -174,13 +183,13 @@ class Migration:
         return Job("move rows", plan, tuple(read), _level(read))
 
     def _travel(self, what: str, way: Way, source: str) -> Job:
-        plan = replace(way, edge=self._spare(way.edge, source)).topology(self.new)
+        plan = way.without(self.old.store(source).filter).topology(self.new)
         read = tuple(self._pieces(plan, way.edge.id, source, None))
         return Job(what, plan, read, _level(read))
 
     def _spare(self, edge: Edge, source: str) -> Edge:
         """The edge without selections that the rows of an old store have passed."""
-        return replace(edge, filter=remaining(edge.filter, self.old.store(source)))
+        return replace(edge, filter=remaining(edge.filter, self.old.store(source).filter))
 
     def _past(self, query: str) -> Job | None:
         """The job that makes all results of a query among old rows; None if no relation has its rows."""
@@ -205,8 +214,10 @@ class Migration:
             source = self._start_source(way)
             assert source is not None
             sources[name] = source.id
-        edges = (self._spare(edge, sources[edge.id]) for edge in plan.edges if edge.id in sources)
-        plan = replace(plan, edges=tuple(edges))
+            starts[name] = way.without(source.filter)
+        bring = {name: replace(way.edge, id=name) for name, way in starts.items()}
+        edges = (bring.get(edge.id) or self._spare(edge, sources[edge.id]) for edge in plan.edges if edge.id in sources)
+        plan = replace(plan, edges=tuple(edges), starts=tuple(way.start for way in starts.values()))
         read = [
             piece
             for edge, source_id in sources.items()
@@ -220,15 +231,14 @@ class Migration:
         return {fill.store for fill in self.found.fills}
 
     def _start_source(self, way: Way) -> Store | None:
-        return self._sources.find(way.start.label, way.edge.filter, way.needs, way.clock)
+        return self._sources.find(way.start.label, way.selection, way.needs, way.clocks)
 
     def _pieces(self, plan: Topology, edge: str, source: str, store: Store | None, after: int = -1) -> Iterable[Piece]:
         refs = [ref for ref in self.manifest.segments if ref.store == source and ref.first_batch > after]
         return pieces(plan.edge_by_id[edge], refs, None if store is None else self._oldest(store))
 
     def _oldest(self, store: Store) -> int | None:
-        mark = None if store.clock is None else self.manifest.watermarks(self.new).get(store.clock)
-        return None if mark is None or store.retention is None else mark - store.retention
+        return horizon(store, self.manifest.watermarks(self.new))
 
 
 def _level(read: Sequence[Piece]) -> int:
@@ -237,7 +247,7 @@ def _level(read: Sequence[Piece]) -> int:
 
 def _cut(job: Job, most: int | None) -> Iterator[Job]:
     """A job in parts that read about `most` rows each."""
-    if most is None:
+    if most is None or job.tables:
         yield job
         return
     waiting: list[Piece] = []

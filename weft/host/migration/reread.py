@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 
 from weft.expr.evaluate import Functions, filter_mask
 from weft.host.envelope import Envelope, Frame, slices
+from weft.host.hidden import cut
 from weft.host.ingest import event_times, event_values
 from weft.host.routing import route, spread_rows
 from weft.host.state.segment import Segment, SegmentRef
-from weft.host.weights import cut
 from weft.query.model import Stream
 from weft.topology.model import COPY, TIME, Edge
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
-from weft.expr.model import columns
-from weft.topology.model import COPY, Edge, Emit, Keep, Node, Probe, Route, Start, Store, Topology
+from weft.expr.model import Expr, columns, text_of
+from weft.topology.model import COPY, NEVER_LATE, Edge, Emit, Keep, Node, Probe, Route, Start, Store, Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +22,25 @@ class Way:
     """Brings the rows."""
     start: Start
     nodes: tuple[Node, ...]
-    clock: str | None = None
-    """The clock that decides which rows of the relation are late."""
+    clocks: tuple[str, ...] = ()
+    """The clocks that decide which rows of the relation are late."""
+
+    @property
+    def selection(self) -> tuple[Expr, ...]:
+        """Which rows of the stream start."""
+        return (*self.edge.filter, *self.start.filter)
 
     @property
     def needs(self) -> frozenset[str]:
         """Columns of the relation that are read, besides those of selections."""
         keys = [*self.edge.route_key, *(self.edge.spread.keys if self.edge.spread else ())]
         return frozenset({*self.start.columns, *(c.name for expr in keys for c in columns(expr))})
+
+    def without(self, passed: tuple[Expr, ...]) -> Way:
+        """The way without selections that its rows have passed."""
+        start = replace(self.start, filter=remaining(self.start.filter, passed))
+        edge = replace(self.edge, filter=remaining(self.edge.filter, passed), columns=_brought(start))
+        return replace(self, edge=edge, start=start)
 
     def topology(self, new: Topology) -> Topology:
         """A plan that does nothing but send rows along this way."""
@@ -46,6 +57,17 @@ class Way:
             (last,) if isinstance(last, Emit) else (),
             (last,) if isinstance(last, Keep) else (),
         )
+
+
+def remaining(chosen: tuple[Expr, ...], passed: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The selections that rows have not passed yet; columns of the others may not be there any more."""
+    texts = {text_of(expr) for expr in passed}
+    return tuple(expr for expr in chosen if text_of(expr) not in texts)
+
+
+def _brought(start: Start) -> tuple[str, ...]:
+    """Columns that an edge brings to a start."""
+    return tuple(sorted({*start.columns, *(c.name for part in start.filter for c in columns(part))}))
 
 
 def ways_to(topology: Topology, label: str, end: str) -> Iterator[Way]:
@@ -84,8 +106,9 @@ def _trim(topology: Topology, edge: Edge, start: Start, nodes: tuple[Node, ...])
         done.insert(0, made)
     taken = tuple(sorted(field.split(".", 1)[1] for field in needed)) or start.columns[:1]
     begun = replace(start, columns=taken, then=(done[0].id,))
-    bringing = replace(edge, columns=taken, clock=None, stores=(), starts=(start.id,), watch=())
-    return Way(bringing, begun, tuple(done), edge.clock)
+    brought = _brought(begun)
+    bringing = replace(edge, columns=brought, clocks=(NEVER_LATE,), stores=(), starts=(start.id,), watch=())
+    return Way(bringing, begun, tuple(done), edge.clocks)
 
 
 def _reads(probe: Probe, carry: set[str]) -> set[str]:
@@ -142,7 +165,7 @@ def _unite_starts(one: Way, other: Way) -> Way:
     columns = tuple(sorted({*one.start.columns, *other.start.columns}))
     then = tuple(dict.fromkeys((*one.start.then, *other.start.then)))
     start = replace(one.start, columns=columns, then=then)
-    return Way(replace(one.edge, columns=columns), start, one.nodes, one.clock)
+    return Way(replace(one.edge, columns=_brought(start)), start, one.nodes, one.clocks)
 
 
 def _unite(known: Node | None, node: Node) -> Node:
@@ -168,6 +191,6 @@ def _to_store(store: Store) -> Edge:
     route: Route = "spread" if store.spread else "key" if store.placement else "scatter"
     kept = tuple(column for column in store.columns if column != COPY or store.spread)
     return Edge(
-        store.id, store.stream, store.filter, kept, route, store.placement, store.tasks, None, (store.id,), (),
+        store.id, store.stream, store.filter, kept, route, store.placement, store.tasks, (NEVER_LATE,), (store.id,), (),
         store.spread,
     )  # fmt: skip

@@ -2,7 +2,8 @@
 
 Files are renamed into it after the commit of the manifest that names them.  A repeated publication uses the same names
 and replaces them.  A folder belongs to one query of one checkpoint; a marker file says to which.  An empty file with
-the schema makes the folder readable from the start.
+the schema makes the folder readable from the start.  All files of a folder have the same columns: a query that was
+replaced by one with other columns needs another folder.
 """
 
 from __future__ import annotations
@@ -29,22 +30,32 @@ class ParquetSink(Sink):
 
     def __init__(self, query: str, schema: pa.Schema, path: str | os.PathLike[str]) -> None:
         self.query, self.schema, self.path = query, schema, Path(path)
+        self.folder = self.path.absolute()
 
-    def claim(self, owner: str, *, published: bool, last: int) -> None:
-        """Make the folder ours, or refuse if it holds anything else, or lacks what was committed before."""
-        found = self._open()
-        mine = {"checkpoint": owner, "query": self.query}
-        files = [entry.name for entry in self.path.iterdir() if not entry.name.startswith((".", "_"))]
-        self._refuse_strangers(found, mine, files)
+    def check(self, owner: str, *, published: bool, last: int) -> None:
+        """Refuse if the folder holds anything else, or lacks what was committed before, or has other columns."""
+        found, files = self._read_marker(), self._files()
+        self._refuse_strangers(found, self._mark(owner), files)
         self._refuse_a_loss(found, owner, published)
         self._refuse_newer(files, last)
+        if self.holds_results() and not self._has_columns(files[0]):
+            self._refuse_columns(files[0])
+
+    def claim(self, owner: str, *, published: bool, last: int) -> None:
+        """Make the folder ours, or refuse as :meth:`check` does."""
+        self._make()
+        self.check(owner, published=published, last=last)
         for stale in self.path.glob(".*.tmp"):
             stale.unlink(missing_ok=True)
         # The marker comes first: if a run dies here, the next one must find that the folder is its own.
-        if found is None:
-            write_durably(self.path / MARKER, json.dumps(mine).encode())
-        if EMPTY not in files:
+        if self._read_marker() is None:
+            write_durably(self.path / MARKER, json.dumps(self._mark(owner)).encode())
+        if EMPTY not in self._files() or not self._has_columns(EMPTY):
             self._write_empty()
+
+    def holds_results(self) -> bool:
+        """Whether there are results in the folder."""
+        return any(name != EMPTY for name in self._files())
 
     def take(self, results: Results) -> None:
         """Put the files of a batch in place; doing it again changes nothing."""
@@ -60,16 +71,51 @@ class ParquetSink(Sink):
             results.on_placed()
         sync_folder(self.path)  # the staged files are removed after this
 
-    def _open(self) -> dict[str, str] | None:
-        """Make the folder, and read its marker if it has one."""
-        marker = self.path / MARKER
+    def _mark(self, owner: str) -> dict[str, str]:
+        return {"checkpoint": owner, "query": self.query}
+
+    def _make(self) -> None:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._unusable(error) from error
+
+    def _read_marker(self) -> dict[str, str] | None:
+        """Whose folder it is; None if nobody's."""
+        marker = self.path / MARKER
+        try:
             found: dict[str, str] | None = json.loads(marker.read_text()) if marker.exists() else None
         except (OSError, ValueError) as error:
-            hint = f"choose a folder that can be written; remove {MARKER} if it is damaged."
-            raise SinkError(f"folder {self.path} cannot be used for results", detail=f"{error}.", hint=hint) from error
+            raise self._unusable(error) from error
         return found
+
+    def _files(self) -> list[str]:
+        """All visible files, in order of their names; none if there is no folder."""
+        if not self.path.is_dir():
+            return []
+        return sorted(entry.name for entry in self.path.iterdir() if not entry.name.startswith((".", "_")))
+
+    def _unusable(self, error: Exception) -> SinkError:
+        hint = f"choose a folder that can be written; remove {MARKER} if it is damaged."
+        return SinkError(f"folder {self.path} cannot be used for results", detail=f"{error}.", hint=hint)
+
+    def _has_columns(self, name: str) -> bool:
+        """Whether a file has the columns of the query."""
+        return self._read_schema(name).equals(_as_written(self.schema))
+
+    def _read_schema(self, name: str) -> pa.Schema:
+        try:
+            return pq.read_schema(self.path / name)
+        except (OSError, pa.ArrowException) as error:
+            raise self._unusable(error) from error
+
+    def _refuse_columns(self, name: str) -> None:
+        raise SinkError(
+            f"folder {self.path} holds results with other columns",
+            detail=f"they have {_say(self._read_schema(name))}; "
+            f'query "{self.query}" now gives {_say(_as_written(self.schema))}.',
+            hint="let the query write to another folder; the earlier results stay in this one.",
+        )
 
     def _refuse_strangers(self, found: Mapping[str, str] | None, mine: Mapping[str, str], files: Sequence[str]) -> None:
         if found != mine and (found is not None or files):
@@ -112,6 +158,17 @@ class ParquetSink(Sink):
                 os.fsync(copied.fileno())
         os.replace(aside, self.path / source.name)
         aside.unlink(missing_ok=True)  # a rename onto a second name of the same file leaves both
+
+
+def _as_written(schema: pa.Schema) -> pa.Schema:
+    """The schema as a Parquet file gives it back: some types become others."""
+    file = pa.BufferOutputStream()
+    pq.write_table(schema.empty_table(), file)
+    return pq.read_schema(pa.BufferReader(file.getvalue()))
+
+
+def _say(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
 def _whose(marker: Mapping[str, str] | None) -> str:

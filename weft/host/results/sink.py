@@ -45,6 +45,13 @@ class Sink(Protocol):
     takes: ClassVar[Takes] = "rows"
     when: ClassVar[When] = "after commit"
 
+    folder: Path | None = None
+    """The folder that committed files are moved into, if it is that kind of sink."""
+
+    def check(self, owner: str, *, published: bool, last: int) -> None:  # noqa: ARG002
+        """Refuse what :meth:`claim` would refuse, without changing anything."""
+        return
+
     def claim(self, owner: str, *, published: bool, last: int) -> None:  # noqa: ARG002
         """Reserve the place of the results for checkpoint `owner`, or refuse.  A sink without a place does nothing.
 

@@ -45,7 +45,7 @@ from weft.host.spark.oldrows import OldRows
 from weft.host.spark.pace import Pace
 from weft.host.spark.polling import Polling
 from weft.host.spark.reader import SCHEMA
-from weft.host.spark.reading import Reading
+from weft.host.spark.reading import Reading, Shares
 from weft.host.spark.sources import open_feeds, quote_columns, unite
 from weft.host.spark.streaming import Streaming, United
 from weft.host.state.checkpoint import FILES
@@ -181,7 +181,7 @@ class SparkBatches:
         known = self.ledger.epoch()
         if known is None:
             self.epoch = Epoch(0, self.topology)
-            self.ledger.propose(self.epoch, self.work_now.session)
+            self.ledger.propose(self.epoch, self.work_now.describe(self.manifest))
         else:
             self.epoch = known
             if known.topology != self.topology:
@@ -289,7 +289,7 @@ class SparkBatches:
     def _restate(self, work: Work) -> Summary:
         """The same state under another description: nothing has to move."""
         self.epoch = Epoch(self.epoch.number if self.manifest.batch < 0 else self.epoch.number + 1, work.topology)
-        self.ledger.propose(self.epoch, work.session)
+        self.ledger.propose(self.epoch, work.describe(self.manifest))
         if self.manifest.batch >= 0:
             self.manifest = self.manifest.under(self.epoch, self.manifest.segments, (), self.manifest.partial)
             self.ledger.commit(self.manifest)
@@ -300,9 +300,11 @@ class SparkBatches:
         """Commit a migration, and go on with its plan."""
         number = self.manifest.batch
         epoch = Epoch(self.epoch.number + 1, work.topology)
-        manifest = migration.commit(epoch)
+        before, after = self.ledger.session()["queries"], work.session["queries"]
+        gone = [query for query, said in before.items() if after.get(query) != said]
+        manifest = migration.commit(epoch).recount(gone, migration.summary.results)
         self._hand_over(work, number, epoch.number, manifest.files, only=work.backfill)
-        self.ledger.propose(epoch, work.session)
+        self.ledger.propose(epoch, work.describe(manifest))
         reach(self.crash, "migrate commit before", number)
         self.ledger.commit(manifest)
         self.manifest, self.epoch, self.work_now = manifest, epoch, work
@@ -315,11 +317,28 @@ class SparkBatches:
         """Run one part of a migration."""
         self._jobs.sparkContext.setJobDescription(f"Weft, {job.what}")
         plan = self._ship(job.topology, work.functions)
-        rows = OldRows(self._jobs, str(self.ledger.segments), share(job.pieces, tasks))
         try:
+            rows = self._input(job, work, tasks)
             return self._run(rows, plan, job.topology, batch, self.ledger.staging_folder(batch.number, epoch))
         finally:
             plan.unpersist()
+
+    def _input(self, job: Job, work: Work, tasks: int) -> Reading:
+        """Old rows, or tables as far as they were read."""
+        if not job.tables:
+            return OldRows(self._jobs, str(self.ledger.segments), share(job.pieces, tasks))
+        read = [stream for stream in work.topology.streams if stream.name in job.tables]
+        feeds = open_feeds(work.sources, read, str(self.ledger.root / "sources"))
+        return Shares(
+            self._jobs, self.spark.sparkContext.broadcast(feeds), feeds.deal({}, self._read_so_far(feeds), tasks)
+        )
+
+    def _read_so_far(self, feeds: Feeds) -> Offset:
+        """How far tables were read; Spark reads a table whole in its first batch, and keeps the offset itself."""
+        known = self.manifest.offsets
+        return {
+            name: known[name] if name in known else feed.reader.discover() for name, feed in feeds.by_stream.items()
+        }
 
     def _ship(self, topology: Topology, functions: Functions | None = None) -> Any:
         known = self.work_now.functions if functions is None else functions

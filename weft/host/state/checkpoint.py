@@ -5,6 +5,9 @@ the plan of each epoch, so that one manifest makes both valid.  A session may ha
 plans: the state is migrated.  It may not read its streams differently, and may not leave out or change a query unless
 that query was dropped: such a session is refused, with what differs.
 
+Beside these it notes of each query what people ask: the batch it began with, from when on it is complete, and where its
+results go.  These notes are never compared.
+
 A lock keeps a second run out; it ends with the process that holds it.
 """
 
@@ -15,7 +18,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +48,10 @@ class Checkpoint:
     def last(self) -> int:
         """The newest batch; -1 if there is none."""
         return Ledger(self.root).last().batch
+
+    def exists(self) -> bool:
+        """Whether a session has ever taken it."""
+        return bool(self._read_session())
 
     def has_published(self) -> bool:
         """Whether results of any batch have left the checkpoint for their sinks."""
@@ -77,6 +84,10 @@ class Checkpoint:
         found = self._read_session()
         return dict(found["queries"]) if found else {}
 
+    def notes(self) -> dict[str, dict[str, Any]]:
+        """Query -> what is noted of it for people, see :func:`note_query`."""
+        return dict(self._read_session().get("notes", {}))
+
     def claim(self, mine: Mapping[str, Any], dropped: Collection[str] = ()) -> None:
         """Take the checkpoint for a session that :func:`describe` described, or refuse and say why.
 
@@ -85,19 +96,22 @@ class Checkpoint:
         self._make()
         self._take_lock()
         try:
+            self.check(mine, dropped)
             found = self._read_session()
-            ledger = Ledger(self.root)
-            ledger.check()
             if not found:
                 self._bind(uuid.uuid4().hex, mine)
-            elif not ledger.has_committed():
-                if found != {"id": found["id"], **mine}:
-                    self._bind(found["id"], mine)  # nothing was ever committed, so there is nothing to protect
-            elif refused := _refused(found, mine, dropped):
-                raise self._refuse(refused)
+            elif not Ledger(self.root).has_committed() and found != {"id": found["id"], **mine}:
+                self._bind(found["id"], mine)  # nothing was ever committed, so there is nothing to protect
         except BaseException:
             self.release()
             raise
+
+    def check(self, mine: Mapping[str, Any], dropped: Collection[str] = ()) -> None:
+        """Refuse as :meth:`claim` does, without taking or changing anything."""
+        found, ledger = self._read_session(), Ledger(self.root)
+        ledger.check()
+        if found and ledger.has_committed() and (refused := _refused(found, mine, dropped)):
+            raise self._refuse(refused)
 
     def check_streams(self, mine: Mapping[str, Any]) -> None:
         """Refuse a session that reads its streams in another way than the state was made from."""
@@ -204,7 +218,7 @@ def describe(
         "workers": topology.workers,
         "watermark": topology.clocks[0].policy if topology.clocks else None,
         "streams": {stream.name: _stream(stream, sources[stream.name]) for stream in topology.streams},
-        "queries": {name: _query(query) for name, query in queries.items()},
+        "queries": {name: describe_query(query) for name, query in queries.items()},
         "plans": {name: dict(made) for name, made in plans.items()},
     }
 
@@ -219,7 +233,8 @@ def _stream(stream: Stream, source: Source) -> dict[str, Any]:
     }
 
 
-def _query(query: Query) -> dict[str, Any]:
+def describe_query(query: Query) -> dict[str, Any]:
+    """What a query says, as plain data: two queries with the same description have the same answer."""
     return {
         "from": ", ".join(f"{r.stream.name} {r.alias} within {_window(r)}" for r in query.relations),
         "where": " AND ".join(to_sql(p) for p in query.predicates),
@@ -227,6 +242,15 @@ def _query(query: Query) -> dict[str, Any]:
         "since": {relation.alias: relation.since for relation in query.relations if relation.since},
         "apart": {relation.alias: relation.apart for relation in query.relations if relation.apart},
     }
+
+
+def note_query(began: int, complete_from: int | None, folders: Iterable[Path]) -> dict[str, Any]:
+    """What is noted of a query for people.
+
+    `began` is its first batch, `complete_from` the event time in microseconds from which on nothing is missing; None if
+    nothing ever was.
+    """
+    return {"began": began, "complete from": complete_from, "into": [str(folder) for folder in folders]}
 
 
 def _window(relation: Relation) -> str:
@@ -258,12 +282,16 @@ def _refused_streams(found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[
     return lines
 
 
+def is_same_query(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two descriptions are of the same query; it may share stores with others or not."""
+    return {**one, "apart": None} == {**other, "apart": None}
+
+
 def say_changes(found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
     """What differs and leads to a migration, for people."""
     old, new = found["queries"], mine["queries"]
-    lines = [
-        f'query "{name}" is new' for name in new if {**old.get(name, {}), "apart": ()} != {**new[name], "apart": ()}
-    ]
+    lines = [f'query "{name}" is new' for name in new if name not in old]
+    lines += [f'query "{name}" is replaced' for name in new if name in old and not is_same_query(old[name], new[name])]
     lines += [f'query "{name}" is dropped' for name in old if name not in new]
     if found["workers"] != mine["workers"]:
         lines.append(f"{mine['workers']} workers instead of {found['workers']}")

@@ -1,27 +1,33 @@
 """Which segments to drop and which to merge.
 
 Segments form tiers: FAN of one level become one of the next, so a store of n batches has O(FAN log n) segments and
-every row is rewritten O(log n) times.  Expired rows of a store with a clock must not stay for long.  So a merged
-segment spans at most a quarter of the retention, and is dropped whole once its newest row has expired.
+every row is rewritten O(log n) times.  Expired rows must not stay for long.  So a merged segment spans at most a
+quarter of the longest retention, and is dropped whole once its newest row has expired.
 Merged rows keep the order of their batches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from weft.host.state.segment import SegmentRef
+from weft.topology.model import EARLIEST, Store
 
 FAN = 8
 MOST_BYTES = 1 << 30
 """A merged segment has at most this many bytes; Arrow's string offsets allow twice as much."""
 
 
-def is_expired(ref: SegmentRef, retention: int | None, watermark: int | None) -> bool:
-    """Whether no row of the segment can find a new partner from now on."""
-    if retention is None or watermark is None or ref.newest is None:
-        return False
-    return watermark > ref.newest + retention
+def horizon(store: Store, watermarks: Mapping[str, int | None]) -> int | None:
+    """The event time below which rows of a store can find no new partner in any query; None while there is none."""
+    limits = [None if (mark := watermarks.get(clock)) is None else mark - kept for clock, kept in store.expiry]
+    known = [limit for limit in limits if limit is not None]
+    return max(EARLIEST, min(known)) if known and len(known) == len(limits) else None
+
+
+def is_expired(ref: SegmentRef, limit: int | None) -> bool:
+    """Whether all rows of the segment lie below the horizon of their store."""
+    return limit is not None and ref.newest is not None and ref.newest < limit
 
 
 def groups(refs: Sequence[SegmentRef], retention: int | None) -> list[list[SegmentRef]]:

@@ -20,7 +20,7 @@ from weft.errors import StateError
 from weft.host.batch import Batch, Report
 from weft.host.crash import CrashPoint
 from weft.host.sources.source import Position
-from weft.host.state.compaction import is_expired
+from weft.host.state.compaction import horizon, is_expired
 from weft.host.state.durable import read_sealed, write_sealed
 from weft.host.state.segment import SegmentFiles, SegmentRef
 from weft.observe.counters import Counters, bump
@@ -92,7 +92,8 @@ class Manifest:
         made = Manifest(number, (), newest, files, totals, sketches, read, epoch.number, self.partial)
         refs = [*(ref for ref in self.segments if ref.name not in gone), *(SegmentRef(**ref) for ref in report.added)]
         marks = made.watermarks(epoch.topology)
-        live = [ref for ref in refs if not _is_over(epoch.topology, ref, marks)]
+        limits = {store.id: horizon(store, marks) for store in epoch.topology.stores}
+        live = [ref for ref in refs if not is_expired(ref, limits[ref.store])]
         live.sort(key=lambda ref: (ref.store, ref.worker, ref.first_batch, ref.name))
         return replace(made, segments=tuple(live))
 
@@ -108,6 +109,12 @@ class Manifest:
         return replace(
             self, segments=tuple(live), files=tuple(files), epoch=epoch.number, partial=dict(partial), migrated=True
         )
+
+    def recount(self, gone: Collection[str], results: Mapping[str, int]) -> Manifest:
+        """The manifest without the results of queries that are gone, and with those that a migration made."""
+        rest = {query: count for query, count in self.totals.results.items() if query not in gone}
+        totals = replace(self.totals, results={})
+        return replace(self, totals=Counters.total([totals, Counters(results=rest), Counters(results=dict(results))]))
 
     @property
     def held(self) -> dict[str, int]:
@@ -126,11 +133,6 @@ class Manifest:
     def measured(self) -> Measured | None:
         """What all batches did; None before the first."""
         return None if self.batch < 0 else Measured(self.batch + 1, self.totals, self.held, self.observed)
-
-
-def _is_over(topology: Topology, ref: SegmentRef, marks: Mapping[str, int | None]) -> bool:
-    store = topology.store(ref.store)
-    return is_expired(ref, store.retention, None if store.clock is None else marks.get(store.clock))
 
 
 class Ledger:

@@ -18,9 +18,10 @@ from weft.expr.evaluate import Functions, evaluate
 from weft.host.batch import Batch, Report, State
 from weft.host.crash import reach
 from weft.host.envelope import Frame, gather, join
-from weft.host.state.compaction import MOST_BYTES, groups
+from weft.host.hidden import carry_over, cut
+from weft.host.marks import refuse
+from weft.host.state.compaction import MOST_BYTES, groups, horizon
 from weft.host.state.segment import Segment, SegmentRef
-from weft.host.weights import attach_weights, cut, weight_of
 from weft.kernels.codes import Ints, equality_codes, order_codes
 from weft.kernels.index import Index, build
 from weft.observe.counters import bump
@@ -41,7 +42,8 @@ class Shelf:
     def keep(self, name: str, origin: str, frames: Sequence[Frame], label: str = "") -> list[SegmentRef]:
         """Write this batch's rows of a store, as one segment if they fit into one."""
         store = self.topology.store(name)
-        parts = gather([own_rows(store, frame) for frame in frames], MOST_BYTES)
+        mine = (refuse(frame, store.clocks) for frame in frames)
+        parts = gather([own_rows(store, frame) for frame in mine if frame.num_rows], MOST_BYTES)
         label = f"{self.batch.number:012d}{self.batch.run}{_mark(store, origin)}{label}"
         return [
             self._write(
@@ -74,9 +76,10 @@ class Shelf:
 
     def _merge(self, store: Store, group: Sequence[SegmentRef], number: int) -> SegmentRef | None:
         rows = join([cut(self.state.open(ref).rows, store.columns) for ref in group])
-        watermark = None if store.clock is None else self.batch.watermarks.get(store.clock)
-        if watermark is not None and store.retention is not None:
-            rows = rows.filter(pc.greater_equal(rows.column(TIME), watermark - store.retention))
+        limit = horizon(store, self.batch.watermarks)
+        if limit is not None:
+            rows = rows.filter(pc.greater_equal(rows.column(TIME), limit))
+        rows = refuse(rows, store.clocks)
         if rows.num_rows == 0:
             return None
         level = group[0].level + 1
@@ -93,7 +96,7 @@ class Shelf:
             Segment.of(rows, indexes),
             lambda: reach(self.batch.crash, "segment write", self.batch.number),
         )
-        span = pc.min_max(rows.column(TIME)).as_py() if store.clock is not None else {"min": None, "max": None}
+        span = pc.min_max(rows.column(TIME)).as_py() if TIME in store.columns else {"min": None, "max": None}
         if level == 0:
             bump(self.report.stored, store.id, rows.num_rows)
             bump(self.report.load, str(self.worker), rows.num_rows)
@@ -121,15 +124,19 @@ def _mark(store: Store, origin: str) -> str:
 def own_rows(store: Store, frame: Frame) -> Frame:
     """The columns of a store.  A row of an intermediate store also gets a time.
 
-    The row may be dropped as soon as one of its members may: at the least time(k) + retention(k) over its members k.
-    All rows of a store have the same retention, so the time is that moment minus the retention of the store.
+    A user does not need the row any more as soon as one of its members may go: at the least time(k) + retention(k) over
+    its members k.  The row may go when the last user does not need it.  All rows of a store have the same retention, so
+    the time is that moment minus the retention of the store.
     """
     if not store.ends or store.retention is None:
         return cut(frame, store.columns)
-    ends = [_later(frame.column(f"{label}.{TIME}"), kept) for label, kept in store.ends]
-    first = pa.array(np.minimum.reduce(ends) - store.retention)
-    arrays = [first if name == TIME else frame.column(name) for name in store.columns]
-    return attach_weights(pa.RecordBatch.from_arrays(arrays, names=list(store.columns)), weight_of(frame))
+    moments = [
+        np.minimum.reduce([_later(frame.column(f"{label}.{TIME}"), kept) for label, kept in ends])
+        for ends in store.ends
+    ]
+    time = pa.array(np.maximum.reduce(moments) - store.retention)
+    arrays = [time if name == TIME else frame.column(name) for name in store.columns]
+    return carry_over(pa.RecordBatch.from_arrays(arrays, names=list(store.columns)), frame)
 
 
 def _later(times: pa.Array, by: int) -> Ints:

@@ -65,7 +65,7 @@ def estimate(
 
 
 def _size(query: Query, relation: Relation, statistics: Statistics, defaults: Defaults) -> float:
-    kept = _selected_share(query, relation.alias, statistics, defaults)
+    kept = selected_share(query, relation.alias, statistics, defaults)
     own, stream = _own(statistics.rows, relation), statistics.rows(relation.stream.name)
     rows = own if own is not None else None if stream is None else stream * kept
     held = _window_rows(relation, statistics, kept)
@@ -100,7 +100,7 @@ def _width(relation: Relation, statistics: Statistics, defaults: Defaults) -> fl
     return own if own is not None else stream if stream is not None else defaults.width
 
 
-def _selected_share(query: Query, alias: str, statistics: Statistics, defaults: Defaults) -> float:
+def selected_share(query: Query, alias: str, statistics: Statistics, defaults: Defaults) -> float:
     """The share of a stream's rows that passes the selections of an alias."""
     share = 1.0
     for predicate in query.selections(alias):

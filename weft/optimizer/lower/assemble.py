@@ -1,107 +1,90 @@
 """From the ways of single queries to one topology that shares what can be shared.
 
 Everything is named by content (`lower.labels`, `lower.stores`): a start by the edge that brings its rows, a probe by
-the node before it, the store and the question.  Nodes with the same name are one node: stores are united, and ways that
-begin alike run once up to the point where they differ.  Rows of a stream are sent once for all stores and probes that
-want them on the same worker.
+the node before it, the store and the question.  Nodes with the same name are one node: stores are united, and lines
+that begin alike run once up to the point where they differ.  Rows of a stream are sent once for all stores and probes
+that want them on the same worker.
 
-Operators are processed from the inputs up: the name of an intermediate store depends on how it is filled, and the names
-of the probes above it depend on the name of the store.
+A kept join that an earlier query fills already is not filled again: later queries look into its store, and become users
+of all that fills it.
+
+Lines into smaller joins are laid first: the names of the probes above an intermediate store depend on its name.
+Waves and fields come last (`lower.flow`), when all users of a node are known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
 
 from weft.expr.model import columns, text_of
-from weft.optimizer.graph.layout import names
+from weft.optimizer.graph.layout import Target, names
 from weft.optimizer.lower.edges import StartDraft, begin, edges, find_watched_keys
+from weft.optimizer.lower.flow import Flow, KeepDraft, NodeDraft, ProbeDraft
 from weft.optimizer.lower.labels import digest, shorten
 from weft.optimizer.lower.relabel import relabel
-from weft.optimizer.lower.stores import StoreDraft, StoreDrafts, clock
-from weft.optimizer.lower.ways import Hop, Keeping, Ways, fill_in
+from weft.optimizer.lower.stores import StoreDraft, StoreDrafts, clock_of, clocks, want_joined, want_rows
+from weft.optimizer.lower.unite import Decide, United, check_selections, unite, unite_implied
+from weft.optimizer.lower.ways import Hop, Keeping, Line, Ways
 from weft.query.model import Query, Stream
 from weft.topology.check import check
 from weft.topology.model import ROWS, Emit, Keep, Policy, Probe, Start, Topology
 
 
-def assemble(plans: Sequence[Ways], policy: Policy = "min") -> Topology:
-    """The topology that answers all queries."""
-    made = [fill_in(relabel(plan)) for plan in plans]
-    nodes = _Nodes(made)
-    for given, plan in zip(plans, made, strict=True):
-        _Query(plan, given.query, nodes).lay()
-    stores, starts = nodes.stores.stores(), nodes.finish_starts()
-    topology = Topology(
-        made[0].workers if made else 1,
-        _streams(plan.query for plan in made),
-        tuple({c.id: replace(c, policy=policy) for plan in made if (c := clock(plan)) is not None}.values()),
-        stores,
-        edges(stores, nodes.starts.values()),
-        starts,
-        nodes.finish_probes(),
-        tuple(nodes.emits),
-        nodes.finish_keeps(),
-    )
+def assemble(plans: Sequence[Ways], policy: Policy = "min", decide: Decide = unite_implied) -> Topology:
+    """The topology that answers all queries; `decide` says which selections of a stream share a store."""
+    topology = draw(plans, policy, decide)
     check(topology, {plan.name: plan.query for plan in plans})
     return topology
+
+
+def draw(plans: Sequence[Ways], policy: Policy = "min", decide: Decide = unite_implied) -> Topology:
+    """The same unchecked, for plans that are only compared."""
+    named = [relabel(plan) for plan in plans]
+    united = unite(named, decide)
+    made = [check_selections(plan, united) for plan in named]
+    nodes = _Nodes(made, united)
+    for given, plan in zip(plans, made, strict=True):
+        _Query(plan, given.query, nodes).lay()
+    nodes.flow.fill()
+    stores, starts = nodes.stores.stores(), nodes.finish_starts()
+    return Topology(
+        made[0].workers if made else 1,
+        _streams(plan.query for plan in made),
+        clocks(made, policy),
+        stores,
+        edges(nodes.stores.drafts, nodes.flow.starts.values()),
+        starts,
+        nodes.finish_probes(),
+        tuple(nodes.flow.emits.values()),
+        nodes.finish_keeps(),
+    )
 
 
 def _streams(queries: Iterable[Query]) -> tuple[Stream, ...]:
     return tuple({r.stream.name: r.stream for query in queries for r in query.relations}.values())
 
 
-@dataclass
-class _ProbeDraft:
-    """A probe while its users are still being collected."""
-
-    id: str
-    origin: str
-    hop: Hop
-    members: tuple[str, ...]
-    draft: StoreDraft
-    sees: tuple[str, ...]
-    fields: set[str] = field(default_factory=set)
-    carry: set[str] = field(default_factory=set)
-    then: dict[str, None] = field(default_factory=dict)
-    users: dict[str, None] = field(default_factory=dict)
-
-
-@dataclass
-class _KeepDraft:
-    """A keep while its users are still being collected."""
-
-    id: str
-    origin: str
-    part: Keeping
-    draft: StoreDraft
-    fields: set[str] = field(default_factory=set)
-    users: dict[str, None] = field(default_factory=dict)
-
-
 class _Nodes:
     """All nodes of a topology by their names, while queries are added."""
 
-    def __init__(self, plans: Sequence[Ways]) -> None:
-        self.stores = StoreDrafts()
-        self.starts: dict[str, StartDraft] = {}
-        self.probes: dict[str, _ProbeDraft] = {}
-        self.keeps: dict[str, _KeepDraft] = {}
-        self.emits: list[Emit] = []
+    def __init__(self, plans: Sequence[Ways], united: United) -> None:
+        self.stores = StoreDrafts(united)
+        self.flow = Flow({r.alias: r.stream for plan in plans for r in plan.query.relations})
         order = sorted({stamp for plan in plans for stamp in plan.stamps.values()})
         self.position = {label: place for place, (_, label) in enumerate(order)}
 
     def finish_starts(self) -> tuple[Start, ...]:
         return tuple(
-            Start(s.id, s.label, self.position[s.label], tuple(sorted(s.columns)), tuple(s.then), tuple(s.users))
-            for s in self.starts.values()
-        )
+            Start(
+                s.id, s.label, self.position[s.label], tuple(sorted(s.columns)), tuple(s.then), tuple(s.users), s.filter
+            )
+            for s in self.flow.starts.values()
+        )  # fmt: skip
 
     def finish_probes(self) -> tuple[Probe, ...]:
-        return tuple(self._probe(look) for look in self.probes.values())
+        return tuple(self._probe(look) for look in self.flow.probes.values())
 
-    def _probe(self, look: _ProbeDraft) -> Probe:
+    def _probe(self, look: ProbeDraft) -> Probe:
         hop, step = look.hop, look.hop.step
         return Probe(
             id=look.id,
@@ -110,7 +93,7 @@ class _Nodes:
             position=self.position[look.origin],
             members=look.members,
             store=look.draft.id,
-            wave=hop.wave,
+            wave=self.flow.wave(look),
             route=hop.route,
             route_key=hop.route_key,
             tasks=hop.tasks,
@@ -120,18 +103,18 @@ class _Nodes:
             low=step.low,
             high=step.high,
             residual=step.residual,
-            fields=tuple(sorted(look.fields)),
-            carry=tuple(sorted(look.carry)),
+            fields=tuple(sorted(self.flow.needs(look.id))),
+            carry=tuple(sorted(self.flow.carry(look))),
             then=tuple(look.then),
         )
 
     def finish_keeps(self) -> tuple[Keep, ...]:
         return tuple(
             Keep(
-                k.id, tuple(k.users), k.origin, k.draft.id, k.part.wave, k.part.route, k.part.route_key, k.part.tasks,
-                tuple(sorted(k.fields)),
+                k.id, tuple(k.users), k.origin, k.draft.id, self.flow.wave(k), k.part.route, k.part.route_key,
+                k.part.tasks, tuple(sorted(self.flow.needs(k.id))),
             )
-            for k in self.keeps.values()
+            for k in self.flow.keeps.values()
         )  # fmt: skip
 
 
@@ -139,64 +122,109 @@ class _Query:
     """Adds the ways of one query to the nodes of the queries before it."""
 
     def __init__(self, plan: Ways, query: Query, nodes: _Nodes) -> None:
-        self.plan, self.query, self.nodes = plan, query, nodes
-        self.drafts: dict[int, StoreDraft] = {}
+        self.plan, self.query, self.nodes, self.flow = plan, query, nodes, nodes.flow
+        self.drafts: dict[Target, StoreDraft] = {}
         """Store of the plan -> its draft in the topology."""
-        self.at: dict[str, StartDraft | _ProbeDraft] = {}
-        """Label -> the last node of its way so far."""
+        self.called = dict(zip(plan.query.aliases, query.aliases, strict=True))
+        """Label -> alias."""
 
     def lay(self) -> None:
         """Add all that the query needs."""
-        plan, tree = self.plan, self.plan.layout.tree
-        tables = {r.alias for r in plan.query.relations if r.stream.table}
-        begins = set(plan.query.aliases) - tables or tables  # whose rows can be the newest of a result
-        for store in sorted({hop.store for label in plan.paths for hop in plan.hops(label)}):
-            if store.bit_count() == 1:
-                self._use(store, self.nodes.stores.relation(plan, store.bit_length() - 1, self.query))
-        for alias, label in zip(self.query.aliases, plan.query.aliases, strict=True):
-            if plan.paths[label] or label in begins:
-                self.at[label] = self._start(alias, label)
-        for operator in tree.operators:
-            self._extend(operator.relations)
-        emit = self._emit()
-        for label, node in self.at.items():
-            if label in begins:
+        there = self._find_joins()
+        needed, emit = self._needed(there), self._emit()
+        asked = dict.fromkeys((hop.store, hop.home) for line in needed for hop in line.hops)
+        for target in sorted((t for t in asked if t[0].bit_count() == 1), key=lambda target: target[0]):
+            self._store(target)  # relations in query order, for people
+        for line in needed:
+            node: StartDraft | ProbeDraft = self._start(line)
+            for hop in line.hops:
+                node = self._look(line.start, node, hop)
+            if line.keep is None:
                 node.then[emit.id] = None
+            else:
+                self._keep(line.start, node, line.keep)
+        for draft in there.values():
+            self._join_users(draft)
 
-    def _use(self, store: int, draft: StoreDraft) -> None:
-        self.drafts[store] = draft
-        aliases = (self.query.aliases[i] for i in range(len(self.query.aliases)) if store >> i & 1)
-        draft.users.append(f"{self.plan.name}.{'+'.join(aliases)}")
+    def _find_joins(self) -> dict[Target, StoreDraft]:
+        """The kept joins of the plan that earlier queries fill."""
+        kept = dict.fromkeys((line.keep.store, line.keep.home) for line in self.plan.lines if line.keep is not None)
+        found = {target: self.nodes.stores.find_join(self.plan, *target) for target in kept}
+        return {target: draft for target, draft in found.items() if draft is not None}
 
-    def _extend(self, operator: int) -> None:
-        """Extend the ways of all members through one operator, and fill its store if it is kept."""
-        keeps: dict[str, Keeping] = {}
-        for label in names(self.plan.query, operator):
-            for part in self.plan.paths[label]:
-                if part.operator != operator:
+    def _needed(self, there: dict[Target, StoreDraft]) -> list[Line]:
+        """The lines to lay, inputs of others first: those to the results, and those that fill what they look into."""
+        asked: set[Target] = set()
+        needed: list[Line] = []
+        for line in reversed(self.plan.lines):
+            keep = line.keep
+            if keep is None or ((keep.store, keep.home) in asked and (keep.store, keep.home) not in there):
+                asked |= {(hop.store, hop.home) for hop in line.hops}
+                needed.append(line)
+        self.drafts = {target: draft for target, draft in there.items() if target in asked}
+        for target in there.keys() - asked:
+            del there[target]
+        return needed[::-1]
+
+    # ------------------------------------------------------------------------------------------- stores
+
+    def _store(self, target: Target) -> StoreDraft:
+        if target not in self.drafts:
+            (store, home), stores = target, self.nodes.stores
+            labels = names(self.plan.query, store)
+            one = len(labels) == 1
+            draft = stores.relation(self.plan, labels[0], home) if one else stores.join(self.plan, store, home)
+            self._use(draft, labels)
+            self.drafts[target] = draft
+        return self.drafts[target]
+
+    def _use(self, draft: StoreDraft, labels: Sequence[str]) -> None:
+        if draft.members:
+            want_joined(draft, self.plan, self.query)
+        else:
+            want_rows(draft, self.plan, labels[0], self.query)
+        mine = {self.called[label] for label in labels}
+        draft.users[f"{self.plan.name}.{'+'.join(a for a in self.query.aliases if a in mine)}"] = None
+
+    def _join_users(self, draft: StoreDraft) -> None:
+        """Become a user of a kept join that is filled by others, and of all that fills it."""
+        self._use(draft, draft.members)
+        for keep in self.flow.keeps_of(draft):
+            keep.users[self.plan.name] = None
+            for node in self._back(keep):
+                if isinstance(node, StartDraft):
+                    self._begin(node)
                     continue
-                if isinstance(part, Keeping):
-                    keeps[label] = part
+                node.users[self.plan.name] = None
+                if len(node.members) > 1:
+                    self._join_users(node.draft)
                 else:
-                    self.at[label] = self._look(label, part)
-        if keeps:
-            feeding = {label: self.at[label].id for label in keeps}
-            self._use(operator, self.nodes.stores.join(self.plan, operator, feeding, self.query))
-        for label, part in keeps.items():
-            self._keep(label, part)
+                    self._use(node.draft, node.members)
 
-    # ------------------------------------------------------------------------------------------ nodes
+    def _back(self, node: NodeDraft) -> Iterator[StartDraft | ProbeDraft]:
+        """The nodes before a node, from the nearest to the start."""
+        before = node.before
+        while isinstance(before, ProbeDraft):
+            yield before
+            before = before.before
+        yield before
 
-    def _start(self, alias: str, label: str) -> StartDraft:
-        plan, made = self.plan, begin(self.plan, label)
-        begun = self.nodes.starts.setdefault(made.id, made)
-        begun.columns |= {f.split(".", 1)[1] for f in plan.start_fields(label)}
-        begun.users[plan.name, alias] = None
-        begun.watch |= find_watched_keys(plan, label, alias)
-        return begun
+    # -------------------------------------------------------------------------------------------- nodes
 
-    def _look(self, label: str, hop: Hop) -> _ProbeDraft:
-        before, draft, step = self.at[label], self.drafts[hop.store], hop.step
+    def _start(self, line: Line) -> StartDraft:
+        plan, label = self.plan, line.start
+        made = begin(plan, label, next(iter(line.hops), None), self.nodes.stores.united)
+        return self._begin(self.flow.starts.setdefault(made.id, made))
+
+    def _begin(self, start: StartDraft) -> StartDraft:
+        label, alias = start.label, self.called[start.label]
+        start.clocks.add(clock_of(self.plan, label))
+        start.users[self.plan.name, alias] = None
+        start.watch |= find_watched_keys(self.plan, label, alias)
+        return start
+
+    def _look(self, label: str, before: StartDraft | ProbeDraft, hop: Hop) -> ProbeDraft:
+        draft, step = self._store((hop.store, hop.home)), hop.step
         sees = self._sees(label, hop.store)
         asked = [*(e.target for e in step.equalities), *(e.known for e in step.equalities), *step.residual]
         limits = [(text_of(b.expr), b.strict, b.loose) for b in (*step.low, *step.high)]
@@ -211,10 +239,8 @@ class _Query:
         way = (hop.route, *map(text_of, hop.route_key), hop.tasks, sees)
         members = tuple(sorted(step.target, key=lambda member: self.plan.stamps[member]))
         name = f"{'+'.join(members)}@{digest(*content, *way)}"
-        look = self.nodes.probes.setdefault(name, _ProbeDraft(name, label, hop, members, draft, sees))
+        look = self.flow.probes.setdefault(name, ProbeDraft(name, label, before, hop, members, draft, sees))
         draft.indexes.add(step.key)
-        look.fields |= hop.fields
-        look.carry |= set(hop.carry)
         look.users[self.plan.name] = None
         before.then[name] = None
         return look
@@ -224,18 +250,17 @@ class _Query:
         older = sorted((m for m in names(self.plan.query, store) if stamps[m] < stamps[label]), key=lambda m: stamps[m])
         return tuple(older) if store.bit_count() > 1 else (ROWS,) * len(older)
 
-    def _keep(self, label: str, part: Keeping) -> None:
-        before, draft = self.at[label], self.drafts[part.store]
+    def _keep(self, label: str, before: StartDraft | ProbeDraft, part: Keeping) -> None:
+        draft = self._store((part.store, part.home))
         name = f"keep {shorten(draft.name)}@{digest(before.id, draft.key)}"
-        keep = self.nodes.keeps.setdefault(name, _KeepDraft(name, label, part, draft))
-        keep.fields |= set(self.plan.fields[part.store])
+        keep = self.flow.keeps.setdefault(name, KeepDraft(name, label, before, part, draft))
         keep.users[self.plan.name] = None
         before.then[name] = None
 
     def _emit(self) -> Emit:
         plan = self.plan
         reads = {column.field for output in plan.query.outputs for column in columns(output.expr)}
-        called = tuple(zip(plan.query.aliases, self.query.aliases, strict=True))
+        called = tuple(self.called.items())
         emit = Emit(f"emit {plan.name}", plan.name, plan.query.outputs, tuple(sorted(reads)), called)
-        self.nodes.emits.append(emit)
+        self.flow.emits[emit.id] = emit
         return emit

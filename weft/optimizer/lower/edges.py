@@ -1,22 +1,25 @@
-"""Edges: rows of a stream are sent once for all stores and starts that want the same rows on the same workers."""
+"""Edges: rows of a stream are sent once for all stores and starts that want the same rows on the same workers.
+
+A start also takes its rows from an edge of a store that brings more than it wants to the same workers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from weft.expr.model import Expr, text_of, without_alias
+from weft.expr.implied import Selection, implies
+from weft.expr.model import Expr, columns, text_of, without_alias
 from weft.optimizer.graph.placement import keys as keys_of
 from weft.optimizer.lower.labels import digest
-from weft.optimizer.lower.stores import clock_of, selection, spread_of
-from weft.optimizer.lower.ways import Ways
+from weft.optimizer.lower.places import Place, place_of_start
+from weft.optimizer.lower.selections import selection
+from weft.optimizer.lower.stores import StoreDraft, clock_of
+from weft.optimizer.lower.unite import United
+from weft.optimizer.lower.ways import Hop, Ways
 from weft.stats.keys import key_name
-from weft.topology.model import TIME, Edge, Route, Store
-from weft.topology.spread import Spread
-
-Place = tuple[Route, tuple[Expr, ...], int, Spread | None]
-"""A route, its key, over how many workers rows are dealt; or a spread instead of all these."""
+from weft.topology.model import NEVER_LATE, TIME, Edge, Route
 
 
 @dataclass
@@ -24,41 +27,37 @@ class StartDraft:
     """A start while its users are still being collected."""
 
     id: str
-    edge: str
-    """Name of the edge that brings its rows."""
     label: str
     stream: str
-    selection: tuple[Expr, ...]
+    selection: Selection
+    brought: Selection
+    """The selection of the edge; it may bring more."""
     place: Place
-    clock: str | None
+    clocks: set[str] = field(default_factory=set)
     columns: set[str] = field(default_factory=set)
     then: dict[str, None] = field(default_factory=dict)
     users: dict[tuple[str, str], None] = field(default_factory=dict)
     watch: dict[tuple[str, Expr], None] = field(default_factory=dict)
 
+    @property
+    def filter(self) -> Selection:
+        """What is left to select."""
+        return tuple(part for part in self.selection if not implies(self.brought, (part,)))
 
-def begin(plan: Ways, label: str) -> StartDraft:
-    """Where tuples of a relation begin; the same for all queries that begin alike."""
-    stream, place = plan.query.relation(label).stream.name, _place_of_start(plan, label)
-    chosen, clock = selection(plan, label), clock_of(plan, label)
-    edge = _name(stream, chosen, place, clock)
-    return StartDraft(f"{label}@{digest(edge)}", edge, label, stream, chosen, place, clock)
+
+def begin(plan: Ways, label: str, first: Hop | None, united: United) -> StartDraft:
+    """Where tuples of a relation begin that make this hop first; the same for all lines that begin alike."""
+    stream, place = plan.query.relation(label).stream.name, place_of_start(plan, label, first)
+    chosen = selection(plan, label)
+    name, brought = f"{label}@{digest(edge_name(stream, chosen, place))}", united.edge(stream, place, chosen)
+    return StartDraft(name, label, stream, chosen, brought, place, {clock_of(plan, label)})
 
 
 @lru_cache(maxsize=4096)
-def _name(stream: str, chosen: tuple[Expr, ...], place: Place, clock: str | None) -> str:
+def edge_name(stream: str, chosen: tuple[Expr, ...], place: Place) -> str:
+    """The name of an edge: a stream, its selections and a place."""
     route, key, tasks, spread = place
-    return f"{stream}>{digest(*map(text_of, chosen), '>', route, *map(text_of, key), tasks, spread, clock)}"
-
-
-def _place_of_start(plan: Ways, label: str) -> Place:
-    """How tuples reach their first probe."""
-    if (spread := spread_of(plan, label)) is not None:
-        return "spread", (), plan.workers, spread
-    first = next(iter(plan.hops(label)), None)
-    if first is None or first.route == "local":
-        return "scatter", (), plan.workers, None
-    return first.route, tuple(without_alias(expr) for expr in first.route_key), first.tasks, None
+    return f"{stream}>{digest(*map(text_of, chosen), '>', route, *map(text_of, key), tasks, spread)}"
 
 
 @dataclass
@@ -68,42 +67,41 @@ class _EdgeDraft:
     stream: str
     selection: tuple[Expr, ...]
     place: Place
-    clock: str | None
+    clocks: set[str] = field(default_factory=set)
     columns: set[str] = field(default_factory=set)
     stores: list[str] = field(default_factory=list)
     starts: list[str] = field(default_factory=list)
-    watch: dict[tuple[str, Expr], None] = field(default_factory=dict)
+    watch: dict[tuple[str, Expr, Selection], None] = field(default_factory=dict)
 
     def finish(self, name: str) -> Edge:
-        columns = tuple(sorted(self.columns | ({TIME} if self.clock else set())))
+        columns = tuple(sorted(self.columns | (set() if NEVER_LATE in self.clocks else {TIME})))
         route, key, tasks, spread = self.place
         return Edge(
-            name, self.stream, self.selection, columns, route, key, tasks, self.clock, tuple(self.stores),
-            tuple(self.starts), spread, tuple(self.watch),
+            name, self.stream, self.selection, columns, route, key, tasks, tuple(sorted(self.clocks)),
+            tuple(self.stores), tuple(self.starts), spread, tuple(self.watch),
         )  # fmt: skip
 
 
-def edges(stores: Sequence[Store], starts: Iterable[StartDraft]) -> tuple[Edge, ...]:
+def edges(stores: Iterable[StoreDraft], starts: Iterable[StartDraft]) -> tuple[Edge, ...]:
     """One edge for all stores and starts that want the same rows of a stream on the same workers."""
     drafts: dict[str, _EdgeDraft] = {}
 
-    def draw(stream: str, chosen: tuple[Expr, ...], place: Place, clock: str | None) -> _EdgeDraft:
-        name = _name(stream, chosen, place, clock)
-        if name not in drafts:
-            drafts[name] = _EdgeDraft(stream, chosen, place, clock)
-        return drafts[name]
+    def draw(stream: str, chosen: tuple[Expr, ...], place: Place, clocks: set[str]) -> _EdgeDraft:
+        edge = drafts.setdefault(edge_name(stream, chosen, place), _EdgeDraft(stream, chosen, place))
+        edge.clocks |= clocks
+        return edge
 
     for store in (store for store in stores if not store.members):
         route: Route = "spread" if store.spread else "key" if store.placement else "scatter"
         place: Place = (route, store.placement, store.tasks, store.spread)
-        edge = draw(store.stream, store.filter, place, store.clock)
-        edge.columns |= set(store.columns)
+        edge = draw(store.stream, store.filter, place, store.clocks)
+        edge.columns |= set(store.held)
         edge.stores.append(store.id)
     for start in starts:
-        edge = draw(start.stream, start.selection, start.place, start.clock)
-        edge.columns |= start.columns
+        edge = draw(start.stream, start.brought, start.place, start.clocks)
+        edge.columns |= start.columns | {c.name for part in start.filter for c in columns(part)}
         edge.starts.append(start.id)
-        edge.watch |= start.watch
+        edge.watch |= {(name, key, start.filter): None for name, key in start.watch}
     return tuple(edge.finish(name) for name, edge in drafts.items())
 
 

@@ -10,7 +10,7 @@ from weft.optimizer.graph.layout import Layout
 from weft.optimizer.graph.predicates import Equality
 from weft.optimizer.lower.labels import labels
 from weft.optimizer.lower.steps import Step
-from weft.optimizer.lower.ways import Hop, Keeping, Ways
+from weft.optimizer.lower.ways import Hop, Keeping, Line, Ways
 from weft.query.model import Output, Query
 from weft.topology.model import Bound
 from weft.topology.spread import Cube, Regions, Spread
@@ -21,18 +21,18 @@ Rename = Callable[[Expr], Expr]
 def relabel(plan: Ways) -> Ways:
     """The plan with labels in the place of aliases."""
     names = labels(plan.query)
-    rename = _renaming(names)
+    rename = renaming(names)
     return replace(
         plan,
         query=_query(plan.query, names, rename),
         layout=_layout(plan.layout, rename),
         retention={names[alias]: keep for alias, keep in plan.retention.items()},
         stamps={names[alias]: stamp for alias, stamp in plan.stamps.items()},
-        paths={names[alias]: tuple(_part(p, names, rename) for p in parts) for alias, parts in plan.paths.items()},
+        lines=_lines(plan.lines, names, rename),
     )
 
 
-def _renaming(names: Mapping[str, str]) -> Rename:
+def renaming(names: Mapping[str, str]) -> Rename:
     """A function that renames expressions, and remembers those it has renamed."""
     known: dict[int, tuple[Expr, Expr]] = {}
 
@@ -61,6 +61,10 @@ def _layout(layout: Layout, rename: Rename) -> Layout:
         layout,
         placement={store: tuple(map(rename, home)) for store, home in layout.placement.items()},
         spread={store: with_keys(spread, rename) for store, spread in layout.spread.items()},
+        lines={
+            line: tuple((store, tuple(map(rename, home))) for store, home in targets)
+            for line, targets in layout.lines.items()
+        },
     )
 
 
@@ -71,12 +75,26 @@ def with_keys(spread: Spread, change: Rename) -> Spread:
     return Cube(tuple(axis if axis.key is None else replace(axis, key=change(axis.key)) for axis in spread.axes))
 
 
-def _part(part: Hop | Keeping, names: Mapping[str, str], rename: Rename) -> Hop | Keeping:
-    key = tuple(map(rename, part.route_key))
-    if isinstance(part, Keeping):
-        return replace(part, route_key=key)
-    step = _step(part.step, names, rename)
-    return Hop(step, part.store, part.route, key, part.tasks, part.wave, part.operator, part.carry)
+def _lines(lines: tuple[Line, ...], names: Mapping[str, str], rename: Rename) -> tuple[Line, ...]:
+    hops = {id(hop): _hop(hop, names, rename) for line in lines for hop in line.hops}  # lines may begin alike
+    return tuple(
+        Line(
+            names[line.start],
+            line.goal,
+            tuple(hops[id(hop)] for hop in line.hops),
+            line.keep and _keep(line.keep, rename),
+        )
+        for line in lines
+    )
+
+
+def _hop(hop: Hop, names: Mapping[str, str], rename: Rename) -> Hop:
+    home, key = tuple(map(rename, hop.home)), tuple(map(rename, hop.route_key))
+    return Hop(_step(hop.step, names, rename), hop.store, home, hop.route, key, hop.tasks, hop.wave)
+
+
+def _keep(keep: Keeping, rename: Rename) -> Keeping:
+    return replace(keep, home=tuple(map(rename, keep.home)), route_key=tuple(map(rename, keep.route_key)))
 
 
 def _step(step: Step, names: Mapping[str, str], rename: Rename) -> Step:

@@ -1,33 +1,37 @@
 """Stores while a topology is put together: users that want the same rows in the same place share one store.
 
-    rows of a stream        the stream, its selections, where rows lie, the clock that expires them
-    rows of a join          the labels of its members, the predicates among them, where rows lie, clock and retention
+    rows of a stream        the stream, which of its rows (`lower.unite`), where they lie
+    rows of a join          the labels of its members, the predicates among them, where rows lie
 
-Columns and indexes of all users are united, and the longest retention wins: each probe checks its own window.  The id
-of a store is its name and a digest of all that, columns and indexes included, so equal ids mean equal state.
+Columns and indexes of all users are united.  Rows are kept as long as any user needs them, by the clock of that user:
+each probe checks its own window, and rows that are late for some users are marked.  The id of a store is its name and a
+digest of what makes its rows, columns and indexes included.  Until when rows are kept is not part of it.
 
-What must hold: a store is filled once.  Two plans that keep the same join but make its rows in different ways would
-fill it twice.  So the second plan gets a store of its own, marked ".2".
+What must hold: a store is filled once.  Of two plans that keep the same join, the first fills it, in its own way, and
+the second looks into it: rows of a join are the same, whichever way makes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-import pyarrow as pa
-
-from weft.expr.model import Call, Column, Expr, aliases, text_of, without_alias
-from weft.optimizer.graph.layout import names
+from weft.expr.implied import Selection
+from weft.expr.model import Expr, aliases, text_of
+from weft.optimizer.graph.layout import Home, names
 from weft.optimizer.graph.predicates import window_predicates
 from weft.optimizer.lower.labels import digest, predicate_text, shorten
-from weft.optimizer.lower.relabel import with_keys
+from weft.optimizer.lower.places import place_of_store, spread_of
+from weft.optimizer.lower.unite import United
 from weft.optimizer.lower.ways import Ways
 from weft.query.model import Query
 from weft.query.timebounds import reason
-from weft.topology.model import COPY, TIME, Clock, Key, Store, label_since
+from weft.topology.model import COPY, NEVER_LATE, TIME, Clock, Key, Policy, Store, label_since
 from weft.topology.spread import Spread
+
+Ends = tuple[tuple[str, int], ...]
+"""(Member, its retention) of the members of a join that do not stay for ever."""
 
 
 @dataclass
@@ -39,10 +43,8 @@ class StoreDraft:
     stream: str
     filter: tuple[Expr, ...]
     placement: tuple[Expr, ...]
-    clock: str | None
     tasks: int
     members: tuple[str, ...] = ()
-    ends: tuple[tuple[str, int], ...] = ()
     spread: Spread | None = None
     since: int = 0
     content: str = ""
@@ -51,18 +53,31 @@ class StoreDraft:
     """Whether rows of its members lie on several workers."""
     columns: set[str] = field(default_factory=set)
     indexes: set[Key] = field(default_factory=set)
+    clocks: set[str] = field(default_factory=set)
+    """Clocks of all users."""
+    kept: dict[str, int] = field(default_factory=dict)
+    """Clock -> longest retention of its users."""
+    ends: dict[Ends, None] = field(default_factory=dict)
     retention: int | None = 0
+    """The longest of all."""
     reason: str = ""
-    users: list[str] = field(default_factory=list)
-    feeding: Mapping[str, str] = field(default_factory=dict)
-    """Origin -> the node whose tuples become rows of an intermediate store."""
+    users: dict[str, None] = field(default_factory=dict)
 
     @cached_property
     def key(self) -> str:
         """Equal for two stores that are the same, whichever plan uses them."""
         place = [text_of(expr) for expr in self.placement]
         chosen = [text_of(expr) for expr in self.filter]
-        return digest(self.name, chosen, place, self.clock, self.tasks, self.ends, self.spread, self.content)
+        return digest(self.name, chosen, place, self.tasks, self.spread, self.content)
+
+    def want(self, clock: str, keep: int | None, why: str) -> None:
+        """One more user, who needs rows for some time after their own; None is for ever."""
+        self.clocks.add(clock)
+        if keep is not None:
+            self.kept[clock] = max(keep, self.kept.get(clock, keep))
+        longer = keep is None or (self.retention is not None and keep >= self.retention)
+        if longer and (self.retention is not None or not self.reason):
+            self.retention, self.reason = keep, why
 
     @cached_property
     def ordered(self) -> tuple[Key, ...]:
@@ -70,56 +85,58 @@ class StoreDraft:
         return tuple(sorted(self.indexes, key=lambda key: key.name))
 
     @cached_property
+    def held(self) -> tuple[str, ...]:
+        """The columns, once all users are known; with the time if rows can be late or expire."""
+        timed = self.retention is not None if self.members else NEVER_LATE not in self.clocks
+        hidden = ({TIME} if timed else set()) | ({COPY} if self.spread else set())
+        return tuple(sorted(self.columns | hidden))
+
+    @cached_property
     def id(self) -> str:
         """Its name, once all users are known."""
-        return f"{shorten(self.name)}-{digest(self.key, sorted(self.columns), [key.name for key in self.ordered])}"
+        return f"{shorten(self.name)}-{digest(self.key, [*self.held], [key.name for key in self.ordered])}"
 
     @property
     def _join(self) -> str:
         """What decides the rows of a join, wherever they lie."""
-        return "" if self.copied or not self.members else digest(self.members, self.clock, self.ends, self.content)
+        return "" if self.copied or not self.members else digest(self.members, self.content)
 
     def finish(self) -> Store:
         """The store, once all users are known."""
+        # A joined row has one time for all clocks, which allows for the longest retention.
+        kept = dict.fromkeys(self.kept, self.retention or 0) if self.members else self.kept
+        expires = self.retention is not None
         return Store(
-            self.id, self.stream, self.filter, tuple(sorted(self.columns)), self.placement, self.ordered,
-            self.clock, self.retention, self.reason, tuple(self.users), self.tasks, self.members, self.ends,
-            self.spread, self.key, self._join, self.since,
+            self.id, self.stream, self.filter, self.held, self.placement, self.ordered,
+            tuple(sorted(kept.items())) if expires else (), self.reason, tuple(self.users), self.tasks, self.members,
+            tuple(sorted(self.ends)) if expires else (), self.spread, self.key, self.since, tuple(sorted(self.clocks)),
+            self._join,
         )  # fmt: skip
 
 
 class StoreDrafts:
     """All stores of a topology, by their keys."""
 
-    def __init__(self) -> None:
+    def __init__(self, united: United) -> None:
+        self.united = united
         self._drafts: dict[str, StoreDraft] = {}
 
-    def relation(self, plan: Ways, position: int, query: Query) -> StoreDraft:
-        """The store of one relation; `query` is as its owner wrote it."""
-        label = plan.query.aliases[position]
-        draft = self._share(_draft_rows(plan, label))
-        draft.columns |= {f.split(".", 1)[1] for f in plan.fields[1 << position]}
-        keep = plan.retention[label] if draft.clock else None
-        longer = keep is None or (draft.retention is not None and keep >= draft.retention)
-        if longer and (draft.retention is not None or not draft.reason):
-            draft.retention, draft.reason = keep, reason(query, query.aliases[position])
-        return _add_time(draft)
+    @property
+    def drafts(self) -> tuple[StoreDraft, ...]:
+        """All of them."""
+        return tuple(self._drafts.values())
 
-    def join(self, plan: Ways, store: int, feeding: Mapping[str, str], query: Query) -> StoreDraft:
-        """The store of an intermediate result whose rows are made in a certain way."""
-        made = _draft_join(plan, store)
-        if made.ends:
-            first = min(made.ends, key=lambda end: end[1])[0]
-            why = reason(query, query.aliases[plan.query.position(first)])
-            made.reason = f"as long as all its members; {why}"
-        base, number = made.name, 2
-        while (known := self._drafts.get(made.key)) is not None and known.feeding != feeding:
-            made = replace(made, name=f"{base}.{number}")
-            number += 1
-        draft = self._share(made)
-        draft.feeding = feeding
-        draft.columns |= set(plan.fields[store])
-        return _add_time(draft)
+    def relation(self, plan: Ways, label: str, home: Home) -> StoreDraft:
+        """The store of one relation in a place."""
+        return self._share(_draft_rows(plan, label, home, self.united.store(plan, label, home)))
+
+    def find_join(self, plan: Ways, store: int, home: Home) -> StoreDraft | None:
+        """The store of an intermediate result in a place, if it is there already."""
+        return self._drafts.get(_draft_join(plan, store, home).key)
+
+    def join(self, plan: Ways, store: int, home: Home) -> StoreDraft:
+        """The store of an intermediate result in a place."""
+        return self._share(_draft_join(plan, store, home))
 
     def _share(self, made: StoreDraft) -> StoreDraft:
         return self._drafts.setdefault(made.key, made)
@@ -129,10 +146,24 @@ class StoreDrafts:
         return tuple(draft.finish() for draft in self._drafts.values())
 
 
-def _add_time(draft: StoreDraft) -> StoreDraft:
-    draft.columns |= {TIME} if draft.clock else set()
-    draft.columns |= {COPY} if draft.spread else set()
-    return draft
+def want_rows(draft: StoreDraft, plan: Ways, label: str, query: Query) -> None:
+    """A user of the rows of a relation; `query` is as its owner wrote it."""
+    own = clock_of(plan, label)
+    keep = None if own == NEVER_LATE else plan.retention[label]
+    draft.want(own, keep, reason(query, query.aliases[plan.query.position(label)]))
+
+
+def want_joined(draft: StoreDraft, plan: Ways, query: Query) -> None:
+    """A user of an intermediate result: it needs a row until the first of its members goes (K-06)."""
+    ends = tuple((label, keep) for label in draft.members if (keep := plan.retention[label]) is not None)
+    own = clock(plan)
+    if own is None or not ends:
+        draft.want(NEVER_LATE if own is None else own.id, None, "full history")
+        return
+    first, keep = min(ends, key=lambda end: end[1])
+    why = reason(query, query.aliases[plan.query.position(first)])
+    draft.ends[ends] = None
+    draft.want(own.id, keep, f"as long as all its members; {why}")
 
 
 def clock(plan: Ways) -> Clock | None:
@@ -144,64 +175,36 @@ def clock(plan: Ways) -> Clock | None:
     return Clock(f"clock-{digest(streams)}", streams)
 
 
-def clock_of(plan: Ways, alias: str) -> str | None:
+def clocks(plans: Sequence[Ways], policy: Policy) -> tuple[Clock, ...]:
+    """All clocks of some queries."""
+    found: dict[str, Clock] = {}
+    for plan in plans:
+        if (own := clock(plan)) is not None:
+            known = found.get(own.id, replace(own, policy=policy))
+            found[own.id] = replace(known, queries=(*known.queries, plan.name))
+    return tuple(found.values())
+
+
+def clock_of(plan: Ways, alias: str) -> str:
     """The clock that decides whether rows of a relation are late."""
     found = clock(plan)
     timed = plan.query.relation(alias).stream.event_time is not None
-    return found.id if found is not None and timed else None
+    return found.id if found is not None and timed else NEVER_LATE
 
 
-def selection(plan: Ways, alias: str) -> tuple[Expr, ...]:
-    """The selections of a relation, in an order that does not depend on the query's."""
-    own = (without_alias(p) for p in plan.query.selections(alias))
-    return (*sorted(own, key=text_of), *_require_time(plan, alias))
+def _draft_rows(plan: Ways, label: str, home: Home, chosen: Selection) -> StoreDraft:
+    relation = plan.query.relation(label)
+    stream, since = relation.stream.name, relation.since
+    _, placement, tasks, spread = place_of_store(plan, label, home)
+    name = label_since(stream, since, relation.apart)
+    return StoreDraft(name, stream, chosen, placement, tasks, spread=spread, since=since)
 
 
-def _require_time(plan: Ways, alias: str) -> tuple[Expr, ...]:
-    """A row without event time is in no window.  Edges with a clock drop it; without one this selection does."""
-    relation = plan.query.relation(alias)
-    if plan.clocked or relation.window is None or len(plan.query.relations) == 1:
-        return ()
-    name = str(relation.stream.event_time)
-    missing = Call("is_null", (Column("", name, relation.stream.schema.field(name).type),), pa.bool_())
-    return (Call("not", (missing,), pa.bool_()),)
-
-
-def spread_of(plan: Ways, alias: str) -> Spread | None:
-    """Where copies of a relation's rows go, in terms of its stream."""
-    found = plan.layout.spread.get(1 << plan.query.position(alias))
-    return None if found is None else with_keys(found, without_alias)
-
-
-def _draft_rows(plan: Ways, alias: str) -> StoreDraft:
-    relation = plan.query.relation(alias)
-    store, stream = 1 << plan.query.position(alias), relation.stream.name
-    placement = tuple(without_alias(expr) for expr in plan.layout.placement.get(store, ()))
-    return StoreDraft(
-        label_since(stream, relation.since, relation.apart), stream, selection(plan, alias), placement,
-        clock_of(plan, alias), plan.tasks(store), spread=spread_of(plan, alias), since=relation.since,
-    )  # fmt: skip
-
-
-def _draft_join(plan: Ways, store: int) -> StoreDraft:
-    """The store of an intermediate result: a row goes when the first of its members does (K-06)."""
+def _draft_join(plan: Ways, store: int, home: Home) -> StoreDraft:
     members = tuple(sorted(names(plan.query, store), key=lambda label: plan.stamps[label]))
-    ends = tuple((label, keep) for label in members if (keep := plan.retention[label]) is not None)
-    first = min(ends, key=lambda end: end[1], default=None)
-    own = clock(plan)
+    copied = any(spread_of(plan, label) for label in members)
     return StoreDraft(
-        "+".join(members),
-        "",
-        (),
-        plan.layout.placement.get(store, ()),
-        own.id if own is not None and ends else None,
-        plan.tasks(store),
-        members,
-        ends,
-        content=_content(plan, members),
-        copied=any(spread_of(plan, label) for label in members),
-        retention=None if first is None else first[1],
-        reason="full history",
+        "+".join(members), "", (), home, plan.tasks(store), members, content=_content(plan, members), copied=copied
     )
 
 

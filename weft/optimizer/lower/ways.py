@@ -1,32 +1,32 @@
 """Ways: what happens to a new tuple of each alias, hop by hop.
 
-A hop is one look into one store.  A tuple starts in the lowest operator above its alias, meets the siblings of its
-alias there, and so becomes a row of that operator.  If the operator is kept, the row goes into its store and at the
-same time on to the siblings of the operator, and so on up to the root, where it is a result.  So every alias has one
-way: a line of hops, with a keep wherever a kept operator is complete.  Every row of an intermediate store is made by
-the way of its newest member.
+A hop is one look into one store.  A *line* is a start alias, hops, and an end: the tuple is a result, or a row of a
+kept join.  A plan is a set of lines.  Every alias that can be the newest in a result has one line to the results.
+Every place of a kept join has one line for each member that can be the newest in it.  So a row of an intermediate store
+is made once, by the line of its newest member.  Lines that begin alike are the same up to where they differ: they have
+the same `Hop` objects there, and the topology has one node for both.
+
+A tree says where lines run: a tuple starts in the lowest operator above its alias and meets the siblings of its alias
+there.  If the operator is kept, a line ends in its store.  The tuple meets the siblings of the operator next, and so
+on up to the root.  A layout with lines says it directly.
 
 Waves: a hop to a store on the tuple's own worker is made at once, any other in the next wave.  A hop to an intermediate
 store waits until all rows that it may see are stored: those whose origin is stamped before the tuple's own.
 
-Tables are read before all streams, so no row of a table is ever the newest in a result.  A table has a way only through
+Tables are read before all streams, so no row of a table is ever the newest in a result.  A table has lines only into
 joins of tables.  What is joined with nothing but tables is not kept, since nobody looks into it.
-
-Fields: backwards from the results, every hop carries what any later part of the way reads.  An intermediate store holds
-what its probers read or hand on, and the event times that say when a row may go.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from weft.errors import PlanError
 from weft.expr.model import Call, Expr, aliases, columns
 from weft.optimizer.graph.equal import lead_classes
-from weft.optimizer.graph.layout import Layout, names
-from weft.optimizer.graph.predicates import Aliases, time_of, window_predicates
+from weft.optimizer.graph.layout import Home, Layout, Target, names
+from weft.optimizer.graph.predicates import Aliases, window_predicates
 from weft.optimizer.graph.tree import Tree
 from weft.optimizer.lower.labels import sort_predicates, stamp_order
 from weft.optimizer.lower.steps import Step, step
@@ -41,55 +41,56 @@ class Hop:
 
     step: Step
     store: int
+    home: Home
+    """Where the rows of the store lie."""
     route: Route
     route_key: tuple[Expr, ...]
     tasks: int
     wave: int
-    operator: int
-    """The join that the tuple becomes a row of, once it has met all siblings."""
-    carry: tuple[str, ...] = ()
 
-    def with_carry(self, fields: set[str]) -> Hop:
-        """The hop with what lives on after it."""
-        carry = tuple(sorted(fields))
-        return Hop(self.step, self.store, self.route, self.route_key, self.tasks, self.wave, self.operator, carry)
-
-    @property
-    def fields(self) -> frozenset[str]:
+    def fields(self, carry: Iterable[str]) -> set[str]:
         """Fields of the incoming tuple that are read by this hop or live on after it."""
         s = self.step
         exprs = [*self.route_key, *(e.known for e in s.equalities), *(b.expr for b in (*s.low, *s.high)), *s.residual]
         reads = {c.field for expr in exprs for c in columns(expr) if c.alias not in s.target}
-        return frozenset(reads | {f for f in self.carry if _alias(f) not in s.target})
+        return reads | {f for f in carry if _alias(f) not in s.target}
 
-    @property
-    def found(self) -> frozenset[str]:
+    def found(self, carry: Iterable[str]) -> set[str]:
         """Fields of the rows met that are read by this hop or live on after it."""
         s = self.step
         ranges = () if s.range is None else (s.range,)
-        reads = {
-            c.field
-            for expr in (*(e.target for e in s.equalities), *ranges, *s.residual)
-            for c in columns(expr)
-            if c.alias in s.target
-        }
-        return frozenset(reads | {f for f in self.carry if _alias(f) in s.target})
+        exprs = (*(e.target for e in s.equalities), *ranges, *s.residual)
+        reads = {c.field for expr in exprs for c in columns(expr) if c.alias in s.target}
+        return reads | {f for f in carry if _alias(f) in s.target}
 
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """Here the tuple is stored as a row of an intermediate store."""
+    """Here tuples are stored as rows of an intermediate store."""
 
     store: int
+    home: Home
     route: Route
     route_key: tuple[Expr, ...]
     tasks: int
     wave: int
 
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What new tuples of an alias do to become results, or rows of a kept join."""
+
+    start: str
+    goal: int
+    """The relations that a tuple holds at the end."""
+    hops: tuple[Hop, ...]
+    keep: Keeping | None = None
+    """None where tuples become results."""
+
     @property
-    def operator(self) -> int:
-        """The join that is kept."""
-        return self.store
+    def waves(self) -> tuple[int, ...]:
+        """The waves in which something happens on the line."""
+        return (*(hop.wave for hop in self.hops), *((self.keep.wave,) if self.keep is not None else ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +103,8 @@ class Ways:
     workers: int
     retention: dict[str, int | None]
     """Alias -> how long past its own time a row may find a partner; None is for ever."""
-    paths: dict[str, tuple[Hop | Keeping, ...]]
-    fields: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    """Store -> fields that its rows must hold; nothing before :func:`fill_in`."""
+    lines: tuple[Line, ...]
+    """Lines into kept joins first, smaller joins before larger ones; lines to the results last."""
     stamps: Mapping[str, tuple[bool, str]] = field(default_factory=dict)
     """Alias -> what orders the stamps of rows that come in one batch."""
 
@@ -113,19 +113,19 @@ class Ways:
         """Whether anything in this query ever expires, so that late rows have to be refused."""
         return len(self.query.relations) > 1 and any(keep is not None for keep in self.retention.values())
 
+    @property
+    def results(self) -> dict[str, Line]:
+        """Alias -> its line to the results; none for an alias that is never the newest."""
+        return {line.start: line for line in self.lines if line.keep is None}
+
     def hops(self, alias: str) -> tuple[Hop, ...]:
-        """The hops of an alias's tuples, in order."""
-        return tuple(part for part in self.paths[alias] if isinstance(part, Hop))
+        """All hops of an alias's tuples, each once; those on the line to the results first."""
+        lines = sorted((line for line in self.lines if line.start == alias), key=lambda line: line.keep is not None)
+        return tuple({id(hop): hop for line in lines for hop in line.hops}.values())
 
     def tasks(self, store: int) -> int:
         """On how many workers a store lies."""
         return min(self.workers, self.layout.tasks.get(store, self.workers))
-
-    def start_fields(self, alias: str) -> frozenset[str]:
-        """Fields a tuple of `alias` needs when it starts."""
-        if hops := self.hops(alias):
-            return hops[0].fields
-        return frozenset(_outputs(self.query) or {_anchor(self.query, alias)})
 
 
 class Steps:
@@ -161,48 +161,68 @@ class Steps:
 
 
 def ways(name: str, query: Query, layout: Layout, workers: int, steps: Steps | None = None) -> Ways:
-    """The ways of all aliases under a layout, without what they carry: enough to know what they cost."""
+    """The ways of all aliases under a layout."""
     planner = _Planner(steps or Steps(query), layout, workers)
-    for operator in layout.tree.operators:
-        planner.extend(operator)
-    paths = {alias: tuple(trip.parts) for alias, trip in planner.trips.items()}
-    return Ways(name, query, layout, workers, planner.steps.retention, paths, stamps=planner.steps.stamps)
+    if layout.lines:
+        planner.follow_lines()
+    else:
+        planner.climb_tree()
+    return Ways(name, query, layout, workers, planner.steps.retention, tuple(planner.lines), planner.steps.stamps)
 
 
-# -------------------------------------------------------------------------------------------- the way there
-
-
+@dataclass(frozen=True, slots=True)
 class _Trip:
-    """The way of one alias while it is being made."""
+    """How far tuples of an alias have come."""
 
-    def __init__(self, alias: str) -> None:
-        self.alias = alias
-        self.bound: Aliases = frozenset({alias})
-        self.parts: list[Hop | Keeping] = []
-        self.wave = 1
-        self.place: tuple[tuple[Expr, ...], int] | None = None
-        """Where the tuple is: the worker that owns the values of these expressions, of this many.  None is unknown."""
-        self.started = False
+    alias: str
+    bound: Aliases
+    hops: tuple[Hop, ...] = ()
+    wave: int = 1
+    place: tuple[Home, int] | None = None
+    """Where the tuple is: the worker that owns the values of these expressions, of this many.  None is unknown."""
 
 
 class _Planner:
     def __init__(self, steps: Steps, layout: Layout, workers: int) -> None:
         self.steps, self.query, self.layout, self.workers = steps, steps.query, layout, workers
-        self.trips = {alias: _Trip(alias) for alias in self.query.aliases}
         self.local = workers == 1 or bool(layout.spread)
         """Whether all that joins is on one worker."""
-        self.asked = self._asked()
-        self.kept: dict[tuple[int, str], int] = {}
-        """(Intermediate store, origin) -> the wave in which such rows are stored."""
+        self.lines: list[Line] = []
+        self.kept: dict[tuple[int, Home, str], int] = {}
+        """(Intermediate store, its place, origin) -> the wave in which such rows are stored."""
 
-    def extend(self, operator: Tree) -> None:
-        """Extend the ways of all members through one operator, after all operators below it."""
-        for child in operator.children:
-            for alias in names(self.query, self._travelling(operator, child)):
-                trip = self.trips[alias]
-                self._meet(trip, operator, child)
-                if operator.relations in self.asked:
-                    self._keep(trip, operator)
+    # ---------------------------------------------------------------------------------------- by lines
+
+    def follow_lines(self) -> None:
+        """The lines that the layout gives."""
+        whole = (1 << len(self.query.relations)) - 1
+        trips: dict[tuple[int, tuple[Target, ...]], _Trip] = {}
+        for (goal, start), targets in sorted(self.layout.lines.items(), key=lambda line: _by_size(line[0])):
+            trip = _begin(self.query.aliases[start.bit_length() - 1])
+            for i, (store, home) in enumerate(targets, start=1):
+                way = start, targets[:i]
+                if way not in trips:
+                    trips[way] = self._hop(trip, self.steps.step(trip.bound, store), store, home)
+                trip = trips[way]
+            if goal == whole:
+                self._arrive(trip)
+            else:
+                self._keep(trip, goal)
+
+    # ----------------------------------------------------------------------------------------- by tree
+
+    def climb_tree(self) -> None:
+        """The lines of a tree: through each operator after all operators below it."""
+        trips = {alias: _begin(alias) for alias in self.query.aliases}
+        asked, root = self._asked(), self.layout.tree
+        for operator in root.operators:
+            for child in operator.children:
+                for alias in names(self.query, self._travelling(operator, child)):
+                    trips[alias] = self._meet(trips[alias], operator, child)
+                    if operator.relations in asked:
+                        self._keep(trips[alias], operator.relations)
+        for alias in names(self.query, root.relations & ~self.steps.tables or root.relations):
+            self._arrive(trips[alias])
 
     def _travelling(self, operator: Tree, child: Tree) -> int:
         """The members of a child whose tuples look into its siblings.
@@ -221,7 +241,7 @@ class _Planner:
             if any(self._travelling(operator, other) for other in operator.children if other != child)
         }
 
-    def _meet(self, trip: _Trip, operator: Tree, child: Tree) -> None:
+    def _meet(self, trip: _Trip, operator: Tree, child: Tree) -> _Trip:
         rest = [sibling.relations for sibling in operator.children if sibling != child]
         order = self.layout.orders.get(child.relations)
         while rest:
@@ -231,70 +251,75 @@ class _Planner:
             else:
                 options = [(self.steps.step(trip.bound, store), store) for store in rest]
                 best, store = min(options, key=lambda option: self._grade(trip, *option))
-            self._refuse_cross_product(trip, best)
-            trip.parts.append(self._hop(trip, best, store, operator))
+            trip = self._hop(trip, best, store, self.layout.placement.get(store, ()))
             rest.remove(store)
+        return trip
 
-    def _hop(self, trip: _Trip, s: Step, store: int, operator: Tree) -> Hop:
-        route, key, tasks = self._route(trip, s, store)
+    # -------------------------------------------------------------------------------------------- parts
+
+    def _hop(self, trip: _Trip, s: Step, store: int, home: Home) -> _Trip:
+        self._refuse_cross_product(trip, s)
+        route, key, tasks = self._route(trip, s, store, home)
         # The first hop needs no wave of its own: the edge that brings a row to its store brings the tuple there too.
-        arrival = trip.wave + (trip.started and route != "local")
-        trip.wave = max(arrival, self._complete(store, trip.alias))
-        trip.bound |= s.target
-        trip.started = True
-        home = self.layout.placement.get(store, ())
+        arrival = trip.wave + (bool(trip.hops) and route != "local")
+        wave = max(arrival, self._complete(store, home, trip.alias))
         # Matches are now on the worker where they were found.  After a broadcast that is the worker of the matched row,
         # which the key of its store names; a scattered store has none.  A local hop does not move the tuple.
+        place = trip.place
         if route == "broadcast":
-            trip.place = (home, tasks) if home or tasks == 1 else None
+            place = (home, tasks) if home or tasks == 1 else None
         elif route == "key":
-            trip.place = (key, tasks)
-        return Hop(s, store, route, key, tasks, trip.wave, operator.relations)
+            place = (key, tasks)
+        hop = Hop(s, store, home, route, key, tasks, wave)
+        return _Trip(trip.alias, trip.bound | s.target, (*trip.hops, hop), wave, place)
 
-    def _complete(self, store: int, origin: str) -> int:
+    def _arrive(self, trip: _Trip) -> None:
+        self.lines.append(Line(trip.alias, (1 << len(self.query.relations)) - 1, trip.hops))
+
+    def _complete(self, store: int, home: Home, origin: str) -> int:
         """The first wave in which all rows of a store that a tuple of `origin` may see are stored."""
         if store.bit_count() == 1:
             return 1  # rows of a stream are stored in wave 1, before any probe runs
         stamps = self.steps.stamps
         older = [alias for alias in names(self.query, store) if stamps[alias] < stamps[origin]]
-        return max((self.kept.get((store, alias), 1) for alias in older), default=1)
+        return max((self.kept.get((store, home, alias), 1) for alias in older), default=1)
 
-    def _keep(self, trip: _Trip, operator: Tree) -> None:
-        store = operator.relations
-        home, tasks = self.layout.placement.get(store, ()), self._tasks(store)
-        if self.local or self._is_at(trip, (home, tasks)):
-            route: Route = "local"
-        else:
-            route = "key" if home else "scatter"
-        # Only a copy is sent to the store: the tuple itself goes on from where it is, so its place and wave stay.
-        wave = trip.wave + (route != "local")
-        self.kept[store, trip.alias] = wave
-        trip.parts.append(Keeping(store, route, home if route == "key" else (), tasks, wave))
+    def _keep(self, trip: _Trip, store: int) -> None:
+        for home in self.layout.homes(store):
+            tasks = self._tasks(store)
+            if self.local or self._is_at(trip, (home, tasks)):
+                route: Route = "local"
+            else:
+                route = "key" if home else "scatter"
+            # Only a copy is sent to the store: the tuple itself goes on from where it is, so its place and wave stay.
+            wave = trip.wave + (route != "local")
+            self.kept[store, home, trip.alias] = wave
+            keep = Keeping(store, home, route, home if route == "key" else (), tasks, wave)
+            self.lines.append(Line(trip.alias, store, trip.hops, keep))
 
     # ----------------------------------------------------------------------------------------- places
 
     def _tasks(self, store: int) -> int:
         return min(self.workers, self.layout.tasks.get(store, self.workers))
 
-    def _route(self, trip: _Trip, s: Step, store: int) -> tuple[Route, tuple[Expr, ...], int]:
+    def _route(self, trip: _Trip, s: Step, store: int, home: Home) -> tuple[Route, tuple[Expr, ...], int]:
         tasks = self._tasks(store)
         if self.local:
             return "local", (), tasks
         if tasks == 1:
             return ("local" if self._is_at(trip, ((), 1)) else "broadcast"), (), 1
         known = {e.target: e.known for e in s.equalities}
-        home = self.layout.placement.get(store, ())
         if not home or any(expr not in known for expr in home):
             return "broadcast", (), tasks
         key = tuple(known[expr] for expr in home)
         return ("local", (), tasks) if self._is_at(trip, (key, tasks)) else ("key", key, tasks)
 
-    def _is_at(self, trip: _Trip, place: tuple[tuple[Expr, ...], int]) -> bool:
+    def _is_at(self, trip: _Trip, place: tuple[Home, int]) -> bool:
         """Whether the tuple is certainly on the worker that a place names.
 
         Two keys name the same worker if equalities that the tuple already satisfies make them equal.
         """
-        if not trip.started or trip.place is None or trip.place[1] != place[1]:
+        if not trip.hops or trip.place is None or trip.place[1] != place[1]:
             return False
         if place[1] == 1:
             return True
@@ -306,7 +331,7 @@ class _Planner:
 
     def _grade(self, trip: _Trip, s: Step, store: int) -> tuple[int, tuple[bool, str]]:
         """How good a store is as the next one where no order is given; less is better, ties go by label."""
-        if s.equalities and not self.local and self._route(trip, s, store)[0] == "local":
+        if s.equalities and not self.local and self._is_local(trip, s, store):
             kind = 0
         elif s.equalities:
             kind = 1
@@ -315,6 +340,9 @@ class _Planner:
         else:
             kind = 5
         return kind, min(self.steps.stamps[alias] for alias in names(self.query, store))
+
+    def _is_local(self, trip: _Trip, s: Step, store: int) -> bool:
+        return self._route(trip, s, store, self.layout.placement.get(store, ()))[0] == "local"
 
     def _refuse_cross_product(self, trip: _Trip, s: Step) -> None:
         if self.query.cross_product or s.equalities or self.steps.is_connected(trip.bound, s.target):
@@ -332,60 +360,14 @@ def _classes(joins: Sequence[Expr], bound: Aliases) -> dict[Expr, Expr]:
     return lead_classes((p.args[0], p.args[1]) for p in equalities if p.args[0].type == p.args[1].type)
 
 
-# ----------------------------------------------------------------------------------------------- the fields
+def _begin(alias: str) -> _Trip:
+    return _Trip(alias, frozenset({alias}))
 
 
-def fill_in(plan: Ways) -> Ways:
-    """The ways with what every hop carries and what every store holds.
-
-    Operators go from the root down, and each way backwards: what a hop must carry depends on what comes after it, and
-    what a store must hold depends on all hops that look into it.
-    """
-    query, tree, kept = plan.query, plan.layout.tree, plan.retention
-    held: dict[int, set[str]] = defaultdict(set)
-    keeps = {part.store for parts in plan.paths.values() for part in parts if isinstance(part, Keeping)}
-    wanted: dict[str, set[str]] = {alias: set() for alias in query.aliases}
-    done: dict[str, list[Hop | Keeping]] = {alias: [] for alias in query.aliases}
-    for operator in reversed([*tree.operators]):
-        store = operator.relations
-        if store in keeps:
-            held[store] |= {time_of(a).field for a in names(query, store) if kept[a] is not None}
-            held[store] |= set() if held[store] else {_anchor(query, names(query, store)[0])}
-        made = _outputs(query) if operator == tree else held[store]
-        for alias in names(query, store):
-            mine = [part for part in plan.paths[alias] if part.operator == store]
-            live = wanted[alias] | made if mine else set()  # the way of a table ends where streams join in
-            parts: list[Hop | Keeping] = []
-            for part in reversed(mine):
-                if isinstance(part, Hop):
-                    part = _carry(part, live, _anchor(query, alias))
-                    live = set(part.fields)
-                    held[part.store] |= part.found
-                parts.insert(0, part)
-            wanted[alias] = live
-            done[alias] = parts + done[alias]
-    for i, alias in enumerate(query.aliases):
-        held[1 << i] |= set() if held[1 << i] else {_anchor(query, alias)}
-    return replace(
-        plan,
-        paths={alias: tuple(parts) for alias, parts in done.items()},
-        fields={store: tuple(sorted(fields)) for store, fields in held.items()},
-    )
-
-
-def _carry(hop: Hop, live: set[str], anchor: str) -> Hop:
-    """The hop with the fields that live on after it; at least one field on either side, so that rows are counted."""
-    carrying = hop.with_carry(live or {anchor})
-    return carrying if carrying.fields else hop.with_carry({*live, anchor})
-
-
-def _outputs(query: Query) -> set[str]:
-    return {c.field for output in query.outputs for c in columns(output.expr)}
-
-
-def _anchor(query: Query, alias: str) -> str:
-    """A field to carry where none is needed."""
-    return f"{alias}.{query.relation(alias).stream.schema.names[0]}"
+def _by_size(line: tuple[int, int]) -> tuple[int, int, int]:
+    """Smaller joins first: a line into a join looks only into smaller ones."""
+    goal, start = line
+    return goal.bit_count(), goal, start
 
 
 def _alias(field: str) -> str:

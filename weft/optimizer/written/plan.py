@@ -7,13 +7,19 @@
         parallelism={"c": 1},                                 # on how many workers a store lies
     )
 
+    weft.Plan(lines=[                                         # instead of all that: every order by itself
+        (("c", "o"), "c", [("o", "o.o_custkey")]),            # new tuples of c look into o, and become rows of c+o
+        (("c", "o"), "o", [("c", "c.c_custkey")]),
+        (("c", "o", "l"), "l", [(("c", "o"), "o.o_orderkey")]), ...
+    ])
+
 A store is named by its alias, or by the aliases of a kept join.  What is left out is chosen: orders and placement by
 cost.  A key must be one side of an equality with something outside the store, written as `explain` prints it;
 None scatters the rows.
 
 What must hold: a kept join has two or more aliases, but not all of them.  Two kept joins have no alias in common, or
-one contains the other.  An order names each sibling of its store exactly once.  Anything else is refused, and the error
-lists what is possible.
+one contains the other.  An order names each sibling of its store exactly once.  Lines are checked in `written.lines`.
+Anything else is refused, and the error lists what is possible.
 """
 
 from __future__ import annotations
@@ -28,12 +34,15 @@ from weft.expr.model import Expr
 from weft.expr.render import to_sql
 from weft.optimizer.graph.layout import Layout, mask, names
 from weft.optimizer.graph.placement import keys
-from weft.optimizer.graph.tree import Tree
+from weft.optimizer.graph.tree import Tree, flat_tree
+from weft.optimizer.written.lines import WrittenLine, read_lines, write_lines
 from weft.optimizer.written.spread import read_spread, write_spread
 from weft.query.model import Query
 
 Name = str | Sequence[str]
 """A store: an alias, or the aliases of a kept join."""
+Keys = str | Sequence[str] | None
+"""One key, several, or None for anywhere."""
 StoreName = tuple[str, ...]
 """The aliases of a store, sorted."""
 Spelled = tuple[Any, ...]
@@ -49,6 +58,7 @@ class Plan:
     placement: tuple[tuple[StoreName, tuple[str, ...]], ...]
     parallelism: tuple[tuple[StoreName, int], ...]
     spread: tuple[tuple[str, Spelled], ...]
+    lines: tuple[WrittenLine, ...]
 
     def __init__(
         self,
@@ -58,14 +68,19 @@ class Plan:
         placement: Mapping[Name, str | Sequence[str] | None] | None = None,
         parallelism: Mapping[Name, int] | None = None,
         spread: Mapping[str, Any] | None = None,
+        lines: Iterable[tuple[Name, str, Sequence[tuple[Name, Keys]]]] = (),
     ) -> None:
         """`placement` gives one key, several, or None for anywhere.
 
         `spread` puts all aliases on a cube of workers instead: alias -> its axes in order, each (length, key), where
         the key is an expression that is hashed, "random", or "copy".
+
+        `lines` say all by themselves: what is made (all aliases, or those of a join to keep), the alias whose new
+        tuples make it, and the stores they look into in order, each with the key that it lies by.
         """
         try:
             self._fix(keep, orders or {}, placement or {}, parallelism or {}, spread or {})
+            object.__setattr__(self, "lines", tuple(sorted(_line(*line) for line in lines)))
         except (TypeError, ValueError, AttributeError) as error:
             raise PlanError(
                 "a part of the plan has a form that is not understood",
@@ -97,6 +112,7 @@ class Plan:
             "placement": [[list(k), list(v)] for k, v in self.placement],
             "parallelism": [[list(k), v] for k, v in self.parallelism],
             "spread": dict(self.spread),
+            "lines": self.lines,
         }
         return json.dumps({name: part for name, part in parts.items() if part})
 
@@ -110,11 +126,16 @@ class Plan:
             placement={tuple(k): tuple(v) for k, v in parts.get("placement", ())},
             parallelism={tuple(k): v for k, v in parts.get("parallelism", ())},
             spread=parts.get("spread"),
+            lines=[(tuple(g), s, [(tuple(n), tuple(k)) for n, k in looks]) for g, s, looks in parts.get("lines", ())],
         )
 
 
 def _aliases(name: Name) -> StoreName:
     return (name,) if isinstance(name, str) else tuple(sorted(name))
+
+
+def _line(goal: Name, start: str, looks: Sequence[tuple[Name, Keys]]) -> WrittenLine:
+    return _aliases(goal), start, tuple((_aliases(store), _texts(keys)) for store, keys in looks)
 
 
 def _freeze(given: Any) -> Any:
@@ -130,6 +151,8 @@ def _texts(given: str | Sequence[str] | None) -> tuple[str, ...]:
 
 def bind(plan: Plan, query: Query) -> Layout:
     """The plan in terms of a query, without what it leaves open; an error says what is wrong with it."""
+    if plan.lines:
+        return _bind_lines(plan, query)
     tree = _tree(query, [_store(query, kept) for kept in plan.keep])
     stores = {store.relations for store in tree.stores}
     placement = {
@@ -143,14 +166,30 @@ def bind(plan: Plan, query: Query) -> Layout:
 
 def write(query: Query, layout: Layout) -> Plan:
     """The layout as a written plan that binds to it again."""
+    tasks: dict[Name, int] = {names(query, s): count for s, count in layout.tasks.items()}
+    if layout.lines:
+        return Plan(parallelism=tasks, lines=write_lines(query, layout.lines))
     inner = [names(query, store.relations) for store in layout.tree.stores if store.children]
     return Plan(
         inner,
         orders={names(query, s): [names(query, t) for t in order] for s, order in layout.orders.items()},
         placement={names(query, s): [to_sql(expr) for expr in home] for s, home in layout.placement.items()},
-        parallelism={names(query, s): count for s, count in layout.tasks.items()},
+        parallelism=tasks,
         spread=write_spread(query, layout.spread),
     )
+
+
+def _bind_lines(plan: Plan, query: Query) -> Layout:
+    if plan.keep or plan.orders or plan.placement or plan.spread:
+        raise PlanError(
+            "lines are given beside other parts of a plan",
+            detail="lines say by themselves what is kept, in which order, and where.",
+            hint="leave out keep, orders, placement and spread.",
+        )
+    lines = read_lines(query, plan.lines)
+    stores = {store for targets in lines.values() for store, _ in targets}
+    tasks = {_find_store(query, stores, name): _count(name, count) for name, count in plan.parallelism}
+    return Layout(flat_tree(len(query.relations)), tasks=tasks, lines=lines)
 
 
 def _store(query: Query, name: StoreName) -> int:

@@ -1,0 +1,37 @@
+"""Results of queries that are dropped or replaced, if a run died before it had published them.
+
+Their batch is committed, so they belong to the answer of the query as it was.  They go to the folders that the
+checkpoint has noted, before the queries of the session take these folders, and are then gone from the checkpoint: the
+new query of the same name must not get them.  Doing it again changes nothing.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+
+from weft.host.results.parquet import MARKER, ParquetSink
+from weft.host.results.sink import Results
+from weft.host.state.manifest import Ledger
+
+
+def publish_left(ledger: Ledger, folders: Mapping[str, Iterable[str]]) -> None:
+    """Publish what is left of queries; `folders` says where their results went.  A folder that is gone is left out."""
+    manifest = ledger.last()
+    if manifest.batch < 0:
+        return
+    staged = ledger.staged(manifest)
+    for query, places in folders.items():
+        paths = [staged / query / entry["file"] for entry in manifest.files if entry["query"] == query]
+        results = Results(manifest.batch, tuple(path for path in paths if path.exists()), _no_frame, lambda: None)
+        for place in places:
+            if results.files and Path(place, MARKER).exists():
+                ParquetSink(query, pa.schema([]), place).take(results)
+        shutil.rmtree(staged / query, ignore_errors=True)
+
+
+def _no_frame() -> None:
+    raise AssertionError("a folder of files needs no DataFrame")

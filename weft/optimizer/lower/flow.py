@@ -1,0 +1,154 @@
+"""What flows through the nodes of a topology: when, and which fields.  Worked out once all lines are laid.
+
+Waves, forwards: a node on the tuple's own worker runs at once, any other in the next wave.  A probe of an intermediate
+store waits until all rows that it may see are stored, whichever query fills the store.
+
+Fields, backwards: a probe carries what any node after it reads, whichever query it belongs to.  A store holds what its
+probes read or hand on; an intermediate one also the event times that say when a row may go.  Every frame has at least
+one field, so that rows are counted.
+
+What must hold: neither goes round in a circle.  A line into a join looks only into smaller joins.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from weft.optimizer.graph.predicates import time_of
+from weft.optimizer.lower.edges import StartDraft
+from weft.optimizer.lower.stores import StoreDraft
+from weft.optimizer.lower.ways import Hop, Keeping
+from weft.query.model import Stream
+from weft.topology.model import Emit
+
+
+@dataclass(eq=False)
+class ProbeDraft:
+    """A probe while its users are still being collected."""
+
+    id: str
+    origin: str
+    before: StartDraft | ProbeDraft
+    hop: Hop
+    members: tuple[str, ...]
+    draft: StoreDraft
+    sees: tuple[str, ...]
+    then: dict[str, None] = field(default_factory=dict)
+    users: dict[str, None] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class KeepDraft:
+    """A keep while its users are still being collected."""
+
+    id: str
+    origin: str
+    before: StartDraft | ProbeDraft
+    part: Keeping
+    draft: StoreDraft
+    users: dict[str, None] = field(default_factory=dict)
+
+
+NodeDraft = ProbeDraft | KeepDraft
+
+
+class Flow:
+    """The nodes of a topology by their names, and what flows through them."""
+
+    def __init__(self, streams: Mapping[str, Stream]) -> None:
+        self.streams = streams
+        """Label -> its stream."""
+        self.starts: dict[str, StartDraft] = {}
+        self.probes: dict[str, ProbeDraft] = {}
+        self.keeps: dict[str, KeepDraft] = {}
+        self.emits: dict[str, Emit] = {}
+        self._waves: dict[str, int] = {}
+        self._carried: dict[str, set[str]] = {}
+        self._held: dict[str, set[str]] = {}
+
+    def keeps_of(self, draft: StoreDraft) -> list[KeepDraft]:
+        """The keeps that fill a store."""
+        return [keep for keep in self.keeps.values() if keep.draft is draft]
+
+    # -------------------------------------------------------------------------------------------- waves
+
+    def wave(self, node: NodeDraft) -> int:
+        """The wave in which workers run a node."""
+        if node.id not in self._waves:
+            self._waves[node.id] = self._wave(node)
+        return self._waves[node.id]
+
+    def _wave(self, node: NodeDraft) -> int:
+        part = node.hop if isinstance(node, ProbeDraft) else node.part
+        # The first hop needs no wave of its own: the edge that brings a row to its store brings the tuple there too.
+        arrival = 1 if isinstance(node.before, StartDraft) else self.wave(node.before) + (part.route != "local")
+        if isinstance(node, KeepDraft):
+            return arrival
+        filling = (keep for keep in self._filling.get(node.draft.key, ()) if keep.origin in node.sees)
+        return max([arrival, *map(self.wave, filling)])
+
+    @cached_property
+    def _filling(self) -> dict[str, list[KeepDraft]]:
+        found: dict[str, list[KeepDraft]] = defaultdict(list)
+        for keep in self.keeps.values():
+            found[keep.draft.key].append(keep)
+        return found
+
+    # ------------------------------------------------------------------------------------------- fields
+
+    def fill(self) -> None:
+        """Say which columns starts bring and stores hold."""
+        for start in self.starts.values():
+            start.columns |= map_columns(self._wanted(start.then) or {self._anchor(start.label)})
+        for look in self.probes.values():
+            held = self._hold(look.draft)
+            look.draft.columns |= held if look.draft.members else map_columns(held)
+
+    def needs(self, name: str) -> set[str]:
+        """Fields that a node reads of the tuples that come to it."""
+        if name in self.emits:
+            return set(self.emits[name].fields)
+        if name in self.keeps:
+            return self._hold(self.keeps[name].draft)
+        look = self.probes[name]
+        return look.hop.fields(self.carry(look))
+
+    def carry(self, look: ProbeDraft) -> set[str]:
+        """Fields that live on after a probe."""
+        if look.id not in self._carried:
+            anchor = self._anchor(look.origin)
+            live = self._wanted(look.then) or {anchor}
+            self._carried[look.id] = live if look.hop.fields(live) else {*live, anchor}
+        return self._carried[look.id]
+
+    def _wanted(self, nodes: Iterable[str]) -> set[str]:
+        return set().union(*(self.needs(name) for name in nodes))
+
+    def _hold(self, draft: StoreDraft) -> set[str]:
+        """Fields that the rows of a store must hold."""
+        if draft.key not in self._held:
+            looks = self._looks[draft.key]
+            held = set().union(*(look.hop.found(self.carry(look)) for look in looks))
+            if draft.retention is not None:
+                held |= {time_of(member).field for ends in draft.ends for member, _ in ends}
+            self._held[draft.key] = held or {self._anchor(looks[0].members[0])}
+        return self._held[draft.key]
+
+    @cached_property
+    def _looks(self) -> dict[str, list[ProbeDraft]]:
+        found: dict[str, list[ProbeDraft]] = defaultdict(list)
+        for look in self.probes.values():
+            found[look.draft.key].append(look)
+        return found
+
+    def _anchor(self, label: str) -> str:
+        """A field to carry where none is needed."""
+        return f"{label}.{self.streams[label].schema.names[0]}"
+
+
+def map_columns(fields: Iterable[str]) -> set[str]:
+    """Fields of one relation as columns of its stream."""
+    return {name.split(".", 1)[1] for name in fields}

@@ -1,0 +1,34 @@
+"""Selections: which rows of a stream a relation wants, in terms of the stream or of the relation's label."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from weft.expr.implied import Selection
+from weft.expr.model import Call, Column, Expr, text_of, transform, without_alias
+from weft.optimizer.lower.ways import Ways
+
+
+def selection(plan: Ways, label: str) -> Selection:
+    """The selections of a relation, in an order that does not depend on the query's."""
+    own = (without_alias(p) for p in plan.query.selections(label))
+    return (*sorted(own, key=text_of), *_require_time(plan, label))
+
+
+def _require_time(plan: Ways, label: str) -> Selection:
+    """A row without event time is in no window.  Edges with a clock drop it; without one this selection does."""
+    relation = plan.query.relation(label)
+    if plan.clocked or relation.window is None or len(plan.query.relations) == 1:
+        return ()
+    name = str(relation.stream.event_time)
+    missing = Call("is_null", (Column("", name, relation.stream.schema.field(name).type),), pa.bool_())
+    return (Call("not", (missing,), pa.bool_()),)
+
+
+def labelled(chosen: Selection, label: str) -> Selection:
+    """The selection as a predicate over the fields of tuples."""
+
+    def name(node: Expr) -> Expr:
+        return Column(label, node.name, node.type, node.span) if isinstance(node, Column) else node
+
+    return tuple(transform(part, name) for part in chosen)

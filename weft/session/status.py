@@ -1,0 +1,81 @@
+"""What a checkpoint holds, for people: its queries, and how far it is.  Reads only; needs no Spark and no session.
+
+While a run goes on, what is shown is that of its last commit, or of the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from weft.errors import StateError
+from weft.explain.words import table
+from weft.host.state.checkpoint import Checkpoint
+from weft.host.state.manifest import Ledger, Manifest
+from weft.session.complete import say_moment
+from weft.topology.model import Epoch
+
+
+def show_queries(root: Path) -> str:
+    """The queries of a checkpoint: what they say, since when, how complete they are, and how many results they had."""
+    checkpoint = _open(root)
+    rows, notes = Ledger(checkpoint.root).last().totals.results, checkpoint.notes()
+    blocks = [
+        "\n".join(_query(name, said, notes.get(name, {}), rows.get(name, 0)))
+        for name, said in sorted(checkpoint.queries().items())
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+def show_status(root: Path) -> str:
+    """How far a checkpoint is: workers, epoch, last batch, rows read and kept."""
+    checkpoint = _open(root)
+    ledger = Ledger(checkpoint.root)
+    epoch, manifest = ledger.epoch(), ledger.last()
+    if epoch is None:
+        return f"checkpoint {checkpoint.root}\nno batch has been committed\n"
+    return "\n".join([f"checkpoint {checkpoint.root}", *_progress(epoch, manifest), *_stores(epoch, manifest)]) + "\n"
+
+
+def _open(root: Path) -> Checkpoint:
+    checkpoint = Checkpoint(root)
+    if not checkpoint.exists():
+        raise StateError(
+            f"folder {root} is not a checkpoint",
+            detail="it has no session.json.",
+            hint="name the folder that the session was given, or SET checkpoint in the script.",
+        )
+    return checkpoint
+
+
+def _query(name: str, said: Mapping[str, Any], noted: Mapping[str, Any], rows: int) -> Iterator[str]:
+    began, moment = noted.get("began"), noted.get("complete from")
+    since = f", since batch {began}" if began is not None else ""
+    whole = "complete" if moment is None else say_moment(moment)
+    yield f"query {name}  {rows:,} result{'s' * (rows != 1)}{since}, {whole}"
+    yield f"  select  {said['select']}"
+    yield f"  from    {said['from']}"
+    if said["where"]:
+        yield f"  where   {said['where']}"
+    for folder in noted.get("into", ()):
+        yield f"  into    {folder}"
+
+
+def _progress(epoch: Epoch, manifest: Manifest) -> Iterator[str]:
+    yield f"workers {epoch.topology.workers}, epoch {epoch.number}, last batch {manifest.batch}"
+    read, late = manifest.totals.rows_in, manifest.totals.late
+    rows = [
+        (f"stream {stream.name}", f"{read.get(stream.name, 0):,} rows read", f"{late.get(stream.name, 0):,} late")
+        for stream in epoch.topology.streams
+    ]
+    yield from table(rows, "")
+
+
+def _stores(epoch: Epoch, manifest: Manifest) -> list[str]:
+    held = manifest.held
+    rows = [
+        (f"store {store.id}", f"{held.get(store.id, 0):,} rows", f"for {', '.join(store.users)}")
+        for store in epoch.topology.stores
+    ]
+    return table(rows, "")
