@@ -290,7 +290,7 @@ class Life:
         """Another process goes on, or dies when it begins."""
         session = self.declare(drops)
         session.crash_point = dies_at
-        trial = Trial(session, state=session.checkpoint.root)
+        trial = Trial(session, state=session.checkpoint.root, tables=self.trial.running.tables)
         session.crash_point = None
         for name in {*self.found} & {*self.trial.topology.emit_of}:
             self.found[name].append(self.trial.table(name))

@@ -36,7 +36,7 @@ class Trial:
     `queries` is a session or queries by name.  Of a session, the declarations are used and the sources are not read.
     `state` is a folder for file-backed state; a trial given the same folder again goes on from the last batch.  If it
     is the checkpoint of the session, the trial treats it as a run does: it claims it, and migrates its state to the
-    plan of the session.
+    plan of the session.  `tables` is what the tables held in earlier batches: a change may read them again.
     """
 
     def __init__(
@@ -47,6 +47,7 @@ class Trial:
         functions: Functions | None = None,
         sizes: Mapping[str, float] | None = None,
         state: Path | None = None,
+        tables: Mapping[str, pa.Table] | None = None,
     ) -> None:
         self._session = queries if isinstance(queries, Session) else None
         self._ledger = None if state is None else Ledger(state)
@@ -58,6 +59,7 @@ class Trial:
         self.choices, self.topology = _plan(queries, self.queries, workers, sizes)
         files = None if self._ledger is None else FileState(str(self._ledger.segments), str(self._ledger.notes))
         self._run = InProcess(self.topology, self.functions, files)
+        self._run.tables |= tables or {}
         self.reports: list[Report] = []
         if self._ledger is not None:
             self._resume(self._ledger)

@@ -34,7 +34,7 @@ class Fill:
     store: str
     way: Way
     source: str
-    """The old store that has the member's rows."""
+    """The old store that has the member's rows; empty if the member is a table that is read again."""
 
 
 @dataclass(frozen=True)
@@ -149,13 +149,16 @@ class Sources:
 
     def _fill(self, store: Store) -> Fill | None:
         """From which member a join is filled: the one with the fewest rows."""
+        ways = [
+            way for keep in self.new.keeps if keep.store == store.id for way in ways_to(self.new, keep.origin, keep.id)
+        ]
         found = [
             Fill(store.id, way, source.id)
-            for keep in self.new.keeps
-            if keep.store == store.id
-            for way in ways_to(self.new, keep.origin, keep.id)
+            for way in ways
             if (source := self.find(way.start.label, way.selection, way.needs, way.clocks)) is not None
         ]
+        if not found and self._again:
+            found = [Fill(store.id, way, "") for way in ways if self._streams[way.edge.stream].table]
         return min(found, key=lambda fill: (self._held.get(fill.source, 0), fill.way.start.id), default=None)
 
     # ------------------------------------------------------------------------------------ wholeness
@@ -189,7 +192,7 @@ class Sources:
         store = self.new.store(fill.store)
         needs = self._member_needs(store)
         found: list[tuple[tuple[str, ...], int]] = [
-            ((fill.way.start.label,), self._whole_from(self.old.store(fill.source)))
+            ((fill.way.start.label,), self._whole_from(self.old.store(fill.source)) if fill.source else EVER)
         ]
         met = (node for node in fill.way.nodes if isinstance(node, Probe))
         found += [(node.members, self._partial.get(node.store, EVER)) for node in met]

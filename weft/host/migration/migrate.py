@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from weft.host.batch import Batch, Report
 from weft.host.crash import CrashPoint
-from weft.host.migration.compare import Comparison, Sources
+from weft.host.migration.compare import Comparison, Fill, Sources
 from weft.host.migration.reread import Piece, pieces
 from weft.host.migration.ways import Way, moving, remaining, replaying, ways_to
 from weft.host.state.compaction import horizon
@@ -169,7 +169,7 @@ class Migration:
             stores = tuple(self.new.store(name) for name in self.found.rereads)
             yield Job("read tables", moving(self.new, stores), (), 0, tuple({store.stream for store in stores}))
         for fill in self.found.fills:
-            yield self._travel(f"fill {fill.store}", fill.way, fill.source)
+            yield self._fill(fill)
         for query in self._backfill:
             if (job := self._past(query)) is not None:
                 yield job
@@ -181,6 +181,11 @@ class Migration:
         plan = replace(plan, edges=edges)
         read = [piece for store in stores for piece in self._pieces(plan, store.id, self.found.moves[store.id], store)]
         return Job("move rows", plan, tuple(read), _level(read))
+
+    def _fill(self, fill: Fill) -> Job:
+        if fill.source:
+            return self._travel(f"fill {fill.store}", fill.way, fill.source)
+        return Job(f"fill {fill.store}", fill.way.topology(self.new), (), 0, (fill.way.edge.stream,))
 
     def _travel(self, what: str, way: Way, source: str) -> Job:
         plan = way.without(self.old.store(source).filter).topology(self.new)
