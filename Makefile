@@ -40,8 +40,9 @@ format: $(STAMP) ## format the code and fix what the linter can fix
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
-fuzz: $(STAMP) ## compare random joins with the oracle (N=10000)
+fuzz: $(STAMP) ## compare random joins, and sessions that change, with the oracle (N=10000)
 	$(PY) -m tests.fuzz --n $(or $(N),10000)
+	$(PY) -m tests.migrations --n $$(( $(or $(N),10000) / 10 ))
 
 chaos: $(STAMP) ## kill runs, start them again and compare the results (N=100)
 	$(PY) -m tests.chaos --n $(or $(N),100)
