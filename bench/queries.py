@@ -51,7 +51,7 @@ OTHERS = (
     ("o_custkey", "s_suppkey"), ("p_size", "n_nationkey"), ("c_custkey", "ps_partkey"), ("o_orderkey", "p_partkey"),
 )  # fmt: skip
 """Columns of one type that are no key pair: some select much, some little."""
-MOST = 3.0
+MOST = 1.0
 """Queries whose answer has more rows than this times all input are drawn again: writing them would be all the work."""
 
 

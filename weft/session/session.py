@@ -322,7 +322,7 @@ class Session:
                 before = self.snapshot()
                 try:
                     self._planned, self._assembled = found, None
-                    self._fit_state()
+                    self.fit()
                 except WeftError:
                     self.restore(before)  # the plan that runs is good enough
                 else:
