@@ -56,6 +56,11 @@ bench-plans: $(BENCH) ## compare plans with each other and with the papers (ten 
 bench-skew: $(BENCH) ## compare ways to spread uneven keys, also with Squall's tables (three minutes)
 	$(PY) -m bench.skew
 
+bench-queries: $(BENCH) ## many queries as one plan, the solver, and changes of plan (20 minutes)
+	$(PY) -m bench.solver
+	$(PY) -m bench.queries
+	$(PY) -m bench.migrate
+
 bench-peers: $(BENCH) ## compare Weft with its peers, each in an environment of its own (35 minutes)
 	$(PY) -m bench.peers
 
