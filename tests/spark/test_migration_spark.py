@@ -135,11 +135,12 @@ def test_a_running_session_changes_and_no_result_is_lost_or_doubled(
     batch(0)
     chain = session.query("chain", CHAIN, backfill=True)
     chain.to_parquet(tmp_path / "out" / "chain").to_memory()
+    session.rescale(3)
     make_input(tmp_path, 1, seed=6, first=1)
     turned(1)
     batch(1)
     session.query("near", NEAR).to_parquet(tmp_path / "out" / "near")
-    session.rescale(3)
+    session.rescale(2)
     make_input(tmp_path, 1, seed=7, first=2)
     batch(2)
     near = turned(2)
@@ -168,7 +169,8 @@ def test_a_running_session_changes_and_no_result_is_lost_or_doubled(
     report = handle.stop()
     assert {"plan-changed", "change-refused"} <= {notice.kind for notice in report.notices}
     assert found(tmp_path, "base") == wanted(tmp_path, "base", until=dropped)
-    assert found(tmp_path, "chain") == wanted(tmp_path, "chain") == answer(chain.table())
+    assert found(tmp_path, "chain") == wanted(tmp_path, "chain")
+    assert answer(chain.table()) <= wanted(tmp_path, "chain"), "a second sink may come a batch later"
     assert found(tmp_path, "near") <= wanted(tmp_path, "near")
     assert found(tmp_path, "near") >= wanted(tmp_path, "near", after=near)
     assert chain.complete_from is None
@@ -178,7 +180,10 @@ def test_a_query_begins_now_with_the_rows_of_the_next_batch(tmp_path: Path) -> N
     make_input(tmp_path, 2, seed=1)
     declare(tmp_path, {"base": {}}).run()
     make_input(tmp_path, 2, seed=2, first=2)
-    declare(tmp_path, {"base": {}, "pairs": {"start": "now"}}).run()
+    session = declare(tmp_path, {"base": {}, "pairs": {"start": "now"}})
+    past = session.query("past", PAIRS, backfill=True).to_memory()
+    session.run()
+    assert answer(past.table()) == wanted(tmp_path, "pairs")
     inputs = {s: pq.read_table(tmp_path / "in" / s) for s in STREAMS}
     late = {s: rows.filter([i % 1_000_000 >= 2 * ROWS for i in rows["id"].to_pylist()]) for s, rows in inputs.items()}
     assert found(tmp_path, "pairs") == oracle(PAIRS, **late)
