@@ -8,11 +8,12 @@
 
 What must hold: what was given by hand wins, and statistics that were given or measured are not measured again.  A
 source that cannot be sampled, such as a Spark DataFrame, stays unknown.  State is used with the plan it was made by, as
-long as the same strategy is asked for.  Planning writes nothing into the checkpoint folder.
+long as the same is asked for.  Planning writes nothing into the checkpoint folder.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -81,7 +82,7 @@ def plan_queries(
             seen if name in unknown else request.statistics,
             sizes,
             prices=prices,
-            made=_recall_plan(request, remembered.get(name)),
+            made=_recall_plan(request, remembered.get(name), sharing, workers),
         )
         for name, request in requests.items()
     }
@@ -131,15 +132,15 @@ class Inputs:
 # ------------------------------------------------------------------------------------------- checkpoints
 
 
-def remember_choice(choice: Choice) -> dict[str, str]:
-    """The strategy that was asked for, and the plan that was made."""
-    plan = write(choice.query, choice.chosen.layout)
-    return {"strategy": _spell(choice.wishes.strategy), "plan": plan.to_json()}
+def remember_choice(choice: Choice, sharing: Sharing) -> dict[str, str]:
+    """The strategy that was asked for, all that was asked for, and the plan that was made."""
+    plan, wishes, workers = write(choice.query, choice.chosen.layout), choice.wishes, choice.chosen.ways.workers
+    return {"strategy": _spell(wishes.strategy), "asked": _spell_all(wishes, sharing, workers), "plan": plan.to_json()}
 
 
-def _recall_plan(request: Request, remembered: Remembered | None) -> Plan | None:
+def _recall_plan(request: Request, remembered: Remembered | None, sharing: Sharing, workers: int) -> Plan | None:
     """The plan that was made before, if the same is asked for now."""
-    if remembered is None or remembered["strategy"] != _spell(request.wishes.strategy):
+    if remembered is None or remembered["asked"] != _spell_all(request.wishes, sharing, workers):
         return None
     try:
         plan = Plan.from_json(remembered["plan"])
@@ -157,6 +158,14 @@ def read_observed(checkpoint: Checkpoint) -> Statistics:
 def read_measured(checkpoint: Checkpoint) -> Measured | None:
     """What committed batches did; None if there are none."""
     return Ledger(checkpoint.root).last().measured
+
+
+def _spell_all(wishes: Wishes, sharing: Sharing, workers: int) -> str:
+    """All that was asked for: other wishes, or another number of workers, lead to another plan."""
+    asked = {"strategy": _spell(wishes.strategy), "sharing": sharing, "budget": str(wishes.budget), "unit": wishes.unit}
+    asked |= {"placement": wishes.placement, "capacity": str(wishes.capacity), "arrival": str(wishes.arrival)}
+    given = {"workers": workers, "parallelism": dict(wishes.parallelism), "skewed": dict(wishes.skewed)}
+    return json.dumps(asked | given, sort_keys=True)
 
 
 def _spell(strategy: str | Plan) -> str:

@@ -35,7 +35,7 @@ def _rename(plan: Topology, mark: str) -> Topology:
 
     return replace(
         plan,
-        stores=tuple(replace(store, id=store.id + mark) for store in plan.stores),
+        stores=tuple(replace(store, id=store.id + mark, content=store.content + mark) for store in plan.stores),
         edges=tuple(replace(e, id=e.id + mark, stores=mine(e.stores), starts=mine(e.starts)) for e in plan.edges),
         starts=tuple(replace(start, id=start.id + mark, then=mine(start.then)) for start in plan.starts),
         probes=tuple(replace(p, id=p.id + mark, store=p.store + mark, then=mine(p.then)) for p in plan.probes),
