@@ -8,7 +8,7 @@ BENCH  := .venv/.installed-bench
 N      ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format fuzz chaos bench bench-plans bench-skew bench-peers bench-scale constraints clean
+.PHONY: help setup demo test check format fuzz chaos bench bench-plans bench-skew bench-queries bench-peers bench-scale constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -40,8 +40,9 @@ format: $(STAMP) ## format the code and fix what the linter can fix
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
-fuzz: $(STAMP) ## compare random joins with the oracle (N=10000)
+fuzz: $(STAMP) ## compare random joins, and sessions that change, with the oracle (N=10000)
 	$(PY) -m tests.fuzz --n $(or $(N),10000)
+	$(PY) -m tests.migrations --n $$(( $(or $(N),10000) / 10 ))
 
 chaos: $(STAMP) ## kill runs, start them again and compare the results (N=100)
 	$(PY) -m tests.chaos --n $(or $(N),100)
@@ -54,6 +55,11 @@ bench-plans: $(BENCH) ## compare plans with each other and with the papers (ten 
 
 bench-skew: $(BENCH) ## compare ways to spread uneven keys, also with Squall's tables (three minutes)
 	$(PY) -m bench.skew
+
+bench-queries: $(BENCH) ## many queries as one plan, the solver, and changes of plan (20 minutes)
+	$(PY) -m bench.solver
+	$(PY) -m bench.queries
+	$(PY) -m bench.migrate
 
 bench-peers: $(BENCH) ## compare Weft with its peers, each in an environment of its own (35 minutes)
 	$(PY) -m bench.peers

@@ -16,18 +16,22 @@ from tests.spark._kill import Job, check_prefix, committed, complete, grow
 from tests.spark._kit import PLANS, make_session
 from weft.host.crash import points
 
+MIGRATIONS = ("migrate before", "migrate commit before", "migrate commit after", "wave 1 after", "segment write")
+"""Crash points of a migration; their batch is the one before it."""
 A_JOB = 10
 """Kills that hit one job."""
 
 
-def attack(root: Path, dice: random.Random, workers: int, plans: str) -> str:
-    """One kill; what was hit."""
+def attack(root: Path, dice: random.Random, workers: int, plans: str, changes: int = 0) -> str:
+    """One kill; what was hit.  If `changes` is not 0, the job changes its session while it runs."""
     grow(root, dice.randrange(1 << 30), ahead=4)
     named = dice.random() < 0.5
     waves = make_session(root, workers, plans).topology.waves
     point, batch = dice.choice(points(waves)), committed(root) + 1 + dice.randrange(2)
+    if changes and committed(root) >= 0 and dice.random() < 0.5:
+        point, batch = dice.choice(MIGRATIONS), committed(root) + dice.randrange(3)
     only_driver = dice.random() < 0.2
-    with Job(root, workers, (point, batch) if named else None, plans) as job:
+    with Job(root, workers, (point, batch) if named else None, plans, changes) as job:
         if named:
             # A point that lies on no path, for example a batch without results, is never reached.
             alive = job.until(job.marked, 60)
@@ -57,10 +61,15 @@ def main() -> None:
     while kills < options.n:
         root = Path(tempfile.mkdtemp(prefix="weft-chaos-"))
         workers, plans = dice.choice((1, 2, 3)), dice.choice(["flat", *PLANS])
+        is_changing = plans != "mixed" and dice.random() < 0.5
         for _ in range(min(A_JOB, options.n - kills)):
             kills += 1
-            what = attack(root, dice, workers, plans)
-            print(f"kill {kills}, job {jobs}, {workers} workers, plans {plans}: {what}", flush=True)
+            changes = dice.randrange(1, 1 << 30) if is_changing else 0
+            if is_changing:  # every session is another one, and changes while it runs
+                workers, plans = dice.choice((1, 2, 3)), dice.choice([name for name in PLANS if name != "mixed"])
+            what = attack(root, dice, workers, plans, changes)
+            how = "changing, " if is_changing else ""
+            print(f"kill {kills}, job {jobs}, {how}{workers} workers, plans {plans}: {what}", flush=True)
         complete(root, workers, plans)
         shutil.rmtree(root)
         jobs += 1

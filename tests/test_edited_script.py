@@ -56,7 +56,6 @@ def opened(folder: Path, text: str, *, workers: int | None = None, head: str = H
 def commit(folder: Path, text: str, *, publish: bool = True) -> weft.Session:
     """Do what a first run of the script does, up to the publication of its results."""
     session = open_session(parse_script(HEAD + text, folder=folder), workers=2)
-    session.claim()
     trial = Trial(session, state=session.checkpoint.root)
     trial.feed({"a": ROWS, "b": ROWS})
     for name, handle in session.queries.items():
@@ -64,7 +63,6 @@ def commit(folder: Path, text: str, *, publish: bool = True) -> weft.Session:
             sink.claim(session.checkpoint.id, published=False, last=-1)
         if publish:
             pq.write_table(trial.table(name), folder / "out" / name / "000000000000-1-0000.parquet")
-    session.checkpoint.release()
     return session
 
 

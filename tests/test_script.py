@@ -224,7 +224,8 @@ def write_inputs(folder: Path, *names: str) -> None:
 def test_session_is_told_all_that_the_script_says(tmp_path: Path) -> None:
     write_inputs(tmp_path, "a", "b", "c")
     text = """
-    SET checkpoint = 'state'; SET workers = 3; SET watermark = 'max'; SET strategy = 'flat'; SET budget = 10;
+    SET checkpoint = 'state'; SET workers = 3; SET watermark = 'max'; SET sharing = 'local';
+    SET strategy = 'flat'; SET budget = 10;
     CREATE STREAM a FROM PARQUET 'in/a' WITH (event_time = 't', max_files = 2, lateness = '1 second', unique = 'x');
     CREATE TABLE b FROM PARQUET 'in/b';
     CREATE QUERY q INTO PARQUET 'out/q' WITH (closed = TRUE, strategy = 'left_deep', budget = '2 GB', capacity = 1.5,
@@ -232,7 +233,7 @@ def test_session_is_told_all_that_the_script_says(tmp_path: Path) -> None:
         AS SELECT a.x FROM a JOIN b ON a.x = b.x WITHIN '1 second';
     """
     s = open_session(parse_script(text, folder=tmp_path))
-    assert (s.checkpoint.root, s.workers, s.watermark) == (tmp_path / "state", 3, "max")
+    assert (s.checkpoint.root, s.workers, s.watermark, s.sharing) == (tmp_path / "state", 3, "max", "local")
     assert s.streams["a"] == Stream("a", A.schema, "t", "s", 1_000_000, ("x",))
     assert s.streams["b"] == Stream("b", A.schema, table=True)
     assert s.sources["a"] == weft.read.parquet(tmp_path / "in" / "a", max_files=2)
@@ -251,6 +252,7 @@ def test_session_is_told_all_that_the_script_says(tmp_path: Path) -> None:
     ("text", "place"),
     [
         (f"SET\nworkers = 0;{QUERY}", "in SET workers, line 2, column 1\n"),
+        (f"SET sharing = 'all';{QUERY}", "in SET sharing, line 1, column 5\n"),
         (f"SET watermark = 'mean';{QUERY}", "in SET watermark, line 1, column 5\n"),
         (
             STREAM + "CREATE QUERY q INTO PARQUET 'out' WITH (start = 'then') AS SELECT a.x FROM a;",

@@ -147,9 +147,10 @@ def say_changes(session: Session, script: Script) -> list[str]:
     lines += [f"query {name} is not in the checkpoint: there is nothing to drop" for name in unknown]
     for query in script.queries:
         lines += _say_query(session, query, known.get(query.name))
-    lines += _say_plans(session, known)
     workers = session.checkpoint.workers()
-    return lines if workers == session.workers else [*lines, f"{session.workers} workers instead of {workers}"]
+    if workers != session.workers:  # then all plans are others
+        return [*lines, f"{session.workers} workers instead of {workers}"]
+    return [*lines, *_say_plans(session, known)]
 
 
 def _say_dropped(name: str, script: Script) -> str:
@@ -169,7 +170,7 @@ def _say_query(session: Session, query: QueryStatement, known: Mapping[str, Any]
 
 
 def _say_plans(session: Session, known: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Queries that go on with another plan, since another strategy, budget or number of workers is asked for."""
+    """Queries that go on with another plan, since another strategy, budget or sharing is asked for."""
     plans = session.checkpoint.plans()
     for choice in session.choices:
         kept = known.get(choice.name) == describe_query(choice.query)

@@ -319,4 +319,4 @@ def test_estimates_that_are_far_off_are_noticed(tmp_path: Path) -> None:
     assert found["detail"].startswith(
         "rows in s1 (orders): 1 M expected, 100 measured; rows in s2 (lines): 10 expected"
     )
-    assert "s.analyze()" in found["action"]
+    assert "s.observed()" in found["action"]

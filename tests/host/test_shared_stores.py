@@ -55,7 +55,7 @@ def test_queries_that_share_answer_what_the_oracle_answers(chunk: int, unite: st
         marked += found
         shared += sum(len({user.partition(".")[0] for user in store.users}) > 1 for store in host.topology.stores)
         rows += sum(map(len, host.results.values()))
-    assert marked >= 5, "hardly any row is late for one query and in time for another"
+    assert marked >= 3, "hardly any row is late for one query and in time for another"
     assert shared > 15
     assert rows > 100
 

@@ -62,7 +62,7 @@ def test_the_part_of_some_nodes() -> None:
     trial.feed({"a": rows, "b": rows})
     [choice] = [choice for choice in trial.choices if choice.name == "q"]
     figures = Figures(trial.choices, trial.topology, None)
-    own = {node.id for alias in "ab" for node in figures.way(choice, alias)}
+    own = {node.id for alias in "ab" for way in figures.ways(choice, alias) for node in way}
     part, rest = trial.counters.of_nodes(own), trial.counters.of_nodes(set(trial.counters.probed) - own)
     assert part.probed.keys() == own
     assert sum(part.matched.values()) == trial.counters.results["q"] == 3

@@ -172,6 +172,17 @@ def event_times(column: pa.Array, stream: Stream) -> pa.Array:
         ) from error
 
 
+def event_values(times: pa.Array, stream: Stream) -> pa.Array:
+    """The column of event times as the stream has it, from times in microseconds."""
+    assert stream.event_time is not None
+    kind = stream.schema.field(stream.event_time).type
+    if pa.types.is_timestamp(kind):
+        return times.view(kind)
+    if pa.types.is_date32(kind):
+        return pc.cast(pc.divide(times, DAY), pa.int32()).view(kind)
+    return pc.cast(pc.divide(times, MICROSECONDS[stream.unit]), kind)
+
+
 def conform(raw: pa.RecordBatch, stream: Stream, wanted: Sequence[str], where: str) -> Frame:
     """The wanted columns in their declared types, or an error that names the column and the place."""
     arrays = []

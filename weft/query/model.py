@@ -99,6 +99,8 @@ class Relation:
     """Exclusive age bound in microseconds; None is full history."""
     since: int = 0
     """The first batch whose rows count."""
+    apart: int = 0
+    """Relations with different numbers share no store: old state may have the columns of each and not of both."""
 
     def __post_init__(self) -> None:
         if self.window is None:
@@ -207,6 +209,12 @@ class Query:
 def begin_at(query: Query, since: Mapping[str, int]) -> Query:
     """The query over rows that come in a batch or later, by alias; tables are always whole."""
     relations = (r if r.stream.table else replace(r, since=since.get(r.alias, r.since)) for r in query.relations)
+    return replace(query, relations=tuple(relations))
+
+
+def keep_apart(query: Query, numbers: Mapping[str, int]) -> Query:
+    """The query with relations, by alias, that share stores only with those of the same number."""
+    relations = (replace(r, apart=numbers.get(r.alias, r.apart)) for r in query.relations)
     return replace(query, relations=tuple(relations))
 
 

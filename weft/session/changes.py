@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from weft.errors import SinkError, WeftError
@@ -54,7 +54,8 @@ class SessionChanges:
     def __init__(self, session: Session, tell: Callable[[Notice], None]) -> None:
         self._session, self._tell = session, tell
         self._lock = session.lock
-        self._running = self._next = session.snapshot()
+        self._next = session.snapshot()
+        self._running = replace(self._next, dropped=frozenset())
         self._asked = self._taken = self._done = 0
         self._work: Work | None = None
         """What was asked for and is not made yet."""
@@ -82,13 +83,21 @@ class SessionChanges:
             for name in bare:
                 self._refuse_bare(name)
             if self._work is None or self._taken != self._asked:
-                self._taken, self._next, self._work = self._asked, self._session.snapshot(), self._session.work()
+                self._taken = self._asked
+                try:
+                    self._session.fit()  # batches may have passed since the change was asked for
+                    self._work = self._session.work()
+                except WeftError as error:
+                    self._undo(error)
+                    return None
+                self._next = self._session.snapshot()
             return self._work
 
     def made(self, before: Mapping[str, Any], work: Work, summary: Summary, manifest: Manifest, seconds: float) -> None:
         """The run goes on with the change."""
         with self._lock:
-            self._running, self._done, self._work = self._next, self._taken, None
+            self._running, self._done, self._work = replace(self._next, dropped=frozenset()), self._taken, None
+            self._session.note_made(self._next)
             self._since = {name: at for name, at in self._since.items() if name not in work.sinks}
         past = sum(summary.results.values())
         why = "; ".join(say_changes(before, work.session)) or "the same queries"
@@ -98,12 +107,15 @@ class SessionChanges:
         if lacking := self._session.incomplete(work.topology, manifest):
             self._tell(_incomplete(lacking))
 
-    def refused(self, work: Work, error: WeftError) -> None:
+    def refused(self, work: Work, error: WeftError) -> None:  # noqa: ARG002 - all changes are undone
         """The change could not be made: go back to what is running."""
+        self._undo(error)
+
+    def _undo(self, error: WeftError) -> None:
         with self._lock:
             before = self._running
             for name, handle in self._session.queries.items():
-                if name in work.sinks and handle is not before.queries.get(name):
+                if handle is not before.queries.get(name):
                     handle.error = error
             self._session.restore(before)
             self._done, self._work = self._asked, None

@@ -1,20 +1,20 @@
 """Fits the queries of a session to the state that is there, before anything is changed.
 
-What must hold: a change never takes away what a query has.  A store that two queries share has the columns and rows of
-both.  If the state has them for the old query and not for the new one, the two must not share: the new query's relation
-then begins with the next batch, in a store of its own.
+What must hold: a change never takes away what a query has.  A store that two relations share has the columns and rows
+of both.  If no old store has all that, the two must not share: each then has a store of its own, and that of a new
+query may begin empty.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from weft.errors import StateError
 from weft.host.migration.compare import compare
 from weft.host.state.manifest import EVER, Ledger, Manifest
-from weft.query.model import Query, begin_at
+from weft.query.model import Query, keep_apart
 from weft.session.complete import complete_from, say_moment
 from weft.topology.model import Policy, Topology
 
@@ -44,17 +44,29 @@ class Fit:
         after = self.complete_from(plan, queries, policy)
         return {name: moment for name, moment in after.items() if moment > before.get(name, EVER)}
 
-    def begin_apart(self, plan: Topology, queries: Mapping[str, Query], hurt: Mapping[str, int]) -> dict[str, Query]:
-        """New queries that share a partial store with a query that would be hurt, with that relation begun anew."""
-        partial = compare(self.old, plan, self.manifest).partial
-        shared = {p.store for p in plan.probes if p.store in partial and not hurt.keys().isdisjoint(p.users)}
+    def keep_apart(
+        self, plan: Topology, queries: Mapping[str, Query], new: Collection[str], hurt: Mapping[str, int]
+    ) -> dict[str, Query]:
+        """Queries with relations of their own instead of some that share a store which hurts; nothing if none does.
+
+        New queries give way; if there are none in such a store, one relation of a query that is hurt does.
+        """
+        number = 1 + max(relation.apart for query in queries.values() for relation in query.relations)
         apart: dict[str, Query] = {}
-        for probe in (probe for probe in plan.probes if probe.store in shared):
-            for name in (name for name in probe.users if name in queries):
-                called = plan.aliases_of(name)
-                since = {called[label]: self.manifest.batch + 1 for label in probe.members}
-                apart[name] = begin_at(apart.get(name, queries[name]), since)
-        return {name: query for name, query in apart.items() if query != queries[name]}
+        for users in self._crowded(plan, hurt):
+            away = [use for use in users if use[0] in new] or [max(use for use in users if use[0] in hurt)]
+            for name, alias in away if len(away) < len(users) else away[1:]:
+                apart[name] = keep_apart(apart.get(name, queries[name]), {alias: number})
+        return apart
+
+    def _crowded(self, plan: Topology, hurt: Mapping[str, int]) -> list[list[tuple[str, str]]]:
+        """(Query, alias) of the users of each partial store of a stream that a query shares which is hurt."""
+        partial = compare(self.old, plan, self.manifest).partial
+        users: dict[str, set[tuple[str, str]]] = {}
+        for probe in (probe for probe in plan.probes if probe.store in partial and len(probe.members) == 1):
+            found = {(name, plan.aliases_of(name)[probe.members[0]]) for name in probe.users}
+            users.setdefault(probe.store, set()).update(found)
+        return [sorted(u) for u in users.values() if len(u) > 1 and any(name in hurt for name, _ in u)]
 
 
 def refuse_loss(hurt: Mapping[str, int]) -> StateError:

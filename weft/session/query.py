@@ -24,6 +24,8 @@ class QueryHandle:
 
     def __init__(self, name: str, query: Query, draft: Draft) -> None:
         self.name, self.query, self.draft = name, query, draft
+        self.asked, self.start = query, "state"
+        """The query as it was given; `query` also says from which batch on rows count."""
         self.sinks: list[Sink] = []
         self.wishes: dict[str, Any] = {}
         self.statistics: Statistics | None = None

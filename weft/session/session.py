@@ -30,7 +30,7 @@ from weft.host.results.left import publish_left
 from weft.host.results.sink import Sink
 from weft.host.run import Run
 from weft.host.sources.source import Source
-from weft.host.state.checkpoint import FILES, Checkpoint, describe, describe_query, note_query
+from weft.host.state.checkpoint import FILES, Checkpoint, describe, describe_query, is_same_query, note_query
 from weft.host.state.manifest import Ledger, Manifest
 from weft.host.work import Work
 from weft.observe.live import LiveLine
@@ -43,7 +43,7 @@ from weft.optimizer.wishes import Wishes, read_statistics, read_wishes
 from weft.optimizer.written.plan import Plan
 from weft.query.draft import Draft
 from weft.query.duration import parse_duration
-from weft.query.model import Query, Stream, Unit, begin_at
+from weft.query.model import Query, Stream, Unit, begin_at, keep_apart
 from weft.query.resolve import FunctionSignature
 from weft.read import as_source
 from weft.session.arguments import check_choice, check_name, check_spark, check_whole
@@ -282,7 +282,8 @@ class Session:
         check_choice("start", start, STARTS)
         signatures = {key: signature for key, (signature, _) in self._functions.items()}
         handle = read_query(name, query, self._streams, signatures, cross_product, closed)
-        handle.query = self._begin_query(name, handle.query, start)
+        handle.asked, handle.start = handle.query, start
+        handle.query = self._begin_at(handle, self._known().get(name), self.checkpoint.last + 1)
         handle.wishes = read_wishes(strategy, budget, placement, capacity, arrival, parallelism, skewed)
         handle.statistics = read_statistics(statistics)
         handle.backfill, handle.must_be_complete = backfill, complete
@@ -290,13 +291,6 @@ class Session:
         with self._changing(added=name):
             self._queries[name] = handle
         return handle
-
-    def _begin_query(self, name: str, query: Query, start: str) -> Query:
-        """The query with the batch from which on rows count for it; a query that the checkpoint knows keeps its own."""
-        known = self.checkpoint.queries().get(name) if name not in self._dropped else None
-        if known is not None:
-            return begin_at(query, known["since"])
-        return begin_at(query, dict.fromkeys(query.aliases, self.checkpoint.last + 1)) if start == "now" else query
 
     @contextmanager
     def _changing(self, added: str | None = None) -> Iterator[None]:
@@ -306,8 +300,8 @@ class Session:
             try:
                 yield
                 self._planned = self._assembled = None
-                if self.is_running and self._queries:
-                    self._fit_state()
+                if self.is_running:
+                    self.fit()
             except BaseException:
                 self.restore(before)
                 raise
@@ -328,7 +322,7 @@ class Session:
                 before = self.snapshot()
                 try:
                     self._planned, self._assembled = found, None
-                    self._fit_state()
+                    self.fit()
                 except WeftError:
                     self.restore(before)  # the plan that runs is good enough
                 else:
@@ -373,7 +367,8 @@ class Session:
         """The queries that the checkpoint has too, as they are.  One that was replaced is a new query."""
         known = self.checkpoint.queries()
         own = {name: handle.query for name, handle in self._queries.items()}
-        return {name: query for name, query in own.items() if known.get(name) == describe_query(query)}
+        same = (name for name in own if name in known and is_same_query(known[name], describe_query(own[name])))
+        return {name: own[name] for name in same}
 
     @property
     def watermark(self) -> Policy:
@@ -477,7 +472,7 @@ class Session:
         self._check_sinks()
         self.claim()
         try:
-            self._fit_state()
+            self.fit()
             self._publish_left()
             self._claim_sinks()
             watch = Watch(lambda: self.workers, lambda n, load: uneven_load(load, n, self.choices, self.observed))
@@ -500,7 +495,7 @@ class Session:
         """Refuse what a run would refuse because of the checkpoint or the places of results.  Writes nothing."""
         self._check_sinks()
         self.checkpoint.check(self._describe(), self._dropped)
-        self._fit_state()
+        self.fit()
         if self.checkpoint.exists():
             self._visit_sinks(lambda sink: sink.check)
 
@@ -527,14 +522,15 @@ class Session:
         """All that can change while the session runs."""
         with self.lock:
             return Snapshot(
-                dict(self._queries), self._workers, self._wishes, self._given, self._statistics, self._planned,
-                self._assembled,
+                dict(self._queries), frozenset(self._dropped), self._workers, self._wishes, self._given,
+                self._statistics, self._planned, self._assembled,
             )  # fmt: skip
 
     def restore(self, before: Snapshot) -> None:
         """Undo all changes since a snapshot."""
         with self.lock:
-            self._queries, self._workers, self._wishes = dict(before.queries), before.workers, before.wishes
+            self._queries, self._dropped = dict(before.queries), {*before.dropped}
+            self._workers, self._wishes = before.workers, before.wishes
             self._given, self._statistics = before.given, before.statistics
             self._planned, self._assembled = before.planned, before.assembled
 
@@ -543,6 +539,11 @@ class Session:
         with self.lock:
             del self._queries[name]
             self._planned = self._assembled = None
+
+    def note_made(self, change: Snapshot) -> None:
+        """The checkpoint has the session as it was at a snapshot: the queries dropped until then are gone."""
+        with self.lock:
+            self._dropped -= change.dropped
 
     def work(self) -> Work:
         """What a run works on now."""
@@ -585,27 +586,47 @@ class Session:
         found = state.complete_from(plan, {handle.name: handle.query}, self._policy)
         return as_moment(found[handle.name]) if found else None
 
-    def _fit_state(self) -> None:
-        """Fit new queries to the state that is there.
+    def fit(self) -> None:
+        """Fit new queries to the state that is there now.
 
-        No query may lose what it has.  Where a new query would share a store that cannot be made whole for both, the
-        new one begins a store of its own.
+        No query may lose what it has.  Where queries would share a store that cannot be made whole for both, they get
+        stores of their own.
         """
         state = Fit.read(self.checkpoint.root)
         if state is None:
             return
         self.checkpoint.check_streams(self._describe())
-        queries = {name: handle.query for name, handle in self._queries.items()}
-        kept = {name: query for name, query in self._kept().items() if name in state.old.emit_of}
-        while hurt := state.hurt(self.topology, kept, self._policy):
-            apart = state.begin_apart(self.topology, {n: q for n, q in queries.items() if n not in kept}, hurt)
+        known = self._known()
+        for name, handle in self._queries.items():
+            self._begin_query(handle, self._begin_at(handle, known.get(name), state.manifest.batch + 1))
+        new = {*self._queries} - {*self._kept()}
+        while hurt := state.hurt(self.topology, self._asked(lambda handle: handle.name not in new), self._policy):
+            apart = state.keep_apart(self.topology, self._asked(), new, hurt)
             if not apart:
                 raise refuse_loss(hurt)
             for name, query in apart.items():
-                self._queries[name].query = queries[name] = query
+                self._begin_query(self._queries[name], query)
+        strict = self._asked(lambda handle: handle.name in new and handle.must_be_complete)
+        refuse_incomplete(state.complete_from(self.topology, strict, self._policy))
+
+    def _asked(self, which: Callable[[QueryHandle], bool] = lambda _: True) -> dict[str, Query]:
+        return {name: handle.query for name, handle in self._queries.items() if which(handle)}
+
+    def _begin_at(self, handle: QueryHandle, known: Mapping[str, Any] | None, batch: int) -> Query:
+        """A query as the checkpoint has it, or one that begins with a batch."""
+        if known is not None:
+            return keep_apart(begin_at(handle.asked, known["since"]), known["apart"])
+        return begin_at(handle.asked, dict.fromkeys(handle.asked.aliases, batch) if handle.start == "now" else {})
+
+    def _begin_query(self, handle: QueryHandle, query: Query) -> None:
+        """Set the batches from which on rows count for a query."""
+        if query != handle.query:
+            handle.query = query
             self._planned = self._assembled = None
-        asked = {n: q for n, q in queries.items() if n not in kept and self._queries[n].must_be_complete}
-        refuse_incomplete(state.complete_from(self.topology, asked, self._policy))
+
+    def _known(self) -> dict[str, Any]:
+        """The queries of the checkpoint that stay as they are."""
+        return {name: said for name, said in self.checkpoint.queries().items() if name not in self._dropped}
 
     def _add_sink(self, handle: QueryHandle, sink: Sink) -> None:
         """Add a sink.  While the session runs, its place is reserved at once, and it gets results of later batches."""

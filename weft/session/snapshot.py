@@ -20,6 +20,7 @@ class Snapshot:
     """All that can change while a session runs; streams and functions are only ever added."""
 
     queries: Mapping[str, QueryHandle]
+    dropped: frozenset[str]
     workers: int | None
     wishes: Wishes
     given: Statistics

@@ -53,7 +53,7 @@ _Known = Mapping[str, _Kind]
 _PLANNING: _Known = {
     "strategy": _TEXT, "budget": _SIZE, "placement": _TEXT, "capacity": _NUMBER, "arrival": _TEXT,
 }  # fmt: skip
-_SETTINGS: _Known = {"checkpoint": _TEXT, "workers": _WHOLE, "watermark": _TEXT, **_PLANNING}
+_SETTINGS: _Known = {"checkpoint": _TEXT, "workers": _WHOLE, "watermark": _TEXT, "sharing": _TEXT, **_PLANNING}
 _STREAM_OPTIONS: _Known = {
     "event_time": _TEXT, "unit": _TEXT, "lateness": _TEXT, "max_files": _WHOLE, "unique": _NAMES,
 }  # fmt: skip

@@ -31,7 +31,7 @@ class Difference:
 
 def difference(left: pa.Table, right: pa.Table) -> Difference:
     """Rows that the left table lacks, and rows that it has too many of, compared as multisets."""
-    mine, theirs = (Counter(_rows(table)) for table in (left, right))
+    mine, theirs = (Counter(rows_of(table)) for table in (left, right))
     return Difference(theirs - mine, mine - theirs)
 
 
@@ -53,7 +53,8 @@ def assert_same_rows(left: pa.Table, right: pa.Table, what: str = "") -> None:
         )
 
 
-def _rows(table: pa.Table) -> list[Row]:
+def rows_of(table: pa.Table) -> list[Row]:
+    """The rows of a table as values that can be counted; floats are equal iff their bits are."""
     if table.num_columns == 0:
         return [()] * table.num_rows
     return list(zip(*(_values(column) for column in table.columns), strict=True))

@@ -72,7 +72,7 @@ def survivors(query: Query, batches: Sequence[Tables], policy: Policy = "min") -
     kept: dict[str, list[pa.Table]] = {name: [stream.schema.empty_table()] for name, stream in streams.items()}
     newest: dict[str, int] = {}
     for batch in batches:
-        mark = _watermark(streams.values(), newest, policy) if expires(query) else None
+        mark = watermark(streams.values(), newest, policy) if expires(query) else None
         for name, stream in streams.items():
             if name in batch:
                 table = _cast(batch[name], stream)
@@ -88,7 +88,8 @@ def expected_after_lateness(
     return oracle(query, survivors(query, batches, policy), functions)
 
 
-def _watermark(streams: Iterable[Stream], newest: Mapping[str, int], policy: Policy) -> int | None:
+def watermark(streams: Iterable[Stream], newest: Mapping[str, int], policy: Policy) -> int | None:
+    """The event time below which rows are late, given the newest time of each stream; None if there is none yet."""
     timed = [stream for stream in streams if stream.event_time is not None]
     if not timed or any(stream.name not in newest for stream in timed):
         return None

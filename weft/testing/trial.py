@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from weft.errors import QueryError
+from weft.errors import HostError, QueryError
 from weft.explain import Subject, explain
 from weft.expr.evaluate import Functions
 from weft.host.batch import Report
 from weft.host.inprocess.run import InProcess
+from weft.host.migration.migrate import Summary
 from weft.host.state.manifest import FileState, Ledger, Manifest
 from weft.host.state.segment import SegmentRef
+from weft.host.work import Work
 from weft.observe.counters import Counters
 from weft.optimizer.choose import Choice
 from weft.optimizer.known import Known
@@ -25,14 +27,16 @@ from weft.optimizer.plan import choices, topology
 from weft.optimizer.wishes import Wishes
 from weft.query.model import Query
 from weft.session import Session
-from weft.topology.model import Topology
+from weft.topology.model import Epoch, Topology
 
 
 class Trial:
     """Queries under test, fed by hand.
 
     `queries` is a session or queries by name.  Of a session, the declarations are used and the sources are not read.
-    `state` is a folder for file-backed state; a trial given the same folder again goes on from the last batch.
+    `state` is a folder for file-backed state; a trial given the same folder again goes on from the last batch.  If it
+    is the checkpoint of the session, the trial treats it as a run does: it claims it, and migrates its state to the
+    plan of the session.  `tables` is what the tables held in earlier batches: a change may read them again.
     """
 
     def __init__(
@@ -43,20 +47,35 @@ class Trial:
         functions: Functions | None = None,
         sizes: Mapping[str, float] | None = None,
         state: Path | None = None,
+        tables: Mapping[str, pa.Table] | None = None,
     ) -> None:
         self._session = queries if isinstance(queries, Session) else None
+        self._ledger = None if state is None else Ledger(state)
+        self._is_bound = self._session is not None and state == self._session.checkpoint.root
+        if self._is_bound:
+            self._fit()
         self.queries = _queries(queries)
         self.functions: Functions = {**_functions(self._session), **(functions or {})}
         self.choices, self.topology = _plan(queries, self.queries, workers, sizes)
-        self._ledger = None if state is None else Ledger(state)
         files = None if self._ledger is None else FileState(str(self._ledger.segments), str(self._ledger.notes))
         self._run = InProcess(self.topology, self.functions, files)
-        if self._ledger is not None:
-            self._ledger.begin()
-            self._run.manifest = self._ledger.last()
-            said = self._session.work().describe(self.manifest) if self._session else {}
-            self._ledger.propose(self._run.epoch, said)
+        self._run.tables |= tables or {}
         self.reports: list[Report] = []
+        if self._ledger is not None:
+            self._resume(self._ledger)
+
+    def _resume(self, ledger: Ledger) -> None:
+        """Go on from the last batch in the folder."""
+        ledger.begin()
+        self._run.manifest = ledger.last()
+        known = ledger.epoch()
+        if known is None:
+            said = self._session.work().describe(self.manifest) if self._session else {}
+            ledger.propose(self._run.epoch, said)
+        elif self._session is not None and self._is_bound:
+            self._run.epoch, self._run.topology = known, known.topology
+            if known.topology != self.topology:
+                self._migrate(self._session.work())
 
     def feed(self, tables: Mapping[str, pa.Table]) -> Report:
         """Run one micro-batch; streams that are not named get no rows.
@@ -75,12 +94,53 @@ class Trial:
         try:
             report = self._run.feed(tables, crash)
         finally:
-            if self._ledger is not None and self._run.manifest is not before:
-                self._ledger.commit(self._run.manifest)
-                self._ledger.collect()
-                self._run.state.forget(ref.name for ref in self.segments)  # type: ignore[attr-defined]
+            self._commit(before)
         self.reports.append(report)
         return report
+
+    def change(self) -> Summary:
+        """Go on with the session as it is now, as a run does between two batches; the trial must use its checkpoint.
+
+        A crash before the commit leaves everything as it was.
+        """
+        if self._session is None or not self._is_bound:
+            raise HostError(
+                "the trial has no checkpoint to change",
+                detail="queries come and go in the checkpoint of a session.",
+                hint="make the trial with it: Trial(session, state=session.checkpoint.root).",
+            )
+        self._fit()
+        return self._migrate(self._session.work())
+
+    def _fit(self) -> None:
+        """Fit the session to its checkpoint, as a run does before it begins."""
+        assert self._session is not None
+        self._session.claim()
+        try:
+            self._session.fit()
+        finally:
+            self._session.checkpoint.release()
+
+    def _migrate(self, work: Work) -> Summary:
+        assert self._ledger is not None
+        assert self._session is not None
+        before = self._run.manifest
+        self._ledger.propose(Epoch(self._run.epoch.number + 1, work.topology), work.describe(before))
+        self._run.functions = {**self.functions, **work.functions}
+        try:
+            return self._run.migrate(work.change, self._session.crash_point).summary
+        finally:
+            if self._run.manifest is not before:
+                self.queries, self.choices = _queries(self._session), self._session.choices
+                self.topology = work.topology
+            self._commit(before)
+
+    def _commit(self, before: Manifest) -> None:
+        """Commit what has been done since a manifest, if anything has."""
+        if self._ledger is not None and self._run.manifest is not before:
+            self._ledger.commit(self._run.manifest)
+            self._ledger.collect()
+            self._run.state.forget(ref.name for ref in self.segments)  # type: ignore[attr-defined]
 
     def table(self, query: str) -> pa.Table:
         """All results of a query so far."""
@@ -98,6 +158,11 @@ class Trial:
             self.manifest.measured if analyze else None,
         )
         return explain(subject, stage, format)
+
+    @property
+    def running(self) -> InProcess:
+        """The host, for tests that look into its state."""
+        return self._run
 
     @property
     def manifest(self) -> Manifest:

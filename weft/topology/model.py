@@ -132,6 +132,8 @@ class Store:
     """The first batch whose rows it holds; other than 0 for queries that join only what came after they were added."""
     clocks: tuple[str, ...] = (NEVER_LATE,)
     """Clocks of all users, sorted.  A row that is late for all of them is not kept; late for some, it is marked."""
+    join: str = ""
+    """Digest of what decides which rows an intermediate store holds, wherever they lie; empty if there are copies."""
 
     @property
     def label(self) -> str:
@@ -407,12 +409,12 @@ def stream_of(label: str) -> str:
 
 def since_of(label: str) -> int:
     """The first batch whose rows count for a label."""
-    return int(label.rpartition("~@")[2]) if "~@" in label else 0
+    return int(label.rpartition("~@")[2].partition(":")[0]) if "~@" in label else 0
 
 
-def label_since(label: str, since: int) -> str:
-    """The label of the rows that came in a batch or later."""
-    return f"{label}~@{since}" if since else label
+def label_since(label: str, since: int, apart: int = 0) -> str:
+    """The label of the rows that came in a batch or later, kept apart from others by a number."""
+    return f"{label}~@{since}:{apart}" if apart else f"{label}~@{since}" if since else label
 
 
 @dataclass(frozen=True, slots=True)

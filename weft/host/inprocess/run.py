@@ -67,6 +67,8 @@ class InProcess:
         self.state: State = state or MemoryState()
         self.manifest = Manifest()
         self.results: dict[str, list[pa.RecordBatch]] = {emit.query: [] for emit in topology.emits}
+        self.tables: dict[str, pa.Table] = {}
+        """All rows of tables so far: a migration may read them again."""
         self._preparing: Migration | None = None
         self._past: dict[str, list[pa.RecordBatch]] = defaultdict(list)
         """Results among old rows, of a migration that is not committed."""
@@ -80,7 +82,7 @@ class InProcess:
         batch = self.manifest.next(self.topology, number, crash=crash, barrier=barrier)
         fresh: dict[str, list[pa.RecordBatch]] = defaultdict(list)
         began = time.perf_counter()
-        envelopes = list(self._read(tables, batch.watermarks))
+        envelopes = list(self._read(self.topology, tables, batch.watermarks))
         self.spent = {(0, 0): time.perf_counter() - began}
         report = self._waves(self.topology, batch, envelopes, fresh)
         reach(crash, "commit before", number)
@@ -88,14 +90,19 @@ class InProcess:
         self._retain()
         for query, rows in fresh.items():
             self.results[query] += rows
+        for stream in (stream for stream in self.topology.streams if stream.table and stream.name in tables):
+            before = self.tables.get(stream.name)
+            rows = tables[stream.name]
+            self.tables[stream.name] = rows if before is None else pa.concat_tables([before, rows])
         reach(crash, "commit after", number)
         reach(crash, "publish", number)
         return report
 
     def prepare(self, change: Change, crash: CrashPoint | None = None, most: int | None = None) -> Migration:
         """Make the state of another plan ready; batches go on under the old one until :meth:`migrate` is called."""
-        made = Migration(self.topology, change, self.manifest, self.epoch.number + 1, "", crash, most, again=False)
+        made = Migration(self.topology, change, self.manifest, self.epoch.number + 1, "", crash, most, again=True)
         self._past = defaultdict(list)
+        reach(crash, "migrate before", self.manifest.batch)
         made.work(self._job)
         self._preparing = made
         return made
@@ -106,17 +113,20 @@ class InProcess:
         if migration.manifest is not self.manifest:
             migration.catch_up(self.manifest, self._job)
         epoch, fresh = Epoch(migration.epoch, change.topology), self._past
-        reach(crash, "commit before", self.manifest.batch)
+        self._preparing = None  # if it dies here, another change may follow
+        reach(crash, "migrate commit before", self.manifest.batch)
         self.manifest = migration.commit(epoch)
-        self.topology, self.epoch, self._preparing = change.topology, epoch, None
+        self.topology, self.epoch = change.topology, epoch
         self._retain()
         for emit in change.topology.emits:
             self.results.setdefault(emit.query, []).extend(fresh[emit.query])
-        reach(crash, "commit after", self.manifest.batch)
+        reach(crash, "migrate commit after", self.manifest.batch)
         return migration
 
     def _job(self, job: Job, batch: Batch) -> Report:
-        return self._waves(job.topology, batch, self._reread(job), self._past)
+        again = {name: self.tables[name] for name in job.tables if name in self.tables}
+        envelopes = [*self._reread(job), *self._read(job.topology, again, batch.watermarks)]
+        return self._waves(job.topology, batch, envelopes, self._past)
 
     def _retain(self) -> None:
         """Forget segments that nothing needs any more."""
@@ -157,7 +167,7 @@ class InProcess:
         schema = pa.schema([(output.name, output.expr.type) for output in outputs])
         return settle(self.results[query], schema, query)
 
-    def _read(self, tables: Mapping[str, pa.Table], watermarks: Watermarks) -> Iterator[Envelope]:
-        for task, (name, ingest) in enumerate(ingests(self.topology, self.functions).items()):
+    def _read(self, topology: Topology, tables: Mapping[str, pa.Table], watermarks: Watermarks) -> Iterator[Envelope]:
+        for task, (name, ingest) in enumerate(ingests(topology, self.functions).items()):
             if name in tables:
                 yield from ingest.run((("", rows) for rows in tables[name].to_batches()), task, watermarks)

@@ -1,14 +1,14 @@
 """What a new plan can use of the state of the old one: store by store, before anything is changed.
 
     take    the old store holds these rows in these places, with at least these columns and indexes: nothing is copied
-    move    an old store of the stream holds these rows, elsewhere or with more: they are read and sent anew
+    move    an old store of the stream or join holds these rows, elsewhere or with more: they are read and sent anew
     reread  a table that no old store has whole: its source is read again, as far as it was read before
     fill    an intermediate result: it is joined from the stores of its members, started from one of them
     lack    no old store has the rows: the new one begins empty
 
 What must hold: after the migration a store has exactly the rows that it would have had under the new plan from the
 first batch on, as far as rows are kept at all.  Where that cannot be, `partial` says from which event time on the store
-is whole: it has all rows that are later than that.
+is whole: it has all rows that are later than that, or all joined rows whose members all are.
 
 Rows of an old store can be used for a relation of the same stream if the relation's selection implies that of the
 store, and the store has the columns that are needed.
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from weft.expr.implied import implies
 from weft.expr.model import Expr, columns
-from weft.host.migration.ways import Way, ways_to
+from weft.host.migration.ways import Way, remaining, ways_to
 from weft.host.state.compaction import horizon
 from weft.host.state.manifest import EVER, NEVER, Manifest
 from weft.topology.model import COPY, TIME, Probe, Store, Topology, since_of, stream_of
@@ -34,7 +34,7 @@ class Fill:
     store: str
     way: Way
     source: str
-    """The old store that has the member's rows."""
+    """The old store that has the member's rows; empty if the member is a table that is read again."""
 
 
 @dataclass(frozen=True)
@@ -88,13 +88,13 @@ class Sources:
             known = self._by_content.get(store.content)
             if known is not None and _covers(known, store):
                 takes[store.id] = known.id
-                self._note(store, self._whole_from(known))
+                self._note(store, self._whole_from(known, store))
+            elif (source := self._source_of(store)) is not None:
+                moves[store.id] = source.id
+                self._note(store, self._whole_from(source, store))
             elif store.members and (fill := self._fill(store)) is not None:
                 fills.append(fill)
                 self._note(store, self._whole_way(fill))
-            elif not store.members and (source := self._source_of(store)) is not None:
-                moves[store.id] = source.id
-                self._note(store, self._whole_from(source))
             elif self._again and self._was_read(store) and not store.members and self._streams[store.stream].table:
                 rereads.append(store.id)
             elif self._was_read(store):
@@ -104,54 +104,108 @@ class Sources:
 
     # ---------------------------------------------------------------------------------------- rows
 
-    def find(self, label: str, chosen: tuple[Expr, ...], needs: frozenset[str]) -> Store | None:
-        """The old store that has the rows of a relation: the most complete one, then the smallest."""
+    def find(
+        self, label: str, chosen: tuple[Expr, ...], needs: frozenset[str], clocks: tuple[str, ...] = ()
+    ) -> Store | None:
+        """The old store that has the rows of a relation: the most complete one, then the smallest.
+
+        One with the same clocks has refused and marked the same late rows, and is taken before others.
+        """
         usable = [store for store in self.old.stores if self._has(store, label, chosen, needs)]
-        return min(usable, key=lambda store: (self._whole_from(store), self._held.get(store.id, 0)), default=None)
+        return min(
+            usable,
+            key=lambda store: (self._lacks_more(store, clocks), self._whole_from(store), self._held.get(store.id, 0)),
+            default=None,
+        )
+
+    def _lacks_more(self, store: Store, clocks: tuple[str, ...]) -> bool:
+        return store.id in self.manifest.partial or not {*clocks} <= {*store.clocks}
 
     def _source_of(self, store: Store) -> Store | None:
-        keys = [*store.filter, *store.placement, *(store.spread.keys if store.spread else ())]
+        if store.members:
+            return self._same_join(store)
+        keys = [*store.placement, *(store.spread.keys if store.spread else ())]
         needs = {*store.columns, *(c.name for expr in keys for c in columns(expr))}
-        return self.find(store.label, store.filter, frozenset(needs))
+        return self.find(store.label, store.filter, frozenset(needs), store.clocks)
+
+    def _same_join(self, store: Store) -> Store | None:
+        """The old store of the same join, elsewhere; where its members are copied, so are its rows."""
+        keys = (c.field for expr in store.placement for c in columns(expr))
+        needs = {*store.columns, *keys, *(f"{label}.{TIME}" for kept in store.ends for label, _ in kept)}
+        usable = [
+            known
+            for known in self.old.stores
+            if store.join and known.join == store.join and _is_kept_alike(known, store) and needs <= {*known.columns}
+        ]
+        return min(usable, key=lambda known: (self._whole_from(known, store), known.id), default=None)
 
     def _has(self, store: Store, label: str, chosen: tuple[Expr, ...], needs: frozenset[str]) -> bool:
         if store.stream != stream_of(label) or since_of(store.label) != since_of(label):
             return False
-        stream = self._streams[store.stream]
-        there = {*store.columns, COPY} | ({TIME} if stream.event_time in store.columns else set())
-        return needs <= there and implies(chosen, store.filter)
+        there, time = {*store.columns, COPY}, {TIME, self._streams[store.stream].event_time}
+        there |= {name for name in time if name is not None} if there & time else set()
+        reads = {c.name for expr in remaining(chosen, store.filter) for c in columns(expr)}
+        return needs | reads <= there and implies(chosen, store.filter)
 
     def _fill(self, store: Store) -> Fill | None:
         """From which member a join is filled: the one with the fewest rows."""
+        ways = [
+            way for keep in self.new.keeps if keep.store == store.id for way in ways_to(self.new, keep.origin, keep.id)
+        ]
         found = [
             Fill(store.id, way, source.id)
-            for keep in self.new.keeps
-            if keep.store == store.id
-            for way in ways_to(self.new, keep.origin, keep.id)
-            if (source := self.find(way.start.label, way.selection, way.needs)) is not None
+            for way in ways
+            if (source := self.find(way.start.label, way.selection, way.needs, way.clocks)) is not None
         ]
+        if not found and self._again:
+            found = [Fill(store.id, way, "") for way in ways if self._streams[way.edge.stream].table]
         return min(found, key=lambda fill: (self._held.get(fill.source, 0), fill.way.start.id), default=None)
 
     # ------------------------------------------------------------------------------------ wholeness
 
     def _note(self, store: Store, whole: int) -> None:
         """Remember that a store is whole only from some time on, unless it needs nothing earlier."""
-        if whole > self._dropped(store):
+        if whole > self._needless(store):
             self._partial[store.id] = whole
 
-    def _whole_from(self, store: Store) -> int:
-        """The event time after which an old store is whole: by how it began and by what it has dropped."""
-        return max(self.manifest.partial.get(store.id, EVER), self._dropped(store))
+    def _whole_from(self, store: Store, new: Store | None = None) -> int:
+        """The event time after which an old store is whole: by how it began and by what it has dropped.
 
-    def _dropped(self, store: Store) -> int:
-        """A store does not need event times up to this one."""
+        A join is compared with one that keeps the same rows by other clocks.
+        """
+        began, dropped = self.manifest.partial.get(store.id, EVER), horizon(store, self._marks)
+        if store.members and new is not None:
+            limit = horizon(new, self._marks)
+            dropped = None if dropped is None or (limit is not None and limit >= dropped) else dropped
+        return began if dropped is None else max(began, dropped - 1)
+
+    def _needless(self, store: Store) -> int:
+        """No row that the store needs has this event time or an earlier one, nor has any member of a joined row."""
         limit = horizon(store, self._marks)
-        return EVER if limit is None else max(EVER, limit - 1)
+        if limit is None or any(len(kept) < len(store.members) for kept in store.ends):
+            return EVER
+        longest = max((keep for kept in store.ends for _, keep in kept), default=store.retention or 0)
+        return max(EVER, limit + (store.retention or 0) - longest - 1)
 
     def _whole_way(self, fill: Fill) -> int:
-        """A join is whole where all the stores that make it are."""
-        met = [self._partial.get(node.store, EVER) for node in fill.way.nodes if isinstance(node, Probe)]
-        return max(self._whole_from(self.old.store(fill.source)), *met)
+        """A join is whole where all the stores that make it have the rows of their members that it needs."""
+        store = self.new.store(fill.store)
+        needs = self._member_needs(store)
+        found: list[tuple[tuple[str, ...], int]] = [
+            ((fill.way.start.label,), self._whole_from(self.old.store(fill.source)) if fill.source else EVER)
+        ]
+        met = (node for node in fill.way.nodes if isinstance(node, Probe))
+        found += [(node.members, self._partial.get(node.store, EVER)) for node in met]
+        return max((w for labels, w in found if any(w > needs.get(label, EVER) for label in labels)), default=EVER)
+
+    def _member_needs(self, store: Store) -> dict[str, int]:
+        """Member of a join -> the join needs no row of it with this event time or an earlier one."""
+        limit, found = horizon(store, self._marks), dict[str, int]()
+        for label in store.members if limit is not None else ():
+            keeps = [dict(kept).get(label) for kept in store.ends]
+            if limit is not None and keeps and None not in keeps:
+                found[label] = limit + (store.retention or 0) - max(keep for keep in keeps if keep is not None) - 1
+        return found
 
     def _was_read(self, store: Store) -> bool:
         return any(self.manifest.totals.rows_in.get(stream_of(label)) for label in store.members or (store.label,))
@@ -169,5 +223,9 @@ def _covers(old: Store, new: Store) -> bool:
     The times of joined rows are computed from how long their members are kept.
     """
     asked = {key.name for key in new.indexes}
-    alike = not new.ends or (old.ends, old.retention) == (new.ends, new.retention)
-    return alike and {*new.columns} <= {*old.columns} and asked <= {key.name for key in old.indexes}
+    return _is_kept_alike(old, new) and {*new.columns} <= {*old.columns} and asked <= {key.name for key in old.indexes}
+
+
+def _is_kept_alike(old: Store, new: Store) -> bool:
+    """Whether the times of rows mean the same in two stores."""
+    return (old.ends, old.retention) == (new.ends, new.retention) if new.members else True

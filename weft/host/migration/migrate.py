@@ -16,13 +16,13 @@ from dataclasses import dataclass, field, replace
 
 from weft.host.batch import Batch, Report
 from weft.host.crash import CrashPoint
-from weft.host.migration.compare import Comparison, Sources
+from weft.host.migration.compare import Comparison, Fill, Sources
 from weft.host.migration.reread import Piece, pieces
-from weft.host.migration.ways import Way, moving, replaying, ways_to
+from weft.host.migration.ways import Way, moving, remaining, replaying, ways_to
 from weft.host.state.compaction import horizon
 from weft.host.state.manifest import Manifest
 from weft.host.state.segment import SegmentRef
-from weft.topology.model import Epoch, Store, Topology
+from weft.topology.model import Edge, Epoch, Store, Topology
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Migration:
         plan, starts = replaying(self.new, self._backfill)
         stores = {store.id for store in plan.stores if not store.members} - {*self.found.lacks}
         known = {*self.found.takes, *self.found.moves, *self.found.rereads}
-        joins = {store.id for store in plan.stores if store.members} <= {*self.found.takes, *self._filled_stores()}
+        joins = {store.id for store in plan.stores if store.members} <= {*known, *self._filled_stores()}
         return stores <= known and joins and all(self._start_source(way) is not None for way in starts.values())
 
     def commit(self, epoch: Epoch) -> Manifest:
@@ -169,7 +169,7 @@ class Migration:
             stores = tuple(self.new.store(name) for name in self.found.rereads)
             yield Job("read tables", moving(self.new, stores), (), 0, tuple({store.stream for store in stores}))
         for fill in self.found.fills:
-            yield self._travel(f"fill {fill.store}", fill.way, fill.source)
+            yield self._fill(fill)
         for query in self._backfill:
             if (job := self._past(query)) is not None:
                 yield job
@@ -177,13 +177,24 @@ class Migration:
     def _move(self) -> Job:
         stores = tuple(self.new.store(name) for name in self.found.moves)
         plan = moving(self.new, stores)
+        edges = tuple(self._spare(edge, self.found.moves[edge.id]) for edge in plan.edges)
+        plan = replace(plan, edges=edges)
         read = [piece for store in stores for piece in self._pieces(plan, store.id, self.found.moves[store.id], store)]
         return Job("move rows", plan, tuple(read), _level(read))
 
+    def _fill(self, fill: Fill) -> Job:
+        if fill.source:
+            return self._travel(f"fill {fill.store}", fill.way, fill.source)
+        return Job(f"fill {fill.store}", fill.way.topology(self.new), (), 0, (fill.way.edge.stream,))
+
     def _travel(self, what: str, way: Way, source: str) -> Job:
-        plan = way.topology(self.new)
+        plan = way.without(self.old.store(source).filter).topology(self.new)
         read = tuple(self._pieces(plan, way.edge.id, source, None))
         return Job(what, plan, read, _level(read))
+
+    def _spare(self, edge: Edge, source: str) -> Edge:
+        """The edge without selections that the rows of an old store have passed."""
+        return replace(edge, filter=remaining(edge.filter, self.old.store(source).filter))
 
     def _past(self, query: str) -> Job | None:
         """The job that makes all results of a query among old rows; None if no relation has its rows."""
@@ -208,6 +219,10 @@ class Migration:
             source = self._start_source(way)
             assert source is not None
             sources[name] = source.id
+            starts[name] = way.without(source.filter)
+        bring = {name: replace(way.edge, id=name) for name, way in starts.items()}
+        edges = (bring.get(edge.id) or self._spare(edge, sources[edge.id]) for edge in plan.edges if edge.id in sources)
+        plan = replace(plan, edges=tuple(edges), starts=tuple(way.start for way in starts.values()))
         read = [
             piece
             for edge, source_id in sources.items()
@@ -221,7 +236,7 @@ class Migration:
         return {fill.store for fill in self.found.fills}
 
     def _start_source(self, way: Way) -> Store | None:
-        return self._sources.find(way.start.label, way.selection, way.needs)
+        return self._sources.find(way.start.label, way.selection, way.needs, way.clocks)
 
     def _pieces(self, plan: Topology, edge: str, source: str, store: Store | None, after: int = -1) -> Iterable[Piece]:
         refs = [ref for ref in self.manifest.segments if ref.store == source and ref.first_batch > after]

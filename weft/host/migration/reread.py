@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from weft.expr.evaluate import Functions, filter_mask
 from weft.host.envelope import Envelope, Frame, slices
 from weft.host.hidden import cut
-from weft.host.ingest import event_times
+from weft.host.ingest import event_times, event_values
 from weft.host.routing import route, spread_rows
 from weft.host.state.segment import Segment, SegmentRef
 from weft.query.model import Stream
@@ -82,6 +82,9 @@ class Rereading:
             rows = rows.select([name for name in rows.schema.names if name != COPY])
         if TIME not in rows.schema.names and (TIME in edge.columns or oldest is not None):
             rows = self._stamp(rows, self.streams[edge.stream])
+        if _lacks_values(rows, edge, self.streams):
+            stream = self.streams[edge.stream]
+            rows = rows.append_column(stream.event_time, event_values(rows.column(TIME), stream))
         if oldest is not None:
             rows = rows.filter(pc.greater_equal(rows.column(TIME), oldest))
         return rows.filter(filter_mask(edge.filter, rows, self.functions)) if edge.filter and rows.num_rows else rows
@@ -96,3 +99,9 @@ class Rereading:
         if edge.spread is not None:
             return spread_rows(rows, edge.spread, self.functions, row)
         return route(rows, edge.route, edge.route_key, edge.tasks, self.functions, row)
+
+
+def _lacks_values(rows: Frame, edge: Edge, streams: Mapping[str, Stream]) -> bool:
+    """Whether rows have their event time in microseconds only."""
+    name = streams[edge.stream].event_time if edge.stream in streams else None
+    return name is not None and TIME in rows.schema.names and name not in rows.schema.names

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
-from weft.expr.model import Expr, columns
+from weft.expr.model import Expr, columns, text_of
 from weft.topology.model import COPY, NEVER_LATE, Edge, Emit, Keep, Node, Probe, Route, Start, Store, Topology
 
 
@@ -22,6 +22,8 @@ class Way:
     """Brings the rows."""
     start: Start
     nodes: tuple[Node, ...]
+    clocks: tuple[str, ...] = ()
+    """The clocks that decide which rows of the relation are late."""
 
     @property
     def selection(self) -> tuple[Expr, ...]:
@@ -30,9 +32,15 @@ class Way:
 
     @property
     def needs(self) -> frozenset[str]:
-        """Columns of the relation that are read."""
-        keys = [*self.selection, *self.edge.route_key, *(self.edge.spread.keys if self.edge.spread else ())]
+        """Columns of the relation that are read, besides those of selections."""
+        keys = [*self.edge.route_key, *(self.edge.spread.keys if self.edge.spread else ())]
         return frozenset({*self.start.columns, *(c.name for expr in keys for c in columns(expr))})
+
+    def without(self, passed: tuple[Expr, ...]) -> Way:
+        """The way without selections that its rows have passed."""
+        start = replace(self.start, filter=remaining(self.start.filter, passed))
+        edge = replace(self.edge, filter=remaining(self.edge.filter, passed), columns=_brought(start))
+        return replace(self, edge=edge, start=start)
 
     def topology(self, new: Topology) -> Topology:
         """A plan that does nothing but send rows along this way."""
@@ -49,6 +57,17 @@ class Way:
             (last,) if isinstance(last, Emit) else (),
             (last,) if isinstance(last, Keep) else (),
         )
+
+
+def remaining(chosen: tuple[Expr, ...], passed: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The selections that rows have not passed yet; columns of the others may not be there any more."""
+    texts = {text_of(expr) for expr in passed}
+    return tuple(expr for expr in chosen if text_of(expr) not in texts)
+
+
+def _brought(start: Start) -> tuple[str, ...]:
+    """Columns that an edge brings to a start."""
+    return tuple(sorted({*start.columns, *(c.name for part in start.filter for c in columns(part))}))
 
 
 def ways_to(topology: Topology, label: str, end: str) -> Iterator[Way]:
@@ -77,8 +96,9 @@ def _trim(topology: Topology, edge: Edge, start: Start, nodes: tuple[Node, ...])
     done: list[Node] = [replace(last, wave=waves[last.wave])]
     for probe in reversed(probes):
         assert isinstance(probe, Probe)
-        carry, before = needed, _reads(probe, topology.store(probe.store), needed)
-        needed = before or {min(probe.fields)}
+        found = _finds(probe, topology.store(probe.store))
+        carry = needed or {min(found)}  # rows are counted by a field
+        needed = _reads(probe, carry) - found
         made = replace(
             probe, wave=waves[probe.wave], fields=tuple(sorted(needed)), carry=tuple(sorted(carry)), sees=(),
             then=(done[0].id,),
@@ -86,16 +106,20 @@ def _trim(topology: Topology, edge: Edge, start: Start, nodes: tuple[Node, ...])
         done.insert(0, made)
     taken = tuple(sorted(field.split(".", 1)[1] for field in needed)) or start.columns[:1]
     begun = replace(start, columns=taken, then=(done[0].id,))
-    brought = tuple(sorted({*taken, *(c.name for part in start.filter for c in columns(part))}))
+    brought = _brought(begun)
     bringing = replace(edge, columns=brought, clocks=(NEVER_LATE,), stores=(), starts=(start.id,), watch=())
-    return Way(bringing, begun, tuple(done))
+    return Way(bringing, begun, tuple(done), edge.clocks)
 
 
-def _reads(probe: Probe, store: Store, carry: set[str]) -> set[str]:
-    """Fields of the probing tuple that a probe reads or hands on."""
+def _reads(probe: Probe, carry: set[str]) -> set[str]:
+    """Fields that a probe reads or hands on."""
     exprs = [*probe.route_key, *probe.equal, *(b.expr for b in (*probe.low, *probe.high)), *probe.residual]
-    found = {*store.columns} if store.members else {f"{probe.members[0]}.{column}" for column in store.columns}
-    return ({c.field for expr in exprs for c in columns(expr)} | carry) - found
+    return {c.field for expr in exprs for c in columns(expr)} | carry
+
+
+def _finds(probe: Probe, store: Store) -> set[str]:
+    """Fields of the tuples that a probe finds."""
+    return {*store.columns} if store.members else {f"{probe.members[0]}.{column}" for column in store.columns}
 
 
 def replaying(new: Topology, emits: Collection[str]) -> tuple[Topology, dict[str, Way]]:
@@ -141,8 +165,7 @@ def _unite_starts(one: Way, other: Way) -> Way:
     columns = tuple(sorted({*one.start.columns, *other.start.columns}))
     then = tuple(dict.fromkeys((*one.start.then, *other.start.then)))
     start = replace(one.start, columns=columns, then=then)
-    brought = tuple(sorted({*one.edge.columns, *other.edge.columns}))
-    return Way(replace(one.edge, columns=brought), start, one.nodes)
+    return Way(replace(one.edge, columns=_brought(start)), start, one.nodes, one.clocks)
 
 
 def _unite(known: Node | None, node: Node) -> Node:
@@ -158,7 +181,7 @@ def _unite(known: Node | None, node: Node) -> Node:
 
 
 def moving(new: Topology, stores: tuple[Store, ...]) -> Topology:
-    """A plan that does nothing but send rows to some stores of streams; each has an edge of its own name."""
+    """A plan that does nothing but send rows to some stores; each has an edge of its own name."""
     edges = tuple(_to_store(store) for store in stores)
     used = {store.stream for store in stores}
     return Topology(new.workers, tuple(s for s in new.streams if s.name in used), new.clocks, stores, edges, (), (), ())

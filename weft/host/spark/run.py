@@ -48,7 +48,7 @@ from weft.host.spark.reader import SCHEMA
 from weft.host.spark.reading import Reading, Shares
 from weft.host.spark.sources import open_feeds, quote_columns, unite
 from weft.host.spark.streaming import Streaming, United
-from weft.host.state.checkpoint import FILES
+from weft.host.state.checkpoint import FILES, is_same_query
 from weft.host.state.manifest import Ledger, Manifest
 from weft.host.work import Changes, Work
 from weft.launch.warm import warm
@@ -301,7 +301,7 @@ class SparkBatches:
         number = self.manifest.batch
         epoch = Epoch(self.epoch.number + 1, work.topology)
         before, after = self.ledger.session()["queries"], work.session["queries"]
-        gone = [query for query, said in before.items() if after.get(query) != said]
+        gone = [query for query, said in before.items() if not is_same_query(said, after.get(query, {}))]
         manifest = migration.commit(epoch).recount(gone, migration.summary.results)
         self._hand_over(work, number, epoch.number, manifest.files, only=work.backfill)
         self.ledger.propose(epoch, work.describe(manifest))

@@ -240,6 +240,7 @@ def describe_query(query: Query) -> dict[str, Any]:
         "where": " AND ".join(to_sql(p) for p in query.predicates),
         "select": ", ".join(f"{to_sql(o.expr)} AS {o.name}" for o in query.outputs),
         "since": {relation.alias: relation.since for relation in query.relations if relation.since},
+        "apart": {relation.alias: relation.apart for relation in query.relations if relation.apart},
     }
 
 
@@ -281,11 +282,16 @@ def _refused_streams(found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[
     return lines
 
 
+def is_same_query(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two descriptions are of the same query; it may share stores with others or not."""
+    return {**one, "apart": None} == {**other, "apart": None}
+
+
 def say_changes(found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
     """What differs and leads to a migration, for people."""
     old, new = found["queries"], mine["queries"]
     lines = [f'query "{name}" is new' for name in new if name not in old]
-    lines += [f'query "{name}" is replaced' for name in new if name in old and old[name] != new[name]]
+    lines += [f'query "{name}" is replaced' for name in new if name in old and not is_same_query(old[name], new[name])]
     lines += [f'query "{name}" is dropped' for name in old if name not in new]
     if found["workers"] != mine["workers"]:
         lines.append(f"{mine['workers']} workers instead of {found['workers']}")
@@ -297,5 +303,5 @@ def _differences(what: str, found: Mapping[str, Any], mine: Mapping[str, Any]) -
     return [
         f"{what}, {key}: the checkpoint has {found.get(key) or 'none'}, this session {mine[key] or 'none'}"
         for key in mine
-        if found.get(key) != mine[key]
+        if key != "apart" and found.get(key) != mine[key]
     ]

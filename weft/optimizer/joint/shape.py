@@ -106,7 +106,7 @@ class Shape:
     def inputs(self) -> list[tuple[str, ...]]:
         """The stores of single relations: a stream and its selections; two relations may have the same."""
         chosen = zip(self.query.relations, self._selections, strict=True)
-        return [(label_since(r.stream.name, r.since), *map(text_of, exprs)) for r, exprs in chosen]
+        return [(label_since(r.stream.name, r.since, r.apart), *map(text_of, exprs)) for r, exprs in chosen]
 
     def edge(self, place: int, route: Route, key: Home = ()) -> str:
         """The name of the edge that takes rows of a relation somewhere, as the topology has it."""

@@ -44,14 +44,17 @@ MOST_STORED = 4.0
 """A join may be kept if it has at most this many times the rows of all inputs of its query."""
 
 
-def choose_together(choices: Sequence[Choice], time_limit: float = TIME_LIMIT) -> tuple[Choice, ...]:
-    """The choices with plans for all queries together, where that is cheaper."""
+def choose_together(choices: Sequence[Choice], time_limit: float | None = None) -> tuple[Choice, ...]:
+    """The choices with plans for all queries together, where that is cheaper.
+
+    Equal choices give equal plans unless the time limit, `TIME_LIMIT` if none is given, ends the search.
+    """
     began = time.monotonic()
     open_ = [choice for choice in choices if is_open(choice)]
     if not open_ or len(choices) < 2:
         return tuple(choices)
     separate = _seconds(choices)
-    joint, solution = plan_together(choices, separate, time_limit)
+    joint, solution = plan_together(choices, separate, TIME_LIMIT if time_limit is None else time_limit)
     together = _seconds(joint)
     used = together < separate * (1 - 1e-9)
     note = Together(

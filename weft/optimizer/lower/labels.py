@@ -3,6 +3,8 @@
     orders              the stream, all of its rows
     orders~3fa29c01     after selections; the digest is that of the selections, in any order
     orders~2            the second relation of the query that is the same as another
+    orders~@7           only rows that came in batch 7 or later
+    orders~@0:1         all rows, in stores that are not shared with other labels
 
 What must hold: a label is a function of the query alone, and two relations of one query never have the same.  The order
 of labels, tables first, is the order of stamps (`weft.topology.model`), in every query the same.
@@ -50,9 +52,9 @@ def labels(query: Query) -> dict[str, str]:
         chosen = sorted(text_of(without_alias(p)) for p in query.selections(relation.alias))
         base = f"{relation.stream.name}~{digest(*chosen)[:8]}" if chosen else relation.stream.name
         label, number = base, 2
-        while label_since(label, relation.since) in found.values():
+        while label_since(label, relation.since, relation.apart) in found.values():
             label, number = f"{base}~{number}", number + 1
-        found[relation.alias] = label_since(label, relation.since)
+        found[relation.alias] = label_since(label, relation.since, relation.apart)
     return found
 
 

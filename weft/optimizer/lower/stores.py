@@ -50,6 +50,8 @@ class StoreDraft:
     since: int = 0
     content: str = ""
     """What else decides its rows: predicates of a join, and where its members lie."""
+    copied: bool = False
+    """Whether rows of its members lie on several workers."""
     columns: set[str] = field(default_factory=set)
     indexes: set[Key] = field(default_factory=set)
     clocks: set[str] = field(default_factory=set)
@@ -95,6 +97,11 @@ class StoreDraft:
         """Its name, once all users are known."""
         return f"{shorten(self.name)}-{digest(self.key, [*self.held], [key.name for key in self.ordered])}"
 
+    @property
+    def _join(self) -> str:
+        """What decides the rows of a join, wherever they lie."""
+        return "" if self.copied or not self.members else digest(self.members, self.content)
+
     def finish(self) -> Store:
         """The store, once all users are known."""
         # A joined row has one time for all clocks, which allows for the longest retention.
@@ -104,6 +111,7 @@ class StoreDraft:
             self.id, self.stream, self.filter, self.held, self.placement, self.ordered,
             tuple(sorted(kept.items())) if expires else (), self.reason, tuple(self.users), self.tasks, self.members,
             tuple(sorted(self.ends)) if expires else (), self.spread, self.key, self.since, tuple(sorted(self.clocks)),
+            self._join,
         )  # fmt: skip
 
 
@@ -195,12 +203,16 @@ def _draft_rows(plan: Ways, label: str, home: Home, chosen: Selection) -> StoreD
     relation = plan.query.relation(label)
     stream, since = relation.stream.name, relation.since
     _, placement, tasks, spread = place_of_store(plan, label, home)
-    return StoreDraft(label_since(stream, since), stream, chosen, placement, tasks, spread=spread, since=since)
+    name = label_since(stream, since, relation.apart)
+    return StoreDraft(name, stream, chosen, placement, tasks, spread=spread, since=since)
 
 
 def _draft_join(plan: Ways, store: int, home: Home) -> StoreDraft:
     members = tuple(sorted(names(plan.query, store), key=lambda label: plan.stamps[label]))
-    return StoreDraft("+".join(members), "", (), home, plan.tasks(store), members, content=_content(plan, members))
+    copied = any(spread_of(plan, label) for label in members)
+    return StoreDraft(
+        "+".join(members), "", (), home, plan.tasks(store), members, content=_content(plan, members), copied=copied
+    )
 
 
 def _content(plan: Ways, members: tuple[str, ...]) -> str:

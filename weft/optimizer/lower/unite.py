@@ -33,7 +33,7 @@ class Wanted:
     """(Query, position of the relation in it)."""
 
 
-Where = tuple[str, int, Place]
+Where = tuple[str, tuple[int, int], Place]
 """A stream, the first batch whose rows count, and where they lie: only stores that agree in all of it can be one."""
 
 Decide = Callable[[Sequence[Wanted]], bool]
@@ -103,7 +103,7 @@ def unite(plans: Sequence[Ways], decide: Decide) -> United:
 
 def _where(plan: Ways, label: str, home: Home) -> Where:
     relation = plan.query.relation(label)
-    return relation.stream.name, relation.since, place_of_store(plan, label, home)
+    return relation.stream.name, (relation.since, relation.apart), place_of_store(plan, label, home)
 
 
 def _groups(wanted: Sequence[Wanted], decide: Decide) -> list[list[Wanted]]:

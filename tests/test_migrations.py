@@ -1,0 +1,24 @@
+"""Random lives of sessions against the oracle; `python -m tests.migrations --n 1000` lives more of them."""
+
+import pytest
+
+from tests.migrations import Tally, check
+
+CHUNKS, EACH = 4, 16
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_no_change_of_a_session_loses_or_doubles_a_result(chunk: int) -> None:
+    tally = Tally()
+    for seed in range(chunk * EACH, (chunk + 1) * EACH):
+        tally += check(seed)
+    print(tally)
+    assert tally.rows > 500, "the queries of this chunk join next to nothing"
+    assert all(tally.changes[kind] >= 3 for kind in ("add", "drop", "rescale", "replan", "options"))
+    assert tally.stores["compared"] >= 100
+    assert tally.stores["taken"] >= 20
+    assert tally.stores["rows moved"] >= 20
+    assert tally.queries["complete"] >= 2
+    assert tally.queries["incomplete"] >= 2
+    assert sum(tally.deaths.values()) >= 3
