@@ -483,7 +483,8 @@ class Session:
             self.checkpoint.release()
             raise
         handle.begin(every)
-        self._improve()
+        if every is not None:
+            self._improve()
         self._dropped.clear()
         return handle
 
