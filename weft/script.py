@@ -19,7 +19,6 @@ is run again changes nothing, whatever it drops or creates.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -28,9 +27,9 @@ from typing import TYPE_CHECKING, Any
 
 from weft.errors import SourceError, WeftError
 from weft.expr.model import Span
-from weft.host.results.parquet import ParquetSink
 from weft.host.state.checkpoint import describe_query
 from weft.query.caret import point
+from weft.session.complete import say_complete
 from weft.session.planning import remember_choice
 from weft.sql.script import Options, QueryStatement, StreamStatement, parse_statements
 
@@ -162,11 +161,10 @@ def _say_query(session: Session, query: QueryStatement, known: Mapping[str, Any]
     if known == describe_query(handle.query):
         return  # it goes on as it is
     yield f"query {query.name} " + ("is new: added" if known is None else "has changed: replaced")
-    if any(isinstance(sink, ParquetSink) and sink.holds_results() for sink in handle.sinks):
+    if any(sink.holds_results() for sink in handle.sinks):
         yield f"query {query.name}: folder {query.path} holds results of the earlier text too"
     if (moment := handle.complete_from) is not None:
-        when = "never complete" if moment == datetime.datetime.max else f"complete from {moment} on"  # noqa: DTZ901
-        yield f"query {query.name}: {when}, since rows it needs were read before and not kept"
+        yield f"query {query.name}: {say_complete(moment)}, since rows it needs were read before and not kept"
 
 
 def _say_plans(session: Session, known: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

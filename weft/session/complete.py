@@ -57,7 +57,13 @@ def _watermark(query: Query, newest: Mapping[str, int], policy: Policy) -> int |
 
 def say_moment(microseconds: int) -> str:
     """From when on something is complete, in words."""
-    return "never complete" if microseconds >= NEVER else f"complete from {as_moment(microseconds)} on"
+    return say_complete(as_moment(microseconds))
+
+
+def say_complete(moment: datetime.datetime) -> str:
+    """The same, of a time that people read."""
+    never = moment == datetime.datetime.max  # noqa: DTZ901 - event times have no zone
+    return "never complete" if never else f"complete from {moment} on"
 
 
 def as_moment(microseconds: int) -> datetime.datetime:

@@ -54,11 +54,6 @@ class Comparison:
     partial: Mapping[str, int] = field(default_factory=dict)
     """New store -> the event time after which it is whole; NEVER if its rows have no event time."""
 
-    @property
-    def is_free(self) -> bool:
-        """Whether no row has to be read."""
-        return not self.moves and not self.fills and not self.rereads
-
 
 def compare(old: Topology, new: Topology, manifest: Manifest) -> Comparison:
     """How the stores of `new` are made from the state of `old`, and from tables that are read again."""

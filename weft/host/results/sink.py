@@ -59,6 +59,10 @@ class Sink(Protocol):
         """
         return
 
+    def holds_results(self) -> bool:
+        """Whether its place holds results already."""
+        return False
+
     @abstractmethod
     def take(self, results: Results) -> None:
         """Take the results of a batch."""

@@ -272,8 +272,11 @@ class SparkBatches:
     def _guard(self) -> None:
         """Keep the files that the migration in the background needs."""
         assert self._preparing is not None
-        mark = f"e{self._preparing.migration.epoch}j"
-        self.ledger.guarded = {ref.name for ref in self._preparing.migration.manifest.segments}
+        made = self._preparing.migration
+        mark = f"e{made.epoch}j"
+        # What was taken of earlier batches, and what a round reads now: batches may merge both away meanwhile.
+        needed = (*made.segments, *made.manifest.segments, *self.manifest.segments)
+        self.ledger.guarded = {ref.name for ref in needed}
         self.ledger.young = lambda name: mark in name
 
     def _give_up(self) -> None:

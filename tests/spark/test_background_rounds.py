@@ -1,0 +1,77 @@
+"""State that is made ready in several rounds while batches go on and merge what the first round has taken."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+import weft
+from weft.host.migration import prepare
+from weft.host.spark import run as spark_run
+
+pytestmark = pytest.mark.spark
+
+ROWS = 20
+
+
+def put(root: Path, number: int) -> None:
+    """One more file in each stream."""
+    for name, shift in (("a", 0), ("b", 3)):
+        ids = [number * ROWS + i for i in range(ROWS)]
+        table = pa.table({"id": ids, "k": [(i + shift) % 7 for i in ids], "m": [(i * shift + 1) % 5 for i in ids]})
+        pq.write_table(table, root / f".{name}")
+        (root / f".{name}").rename(root / name / f"{number:04d}.parquet")
+
+
+def pairs(root: Path, key: str) -> Counter[tuple[int, int]]:
+    rows = {name: pq.read_table(root / name).to_pylist() for name in ("a", "b")}
+    return Counter((x["id"], y["id"]) for x in rows["a"] for y in rows["b"] if x[key] == y[key])
+
+
+def found(handle: object) -> Counter[tuple[int, int]]:
+    return Counter((row["x"], row["y"]) for row in handle.table().to_pylist())  # type: ignore[attr-defined]
+
+
+def test_what_an_earlier_round_took_is_kept_while_batches_merge_it(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_run, "AT_ONCE", 0)
+    monkeypatch.setattr(prepare, "ROUNDS", 6)
+    monkeypatch.setattr(spark_run, "ROUNDS", 6)
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    for number in range(6):
+        put(tmp_path, number)
+    s = weft.Session(tmp_path / "state", spark, workers=2, progress=False)
+    for name in ("a", "b"):
+        s.stream(name, weft.read.parquet(tmp_path / name, max_files=1))
+    text = "SELECT a.id AS x, b.id AS y FROM a JOIN b ON a.{0} = b.{0}"
+    first = s.query("first", text.format("k"), strategy="flat").to_memory()
+    s.query(
+        "keeps_m", "SELECT a.m AS p, b.m AS q FROM a JOIN b ON a.k = b.k AND a.m < b.m", strategy="flat"
+    ).to_memory()
+    s.run()
+    number = 6
+    with s:
+        handle = s.start(every=0.01)
+        second = s.query("second", text.format("m"), strategy="flat", backfill=True).to_memory()
+        limit = time.monotonic() + 90
+        while not handle.epochs():
+            assert time.monotonic() < limit
+            put(tmp_path, number)
+            number += 1
+            handle.wait(0.2)
+        put(tmp_path, number)
+        while sum(progress.rows_in["a"] for progress in handle.progress()) < (number - 5) * ROWS:
+            assert time.monotonic() < limit
+            handle.wait(0.05)
+    assert not handle.report().notices or "change-refused" not in {n.kind for n in handle.report().notices}
+    assert handle.epochs()[-1].taken > 0
+    assert found(first) == pairs(tmp_path, "k")
+    assert found(second) == pairs(tmp_path, "m")
