@@ -239,7 +239,8 @@ class Migration:
         return self._sources.find(way.start.label, way.selection, way.needs, way.clocks)
 
     def _pieces(self, plan: Topology, edge: str, source: str, store: Store | None, after: int = -1) -> Iterable[Piece]:
-        refs = [ref for ref in self.manifest.segments if ref.store == source and ref.first_batch > after]
+        refs = [ref for ref in self.manifest.segments if ref.store == source and ref.last_batch > after]
+        assert all(ref.first_batch > after for ref in refs), "batches merged rows across the barrier"
         return pieces(plan.edge_by_id[edge], refs, None if store is None else self._oldest(store))
 
     def _oldest(self, store: Store) -> int | None:

@@ -29,13 +29,10 @@ class Preparation:
         self.work, self.migration, self._run = work, migration, run
         self.error: Exception | None = None
         self.rounds = 0
+        self.barrier = migration.manifest.batch
+        """The batch up to which rows have been made ready, or are being made ready."""
         self._stopped = threading.Event()
         self._thread = self._begin(lambda: migration.work(run, self._stopped.is_set))
-
-    @property
-    def barrier(self) -> int:
-        """The batch up to which rows have been made ready, or are being made ready."""
-        return self.migration.manifest.batch
 
     @property
     def is_ready(self) -> bool:
@@ -45,6 +42,7 @@ class Preparation:
     def bring_up(self, manifest: Manifest) -> None:
         """Another round, up to a later batch."""
         self.rounds += 1
+        self.barrier = manifest.batch  # before the next batch begins
         self._thread = self._begin(lambda: self.migration.catch_up(manifest, self._run))
 
     def cancel(self) -> None:
