@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from weft.expr import casts, logic, numeric, rules, temporal, text
+from weft.expr import casts, logic, nested, numeric, rules, temporal, text
 from weft.expr.casts import Datum
 from weft.expr.logic import Kernel
 from weft.expr.rules import Rule
@@ -78,6 +78,7 @@ FUNCTIONS: dict[str, Function] = {
     "<=": Function(rules.comparison, logic.comparison(pc.less_equal), 2, 2),
     ">": Function(rules.comparison, logic.comparison(pc.greater), 2, 2),
     ">=": Function(rules.comparison, logic.comparison(pc.greater_equal), 2, 2),
+    "same": Function(rules.same, _never, 2, 2),
     "and": Function(rules.logical, logic.and_, 1, _ANY),
     "or": Function(rules.logical, logic.or_, 1, _ANY),
     "not": Function(rules.logical, logic.not_, 1, 1),
@@ -126,6 +127,9 @@ FUNCTIONS: dict[str, Function] = {
     "minute": Function(rules.extraction, temporal.extract(pc.minute), 1, 1),
     "second": Function(rules.extraction, temporal.extract(pc.second), 1, 1),
     "date_trunc": Function(rules.truncation, temporal.date_trunc, 2, 2),
+    "isnan": Function(rules.float_test, numeric.unary(pc.is_nan), 1, 1),
+    "struct_extract": Function(rules.struct_extract, nested.struct_extract, 2, 2),
+    "list_extract": Function(rules.list_extract, nested.list_extract, 2, 2),
     "cast": Function(rules.cast, _cast, 1, 1),
 }
 """Every operator and function by name."""
@@ -145,10 +149,12 @@ SYNONYMS = {
     "endswith": "ends_with",
     "suffix": "ends_with",
     "prefix": "starts_with",
+    "list_element": "list_extract",
+    "element_at": "list_extract",
 }
 """Other names under which SQL may call a function."""
 
 NAMED = frozenset(name for name in FUNCTIONS if name.isidentifier()) - {
-    "and", "or", "not", "is_null", "in", "case", "div", "neg", "like", "ilike", "cast",
+    "and", "or", "not", "is_null", "same", "in", "case", "div", "neg", "like", "ilike", "cast",
 }  # fmt: skip
 """Functions that are called by name, as opposed to those with a syntax of their own."""

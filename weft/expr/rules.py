@@ -6,7 +6,7 @@ call into others that mean the same (`nullif` is a CASE).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -15,8 +15,19 @@ from pyarrow import types as pt
 from weft.expr.casts import is_castable
 from weft.expr.coerce import cast_to, incomparable, unify
 from weft.expr.model import Call, Expr, Literal
+from weft.expr.nested import is_nested
 from weft.expr.temporal import TRUNC_UNITS
-from weft.expr.types import DURATION, TIMESTAMP, ExprError, digits, is_comparable, is_number, sql_name
+from weft.expr.types import (
+    DURATION,
+    TIMESTAMP,
+    ExprError,
+    digits,
+    is_comparable,
+    is_number,
+    is_orderable,
+    normalize,
+    sql_name,
+)
 
 Rule = Callable[[Call], Call]
 
@@ -24,8 +35,48 @@ Rule = Callable[[Call], Call]
 def comparison(call: Call) -> Call:
     """Both sides in one type; the result is a truth value."""
     args = unify(call.args, "comparison")
-    _require_all(args, is_comparable, "comparison", call)
+    if call.op in ("=", "<>"):
+        _require_all(args, is_comparable, "comparison", call)
+    else:
+        _require_all(args, is_orderable, f'"{call.op}"', call)
     return replace(call, args=args, type=pa.bool_())
+
+
+def same(call: Call) -> Call:
+    """IS NOT DISTINCT FROM, as equalities that hash indexes can answer.
+
+    Both are NULL or neither is, and what stands in for NULL is equal.  For floats NaN is treated in the same way.
+    """
+    a, b = unify(call.args, "comparison")
+    if pt.is_null(a.type):
+        return Call("is_null", (a,), pa.bool_(), call.span)
+    _require_all((a, b), is_comparable, "comparison", call)
+    equal = [_equal(call, (Call("is_null", (side,), pa.bool_()) for side in (a, b)))]
+    if is_nested(a.type):
+        either = (_equal(call, (a, b)), Literal(True, pa.bool_()))
+        return replace(call, op="and", args=(*equal, Call("coalesce", either, pa.bool_())), type=pa.bool_())
+    if pt.is_floating(a.type):
+        nan = tuple(_or_false(Call("isnan", (side,), pa.bool_())) for side in (a, b))
+        equal.append(_equal(call, nan))
+        a, b = (Call("case", (n, _stand_in(a.type), side), a.type) for n, side in zip(nan, (a, b), strict=True))
+    known = (Call("coalesce", (side, _stand_in(a.type)), a.type) for side in (a, b))
+    return replace(call, op="and", args=(*equal, _equal(call, known)), type=pa.bool_())
+
+
+def _or_false(condition: Expr) -> Expr:
+    return Call("coalesce", (condition, Literal(False, pa.bool_())), pa.bool_())
+
+
+def _equal(call: Call, sides: Iterable[Expr]) -> Call:
+    return Call("=", tuple(sides), pa.bool_(), call.span)
+
+
+def _stand_in(kind: pa.DataType) -> Literal:
+    """Any constant of a type."""
+    if pt.is_string(kind) or pt.is_binary(kind):
+        return Literal("" if pt.is_string(kind) else b"", kind)
+    zero = pa.scalar(0, pa.int32() if pt.is_date(kind) else pa.int64())
+    return Literal(zero.cast(kind).as_py(), kind)
 
 
 def membership(call: Call) -> Call:
@@ -153,6 +204,11 @@ def all_double(call: Call) -> Call:
     return _all_as(call, pa.float64())
 
 
+def float_test(call: Call) -> Call:
+    """isnan and others: a test of a float."""
+    return replace(all_double(call), type=pa.bool_())
+
+
 def all_integer(call: Call) -> Call:
     """Integer division."""
     _require_all(call.args, lambda kind: bool(pt.is_integer(kind) or pt.is_null(kind)), f'"{call.op}"', call)
@@ -222,7 +278,7 @@ def same_type(call: Call) -> Call:
     """coalesce, greatest, least: all arguments and the result in one type."""
     args = unify(call.args, f'"{call.op}"')
     if call.op != "coalesce":
-        _require_all(args, is_comparable, f'"{call.op}"', call)
+        _require_all(args, is_orderable, f'"{call.op}"', call)
     return replace(call, args=args, type=args[0].type)
 
 
@@ -280,6 +336,35 @@ def truncation(call: Call) -> Call:
         )
     arg = _time(call, call.args[1])
     return replace(call, args=(Literal(name, pa.string(), unit.span), arg), type=arg.type)
+
+
+def struct_extract(call: Call) -> Call:
+    """A field of a struct."""
+    value, name = call.args
+    struct: pa.DataType = value.type
+    if not pt.is_struct(struct):
+        raise ExprError(f"a {sql_name(value.type)} has no fields", hint="only a struct has fields.", span=call.span)
+    wanted = str(_constant(call, name, pa.string()).value)
+    fields = [field.name for field in struct]
+    found = [field for field in fields if field == wanted] or [f for f in fields if f.lower() == wanted.lower()]
+    if len(found) != 1:
+        detail = f"its fields are: {', '.join(fields)}."
+        raise ExprError(f'the struct has no field "{wanted}"', detail=detail, hint="name one of these.", span=call.span)
+    kind = normalize(struct.field(found[0]).type)
+    return replace(call, args=(value, Literal(found[0], pa.string(), name.span)), type=kind)
+
+
+def list_extract(call: Call) -> Call:
+    """An element of a list; with a name, a field of a struct."""
+    value, place = call.args
+    kind: pa.DataType = value.type
+    if pt.is_struct(value.type):
+        return struct_extract(replace(call, op="struct_extract"))
+    if not pt.is_list(value.type):
+        hint = "only a list has elements; for characters write substring(text, place, 1)."
+        raise ExprError(f"a {sql_name(value.type)} has no elements", hint=hint, span=call.span)
+    _require_all((place,), lambda kind: bool(pt.is_integer(kind) or pt.is_null(kind)), "a place in a list", call)
+    return replace(call, args=(value, cast_to(place, pa.int64())), type=normalize(kind.value_type))
 
 
 def _time(call: Call, arg: Expr) -> Expr:

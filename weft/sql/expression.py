@@ -75,15 +75,17 @@ def _is(cursor: Cursor) -> Expr:
 def _is_suffix(cursor: Cursor, value: Expr, start: int) -> Expr:
     at = cursor.next()
     negated = at.upper == "NOTNULL" or (at.upper == "IS" and cursor.accept("NOT"))
-    if at.upper == "IS" and cursor.sees("DISTINCT"):
-        raise cursor.fail(cursor.token.span, "IS DISTINCT FROM is not supported", hint="NULL matches nothing; use <>.")
+    if at.upper == "IS" and cursor.accept("DISTINCT"):
+        cursor.expect("FROM", "write IS [NOT] DISTINCT FROM value.")
+        same = Call("same", (value, _comparison(cursor)), None, cursor.span_from(start))
+        return same if negated else Call("not", (same,), None, cursor.span_from(start))
     if at.upper == "IS" and cursor.sees_any("TRUE", "FALSE"):
         wanted = cursor.next().upper == "TRUE"
         known = Call("coalesce", (value, Literal(not wanted)), None, cursor.span_from(start))
         result = Call("=", (known, Literal(wanted)), None, cursor.span_from(start))
     else:
         if at.upper == "IS":
-            cursor.expect("NULL", "IS is followed by [NOT] NULL, TRUE or FALSE.")
+            cursor.expect("NULL", "IS is followed by [NOT] NULL, TRUE, FALSE or DISTINCT FROM.")
         result = Call("is_null", (value,), None, cursor.span_from(start))
     return Call("not", (result,), None, cursor.span_from(start)) if negated else result
 
@@ -170,13 +172,32 @@ def _unary(cursor: Cursor) -> Expr:
 def _postfix(cursor: Cursor) -> Expr:
     start = cursor.at
     value = _primary(cursor)
-    while cursor.accept("::"):
-        value = Call("cast", (value,), read_type(cursor), cursor.span_from(start))
-    if cursor.sees("["):
-        raise cursor.fail(
-            cursor.token.span, "subscripts are not supported", hint="store the element in a column of its own."
-        )
+    while cursor.token.upper in _SUFFIXES:
+        value = _SUFFIXES[cursor.next().upper](cursor, value, start)
     return value
+
+
+def _cast(cursor: Cursor, value: Expr, start: int) -> Expr:
+    return Call("cast", (value,), read_type(cursor), cursor.span_from(start))
+
+
+def _field(cursor: Cursor, value: Expr, start: int) -> Expr:
+    """The field of a struct behind a point."""
+    if cursor.token.kind not in ("word", "name"):
+        raise cursor.unexpected("the name of a field is missing", "write column.field.")
+    return Call("struct_extract", (value, Literal(cursor.next().text)), None, cursor.span_from(start))
+
+
+def _subscript(cursor: Cursor, value: Expr, start: int) -> Expr:
+    """An element of a list, or a field of a struct."""
+    index = parse_condition(cursor)
+    if cursor.sees(":"):
+        raise cursor.fail(cursor.token.span, "slices are not supported", hint="take one element: list[1].")
+    cursor.expect("]", "the subscript is never closed.")
+    return Call("list_extract", (value, index), None, cursor.span_from(start))
+
+
+_SUFFIXES: dict[str, Callable[[Cursor, Expr, int], Expr]] = {"::": _cast, ".": _field, "[": _subscript}
 
 
 def _primary(cursor: Cursor) -> Expr:
@@ -245,12 +266,6 @@ def _column(cursor: Cursor) -> Expr:
     if cursor.token.kind not in ("word", "name"):
         raise cursor.unexpected("a column name is missing", "write alias.column.")
     second = cursor.next()
-    if cursor.sees("."):
-        raise cursor.fail(
-            cursor.span_from(start),
-            "a name has at most two parts",
-            hint="write alias.column; give the stream an alias.",
-        )
     return Column(first.text, second.text, None, cursor.span_from(start))
 
 
