@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from weft.errors import QueryError
 from weft.expr.model import Expr, aliases
+from weft.query.grouping import Grouping
 from weft.query.names import suggestion
 
 TIME = "#t"
@@ -113,12 +114,6 @@ class Relation:
                 detail="a table is read once, and its rows join whatever comes, whenever it comes.",
                 hint=f'leave WITHIN out after "{self.alias}".',
             )
-        if self.stream.table:
-            raise QueryError(
-                f'table "{self.stream.name}" has a window',
-                detail="a table is read once, and all of its rows are joined.",
-                hint="leave out the WITHIN of the table; windows of streams stay.",
-            )
         if self.stream.event_time is None:
             raise QueryError(
                 f'stream "{self.stream.name}" has no event time',
@@ -147,6 +142,8 @@ class Query:
     outputs: tuple[Output, ...]
     cross_product: bool = False
     """Whether parts that no predicate connects may be multiplied."""
+    grouping: Grouping | None = None
+    """What is made of the joined rows; None if they are the results."""
 
     def __post_init__(self) -> None:
         _refuse_duplicates("alias", [relation.alias for relation in self.relations])
@@ -203,6 +200,8 @@ class Query:
     @property
     def schema(self) -> pa.Schema:
         """Schema of the result."""
+        if self.grouping is not None:
+            return self.grouping.schema
         return pa.schema([(output.name, output.expr.type) for output in self.outputs])
 
 
