@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from weft.errors import QueryError
 from weft.expr.model import Expr, aliases
+from weft.query.grouping import Grouping
 from weft.query.names import suggestion
 
 TIME = "#t"
@@ -30,6 +31,18 @@ COPY = "#copy"
 
 LATE = "#late "
 """Beginning of the names of hidden columns that mark late rows; the rest is the name of a clock."""
+
+HASH = "#h"
+"""Name of the hidden column that says which worker owns a group: a code of its keys."""
+
+PAIR = "#p"
+"""Name of the hidden column that holds a code of the keys of a group and one of its values."""
+
+MEASURE = "#m "
+"""Beginning of the names of hidden columns that hold sums, least and greatest values."""
+
+OP = "#op"
+"""Name of the column that says what happened to a row of a view: insert, update, delete or final."""
 
 Unit = OneOf["s", "ms", "us"]
 """Unit of an integer event-time column."""
@@ -58,7 +71,7 @@ class Stream:
     def __post_init__(self) -> None:
         _refuse_duplicates(f'column of stream "{self.name}"', self.schema.names)
         for column in self.schema.names:
-            if column in (TIME, WEIGHT, COPY) or column.startswith(LATE):
+            if column in (TIME, WEIGHT, COPY, HASH, PAIR, OP) or column.startswith((LATE, MEASURE)):
                 raise QueryError(
                     f'column name "{column}" of stream "{self.name}" is reserved', hint="rename the column."
                 )
@@ -113,12 +126,6 @@ class Relation:
                 detail="a table is read once, and its rows join whatever comes, whenever it comes.",
                 hint=f'leave WITHIN out after "{self.alias}".',
             )
-        if self.stream.table:
-            raise QueryError(
-                f'table "{self.stream.name}" has a window',
-                detail="a table is read once, and all of its rows are joined.",
-                hint="leave out the WITHIN of the table; windows of streams stay.",
-            )
         if self.stream.event_time is None:
             raise QueryError(
                 f'stream "{self.stream.name}" has no event time',
@@ -147,6 +154,8 @@ class Query:
     outputs: tuple[Output, ...]
     cross_product: bool = False
     """Whether parts that no predicate connects may be multiplied."""
+    grouping: Grouping | None = None
+    """What is made of the joined rows; None if they are the results."""
 
     def __post_init__(self) -> None:
         _refuse_duplicates("alias", [relation.alias for relation in self.relations])
@@ -203,6 +212,8 @@ class Query:
     @property
     def schema(self) -> pa.Schema:
         """Schema of the result."""
+        if self.grouping is not None:
+            return self.grouping.schema
         return pa.schema([(output.name, output.expr.type) for output in self.outputs])
 
 
