@@ -226,13 +226,17 @@ def test_an_alias_free_column_reads_the_stores_own_column() -> None:
     assert evaluate(Column("", "x", pa.int64()), batch, {}).to_pylist() == [1, None]
 
 
-def test_months_move_constant_dates_only() -> None:
+def test_months_move_dates_and_timestamps() -> None:
     months = Literal(pa.MonthDayNano((13, 0, 0)), pa.month_day_nano_interval())
     moved = add_types(Call("-", (Literal(dt.date(2020, 3, 31)), months)))
     assert isinstance(moved, Literal)
     assert moved.value == dt.datetime(2019, 2, 28)  # noqa: DTZ001
-    with pytest.raises(QueryError, match="no fixed length"):
-        add_types(Call("+", (column("t", TS), months)))
+    times = pa.array([dt.datetime(2020, 1, 31, 5), None, dt.datetime(1960, 2, 29)], TS)  # noqa: DTZ001
+    wanted = [dt.datetime(2021, 2, 28, 5), None, dt.datetime(1961, 3, 29)]  # noqa: DTZ001
+    assert run(Call("+", (column("t", TS), months)), t=times) == wanted
+    for other in (Literal(dt.timedelta(days=1)), Literal(7), months):
+        with pytest.raises(QueryError, match="no fixed length"):
+            add_types(Call("+", (other, months)))
 
 
 def test_what_a_node_keeps_is_no_part_of_its_value_and_is_not_pickled() -> None:

@@ -20,7 +20,7 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 _BINDING = {
     "or": 1, "and": 2, "not": 3, "is_null": 4, "same": 4, **dict.fromkeys(_COMPARISONS, 5), "in": 5, "like": 5,
-    "ilike": 5, "||": 6, "+": 7, "-": 7, "*": 8, "/": 8, "%": 8, "div": 8, "neg": 9,
+    "ilike": 5, "||": 6, "+": 7, "add_months": 7, "-": 7, "*": 8, "/": 8, "%": 8, "div": 8, "neg": 9,
 }  # fmt: skip
 _ATOM = 10
 _WORDS = {"and": "AND", "or": "OR", "like": "LIKE", "ilike": "ILIKE", "div": "//"}
@@ -236,6 +236,14 @@ class _Writer:
             for at in range(0, len(call.args) - 1, 2)
         ]
         return f"CASE {' '.join(parts)} ELSE {self.write(call.args[-1])} END"
+
+    def _write_add_months(self, call: Call) -> str:
+        time, months = call.args
+        count = months.value if isinstance(months, Literal) else 0
+        return f"{self.write(time, 7)} + INTERVAL '{count}' MONTH"
+
+    def _write_json_extract(self, call: Call) -> str:
+        return f"CAST({call.op}({self._list(call.args)}) AS VARCHAR)"  # it is text here, and JSON there
 
     def _write_cast(self, call: Call) -> str:
         return f"CAST({self.write(call.args[0])} AS {sql_name(call.type)})"

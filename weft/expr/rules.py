@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from decimal import Decimal
 
 import pyarrow as pa
 from pyarrow import types as pt
 
 from weft.expr.casts import is_castable
 from weft.expr.coerce import cast_to, incomparable, unify
+from weft.expr.dates import PARTS, UNITS, unit_of
 from weft.expr.model import Call, Expr, Literal
 from weft.expr.nested import is_nested
-from weft.expr.temporal import TRUNC_UNITS
 from weft.expr.types import (
     DURATION,
     TIMESTAMP,
@@ -75,6 +76,8 @@ def _stand_in(kind: pa.DataType) -> Literal:
     """Any constant of a type."""
     if pt.is_string(kind) or pt.is_binary(kind):
         return Literal("" if pt.is_string(kind) else b"", kind)
+    if pt.is_decimal(kind):
+        return Literal(Decimal(0), kind)
     zero = pa.scalar(0, pa.int32() if pt.is_date(kind) else pa.int64())
     return Literal(zero.cast(kind).as_py(), kind)
 
@@ -287,8 +290,8 @@ def concatenation(call: Call) -> Call:
     return _all_as(call, pa.string())
 
 
-def text(result: pa.DataType | None = None, constants: tuple[pa.DataType, ...] = ()) -> Rule:
-    """A function of one text; further arguments are constants of the given types."""
+def text(result: pa.DataType | None = None, others: tuple[pa.DataType, ...] = ()) -> Rule:
+    """A function of one text and further arguments of the given types."""
 
     def rule(call: Call) -> Call:
         subject, *rest = call.args
@@ -296,46 +299,110 @@ def text(result: pa.DataType | None = None, constants: tuple[pa.DataType, ...] =
             raise ExprError(
                 f'"{call.op}" needs text, not a {sql_name(subject.type)}', hint="CAST it AS VARCHAR.", span=subject.span
             )
-        fixed = (_constant(call, arg, kind) for arg, kind in zip(rest, constants, strict=False))
+        given = (_argument(call, arg, kind) for arg, kind in zip(rest, others, strict=False))
         kind = result if result is not None else pa.string()
-        return replace(call, args=(cast_to(subject, pa.string()), *fixed), type=kind)
+        return replace(call, args=(cast_to(subject, pa.string()), *given), type=kind)
 
     return rule
+
+
+def _argument(call: Call, arg: Expr, kind: pa.DataType) -> Expr:
+    if not (pt.is_null(arg.type) or arg.type == kind or (pt.is_integer(kind) and pt.is_integer(arg.type))):
+        raise ExprError(
+            f'"{call.op}" needs a {sql_name(kind)} here, not a {sql_name(arg.type)}',
+            hint=f"CAST it AS {sql_name(kind)}.",
+            span=arg.span or call.span,
+        )
+    return cast_to(arg, kind)
 
 
 def _constant(call: Call, arg: Expr, kind: pa.DataType) -> Literal:
     if not isinstance(arg, Literal):
         raise ExprError(
             f'"{call.op}" needs a constant here',
-            detail="only its first argument may be a column.",
+            detail="it decides what the result is.",
+            hint="write a number or a text in quotes.",
             span=arg.span or call.span,
         )
-    if not (pt.is_null(arg.type) or arg.type == kind or (pt.is_integer(kind) and pt.is_integer(arg.type))):
-        raise ExprError(f'"{call.op}" needs a {sql_name(kind)} here, not a {sql_name(arg.type)}', span=arg.span)
-    constant = cast_to(arg, kind)
+    constant = _argument(call, arg, kind)
     assert isinstance(constant, Literal)
     return constant
 
 
+def length(call: Call) -> Call:
+    """Characters of a text, or elements of a list."""
+    if pt.is_list(call.args[0].type):
+        return replace(call, type=pa.int64())
+    return text(pa.int64())(call)
+
+
+def json_part(call: Call) -> Call:
+    """json_extract: a path is text or a place in an array."""
+    given = call.args[1].type
+    return text(pa.string(), (pa.int64() if pt.is_integer(given) else pa.string(),))(call)
+
+
 def extraction(call: Call) -> Call:
-    """year .. second of a date or timestamp."""
-    arg = _time(call, call.args[0])
-    return replace(call, args=(arg,), type=pa.int64())
+    """year, month and other parts of a date or timestamp; epoch also of a duration."""
+    kind = pa.float64() if call.op == "epoch" else pa.int64()
+    if call.op == "epoch" and pt.is_duration(call.args[0].type):
+        return replace(call, type=kind)
+    if call.op == "epoch_ms" and pt.is_integer(call.args[0].type):
+        return from_epoch(TIMESTAMP)(replace(call, op="make_timestamp_ms"))
+    return replace(call, args=(_time(call, call.args[0]),), type=kind)
+
+
+def date_part(call: Call) -> Call:
+    """date_part and EXTRACT: the function that is named by a constant."""
+    unit = _unit(call, tuple(PARTS))
+    return extraction(replace(call, op=str(unit.value), args=call.args[1:]))
 
 
 def truncation(call: Call) -> Call:
     """date_trunc: a constant unit; a date becomes a timestamp."""
-    unit = _constant(call, call.args[0], pa.string())
-    name = str(unit.value).lower()
-    name = name if name in TRUNC_UNITS else name.rstrip("s") if name.rstrip("s") in TRUNC_UNITS else f"{name}s"
-    if name not in TRUNC_UNITS:
-        raise ExprError(
-            f"date_trunc does not know the unit {unit.value!r}",
-            hint=f"use one of {', '.join(TRUNC_UNITS)}.",
-            span=unit.span,
-        )
     arg = _time(call, call.args[1])
-    return replace(call, args=(Literal(name, pa.string(), unit.span), arg), type=arg.type)
+    return replace(call, args=(_unit(call, UNITS), arg), type=arg.type)
+
+
+def difference(call: Call) -> Call:
+    """date_diff: a constant unit and two times."""
+    unit = _unit(call, UNITS)
+    first, last = unify([_time(call, arg) for arg in call.args[1:]], '"date_diff"')
+    return replace(call, args=(unit, first, last), type=pa.int64())
+
+
+def _unit(call: Call, known: Sequence[str]) -> Literal:
+    given = _constant(call, call.args[0], pa.string())
+    name = unit_of(str(given.value))
+    if name not in known:
+        raise ExprError(
+            f"{call.op} does not know the unit {given.value!r}", hint=f"use one of {', '.join(known)}.", span=given.span
+        )
+    return Literal(name, pa.string(), given.span)
+
+
+def from_epoch(kind: pa.DataType) -> Rule:
+    """A number of seconds, milliseconds or microseconds since 1970 as a time."""
+
+    def rule(call: Call) -> Call:
+        _require_all(call.args, _number_or_null, f'"{call.op}"', call)
+        number = pa.float64() if call.op == "to_timestamp" else pa.int64()
+        if number == pa.int64():
+            _require_all(call.args, lambda given: not pt.is_floating(given), f'"{call.op}"', call)
+        return replace(call, args=(cast_to(call.args[0], number),), type=kind)
+
+    return rule
+
+
+def months_added(call: Call) -> Call:
+    """A time and a constant number of months."""
+    arg = _time(call, call.args[0])
+    return replace(call, args=(arg, _constant(call, call.args[1], pa.int64())), type=arg.type)
+
+
+def date_of_parts(call: Call) -> Call:
+    """make_date: three integers."""
+    return replace(all_integer(call), type=pa.date32())
 
 
 def struct_extract(call: Call) -> Call:
