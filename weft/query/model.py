@@ -32,6 +32,18 @@ COPY = "#copy"
 LATE = "#late "
 """Beginning of the names of hidden columns that mark late rows; the rest is the name of a clock."""
 
+HASH = "#h"
+"""Name of the hidden column that says which worker owns a group: a code of its keys."""
+
+PAIR = "#p"
+"""Name of the hidden column that holds a code of the keys of a group and one of its values."""
+
+MEASURE = "#m "
+"""Beginning of the names of hidden columns that hold sums, least and greatest values."""
+
+OP = "#op"
+"""Name of the column that says what happened to a row of a view: insert, update, delete or final."""
+
 Unit = OneOf["s", "ms", "us"]
 """Unit of an integer event-time column."""
 
@@ -59,7 +71,7 @@ class Stream:
     def __post_init__(self) -> None:
         _refuse_duplicates(f'column of stream "{self.name}"', self.schema.names)
         for column in self.schema.names:
-            if column in (TIME, WEIGHT, COPY) or column.startswith(LATE):
+            if column in (TIME, WEIGHT, COPY, HASH, PAIR, OP) or column.startswith((LATE, MEASURE)):
                 raise QueryError(
                     f'column name "{column}" of stream "{self.name}" is reserved', hint="rename the column."
                 )

@@ -437,7 +437,7 @@ class SparkBatches:
 
     def _load(self, work: Work, query: str, files: Sequence[Path]) -> DataFrame:
         emit = work.topology.emit_of[query]
-        schema = from_arrow_schema(pa.schema([(output.name, output.expr.type) for output in emit.outputs]))
+        schema = from_arrow_schema(emit.schema)
         if not files:
             return self.spark.createDataFrame([], schema)
         return self.spark.read.schema(schema).parquet(*(_PATTERN.sub(r"\\\g<0>", str(file)) for file in files))

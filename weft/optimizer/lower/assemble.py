@@ -20,6 +20,7 @@ from weft.expr.model import columns, text_of
 from weft.optimizer.graph.layout import Target, names
 from weft.optimizer.lower.edges import StartDraft, begin, edges, find_watched_keys
 from weft.optimizer.lower.flow import Flow, KeepDraft, NodeDraft, ProbeDraft
+from weft.optimizer.lower.groups import group_stores, with_groups
 from weft.optimizer.lower.labels import digest, shorten
 from weft.optimizer.lower.relabel import relabel
 from weft.optimizer.lower.stores import StoreDraft, StoreDrafts, clock_of, clocks, want_joined, want_rows
@@ -46,22 +47,29 @@ def draw(plans: Sequence[Ways], policy: Policy = "min", decide: Decide = unite_i
     for given, plan in zip(plans, made, strict=True):
         _Query(plan, given.query, nodes).lay()
     nodes.flow.fill()
-    stores, starts = nodes.stores.stores(), nodes.finish_starts()
+    stores, starts, emits = nodes.stores.stores(), nodes.finish_starts(), nodes.flow.finish_emits()
+    views = [store for emit, plan in zip(emits, made, strict=True) for store in group_stores(emit, plan)]
     return Topology(
         made[0].workers if made else 1,
         _streams(plan.query for plan in made),
         clocks(made, policy),
-        stores,
+        (*stores, *views),
         edges(nodes.stores.drafts, nodes.flow.starts.values()),
         starts,
         nodes.finish_probes(),
-        tuple(nodes.flow.emits.values()),
+        emits,
         nodes.finish_keeps(),
     )
 
 
 def _streams(queries: Iterable[Query]) -> tuple[Stream, ...]:
     return tuple({r.stream.name: r.stream for query in queries for r in query.relations}.values())
+
+
+def anchor_of(query: Query) -> str:
+    """A field to carry where an aggregate reads none: rows are counted."""
+    relation = query.relations[0]
+    return f"{relation.alias}.{relation.stream.schema.names[0]}"
 
 
 class _Nodes:
@@ -261,6 +269,7 @@ class _Query:
         plan = self.plan
         reads = {column.field for output in plan.query.outputs for column in columns(output.expr)}
         called = tuple(self.called.items())
-        emit = Emit(f"emit {plan.name}", plan.name, plan.query.outputs, tuple(sorted(reads)), called)
+        fields = tuple(sorted(reads or {anchor_of(plan.query)}))
+        emit = with_groups(Emit(f"emit {plan.name}", plan.name, plan.query.outputs, fields, called), plan)
         self.flow.emits[emit.id] = emit
         return emit

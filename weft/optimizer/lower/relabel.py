@@ -53,6 +53,7 @@ def _query(query: Query, names: Mapping[str, str], rename: Rename) -> Query:
         tuple(rename(predicate) for predicate in query.predicates),
         tuple(Output(output.name, rename(output.expr)) for output in query.outputs),
         query.cross_product,
+        query.grouping,
     )
 
 

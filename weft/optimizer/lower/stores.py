@@ -21,6 +21,7 @@ from weft.expr.implied import Selection
 from weft.expr.model import Expr, aliases, columns, text_of
 from weft.optimizer.graph.layout import Home, names
 from weft.optimizer.graph.predicates import window_predicates
+from weft.optimizer.lower.groups import window_clock
 from weft.optimizer.lower.labels import digest, predicate_text, shorten
 from weft.optimizer.lower.places import place_of_store, spread_of
 from weft.optimizer.lower.selections import selection
@@ -189,6 +190,8 @@ def clocks(plans: Sequence[Ways], policy: Policy) -> tuple[Clock, ...]:
         if (own := clock(plan)) is not None:
             known = found.get(own.id, replace(own, policy=policy))
             found[own.id] = replace(known, queries=(*known.queries, plan.name))
+        if (own := window_clock(plan, policy)) is not None:
+            found.setdefault(own.id, own)
     return tuple(found.values())
 
 
