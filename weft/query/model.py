@@ -158,8 +158,9 @@ class Query:
         _refuse_duplicates("alias", [relation.alias for relation in self.relations])
         if dotted := [relation.alias for relation in self.relations if "." in relation.alias]:
             raise QueryError(f"alias {dotted[0]!r} has a dot in it", hint="give it another name with AS.")
-        _refuse_duplicates("output name", [output.name for output in self.outputs])
-        if any(output.name == WEIGHT for output in self.outputs):
+        shown = self.outputs if self.grouping is None else self.grouping.outputs
+        _refuse_duplicates("output name", [output.name for output in shown])
+        if any(output.name == WEIGHT for output in shown):
             raise QueryError(
                 f'output name "{WEIGHT}" is reserved',
                 detail="a hidden column of this name says how often a result counts.",
