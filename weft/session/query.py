@@ -112,7 +112,4 @@ def read_query(
         )
     draft = parse(query) if isinstance(query, str) else parse_fragments(query)
     made = resolve(draft, streams, functions, cross_product)
-    if made.grouping is not None:
-        hint = "aggregate the result where it is read."
-        raise QueryError(f'query "{name}" groups its results, and no host can do that yet', hint=hint)
     return QueryHandle(name, made.closed() if closed else made, draft)

@@ -18,7 +18,7 @@ from weft.host.batch import Batch, Report
 from weft.host.crash import CrashPoint
 from weft.host.migration.compare import Comparison, Fill, Sources
 from weft.host.migration.reread import Piece, pieces
-from weft.host.migration.ways import Way, moving, remaining, replaying, stores_of, ways_to
+from weft.host.migration.ways import Way, moving, remaining, replaying, ways_to
 from weft.host.state.compaction import horizon
 from weft.host.state.manifest import Manifest
 from weft.host.state.segment import SegmentRef
@@ -122,15 +122,11 @@ class Migration:
     def can_catch_up(self) -> bool:
         """Whether the old state has all rows that a replay needs."""
         plan, starts = replaying(self.new, self._backfill)
-        made = {name for emit in plan.emits for name in stores_of(emit)}
-        views = {store.id for store in plan.stores if store.counted is not None} - made
-        stores = ({store.id for store in plan.stores if not store.members} | views) - {*self.found.lacks}
+        stores = {store.id for store in plan.stores if not store.members} - {*self.found.lacks}
         known = {*self.found.takes, *self.found.moves, *self.found.rereads}
-        joins = {store.id for store in plan.stores if store.members and store.counted is None} <= {
-            *known,
-            *self._filled_stores(),
-        }
-        return stores <= known and joins and all(self._start_source(way) is not None for way in starts.values())
+        joins = {store.id for store in plan.stores if store.members and store.counted is None}
+        there = stores <= known and joins <= {*known, *self._filled_stores()}
+        return there and all(self._start_source(way) is not None for way in starts.values())
 
     def commit(self, epoch: Epoch) -> Manifest:
         """The manifest that makes the new plan valid."""
