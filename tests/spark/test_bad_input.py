@@ -13,7 +13,7 @@ import pytest
 
 import weft
 from tests.spark._kit import answer, drop, moment, oracle, table
-from weft.observe.progress import RunReport
+from weft.observe.report import RunReport
 
 pytestmark = pytest.mark.spark
 

@@ -44,9 +44,13 @@ class QueryHandle:
         """
         return self.find_start(self)
 
-    def to_parquet(self, path: str | os.PathLike[str]) -> QueryHandle:
-        """Write results to a folder that holds every result exactly once."""
-        return self.to("parquet", path)
+    def to_parquet(self, path: str | os.PathLike[str], *, merge: bool = True) -> QueryHandle:
+        """Write results to a folder that holds every result exactly once.
+
+        Small files of many batches are merged, in one step that readers cannot see half done.  `merge=False` keeps all
+        files as they are: for readers that remember which files they have read.
+        """
+        return self.to("parquet", path, merge)
 
     def to_memory(self) -> QueryHandle:
         """Keep results of this session in memory, for `table()`."""

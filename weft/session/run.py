@@ -22,7 +22,8 @@ from weft.host.state.checkpoint import Checkpoint
 from weft.observe.counters import Counters
 from weft.observe.live import LiveLine
 from weft.observe.notice import Notice
-from weft.observe.progress import Progress, RunReport
+from weft.observe.progress import Progress
+from weft.observe.report import RunReport, Tally
 from weft.session.changes import SessionChanges, Turn
 
 RECENT = 10
@@ -63,20 +64,25 @@ class Journal:
     def __init__(self, live: LiveLine, watch: Watch) -> None:
         self._live, self._watch = live, watch
         self.began = time.perf_counter()
-        self.batches: list[Progress] = []
-        self.notices: list[Notice] = []
-        """What was told between batches."""
+        self.tally = Tally()
+        self._starting: float | None = None
 
     def tell(self, notice: Notice) -> None:
         """Add a notice that belongs to no batch."""
-        self.notices.append(notice)
+        self.tally.tell(notice)
         self._live.tell(notice)
 
     def note(self, progress: Progress) -> None:
         """Add a batch that has ended."""
+        if self._starting is None:
+            self._starting = max(0.0, time.perf_counter() - self.began - progress.seconds)
         progress = self._watch.see(progress)
-        self.batches.append(progress)
+        self.tally.add(progress)
         self._live.show(progress)
+
+    def report(self, ended: float | None, stopped: bool) -> RunReport:
+        """The report so far, of a run that has ended then."""
+        return self.tally.report((ended or time.perf_counter()) - self.began, self._starting, stopped=stopped)
 
     def close(self) -> None:
         """End the live line: no further batch will come."""
@@ -105,9 +111,13 @@ class Handle:
         """Whether the run is still going on."""
         return self._ended is None and self._run.active
 
-    def progress(self) -> list[Progress]:
-        """All batches finished so far."""
-        return list(self._journal.batches)
+    def progress(self) -> Progress | None:
+        """The last batch that has ended; None before the first."""
+        return next(iter(self.history(1)), None)
+
+    def history(self, n: int = 100) -> list[Progress]:
+        """The last `n` batches, the newest at the end.  A run keeps its last 1,000 batches."""
+        return self._journal.tally.recent(n)
 
     def epochs(self) -> list[Turn]:
         """All changes of the plan so far."""
@@ -115,8 +125,7 @@ class Handle:
 
     def report(self) -> RunReport:
         """The sum of all batches so far."""
-        seconds = (self._ended or time.perf_counter()) - self._journal.began
-        return RunReport(tuple(self._journal.batches), seconds, self._stopped, tuple(self._journal.notices))
+        return self._journal.report(self._ended, self._stopped)
 
     def stop(self) -> RunReport:
         """Let the current batch finish, then stop.  A run that has failed meanwhile raises."""
@@ -136,8 +145,11 @@ class Handle:
                 self._journal.close()
                 self._checkpoint.release()
 
-    def wait(self, seconds: float | None = None) -> bool:
-        """Wait for the end, at most so many seconds; return whether it has ended.  A failed run raises."""
+    def wait(self, seconds: float | None = None) -> RunReport | None:
+        """Wait for the end, at most so many seconds, and return the report; None if the run has not ended.
+
+        A failed run raises.
+        """
         limit = None if seconds is None else time.monotonic() + seconds
         while self._ended is None:
             try:
@@ -146,7 +158,7 @@ class Handle:
                 self.settle()
             if limit is not None and time.monotonic() >= limit:
                 break
-        return self._ended is not None
+        return None if self._ended is None else self.report()
 
     def finish(self) -> RunReport:
         """Wait for the end in the foreground."""

@@ -34,7 +34,7 @@ from weft.host.state.checkpoint import FILES, Checkpoint, describe, describe_que
 from weft.host.state.manifest import Ledger, Manifest
 from weft.host.work import Work
 from weft.observe.live import LiveLine
-from weft.observe.progress import RunReport
+from weft.observe.report import RunReport
 from weft.optimizer.choose import Choice
 from weft.optimizer.cost.papers import Arrival
 from weft.optimizer.cost.prices import Prices
