@@ -49,7 +49,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     ("command", "options"),
     [
         ("demo", ["--orders", "--seed", "--keep", "--workers"]),
-        ("run", ["SCRIPT", "--workers"]),
+        ("run", ["SCRIPT", "--every", "--workers"]),
         ("explain", ["SCRIPT", "--stage", "--format", "--analyze", "--no-analyze", "--workers"]),
         ("queries", ["CHECKPOINT"]),
         ("status", ["CHECKPOINT"]),

@@ -36,6 +36,8 @@ class RunReport(Counted):
     """Seconds in which batches ran."""
     stopped: bool = False
     """Whether the run was stopped before all input was read."""
+    signal: int | None = None
+    """The signal that stopped the run, if one did: 2 is Ctrl-C, 15 SIGTERM."""
     notices: tuple[Notice, ...] = ()
     """All notices of the run; of each kind only the last."""
 
@@ -109,7 +111,7 @@ class Tally:
         """The report of a run that has taken so many seconds."""
         return RunReport(
             tuple(self._recent), self.count, self.counters, seconds, starting, self.working, stopped,
-            tuple(self._notices.values()),
+            notices=tuple(self._notices.values()),
         )  # fmt: skip
 
 

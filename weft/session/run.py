@@ -1,19 +1,17 @@
 """A run in progress, as the user sees it: progress, stop, the report at the end.
 
-Ctrl-C during a foreground run lets the current batch finish and returns the report; a second one interrupts the wait.
+Ctrl-C or SIGTERM during a foreground run lets the current batch finish and returns the report; a second one interrupts
+the wait.
 What must hold: the checkpoint is released once, and not while a batch is running.
 """
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from types import FrameType
 
 from weft.errors import WeftError
 from weft.explain.uneven import is_uneven
@@ -25,6 +23,7 @@ from weft.observe.notice import Notice
 from weft.observe.progress import Progress
 from weft.observe.report import RunReport, Tally
 from weft.session.changes import SessionChanges, Turn
+from weft.signals import noting
 
 RECENT = 10
 """The load is judged over this many of the last batches: values and their order change while a stream runs."""
@@ -95,6 +94,7 @@ class Handle:
     def __init__(self, checkpoint: Checkpoint, run: Run, journal: Journal, changes: SessionChanges) -> None:
         self._checkpoint, self._run, self._journal, self._changes = checkpoint, run, journal, changes
         self._stopped = False
+        self._signal: int | None = None
         self._ended: float | None = None
         self._ending = threading.Lock()
 
@@ -125,7 +125,7 @@ class Handle:
 
     def report(self) -> RunReport:
         """The sum of all batches so far."""
-        return self._journal.report(self._ended, self._stopped)
+        return replace(self._journal.report(self._ended, self._stopped), signal=self._signal)
 
     def stop(self) -> RunReport:
         """Let the current batch finish, then stop.  A run that has failed meanwhile raises."""
@@ -161,29 +161,10 @@ class Handle:
         return None if self._ended is None else self.report()
 
     def finish(self) -> RunReport:
-        """Wait for the end in the foreground."""
-        with _interrupt() as asked:
+        """Wait for the end in the foreground.  Ctrl-C or SIGTERM stops the run after the current batch."""
+        with noting() as asked:
             while not self.wait(0.2):
-                if asked.is_set():
+                if asked.signal is not None:
+                    self._signal = asked.signal
                     self.stop()
         return self.report()
-
-
-@contextmanager
-def _interrupt() -> Iterator[threading.Event]:
-    """Turn the first Ctrl-C into an event."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked
-        return
-
-    def ask(_signal: int, _frame: FrameType | None) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
-
-    before = signal.signal(signal.SIGINT, ask)
-    try:
-        yield asked
-    finally:
-        signal.signal(signal.SIGINT, before)

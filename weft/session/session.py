@@ -446,7 +446,7 @@ class Session:
         return explain(subject, stage, format)
 
     def run(self) -> RunReport:
-        """Join everything that is available now, then return.  Ctrl-C stops after the current batch."""
+        """Join everything that is available now, then return.  Ctrl-C or SIGTERM stops after the current batch."""
         return self._begin(every=None).finish()
 
     def start(self, every: str | datetime.timedelta | float = "1 second") -> Handle:
