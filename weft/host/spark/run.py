@@ -15,10 +15,11 @@ import datetime
 import itertools
 import re
 import shutil
+import tempfile
 import time
 import traceback
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,7 @@ from weft.host.spark.sources import open_feeds, quote_columns, unite
 from weft.host.spark.streaming import Streaming, United
 from weft.host.state.checkpoint import FILES, is_same_query
 from weft.host.state.manifest import Ledger, Manifest
+from weft.host.state.room import check_room
 from weft.host.work import Changes, Work
 from weft.launch.warm import warm
 from weft.observe.counters import Counters
@@ -158,6 +160,8 @@ class SparkBatches:
         """A change that reads no more rows than this is made between two batches."""
         self._preparing: Preparation | None = None
         self.failure: BaseException | None = None
+        self._written = 0
+        """Bytes of state that the last batch wrote."""
 
     @property
     def topology(self) -> Topology:
@@ -371,12 +375,14 @@ class SparkBatches:
 
     def _batch(self, rows: Reading, number: int, offsets: Offset) -> None:
         began = time.perf_counter()
+        check_room(self._places(), self._written)
         self.ledger.unstage(number)  # remove what an attempt that died left behind
         barrier = None if self._preparing is None else self._preparing.barrier
         batch = self.manifest.next(self.topology, number, self.run, self.crash, barrier)
         report = self._run(rows, self.plan, self.topology, batch, self.ledger.staging_folder(number))
         self._hand_over(self.work_now, number, 0, report.files)
         manifest = self.manifest.after(self.epoch, number, report, offsets)
+        self._written = sum(ref["bytes"] for ref in report.added)
         reach(self.crash, "commit before", number)
         self.ledger.commit(manifest)
         self.manifest = manifest
@@ -385,6 +391,12 @@ class SparkBatches:
         self.ledger.collect()
         self.ledger.announce(number)
         self.on_progress(self._progress(number, time.perf_counter() - began, report))
+
+    def _places(self) -> Iterator[Path]:
+        """Where a batch writes: state, results, and what Spark sends between workers on this machine."""
+        yield self.ledger.root
+        yield Path(tempfile.gettempdir())
+        yield from (sink.folder for sinks in self.work_now.sinks.values() for sink in sinks if sink.folder is not None)
 
     def _run(self, rows: Reading, plan: Any, topology: Topology, batch: Batch, staging: Path) -> Report:
         """Run all waves as one job, and return the counters of all tasks."""
