@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 
 from weft.observe.counters import Counters
 from weft.observe.notice import Notice
+from weft.observe.watermark import Watermark, say_time
+
+SOME = 10
+"""A watermark that has stood still for so many batches is shown with the stream that holds it."""
 
 
 class Counted:
@@ -63,6 +67,10 @@ class Progress(Counted):
     """What every part of the plan did in this batch."""
     notices: tuple[Notice, ...] = ()
     """Notices that are new with this batch."""
+    watermarks: Mapping[str, Watermark] = field(default_factory=dict)
+    """Query -> its watermark, the stream it waits for, and for how long.  A query that drops nothing has none."""
+    newest: Mapping[str, int] = field(default_factory=dict)
+    """Stream -> the newest event time so far, in microseconds."""
 
     @property
     def total_in(self) -> int:
@@ -84,13 +92,18 @@ class Progress(Counted):
             f"state {self.state_rows:,} rows, {human_bytes(self.state_bytes)}",
         ]
         if self.watermark is not None:
-            parts.append(f"watermark {self.watermark}")
+            parts.append(f"watermark {say_time(self.watermark)}{self._held()}")
         if dropped := sum(self.late.values()):
             parts.append(f"{dropped:,} late rows dropped")
         if missing := sum(self.untimed.values()):
             parts.append(f"{missing:,} rows without event time dropped")
         parts += [f"notice: {notice.message}" for notice in self.notices]
         return "  ".join(parts)
+
+    def _held(self) -> str:
+        """Which stream the watermark has been waiting for, if that is so for some batches."""
+        held = max(self.watermarks.values(), key=lambda mark: mark.batches, default=None)
+        return f" (held by {held.stream} for {held.batches:,} batches)" if held and held.batches >= SOME else ""
 
 
 def human_bytes(count: float) -> str:

@@ -53,7 +53,9 @@ class RunReport(Counted):
         lines += [
             f"  stream {name:<16} {count:>12,} rows{_dropped_rows(self, name)}" for name, count in self.rows_in.items()
         ]
-        lines += [f"  query  {name:<16} {count:>12,} results" for name, count in self.rows_out.items()]
+        lines += [
+            f"  query  {name:<16} {count:>12,} results{self._watermark(name)}" for name, count in self.rows_out.items()
+        ]
         if self.batches:
             last = self.batches[-1]
             lines.append(
@@ -63,6 +65,10 @@ class RunReport(Counted):
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def _watermark(self, query: str) -> str:
+        mark = self.batches[-1].watermarks.get(query) if self.batches else None
+        return "" if mark is None else f"  watermark {mark}"
 
     def _headline(self) -> str:
         rows, results = sum(self.rows_in.values()), sum(self.rows_out.values())

@@ -22,6 +22,7 @@ from weft.observe.live import LiveLine
 from weft.observe.notice import Notice
 from weft.observe.progress import Progress
 from weft.observe.report import RunReport, Tally
+from weft.observe.watermark import Holding
 from weft.session.changes import SessionChanges, Turn
 from weft.signals import noting
 
@@ -64,6 +65,7 @@ class Journal:
         self._live, self._watch = live, watch
         self.began = time.perf_counter()
         self.tally = Tally()
+        self._holding = Holding()
         self._starting: float | None = None
 
     def tell(self, notice: Notice) -> None:
@@ -75,7 +77,8 @@ class Journal:
         """Add a batch that has ended."""
         if self._starting is None:
             self._starting = max(0.0, time.perf_counter() - self.began - progress.seconds)
-        progress = self._watch.see(progress)
+        marks, told = self._holding.see(progress.watermarks, progress.newest)
+        progress = self._watch.see(replace(progress, watermarks=marks, notices=(*progress.notices, *told)))
         self.tally.add(progress)
         self._live.show(progress)
 

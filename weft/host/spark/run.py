@@ -11,7 +11,6 @@ manifest, publication is repeated at the next start.
 
 from __future__ import annotations
 
-import datetime
 import itertools
 import re
 import shutil
@@ -56,11 +55,11 @@ from weft.host.work import Changes, Work
 from weft.launch.warm import warm
 from weft.observe.counters import Counters
 from weft.observe.progress import Progress
+from weft.observe.watermark import as_time, read_watermarks
 from weft.topology.model import Epoch, Topology
 
 AT_ONCE = 400_000
 """Rows that a change may read between two batches, by default."""
-EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - event times have no zone
 
 
 class SparkRun:
@@ -467,16 +466,11 @@ class SparkBatches:
             state_rows=sum(ref.rows for ref in segments),
             state_bytes=sum(ref.bytes for ref in segments),
             segments=len(segments),
-            watermark=_moment(min(marks)) if marks else None,
+            watermark=as_time(min(marks)) if marks else None,
             counters=Counters.total([zeros, report]),
+            watermarks=read_watermarks(self.topology.clocks, self.manifest.newest),
+            newest=self.manifest.newest,
         )
-
-
-def _moment(microseconds: int) -> datetime.datetime | int:
-    try:
-        return EPOCH + datetime.timedelta(microseconds=microseconds)
-    except OverflowError:
-        return microseconds
 
 
 def _quote_spark(error: BaseException) -> str:
