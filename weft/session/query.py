@@ -45,14 +45,17 @@ class QueryHandle:
         """
         return self.find_start(self)
 
-    def to_parquet(self, path: str | os.PathLike[str], mode: str | None = None) -> QueryHandle:
+    def to_parquet(self, path: str | os.PathLike[str], *, mode: str | None = None, merge: bool = True) -> QueryHandle:
         """Write results to a folder that holds every result exactly once.
 
         The results of an aggregate query change, so there are three modes: "changes" (the default) has every group that
         a batch changed, with the number of the batch; "final" has the groups of each window once, when it is closed;
         "snapshot" has the groups as they are after the last batch.
+
+        Small files of many batches are merged, in one step that readers cannot see half done.  `merge=False` keeps all
+        files as they are: for readers that remember which files they have read.
         """
-        return self.to("parquet", path, *([] if mode is None else [mode]))
+        return self.to("parquet", path, merge, *([] if mode is None else [mode]))
 
     def to_memory(self) -> QueryHandle:
         """Keep results of this session in memory, for `table()`."""
@@ -75,7 +78,7 @@ class QueryHandle:
                 detail=f'query "{self.name}" is an aggregate: its rows change.',
                 hint=f"use one of: {', '.join(VIEW_SINKS)}.",
             )
-        if not self.query.is_view and kind == "parquet" and len(arguments) > 1:
+        if not self.query.is_view and kind == "parquet" and len(arguments) > 2:
             raise SinkError(
                 f'query "{self.name}" has no modes',
                 detail="its results never change: every result is written once.",

@@ -65,9 +65,11 @@ class FolderOfChanges(ParquetSink):
 
     takes: ClassVar[Takes] = "changes"
 
-    def __init__(self, query: str, shape: Shape, path: str | os.PathLike[str], mode: str = "changes") -> None:
+    def __init__(
+        self, query: str, shape: Shape, path: str | os.PathLike[str], mode: str = "changes", *, merge: bool = True
+    ) -> None:
         names = [*((name, shape.schema.field(name).type) for name in shape.outputs), *EXTRA[mode]]
-        super().__init__(query, pa.schema(names), path)
+        super().__init__(query, pa.schema(names), path, merge)
         self.mode, self.columns = mode, shape.outputs
 
     @staticmethod
@@ -93,7 +95,7 @@ class Snapshot(ParquetSink):
     takes: ClassVar[Takes] = "changes"
 
     def __init__(self, query: str, shape: Shape, path: str | os.PathLike[str]) -> None:
-        super().__init__(query, pa.schema([shape.schema.field(name) for name in shape.outputs]), path)
+        super().__init__(query, pa.schema([shape.schema.field(name) for name in shape.outputs]), path, False)
         self.shape = shape
 
     @staticmethod
@@ -160,7 +162,9 @@ class Snapshot(ParquetSink):
 MODES = ("changes", "final", "snapshot")
 
 
-def folder_of_view(query: str, shape: Shape, path: str | os.PathLike[str], mode: str | None = None) -> Sink:
+def folder_of_view(
+    query: str, shape: Shape, path: str | os.PathLike[str], merge: bool = True, mode: str | None = None
+) -> Sink:
     """The sink of a mode."""
     if mode not in (None, *MODES):
         raise SinkError(
@@ -173,7 +177,9 @@ def folder_of_view(query: str, shape: Shape, path: str | os.PathLike[str], mode:
             hint='group by window(...), or use mode="changes" or mode="snapshot".',
         )
     return (
-        Snapshot(query, shape, path) if mode == "snapshot" else FolderOfChanges(query, shape, path, mode or "changes")
+        Snapshot(query, shape, path)
+        if mode == "snapshot"
+        else FolderOfChanges(query, shape, path, mode or "changes", merge=merge)
     )
 
 

@@ -11,10 +11,10 @@ manifest, publication is repeated at the next start.
 
 from __future__ import annotations
 
-import datetime
 import itertools
 import re
 import shutil
+import tempfile
 import time
 import traceback
 import uuid
@@ -53,16 +53,17 @@ from weft.host.spark.sources import open_feeds, quote_columns, unite
 from weft.host.spark.streaming import Streaming, United
 from weft.host.state.checkpoint import FILES, is_same_query
 from weft.host.state.manifest import FileState, Ledger, Manifest
+from weft.host.state.room import check_room
 from weft.host.work import Changes, Work
 from weft.launch.warm import warm
 from weft.observe.counters import Counters
 from weft.observe.progress import Progress
+from weft.observe.watermark import as_time, read_watermarks
 from weft.query.grouping import OP, Grouping
 from weft.topology.model import Epoch, Topology
 
 AT_ONCE = 400_000
 """Rows that a change may read between two batches, by default."""
-EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - event times have no zone
 
 
 class SparkRun:
@@ -162,6 +163,8 @@ class SparkBatches:
         """A change that reads no more rows than this is made between two batches."""
         self._preparing: Preparation | None = None
         self.failure: BaseException | None = None
+        self._written = 0
+        """Bytes of state that the last batch wrote."""
 
     @property
     def topology(self) -> Topology:
@@ -396,12 +399,14 @@ class SparkBatches:
 
     def _batch(self, rows: Reading, number: int, offsets: Offset) -> None:
         began = time.perf_counter()
+        check_room(self._places(), self._written)
         self.ledger.unstage(number)  # remove what an attempt that died left behind
         barrier = None if self._preparing is None else self._preparing.barrier
         batch = self.manifest.next(self.topology, number, self.run, self.crash, barrier)
         report = self._run(rows, self.plan, self.topology, batch, self.ledger.staging_folder(number))
         self._hand_over(self.work_now, number, 0, report.files)
         manifest = self.manifest.after(self.epoch, number, report, offsets)
+        self._written = sum(ref["bytes"] for ref in report.added)
         reach(self.crash, "commit before", number)
         self.ledger.commit(manifest)
         self.manifest = manifest
@@ -410,6 +415,12 @@ class SparkBatches:
         self.ledger.collect()
         self.ledger.announce(number)
         self.on_progress(self._progress(number, time.perf_counter() - began, report))
+
+    def _places(self) -> Iterator[Path]:
+        """Where a batch writes: state, results, and what Spark sends between workers on this machine."""
+        yield self.ledger.root
+        yield Path(tempfile.gettempdir())
+        yield from (sink.folder for sinks in self.work_now.sinks.values() for sink in sinks if sink.folder is not None)
 
     def _run(self, rows: Reading, plan: Any, topology: Topology, batch: Batch, staging: Path) -> Report:
         """Run all waves as one job, and return the counters of all tasks."""
@@ -494,8 +505,10 @@ class SparkBatches:
             state_rows=sum(ref.rows for ref in segments),
             state_bytes=sum(ref.bytes for ref in segments),
             segments=len(segments),
-            watermark=_moment(min(marks)) if marks else None,
+            watermark=as_time(min(marks)) if marks else None,
             counters=Counters.total([zeros, report]),
+            watermarks=read_watermarks(self.topology.clocks, self.manifest.newest),
+            newest=self.manifest.newest,
         )
 
 
@@ -506,13 +519,6 @@ def _changed(changes: DataFrame, grouping: Grouping) -> DataFrame:
     extra = [OP] if grouping.having is not None else []
     seen = changes.where(changes[f"`{OP}`"] != "final")
     return seen.select(*quote_columns([*(output.name for output in grouping.outputs), *extra]))
-
-
-def _moment(microseconds: int) -> datetime.datetime | int:
-    try:
-        return EPOCH + datetime.timedelta(microseconds=microseconds)
-    except OverflowError:
-        return microseconds
 
 
 def _quote_spark(error: BaseException) -> str:
