@@ -147,6 +147,24 @@ def test_windows_of_derived_tables() -> None:
     assert windows == {"l_a": 1_000_000, "l_b": 2_000_000, "r": None, "c": 3_000_000}
 
 
+@pytest.mark.parametrize(
+    "inner", ["SELECT DISTINCT k FROM a", "SELECT k, count(*) n FROM a GROUP BY k", "SELECT max(k) k FROM a"]
+)
+def test_a_derived_table_that_groups_is_refused(inner: str) -> None:
+    with pytest.raises(WeftError, match="groups rows") as caught:
+        answer(f"SELECT * FROM ({inner}) t JOIN c USING (k)", tables(1))
+    assert "^" in str(caught.value)
+    assert caught.value.hint
+
+
+def test_groups_over_derived_tables() -> None:
+    text = """
+        WITH t AS (SELECT a.k, x * 2 AS up FROM a JOIN b USING (k, x))
+        SELECT t.up, up + 1 AS next, count(*) AS n, max(z) AS z FROM t JOIN c USING (k) GROUP BY up
+    """
+    assert check(text, tables(1))
+
+
 class Shapes:
     """Random SELECTs, nested to some depth."""
 

@@ -66,7 +66,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition of ON or WHERE, or a fragment of SQL that states one."""
+    """One condition of ON, WHERE or HAVING or one key of GROUP BY, or a fragment of SQL that states one."""
 
     expr: Expr | str
     text: str = field(default="", compare=False, repr=False)
@@ -94,6 +94,10 @@ class Draft:
     within: Within = None
     """Window of every source that states none."""
     text: str = field(default="", compare=False, repr=False)
+    group_by: tuple[Condition, ...] = ()
+    having: tuple[Condition, ...] = ()
+    distinct: bool = False
+    """Whether equal rows are one."""
     usings: tuple[Using, ...] = ()
     named: tuple[Named, ...] = ()
     """What WITH names; each may use the ones before it."""

@@ -16,56 +16,18 @@ from pyarrow import types as pt
 
 from weft.errors import InternalError, QueryError
 from weft.expr.functions import NAMED, SYNONYMS
-from weft.expr.model import Call, Column, Expr, Literal, Span, Udf, conjuncts, transform
+from weft.expr.model import Call, Column, Expr, Literal, Span, Udf, conjuncts, text_of, transform
 from weft.expr.rules import condition as require_condition
 from weft.expr.types import ExprError, normalize
 from weft.expr.typing import add_types
-from weft.query.caret import point
+from weft.query.aggregates import AGGREGATES, NOT_DONE, PARTS, WINDOW, has_aggregate, refuse_aggregates
+from weft.query.caret import locate_error, pointing_into
 from weft.query.connectivity import require_connected
 from weft.query.draft import Condition, Draft, Item, Named, Source, Star, Using, Within
+from weft.query.groups import Entry, find_entry, find_named, group
 from weft.query.model import Output, Query, Relation, Stream
 from weft.query.names import find, suggestion
-from weft.query.visible import Visible, make_unique, numbered
-
-_AGGREGATES = frozenset(
-    [
-        "count",
-        "sum",
-        "avg",
-        "mean",
-        "min",
-        "max",
-        "any_value",
-        "first",
-        "last",
-        "median",
-        "mode",
-        "stddev",
-        "stddev_pop",
-        "stddev_samp",
-        "variance",
-        "var_pop",
-        "var_samp",
-        "string_agg",
-        "array_agg",
-        "list",
-        "listagg",
-        "group_concat",
-        "bool_and",
-        "bool_or",
-        "approx_count_distinct",
-        "quantile",
-        "row_number",
-        "rank",
-        "dense_rank",
-        "lag",
-        "lead",
-        "ntile",
-        "first_value",
-        "last_value",
-    ]
-)
-
+from weft.query.visible import Visible, numbered, unique_names
 
 _FORMS = frozenset(
     ["cast", "try_cast", "extract", "exists", "if", "interval", "case", "position", "row", "struct_pack"]
@@ -74,7 +36,7 @@ _FORMS = frozenset(
 
 def is_built_in(name: str) -> bool:
     """Whether SQL has a function of this name."""
-    return name.lower() in {*NAMED, *SYNONYMS, *_AGGREGATES, *_FORMS}
+    return name.lower() in {*NAMED, *SYNONYMS, *AGGREGATES, *NOT_DONE, *_FORMS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +56,13 @@ def resolve(
 ) -> Query:
     """The query that `draft` states over `streams` and `views`."""
     flat = _Inliner(draft, streams, functions).flatten(draft, views)
-    query = Query(flat.relations, flat.predicates, make_unique(flat.outputs), cross_product)
+    query = Query(flat.relations, flat.predicates, (), cross_product)
+    if flat.is_grouped:
+        keys = tuple(flat.scope.key(condition, flat.entries) for condition in draft.group_by)
+        having = tuple(flat.scope.having(condition, flat.entries, keys) for condition in draft.having)
+        query = group(query, flat.entries, keys, having, distinct=draft.distinct)
+    else:
+        query = replace(query, outputs=tuple(_output(entry) for entry in flat.entries))
     if not cross_product:
         require_connected(query)
     return query
@@ -125,7 +93,10 @@ class _Flat:
 
     relations: tuple[Relation, ...]
     predicates: tuple[Expr, ...]
-    outputs: tuple[Output, ...]
+    entries: tuple[Entry, ...]
+    """What it selects, under names that differ."""
+    scope: _Scope
+    is_grouped: bool
 
 
 class _Inliner:
@@ -149,14 +120,17 @@ class _Inliner:
         tables: list[Visible] = []
         for source in draft.sources:
             name = self._name(draft, source, prefix)
-            inner = self._source(draft, source, views, name, default)
-            relations, predicates = (*relations, *inner.relations), (*predicates, *inner.predicates)
-            tables.append(Visible(source.alias, {o.name: o.expr for o in inner.outputs}, source.span))
+            part = self._source(draft, source, views, name, default)
+            relations, predicates = (*relations, *part.relations), (*predicates, *part.predicates)
+            tables.append(part.table)
         scope = _Scope(draft, tables, self.functions)
         predicates += tuple(part for using in draft.usings for part in scope.merge(using))
         predicates += tuple(part for condition in draft.conditions for part in scope.predicate(condition))
-        outputs = tuple(output for item in draft.items for output in scope.outputs(item))
-        return _Flat(relations, predicates, outputs)
+        found = [(output, item.text) for item in draft.items for output in scope.outputs(item)]
+        names = unique_names(output.name for output, _ in found)
+        entries = tuple(Entry(name, output.expr, text) for name, (output, text) in zip(names, found, strict=True))
+        grouped = bool(draft.distinct or draft.group_by or draft.having) or any(has_aggregate(e.expr) for e in entries)
+        return _Flat(relations, predicates, entries, scope, grouped)
 
     def _name(self, draft: Draft, source: Source, prefix: str | None) -> str:
         if prefix is None:
@@ -168,18 +142,40 @@ class _Inliner:
         self.taken.add(name)
         return name
 
-    def _source(self, draft: Draft, source: Source, views: Views, name: str, default: Within) -> _Flat:
+    def _source(self, draft: Draft, source: Source, views: Views, name: str, default: Within) -> _Part:
         inner, known, columns = source.derived, views, source.columns
-        if inner is None and (name_ := find(source.stream, views)) is not None:
-            view = views[name_]
+        if inner is None and (named := find(source.stream, views)) is not None:
+            view = views[named]
             inner, known, columns = view.draft, view.views, (*source.columns, *view.columns[len(source.columns) :])
         if inner is not None:
             flat = self.flatten(inner, known, name, default if source.within is None else source.within)
-            return replace(flat, outputs=_rename(draft, source, columns, make_unique(flat.outputs)))
+            _refuse_groups(draft, source, flat)
+            outputs = tuple(_output(entry) for entry in flat.entries)
+            return _Part(flat.relations, flat.predicates, _visible(draft, source, columns, outputs))
         relation = _relation(draft, source, self.streams, (*views, *self.streams), name, default)
-        schema = relation.stream.schema
-        outputs = tuple(Output(f.name, Column(name, f.name, normalize(f.type))) for f in schema)
-        return _Flat((relation,), (), _rename(draft, source, columns, outputs))
+        fields = relation.stream.schema
+        outputs = tuple(Output(field.name, Column(name, field.name, normalize(field.type))) for field in fields)
+        return _Part((relation,), (), _visible(draft, source, columns, outputs))
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One entry of FROM put in place."""
+
+    relations: tuple[Relation, ...]
+    predicates: tuple[Expr, ...]
+    table: Visible
+
+
+def _refuse_groups(draft: Draft, source: Source, flat: _Flat) -> None:
+    if flat.is_grouped:
+        raise locate_error(
+            "a derived table that groups rows is not supported",
+            draft.text,
+            source.span,
+            detail=f'"{source.alias}" has GROUP BY, DISTINCT or an aggregate, and its rows change as others come.',
+            hint="group in the outermost SELECT, or register the inner SELECT as a query and join its results later.",
+        )
 
 
 def _relation(
@@ -208,7 +204,7 @@ def _window(own: Within, default: Within) -> int | None:
     return within if isinstance(within, int) else None
 
 
-def _rename(draft: Draft, source: Source, columns: tuple[str, ...], outputs: tuple[Output, ...]) -> tuple[Output, ...]:
+def _visible(draft: Draft, source: Source, columns: tuple[str, ...], outputs: tuple[Output, ...]) -> Visible:
     """The outputs, the first ones under new names."""
     if len(columns) > len(outputs):
         raise locate_error(
@@ -217,16 +213,8 @@ def _rename(draft: Draft, source: Source, columns: tuple[str, ...], outputs: tup
             source.span,
             hint="leave some names out.",
         )
-    renamed = (replace(output, name=name) for name, output in zip(columns, outputs, strict=False))
-    return make_unique((*renamed, *outputs[len(columns) :]))
-
-
-def locate_error(
-    message: str, text: str, span: Span | None, *, detail: str | None = None, hint: str | None = None
-) -> QueryError:
-    """A QueryError that points at `span` of `text`, if both are given."""
-    where = point(text, span) if text and span else None
-    return QueryError(message, detail="\n".join(part for part in (where, detail) if part) or None, hint=hint)
+    names = unique_names((*columns, *(output.name for output in outputs[len(columns) :])))
+    return Visible(source.alias, dict(zip(names, (o.expr for o in outputs), strict=True)), source.span)
 
 
 class _Scope:
@@ -285,14 +273,14 @@ class _Scope:
             yield from conjuncts(require_condition(self._add_types(part)))
 
     def outputs(self, item: Item) -> Iterator[Output]:
-        """The columns one entry of the SELECT list stands for."""
+        """The columns one entry of the SELECT list stands for, names looked up."""
         if isinstance(item.expr, str):
             raise InternalError("a fragment of SQL was not parsed before it was resolved")
         if isinstance(item.expr, Star):
             yield from self._star(item.expr, item.text)
             return
         expr = item.expr
-        resolved = self._point_errors(item.text, lambda: (_require_type(self._add_types(expr)),))[0]
+        resolved = self._point_errors(item.text, lambda: (self._look_up(expr),))[0]
         yield Output(item.name or self._output_name(expr) or item.source, resolved)
 
     def _output_name(self, expr: Expr) -> str | None:
@@ -301,8 +289,44 @@ class _Scope:
             return str(expr.args[1].value)
         if not isinstance(expr, Column):
             return None
+        if self._is_window_part(expr):
+            return expr.name.lower()
         _, name, inner = self._find(expr)
         return inner or name
+
+    def key(self, condition: Condition, entries: Sequence[Entry]) -> Entry:
+        """One key of GROUP BY: an expression, or the position or the name of an output."""
+        assert not isinstance(condition.expr, str)
+        with pointing_into(condition.text):
+            try:
+                named = find_entry(condition.expr, entries)
+                return named or Entry("", self._look_up(condition.expr), condition.text)
+            except ExprError:
+                if (named := find_named(condition.expr, entries)) is not None:
+                    return named
+                raise
+
+    def having(self, condition: Condition, entries: Sequence[Entry], keys: Sequence[Entry]) -> Entry:
+        """One condition of HAVING; a name that is no key may be that of an output."""
+        assert not isinstance(condition.expr, str)
+        with pointing_into(condition.text):
+            return Entry("", self._over_groups(condition.expr, entries, keys), condition.text)
+
+    def _over_groups(self, node: Expr, entries: Sequence[Entry], keys: Sequence[Entry]) -> Expr:
+        named = find_named(node, entries)
+        if named is not None and not self._is_key(node, keys):
+            return named.expr
+        aggregate = isinstance(node, Udf) and node.name.lower() in AGGREGATES
+        if not isinstance(node, Call | Udf) or aggregate:
+            return self._look_up(node)
+        inner = replace(node, args=tuple(self._over_groups(arg, entries, keys) for arg in node.args))
+        return self._resolve_node(inner)
+
+    def _is_key(self, node: Expr, keys: Sequence[Entry]) -> bool:
+        try:
+            return any(text_of(self._look_up(node)) == text_of(key.expr) for key in keys)
+        except ExprError:
+            return False
 
     def _point_errors(self, text: str, work: Callable[[], tuple[Expr, ...]]) -> tuple[Expr, ...]:
         try:
@@ -311,7 +335,13 @@ class _Scope:
             raise locate_error(error.message, text, error.span, detail=error.detail, hint=error.hint) from None
 
     def _add_types(self, expr: Expr) -> Expr:
-        return add_types(transform(expr, self._resolve_node))
+        found = self._look_up(expr)
+        refuse_aggregates(found, "WHERE or ON")
+        return add_types(found)
+
+    def _look_up(self, expr: Expr) -> Expr:
+        """The expression with all names looked up; aggregates stay as they are."""
+        return transform(expr, self._resolve_node)
 
     def _resolve_node(self, node: Expr) -> Expr:
         if isinstance(node, Column):
@@ -339,6 +369,8 @@ class _Scope:
         return alias
 
     def _column(self, column: Column) -> Expr:
+        if self._is_window_part(column):
+            return replace(column, alias=WINDOW, name=column.name.lower())
         alias, name, inner = self._find(column)
         value = self._value(alias, name, column.span)
         return value if inner is None else Call("struct_extract", (value, Literal(inner)), None, column.span)
@@ -360,6 +392,10 @@ class _Scope:
                 span=column.span,
             )
         return alias, found, None
+
+    def _is_window_part(self, column: Column) -> bool:
+        named = column.alias.lower() == WINDOW and column.name.lower() in PARTS
+        return named and find(column.alias, self.tables) is None
 
     def _struct(self, name: str) -> tuple[str, str] | None:
         """The only column of this name, if it is a struct."""
@@ -396,10 +432,13 @@ class _Scope:
         builtin = SYNONYMS.get(builtin, builtin)
         if builtin in NAMED or builtin == "%":
             return Call(builtin, call.args, None, call.span)
-        if builtin in _AGGREGATES:
+        if builtin in AGGREGATES or builtin == WINDOW:
+            return replace(call, name=builtin)
+        if builtin in NOT_DONE:
             raise ExprError(
-                f'"{call.name}" is not supported yet: there are no aggregate or window functions',
-                hint="aggregate the result downstream.",
+                f'"{call.name}" is not supported',
+                detail=f"aggregates are: {', '.join(AGGREGATES)}.",
+                hint="aggregate the result where it is read.",
                 span=call.span,
             )
         raise ExprError(
@@ -408,6 +447,12 @@ class _Scope:
             or "register a Python function of that name.",
             span=call.span,
         )
+
+
+def _output(entry: Entry) -> Output:
+    with pointing_into(entry.text):
+        refuse_aggregates(entry.expr, "a query without GROUP BY")
+        return Output(entry.name, _require_type(add_types(entry.expr)))
 
 
 def _require_type(expr: Expr) -> Expr:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, count
 
 from weft.expr.model import Expr, Span
-from weft.query.model import Output
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,20 +18,17 @@ class Visible:
     span: Span | None = None
 
 
-def make_unique(outputs: Iterable[Output]) -> tuple[Output, ...]:
-    """The outputs with names that differ: the second k is k_1, or the next number that is free, as in DuckDB.
+def unique_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Names that differ: the second k is k_1, or the next number that is free, as in DuckDB.
 
-    >>> from weft.expr.model import Literal
-    >>> [output.name for output in make_unique(Output(name, Literal(1)) for name in ("k", "k_1", "K", "k"))]
-    ['k', 'k_1', 'K_2', 'k_3']
+    >>> unique_names(("k", "k_1", "K", "k"))
+    ('k', 'k_1', 'K_2', 'k_3')
     """
-    taken: set[str] = set()
-    found = []
-    for output in outputs:
-        name = next(name for name in numbered(output.name) if name.lower() not in taken)
-        taken.add(name.lower())
-        found.append(replace(output, name=name))
-    return tuple(found)
+    found: dict[str, str] = {}
+    for name in names:
+        free = next(other for other in numbered(name) if other.lower() not in found)
+        found[free.lower()] = free
+    return tuple(found.values())
 
 
 def numbered(name: str) -> Iterator[str]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from weft.sql.cursor import Cursor
 
 _NOT_YET: dict[str, tuple[str, str]] = {
-    "GROUP BY": ("GROUP BY is not supported yet", "aggregate the result downstream."),
-    "HAVING": ("HAVING is not supported yet", "aggregate the result downstream."),
     "ORDER BY": ("ORDER BY is not supported", "a continuous result never ends; sort it where it is read."),
     "LIMIT": ("LIMIT is not supported", "a continuous result never ends; cut it where it is read."),
     "OFFSET": ("OFFSET is not supported", "a continuous result never ends; cut it where it is read."),
@@ -38,6 +36,8 @@ def refuse_clause(cursor: Cursor) -> None:
 
 def unsupported_clause(cursor: Cursor) -> str | None:
     """The clause that comes next, if Weft does not have it."""
+    if cursor.sees("WINDOW") and cursor.peek().upper in ("(", "."):
+        return None  # a window of event time
     return next((clause for clause in _NOT_YET if cursor.sees(*clause.split())), None)
 
 

@@ -22,6 +22,8 @@ from weft.sql.refused import JOINS, outer_join, refuse_clause, unsupported_claus
 
 ReadSelect = Callable[[Cursor], Draft]
 
+_ENDS = ("JOIN", "WHERE", "GROUP", "HAVING", "WITHIN", "INNER", "CROSS", ";", ",", ")")
+
 
 @dataclass(slots=True)
 class Found:
@@ -90,7 +92,7 @@ def read_names(cursor: Cursor, form: str) -> tuple[str, ...]:
 
 def read_condition(cursor: Cursor, clause: str) -> Expr:
     """Read the condition of a clause."""
-    ends = cursor.at_end or cursor.sees_any("JOIN", "WHERE", "WITHIN", "INNER", "CROSS", ";", ",", ")")
+    ends = cursor.at_end or cursor.sees_any(*_ENDS)
     if ends or unsupported_clause(cursor) or (cursor.token.upper in JOINS and cursor.peek().upper != "("):
         raise cursor.unexpected(f"{clause} has no condition", f"write a comparison after {clause}.")
     return parse_condition(cursor)

@@ -1,8 +1,10 @@
 """The grammar of a continuous query.
 
-    [WITH name AS (SELECT ...), ...] SELECT item, ... FROM ... [WHERE condition] [WITHIN length] [;]
+    [WITH name AS (SELECT ...), ...] SELECT item, ... FROM ... [WHERE condition] [GROUP BY key, ...]
+    [HAVING condition] [WITHIN length] [;]
 
-WITHIN after a table factor is the window of that alias; at the very end it is the default of all others.
+WITHIN after a table factor is the window of that alias; at the very end, or before GROUP BY, it is the default of all
+others.
 Everything else SQL knows is refused by name.
 """
 
@@ -13,6 +15,7 @@ from weft.query.draft import Condition, Draft, Item, Star
 from weft.sql.cursor import Cursor
 from weft.sql.expression import parse_condition
 from weft.sql.forms import refuse_subquery
+from weft.sql.grouped import read_groups
 from weft.sql.interval import window_length
 from weft.sql.refused import refuse_clause
 from weft.sql.sources import read_condition, read_from, read_with
@@ -40,7 +43,7 @@ def read_select(cursor: Cursor) -> Draft:
 def read_body(cursor: Cursor) -> Draft:
     """Read a SELECT as far as it goes."""
     named = read_with(cursor, read_body)
-    _begin(cursor)
+    distinct = _begin(cursor)
     items = _items(cursor)
     cursor.expect("FROM", "a query reads FROM at least one stream.")
     found = read_from(cursor, read_body)
@@ -48,17 +51,32 @@ def read_body(cursor: Cursor) -> Draft:
     if cursor.accept("WHERE"):
         conditions.extend(conjuncts(read_condition(cursor, "WHERE")))
     default = window_length(cursor) if cursor.accept("WITHIN") else None
-    stated = tuple(Condition(condition, cursor.text) for condition in conditions)
-    return Draft(tuple(found.sources), stated, items, default, cursor.text, tuple(found.usings), named)
+    groups = read_groups(cursor)
+    if default is None and cursor.accept("WITHIN"):
+        default = window_length(cursor)
+    return Draft(
+        tuple(found.sources),
+        tuple(Condition(condition, cursor.text) for condition in conditions),
+        items,
+        default,
+        cursor.text,
+        usings=tuple(found.usings),
+        named=named,
+        group_by=groups.by,
+        having=groups.having,
+        distinct=distinct,
+    )
 
 
-def _begin(cursor: Cursor) -> None:
+def _begin(cursor: Cursor) -> bool:
+    """Read SELECT, and say whether DISTINCT follows."""
     cursor.expect("SELECT", "a query begins with SELECT.")
-    if cursor.sees("DISTINCT"):
-        raise cursor.fail(
-            cursor.token.span, "DISTINCT is not supported", hint="drop duplicates where the result is read."
-        )
-    cursor.accept("ALL")
+    if cursor.accept("ALL"):
+        return False
+    distinct = cursor.accept("DISTINCT")
+    if distinct and cursor.sees("ON"):
+        raise cursor.fail(cursor.token.span, "DISTINCT ON is not supported", hint="use GROUP BY with MIN or MAX.")
+    return distinct
 
 
 def _leftover(cursor: Cursor) -> Exception:
