@@ -35,7 +35,7 @@ Rule = Callable[[Call], Call]
 
 def comparison(call: Call) -> Call:
     """Both sides in one type; the result is a truth value."""
-    args = unify(call.args, "comparison")
+    args = _typed(unify(call.args, "comparison"))
     if call.op in ("=", "<>"):
         _require_all(args, is_comparable, "comparison", call)
     else:
@@ -43,14 +43,17 @@ def comparison(call: Call) -> Call:
     return replace(call, args=args, type=pa.bool_())
 
 
+def _typed(args: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """Where nothing but NULL is compared, any type will do."""
+    return tuple(cast_to(arg, pa.bool_()) for arg in args) if pt.is_null(args[0].type) else args
+
+
 def same(call: Call) -> Call:
     """IS NOT DISTINCT FROM, as equalities that hash indexes can answer.
 
     Both are NULL or neither is, and what stands in for NULL is equal.  For floats NaN is treated in the same way.
     """
-    a, b = unify(call.args, "comparison")
-    if pt.is_null(a.type):
-        return Call("is_null", (a,), pa.bool_(), call.span)
+    a, b = _typed(unify(call.args, "comparison"))
     _require_all((a, b), is_comparable, "comparison", call)
     equal = [_equal(call, (Call("is_null", (side,), pa.bool_()) for side in (a, b)))]
     if is_nested(a.type):
@@ -84,7 +87,7 @@ def _stand_in(kind: pa.DataType) -> Literal:
 
 def membership(call: Call) -> Call:
     """IN: a comparison with each element; if an element is not a constant, it is rewritten as an OR."""
-    args = unify(call.args, "comparison")
+    args = _typed(unify(call.args, "comparison"))
     _require_all(args, is_comparable, "comparison", call)
     if all(isinstance(arg, Literal) for arg in args[1:]):
         return replace(call, args=args, type=pa.bool_())

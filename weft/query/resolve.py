@@ -458,5 +458,5 @@ def _output(entry: Entry) -> Output:
 def _require_type(expr: Expr) -> Expr:
     """An output without type (a bare NULL) has no column to go to."""
     if pt.is_null(expr.type) or pt.is_interval(expr.type):
-        raise ExprError("this output has no type of its own", hint="write CAST(NULL AS type).", span=expr.span)
+        raise ExprError("this output has no type of its own", hint="write CAST(... AS type).", span=expr.span)
     return expr
