@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from weft.errors import QueryError
 from weft.expr.model import Expr, aliases
-from weft.query.grouping import Grouping
+from weft.query.grouping import OP, Grouping
 from weft.query.names import suggestion
 
 TIME = "#t"
@@ -40,9 +40,6 @@ PAIR = "#p"
 
 MEASURE = "#m "
 """Beginning of the names of hidden columns that hold sums, least and greatest values."""
-
-OP = "#op"
-"""Name of the column that says what happened to a row of a view: insert, update, delete or final."""
 
 Unit = OneOf["s", "ms", "us"]
 """Unit of an integer event-time column."""
@@ -209,6 +206,11 @@ class Query:
         """The query with windows that include their end: times are whole microseconds, so windows grow by one."""
         wider = (replace(r, window=None if r.window is None else r.window + 1) for r in self.relations)
         return replace(self, relations=tuple(wider))
+
+    @property
+    def is_view(self) -> bool:
+        """Whether results change: those of a join, or different rows, are there for good."""
+        return self.grouping is not None and not self.grouping.is_distinct
 
     @property
     def schema(self) -> pa.Schema:

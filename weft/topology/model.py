@@ -42,8 +42,8 @@ from typing import Literal as OneOf
 import pyarrow as pa
 
 from weft.expr.model import Expr, text_of
-from weft.query.grouping import Grouping
-from weft.query.model import COPY, HASH, MEASURE, OP, PAIR, TIME, WEIGHT, Output, Stream
+from weft.query.grouping import OP, Grouping
+from weft.query.model import COPY, HASH, MEASURE, PAIR, TIME, WEIGHT, Output, Stream
 from weft.topology.spread import Spread
 
 __all__ = [
@@ -151,6 +151,11 @@ class Store:
     """Digest of what decides which rows an intermediate store holds, wherever they lie; empty if there are copies."""
     counted: tuple[Measure, ...] | None = None
     """What rows of a counted store have beside their weight; None if rows are kept one by one."""
+
+    @property
+    def is_fed_by_rows(self) -> bool:
+        """Whether its rows can be sent to it one by one: those of a stream, or parts of groups."""
+        return not self.members or self.counted is not None
 
     @property
     def label(self) -> str:
@@ -275,14 +280,10 @@ class Emit:
     @property
     def schema(self) -> pa.Schema:
         """The columns of results.  Changes of a view also have the keys of their groups, and what changes."""
-        made = pa.schema([(output.name, output.expr.type) for output in self.outputs])
         if self.groups is None:
-            return made
+            return pa.schema([(output.name, output.expr.type) for output in self.outputs])
         grouping = self.groups.grouping
-        if grouping.is_distinct:
-            return grouping.schema
-        keys = [made.field(name) for name in grouping.keys]
-        return pa.schema([*grouping.schema, *keys, pa.field(OP, pa.string())])
+        return grouping.schema if grouping.is_distinct else grouping.changes_schema(self.outputs)
 
     @property
     def position(self) -> int:

@@ -24,10 +24,11 @@ from weft.host.groups.measures import to_numbers
 from weft.host.hidden import Frame
 from weft.host.weights import weight_of
 from weft.kernels.codes import group_codes
+from weft.query.grouping import START
 from weft.topology.measures import Part, parts
 from weft.topology.model import HASH, TIME, WEIGHT, Emit, Groups, Measure
 
-MICROSECONDS = pa.timestamp("us")
+MICROSECONDS = START
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ def to_value(aggregate: Aggregate, kind: pa.DataType | None, rows: Frame, say: C
     assert kind is not None
     if aggregate.kind == "avg":
         return _average(found, kind, valid)
-    return _sum(found, kind, valid, aggregate, say)
+    return _sum(found, valid, aggregate, say)
 
 
 def _plain(values: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -122,9 +122,7 @@ def _average(found: dict[Number, pa.Array], kind: pa.DataType, valid: Ints) -> p
     return pa.array(total / count / scale, mask=valid == 0)
 
 
-def _sum(
-    found: dict[Number, pa.Array], kind: pa.DataType, valid: Ints, aggregate: Aggregate, say: Callable[[int], str]
-) -> pa.Array:
+def _sum(found: dict[Number, pa.Array], valid: Ints, aggregate: Aggregate, say: Callable[[int], str]) -> pa.Array:
     if "float" in found:
         return pa.array(found["float"].to_numpy(zero_copy_only=False), mask=valid == 0).cast(aggregate.type)
     exact = _together(found)

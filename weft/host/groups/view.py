@@ -19,16 +19,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.expr.evaluate import Functions, evaluate
+from weft.host.batch import State
 from weft.host.groups.fold import fold
 from weft.host.groups.groups import Grouped
 from weft.host.groups.measures import blank_measure, to_value
 from weft.host.hidden import Frame, cut
-from weft.host.state.segment import Segment
+from weft.host.state.segment import Segment, SegmentRef
 from weft.kernels.codes import Ints, group_codes
 from weft.kernels.index import probe
 from weft.query.grouping import value_field
 from weft.topology.measures import Part
-from weft.topology.model import HASH, PAIR, TIME, WEIGHT, Measure, Store
+from weft.topology.model import HASH, PAIR, TIME, WEIGHT, Emit, Measure, Store, Topology
 
 PLACE, WAS = "#n", "#was"
 """The place of a group among those that changed; how often it counted before."""
@@ -117,6 +118,16 @@ class View:
     def _say(self, groups: Frame, row: int) -> str:
         keys = [str(groups.column(name)[row].as_py()) for name in self.grouped.groups.grouping.keys]
         return f"({', '.join(keys)})"
+
+
+def read_view(
+    emit: Emit, topology: Topology, functions: Functions, refs: Iterable[SegmentRef], state: State
+) -> pa.Table:
+    """All rows of a view, read from the state."""
+    grouped = Grouped.of(emit)
+    view = View(grouped, topology.store(grouped.groups.store), functions)
+    rows = view.whole([state.open(ref) for ref in refs if ref.store == grouped.groups.store])
+    return pa.Table.from_batches([rows])
 
 
 def _between(times: pa.Array, first: int | None, end: int | None) -> pa.Array:

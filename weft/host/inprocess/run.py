@@ -19,7 +19,7 @@ from weft.host.envelope import Envelope
 from weft.host.ingest import ingests
 from weft.host.migration.migrate import Change, Job, Migration
 from weft.host.migration.reread import Rereading
-from weft.host.results.changes import present
+from weft.host.results.changes import Shape
 from weft.host.state.manifest import Manifest
 from weft.host.state.segment import MemorySegments, SegmentRef
 from weft.host.weights import settle
@@ -166,7 +166,8 @@ class InProcess:
         """All results of a query so far, each as often as its weights add up to."""
         emit = self.topology.emit_of[query]
         if emit.groups is not None and not emit.groups.grouping.is_distinct:
-            return present(pa.Table.from_batches(self.results[query], schema=emit.schema), emit.groups.grouping)
+            shape = Shape.of_grouping(emit.groups.grouping, emit.schema)
+            return shape.view(pa.Table.from_batches(self.results[query], schema=emit.schema))
         return settle(self.results[query], emit.schema, query)
 
     def _read(self, topology: Topology, tables: Mapping[str, pa.Table], watermarks: Watermarks) -> Iterator[Envelope]:

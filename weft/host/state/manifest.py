@@ -119,6 +119,15 @@ class Manifest:
         totals = replace(self.totals, results={})
         return replace(self, totals=Counters.total([totals, Counters(results=rest), Counters(results=dict(results))]))
 
+    def has_closed(self, topology: Topology) -> bool:
+        """Whether groups have closed since the batch began; their final rows come in the next one."""
+        clocks = {emit.groups.store: emit.groups.clock for emit in topology.emits if emit.groups is not None}
+        marks = self.watermarks(topology)
+        ends = ((ref.oldest, marks.get(clocks[ref.store])) for ref in self.segments if ref.store in clocks)
+        return any(oldest is not None and mark is not None and oldest < mark for oldest, mark in ends) and any(
+            marks.get(clock) != self.marks.get(clock) for clock in clocks.values()
+        )
+
     @property
     def held(self) -> dict[str, int]:
         """Store -> rows in its live segments."""
