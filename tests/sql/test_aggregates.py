@@ -8,7 +8,7 @@ from weft.errors import QueryError, WeftError
 from weft.expr.render import to_sql
 from weft.query.builder import col, count, fn, from_, rel, window
 from weft.query.grouping import Aggregate, Grouping, TimeWindow
-from weft.query.model import Query
+from weft.query.model import Query, Stream, Unit
 from weft.sql import parse_expression, to_query
 
 MINUTE = 60_000_000
@@ -160,6 +160,23 @@ def test_windows_of_event_time() -> None:
     assert shown(text) == {"start": '"#k0"', "e": "\"#k0\" + INTERVAL '10' MINUTE", "n": '"#a0"'}
     tumbling = grouping("SELECT count(*) AS n FROM orders GROUP BY window(o_ts, '1 hour')").window
     assert tumbling == TimeWindow("#k0", 60 * MINUTE, 60 * MINUTE)
+
+
+@pytest.mark.parametrize(
+    ("kind", "unit", "time", "start"),
+    [
+        (pa.timestamp("ns"), "s", "t.at", pa.timestamp("us")),
+        (pa.timestamp("us", "Europe/Berlin"), "s", "CAST(t.at AS TIMESTAMP)", pa.timestamp("us", "UTC")),
+        (pa.date32(), "s", "CAST(t.at AS TIMESTAMP)", pa.timestamp("us")),
+        (pa.int64(), "ms", "TIMESTAMP '1970-01-01 00:00:00' + INTERVAL '1' MILLISECOND * t.at", pa.timestamp("us")),
+    ],
+)
+def test_every_kind_of_event_time_has_windows(kind: pa.DataType, unit: Unit, time: str, start: pa.DataType) -> None:
+    streams = {"t": Stream("t", pa.schema([("at", kind)]), "at", unit)}
+    found = to_query("SELECT window.start, window.end AS e FROM t GROUP BY window(at, '1 hour')", streams)
+    assert [to_sql(output.expr).replace('"at"', "at") for output in found.outputs] == [time]
+    assert found.outputs[0].expr.type == pa.timestamp("us")
+    assert found.schema.types == [start, start]
 
 
 @pytest.mark.parametrize(

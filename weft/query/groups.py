@@ -33,7 +33,7 @@ from weft.query.caret import pointing_into
 from weft.query.grouping import Aggregate, Grouping, TimeWindow, argument_field, key_field, value_field
 from weft.query.model import Output, Query
 from weft.query.names import find
-from weft.query.windowing import end_of, read_window, start_of
+from weft.query.windowing import bound_of, read_window
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ class _Groups:
         if not isinstance(node, Column):
             hint = "write window.start or window.end."
             raise ExprError("a window is no value", hint=hint, span=node.span)
-        return start_of(self.window, node.span) if node.name == "start" else end_of(self.window, node.span)
+        return bound_of(self.window, node.name, self.keys[self.window.key], node.span)
 
     def _value(self, call: Expr) -> Column:
         kind, argument, gives = read_call(call)
