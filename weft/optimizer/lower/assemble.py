@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from weft.expr.model import columns, text_of
+from weft.expr.model import text_of
 from weft.optimizer.graph.layout import Target, names
 from weft.optimizer.lower.edges import StartDraft, begin, edges, find_watched_keys
 from weft.optimizer.lower.flow import Flow, KeepDraft, NodeDraft, ProbeDraft
-from weft.optimizer.lower.groups import group_stores, with_groups
+from weft.optimizer.lower.groups import fields_at_end, group_stores, with_groups
 from weft.optimizer.lower.labels import digest, shorten
 from weft.optimizer.lower.relabel import Renamed, relabel
 from weft.optimizer.lower.stores import StoreDraft, StoreDrafts, clock_of, clocks, want_joined, want_rows
@@ -66,12 +66,6 @@ def _streams(queries: Iterable[Query]) -> tuple[Stream, ...]:
     return tuple({r.stream.name: r.stream for query in queries for r in query.relations}.values())
 
 
-def anchor_of(query: Query) -> str:
-    """A field to carry where an aggregate reads none: rows are counted."""
-    relation = query.relations[0]
-    return f"{relation.alias}.{relation.stream.schema.names[0]}"
-
-
 class _Nodes:
     """All nodes of a topology by their names, while queries are added."""
 
@@ -80,11 +74,14 @@ class _Nodes:
         self.flow = Flow({r.alias: r.stream for plan in plans for r in plan.query.relations})
         order = sorted({stamp for plan in plans for stamp in plan.stamps.values()})
         self.position = {label: place for place, (_, label) in enumerate(order)}
+        self.folding = {plan.name for plan in plans if plan.query.grouping is not None}
+        """Queries that add their results up."""
 
     def finish_starts(self) -> tuple[Start, ...]:
         return tuple(
             Start(
-                s.id, s.label, self.position[s.label], tuple(sorted(s.columns)), tuple(s.then), tuple(s.users), s.filter
+                s.id, s.label, self.position[s.label], tuple(sorted(s.columns)), tuple(s.then), tuple(s.users),
+                s.filter, tuple(s.measures),
             )
             for s in self.flow.starts.values()
         )  # fmt: skip
@@ -114,6 +111,8 @@ class _Nodes:
             fields=tuple(sorted(self.flow.needs(look.id))),
             carry=tuple(sorted(self.flow.carry(look))),
             then=tuple(look.then),
+            measures=tuple(look.measures),
+            folds=self.folding.issuperset(look.users),
         )
 
     def finish_keeps(self) -> tuple[Keep, ...]:
@@ -207,6 +206,7 @@ class _Query:
                 if len(node.members) > 1:
                     self._join_users(node.draft)
                 else:
+                    node.measures |= dict.fromkeys(self.plan.measures.get(node.members[0], ()))
                     self._use(node.draft, node.members)
 
     def _back(self, node: NodeDraft) -> Iterator[StartDraft | ProbeDraft]:
@@ -229,6 +229,7 @@ class _Query:
         start.clocks.add(clock_of(self.plan, label))
         start.users[self.plan.name, alias] = None
         start.watch |= find_watched_keys(self.plan, label, alias)
+        start.measures |= dict.fromkeys(self.plan.measures.get(label, ()))
         return start
 
     def _look(self, label: str, before: StartDraft | ProbeDraft, hop: Hop) -> ProbeDraft:
@@ -249,6 +250,8 @@ class _Query:
         name = f"{'+'.join(members)}@{digest(*content, *way)}"
         look = self.flow.probes.setdefault(name, ProbeDraft(name, label, before, hop, members, draft, sees))
         draft.indexes.add(step.key)
+        if len(members) == 1:
+            look.measures |= dict.fromkeys(self.plan.measures.get(members[0], ()))
         look.users[self.plan.name] = None
         before.then[name] = None
         return look
@@ -267,9 +270,8 @@ class _Query:
 
     def _emit(self) -> Emit:
         plan = self.plan
-        reads = {column.field for output in plan.query.outputs for column in columns(output.expr)}
         called = tuple(self.called.items())
-        fields = tuple(sorted(reads or {anchor_of(plan.query)}))
-        emit = with_groups(Emit(f"emit {plan.name}", plan.name, plan.query.outputs, fields, called), plan)
+        emit = Emit(f"emit {plan.name}", plan.name, plan.query.outputs, fields_at_end(plan), called)
+        emit = with_groups(emit, plan)
         self.flow.emits[emit.id] = emit
         return emit

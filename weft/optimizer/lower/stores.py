@@ -50,6 +50,8 @@ class StoreDraft:
     since: int = 0
     content: str = ""
     """What else decides its rows: predicates of a join, and where its members lie."""
+    measures: tuple[str, ...] | None = None
+    """Measures of a counted join; None if rows are kept one by one."""
     copied: bool = False
     """Whether rows of its members lie on several workers."""
     columns: set[str] = field(default_factory=set)
@@ -113,7 +115,7 @@ class StoreDraft:
             self.id, self.stream, self.filter, self.held, self.placement, self.ordered,
             tuple(sorted(kept.items())) if expires else (), self.reason, tuple(self.users), self.tasks, self.members,
             tuple(sorted(self.ends)) if expires else (), self.spread, self.key, self.since, tuple(sorted(self.clocks)),
-            self._join,
+            self._join, "" if self.measures is None else "join", self.measures or (),
         )  # fmt: skip
 
 
@@ -206,8 +208,16 @@ def _draft_join(plan: Ways, store: int, home: Home) -> StoreDraft:
     members = tuple(sorted(names(plan.query, store), key=lambda label: plan.stamps[label]))
     copied = any(label in plan.spreads for label in members)
     return StoreDraft(
-        "+".join(members), "", (), home, plan.tasks(store), members, content=_content(plan, members), copied=copied
-    )
+        "+".join(members), "", (), home, plan.tasks(store), members, content=_content(plan, members),
+        measures=_measures(plan, members), copied=copied,
+    )  # fmt: skip
+
+
+def _measures(plan: Ways, members: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Measures of a join that an aggregate query keeps; None for other queries."""
+    if plan.query.grouping is None:
+        return None
+    return tuple(sorted(measure.name for label in members for measure in plan.measures.get(label, ())))
 
 
 def _content(plan: Ways, members: tuple[str, ...]) -> str:
@@ -217,4 +227,4 @@ def _content(plan: Ways, members: tuple[str, ...]) -> str:
     held = sorted(predicate_text(p) for p in asked if aliases(p) <= inside)
     lie = [plan.spreads.get(label) for label in members]
     timed = [(label, plan.query.relation(label).stream.event_time) for label in members]
-    return repr((held, lie if any(lie) else None, timed))
+    return repr((held, lie if any(lie) else None, timed, _measures(plan, members)))

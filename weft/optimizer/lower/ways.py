@@ -35,7 +35,7 @@ from weft.optimizer.lower.selections import find_selections
 from weft.optimizer.lower.steps import Step, step
 from weft.query.model import Query
 from weft.query.timebounds import retention
-from weft.topology.model import Clock, Route
+from weft.topology.model import Clock, Measure, Route
 from weft.topology.spread import Spread, with_keys
 
 
@@ -114,6 +114,8 @@ class Ways:
     """Lines into kept joins first, smaller joins before larger ones; lines to the results last."""
     stamps: Mapping[str, tuple[bool, str]] = field(default_factory=dict)
     """Alias -> what orders the stamps of rows that come in one batch."""
+    measures: Mapping[str, tuple[Measure, ...]] = field(default_factory=dict)
+    """Alias -> numbers of its rows that travel with tuples, for an aggregate query."""
 
     @cached_property
     def clocked(self) -> bool:
