@@ -102,6 +102,8 @@ def _condition(groups: _Groups, entry: Entry) -> Expr:
 
 def _require_distinct(groups: _Groups, outputs: Sequence[Output], entries: Sequence[Entry]) -> None:
     shown = {output.expr.name for output in outputs if isinstance(output.expr, Column)}
+    if groups.window is not None and any(is_window_part(entry.expr) for entry in entries):
+        shown.add(groups.window.key)
     if missing := [name for name in groups.keys if name not in shown]:
         with pointing_into(entries[0].text):
             raise ExprError(

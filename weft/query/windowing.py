@@ -14,7 +14,7 @@ from pyarrow import types as pt
 from weft.errors import QueryError
 from weft.expr.coerce import cast_to
 from weft.expr.model import Call, Column, Expr, Literal, Span, Udf, columns
-from weft.expr.types import DURATION, TIMESTAMP, TIMESTAMP_UTC, ExprError
+from weft.expr.types import DURATION, MONTHS, TIMESTAMP, TIMESTAMP_UTC, ExprError
 from weft.expr.typing import add_types
 from weft.query.duration import UNITS, format_duration, parse_duration
 from weft.query.grouping import TimeWindow
@@ -65,6 +65,9 @@ def _as_timestamp(time: Column, stream: Stream) -> Expr:
 
 def _length(written: Expr) -> int:
     value = written.value if isinstance(written, Literal) else None
+    if written.type == MONTHS:
+        hint = "write it in days, such as '30 days'."
+        raise ExprError("an interval of months or years has no fixed length", hint=hint, span=written.span)
     if not isinstance(value, str | dt.timedelta):
         raise ExprError("the length of a window is a constant", hint=_HOW, span=written.span)
     try:
