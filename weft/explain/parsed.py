@@ -37,6 +37,9 @@ def _query(name: str, draft: Draft) -> WrittenQuery:
         (*map(_using, draft.usings), *(_text(expr) for expr in conditions)),
         (*(() for _ in draft.usings), *(_alias_names(expr) for expr in conditions)),
         tuple(WrittenOutput(item.name, _item(item)) for item in draft.items),
+        draft.distinct,
+        tuple(_text(key.expr) for key in draft.group_by),
+        tuple(_text(condition.expr) for condition in draft.having),
     )
 
 

@@ -23,6 +23,8 @@ _BINDING = {
     "ilike": 5, "||": 6, "+": 7, "add_months": 7, "-": 7, "*": 8, "/": 8, "%": 8, "div": 8, "neg": 9,
 }  # fmt: skip
 _ATOM = 10
+_BOUNDS = (("window", "start"), ("window", "end"))
+"""Bounds of a window of event time; they are read without quotes."""
 _WORDS = {"and": "AND", "or": "OR", "like": "LIKE", "ilike": "ILIKE", "div": "//"}
 _RESERVED = frozenset(
     [
@@ -176,13 +178,16 @@ class _Writer:
     def write(self, expr: Expr, binding: int = 0) -> str:
         """The text, in parentheses if it binds weaker than `binding`."""
         if isinstance(expr, Column):
+            if expr.type is None and (expr.alias.lower(), expr.name.lower()) in _BOUNDS:
+                return f"{expr.alias}.{expr.name}"
             prefix = f"{quote_name(expr.alias)}." if expr.alias else ""
             return prefix + quote_name(expr.name)
         if isinstance(expr, Literal):
             return literal_sql(expr)
         if isinstance(expr, Udf):
             counts_all = not expr.args and expr.name.lower() == "count"
-            return f"{quote_name(expr.name)}({'*' if counts_all else self._list(expr.args)})"
+            name = expr.name if expr.name.lower() == "window" else quote_name(expr.name)
+            return f"{name}({'*' if counts_all else self._list(expr.args)})"
         text = self._call(expr)
         return f"({text})" if _BINDING.get(expr.op, _ATOM) < binding else text
 

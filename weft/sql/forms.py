@@ -50,15 +50,15 @@ def _count_all(cursor: Cursor, name: str, start: int) -> Expr:
 
 def filtered(cursor: Cursor, read: Read, call: Expr, start: int) -> Expr:
     """The call with FILTER (WHERE condition) behind it, if it is there."""
+    if cursor.accept("FILTER", "("):
+        cursor.expect("WHERE", "FILTER (WHERE condition).")
+        test = read(cursor)
+        cursor.expect(")", "FILTER (WHERE condition).")
+        call = Call("filter", (call, test), None, cursor.span_from(start))
     if cursor.sees("OVER"):
         hint = "group the rows: SELECT key, COUNT(*) ... GROUP BY key."
         raise cursor.fail(cursor.token.span, "OVER is not supported: there are no window functions", hint=hint)
-    if not cursor.accept("FILTER", "("):
-        return call
-    cursor.expect("WHERE", "FILTER (WHERE condition).")
-    test = read(cursor)
-    cursor.expect(")", "FILTER (WHERE condition).")
-    return Call("filter", (call, test), None, cursor.span_from(start))
+    return call
 
 
 def arguments(cursor: Cursor, read: Read) -> tuple[Expr, ...]:

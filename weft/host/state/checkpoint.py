@@ -30,6 +30,7 @@ from weft.host.state.durable import write_durably
 from weft.host.state.manifest import Ledger
 from weft.query.duration import format_duration
 from weft.query.model import Query, Relation, Stream
+from weft.query.unfold import keys, unfold
 from weft.topology.model import Topology
 
 
@@ -246,6 +247,19 @@ def describe_query(query: Query) -> dict[str, Any]:
         "select": ", ".join(f"{to_sql(o.expr)} AS {o.name}" for o in query.outputs),
         "since": {relation.alias: relation.since for relation in query.relations if relation.since},
         "apart": {relation.alias: relation.apart for relation in query.relations if relation.apart},
+        **_describe_groups(query),
+    }
+
+
+def _describe_groups(query: Query) -> dict[str, str]:
+    """What is made of the joined rows; nothing where they are the results, as in checkpoints that knew no groups."""
+    if query.grouping is None:
+        return {}
+    having = query.grouping.having
+    return {
+        "group by": ", ".join(to_sql(key) for key in keys(query)),
+        "having": "" if having is None else to_sql(unfold(query, having)),
+        "view": ", ".join(f"{to_sql(unfold(query, o.expr))} AS {o.name}" for o in query.grouping.outputs),
     }
 
 
