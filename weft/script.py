@@ -32,6 +32,7 @@ from weft.host.state.checkpoint import describe_query, is_same_query
 from weft.query.caret import point
 from weft.session.complete import say_complete
 from weft.session.planning import remember_choice
+from weft.sql.advice import for_scripts
 from weft.sql.script import Options, QueryStatement, StreamStatement, ViewStatement, parse_statements
 
 if TYPE_CHECKING:
@@ -214,4 +215,4 @@ def _name_statement(statement: str, place: str) -> Iterator[None]:
     except WeftError as error:
         parts = (error.detail,) if "^" in (error.detail or "") else (place, error.detail)
         where = "\n".join(part for part in parts if part)
-        raise type(error)(error.message, detail=f"in {statement}, {where}", hint=error.hint) from error
+        raise type(error)(error.message, detail=f"in {statement}, {where}", hint=for_scripts(error.hint)) from error
