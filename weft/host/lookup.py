@@ -25,7 +25,7 @@ from weft.host.marks import join_marks
 from weft.host.state.segment import Segment
 from weft.host.weights import attach_weights, multiply, weight_of
 from weft.kernels.codes import Bools, Ints, equality_codes
-from weft.kernels.index import Pairs, probe
+from weft.kernels.index import Pairs, ends, probe
 from weft.topology.model import Bound, Key, Probe, Store
 
 CHUNK_PAIRS = 65_536
@@ -69,28 +69,31 @@ def _pairs_per_chunk(width: int) -> int:
 def _question(
     step: Probe, key: Key, frame: Frame, functions: Functions
 ) -> tuple[Ints | None, Ints | None, Ints | None, Bools | None]:
-    """What each tuple asks the index for: equality code, lowest and highest order code, and whether it can match."""
+    """What each tuple asks the index for: equality code, lowest and highest order codes, and whether it can match."""
     masks: list[Bools] = []
     codes = None
     if key.equal:
         found = equality_codes([evaluate(expr, frame, functions) for expr in step.equal])
         codes = found.values
         masks += [found.valid] if found.valid is not None else []
-    low = _limit(step.low, frame, functions, masks, upper=False)
-    high = _limit(step.high, frame, functions, masks, upper=True)
+    low = _limits(step.low, len(key.ranges), frame, functions, masks, upper=False)
+    high = _limits(step.high, len(key.ranges), frame, functions, masks, upper=True)
     return codes, low, high, np.logical_and.reduce(masks) if masks else None
 
 
-def _limit(
-    bounds: Sequence[Bound], frame: Frame, functions: Functions, masks: list[Bools], *, upper: bool
+def _limits(
+    bounds: Sequence[Bound], dimensions: int, frame: Frame, functions: Functions, masks: list[Bools], *, upper: bool
 ) -> Ints | None:
-    """The tightest of several bounds as inclusive order codes."""
-    limit: Ints | None = None
+    """The tightest of several bounds of each dimension as inclusive order codes."""
+    limits: list[Ints | None] = [None] * dimensions
     for bound in bounds:
         values, known = limit_codes(bound, frame, functions, upper=upper)
         masks += known
-        limit = values if limit is None else (np.minimum if upper else np.maximum)(limit, values)
-    return limit
+        tightest = limits[bound.dimension]
+        limits[bound.dimension] = (
+            values if tightest is None else (np.minimum if upper else np.maximum)(tightest, values)
+        )
+    return ends(limits, frame.num_rows, upper=upper)
 
 
 def _own_columns(step: Probe, store: Store) -> dict[str, str]:
