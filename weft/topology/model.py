@@ -39,14 +39,16 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal as OneOf
 
+import pyarrow as pa
+
 from weft.expr.model import Expr, text_of
-from weft.query.model import COPY, TIME, WEIGHT, Output, Stream
+from weft.query.grouping import OP, Grouping
+from weft.query.model import COPY, HASH, MEASURE, PAIR, TIME, WEIGHT, Output, Stream
 from weft.topology.spread import Spread
 
 __all__ = [
-    "COPY", "FIRST", "NEVER_LATE", "ROWS", "TIME", "WEIGHT", "Bound", "Clock", "Edge", "Emit", "Epoch", "Keep", "Key",
-    "Node",
-    "Probe", "Route", "Start", "Store", "Topology",
+    "COPY", "FIRST", "HASH", "MEASURE", "NEVER_LATE", "OP", "PAIR", "ROWS", "TIME", "WEIGHT", "Bound", "Clock", "Edge",
+    "Emit", "Epoch", "Groups", "Keep", "Key", "Measure", "Node", "Probe", "Route", "Start", "Store", "Topology",
 ]  # fmt: skip
 
 EARLIEST = -(2**63)
@@ -106,8 +108,21 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
+class Measure:
+    """A number that rows of a counted store have beside their weight, in a hidden column."""
+
+    name: str
+    kind: OneOf["sum", "min", "max"]
+    """How the numbers of rows that become one row are united."""
+
+
+@dataclass(frozen=True, slots=True)
 class Store:
-    """The kept rows of one stream after a selection, or of the join of some relations."""
+    """The kept rows of one stream after a selection, or of the join of some relations.
+
+    A *counted* store keeps no two rows with equal columns: they are one row, whose weight is the sum of theirs.  A
+    segment has the sums of its own batches only; what a group is worth is the sum over all segments.
+    """
 
     id: str
     stream: str
@@ -141,6 +156,13 @@ class Store:
     """Clocks of all users, sorted.  A row that is late for all of them is not kept; late for some, it is marked."""
     join: str = ""
     """Digest of what decides which rows an intermediate store holds, wherever they lie; empty if there are copies."""
+    counted: tuple[Measure, ...] | None = None
+    """What rows of a counted store have beside their weight; None if rows are kept one by one."""
+
+    @property
+    def is_fed_by_rows(self) -> bool:
+        """Whether its rows can be sent to it one by one: those of a stream, or parts of groups."""
+        return not self.members or self.counted is not None
 
     @property
     def label(self) -> str:
@@ -227,6 +249,20 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
+class Groups:
+    """What an aggregate query makes of joined tuples: they are added up in a counted store, whose rows are the view."""
+
+    store: str
+    grouping: Grouping
+    clock: str = ""
+    """Says when a window of event time is closed; empty if there is none."""
+    stream: str = ""
+    """The stream of that event time."""
+    values: tuple[tuple[str, str], ...] = ()
+    """(Argument, counted store of its values in each group) of every COUNT(DISTINCT)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Emit:
     """Results of a query leave here, where they are made, or on the worker that a route names."""
 
@@ -242,11 +278,21 @@ class Emit:
     route: Route = "local"
     route_key: tuple[Expr, ...] = ()
     tasks: int = 1
+    groups: Groups | None = None
+    """What is made of the tuples; None if they are the results."""
 
     @property
     def users(self) -> tuple[str, ...]:
         """The query."""
         return (self.query,)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of results.  Changes of a view also have the keys of their groups, and what changes."""
+        if self.groups is None:
+            return pa.schema([(output.name, output.expr.type) for output in self.outputs])
+        grouping = self.groups.grouping
+        return grouping.schema if grouping.is_distinct else grouping.changes_schema(self.outputs)
 
     @property
     def position(self) -> int:

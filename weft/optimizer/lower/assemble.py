@@ -20,8 +20,9 @@ from weft.expr.model import columns, text_of
 from weft.optimizer.graph.layout import Target, names
 from weft.optimizer.lower.edges import StartDraft, begin, edges, find_watched_keys
 from weft.optimizer.lower.flow import Flow, KeepDraft, NodeDraft, ProbeDraft
+from weft.optimizer.lower.groups import group_stores, with_groups
 from weft.optimizer.lower.labels import digest, shorten
-from weft.optimizer.lower.relabel import relabel
+from weft.optimizer.lower.relabel import Renamed, relabel
 from weft.optimizer.lower.stores import StoreDraft, StoreDrafts, clock_of, clocks, want_joined, want_rows
 from weft.optimizer.lower.unite import Decide, United, check_selections, unite, unite_implied
 from weft.optimizer.lower.ways import Hop, Keeping, Line, Ways
@@ -39,29 +40,36 @@ def assemble(plans: Sequence[Ways], policy: Policy = "min", decide: Decide = uni
 
 def draw(plans: Sequence[Ways], policy: Policy = "min", decide: Decide = unite_implied) -> Topology:
     """The same unchecked, for plans that are only compared."""
-    named = [relabel(plan) for plan in plans]
-    united = unite(named, decide)
-    made = [check_selections(plan, united) for plan in named]
+    renamed: Renamed = {}
+    made = [relabel(plan, renamed) for plan in plans]
+    united = unite(made, decide)
     nodes = _Nodes(made, united)
     for given, plan in zip(plans, made, strict=True):
-        _Query(plan, given.query, nodes).lay()
+        _Query(plan, given.query, check_selections(plan, united), nodes).lay()
     nodes.flow.fill()
-    stores, starts = nodes.stores.stores(), nodes.finish_starts()
+    stores, starts, emits = nodes.stores.stores(), nodes.finish_starts(), nodes.flow.finish_emits()
+    views = [store for emit, plan in zip(emits, made, strict=True) for store in group_stores(emit, plan)]
     return Topology(
         made[0].workers if made else 1,
         _streams(plan.query for plan in made),
         clocks(made, policy),
-        stores,
+        (*stores, *views),
         edges(nodes.stores.drafts, nodes.flow.starts.values()),
         starts,
         nodes.finish_probes(),
-        tuple(nodes.flow.emits.values()),
+        emits,
         nodes.finish_keeps(),
     )
 
 
 def _streams(queries: Iterable[Query]) -> tuple[Stream, ...]:
     return tuple({r.stream.name: r.stream for query in queries for r in query.relations}.values())
+
+
+def anchor_of(query: Query) -> str:
+    """A field to carry where an aggregate reads none: rows are counted."""
+    relation = query.relations[0]
+    return f"{relation.alias}.{relation.stream.schema.names[0]}"
 
 
 class _Nodes:
@@ -121,8 +129,8 @@ class _Nodes:
 class _Query:
     """Adds the ways of one query to the nodes of the queries before it."""
 
-    def __init__(self, plan: Ways, query: Query, nodes: _Nodes) -> None:
-        self.plan, self.query, self.nodes, self.flow = plan, query, nodes, nodes.flow
+    def __init__(self, plan: Ways, query: Query, lines: Sequence[Line], nodes: _Nodes) -> None:
+        self.plan, self.query, self.lines, self.nodes, self.flow = plan, query, lines, nodes, nodes.flow
         self.drafts: dict[Target, StoreDraft] = {}
         """Store of the plan -> its draft in the topology."""
         self.called = dict(zip(plan.query.aliases, query.aliases, strict=True))
@@ -148,7 +156,7 @@ class _Query:
 
     def _find_joins(self) -> dict[Target, StoreDraft]:
         """The kept joins of the plan that earlier queries fill."""
-        kept = dict.fromkeys((line.keep.store, line.keep.home) for line in self.plan.lines if line.keep is not None)
+        kept = dict.fromkeys((line.keep.store, line.keep.home) for line in self.lines if line.keep is not None)
         found = {target: self.nodes.stores.find_join(self.plan, *target) for target in kept}
         return {target: draft for target, draft in found.items() if draft is not None}
 
@@ -156,7 +164,7 @@ class _Query:
         """The lines to lay, inputs of others first: those to the results, and those that fill what they look into."""
         asked: set[Target] = set()
         needed: list[Line] = []
-        for line in reversed(self.plan.lines):
+        for line in reversed(self.lines):
             keep = line.keep
             if keep is None or ((keep.store, keep.home) in asked and (keep.store, keep.home) not in there):
                 asked |= {(hop.store, hop.home) for hop in line.hops}
@@ -263,6 +271,7 @@ class _Query:
         plan = self.plan
         reads = {column.field for output in plan.query.outputs for column in columns(output.expr)}
         called = tuple(self.called.items())
-        emit = Emit(f"emit {plan.name}", plan.name, plan.query.outputs, tuple(sorted(reads)), called)
+        fields = tuple(sorted(reads or {anchor_of(plan.query)}))
+        emit = with_groups(Emit(f"emit {plan.name}", plan.name, plan.query.outputs, fields, called), plan)
         self.flow.emits[emit.id] = emit
         return emit

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from weft.optimizer.graph.predicates import time_of
@@ -89,6 +89,17 @@ class Flow:
             return arrival
         filling = (keep for keep in self._filling.get(node.draft.key, ()) if keep.origin in node.sees)
         return max([arrival, *map(self.wave, filling)])
+
+    def finish_emits(self) -> tuple[Emit, ...]:
+        """The emits; groups are settled in the last wave, when all their parts have come."""
+        waves = [1, *map(self.wave, self.probes.values()), *map(self.wave, self.keeps.values())]
+        waves += [1 + self._made_in(emit) for emit in self.emits.values() if emit.groups and emit.tasks > 1]
+        last = max(waves)
+        return tuple(replace(emit, wave=last) if emit.groups else emit for emit in self.emits.values())
+
+    def _made_in(self, emit: Emit) -> int:
+        """The last wave in which tuples come to an emit."""
+        return max((self.wave(look) for look in self.probes.values() if emit.id in look.then), default=1)
 
     @cached_property
     def _filling(self) -> dict[str, list[KeepDraft]]:
