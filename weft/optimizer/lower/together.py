@@ -21,11 +21,12 @@ import math
 from collections.abc import Iterator
 from itertools import permutations
 
-from weft.expr.model import Expr, aliases
+from weft.expr.model import Expr, aliases, text_of
 from weft.optimizer.cost.estimate import known_share, range_share
 from weft.optimizer.graph.joingraph import JoinGraph
 from weft.optimizer.graph.limited import limited
 from weft.optimizer.graph.predicates import equality
+from weft.optimizer.lower.labels import name_by_label
 from weft.optimizer.lower.steps import best_single
 from weft.query.model import Query
 from weft.stats.model import Statistics
@@ -43,7 +44,8 @@ def choose_together(query: Query, graph: JoinGraph, statistics: Statistics) -> d
     for known, target in permutations(range(len(query.relations)), 2):
         for expr, share in _worth(query, graph, statistics, known, target).items():
             found[expr] = min(share, found.get(expr, share))
-    return dict(sorted(found.items(), key=lambda item: item[1]))
+    called = name_by_label(query)
+    return dict(sorted(found.items(), key=lambda item: (item[1], text_of(called(item[0])))))
 
 
 def _worth(query: Query, graph: JoinGraph, statistics: Statistics, known: int, target: int) -> dict[Expr, float]:
