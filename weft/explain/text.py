@@ -233,7 +233,8 @@ def _part(part: ProbeFacts | KeepFacts) -> str:
     asks = ", ".join(part.asks) or "every row"
     came, found = _figure(part.tuples_in), _figure(part.matches, "matches")
     flow = f"  {came} -> {found}" if came or found else ""
-    return f"{where}: probe {part.store} as {', '.join(part.aliases)} [{asks}]{check}{flow}{_also(part)}"
+    left = "" if part.candidates is None else f" leaves ~{share(part.candidates)} rows"
+    return f"{where}: probe {part.store} as {', '.join(part.aliases)} [{asks}]{left}{check}{flow}{_also(part)}"
 
 
 def _also(part: ProbeFacts | KeepFacts) -> str:

@@ -20,9 +20,11 @@ from weft.optimizer.cubes.plan import skew
 from weft.optimizer.graph.layout import Layout, Placement, Target, mask
 from weft.optimizer.graph.placement import Sizes, heaviest_key, keys
 from weft.optimizer.graph.tree import Tree, flat_tree
+from weft.optimizer.lower.together import choose_together
 from weft.optimizer.lower.ways import Steps, Ways, ways
 from weft.optimizer.problem import Problem
 from weft.optimizer.trees.orders import least_sent_orders
+from weft.stats.model import Statistics
 from weft.topology.spread import Spread
 
 
@@ -52,7 +54,9 @@ class Maker:
         self.problem, self.query, self.workers = problem, problem.query, problem.workers
         self.wishes, self.known = problem.wishes, problem.known
         self._attributes = classes(problem.query)
-        self.steps = Steps(problem.query)
+        self.together = self._together()
+        """Expressions to index together, with the share of rows each lets through; None if it is not known."""
+        self.steps = Steps(problem.query, tuple(self.together))
         self._known_keys: dict[int, dict[Expr, float]] = {}
         self._shares: dict[tuple[Expr, int], float] = {}
         self._placed: dict[object, Candidate] = {}
@@ -90,7 +94,7 @@ class Maker:
     def follow(self, name: str, lines: Mapping[tuple[int, int], tuple[Target, ...]]) -> Candidate:
         """A plan by lines, as the plan of many queries gives them."""
         tasks = {} if self.problem.written is None else self.problem.written.tasks
-        layout = Layout(flat_tree(len(self.query.relations)), tasks=tasks, lines=lines)
+        layout = Layout(flat_tree(len(self.query.relations)), tasks=tasks, lines=lines, ranges=tuple(self.together))
         made, model = ways(self.problem.name, self.query, layout, self.workers, self.steps), self._model(layout)
         priced = bill(made, model, self.known.prices, self.known.batch_rows, self.imbalance)
         return Candidate(name, layout, made, priced, self.imbalance)
@@ -113,13 +117,22 @@ class Maker:
         """The layout with its orders, and the cost model under it."""
         written = self.problem.written
         given = {} if written is None else dict(written.orders)
-        layout = Layout(tree, dict(placement), given, self._tasks(tree), {} if written is None else written.spread)
+        spread = {} if written is None else written.spread
+        layout = Layout(tree, dict(placement), given, self._tasks(tree), spread, ranges=tuple(self.together))
         model, orders = self._model(layout), dict[int, tuple[int, ...]]()
         if not self.problem.informed or self.problem.is_made or not self.problem.is_connected:
             return layout, model
         for operator in tree.operators:
             orders.update(self._orders_of(operator, model))
         return replace(layout, orders={**orders, **given}), model
+
+    def _together(self) -> dict[Expr, float | None]:
+        """What the plan written by hand, or made before, says; otherwise what the statistics say."""
+        problem, statistics = self.problem, self.known.statistics or Statistics()
+        chosen = {} if problem.is_made else choose_together(self.query, problem.model.graph, statistics)
+        if problem.written is None or (problem.open_ranges and not problem.is_made):
+            return {**chosen}
+        return {expr: chosen.get(expr) for expr in problem.written.ranges}
 
     def _orders_of(self, operator: Tree, model: CostModel) -> dict[int, tuple[int, ...]]:
         """Store -> the others in the order that sends least.  It depends on where the stores lie, not on the tree."""

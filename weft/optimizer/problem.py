@@ -56,6 +56,11 @@ class Problem:
         return self.known.statistics is not None
 
     @property
+    def open_ranges(self) -> bool:
+        """Whether a plan by hand leaves open which ranges are indexed together."""
+        return isinstance(self.strategy, Plan) and self.strategy.ranges is None
+
+    @property
     def is_spread(self) -> bool:
         """Whether a cube or ranges were asked for; a query over one stream joins nothing."""
         return isinstance(self.strategy, str) and ":" in self.strategy and len(self.query.relations) > 1

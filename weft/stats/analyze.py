@@ -9,6 +9,7 @@ What is measured, and under which name:
     predicate's text    share of rows (one alias) or of pairs (two aliases) that satisfy it alone, before selections;
                         not of the ends of a time band: the share of the band is no product of theirs, it comes from
                         rates
+    texts with AND      share of pairs that satisfy the ends of a band together, where there are further inequalities
     pair of aliases     share of pairs that satisfy all predicates between the two, after selections; where there are
                         several predicates, or selections
 
@@ -45,7 +46,7 @@ from weft.query.timebounds import is_time_bound
 from weft.stats.estimators import share_of
 from weft.stats.keys import is_equality, key_name, same_column, with_alias
 from weft.stats.model import Pair, Statistics
-from weft.stats.names import Names, between
+from weft.stats.names import Names, bands, between, conjunction
 from weft.stats.pairs import pair_share
 from weft.stats.side import Side
 from weft.stats.values import heaviest, quantiles, values_in_stream
@@ -228,7 +229,22 @@ class _Analysis:
                     share = pair_share(a, b, [predicate], self.functions, self._random(text))
                     if share is not None:
                         shares[text] = share
-        return Statistics(predicates=shares)
+        return Statistics(predicates=shares | self._bands())
+
+    def _bands(self) -> dict[str, float]:
+        """Shares of the ends of bands together, where an index may have further ranges."""
+        shares: dict[str, float] = {}
+        for query in self.names.queries:
+            for a, b in combinations(sorted(query.aliases), 2):
+                for band in bands(query, a, b):
+                    text = conjunction(band)
+                    if text in shares or self.names.given.predicate(text) is not None:
+                        continue
+                    if all(self._is_measurable(query, p) and self.names.is_one_predicate(query, p) for p in band):
+                        x, y = self._plain(query, a), self._plain(query, b)
+                        share = pair_share(x, y, band, self.functions, self._random(text))
+                        shares |= {} if share is None else {text: share}
+        return shares
 
     def _is_end_of_band(self, query: Query, predicate: Expr) -> bool:
         """Whether a predicate is one of several time bounds between two aliases, and their share comes from rates."""

@@ -244,6 +244,8 @@ class _Query:
             step.range and text_of(step.range),
             len(step.low),
             limits,
+            *(text_of(expr) for expr in step.also),
+            *([b.dimension for b in (*step.low, *step.high)] if step.also else ()),
         )
         way = (hop.route, *map(text_of, hop.route_key), hop.tasks, sees)
         members = tuple(sorted(step.target, key=lambda member: self.plan.stamps[member]))
