@@ -393,6 +393,11 @@ def _begin(alias: str) -> _Trip:
     return _Trip(alias, frozenset({alias}))
 
 
+def kept_joins(lines: Iterable[Line]) -> list[Target]:
+    """The kept joins that some lines fill, each with where its rows lie."""
+    return [*dict.fromkeys((line.keep.store, line.keep.home) for line in lines if line.keep is not None)]
+
+
 def _by_size(line: tuple[int, int]) -> tuple[int, int, int]:
     """Smaller joins first: a line into a join looks only into smaller ones."""
     goal, start = line
