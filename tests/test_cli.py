@@ -49,7 +49,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     ("command", "options"),
     [
         ("demo", ["--orders", "--seed", "--keep", "--workers"]),
-        ("run", ["SCRIPT", "--workers"]),
+        ("run", ["SCRIPT", "--every", "--workers"]),
         ("explain", ["SCRIPT", "--stage", "--format", "--analyze", "--no-analyze", "--workers"]),
         ("queries", ["CHECKPOINT"]),
         ("status", ["CHECKPOINT"]),
@@ -111,7 +111,8 @@ def test_error_of_ours_has_three_layers_and_no_traceback(tmp_path: Path, capsys:
         "detail: line 1, column 5\n"
         "  SET colour = 'red';\n"
         "      ^^^^^^\n"
-        "hint: settings are: checkpoint, workers, watermark, sharing, strategy, budget, placement, capacity, arrival.\n"
+        "hint: settings are: checkpoint, workers, watermark, sharing, strategy, budget, placement, capacity, arrival, "
+        "statistics.\n"
     )
 
 

@@ -92,7 +92,9 @@ def test_refusal_points_with_a_caret() -> None:
         ("SET workers = 2 3;", "the statement should end here: found 3", "line 1, column 17"),
         ("CREATE STREAM a FROM AVRO 'x';", "a format is missing: found AVRO", "line 1, column 22"),
         ("CREATE STREAM a FROM CSV x;", "the folder of the stream is missing: found x", "line 1, column 26"),
-        ("CREATE STREAM a FROM CSV 'x';", 'stream "a" has no event time', "line 1, column 29"),
+        ("CREATE STREAM a (k BIGNT) FROM CSV 'x';", "there is no type BIGNT", "line 1, column 20"),
+        ("CREATE STREAM a (k INT, k INT) FROM CSV 'x';", "column k is declared twice", "line 1, column 25"),
+        ("CREATE STREAM a (k INT FROM CSV 'x';", ") is missing: found FROM", "line 1, column 24"),
         ("CREATE STREAM a FROM CSV 'x' WITH (when = 't');", 'unknown option "when"', "line 1, column 36"),
         ("CREATE STREAM a FROM CSV 'x' WITH (event_time = 1);", '"event_time" takes a string', "line 1, column 49"),
         ("CREATE QUERY q INTO PARQUET 'x' WITH (closd = TRUE) AS", 'unknown option "closd"', "line 1, column 39"),
@@ -267,3 +269,48 @@ def test_wrong_value_is_pointed_at(text: str, place: str, tmp_path: Path) -> Non
     assert (caught.value.detail or "").startswith(place)
     assert "^" in (caught.value.detail or "")
     assert caught.value.hint
+
+
+def test_a_script_declares_columns_and_streams_without_event_time(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.csv").write_text("k,v\n1,2\n")
+    text = """
+        CREATE STREAM a (k SMALLINT, v DECIMAL(8, 2)) FROM CSV 'in';
+        CREATE STREAM late (k BIGINT, t TIMESTAMP) FROM JSON 'not there yet' WITH (event_time = 't');
+        CREATE TABLE b (k INTEGER, v VARCHAR) FROM CSV 'in';
+        CREATE QUERY q INTO PARQUET 'out' AS SELECT a.k, b.v FROM a JOIN b ON a.k = b.k;
+    """
+    session = open_session(parse_script(text, folder=tmp_path), checkpoint=tmp_path / "state")
+    assert session.streams["a"].schema == pa.schema([("k", pa.int16()), ("v", pa.decimal128(8, 2))])
+    assert session.streams["a"].event_time is None
+    assert session.streams["late"].event_time == "t"
+    assert session.streams["b"].table
+    assert session.queries["q"].query.schema.names == ["k", "v"]
+
+
+def test_a_script_has_all_knobs_of_python(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"k": [1]}), tmp_path / "in" / "0.parquet")
+    (tmp_path / "numbers.json").write_text(weft.Statistics(rows={"a": 7, "b": 9}).to_json())
+    plan = weft.Plan(parallelism={"a": 1})
+    (tmp_path / "plan.json").write_text(plan.to_json())
+    text = """
+        SET statistics = 'numbers.json';
+        CREATE STREAM a FROM PARQUET 'in';
+        CREATE STREAM b FROM PARQUET 'in';
+        CREATE QUERY q INTO PARQUET 'out'
+            WITH (strategy = 'hypercube:hybrid', parallelism = ('a' = 2), skewed = ('a.k' = TRUE, 'b.k' = FALSE),
+                  merge = FALSE)
+            AS SELECT a.k FROM a JOIN b ON a.k = b.k;
+        CREATE QUERY p INTO PARQUET 'other' WITH (strategy = 'plan.json') AS SELECT a.k FROM a JOIN b ON a.k = b.k;
+    """
+    session = open_session(parse_script(text, folder=tmp_path), checkpoint=tmp_path / "state")
+    wishes = session.queries["q"].wishes
+    assert dict(wishes["parallelism"]) == {"a": 2}
+    assert dict(wishes["skewed"]) == {"a.k": True, "b.k": False}
+    assert session.queries["p"].wishes["strategy"] == plan
+    with pytest.raises(SourceError, match="cannot be read"):
+        open_session(parse_script("SET statistics = 'no.json';" + STREAM + QUERY, folder=tmp_path))
+    assert refusal(STREAM + QUERY.replace(" AS", " WITH (parallelism = ('a' = TRUE)) AS")).message.startswith(
+        '"parallelism" takes whole numbers by alias'
+    )

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     )
     from weft.observe.counters import Counters
     from weft.observe.notice import Notice
-    from weft.observe.progress import Progress, RunReport
+    from weft.observe.progress import Progress
+    from weft.observe.report import RunReport
     from weft.optimizer.written.plan import Plan
     from weft.query.builder import col, fn, from_, lit, rel
     from weft.query.model import Query, Stream
@@ -82,7 +83,8 @@ _HOMES = {
     ),
     "weft.observe.counters": ("Counters",),
     "weft.observe.notice": ("Notice",),
-    "weft.observe.progress": ("Progress", "RunReport"),
+    "weft.observe.progress": ("Progress",),
+    "weft.observe.report": ("RunReport",),
     "weft.optimizer.written.plan": ("Plan",),
     "weft.query.builder": ("col", "fn", "from_", "lit", "rel"),
     "weft.query.model": ("Query", "Stream"),

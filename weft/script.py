@@ -47,6 +47,8 @@ class Script:
     drops: tuple[str, ...] = ()
     options: Options = field(default_factory=dict)
     """What `Session.options` is told: workers and others."""
+    folder: Path = Path()
+    """Where relative paths count from."""
     text: str = field(default="", compare=False, repr=False)
     places: Mapping[str, Span] = field(default_factory=dict, compare=False, repr=False)
     """Option -> where it stands in the text."""
@@ -78,6 +80,7 @@ def parse_script(text: str, *, folder: Path, name: str = "job") -> Script:
         queries=tuple(replace(query, path=folder / query.path) for query in said.queries),
         drops=said.drops,
         options=settings,
+        folder=folder,
         text=text,
         places=said.places,
     )
@@ -89,9 +92,8 @@ def open_session(script: Script, *, checkpoint: Path | None = None, workers: int
 
     session = weft.Session(checkpoint=str(checkpoint or script.checkpoint))
     for name, value in script.options.items():
-        option: dict[str, Any] = {name: value}
         with _name_statement(f"SET {name}", point(script.text, script.places[name])):
-            session.options(**option)
+            session.options(**_read_files({name: value}, script.folder))
     if workers is not None:
         session.options(workers=workers)
     for stream in script.streams:
@@ -100,7 +102,7 @@ def open_session(script: Script, *, checkpoint: Path | None = None, workers: int
     known = _known(session)
     for query in script.queries:
         with _name_statement(f"query {query.name}", point(script.text, query.span)):
-            _register(session, query, known.get(query.name))
+            _register(session, query, known.get(query.name), script.folder)
     for name in known:
         if name not in session.queries:
             session.drop(name)
@@ -111,21 +113,43 @@ def _declare(session: Session, stream: StreamStatement) -> None:
     from weft import read
 
     options: dict[str, Any] = dict(stream.options)
-    source = getattr(read, stream.format)(str(stream.path), max_files=options.pop("max_files", None))
+    most = options.pop("max_files", None)
+    source = getattr(read, stream.format)(str(stream.path), max_files=most, schema=stream.schema)
     if stream.is_table:
         session.table(stream.name, source)
     else:
         session.stream(stream.name, source, **options)
 
 
-def _register(session: Session, query: QueryStatement, known: Mapping[str, Any] | None) -> None:
+def _read_files(options: Options, folder: Path) -> dict[str, Any]:
+    """Options as `Session` takes them: statistics and plans by hand are read from the JSON files that are named."""
+    from weft import Plan, Statistics
+
+    made: dict[str, Any] = dict(options)
+    if "statistics" in made:
+        made["statistics"] = Statistics.from_json(_read_text(folder / made["statistics"], "statistics"))
+    if str(made.get("strategy", "")).endswith(".json"):
+        made["strategy"] = Plan.from_json(_read_text(folder / made["strategy"], "plan"))
+    return made
+
+
+def _read_text(path: Path, what: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        hint = "name a JSON file; relative paths count from the script's folder."
+        raise SourceError(f'{what} "{path}" cannot be read', detail=f"{error}.", hint=hint) from None
+
+
+def _register(session: Session, query: QueryStatement, known: Mapping[str, Any] | None, folder: Path) -> None:
     """Register a query; one that the checkpoint has with another text is dropped first, so that it begins anew."""
-    options: dict[str, Any] = dict(query.options)
+    options = _read_files(query.options, folder)
+    merge = options.pop("merge", True)
     handle = session.query(query.name, query.draft, **options)
     if known is not None and known != describe_query(handle.query):
         session.drop(query.name)
         handle = session.query(query.name, query.draft, **options)
-    handle.to_parquet(str(query.path))
+    handle.to_parquet(str(query.path), merge=merge)
 
 
 def _known(session: Session) -> Mapping[str, Mapping[str, Any]]:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import weft
-from weft.errors import ParseError, PlanError, QueryError
+from weft.errors import ParseError, PlanError, QueryError, SourceError
 from weft.testing import Trial
 
 ROWS = pa.table({"k": list(range(20))})
@@ -47,10 +47,10 @@ def test_quantiles_beyond_the_type_of_a_column_only_make_work_uneven() -> None:
 
 @pytest.mark.parametrize(("first", "lateness"), [(-(2**63), "10 us"), (0, "300000000 weeks")])
 def test_a_watermark_before_the_first_moment_drops_nothing(first: int, lateness: str) -> None:
-    rows = pa.table({"k": [1], "t": pa.array([first], pa.int64())})
+    rows = pa.table({"k": [1], "t": pa.array([first], pa.timestamp("us"))})
     s = weft.Session(checkpoint="unused", workers=2)
     for name in "xy":
-        s.stream(name, weft.read.batches([rows]), event_time="t", unit="us", lateness=lateness)
+        s.stream(name, weft.read.batches([rows]), event_time="t", lateness=lateness)
     s.query("q", "SELECT a.k FROM x a JOIN y b ON a.k = b.k WITHIN INTERVAL '1' HOUR")
     trial = Trial(s)
     for _ in range(2):
@@ -93,3 +93,37 @@ def test_a_stream_that_nobody_declared_cannot_be_fed() -> None:
 def test_a_tenth_of_a_second_is_a_duration() -> None:
     s = weft.Session(checkpoint="unused")
     assert s.stream("x", weft.read.batches([ROWS]), lateness=0.1).lateness == 100_000
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "says"),
+    [
+        ("s", 1_763_251_200_000, 'declare unit="ms": then it is 2025-11-16 00:00:00'),
+        ("s", 1_763_251_200_000_000, 'declare unit="us": then it is 2025-11-16 00:00:00'),
+        ("ms", 1_763_251_200_000_000, 'declare unit="us": then it is 2025-11-16 00:00:00'),
+        ("us", 1_763_251_200_000_000_000, "divide it by 1000"),
+        ("s", -1_763_251_200_000, 'declare unit="ms": then it is 1914-02-16 00:00:00'),
+        ("s", 2**63 - 1, "if it counts nanoseconds"),
+    ],
+)
+def test_a_time_that_is_absurdly_far_is_refused_with_the_unit_that_fits(unit: Any, value: int, says: str) -> None:
+    s = weft.Session(checkpoint="unused", workers=1)
+    for name in "xy":
+        s.stream(name, weft.read.batches([pa.table({"k": [1], "t": [0]})]), event_time="t", unit=unit)
+    s.query("q", "SELECT a.k FROM x a JOIN y b ON a.k = b.k WITHIN INTERVAL '1' HOUR")
+    with pytest.raises(SourceError, match=r'^event time "t" of stream "x" is out of range') as error:
+        Trial(s).feed({"x": pa.table({"k": [1, 2], "t": [5, value]})})
+    assert says in (error.value.hint or "")
+    assert "years" in (error.value.detail or "")
+
+
+@pytest.mark.parametrize(("unit", "value"), [("s", 253_402_300_799), ("s", -62_135_596_800), ("ms", 0), ("us", -1)])
+def test_times_of_the_calendar_are_taken(unit: Any, value: int) -> None:
+    s = weft.Session(checkpoint="unused", workers=1)
+    rows = pa.table({"k": [1], "t": [value]})
+    for name in "xy":
+        s.stream(name, weft.read.batches([rows]), event_time="t", unit=unit)
+    s.query("q", "SELECT a.k FROM x a JOIN y b ON a.k = b.k WITHIN INTERVAL '1' HOUR")
+    trial = Trial(s)
+    trial.feed({"x": rows, "y": rows})
+    assert trial.table("q").num_rows == 1

@@ -13,7 +13,8 @@ import pytest
 
 import weft
 from tests.spark._kit import answer, drop, moment, oracle, table
-from weft.observe.progress import RunReport
+from weft.host.state import room
+from weft.observe.report import RunReport
 
 pytestmark = pytest.mark.spark
 
@@ -247,3 +248,22 @@ def test_a_hot_key_under_a_window(tmp_path: Path) -> None:
     truth = "SELECT a.id, b.id FROM a JOIN b ON a.k = b.k AND abs(a.id - b.id) < 10"
     assert answer(s.queries["q"].table()) == oracle(truth, a=rows, b=rows)
     assert report.batches[-1].state_rows < 2 * n  # rows behind the window have gone
+
+
+def test_a_disk_that_is_nearly_full_is_told_before_a_batch_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = table(k=[1])
+    s = weft.Session(tmp_path / "state", workers=1, progress=False)
+    for name in "ab":
+        s.stream(name, weft.read.batches([rows]))
+    q = s.query("q", "SELECT a.k FROM a JOIN b ON a.k = b.k").to_parquet(tmp_path / "out").to_memory()
+    with monkeypatch.context() as full:
+        full.setattr(room, "LEAST", 1 << 60)
+        with pytest.raises(weft.HostError, match=r"^the disk of .* is nearly full") as error:
+            s.run()
+    assert "MB are free, and the next batch may need" in (error.value.detail or "")
+    assert "nothing is lost" in (error.value.hint or "")
+    assert not list((tmp_path / "state" / "segments").glob("*/*/*"))
+    s.run()
+    assert q.table().to_pylist() == [{"k": 1}]

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from weft.errors import QueryError
 from weft.expr.model import Expr, aliases
-from weft.query.grouping import Grouping
+from weft.query.grouping import OP, Grouping
 from weft.query.names import suggestion
 
 TIME = "#t"
@@ -31,6 +31,15 @@ COPY = "#copy"
 
 LATE = "#late "
 """Beginning of the names of hidden columns that mark late rows; the rest is the name of a clock."""
+
+HASH = "#h"
+"""Name of the hidden column that says which worker owns a group: a code of its keys."""
+
+PAIR = "#p"
+"""Name of the hidden column that holds a code of the keys of a group and one of its values."""
+
+MEASURE = "#m "
+"""Beginning of the names of hidden columns that hold sums, least and greatest values."""
 
 Unit = OneOf["s", "ms", "us"]
 """Unit of an integer event-time column."""
@@ -59,7 +68,7 @@ class Stream:
     def __post_init__(self) -> None:
         _refuse_duplicates(f'column of stream "{self.name}"', self.schema.names)
         for column in self.schema.names:
-            if column in (TIME, WEIGHT, COPY) or column.startswith(LATE):
+            if column in (TIME, WEIGHT, COPY, HASH, PAIR, OP) or column.startswith((LATE, MEASURE)):
                 raise QueryError(
                     f'column name "{column}" of stream "{self.name}" is reserved', hint="rename the column."
                 )
@@ -149,8 +158,9 @@ class Query:
         _refuse_duplicates("alias", [relation.alias for relation in self.relations])
         if dotted := [relation.alias for relation in self.relations if "." in relation.alias]:
             raise QueryError(f"alias {dotted[0]!r} has a dot in it", hint="give it another name with AS.")
-        _refuse_duplicates("output name", [output.name for output in self.outputs])
-        if any(output.name == WEIGHT for output in self.outputs):
+        shown = self.outputs if self.grouping is None else self.grouping.outputs
+        _refuse_duplicates("output name", [output.name for output in shown])
+        if any(output.name == WEIGHT for output in shown):
             raise QueryError(
                 f'output name "{WEIGHT}" is reserved',
                 detail="a hidden column of this name says how often a result counts.",
@@ -196,6 +206,11 @@ class Query:
         """The query with windows that include their end: times are whole microseconds, so windows grow by one."""
         wider = (replace(r, window=None if r.window is None else r.window + 1) for r in self.relations)
         return replace(self, relations=tuple(wider))
+
+    @property
+    def is_view(self) -> bool:
+        """Whether results change: those of a join, or different rows, are there for good."""
+        return self.grouping is not None and not self.grouping.is_distinct
 
     @property
     def schema(self) -> pa.Schema:

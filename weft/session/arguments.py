@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable
 from typing import TypeVar
 
 from weft.errors import HostError, PlanError, QueryError
+from weft.host.sources.source import Source
+from weft.query.duration import parse_duration
 
 One = TypeVar("One", bound=str)
 
@@ -49,3 +52,14 @@ def check_choice(knob: str, value: One, known: tuple[One, ...]) -> One:
     if value not in known:
         raise PlanError(f'{knob} "{value}" is unknown', hint=f"use one of: {', '.join(known)}.")
     return value
+
+
+def read_timing(
+    source: Source, event_time: str | None, lateness: str | datetime.timedelta | float | None
+) -> tuple[str | None, int]:
+    """Event time and lateness in microseconds: as given, else as the source has them."""
+    own, delay = getattr(source, "timing", None) or (None, 0)
+    column = own if event_time is None else event_time
+    if lateness is None:
+        return column, delay if column == own else 0
+    return column, parse_duration(lateness) if lateness else 0

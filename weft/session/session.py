@@ -34,7 +34,7 @@ from weft.host.state.checkpoint import FILES, Checkpoint, describe, describe_que
 from weft.host.state.manifest import Ledger, Manifest
 from weft.host.work import Work
 from weft.observe.live import LiveLine
-from weft.observe.progress import RunReport
+from weft.observe.report import RunReport
 from weft.optimizer.choose import Choice
 from weft.optimizer.cost.papers import Arrival
 from weft.optimizer.cost.prices import Prices
@@ -46,7 +46,7 @@ from weft.query.duration import parse_duration
 from weft.query.model import Query, Stream, Unit, begin_at, keep_apart
 from weft.query.resolve import FunctionSignature
 from weft.read import as_source
-from weft.session.arguments import check_choice, check_name, check_spark, check_whole
+from weft.session.arguments import check_choice, check_name, check_spark, check_whole, read_timing
 from weft.session.changes import SessionChanges
 from weft.session.complete import as_moment, complete_from, say_moment
 from weft.session.fit import Fit, refuse_incomplete, refuse_loss
@@ -124,13 +124,17 @@ class Session:
         *,
         event_time: str | None = None,
         unit: Unit = "s",
-        lateness: str | datetime.timedelta | float = 0,
+        lateness: str | datetime.timedelta | float | None = None,
         unique: Sequence[str] = (),
     ) -> Stream:
-        """Declare an input.  `source` is a Spark streaming DataFrame or one of `weft.read`."""
+        """Declare an input.  `source` is a Spark streaming DataFrame or one of `weft.read`.
+
+        Of a DataFrame with `withWatermark`, its column and delay are the event time and the lateness, unless others
+        are given here.  Without a lateness, rows that are older than the newest one of their stream may be dropped.
+        """
         check_name("stream", name, self._streams)
         read = as_source(name, source)
-        late = parse_duration(lateness) if lateness else 0
+        event_time, late = read_timing(read, event_time, lateness)
         stream = Stream(
             name, read.schema, event_time, unit, late, tuple([unique] if isinstance(unique, str) else unique)
         )
@@ -446,7 +450,7 @@ class Session:
         return explain(subject, stage, format)
 
     def run(self) -> RunReport:
-        """Join everything that is available now, then return.  Ctrl-C stops after the current batch."""
+        """Join everything that is available now, then return.  Ctrl-C or SIGTERM stops after the current batch."""
         return self._begin(every=None).finish()
 
     def start(self, every: str | datetime.timedelta | float = "1 second") -> Handle:

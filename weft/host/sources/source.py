@@ -86,6 +86,11 @@ class Source(Protocol):
         """The streaming DataFrame that brings the rows; None if they are read at our own pace."""
         return None
 
+    @property
+    def timing(self) -> tuple[str, int] | None:
+        """Event time and lateness in microseconds, if the source knows them; the user may say something else."""
+        return None
+
     def size(self) -> float | None:
         """Bytes that are there now, as a hint for planning; None if unknown."""
         return None
