@@ -519,7 +519,7 @@ class QueryMaker:
         ]).join(["(", ")"])  # fmt: skip
 
 
-def make_case(seed: int, *, queries: int | None = None) -> Case:
+def make_case(seed: int, *, queries: int | None = None, maker: type[QueryMaker] = QueryMaker) -> Case:
     """The case of a seed."""
     rng = random.Random(seed)
     aliases = rng.choice([2, 2, 2, 3, 3, 3, 4, 4, 5, 6])
@@ -529,7 +529,7 @@ def make_case(seed: int, *, queries: int | None = None) -> Case:
     extremes = any(_has_extremes(stream.rows) for stream in streams)
     count = queries or rng.choice([1, 1, 1, 1, 2])
     texts = {
-        f"q{i}": QueryMaker(rng, by_name, extremes).query(rng.randint(1 if rng.random() < 0.05 else 2, aliases))
+        f"q{i}": maker(rng, by_name, extremes).query(rng.randint(1 if rng.random() < 0.05 else 2, aliases))
         for i in range(count)
     }
     if count > 1 and rng.random() < 0.3:

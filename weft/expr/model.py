@@ -7,8 +7,8 @@ alias in a *resolved* tree refers to a store's own column, so that aliases of on
 
 Logic is three-valued as in SQL.  A comparison with NULL or with NaN is NULL, so neither ever matches.
 
-The optimizer asks for the hash, the columns and the aliases of the same few nodes thousands of times, so a node caches
-them.  They are not part of its value and are not pickled: a hash of text differs between processes.
+The optimizer asks for the hash, the text, the columns and the bare form of the same few nodes thousands of times, so a
+node caches them.  They are not part of its value and are not pickled: a hash of text differs between processes.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ _AnyNode = TypeVar("_AnyNode", bound="_Node")
 class _Node:
     """What a node caches."""
 
-    __slots__ = ("_aliases", "_columns", "_hash", "_text")
+    __slots__ = ("_aliases", "_bare", "_columns", "_hash", "_text")
     _aliases: frozenset[str]
+    _bare: Expr
     _columns: frozenset[Column]
     _hash: int
     _text: str
@@ -161,10 +162,14 @@ def transform(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
 
 def without_alias(expr: Expr) -> Expr:
     """The expression over a store's own columns: every alias removed."""
-    return transform(expr, _bare)
+    try:
+        return expr._bare
+    except AttributeError:
+        object.__setattr__(expr, "_bare", transform(expr, _strip))
+        return expr._bare
 
 
-def _bare(node: Expr) -> Expr:
+def _strip(node: Expr) -> Expr:
     return Column("", node.name, node.type, node.span) if isinstance(node, Column) else node
 
 

@@ -125,6 +125,21 @@ _RESERVED = frozenset(
         "array",
         "end-exec",
         "lambda",
+        "at",
+        "authorization",
+        "binary",
+        "collation",
+        "concurrently",
+        "freeze",
+        "glob",
+        "isnull",
+        "notnull",
+        "overlaps",
+        "pivot_longer",
+        "pivot_wider",
+        "tablesample",
+        "unpack",
+        "verbose",
     ]
 )
 
@@ -166,7 +181,8 @@ class _Writer:
         if isinstance(expr, Literal):
             return literal_sql(expr)
         if isinstance(expr, Udf):
-            return f"{quote_name(expr.name)}({self._list(expr.args)})"
+            counts_all = not expr.args and expr.name.lower() == "count"
+            return f"{quote_name(expr.name)}({'*' if counts_all else self._list(expr.args)})"
         text = self._call(expr)
         return f"({text})" if _BINDING.get(expr.op, _ATOM) < binding else text
 
@@ -224,6 +240,12 @@ class _Writer:
         return f"{subject} {_WORDS[call.op]} {pattern}" + (f" ESCAPE {escape[0]}" if escape else "")
 
     _write_ilike = _write_like
+
+    def _write_distinct(self, call: Call) -> str:
+        return f"DISTINCT {self._list(call.args)}"
+
+    def _write_filter(self, call: Call) -> str:
+        return f"{self.write(call.args[0])} FILTER (WHERE {self.write(call.args[1])})"
 
     def _write_case(self, call: Call) -> str:
         parts = [

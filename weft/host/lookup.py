@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from weft.expr.evaluate import Functions, evaluate, filter_mask
 from weft.expr.model import columns
 from weft.host.envelope import Frame, join
+from weft.host.groups.travel import Side, join_measures
 from weft.host.hidden import hidden
 from weft.host.limits import limit_codes
 from weft.host.marks import join_marks
@@ -110,16 +111,19 @@ def _join_pairs(
         keep = mask.to_numpy(zero_copy_only=False)
         if not keep.all():
             pairs = (pairs[0][keep], pairs[1][keep])
-    return _hide(_fetch(own, frame, rows, pairs, step.carry), frame, rows, pairs)
-
-
-def _hide(joined: Frame, frame: Frame, rows: Frame, pairs: Pairs) -> Frame:
-    """The joined tuples with their hidden columns, if either side has any."""
-    if not hidden(frame) and not hidden(rows):
+    joined = _fetch(own, frame, rows, pairs, step.carry)
+    if not step.measures and not hidden(frame) and not hidden(rows):
         return joined
-    mine, other = pa.array(pairs[0]), pa.array(pairs[1])
-    weighted = attach_weights(joined, multiply(weight_of(frame), mine, weight_of(rows), other))
-    return join_marks(weighted, frame, mine, rows, other)
+    read = sorted({c.field for measure in step.measures for c in columns(measure.expr)})
+    found = _fetch(own, frame, rows, pairs, read) if read else joined
+    return _hide(joined, Side(frame, pa.array(pairs[0])), Side(rows, pa.array(pairs[1])), step, found, functions)
+
+
+def _hide(joined: Frame, mine: Side, other: Side, step: Probe, found: Frame, functions: Functions) -> Frame:
+    """The joined tuples with their hidden columns; `found` has what new measures are worked out of."""
+    weights = multiply(weight_of(mine.frame), mine.rows, weight_of(other.frame), other.rows)
+    made = join_measures(attach_weights(joined, weights), mine, other, step.measures, found, functions)
+    return join_marks(made, mine.frame, mine.rows, other.frame, other.rows)
 
 
 def _fetch(own: Mapping[str, str], frame: Frame, rows: Frame, pairs: Pairs, fields: Sequence[str]) -> Frame:

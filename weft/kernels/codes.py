@@ -87,6 +87,18 @@ def order_codes(column: pa.Array) -> Codes:
     return _equality(column)
 
 
+ABSENT = np.int64(0x5851F42D4C957F2D)
+"""Stands for NULL and for NaN where they are values like any other."""
+
+
+def group_codes(columns: Sequence[pa.Array], count: int) -> Ints:
+    """One code per row, equal for rows that are equal if NULL equals NULL and NaN equals NaN."""
+    mixed = np.zeros(count, dtype=np.int64)
+    for part in map(_equality, columns):
+        mixed = _mix_into(mixed, part.values if part.valid is None else np.where(part.valid, part.values, ABSENT))
+    return mixed
+
+
 def destinations(codes: Ints, workers: int) -> npt.NDArray[np.int32]:
     """The worker that owns each code."""
     return _destinations(codes, workers)
@@ -251,6 +263,11 @@ def _prefixes(offsets: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> In
                 word |= np.uint64(data[offsets[i] + k])
         out[i] = np.int64(word ^ np.uint64(0x8000000000000000))
     return out
+
+
+def ordered_floats(codes: Ints) -> npt.NDArray[np.float64]:
+    """The numbers behind order codes of floating-point values."""
+    return np.where(codes < 0, codes ^ np.int64(0x7FFFFFFFFFFFFFFF), codes).view(np.float64)
 
 
 def _ordered_bits(values: npt.NDArray[np.float64]) -> Ints:

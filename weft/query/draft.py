@@ -37,7 +37,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition of ON or WHERE, or a fragment of SQL that states one."""
+    """One condition of ON, WHERE or HAVING or one key of GROUP BY, or a fragment of SQL that states one."""
 
     expr: Expr | str
     text: str = field(default="", compare=False, repr=False)
@@ -65,3 +65,7 @@ class Draft:
     within: Within = None
     """Window of every source that states none."""
     text: str = field(default="", compare=False, repr=False)
+    group_by: tuple[Condition, ...] = ()
+    having: tuple[Condition, ...] = ()
+    distinct: bool = False
+    """Whether equal rows are one."""

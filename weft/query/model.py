@@ -18,6 +18,7 @@ import pyarrow as pa
 from weft.errors import QueryError
 from weft.expr.model import Expr, aliases
 from weft.query.duration import format_duration
+from weft.query.grouping import OP, Grouping
 from weft.query.names import suggestion
 
 TIME = "#t"
@@ -31,6 +32,15 @@ COPY = "#copy"
 
 LATE = "#late "
 """Beginning of the names of hidden columns that mark late rows; the rest is the name of a clock."""
+
+HASH = "#h"
+"""Name of the hidden column that says which worker owns a group: a code of its keys."""
+
+PAIR = "#p"
+"""Name of the hidden column that holds a code of the keys of a group and one of its values."""
+
+MEASURE = "#m "
+"""Beginning of the names of hidden columns that hold sums, least and greatest values."""
 
 Unit = OneOf["s", "ms", "us"]
 """Unit of an integer event-time column."""
@@ -66,7 +76,7 @@ class Stream:
     def __post_init__(self) -> None:
         _refuse_duplicates(f'column of stream "{self.name}"', self.schema.names)
         for column in self.schema.names:
-            if column in (TIME, WEIGHT, COPY) or column.startswith(LATE):
+            if column in (TIME, WEIGHT, COPY, HASH, PAIR, OP) or column.startswith((LATE, MEASURE)):
                 raise QueryError(
                     f'column name "{column}" of stream "{self.name}" is reserved', hint="rename the column."
                 )
@@ -121,12 +131,6 @@ class Relation:
                 detail="a table is read once, and its rows join whatever comes, whenever it comes.",
                 hint=f'leave WITHIN out after "{self.alias}".',
             )
-        if self.stream.table:
-            raise QueryError(
-                f'table "{self.stream.name}" has a window',
-                detail="a table is read once, and all of its rows are joined.",
-                hint="leave out the WITHIN of the table; windows of streams stay.",
-            )
         if self.stream.event_time is None:
             raise QueryError(
                 f'stream "{self.stream.name}" has no event time',
@@ -155,13 +159,16 @@ class Query:
     outputs: tuple[Output, ...]
     cross_product: bool = False
     """Whether parts that no predicate connects may be multiplied."""
+    grouping: Grouping | None = None
+    """What is made of the joined rows; None if they are the results."""
 
     def __post_init__(self) -> None:
         _refuse_duplicates("alias", [relation.alias for relation in self.relations])
         if dotted := [relation.alias for relation in self.relations if "." in relation.alias]:
             raise QueryError(f"alias {dotted[0]!r} has a dot in it", hint="give it another name with AS.")
-        _refuse_duplicates("output name", [output.name for output in self.outputs])
-        if any(output.name == WEIGHT for output in self.outputs):
+        shown = self.outputs if self.grouping is None else self.grouping.outputs
+        _refuse_duplicates("output name", [output.name for output in shown])
+        if any(output.name == WEIGHT for output in shown):
             raise QueryError(
                 f'output name "{WEIGHT}" is reserved',
                 detail="a hidden column of this name says how often a result counts.",
@@ -209,8 +216,15 @@ class Query:
         return replace(self, relations=tuple(wider))
 
     @property
+    def is_view(self) -> bool:
+        """Whether results change: those of a join, or different rows, are there for good."""
+        return self.grouping is not None and not self.grouping.is_distinct
+
+    @property
     def schema(self) -> pa.Schema:
         """Schema of the result."""
+        if self.grouping is not None:
+            return self.grouping.schema
         return pa.schema([(output.name, output.expr.type) for output in self.outputs])
 
 

@@ -6,7 +6,7 @@ only alias that has it.  After this step a query is known to be valid.  Errors p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -14,54 +14,17 @@ from pyarrow import types as pt
 
 from weft.errors import InternalError, QueryError
 from weft.expr.functions import NAMED, SYNONYMS
-from weft.expr.model import Call, Column, Expr, Span, Udf, conjuncts, transform
+from weft.expr.model import Call, Column, Expr, Span, Udf, conjuncts, text_of, transform
 from weft.expr.rules import condition as require_condition
 from weft.expr.types import ExprError, normalize
 from weft.expr.typing import add_types
-from weft.query.caret import point
+from weft.query.aggregates import AGGREGATES, NOT_DONE, PARTS, WINDOW, has_aggregate, refuse_aggregates
+from weft.query.caret import locate_error, pointing_into
 from weft.query.connectivity import require_connected
 from weft.query.draft import Condition, Draft, Item, Source, Star, Within
+from weft.query.groups import Entry, find_entry, find_named, group
 from weft.query.model import Output, Query, Relation, Stream
 from weft.query.names import find, suggestion
-
-_AGGREGATES = frozenset(
-    [
-        "count",
-        "sum",
-        "avg",
-        "mean",
-        "min",
-        "max",
-        "any_value",
-        "first",
-        "last",
-        "median",
-        "mode",
-        "stddev",
-        "stddev_pop",
-        "stddev_samp",
-        "variance",
-        "var_pop",
-        "var_samp",
-        "string_agg",
-        "array_agg",
-        "list",
-        "listagg",
-        "group_concat",
-        "bool_and",
-        "bool_or",
-        "approx_count_distinct",
-        "quantile",
-        "row_number",
-        "rank",
-        "dense_rank",
-        "lag",
-        "lead",
-        "ntile",
-        "first_value",
-        "last_value",
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +45,14 @@ def resolve(
     relations = tuple(_relation(draft, source, streams) for source in draft.sources)
     scope = _Scope(relations, functions)
     predicates = tuple(part for condition in draft.conditions for part in scope.predicate(condition))
-    outputs = tuple(output for item in draft.items for output in scope.outputs(item))
-    query = Query(relations, predicates, outputs, cross_product)
+    entries = tuple(Entry(o.name, o.expr, item.text) for item in draft.items for o in scope.outputs(item))
+    query = Query(relations, predicates, (), cross_product)
+    if draft.distinct or draft.group_by or draft.having or any(has_aggregate(entry.expr) for entry in entries):
+        keys = tuple(scope.key(condition, entries) for condition in draft.group_by)
+        having = tuple(scope.having(condition, entries, keys) for condition in draft.having)
+        query = group(query, entries, keys, having, distinct=draft.distinct)
+    else:
+        query = replace(query, outputs=tuple(_output(entry) for entry in entries))
     if not cross_product:
         require_connected(query)
     return query
@@ -113,14 +82,6 @@ def _window(own: Within, default: Within) -> int | None:
     return within if isinstance(within, int) else None
 
 
-def locate_error(
-    message: str, text: str, span: Span | None, *, detail: str | None = None, hint: str | None = None
-) -> QueryError:
-    """A QueryError that points at `span` of `text`, if both are given."""
-    where = point(text, span) if text and span else None
-    return QueryError(message, detail="\n".join(part for part in (where, detail) if part) or None, hint=hint)
-
-
 class _Scope:
     """The names one query can see."""
 
@@ -138,16 +99,50 @@ class _Scope:
         )
 
     def outputs(self, item: Item) -> Iterator[Output]:
-        """The columns one entry of the SELECT list stands for."""
+        """The columns one entry of the SELECT list stands for, names looked up."""
         if isinstance(item.expr, str):
             raise InternalError("a fragment of SQL was not parsed before it was resolved")
         if isinstance(item.expr, Star):
             yield from self._star(item.expr, item.text)
             return
         expr = item.expr
-        resolved = self._point_errors(item.text, lambda: (_require_type(self._add_types(expr)),))[0]
+        resolved = self._point_errors(item.text, lambda: (self._look_up(expr),))[0]
         name = item.name or (resolved.name if isinstance(resolved, Column) else item.source)
         yield Output(name, resolved)
+
+    def key(self, condition: Condition, entries: Sequence[Entry]) -> Entry:
+        """One key of GROUP BY: an expression, or the position or the name of an output."""
+        assert not isinstance(condition.expr, str)
+        with pointing_into(condition.text):
+            try:
+                named = find_entry(condition.expr, entries)
+                return named or Entry("", self._look_up(condition.expr), condition.text)
+            except ExprError:
+                if (named := find_named(condition.expr, entries)) is not None:
+                    return named
+                raise
+
+    def having(self, condition: Condition, entries: Sequence[Entry], keys: Sequence[Entry]) -> Entry:
+        """One condition of HAVING; a name that is no key may be that of an output."""
+        assert not isinstance(condition.expr, str)
+        with pointing_into(condition.text):
+            return Entry("", self._over_groups(condition.expr, entries, keys), condition.text)
+
+    def _over_groups(self, node: Expr, entries: Sequence[Entry], keys: Sequence[Entry]) -> Expr:
+        named = find_named(node, entries)
+        if named is not None and not self._is_key(node, keys):
+            return named.expr
+        aggregate = isinstance(node, Udf) and node.name.lower() in AGGREGATES
+        if not isinstance(node, Call | Udf) or aggregate:
+            return self._look_up(node)
+        inner = replace(node, args=tuple(self._over_groups(arg, entries, keys) for arg in node.args))
+        return self._resolve_node(inner)
+
+    def _is_key(self, node: Expr, keys: Sequence[Entry]) -> bool:
+        try:
+            return any(text_of(self._look_up(node)) == text_of(key.expr) for key in keys)
+        except ExprError:
+            return False
 
     def _point_errors(self, text: str, work: Callable[[], tuple[Expr, ...]]) -> tuple[Expr, ...]:
         try:
@@ -156,7 +151,13 @@ class _Scope:
             raise locate_error(error.message, text, error.span, detail=error.detail, hint=error.hint) from None
 
     def _add_types(self, expr: Expr) -> Expr:
-        return add_types(transform(expr, self._resolve_node))
+        found = self._look_up(expr)
+        refuse_aggregates(found, "WHERE or ON")
+        return add_types(found)
+
+    def _look_up(self, expr: Expr) -> Expr:
+        """The expression with all names looked up; aggregates stay as they are."""
+        return transform(expr, self._resolve_node)
 
     def _resolve_node(self, node: Expr) -> Expr:
         if isinstance(node, Column):
@@ -186,6 +187,8 @@ class _Scope:
         return alias
 
     def _column(self, column: Column) -> Column:
+        if self._is_window_part(column):
+            return replace(column, alias=WINDOW, name=column.name.lower())
         alias = self._alias(column.alias, column.span) if column.alias else self._owner(column)
         schema = self.relations[alias].stream.schema
         name = find(column.name, schema.names)
@@ -197,6 +200,10 @@ class _Scope:
                 span=column.span,
             )
         return replace(column, alias=alias, name=name, type=normalize(schema.field(name).type))
+
+    def _is_window_part(self, column: Column) -> bool:
+        named = column.alias.lower() == WINDOW and column.name.lower() in PARTS
+        return named and find(column.alias, self.relations) is None
 
     def _owner(self, column: Column) -> str:
         """The only alias with a column of this name."""
@@ -231,10 +238,13 @@ class _Scope:
         builtin = SYNONYMS.get(builtin, builtin)
         if builtin in NAMED or builtin == "%":
             return Call(builtin, call.args, None, call.span)
-        if builtin in _AGGREGATES:
+        if builtin in AGGREGATES or builtin == WINDOW:
+            return replace(call, name=builtin)
+        if builtin in NOT_DONE:
             raise ExprError(
-                f'"{call.name}" is not supported yet: there are no aggregate or window functions',
-                hint="aggregate the result downstream.",
+                f'"{call.name}" is not supported',
+                detail=f"aggregates are: {', '.join(AGGREGATES)}.",
+                hint="aggregate the result where it is read.",
                 span=call.span,
             )
         raise ExprError(
@@ -243,6 +253,12 @@ class _Scope:
             or "register a Python function of that name.",
             span=call.span,
         )
+
+
+def _output(entry: Entry) -> Output:
+    with pointing_into(entry.text):
+        refuse_aggregates(entry.expr, "a query without GROUP BY")
+        return Output(entry.name, _require_type(add_types(entry.expr)))
 
 
 def _require_type(expr: Expr) -> Expr:

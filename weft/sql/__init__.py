@@ -32,14 +32,23 @@ def to_query(
 
 def parse_fragments(draft: Draft) -> Draft:
     """The draft with every fragment of SQL text parsed."""
-    conditions = tuple(part for condition in draft.conditions for part in _split(condition))
-    return replace(draft, conditions=conditions, items=tuple(_parse_item(item) for item in draft.items))
+    return replace(
+        draft,
+        conditions=tuple(part for condition in draft.conditions for part in _split(condition)),
+        items=tuple(_parse_item(item) for item in draft.items),
+        group_by=tuple(_parse(key) for key in draft.group_by),
+        having=tuple(part for condition in draft.having for part in _split(condition)),
+    )
 
 
 def _split(condition: Condition) -> tuple[Condition, ...]:
-    text = condition.expr if isinstance(condition.expr, str) else condition.text
-    expr = parse_expression(condition.expr) if isinstance(condition.expr, str) else condition.expr
-    return tuple(Condition(part, text) for part in conjuncts(expr))
+    parsed = _parse(condition)
+    assert not isinstance(parsed.expr, str)
+    return tuple(Condition(part, parsed.text) for part in conjuncts(parsed.expr))
+
+
+def _parse(condition: Condition) -> Condition:
+    return Condition(parse_expression(condition.expr), condition.expr) if isinstance(condition.expr, str) else condition
 
 
 def _parse_item(item: Item) -> Item:

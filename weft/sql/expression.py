@@ -234,7 +234,7 @@ _BARE_NAMES = ("CAST", "EXTRACT", "SUBSTRING", "SUBSTR", "TRIM", "EXISTS", "TRY_
 
 def _column(cursor: Cursor) -> Expr:
     start = cursor.at
-    first = cursor.name("an expression")
+    first = cursor.next() if cursor.sees("WINDOW", ".") else cursor.name("an expression")
     if not cursor.sees("."):
         return Column("", first.text, None, first.span)
     cursor.next()

@@ -1,9 +1,10 @@
 """The grammar of a continuous query.
 
     SELECT item, ... FROM stream [AS] alias [WITHIN length] {, ... | [INNER|CROSS] JOIN ... [ON condition]}
-    [WHERE condition] [WITHIN length] [;]
+    [WHERE condition] [GROUP BY key, ...] [HAVING condition] [WITHIN length] [;]
 
-WITHIN after a table factor is the window of that alias; at the very end it is the default of all others.
+WITHIN after a table factor is the window of that alias; at the very end, or before GROUP BY, it is the default of all
+others.
 Everything else SQL knows is refused by name.
 """
 
@@ -14,11 +15,10 @@ from weft.query.draft import Condition, Draft, Item, Source, Star, Within
 from weft.sql.cursor import Cursor
 from weft.sql.expression import parse_condition
 from weft.sql.forms import refuse_subquery
+from weft.sql.grouped import read_groups
 from weft.sql.interval import window_length
 
 _NOT_YET: dict[str, tuple[str, str]] = {
-    "GROUP BY": ("GROUP BY is not supported yet", "aggregate the result downstream."),
-    "HAVING": ("HAVING is not supported yet", "aggregate the result downstream."),
     "ORDER BY": ("ORDER BY is not supported", "a continuous result never ends; sort it where it is read."),
     "LIMIT": ("LIMIT is not supported", "a continuous result never ends; cut it where it is read."),
     "OFFSET": ("OFFSET is not supported", "a continuous result never ends; cut it where it is read."),
@@ -52,28 +52,35 @@ def parse_select(text: str) -> Draft:
 
 def read_select(cursor: Cursor) -> Draft:
     """Read a SELECT up to the end of its statement."""
-    _begin(cursor)
+    distinct = _begin(cursor)
     items = _items(cursor)
     cursor.expect("FROM", "a query reads FROM at least one stream.")
     sources, conditions = _from(cursor)
     if cursor.accept("WHERE"):
         conditions.extend(conjuncts(_condition(cursor, "WHERE")))
     default = window_length(cursor) if cursor.accept("WITHIN") else None
+    groups = read_groups(cursor)
+    if default is None and cursor.accept("WITHIN"):
+        default = window_length(cursor)
     if not cursor.ends_statement:
         raise _leftover(cursor)
     stated = tuple(Condition(condition, cursor.text) for condition in conditions)
-    return Draft(tuple(sources), stated, items, default, cursor.text)
+    return Draft(
+        tuple(sources), stated, items, default, cursor.text, group_by=groups.by, having=groups.having, distinct=distinct
+    )
 
 
-def _begin(cursor: Cursor) -> None:
+def _begin(cursor: Cursor) -> bool:
+    """Read SELECT, and say whether DISTINCT follows."""
     if cursor.sees("WITH"):
         raise cursor.fail(cursor.token.span, "WITH is not supported", hint="join the streams in one FROM clause.")
     cursor.expect("SELECT", "a query begins with SELECT.")
-    if cursor.sees("DISTINCT"):
-        raise cursor.fail(
-            cursor.token.span, "DISTINCT is not supported", hint="drop duplicates where the result is read."
-        )
-    cursor.accept("ALL")
+    if cursor.accept("ALL"):
+        return False
+    distinct = cursor.accept("DISTINCT")
+    if distinct and cursor.sees("ON"):
+        raise cursor.fail(cursor.token.span, "DISTINCT ON is not supported", hint="use GROUP BY with MIN or MAX.")
+    return distinct
 
 
 def _leftover(cursor: Cursor) -> Exception:
@@ -98,6 +105,8 @@ def refuse_clause(cursor: Cursor) -> None:
 
 
 def _unsupported_clause(cursor: Cursor) -> str | None:
+    if cursor.sees("WINDOW") and cursor.peek().upper in ("(", "."):
+        return None  # a window of event time
     return next((clause for clause in _NOT_YET if cursor.sees(*clause.split())), None)
 
 
@@ -188,10 +197,13 @@ def _on(cursor: Cursor, source: Source) -> tuple[Expr, ...]:
 
 
 def _condition(cursor: Cursor, clause: str) -> Expr:
-    ends = cursor.at_end or cursor.sees_any("JOIN", "WHERE", "WITHIN", "INNER", "CROSS", ";", ",", ")")
+    ends = cursor.at_end or cursor.sees_any(*_ENDS)
     if ends or _unsupported_clause(cursor) or (cursor.token.upper in _JOINS and cursor.peek().upper != "("):
         raise cursor.unexpected(f"{clause} has no condition", f"write a comparison after {clause}.")
     return parse_condition(cursor)
+
+
+_ENDS = ("JOIN", "WHERE", "GROUP", "HAVING", "WITHIN", "INNER", "CROSS", ";", ",", ")")
 
 
 def _source(cursor: Cursor) -> Source:

@@ -12,7 +12,8 @@ A spread takes the place of a store's placement, and all probes are local.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from weft.expr.model import Expr
@@ -86,3 +87,10 @@ class Regions:
 
 
 Spread = Cube | Regions
+
+
+def with_keys(spread: Spread, change: Callable[[Expr], Expr]) -> Spread:
+    """The spread with other expressions for its keys."""
+    if isinstance(spread, Regions):
+        return replace(spread, key=change(spread.key))
+    return Cube(tuple(axis if axis.key is None else replace(axis, key=change(axis.key)) for axis in spread.axes))

@@ -6,10 +6,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-import pyarrow as pa
-
 from weft.errors import HostError, SinkError, first_line
-from weft.host.results.sink import Results, Sink, When
+from weft.host.results.sink import Results, Sink, Takes, When
 
 
 class ForeachSink(Sink):
@@ -17,7 +15,9 @@ class ForeachSink(Sink):
 
     when: ClassVar[When] = "before commit"
 
-    def __init__(self, query: str, _schema: pa.Schema, function: Callable[[Any, int], object]) -> None:
+    takes: ClassVar[Takes] = "any"
+
+    def __init__(self, query: str, _schema: object, function: Callable[[Any, int], object]) -> None:
         if not callable(function):
             raise SinkError(
                 f"foreach_batch needs a function, not a {type(function).__name__}", hint="pass f(df, batch_id)."

@@ -21,8 +21,8 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Takes = OneOf["rows", "changes", "snapshots"]
-"""Every result once; or additions and removals; or the whole result, again and again."""
+Takes = OneOf["rows", "changes", "any"]
+"""Every result once; or what changes in a view; or either."""
 When = OneOf["before commit", "after commit"]
 
 
@@ -57,6 +57,10 @@ class Sink(Protocol):
 
         `published` says whether results have left the checkpoint before, `last` is its newest batch.
         """
+        return
+
+    def restore(self, view: Callable[[], pa.Table]) -> None:  # noqa: ARG002
+        """Begin a run: `view` gives the present rows of a view.  A sink that does not show the whole needs nothing."""
         return
 
     def holds_results(self) -> bool:

@@ -27,6 +27,11 @@ class Batches(Protocol):
         """The manifest of the last committed batch."""
         ...
 
+    @property
+    def has_to_close(self) -> bool:
+        """Whether a batch is needed although nothing new has come: windows have closed."""
+        ...
+
     def open_feeds(self) -> Feeds:
         """The streams of the plan that are read at our own pace."""
         ...

@@ -118,7 +118,7 @@ class Polling:
         """Run the next batch, if there is new input; return whether there was."""
         start = self._batches.manifest.offsets
         end = begun or self._feeds.end(start, self._known(until))
-        if self._feeds.is_empty(start, end):
+        if self._feeds.is_empty(start, end) and not self._batches.has_to_close:
             return False
         number = self._batches.manifest.batch + 1
         if begun is None:

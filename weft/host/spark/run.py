@@ -19,11 +19,13 @@ import time
 import traceback
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -34,6 +36,7 @@ from weft.expr.evaluate import Functions
 from weft.host.batch import Batch, Report
 from weft.host.crash import CrashPoint, is_crash, reach
 from weft.host.envelope import unpack
+from weft.host.groups.view import read_view
 from weft.host.ingest import ingests
 from weft.host.migration.migrate import Job, Migration, Runner, Summary
 from weft.host.migration.prepare import ROUNDS, Preparation
@@ -49,13 +52,14 @@ from weft.host.spark.reading import Reading, Shares
 from weft.host.spark.sources import open_feeds, quote_columns, unite
 from weft.host.spark.streaming import Streaming, United
 from weft.host.state.checkpoint import FILES, is_same_query
-from weft.host.state.manifest import Ledger, Manifest
+from weft.host.state.manifest import FileState, Ledger, Manifest
 from weft.host.state.room import check_room
 from weft.host.work import Changes, Work
 from weft.launch.warm import warm
 from weft.observe.counters import Counters
 from weft.observe.progress import Progress
 from weft.observe.watermark import as_time, read_watermarks
+from weft.query.grouping import OP, Grouping
 from weft.topology.model import Epoch, Topology
 
 AT_ONCE = 400_000
@@ -190,6 +194,7 @@ class SparkBatches:
             if known.topology != self.topology:
                 self._resume()
         self.plan = self._ship(self.topology)
+        self._restore(self.work_now)
 
     def _resume(self) -> None:
         """The session differs from the one that made the state."""
@@ -233,6 +238,7 @@ class SparkBatches:
             self.plan.unpersist()
             self.plan = self._ship(self.topology)
             self._publish(self.manifest)
+            self._restore(self.work_now)
             self.ledger.collect()
             self.changes.made(before, work, summary, self.manifest, time.perf_counter() - began)
         return True
@@ -309,6 +315,7 @@ class SparkBatches:
         before, after = self.ledger.session()["queries"], work.session["queries"]
         gone = [query for query, said in before.items() if not is_same_query(said, after.get(query, {}))]
         manifest = migration.commit(epoch).recount(gone, migration.summary.results)
+        manifest = replace(manifest, files=(*manifest.files, *self._stage_views(work, manifest)))
         self._hand_over(work, number, epoch.number, manifest.files, only=work.backfill)
         self.ledger.propose(epoch, work.describe(manifest))
         reach(self.crash, "migrate commit before", number)
@@ -318,6 +325,19 @@ class SparkBatches:
         self._give_up()
         reach(self.crash, "migrate commit after", number)
         return migration.summary
+
+    def _stage_views(self, work: Work, manifest: Manifest) -> Iterator[Mapping[str, Any]]:
+        """Write the views of queries that begin with old rows: a migration made their groups, in several jobs."""
+        for query in work.backfill:
+            emit = work.topology.emit_of[query]
+            if emit.groups is not None:
+                state = FileState(str(self.ledger.segments), str(self.ledger.notes))
+                rows = read_view(emit, work.topology, work.functions, manifest.segments, state)
+                name = Path(self.run.strip("-"), f"{manifest.batch:012d}-e{manifest.epoch}.parquet")
+                place = self.ledger.staging_folder(manifest.batch, manifest.epoch) / query / name
+                place.parent.mkdir(parents=True, exist_ok=True)
+                pq.write_table(rows, place)
+                yield {"query": query, "file": str(name), "rows": rows.num_rows}
 
     def _job(self, job: Job, batch: Batch, work: Work, epoch: int, tasks: int) -> Report:
         """Run one part of a migration."""
@@ -351,6 +371,11 @@ class SparkBatches:
         return self.spark.sparkContext.broadcast(Shipment.of(topology, known))
 
     # ----------------------------------------------------------------------------------------- batches
+
+    @property
+    def has_to_close(self) -> bool:
+        """Whether windows have closed whose final rows were not given out: that needs a batch, even an empty one."""
+        return self.manifest.has_closed(self.topology)
 
     def work(self, rows: Reading, number: int, offsets: Offset) -> None:
         """Run a batch.  An error is kept in `failure`, since Spark wraps it in a message of its own."""
@@ -448,10 +473,24 @@ class SparkBatches:
 
     def _load(self, work: Work, query: str, files: Sequence[Path]) -> DataFrame:
         emit = work.topology.emit_of[query]
-        schema = from_arrow_schema(pa.schema([(output.name, output.expr.type) for output in emit.outputs]))
+        schema = from_arrow_schema(emit.schema)
         if not files:
-            return self.spark.createDataFrame([], schema)
-        return self.spark.read.schema(schema).parquet(*(_PATTERN.sub(r"\\\g<0>", str(file)) for file in files))
+            found = self.spark.createDataFrame([], schema)
+        else:
+            found = self.spark.read.schema(schema).parquet(*(_PATTERN.sub(r"\\\g<0>", str(file)) for file in files))
+        return found if emit.groups is None else _changed(found, emit.groups.grouping)
+
+    def _restore(self, work: Work) -> None:
+        """Let sinks that show a whole view begin with it."""
+        for query, sinks in work.sinks.items():
+            emit = work.topology.emit_of.get(query)
+            for sink in sinks if emit is not None and emit.groups is not None else ():
+                sink.restore(partial(self._view, work, query))
+
+    def _view(self, work: Work, query: str) -> pa.Table:
+        """The present view of an aggregate query."""
+        emit, state = work.topology.emit_of[query], FileState(str(self.ledger.segments), str(self.ledger.notes))
+        return read_view(emit, work.topology, work.functions, self.manifest.segments, state)
 
     def _progress(self, number: int, seconds: float, report: Report) -> Progress:
         segments = self.manifest.segments
@@ -471,6 +510,15 @@ class SparkBatches:
             watermarks=read_watermarks(self.topology.clocks, self.manifest.newest),
             newest=self.manifest.newest,
         )
+
+
+def _changed(changes: DataFrame, grouping: Grouping) -> DataFrame:
+    """What a batch changed in a view, for functions of the user; where groups can leave it, with what happened."""
+    if grouping.is_distinct:
+        return changes
+    extra = [OP] if grouping.having is not None else []
+    seen = changes.where(changes[f"`{OP}`"] != "final")
+    return seen.select(*quote_columns([*(output.name for output in grouping.outputs), *extra]))
 
 
 def _quote_spark(error: BaseException) -> str:

@@ -21,7 +21,6 @@ from weft.optimizer.graph.placement import keys
 from weft.optimizer.lower.edges import edge_name
 from weft.optimizer.lower.labels import labels, predicate_text
 from weft.optimizer.lower.relabel import renaming
-from weft.optimizer.lower.selections import selection
 from weft.optimizer.lower.ways import Steps
 from weft.topology.model import Route, label_since
 
@@ -115,8 +114,7 @@ class Shape:
 
     @cached_property
     def _selections(self) -> list[tuple[Expr, ...]]:
-        plan = self.choice.chosen.ways
-        return [selection(plan, alias) for alias in self.query.aliases]
+        return [*self.choice.chosen.ways.selections.values()]
 
     def homes(self, mask: int) -> dict[HomeName, Home]:
         """Places of a store that this query can use, by name."""

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from weft.expr.model import columns, text_of
+from weft.expr.model import text_of
 from weft.optimizer.graph.layout import Target, names
 from weft.optimizer.lower.edges import StartDraft, begin, edges, find_watched_keys
 from weft.optimizer.lower.flow import Flow, KeepDraft, NodeDraft, ProbeDraft
+from weft.optimizer.lower.groups import fields_at_end, group_stores, with_groups
 from weft.optimizer.lower.labels import digest, shorten
-from weft.optimizer.lower.relabel import relabel
+from weft.optimizer.lower.relabel import Renamed, relabel
 from weft.optimizer.lower.stores import StoreDraft, StoreDrafts, clock_of, clocks, want_joined, want_rows
 from weft.optimizer.lower.unite import Decide, United, check_selections, unite, unite_implied
 from weft.optimizer.lower.ways import Hop, Keeping, Line, Ways
@@ -39,23 +40,24 @@ def assemble(plans: Sequence[Ways], policy: Policy = "min", decide: Decide = uni
 
 def draw(plans: Sequence[Ways], policy: Policy = "min", decide: Decide = unite_implied) -> Topology:
     """The same unchecked, for plans that are only compared."""
-    named = [relabel(plan) for plan in plans]
-    united = unite(named, decide)
-    made = [check_selections(plan, united) for plan in named]
+    renamed: Renamed = {}
+    made = [relabel(plan, renamed) for plan in plans]
+    united = unite(made, decide)
     nodes = _Nodes(made, united)
     for given, plan in zip(plans, made, strict=True):
-        _Query(plan, given.query, nodes).lay()
+        _Query(plan, given.query, check_selections(plan, united), nodes).lay()
     nodes.flow.fill()
-    stores, starts = nodes.stores.stores(), nodes.finish_starts()
+    stores, starts, emits = nodes.stores.stores(), nodes.finish_starts(), nodes.flow.finish_emits()
+    views = [store for emit, plan in zip(emits, made, strict=True) for store in group_stores(emit, plan)]
     return Topology(
         made[0].workers if made else 1,
         _streams(plan.query for plan in made),
         clocks(made, policy),
-        stores,
+        (*stores, *views),
         edges(nodes.stores.drafts, nodes.flow.starts.values()),
         starts,
         nodes.finish_probes(),
-        tuple(nodes.flow.emits.values()),
+        emits,
         nodes.finish_keeps(),
     )
 
@@ -72,11 +74,14 @@ class _Nodes:
         self.flow = Flow({r.alias: r.stream for plan in plans for r in plan.query.relations})
         order = sorted({stamp for plan in plans for stamp in plan.stamps.values()})
         self.position = {label: place for place, (_, label) in enumerate(order)}
+        self.folding = {plan.name for plan in plans if plan.query.grouping is not None}
+        """Queries that add their results up."""
 
     def finish_starts(self) -> tuple[Start, ...]:
         return tuple(
             Start(
-                s.id, s.label, self.position[s.label], tuple(sorted(s.columns)), tuple(s.then), tuple(s.users), s.filter
+                s.id, s.label, self.position[s.label], tuple(sorted(s.columns)), tuple(s.then), tuple(s.users),
+                s.filter, tuple(s.measures),
             )
             for s in self.flow.starts.values()
         )  # fmt: skip
@@ -106,6 +111,8 @@ class _Nodes:
             fields=tuple(sorted(self.flow.needs(look.id))),
             carry=tuple(sorted(self.flow.carry(look))),
             then=tuple(look.then),
+            measures=tuple(look.measures),
+            folds=self.folding.issuperset(look.users),
         )
 
     def finish_keeps(self) -> tuple[Keep, ...]:
@@ -121,8 +128,8 @@ class _Nodes:
 class _Query:
     """Adds the ways of one query to the nodes of the queries before it."""
 
-    def __init__(self, plan: Ways, query: Query, nodes: _Nodes) -> None:
-        self.plan, self.query, self.nodes, self.flow = plan, query, nodes, nodes.flow
+    def __init__(self, plan: Ways, query: Query, lines: Sequence[Line], nodes: _Nodes) -> None:
+        self.plan, self.query, self.lines, self.nodes, self.flow = plan, query, lines, nodes, nodes.flow
         self.drafts: dict[Target, StoreDraft] = {}
         """Store of the plan -> its draft in the topology."""
         self.called = dict(zip(plan.query.aliases, query.aliases, strict=True))
@@ -148,7 +155,7 @@ class _Query:
 
     def _find_joins(self) -> dict[Target, StoreDraft]:
         """The kept joins of the plan that earlier queries fill."""
-        kept = dict.fromkeys((line.keep.store, line.keep.home) for line in self.plan.lines if line.keep is not None)
+        kept = dict.fromkeys((line.keep.store, line.keep.home) for line in self.lines if line.keep is not None)
         found = {target: self.nodes.stores.find_join(self.plan, *target) for target in kept}
         return {target: draft for target, draft in found.items() if draft is not None}
 
@@ -156,7 +163,7 @@ class _Query:
         """The lines to lay, inputs of others first: those to the results, and those that fill what they look into."""
         asked: set[Target] = set()
         needed: list[Line] = []
-        for line in reversed(self.plan.lines):
+        for line in reversed(self.lines):
             keep = line.keep
             if keep is None or ((keep.store, keep.home) in asked and (keep.store, keep.home) not in there):
                 asked |= {(hop.store, hop.home) for hop in line.hops}
@@ -199,6 +206,7 @@ class _Query:
                 if len(node.members) > 1:
                     self._join_users(node.draft)
                 else:
+                    node.measures |= dict.fromkeys(self.plan.measures.get(node.members[0], ()))
                     self._use(node.draft, node.members)
 
     def _back(self, node: NodeDraft) -> Iterator[StartDraft | ProbeDraft]:
@@ -221,6 +229,7 @@ class _Query:
         start.clocks.add(clock_of(self.plan, label))
         start.users[self.plan.name, alias] = None
         start.watch |= find_watched_keys(self.plan, label, alias)
+        start.measures |= dict.fromkeys(self.plan.measures.get(label, ()))
         return start
 
     def _look(self, label: str, before: StartDraft | ProbeDraft, hop: Hop) -> ProbeDraft:
@@ -241,6 +250,8 @@ class _Query:
         name = f"{'+'.join(members)}@{digest(*content, *way)}"
         look = self.flow.probes.setdefault(name, ProbeDraft(name, label, before, hop, members, draft, sees))
         draft.indexes.add(step.key)
+        if len(members) == 1:
+            look.measures |= dict.fromkeys(self.plan.measures.get(members[0], ()))
         look.users[self.plan.name] = None
         before.then[name] = None
         return look
@@ -259,8 +270,8 @@ class _Query:
 
     def _emit(self) -> Emit:
         plan = self.plan
-        reads = {column.field for output in plan.query.outputs for column in columns(output.expr)}
         called = tuple(self.called.items())
-        emit = Emit(f"emit {plan.name}", plan.name, plan.query.outputs, tuple(sorted(reads)), called)
+        emit = Emit(f"emit {plan.name}", plan.name, plan.query.outputs, fields_at_end(plan), called)
+        emit = with_groups(emit, plan)
         self.flow.emits[emit.id] = emit
         return emit

@@ -14,12 +14,11 @@ from weft.expr.model import Expr, columns, text_of, without_alias
 from weft.optimizer.graph.placement import keys as keys_of
 from weft.optimizer.lower.labels import digest
 from weft.optimizer.lower.places import Place, place_of_start
-from weft.optimizer.lower.selections import selection
 from weft.optimizer.lower.stores import StoreDraft, clock_of
 from weft.optimizer.lower.unite import United
 from weft.optimizer.lower.ways import Hop, Ways
 from weft.stats.keys import key_name
-from weft.topology.model import NEVER_LATE, TIME, Edge, Route
+from weft.topology.model import NEVER_LATE, TIME, Edge, Measure, Route
 
 
 @dataclass
@@ -38,6 +37,7 @@ class StartDraft:
     then: dict[str, None] = field(default_factory=dict)
     users: dict[tuple[str, str], None] = field(default_factory=dict)
     watch: dict[tuple[str, Expr], None] = field(default_factory=dict)
+    measures: dict[Measure, None] = field(default_factory=dict)
 
     @property
     def filter(self) -> Selection:
@@ -48,7 +48,7 @@ class StartDraft:
 def begin(plan: Ways, label: str, first: Hop | None, united: United) -> StartDraft:
     """Where tuples of a relation begin that make this hop first; the same for all lines that begin alike."""
     stream, place = plan.query.relation(label).stream.name, place_of_start(plan, label, first)
-    chosen = selection(plan, label)
+    chosen = plan.selections[label]
     name, brought = f"{label}@{digest(edge_name(stream, chosen, place))}", united.edge(stream, place, chosen)
     return StartDraft(name, label, stream, chosen, brought, place, {clock_of(plan, label)})
 

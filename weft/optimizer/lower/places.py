@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from weft.expr.model import Expr, without_alias
 from weft.optimizer.graph.layout import Home
-from weft.optimizer.lower.relabel import with_keys
 from weft.optimizer.lower.ways import Hop, Ways
 from weft.topology.model import Route
 from weft.topology.spread import Cube, Spread
@@ -21,7 +20,7 @@ Place = tuple[Route, tuple[Expr, ...], int, Spread | None]
 def place_of_store(plan: Ways, label: str, home: Home) -> Place:
     """Where the rows of a relation are kept."""
     store = 1 << plan.query.position(label)
-    if (spread := spread_of(plan, label)) is not None:
+    if (spread := plan.spreads.get(label)) is not None:
         return _place_of_spread(spread, plan.tasks(store))
     key = tuple(without_alias(expr) for expr in home)
     return "key" if key else "scatter", key, plan.tasks(store), None
@@ -29,17 +28,11 @@ def place_of_store(plan: Ways, label: str, home: Home) -> Place:
 
 def place_of_start(plan: Ways, label: str, first: Hop | None) -> Place:
     """Where the tuples of a relation make their first probe."""
-    if (spread := spread_of(plan, label)) is not None:
+    if (spread := plan.spreads.get(label)) is not None:
         return _place_of_spread(spread, plan.workers)
     if first is None or first.route == "local":
         return "scatter", (), plan.workers, None
     return first.route, tuple(without_alias(expr) for expr in first.route_key), first.tasks, None
-
-
-def spread_of(plan: Ways, label: str) -> Spread | None:
-    """Where copies of a relation's rows go."""
-    found = plan.layout.spread.get(1 << plan.query.position(label))
-    return None if found is None else with_keys(found, without_alias)
 
 
 def _place_of_spread(spread: Spread, workers: int) -> Place:

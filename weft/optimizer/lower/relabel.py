@@ -1,30 +1,42 @@
-"""A plan with labels in the place of aliases: what it says no longer depends on how a query calls its relations."""
+"""A plan with labels in the place of aliases: what it says no longer depends on how a query calls its relations.
+
+Plans of many queries say the same of the same labels.  `Renamed` has every renamed expression once for all of them, so
+that its text, its hash and its columns are worked out once.  Expressions are known by their texts: equal ones may be
+written differently (0.0 and -0.0), and names of stores are made of texts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from weft.expr.model import Column, Expr, transform
+from weft.expr.model import Column, Expr, aliases, text_of, transform
 from weft.optimizer.graph.layout import Layout
 from weft.optimizer.graph.predicates import Equality
+from weft.optimizer.lower.groups import travelling
 from weft.optimizer.lower.labels import labels
 from weft.optimizer.lower.steps import Step
 from weft.optimizer.lower.ways import Hop, Keeping, Line, Ways
 from weft.query.model import Output, Query
 from weft.topology.model import Bound
-from weft.topology.spread import Cube, Regions, Spread
+from weft.topology.spread import with_keys
 
 Rename = Callable[[Expr], Expr]
 
 
-def relabel(plan: Ways) -> Ways:
-    """The plan with labels in the place of aliases."""
+Renamed = dict[tuple[str, tuple[str, ...]], Expr]
+"""(Text of an expression, labels of the aliases in it, by alias) -> the expression over labels."""
+
+
+def relabel(plan: Ways, renamed: Renamed | None = None) -> Ways:
+    """The plan with labels in the place of aliases; `renamed` holds what other plans have renamed."""
     names = labels(plan.query)
-    rename = renaming(names)
+    rename = renaming(names, renamed)
+    query = _query(plan.query, names, rename)
     return replace(
         plan,
-        query=_query(plan.query, names, rename),
+        query=query,
+        measures=travelling(query),
         layout=_layout(plan.layout, rename),
         retention={names[alias]: keep for alias, keep in plan.retention.items()},
         stamps={names[alias]: stamp for alias, stamp in plan.stamps.items()},
@@ -32,17 +44,21 @@ def relabel(plan: Ways) -> Ways:
     )
 
 
-def renaming(names: Mapping[str, str]) -> Rename:
+def renaming(names: Mapping[str, str], renamed: Renamed | None = None) -> Rename:
     """A function that renames expressions, and remembers those it has renamed."""
-    known: dict[int, tuple[Expr, Expr]] = {}
+    known: Renamed = {} if renamed is None else renamed
+    by_id: dict[int, tuple[Expr, Expr]] = {}
 
     def one(node: Expr) -> Expr:
         return Column(names[node.alias], node.name, node.type) if isinstance(node, Column) else node
 
     def rename(expr: Expr) -> Expr:
-        if id(expr) not in known:
-            known[id(expr)] = (expr, transform(expr, one))  # holding the expression keeps its id from being reused
-        return known[id(expr)][1]
+        if id(expr) not in by_id:
+            key = text_of(expr), tuple([names[alias] for alias in sorted(aliases(expr))])
+            if key not in known:
+                known[key] = transform(expr, one)
+            by_id[id(expr)] = (expr, known[key])  # holding the expression keeps its id from being reused
+        return by_id[id(expr)][1]
 
     return rename
 
@@ -53,6 +69,7 @@ def _query(query: Query, names: Mapping[str, str], rename: Rename) -> Query:
         tuple(rename(predicate) for predicate in query.predicates),
         tuple(Output(output.name, rename(output.expr)) for output in query.outputs),
         query.cross_product,
+        query.grouping,
     )
 
 
@@ -66,13 +83,6 @@ def _layout(layout: Layout, rename: Rename) -> Layout:
             for line, targets in layout.lines.items()
         },
     )
-
-
-def with_keys(spread: Spread, change: Rename) -> Spread:
-    """The spread with other expressions for its keys."""
-    if isinstance(spread, Regions):
-        return replace(spread, key=change(spread.key))
-    return Cube(tuple(axis if axis.key is None else replace(axis, key=change(axis.key)) for axis in spread.axes))
 
 
 def _lines(lines: tuple[Line, ...], names: Mapping[str, str], rename: Rename) -> tuple[Line, ...]:

@@ -6,19 +6,24 @@ import pyarrow as pa
 
 from weft.expr.implied import Selection
 from weft.expr.model import Call, Column, Expr, text_of, transform, without_alias
-from weft.optimizer.lower.ways import Ways
+from weft.query.model import Query
 
 
-def selection(plan: Ways, label: str) -> Selection:
-    """The selections of a relation, in an order that does not depend on the query's."""
-    own = (without_alias(p) for p in plan.query.selections(label))
-    return (*sorted(own, key=text_of), *_require_time(plan, label))
+def find_selections(query: Query, *, clocked: bool) -> dict[str, Selection]:
+    """Alias -> the selections of its rows, in an order that does not depend on the query's."""
+    return {
+        alias: (
+            *sorted(map(without_alias, query.selections(alias)), key=text_of),
+            *(() if clocked else _require_time(query, alias)),
+        )
+        for alias in query.aliases
+    }
 
 
-def _require_time(plan: Ways, label: str) -> Selection:
+def _require_time(query: Query, alias: str) -> Selection:
     """A row without event time is in no window.  Edges with a clock drop it; without one this selection does."""
-    relation = plan.query.relation(label)
-    if plan.clocked or relation.window is None or len(plan.query.relations) == 1:
+    relation = query.relation(alias)
+    if relation.window is None or len(query.relations) == 1:
         return ()
     name = str(relation.stream.event_time)
     missing = Call("is_null", (Column("", name, relation.stream.schema.field(name).type),), pa.bool_())

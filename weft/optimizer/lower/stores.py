@@ -13,7 +13,7 @@ the second looks into it: rows of a join are the same, whichever way makes them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -21,9 +21,9 @@ from weft.expr.implied import Selection
 from weft.expr.model import Expr, aliases, columns, text_of
 from weft.optimizer.graph.layout import Home, names
 from weft.optimizer.graph.predicates import window_predicates
+from weft.optimizer.lower.groups import window_clock
 from weft.optimizer.lower.labels import digest, predicate_text, shorten
-from weft.optimizer.lower.places import place_of_store, spread_of
-from weft.optimizer.lower.selections import selection
+from weft.optimizer.lower.places import place_of_store
 from weft.optimizer.lower.unite import United
 from weft.optimizer.lower.ways import Ways
 from weft.query.model import Query
@@ -50,6 +50,8 @@ class StoreDraft:
     since: int = 0
     content: str = ""
     """What else decides its rows: predicates of a join, and where its members lie."""
+    measures: tuple[str, ...] | None = None
+    """Measures of a counted join; None if rows are kept one by one."""
     copied: bool = False
     """Whether rows of its members lie on several workers."""
     columns: set[str] = field(default_factory=set)
@@ -71,14 +73,16 @@ class StoreDraft:
         chosen = [text_of(expr) for expr in self.filter]
         return digest(self.name, chosen, place, self.tasks, self.spread, self.content)
 
-    def want(self, clock: str, keep: int | None, why: str) -> None:
-        """One more user, who needs rows for some time after their own; None is for ever."""
+    def want(self, clock: str, keep: int | None, why: Callable[[], str]) -> None:
+        """One more user, who needs rows for some time after their own; None is for ever.
+
+        The reason is that of the first user who needs them longest.
+        """
         self.clocks.add(clock)
         if keep is not None:
             self.kept[clock] = max(keep, self.kept.get(clock, keep))
-        longer = keep is None or (self.retention is not None and keep >= self.retention)
-        if longer and (self.retention is not None or not self.reason):
-            self.retention, self.reason = keep, why
+        if not self.reason or (self.retention is not None and (keep is None or keep > self.retention)):
+            self.retention, self.reason = keep, why()
 
     @cached_property
     def ordered(self) -> tuple[Key, ...]:
@@ -111,7 +115,7 @@ class StoreDraft:
             self.id, self.stream, self.filter, self.held, self.placement, self.ordered,
             tuple(sorted(kept.items())) if expires else (), self.reason, tuple(self.users), self.tasks, self.members,
             tuple(sorted(self.ends)) if expires else (), self.spread, self.key, self.since, tuple(sorted(self.clocks)),
-            self._join,
+            self._join, "" if self.measures is None else "join", self.measures or (),
         )  # fmt: skip
 
 
@@ -133,7 +137,7 @@ class StoreDrafts:
         If it keeps more than the relation wants, it has all that the selection reads: another plan may keep less.
         """
         draft = self._share(_draft_rows(plan, label, home, self.united.store(plan, label, home)))
-        if (own := selection(plan, label)) != draft.filter:
+        if (own := plan.selections[label]) != draft.filter:
             draft.columns |= {column.name for part in own for column in columns(part)}
         return draft
 
@@ -157,44 +161,37 @@ def want_rows(draft: StoreDraft, plan: Ways, label: str, query: Query) -> None:
     """A user of the rows of a relation; `query` is as its owner wrote it."""
     own = clock_of(plan, label)
     keep = None if own == NEVER_LATE else plan.retention[label]
-    draft.want(own, keep, reason(query, query.aliases[plan.query.position(label)]))
+    draft.want(own, keep, lambda: reason(query, query.aliases[plan.query.position(label)]))
 
 
 def want_joined(draft: StoreDraft, plan: Ways, query: Query) -> None:
     """A user of an intermediate result: it needs a row until the first of its members goes (K-06)."""
     ends = tuple((label, keep) for label in draft.members if (keep := plan.retention[label]) is not None)
-    own = clock(plan)
+    own = plan.clock
     if own is None or not ends:
-        draft.want(NEVER_LATE if own is None else own.id, None, "full history")
+        draft.want(NEVER_LATE if own is None else own.id, None, lambda: "full history")
         return
     first, keep = min(ends, key=lambda end: end[1])
-    why = reason(query, query.aliases[plan.query.position(first)])
+    alias = query.aliases[plan.query.position(first)]
     draft.ends[ends] = None
-    draft.want(own.id, keep, f"as long as all its members; {why}")
-
-
-def clock(plan: Ways) -> Clock | None:
-    """The clock of a query: all its streams with an event time, if anything ever expires."""
-    if not plan.clocked:
-        return None
-    timed = {r.stream.name: r.stream.lateness for r in plan.query.relations if r.stream.event_time is not None}
-    streams = tuple(sorted(timed.items()))
-    return Clock(f"clock-{digest(streams)}", streams)
+    draft.want(own.id, keep, lambda: f"as long as all its members; {reason(query, alias)}")
 
 
 def clocks(plans: Sequence[Ways], policy: Policy) -> tuple[Clock, ...]:
     """All clocks of some queries."""
     found: dict[str, Clock] = {}
     for plan in plans:
-        if (own := clock(plan)) is not None:
+        if (own := plan.clock) is not None:
             known = found.get(own.id, replace(own, policy=policy))
             found[own.id] = replace(known, queries=(*known.queries, plan.name))
+        if (own := window_clock(plan, policy)) is not None:
+            found.setdefault(own.id, own)
     return tuple(found.values())
 
 
 def clock_of(plan: Ways, alias: str) -> str:
     """The clock that decides whether rows of a relation are late."""
-    found = clock(plan)
+    found = plan.clock
     timed = plan.query.relation(alias).stream.event_time is not None
     return found.id if found is not None and timed else NEVER_LATE
 
@@ -209,10 +206,18 @@ def _draft_rows(plan: Ways, label: str, home: Home, chosen: Selection) -> StoreD
 
 def _draft_join(plan: Ways, store: int, home: Home) -> StoreDraft:
     members = tuple(sorted(names(plan.query, store), key=lambda label: plan.stamps[label]))
-    copied = any(spread_of(plan, label) for label in members)
+    copied = any(label in plan.spreads for label in members)
     return StoreDraft(
-        "+".join(members), "", (), home, plan.tasks(store), members, content=_content(plan, members), copied=copied
-    )
+        "+".join(members), "", (), home, plan.tasks(store), members, content=_content(plan, members),
+        measures=_measures(plan, members), copied=copied,
+    )  # fmt: skip
+
+
+def _measures(plan: Ways, members: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Measures of a join that an aggregate query keeps; None for other queries."""
+    if plan.query.grouping is None:
+        return None
+    return tuple(sorted(measure.name for label in members for measure in plan.measures.get(label, ())))
 
 
 def _content(plan: Ways, members: tuple[str, ...]) -> str:
@@ -220,6 +225,6 @@ def _content(plan: Ways, members: tuple[str, ...]) -> str:
     inside = frozenset(members)
     asked = (*plan.query.joins, *window_predicates(plan.query))
     held = sorted(predicate_text(p) for p in asked if aliases(p) <= inside)
-    lie = [spread_of(plan, label) for label in members]
+    lie = [plan.spreads.get(label) for label in members]
     timed = [(label, plan.query.relation(label).stream.event_time) for label in members]
-    return repr((held, lie if any(lie) else None, timed))
+    return repr((held, lie if any(lie) else None, timed, _measures(plan, members)))

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from weft.expr.implied import Selection, either, implies
 from weft.expr.model import text_of
 from weft.optimizer.graph.layout import Home, Target
 from weft.optimizer.lower.places import Place, place_of_store
-from weft.optimizer.lower.selections import labelled, selection
-from weft.optimizer.lower.ways import Hop, Ways
+from weft.optimizer.lower.selections import labelled
+from weft.optimizer.lower.ways import Hop, Line, Ways
 from weft.topology.model import Topology
 
 
@@ -72,16 +73,25 @@ class United:
     kept: Mapping[tuple[Where, Selection], Selection] = field(default_factory=dict)
     """(Place, selection of a relation) -> selection of its store."""
 
+    @cached_property
+    def _at(self) -> dict[tuple[str, Place], set[Selection]]:
+        """What stores of a stream in one place keep."""
+        found: dict[tuple[str, Place], set[Selection]] = {}
+        for ((stream, _, place), _), kept in self.kept.items():
+            found.setdefault((stream, place), set()).add(kept)
+        return found
+
     def store(self, plan: Ways, label: str, home: Home) -> Selection:
         """The selection of the store of a relation in a place."""
-        own = selection(plan, label)
+        own = plan.selections[label]
         return self.kept.get((_where(plan, label, home), own), own)
 
     def edge(self, stream: str, place: Place, own: Selection) -> Selection:
         """The selection of the edge that brings the tuples of a start: of a store's in the same place if it can."""
-        there = {kept for ((name, _, where), _), kept in self.kept.items() if (name, where) == (stream, place)}
-        wider = sorted((kept for kept in there if implies(own, kept)), key=lambda kept: [*map(text_of, kept)])
-        return own if own in wider or not wider else wider[0]
+        there = self._at.get((stream, place), set())
+        if own in there:
+            return own
+        return min((kept for kept in there if implies(own, kept)), key=lambda kept: [*map(text_of, kept)], default=own)
 
 
 def unite(plans: Sequence[Ways], decide: Decide) -> United:
@@ -92,7 +102,7 @@ def unite(plans: Sequence[Ways], decide: Decide) -> United:
             position = store.bit_length() - 1
             label = plan.query.aliases[position]
             here = wanted.setdefault(_where(plan, label, home), {})
-            here.setdefault(selection(plan, label), []).append((plan.name, position))
+            here.setdefault(plan.selections[label], []).append((plan.name, position))
     kept = {}
     for where, found in wanted.items():
         for group in _groups([Wanted(where[0], own, tuple(users)) for own, users in found.items()], decide):
@@ -117,14 +127,14 @@ def _groups(wanted: Sequence[Wanted], decide: Decide) -> list[list[Wanted]]:
     return groups
 
 
-def check_selections(plan: Ways, united: United) -> Ways:
-    """The plan, in which every probe of a shared store checks the selection of its own relation."""
+def check_selections(plan: Ways, united: United) -> tuple[Line, ...]:
+    """The lines of a plan, in which every probe of a shared store checks the selection of its own relation."""
 
     def change(hop: Hop) -> Hop:
         if hop.store.bit_count() > 1:
             return hop
         label = plan.query.aliases[hop.store.bit_length() - 1]
-        own, kept = selection(plan, label), united.store(plan, label, hop.home)
+        own, kept = plan.selections[label], united.store(plan, label, hop.home)
         checks = tuple(one for one in own if not implies(kept, (one,)))
         if not checks:
             return hop
@@ -132,8 +142,8 @@ def check_selections(plan: Ways, united: United) -> Ways:
         return replace(hop, step=replace(hop.step, residual=residual))
 
     hops = {id(hop): change(hop) for line in plan.lines for hop in line.hops}  # lines may begin alike
-    return replace(
-        plan, lines=tuple(replace(line, hops=tuple(hops[id(hop)] for hop in line.hops)) for line in plan.lines)
+    return tuple(
+        Line(line.start, line.goal, tuple(hops[id(hop)] for hop in line.hops), line.keep) for line in plan.lines
     )
 
 

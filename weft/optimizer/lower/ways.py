@@ -21,18 +21,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from weft.errors import PlanError
-from weft.expr.model import Call, Expr, aliases, columns
+from weft.expr.implied import Selection
+from weft.expr.model import Call, Expr, aliases, columns, without_alias
 from weft.optimizer.graph.equal import lead_classes
 from weft.optimizer.graph.layout import Home, Layout, Target, names
 from weft.optimizer.graph.predicates import Aliases, window_predicates
 from weft.optimizer.graph.tree import Tree
-from weft.optimizer.lower.labels import sort_predicates, stamp_order
+from weft.optimizer.lower.labels import digest, sort_predicates, stamp_order
+from weft.optimizer.lower.selections import find_selections
 from weft.optimizer.lower.steps import Step, step
 from weft.query.model import Query
 from weft.query.timebounds import retention
-from weft.topology.model import Route
+from weft.topology.model import Clock, Measure, Route
+from weft.topology.spread import Spread, with_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +97,12 @@ class Line:
         return (*(hop.wave for hop in self.hops), *((self.keep.wave,) if self.keep is not None else ()))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ways:
-    """How one query is answered."""
+    """How one query is answered.
+
+    No slots: what putting queries together asks of a plan again and again is computed once.
+    """
 
     name: str
     query: Query
@@ -107,11 +114,34 @@ class Ways:
     """Lines into kept joins first, smaller joins before larger ones; lines to the results last."""
     stamps: Mapping[str, tuple[bool, str]] = field(default_factory=dict)
     """Alias -> what orders the stamps of rows that come in one batch."""
+    measures: Mapping[str, tuple[Measure, ...]] = field(default_factory=dict)
+    """Alias -> numbers of its rows that travel with tuples, for an aggregate query."""
 
-    @property
+    @cached_property
     def clocked(self) -> bool:
         """Whether anything in this query ever expires, so that late rows have to be refused."""
         return len(self.query.relations) > 1 and any(keep is not None for keep in self.retention.values())
+
+    @cached_property
+    def clock(self) -> Clock | None:
+        """All streams of the query with an event time, if anything ever expires."""
+        if not self.clocked:
+            return None
+        timed = {r.stream.name: r.stream.lateness for r in self.query.relations if r.stream.event_time is not None}
+        streams = tuple(sorted(timed.items()))
+        return Clock(f"clock-{digest(streams)}", streams)
+
+    @cached_property
+    def selections(self) -> dict[str, Selection]:
+        """Alias -> which rows of its stream it wants, in terms of the stream."""
+        return find_selections(self.query, clocked=self.clocked)
+
+    @cached_property
+    def spreads(self) -> dict[str, Spread]:
+        """Alias -> where copies of its rows go, in terms of the stream; for every alias or none."""
+        spread = self.layout.spread
+        found = ((alias, spread.get(1 << i)) for i, alias in enumerate(self.query.aliases))
+        return {alias: with_keys(one, without_alias) for alias, one in found if one is not None}
 
     @property
     def results(self) -> dict[str, Line]:

@@ -1,0 +1,105 @@
+"""What an aggregate query makes of joined rows: groups, numbers for each group, and the rows of the view.
+
+The join below it is a query like any other.  Its outputs are called `#k0`, `#k1`, ... (keys of the groups) and `#x0`,
+`#x1`, ... (arguments of aggregates).  The finished columns of a group are its keys `#k0`, ... and the values of its
+aggregates `#a0`, `#a1`, ...; outputs and HAVING are expressions over these.
+
+    SELECT o.c AS c, SUM(l.p) / 2 AS half FROM o JOIN l ON ... GROUP BY o.c HAVING COUNT(*) > 1
+
+    join outputs   #k0 = o.c, #x0 = l.p
+    aggregates     #a0 = sum(#x0), #a1 = count()
+    outputs        c = #k0, half = #a0 / 2            having  #a1 > 1
+
+An argument that is NULL is skipped, as in SQL.  FILTER (WHERE c) is part of the argument: CASE WHEN c THEN x END.
+Without GROUP BY there are no keys and one group; it is there from the first batch on, even if nothing was joined.
+SELECT DISTINCT has keys and no aggregates: a group never changes, so its row is a result like those of a join.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from typing import Literal as OneOf
+
+import pyarrow as pa
+
+from weft.expr.model import Expr
+
+if TYPE_CHECKING:
+    from weft.query.model import Output
+
+Kind = OneOf["count", "sum", "avg", "min", "max", "bool_and", "bool_or", "distinct"]
+"""Aggregate functions; "distinct" is COUNT(DISTINCT x)."""
+
+
+START = pa.timestamp("us")
+"""The type of a key that is the start of a window."""
+
+
+def key_field(place: int) -> str:
+    """The name of a key of groups."""
+    return f"#k{place}"
+
+
+def argument_field(place: int) -> str:
+    """The name of an argument of aggregates."""
+    return f"#x{place}"
+
+
+def value_field(place: int) -> str:
+    """The name of the value of an aggregate."""
+    return f"#a{place}"
+
+
+OP = "#op"
+"""Name of the column that says what happened to a row of a view: insert, update, delete or final."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """A number for every group."""
+
+    kind: Kind
+    argument: str | None
+    """An output of the join; None for COUNT(*)."""
+    type: pa.DataType
+    """The type of its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeWindow:
+    """A key that is a window of event time: the time in the join's output becomes the start of each of its windows."""
+
+    key: str
+    length: int
+    slide: int
+    """Both in microseconds; equal for tumbling windows.  Windows begin at multiples of `slide` since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """How joined rows become groups, and groups become rows of the view."""
+
+    keys: tuple[str, ...]
+    """Outputs of the join that name a group; NULL is a value like any other here."""
+    aggregates: tuple[Aggregate, ...]
+    outputs: tuple[Output, ...]
+    """Columns of the view, over the finished columns of a group."""
+    having: Expr | None = None
+    """Which groups are in the view, over the same columns; None means all."""
+    window: TimeWindow | None = None
+
+    @property
+    def is_distinct(self) -> bool:
+        """Whether the row of a group never changes once it is there."""
+        return bool(self.keys) and not self.aggregates
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the view."""
+        return pa.schema([(output.name, output.expr.type) for output in self.outputs])
+
+    def changes_schema(self, joined: tuple[Output, ...]) -> pa.Schema:
+        """Schema of what a batch changes, given the outputs of the join: a row of the view, its keys, what happened."""
+        types = {output.name: output.expr.type for output in joined} | ({self.window.key: START} if self.window else {})
+        return pa.schema([*self.schema, *((name, types[name]) for name in self.keys), (OP, pa.string())])
