@@ -105,7 +105,7 @@ class Maker:
         """What a plan stores, copies counted, in the unit of budgets."""
         model = self.problem.model
         rows = candidate.bill.stored.items()
-        return sum(model.storage(s) * copies / max(1e-9, model.graph.size(s)) for s, copies in rows)
+        return sum(model.storage(s) * copies / max(1e-9, model.held(s)) for s, copies in rows)
 
     def improve(self, candidate: Candidate) -> Candidate:
         """The candidate with every store where it is cheapest, given the others."""

@@ -54,6 +54,7 @@ from weft.session.improve import improve, is_unfinished
 from weft.session.planning import (
     Inputs,
     Request,
+    SeenBefore,
     merge_statistics,
     plan_queries,
     read_measured,
@@ -62,6 +63,7 @@ from weft.session.planning import (
 )
 from weft.session.query import QueryHandle, read_draft, read_query
 from weft.session.run import Handle, Journal, Watch
+from weft.session.shown import show_session
 from weft.session.snapshot import Snapshot
 from weft.sql import resolve
 from weft.stats.model import Statistics
@@ -434,14 +436,16 @@ class Session:
             kept = self._kept()
             made = {name: plan for name, plan in self.checkpoint.plans().items() if name in kept}
             self._planned = plan_queries(
-                requests, self.workers, self._prices, self._inputs(), self._given, made, self._sharing
-            )
+                requests, self.workers, self._prices, self._inputs(), self._given, made, self._sharing,
+                SeenBefore.read(self.checkpoint) if made else None,
+            )  # fmt: skip
         return self._planned
 
     def _request(self, handle: QueryHandle) -> Request:
         """A query with its wishes and statistics, and those of the session."""
         wishes = replace(self._wishes, **handle.wishes)
-        return Request(handle.query, wishes, merge_statistics(self._statistics, handle.statistics))
+        given = merge_statistics(self._given, handle.statistics)
+        return Request(handle.query, wishes, merge_statistics(self._statistics, handle.statistics), given)
 
     def _inputs(self) -> Inputs:
         return Inputs(self._streams, self._sources, self.functions)
@@ -480,6 +484,9 @@ class Session:
         """Stop the run, if there is one, and release the checkpoint."""
         if self._handle is not None:
             self._handle.stop()
+
+    def __repr__(self) -> str:
+        return show_session(self)
 
     def __enter__(self) -> Session:
         return self
@@ -583,11 +590,14 @@ class Session:
         plan, policy, known = self.topology, self._policy, self.checkpoint.notes()
         queries = {name: handle.query for name, handle in self._queries.items()}
         sinks = {name: [sink.folder for sink in handle.sinks] for name, handle in self._queries.items()}
+        seen = {choice.name: choice.known.statistics for choice in self.choices}
 
         def note(manifest: Manifest) -> dict[str, Any]:
             lacking = complete_from(plan, queries, manifest.newest, manifest.partial, policy)
             made = {
-                name: note_query(manifest.batch + 1, lacking.get(name), (folder for folder in sinks[name] if folder))
+                name: note_query(
+                    manifest.batch + 1, lacking.get(name), (folder for folder in sinks[name] if folder), seen.get(name)
+                )
                 for name in queries
             }
             old = {name: {**known[name], "into": made[name]["into"]} for name in made if name in kept and name in known}

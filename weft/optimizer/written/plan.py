@@ -113,6 +113,17 @@ class Plan:
         fix(self, "parallelism", tuple(sorted((_aliases(k), v) for k, v in parallelism.items())))
         fix(self, "spread", tuple(sorted((alias, _freeze(axes)) for alias, axes in spread.items())))
 
+    def __repr__(self) -> str:
+        short = {
+            "keep": list(self.keep),
+            "orders": {_short(k): [_short(s) for s in v] for k, v in self.orders},
+            "placement": {_short(k): (_short(v) if v else None) for k, v in self.placement},
+            "parallelism": {_short(k): v for k, v in self.parallelism},
+            "spread": dict(self.spread),
+            "lines": [(goal, start, list(looks)) for goal, start, looks in self.lines],
+        }
+        return f"weft.Plan({', '.join(f'{name}={part!r}' for name, part in short.items() if part)})"
+
     def to_json(self) -> str:
         """The plan as one line of JSON, the same for equal plans."""
         parts = {
@@ -139,6 +150,10 @@ class Plan:
             lines=[(tuple(g), s, [(tuple(n), tuple(k)) for n, k in looks]) for g, s, looks in parts.get("lines", ())],
             ranges=parts.get("ranges"),
         )
+
+
+def _short(name: tuple[str, ...]) -> str | tuple[str, ...]:
+    return name[0] if len(name) == 1 else name
 
 
 def _aliases(name: Name) -> StoreName:
