@@ -39,7 +39,7 @@ from tests.fuzz import (
     small_limits,
     some_plans,
 )
-from weft.testing import Trial, assert_same_rows, expected_after_lateness
+from weft.testing import Trial, assert_same_rows, expected_after_each_batch
 
 TOLERANCE = 1e-9
 LENGTHS = ["'5 seconds'", "'20 seconds'", "'1500 milliseconds'", "'1 day'", "INTERVAL '7' SECOND"]
@@ -171,10 +171,7 @@ def check_groups(case: Case) -> int:
 def _check(rng: random.Random, case: Case, batches: list[Tables], lateness: str | None, workers: int) -> int:
     compared = 0
     for name, handle in case.session(lateness=lateness).queries.items():
-        wanted = [
-            expected_after_lateness(handle.query, batches[: number + 1], plain_functions(), case.policy)
-            for number in range(len(batches))
-        ]
+        wanted = list(expected_after_each_batch(handle.query, batches, plain_functions(), case.policy))
         for wishes in some_plans(rng, handle.query, workers)[: None if lateness is None else 1]:
             session = case.session(lateness=lateness, workers=workers, plans=[Planned("q", name, wishes)])
             what = f"{name} {wishes}, {workers} workers, lateness {lateness}"
