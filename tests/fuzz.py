@@ -687,14 +687,14 @@ class Tally:
 
     def add(self, session: weft.Session, plans: Sequence[Planned], answers: Mapping[str, pa.Table]) -> None:
         """A session that gave the right answers."""
-        trees = {choice.name: choice.chosen.layout.tree for choice in session.choices}
+        layouts = {choice.name: choice.chosen.layout for choice in session.choices}
         for planned in plans:
-            rows, kept = answers[planned.query].num_rows, [s for s in trees[planned.name].stores if s.children]
+            rows, kept = answers[planned.query].num_rows, layouts[planned.name].kept
             self.pairs += 1
             self.rows += rows
             self.kept += bool(kept)
             self.answered += bool(kept) and rows > 0
-            self.nested += any(child.children for store in kept for child in store.children)
+            self.nested += any(a & b == a != b for a in kept for b in kept)
             asked = planned.wishes["strategy"]
             self.strategies[asked if isinstance(asked, str) else "by hand"] += 1
 
@@ -711,7 +711,7 @@ class Tally:
         return f"{self.pairs} pairs ({names}), {kept}, {self.rows} result rows"
 
 
-TREES = ("left_deep", "tree", "exhaustive")
+TREES = ("left_deep", "tree", "exhaustive", "views")
 """Strategies that keep intermediate results."""
 
 

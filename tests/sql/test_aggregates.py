@@ -299,7 +299,6 @@ REFUSED = [
     (f"SELECT DISTINCT count(*) AS n {O} GROUP BY o_custkey", "DISTINCT is not supported", "count(*)", "o.o_custkey"),
     (f"SELECT count(*) AS n {O} GROUP BY ROLLUP (o_custkey)", "ROLLUP", "ROLLUP", "one query for each"),
     (f"SELECT count(*) AS n {O} GROUP BY GROUPING SETS ((o_custkey))", "GROUPING", "GROUPING", "one query for each"),
-    (f"SELECT count(*) AS n, count(*) AS n {O}", "duplicate output name", "", "AS"),
     (f"SELECT count(*) AS n {O} GROUP BY window(o_custkey, '1 minute')", "needs the event time", "o_custkey", "o.o_ts"),
     (f"SELECT count(*) AS n {O} GROUP BY window(o_ts + INTERVAL '1' DAY, '1 minute')", "needs the event time",
      "o_ts + INTERVAL '1' DAY", "o.o_ts"),

@@ -19,8 +19,8 @@ from weft.expr.types import MONTHS, TIMESTAMP_UTC, sql_name
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 _BINDING = {
-    "or": 1, "and": 2, "not": 3, "is_null": 4, **dict.fromkeys(_COMPARISONS, 5), "in": 5, "like": 5, "ilike": 5,
-    "||": 6, "+": 7, "-": 7, "*": 8, "/": 8, "%": 8, "div": 8, "neg": 9,
+    "or": 1, "and": 2, "not": 3, "is_null": 4, "same": 4, **dict.fromkeys(_COMPARISONS, 5), "in": 5, "like": 5,
+    "ilike": 5, "||": 6, "+": 7, "add_months": 7, "-": 7, "*": 8, "/": 8, "%": 8, "div": 8, "neg": 9,
 }  # fmt: skip
 _ATOM = 10
 _BOUNDS = (("window", "start"), ("window", "end"))
@@ -229,7 +229,12 @@ class _Writer:
         inner = call.args[0]
         if isinstance(inner, Call) and inner.op == "is_null":
             return f"{self.write(inner.args[0], 5)} IS NOT NULL"
+        if isinstance(inner, Call) and inner.op == "same":
+            return self._write_same(inner, "IS DISTINCT FROM")
         return f"NOT {self.write(inner, 4)}"
+
+    def _write_same(self, call: Call, words: str = "IS NOT DISTINCT FROM") -> str:
+        return f" {words} ".join(self.write(arg, 5) for arg in call.args)
 
     def _write_neg(self, call: Call) -> str:
         return f"-{self.write(call.args[0], _ATOM)}"
@@ -258,6 +263,14 @@ class _Writer:
             for at in range(0, len(call.args) - 1, 2)
         ]
         return f"CASE {' '.join(parts)} ELSE {self.write(call.args[-1])} END"
+
+    def _write_add_months(self, call: Call) -> str:
+        time, months = call.args
+        count = months.value if isinstance(months, Literal) else 0
+        return f"{self.write(time, 7)} + INTERVAL '{count}' MONTH"
+
+    def _write_json_extract(self, call: Call) -> str:
+        return f"CAST({call.op}({self._list(call.args)}) AS VARCHAR)"  # it is text here, and JSON there
 
     def _write_cast(self, call: Call) -> str:
         return f"CAST({self.write(call.args[0])} AS {sql_name(call.type)})"

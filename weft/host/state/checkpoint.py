@@ -30,6 +30,7 @@ from weft.host.state.manifest import Ledger
 from weft.query.duration import format_duration
 from weft.query.model import Query, Relation, Stream
 from weft.query.unfold import keys, unfold
+from weft.stats.model import Statistics
 from weft.topology.model import Topology
 
 
@@ -258,13 +259,16 @@ def _describe_groups(query: Query) -> dict[str, str]:
     }
 
 
-def note_query(began: int, complete_from: int | None, folders: Iterable[Path]) -> dict[str, Any]:
+def note_query(
+    began: int, complete_from: int | None, folders: Iterable[Path], statistics: Statistics | None = None
+) -> dict[str, Any]:
     """What is noted of a query for people.
 
     `began` is its first batch, `complete_from` the event time in microseconds from which on nothing is missing; None if
-    nothing ever was.
+    nothing ever was.  `statistics` are those that its plan was chosen by.
     """
-    return {"began": began, "complete from": complete_from, "into": [str(folder) for folder in folders]}
+    noted = {"began": began, "complete from": complete_from, "into": [str(folder) for folder in folders]}
+    return noted if statistics is None else {**noted, "statistics": statistics.to_json()}
 
 
 def _window(relation: Relation) -> str:
