@@ -136,7 +136,7 @@ def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _measure(work: Work, results: int, asked: argparse.Namespace) -> None:
     began = time.process_time()
-    sets = BitSets(work.low, work.high, slabs=asked.slabs, order=range(work.mine), room=asked.added)
+    sets = BitSets(work.low, work.high, slabs=asked.slabs, room=asked.added)
     built = time.process_time() - began
     spent, (owners, slots) = seconds(lambda: ask_bits(sets, work)), ask_bits(sets, work)
     began = time.process_time()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from weft.kernels.bitsets import BitSets
-from weft.kernels.boxes import HIGHEST, LOWEST
+from weft.kernels.codes import HIGHEST, LOWEST
 
 
 def draw_boxes(rng: np.random.Generator, count: int, width: int, wide: int) -> tuple[Any, Any]:

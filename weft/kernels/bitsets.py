@@ -35,8 +35,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit, types
 
-from weft.kernels.boxes import HIGHEST, LOWEST, order_points
-from weft.kernels.codes import Bools, Ints
+from weft.kernels.boxes import order_points
+from weft.kernels.codes import HIGHEST, LOWEST, Bools, Ints
 
 SLABS = 128
 """Slabs of a dimension: each costs a bit a box."""
