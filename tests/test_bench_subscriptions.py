@@ -9,10 +9,8 @@ from bench import subscriptions
 
 @pytest.mark.parametrize("dimensions", ["5,5", "1,2"])
 def test_all_kernels_find_the_same(dimensions: str, capsys: pytest.CaptureFixture[str]) -> None:
-    subscriptions.main(
-        ["--boxes", "700", "--tuples", "15", "--results", "1,3", "--selectivity", "0.05", "--added", "9"]
-        + ["--dimensions", dimensions]
-    )
+    small = ["--boxes", "700", "--tuples", "15", "--results", "1,3", "--selectivity", "0.05", "--added", "9"]
+    subscriptions.main([*small, "--dimensions", dimensions])
     printed = capsys.readouterr().out
     assert printed.count("tuples/s") == 6
 
