@@ -21,9 +21,11 @@ from weft.optimizer.cubes.plan import skew
 from weft.optimizer.graph.layout import Layout, Lines, Placement, mask
 from weft.optimizer.graph.placement import Sizes, heaviest_key, keys
 from weft.optimizer.graph.tree import Tree, flat_tree
+from weft.optimizer.lower.together import choose_together
 from weft.optimizer.lower.ways import Steps, Ways, ways
 from weft.optimizer.problem import Problem
 from weft.optimizer.trees.orders import least_sent_orders
+from weft.stats.model import Statistics
 from weft.topology.spread import Spread
 
 
@@ -53,7 +55,9 @@ class Maker:
         self.problem, self.query, self.workers = problem, problem.query, problem.workers
         self.wishes, self.known = problem.wishes, problem.known
         self._attributes = classes(problem.query)
-        self.steps = Steps(problem.query)
+        self.together = self._together()
+        """Expressions to index together, with the share of rows each lets through; None if it is not known."""
+        self.steps = Steps(problem.query, tuple(self.together))
         self._known_keys: dict[int, dict[Expr, float]] = {}
         self._shares: dict[tuple[Expr, int], float] = {}
         self._placed: dict[object, Candidate] = {}
@@ -86,8 +90,9 @@ class Maker:
         """A plan by lines; where one was written by hand, its spread and numbers of workers hold."""
         written = self.problem.written
         layout = Layout(
-            flat_tree(len(self.query.relations)), lines=lines, spread={} if written is None else written.spread
-        )
+            flat_tree(len(self.query.relations)), lines=lines, spread={} if written is None else written.spread,
+            ranges=tuple(self.together),
+        )  # fmt: skip
         layout = replace(layout, tasks=self.tasks(layout.stores))
         return self._price(name, layout, self._model(layout), self.imbalance)
 
@@ -100,7 +105,7 @@ class Maker:
         """What a plan stores, copies counted, in the unit of budgets."""
         model = self.problem.model
         rows = candidate.bill.stored.items()
-        return sum(model.storage(s) * copies / max(1e-9, model.graph.size(s)) for s, copies in rows)
+        return sum(model.storage(s) * copies / max(1e-9, model.held(s)) for s, copies in rows)
 
     def improve(self, candidate: Candidate) -> Candidate:
         """The candidate with every store where it is cheapest, given the others."""
@@ -120,15 +125,22 @@ class Maker:
         """The layout with its orders, and the cost model under it."""
         written = self.problem.written
         given = {} if written is None else dict(written.orders)
-        layout = Layout(
-            tree, dict(placement), given, self.tasks(_stores(tree)), {} if written is None else written.spread
-        )
+        spread = {} if written is None else written.spread
+        layout = Layout(tree, dict(placement), given, self.tasks(_stores(tree)), spread, ranges=tuple(self.together))
         model, orders = self._model(layout), dict[int, tuple[int, ...]]()
         if not self.problem.informed or self.problem.is_made or not self.problem.is_connected:
             return layout, model
         for operator in tree.operators:
             orders.update(self._orders_of(operator, model))
         return replace(layout, orders={**orders, **given}), model
+
+    def _together(self) -> dict[Expr, float | None]:
+        """What the plan written by hand, or made before, says; otherwise what the statistics say."""
+        problem, statistics = self.problem, self.known.statistics or Statistics()
+        chosen = {} if problem.is_made else choose_together(self.query, problem.model.graph, statistics)
+        if problem.written is None or (problem.open_ranges and not problem.is_made):
+            return {**chosen}
+        return {expr: chosen.get(expr) for expr in problem.written.ranges}
 
     def _orders_of(self, operator: Tree, model: CostModel) -> dict[int, tuple[int, ...]]:
         """Store -> the others in the order that sends least.  It depends on where the stores lie, not on the tree."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from weft.errors import PlanError
 from weft.optimizer.cost.estimate import estimate
+from weft.optimizer.cost.folded import count_groups
 from weft.optimizer.cost.papers import Arrival, CostModel
 from weft.optimizer.graph.layout import Layout
 from weft.optimizer.graph.tree import flat_tree
@@ -53,6 +54,11 @@ class Problem:
     def informed(self) -> bool:
         """Whether there are statistics to choose by."""
         return self.known.statistics is not None
+
+    @property
+    def open_ranges(self) -> bool:
+        """Whether a plan by hand leaves open which ranges are indexed together."""
+        return isinstance(self.strategy, Plan) and self.strategy.ranges is None
 
     @property
     def is_spread(self) -> bool:
@@ -107,7 +113,9 @@ def _model(query: Query, workers: int, wishes: Wishes, known: Known) -> CostMode
     graph = estimate(query, known.statistics or Statistics())
     rated = all(r.window is not None for r in query.relations) and all(r.rate for r in graph.relations)
     arrival: Arrival = wishes.arrival or ("window" if rated and known.statistics is not None else "history")
-    return CostModel(graph, arrival, parallelism=workers, unit=wishes.unit)
+    groups = count_groups(query, graph, known.statistics or Statistics())
+    batches = max(1.0, sum(base.size for base in graph.relations) / known.batch_rows)
+    return CostModel(graph, arrival, parallelism=workers, unit=wishes.unit, groups=groups, batches=batches)
 
 
 def _check_skewed(name: str, query: Query, wishes: Wishes) -> None:

@@ -94,7 +94,7 @@ class GroupOwner:
             if not self.batch.job:
                 found.results.append(view.changes(parts, segments))
         mark = self.batch.watermarks.get(groups.clock)
-        if mark is not None and not self.batch.job:
+        if mark is not None and not self.batch.job and not groups.grouping.is_distinct:
             found.results.append(view.closed(segments, self.batch.before.get(groups.clock), mark))
         found.results = [rows for rows in found.results if rows.num_rows]
         return found

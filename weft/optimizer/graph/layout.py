@@ -6,6 +6,7 @@
     tasks       store -> on how many workers it lies; all workers if missing
     spread      alias -> the workers that get copies of a row; given for every alias or none; all probes are then local
     lines       (what is made, alias) -> the stores that new tuples of the alias meet, each with where its rows lie
+    ranges      expressions that inequalities limit and that are indexed together, those that exclude most first
 
 What is made is the result or a kept join.  Where lines are given they say everything: every alias has an order of its
 own over any stores, a store may lie in several places, and kept joins may overlap.  The tree is then the flat one, and
@@ -44,6 +45,7 @@ class Layout:
     tasks: Mapping[int, int] = field(default_factory=dict)
     spread: Mapping[int, Spread] = field(default_factory=dict)
     lines: Lines = field(default_factory=dict)
+    ranges: tuple[Expr, ...] = ()
 
     @property
     def stores(self) -> tuple[int, ...]:
