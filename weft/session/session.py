@@ -301,8 +301,9 @@ class Session:
         refuses the query if anything would be.
         `closed` makes windows closed: a row that is exactly as old as its window still joins.
         `strategy` says which plan to run: "auto" (the cheapest by the prices of the host), "flat", "left_deep", "tree",
-        "exhaustive", or a `weft.Plan` written by hand.  Plans are chosen by `statistics`.  `budget` limits what stores
-        of inputs and intermediate results may hold together, in rows (a number) or bytes ("2 GB").
+        "exhaustive", "views", a cube such as "hypercube:hash" or "hypercube:hash+views", or a `weft.Plan` written by
+        hand.  Plans are chosen by `statistics`.  `budget` limits what stores of inputs and intermediate results may
+        hold together, in rows (a number) or bytes ("2 GB").
         `placement` is "keyed", or "scattered" to route without keys.  `capacity` is how many rows of a store one worker
         should hold.  `parallelism` says, by alias, on how many workers its store is placed; by default on all.
         `skewed` says, by "alias.column", whether the values of a key are uneven; for cubes, it overrides statistics.
