@@ -26,6 +26,7 @@ from weft.errors import StateError
 from weft.expr.render import to_sql
 from weft.expr.spelling import spell
 from weft.host.sources.source import Source
+from weft.host.state.difference import say_difference
 from weft.host.state.durable import write_durably
 from weft.host.state.manifest import Ledger
 from weft.query.duration import format_duration
@@ -326,7 +327,7 @@ def say_changes(found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
 
 def _differences(what: str, found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
     return [
-        f"{what}, {key}: the checkpoint has {found.get(key) or 'none'}, this session {mine[key] or 'none'}"
+        f"{what}, {key}: {say_difference(found.get(key), mine[key])}"
         for key in mine
         if key not in ("apart", "means") and found.get(key) != mine[key]
     ]
