@@ -14,7 +14,7 @@ def test_runs_are_what_a_probe_finds(seed: int) -> None:
     some = lambda n: rng.integers(-span, span, n).astype(np.int64)
     codes, ranges = (some(count) if rng.random() < 0.7 else None for _ in range(2))
     valid = rng.random(count) < 0.8 if rng.random() < 0.5 else None
-    index = build(count, codes, ranges, valid)
+    index = build(count, codes, () if ranges is None else (ranges,), valid)
     asking = some(asked) if codes is not None else None
     low, high = ((some(asked) if ranges is not None and rng.random() < 0.7 else None) for _ in range(2))
     if high is not None and rng.random() < 0.3:

@@ -15,9 +15,12 @@ from weft.explain.pages.figure import Figure
 from weft.explain.pages.parsed import ParsedPage, WrittenQuery
 from weft.explain.pages.resolved import KnownGroups, KnownQuery, KnownRelation, ResolvedPage
 from weft.explain.pages.sharing import ProbeTree, SharingFacts, TogetherFacts
-from weft.explain.pages.topology import KeepFacts, ProbeFacts, QueryFacts, StoreFacts, TopologyPage
+from weft.explain.pages.topology import KeepFacts, ProbeFacts, QueryFacts, StoreFacts, SummaryFacts, TopologyPage
 from weft.explain.words import ROUTES, count, duration, join_names, number, place, share, table
 from weft.observe.notice import Notice
+
+GLOSSARY = "words: docs/glossary.md"
+"""Where the words of plans are explained."""
 
 
 def text(page: Page) -> str:
@@ -38,7 +41,14 @@ def text(page: Page) -> str:
         case TopologyPage():
             stores = [line for store in page.stores for line in _store(store)]
             ways = (_ways(query) for query in page.queries)
-            blocks = [[*_head(page), *stores], *ways, _sharing(page.sharing), _notices(page.notices)]
+            short = [line for found in page.summaries for line in _summary(found)]
+            blocks = [
+                [*_head(page), *short],
+                ["stores", *stores],
+                *ways,
+                _sharing(page.sharing),
+                _notices(page.notices),
+            ]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
@@ -98,7 +108,7 @@ def _prices(page: CandidatesPage) -> str:
         f"checked {number(p.checked_nanos)} ns", f"matched {number(p.matched_nanos)} ns",
         f"stored {number(p.stored_nanos)} ns",
     ]  # fmt: skip
-    return f"candidates  for {count(page.workers, 'worker')}, by {p.source} prices: {', '.join(parts)}"
+    return f"candidates  for {count(page.workers, 'worker')}, by {p.source} prices: {', '.join(parts)}  ({GLOSSARY})"
 
 
 def _candidates(query: CandidatesOfQuery) -> list[str]:
@@ -135,16 +145,12 @@ def _inputs(query: CandidatesOfQuery) -> list[tuple[str, ...]]:
     for found in query.inputs:
         rate = "" if found.rows_a_second is None else f", {number(found.rows_a_second)} a second"
         what = f"{number(found.rows)} rows of {found.stream}{rate}"
-        lines.append(("input", found.alias, what + _assumed_mark(found.assumed)))
+        lines.append(("input", found.alias, f"{what}  ({found.source})"))
     return lines
 
 
 def _pairs(query: CandidatesOfQuery) -> list[tuple[str, ...]]:
-    return [("pair", ", ".join(p.aliases), share(p.selectivity) + _assumed_mark(p.assumed)) for p in query.pairs]
-
-
-def _assumed_mark(assumed: bool) -> str:
-    return "  (assumed)" if assumed else ""
+    return [("pair", ", ".join(p.aliases), f"{share(p.selectivity)}  ({p.source})") for p in query.pairs]
 
 
 # ------------------------------------------------------------------------------------------------ chosen
@@ -157,7 +163,19 @@ def _head(page: ChosenPage | TopologyPage) -> list[str]:
         line = f"plan  {page.kind}, {count(page.workers, 'worker')}, {count(page.waves, 'wave')} a batch"
     if page.batches_measured:
         line += f", measured in {count(page.batches_measured, 'batch')}"
-    return [line]
+    return [f"{line}  ({GLOSSARY})"]
+
+
+def _summary(found: SummaryFacts) -> list[str]:
+    """A plan for people who do not know its words."""
+    cost = "" if found.micros_an_input_row is None else f", about {number(found.micros_an_input_row)} µs of work"
+    asks = {0: "asks no other stream"}.get(found.looks, f"asks up to {count(found.looks, 'store')}")
+    return [
+        f"query {found.query}, in short",
+        f"  keeps      {'; '.join(found.keeps) or 'nothing'}",
+        f"  a new row  {asks}, in {count(found.rounds, 'round')} through the workers{cost}",
+        f"  chosen     {found.plan}: {found.because}",
+    ]
 
 
 def _plan(plan: ChosenPlan) -> list[str]:
@@ -186,7 +204,8 @@ def _tree(node: TreeNode, lead: str, below: str) -> Iterator[tuple[str, str, str
 
 
 def _place(node: TreeNode, workers: int) -> str:
-    return "here" if workers == 1 else f"{place(node.placement, node.spread)}, {count(workers, 'worker')}"
+    where = place(node.placement, node.spread)
+    return "here" if workers == 1 else where if node.spread else f"{where}, {count(workers, 'worker')}"
 
 
 def _hop(hop: HopFacts) -> tuple[str, ...]:
@@ -233,7 +252,8 @@ def _part(part: ProbeFacts | KeepFacts) -> str:
     asks = ", ".join(part.asks) or "every row"
     came, found = _figure(part.tuples_in), _figure(part.matches, "matches")
     flow = f"  {came} -> {found}" if came or found else ""
-    return f"{where}: probe {part.store} as {', '.join(part.aliases)} [{asks}]{check}{flow}{_also(part)}"
+    left = "" if part.candidates is None else f" leaves ~{share(part.candidates)} rows"
+    return f"{where}: probe {part.store} as {', '.join(part.aliases)} [{asks}]{left}{check}{flow}{_also(part)}"
 
 
 def _also(part: ProbeFacts | KeepFacts) -> str:

@@ -26,7 +26,7 @@ from weft.host.marks import join_marks
 from weft.host.state.segment import Segment
 from weft.host.weights import attach_weights, multiply, weight_of
 from weft.kernels.codes import Bools, Ints, equality_codes
-from weft.kernels.index import Index, Pairs, probe
+from weft.kernels.index import Index, Pairs, ends, probe
 from weft.kernels.runs import runs
 from weft.topology.model import Bound, Key, Probe, Store
 
@@ -74,28 +74,31 @@ def _pairs_per_chunk(width: int) -> int:
 
 
 def _question(step: Probe, key: Key, frame: Frame, functions: Functions) -> Question:
-    """What each tuple asks the index for: equality code, lowest and highest order code, and whether it can match."""
+    """What each tuple asks the index for: equality code, lowest and highest order codes, and whether it can match."""
     masks: list[Bools] = []
     codes = None
     if key.equal:
         found = equality_codes([evaluate(expr, frame, functions) for expr in step.equal])
         codes = found.values
         masks += [found.valid] if found.valid is not None else []
-    low = _limit(step.low, frame, functions, masks, upper=False)
-    high = _limit(step.high, frame, functions, masks, upper=True)
+    low = _limits(step.low, len(key.ranges), frame, functions, masks, upper=False)
+    high = _limits(step.high, len(key.ranges), frame, functions, masks, upper=True)
     return codes, low, high, np.logical_and.reduce(masks) if masks else None
 
 
-def _limit(
-    bounds: Sequence[Bound], frame: Frame, functions: Functions, masks: list[Bools], *, upper: bool
+def _limits(
+    bounds: Sequence[Bound], dimensions: int, frame: Frame, functions: Functions, masks: list[Bools], *, upper: bool
 ) -> Ints | None:
-    """The tightest of several bounds as inclusive order codes."""
-    limit: Ints | None = None
+    """The tightest of several bounds of each dimension as inclusive order codes."""
+    limits: list[Ints | None] = [None] * dimensions
     for bound in bounds:
         values, known = limit_codes(bound, frame, functions, upper=upper)
         masks += known
-        limit = values if limit is None else (np.minimum if upper else np.maximum)(limit, values)
-    return limit
+        tightest = limits[bound.dimension]
+        limits[bound.dimension] = (
+            values if tightest is None else (np.minimum if upper else np.maximum)(tightest, values)
+        )
+    return ends(limits, frame.num_rows, upper=upper)
 
 
 Question = tuple[Ints | None, Ints | None, Ints | None, Bools | None]
@@ -113,7 +116,7 @@ def _only_adds(step: Probe) -> bool:
 
 def _add_up(step: Probe, frame: Frame, segment: Segment, index: Index, asked: Question) -> tuple[Frame] | None:
     """The tuples, each once for all rows of the segment that it matches; None if rows must be met one by one."""
-    if not can_add_up(segment.rows):
+    if index.dimensions > 1 or not can_add_up(segment.rows):
         return None
     begin, end = runs(index, frame.num_rows, *asked)
     some = np.flatnonzero(end > begin)

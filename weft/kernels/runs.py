@@ -1,4 +1,4 @@
-"""Where the matches of a probe begin and end in an index, for those who only want to add them up.
+"""Where the matches of a probe begin and end in an index with at most one range, for those who only add them up.
 
 The rows that match a probe are neighbours in index order (`weft.kernels.index`): those with its code, from the lowest
 to the highest range code that it allows.  So their number is the end less the beginning, and the sum of what they carry
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from weft.kernels.codes import BOOLS, INTS, INTS32, Bools, Ints, mix
-from weft.kernels.index import HIGHEST, LOWEST, Index
+from weft.kernels.codes import BOOLS, HIGHEST, INTS, INTS32, LOWEST, Bools, Ints, mix
+from weft.kernels.index import Index
 
 
 def runs(
@@ -24,7 +24,7 @@ def runs(
     mask = np.empty(0, dtype=np.bool_) if valid is None else valid
     c, lo, hi = (empty if part is None else part for part in (codes, low, high))
     begin, end = _runs(
-        index.starts, index.codes, index.ranges, index.has_codes, index.has_ranges, count, c, lo, hi, mask
+        index.starts, index.codes, index.ranges, index.has_codes, index.dimensions > 0, count, c, lo, hi, mask
     )
     return begin, end
 

@@ -16,7 +16,7 @@ from weft.optimizer.cost.papers import Arrival, CostModel
 from weft.optimizer.graph.layout import Layout
 from weft.optimizer.graph.tree import flat_tree
 from weft.optimizer.known import Known
-from weft.optimizer.wishes import Wishes
+from weft.optimizer.wishes import VIEWS, Wishes
 from weft.optimizer.written.plan import Plan, bind
 from weft.optimizer.written.spread import check_fits
 from weft.query.model import Query
@@ -56,9 +56,24 @@ class Problem:
         return self.known.statistics is not None
 
     @property
+    def open_ranges(self) -> bool:
+        """Whether a plan by hand leaves open which ranges are indexed together."""
+        return isinstance(self.strategy, Plan) and self.strategy.ranges is None
+
+    @property
     def is_spread(self) -> bool:
         """Whether a cube or ranges were asked for; a query over one stream joins nothing."""
         return isinstance(self.strategy, str) and ":" in self.strategy and len(self.query.relations) > 1
+
+    @property
+    def scheme(self) -> str:
+        """The strategy by name, without the local join that a cube may have."""
+        return str(self.strategy).removesuffix(f"+{VIEWS}")
+
+    @property
+    def has_views(self) -> bool:
+        """Whether there is a join to keep besides the result."""
+        return len(self.query.relations) > 2 and self.is_connected
 
     @property
     def is_connected(self) -> bool:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from weft.errors import QueryError
 from weft.expr.model import Expr, aliases
+from weft.query.duration import format_duration
 from weft.query.grouping import OP, Grouping
 from weft.query.names import suggestion
 
@@ -67,6 +68,13 @@ class Stream:
     are not kept to wait for its rows."""
     weight: str | None = None
     """Column that says how often a row counts; None means once."""
+
+    def __repr__(self) -> str:
+        shown = [f"{field.name} {field.type}" for field in self.schema]
+        columns = ", ".join(shown[:6]) + (f" and {len(shown) - 6} more columns" if len(shown) > 6 else "")
+        late = f", up to {format_duration(self.lateness)} late" if self.lateness else ""
+        timed = f"; event time {self.event_time}{late}" if self.event_time else ""
+        return f"<{'table' if self.table else 'stream'} {self.name}: {columns}{timed}>"
 
     def __post_init__(self) -> None:
         _refuse_duplicates(f'column of stream "{self.name}"', self.schema.names)

@@ -55,6 +55,7 @@ from weft.session.improve import improve, is_unfinished
 from weft.session.planning import (
     Inputs,
     Request,
+    SeenBefore,
     merge_statistics,
     plan_queries,
     read_measured,
@@ -63,6 +64,7 @@ from weft.session.planning import (
 )
 from weft.session.query import QueryHandle, read_draft, read_query
 from weft.session.run import Handle, Journal, Watch
+from weft.session.shown import show_session
 from weft.session.snapshot import Snapshot
 from weft.sql import resolve
 from weft.stats.model import Statistics
@@ -299,8 +301,9 @@ class Session:
         refuses the query if anything would be.
         `closed` makes windows closed: a row that is exactly as old as its window still joins.
         `strategy` says which plan to run: "auto" (the cheapest by the prices of the host), "flat", "left_deep", "tree",
-        "exhaustive", or a `weft.Plan` written by hand.  Plans are chosen by `statistics`.  `budget` limits what stores
-        of inputs and intermediate results may hold together, in rows (a number) or bytes ("2 GB").
+        "exhaustive", "views", a cube such as "hypercube:hash" or "hypercube:hash+views", or a `weft.Plan` written by
+        hand.  Plans are chosen by `statistics`.  `budget` limits what stores of inputs and intermediate results may
+        hold together, in rows (a number) or bytes ("2 GB").
         `placement` is "keyed", or "scattered" to route without keys.  `capacity` is how many rows of a store one worker
         should hold.  `parallelism` says, by alias, on how many workers its store is placed; by default on all.
         `skewed` says, by "alias.column", whether the values of a key are uneven; for cubes, it overrides statistics.
@@ -438,14 +441,16 @@ class Session:
             kept = self._kept()
             made = {name: plan for name, plan in self.checkpoint.plans().items() if name in kept}
             self._planned = plan_queries(
-                requests, self.workers, self._prices, self._inputs(), self._given, made, self._sharing
-            )
+                requests, self.workers, self._prices, self._inputs(), self._given, made, self._sharing,
+                SeenBefore.read(self.checkpoint) if made else None,
+            )  # fmt: skip
         return self._planned
 
     def _request(self, handle: QueryHandle) -> Request:
         """A query with its wishes and statistics, and those of the session."""
         wishes = replace(self._wishes, **handle.wishes)
-        return Request(handle.query, wishes, merge_statistics(self._statistics, handle.statistics))
+        given = merge_statistics(self._given, handle.statistics)
+        return Request(handle.query, wishes, merge_statistics(self._statistics, handle.statistics), given)
 
     def _inputs(self) -> Inputs:
         return Inputs(self._streams, self._sources, self.functions)
@@ -484,6 +489,9 @@ class Session:
         """Stop the run, if there is one, and release the checkpoint."""
         if self._handle is not None:
             self._handle.stop()
+
+    def __repr__(self) -> str:
+        return show_session(self)
 
     def __enter__(self) -> Session:
         return self
@@ -587,11 +595,14 @@ class Session:
         plan, policy, known = self.topology, self._policy, self.checkpoint.notes()
         queries = {name: handle.query for name, handle in self._queries.items()}
         sinks = {name: [sink.folder for sink in handle.sinks] for name, handle in self._queries.items()}
+        seen = {choice.name: choice.known.statistics for choice in self.choices}
 
         def note(manifest: Manifest) -> dict[str, Any]:
             lacking = complete_from(plan, queries, manifest.newest, manifest.partial, policy)
             made = {
-                name: note_query(manifest.batch + 1, lacking.get(name), (folder for folder in sinks[name] if folder))
+                name: note_query(
+                    manifest.batch + 1, lacking.get(name), (folder for folder in sinks[name] if folder), seen.get(name)
+                )
                 for name in queries
             }
             old = {name: {**known[name], "into": made[name]["into"]} for name in made if name in kept and name in known}

@@ -19,8 +19,8 @@ from weft.host.groups.fold import refuse_overflow
 from weft.host.groups.measures import to_numbers
 from weft.host.hidden import Frame
 from weft.host.weights import weight_of
+from weft.kernels.boxes import Places
 from weft.kernels.codes import Ints
-from weft.kernels.index import Places
 from weft.query.model import LATE
 from weft.topology.measures import united_by
 from weft.topology.model import MEASURE, WEIGHT, Measure, Start

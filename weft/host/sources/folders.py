@@ -166,18 +166,28 @@ def _count(position: Position) -> int:
     )
 
 
+def _absolute(path: str | os.PathLike[str]) -> str:
+    if not isinstance(path, str | os.PathLike):
+        raise SourceError(
+            f"the path of a source is a {type(path).__name__}",
+            detail="a stream is read from one folder, and new files in it are found as they arrive.",
+            hint='name the folder, or a pattern for some of its files: "in/orders/2026-*.parquet".',
+        )
+    return os.path.abspath(path)
+
+
 def parquet(
     path: str | os.PathLike[str], max_files: int | None = None, *, schema: pa.Schema | None = None
 ) -> FileSource:
     """Parquet files of a folder, in name order, at most `max_files` per batch; a run finds new files as they arrive."""
-    return FileSource("parquet", os.path.abspath(path), max_files, schema)
+    return FileSource("parquet", _absolute(path), max_files, schema)
 
 
 def csv(path: str | os.PathLike[str], max_files: int | None = None, *, schema: pa.Schema | None = None) -> FileSource:
     """CSV files with a header line; types are taken from `schema`, or from the first file."""
-    return FileSource("csv", os.path.abspath(path), max_files, schema)
+    return FileSource("csv", _absolute(path), max_files, schema)
 
 
 def json(path: str | os.PathLike[str], max_files: int | None = None, *, schema: pa.Schema | None = None) -> FileSource:
     """Files with one JSON object per line; a field that is missing in a line is NULL."""
-    return FileSource("json", os.path.abspath(path), max_files, schema)
+    return FileSource("json", _absolute(path), max_files, schema)

@@ -31,7 +31,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from weft.errors import HostError, SourceError, WeftError, first_line, from_wire
+from weft.errors import HostError, QueryError, SourceError, WeftError, first_line, from_wire
 from weft.expr.evaluate import Functions
 from weft.host.batch import Batch, Report
 from weft.host.crash import CrashPoint, is_crash, reach
@@ -394,7 +394,8 @@ class SparkBatches:
             self.failure = error
             raise
         except BaseException as error:
-            self.failure = from_wire(str(error)) or self._unforeseen_error(error, number)
+            told = from_wire(str(error))
+            self.failure = self._unforeseen_error(error, number) if told is None else _in_batch(told, number)
             raise
 
     def forgive(self, notice: Notice) -> None:
@@ -538,6 +539,14 @@ def _changed(changes: DataFrame, grouping: Grouping) -> DataFrame:
     extra = [OP] if grouping.having is not None else []
     seen = changes.where(changes[f"`{OP}`"] != "final")
     return seen.select(*quote_columns([*(output.name for output in grouping.outputs), *extra]))
+
+
+def _in_batch(error: WeftError, number: int) -> WeftError:
+    """An error of a query on a worker, with the batch that it happened in."""
+    if not isinstance(error, QueryError):
+        return error
+    detail = f"in batch {number}, {error.detail}" if error.detail else f"in batch {number}."
+    return QueryError(error.message, detail=detail, hint=error.hint)
 
 
 def _quote_spark(error: BaseException) -> str:

@@ -26,11 +26,13 @@ from weft.errors import StateError
 from weft.expr.render import to_sql
 from weft.expr.spelling import spell
 from weft.host.sources.source import Source
+from weft.host.state.difference import say_difference
 from weft.host.state.durable import write_durably
 from weft.host.state.manifest import Ledger
 from weft.query.duration import format_duration
 from weft.query.model import Query, Relation, Stream
 from weft.query.unfold import keys, unfold
+from weft.stats.model import Statistics
 from weft.topology.model import Topology
 
 
@@ -263,13 +265,16 @@ def _describe_groups(query: Query) -> dict[str, str]:
     }
 
 
-def note_query(began: int, complete_from: int | None, folders: Iterable[Path]) -> dict[str, Any]:
+def note_query(
+    began: int, complete_from: int | None, folders: Iterable[Path], statistics: Statistics | None = None
+) -> dict[str, Any]:
     """What is noted of a query for people.
 
     `began` is its first batch, `complete_from` the event time in microseconds from which on nothing is missing; None if
-    nothing ever was.
+    nothing ever was.  `statistics` are those that its plan was chosen by.
     """
-    return {"began": began, "complete from": complete_from, "into": [str(folder) for folder in folders]}
+    noted = {"began": began, "complete from": complete_from, "into": [str(folder) for folder in folders]}
+    return noted if statistics is None else {**noted, "statistics": statistics.to_json()}
 
 
 def _window(relation: Relation) -> str:
@@ -322,7 +327,7 @@ def say_changes(found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
 
 def _differences(what: str, found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
     return [
-        f"{what}, {key}: the checkpoint has {found.get(key) or 'none'}, this session {mine[key] or 'none'}"
+        f"{what}, {key}: {say_difference(found.get(key), mine[key])}"
         for key in mine
         if key not in ("apart", "means") and found.get(key) != mine[key]
     ]
