@@ -520,7 +520,7 @@ class QueryMaker:
         ]).join(["(", ")"])  # fmt: skip
 
 
-def make_case(seed: int, *, queries: int | None = None) -> Case:
+def make_case(seed: int, *, queries: int | None = None, maker: type[QueryMaker] = QueryMaker) -> Case:
     """The case of a seed."""
     rng = random.Random(seed)
     aliases = rng.choice([2, 2, 2, 3, 3, 3, 4, 4, 5, 6])
@@ -530,7 +530,7 @@ def make_case(seed: int, *, queries: int | None = None) -> Case:
     extremes = any(_has_extremes(stream.rows) for stream in streams)
     count = queries or rng.choice([1, 1, 1, 1, 2])
     texts = {
-        f"q{i}": QueryMaker(rng, by_name, extremes).query(rng.randint(1 if rng.random() < 0.05 else 2, aliases))
+        f"q{i}": maker(rng, by_name, extremes).query(rng.randint(1 if rng.random() < 0.05 else 2, aliases))
         for i in range(count)
     }
     if count > 1 and rng.random() < 0.3:
@@ -688,14 +688,14 @@ class Tally:
 
     def add(self, session: weft.Session, plans: Sequence[Planned], answers: Mapping[str, pa.Table]) -> None:
         """A session that gave the right answers."""
-        trees = {choice.name: choice.chosen.layout.tree for choice in session.choices}
+        layouts = {choice.name: choice.chosen.layout for choice in session.choices}
         for planned in plans:
-            rows, kept = answers[planned.query].num_rows, [s for s in trees[planned.name].stores if s.children]
+            rows, kept = answers[planned.query].num_rows, layouts[planned.name].kept
             self.pairs += 1
             self.rows += rows
             self.kept += bool(kept)
             self.answered += bool(kept) and rows > 0
-            self.nested += any(child.children for store in kept for child in store.children)
+            self.nested += any(a & b == a != b for a in kept for b in kept)
             asked = planned.wishes["strategy"]
             self.strategies[asked if isinstance(asked, str) else "by hand"] += 1
 
@@ -712,7 +712,7 @@ class Tally:
         return f"{self.pairs} pairs ({names}), {kept}, {self.rows} result rows"
 
 
-TREES = ("left_deep", "tree", "exhaustive")
+TREES = ("left_deep", "tree", "exhaustive", "views")
 """Strategies that keep intermediate results."""
 
 

@@ -73,7 +73,7 @@ def test_refusal_points_with_a_caret() -> None:
     ("text", "message", "place"),
     [
         ("DROP STREAM a;", "there is no such statement: found STREAM", "line 1, column 6"),
-        ("CREATE VIEW a;", "there is no such statement: found VIEW", "line 1, column 8"),
+        ("CREATE THING a;", "there is no such statement: found THING", "line 1, column 8"),
         ("CREATE TABLE a FROM CSV 'x' WITH (unit = 's');", "a table has no options: found WITH", "line 1, column 29"),
         ("CREATE TABLE a FROM CSV x;", "the folder of the table is missing: found x", "line 1, column 25"),
         ("DROP QUERY q; DROP QUERY q;", "query q is dropped twice", "line 1, column 26"),

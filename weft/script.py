@@ -5,6 +5,7 @@
     CREATE QUERY late INTO PARQUET 'out/late' AS SELECT ... FROM customer c JOIN orders o ON ...;
 
     CREATE TABLE product FROM CSV 'in/product';
+    CREATE VIEW cheap AS SELECT * FROM orders WHERE o_limit < 10;
     DROP QUERY early;
 
 The grammar is in `weft.sql.script`; here its statements become a session.  A relative path counts from the
@@ -31,7 +32,7 @@ from weft.host.state.checkpoint import describe_query
 from weft.query.caret import point
 from weft.session.complete import say_complete
 from weft.session.planning import remember_choice
-from weft.sql.script import Options, QueryStatement, StreamStatement, parse_statements
+from weft.sql.script import Options, QueryStatement, StreamStatement, ViewStatement, parse_statements
 
 if TYPE_CHECKING:
     from weft import Session
@@ -45,6 +46,7 @@ class Script:
     streams: tuple[StreamStatement, ...]
     queries: tuple[QueryStatement, ...]
     drops: tuple[str, ...] = ()
+    views: tuple[ViewStatement, ...] = ()
     options: Options = field(default_factory=dict)
     """What `Session.options` is told: workers and others."""
     folder: Path = Path()
@@ -79,6 +81,7 @@ def parse_script(text: str, *, folder: Path, name: str = "job") -> Script:
         streams=tuple(replace(stream, path=folder / stream.path) for stream in said.streams),
         queries=tuple(replace(query, path=folder / query.path) for query in said.queries),
         drops=said.drops,
+        views=said.views,
         options=settings,
         folder=folder,
         text=text,
@@ -99,6 +102,9 @@ def open_session(script: Script, *, checkpoint: Path | None = None, workers: int
     for stream in script.streams:
         with _name_statement(f"{stream.kind} {stream.name}", point(script.text, stream.span)):
             _declare(session, stream)
+    for view in script.views:
+        with _name_statement(f"view {view.name}", point(script.text, view.span)):
+            session.view(view.name, view.draft)
     known = _known(session)
     for query in script.queries:
         with _name_statement(f"query {query.name}", point(script.text, query.span)):

@@ -84,9 +84,12 @@ class Figures:
         users = [(choice, relations) for choice, relations in self.users(store) if choice.informed]
         total = [_rows_in_a_place(c, r) for c, r in users if c.model.arrival != "window"]
         held = [_rows_in_a_place(c, r) for c, r in users if c.model.arrival == "window"]
+        now = self._count("held", store.id)
         if held and not total:
-            return Figure("rows held", max(held), self._count("held", store.id))
-        return Figure("rows", max([*total, *held], default=None), self._count("stored", store.id))
+            return Figure("rows held", max(held), now)
+        if now is not None and store.retention is not None:
+            return Figure("rows held", None, now)  # the estimate counts all rows that ever come
+        return Figure("rows", max([*total, *held], default=None), now)
 
     # ------------------------------------------------------------------------------------------ ways
 

@@ -13,6 +13,7 @@ from weft.explain.notices import notices
 from weft.explain.pages.topology import EdgeFacts, KeepFacts, ProbeFacts, QueryFacts, StoreFacts, TopologyPage, WayFacts
 from weft.explain.sharing import sharing
 from weft.explain.subject import Subject
+from weft.explain.summary import summary
 from weft.explain.words import JOINED, call, cells, column, duration, expression, expressions, is_exclusive
 from weft.optimizer.choose import Choice
 from weft.stats.keys import with_alias
@@ -38,6 +39,7 @@ def page(subject: Subject) -> TopologyPage:
         tuple(_query(choice, figures, called) for choice in figures.choices),
         notices(figures, analyze=subject.analyze),
         sharing(figures, analyze=subject.analyze),
+        tuple(summary(choice, figures) for choice in figures.choices),
     )
 
 
@@ -59,10 +61,10 @@ def _edge(plan: Topology, edge: Edge, called: Labels) -> EdgeFacts:
 
 def _kind(plan: Topology) -> str:
     kinds = [
-        "with intermediate results" if plan.keeps else "",
-        "on a cube of workers" if any(store.spread for store in plan.stores) else "",
+        "joins are kept" if plan.keeps else "",
+        "rows are copied over a cube of workers" if any(store.spread for store in plan.stores) else "",
     ]
-    return ", ".join(kind for kind in kinds if kind) or "flat"
+    return ", ".join(kind for kind in kinds if kind) or "flat: only streams are kept"
 
 
 def _store(store: Store, name: str, figures: Figures) -> StoreFacts:

@@ -41,7 +41,7 @@ class Batch:
 
     def marks_for(self, store: Store) -> Watermarks:
         """The watermarks that say which rows of a store are gone: groups stay until their final rows were given out."""
-        return self.watermarks if store.counted is None else self.before
+        return self.before if store.counted == "groups" else self.watermarks
 
 
 class State(Protocol):

@@ -32,7 +32,9 @@ from weft.expr.evaluate import Functions, evaluate, filter_mask
 from weft.host.batch import Batch, Report, ResultWriter, State
 from weft.host.crash import reach
 from weft.host.envelope import REPORT, Envelope, Frame, gather, join, slices
+from weft.host.groups.folding import Folding
 from weft.host.groups.owner import GroupOwner
+from weft.host.groups.travel import measured, without_measures
 from weft.host.hidden import carry_over, cut
 from weft.host.lookup import lookup
 from weft.host.marks import refuse
@@ -70,6 +72,8 @@ class Worker:
             if not is_expired(ref, limits[ref.store]):
                 self.old[ref.store].append(ref)
         self.wave = 1
+        self.waiting, self.arrived = Folding(), Folding()
+        """Tuples that wait for equal ones: before they are sent, and where they have come."""
         self.owned = GroupOwner(topology, number, batch, functions, self.report)
         self._kept: dict[tuple[str, str], list[Frame]] = defaultdict(list)
         """(Store, origin) -> rows that are not written yet."""
@@ -107,9 +111,11 @@ class Worker:
         position = FIRST
         for start, found in sorted(starts, key=lambda entry: entry[0].position):
             if start.position != position:
+                yield from self._go_on()
                 self._write_kept()
                 position = start.position
             yield from self._start(start, found)
+        yield from self._go_on()
 
     def _later(self, arrivals: Iterable[Envelope]) -> Iterator[Envelope]:
         for ref in self.state.recall(self.batch.number, self.number, self._last_storing_wave(self.wave - 1)):
@@ -124,14 +130,19 @@ class Worker:
             node = self.nodes[envelope.edge]
             if self.topology.keeps and node.position != position:
                 yield from self._answer(waiting)
+                yield from self._go_on()
                 self._write_kept()
                 position = node.position
+            if isinstance(node, Probe) and node.folds:
+                yield from self._arrive(node, envelope.frame)
+                continue
             waiting[node.id].append(envelope.frame)
             size[node.id] += _share(envelope.frame)
             if size[node.id] >= 1.0:
                 size[node.id] = 0.0
                 yield from self._visit(node, waiting.pop(node.id))
         yield from self._answer(waiting)
+        yield from self._go_on()
 
     def _answer(self, waiting: dict[str, list[Frame]]) -> Iterator[Envelope]:
         while waiting:
@@ -167,11 +178,20 @@ class Worker:
             if start.filter:
                 portion = portion.filter(filter_mask(start.filter, portion, self.functions))
             columns = [portion.column(column) for column in start.columns]
-            frame = carry_over(pa.RecordBatch.from_arrays(columns, names=names), portion)
+            frame = measured(
+                carry_over(pa.RecordBatch.from_arrays(columns, names=names), portion), start, self.functions
+            )
             for name in start.then:
                 node = self.nodes[name]
                 if (fitting := self._fit(node, frame)).num_rows:
-                    yield from self._here(node, fitting)
+                    yield from self._arrive(node, fitting)
+
+    def _arrive(self, node: Node, frame: Frame) -> Iterator[Envelope]:
+        """Visit a node where the tuples are; first they may wait for equal ones."""
+        if not isinstance(node, Probe) or not node.folds:
+            yield from self._here(node, frame)
+        elif (ready := self.arrived.add(node.id, frame)) is not None:
+            yield from self._here(node, ready)
 
     def _here(self, node: Node, frame: Frame) -> Iterator[Envelope]:
         """Visit a node on this worker: now, or by an envelope to ourselves if the node belongs to a later wave."""
@@ -200,6 +220,12 @@ class Worker:
         frame = self._fit(node, frame)
         if frame.num_rows == 0:
             return
+        if isinstance(node, Probe) and node.folds:
+            yield from self._fold(node, frame)
+        else:
+            yield from self._go(node, frame)
+
+    def _go(self, node: Node, frame: Frame) -> Iterator[Envelope]:
         if node.route == "local" or (isinstance(node, Emit) and node.groups is not None):
             yield from self._here(node, frame)
         else:
@@ -208,9 +234,25 @@ class Worker:
             yield from self._post(node, places)
             self._sent += frame.num_rows
 
+    def _fold(self, node: Probe, frame: Frame) -> Iterator[Envelope]:
+        """Let tuples wait for others that are equal; go on when there are many that are not."""
+        if (ready := self.waiting.add(node.id, frame)) is not None:
+            yield from self._go(node, ready)
+
+    def _go_on(self) -> Iterator[Envelope]:
+        """Let all tuples go on that wait for equal ones, those with the longest way first."""
+        depth = self.topology.depth
+        while True:
+            if (found := self.arrived.first(depth)) is not None:
+                yield from self._here(self.nodes[found[0]], found[1])
+            elif (found := self.waiting.first(depth)) is not None:
+                yield from self._go(self.nodes[found[0]], found[1])
+            else:
+                return
+
     def _fit(self, node: Node, frame: Frame) -> Frame:
         """What a node needs of the frame: its fields, of the rows that are in time for one of its users."""
-        frame = refuse(frame, self.topology.clocks_at[node.id])
+        frame = without_measures(refuse(frame, self.topology.clocks_at[node.id]), self.topology.measures_at[node.id])
         return cut(frame, node.fields) if node.fields and len(node.fields) < frame.num_columns else frame
 
     def _post(self, node: Node, places: Iterable[tuple[int, Frame]]) -> Iterator[Envelope]:

@@ -100,6 +100,9 @@ class Progress(Counted):
         parts += [f"notice: {notice.message}" for notice in self.notices]
         return "  ".join(parts)
 
+    def __repr__(self) -> str:
+        return f"<{self.line()}>"
+
     def _held(self) -> str:
         """Which stream the watermark has been waiting for, if that is so for some batches."""
         held = max(self.watermarks.values(), key=lambda mark: mark.batches, default=None)

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from weft.errors import QueryError
 from weft.expr.model import Expr, aliases
+from weft.query.duration import format_duration
 from weft.query.grouping import OP, Grouping
 from weft.query.names import suggestion
 
@@ -41,6 +42,9 @@ PAIR = "#p"
 MEASURE = "#m "
 """Beginning of the names of hidden columns that hold sums, least and greatest values."""
 
+LONGEST = 2**63 - 2
+"""The longest window in microseconds; a closed one is longer by one."""
+
 Unit = OneOf["s", "ms", "us"]
 """Unit of an integer event-time column."""
 
@@ -64,6 +68,13 @@ class Stream:
     are not kept to wait for its rows."""
     weight: str | None = None
     """Column that says how often a row counts; None means once."""
+
+    def __repr__(self) -> str:
+        shown = [f"{field.name} {field.type}" for field in self.schema]
+        columns = ", ".join(shown[:6]) + (f" and {len(shown) - 6} more columns" if len(shown) > 6 else "")
+        late = f", up to {format_duration(self.lateness)} late" if self.lateness else ""
+        timed = f"; event time {self.event_time}{late}" if self.event_time else ""
+        return f"<{'table' if self.table else 'stream'} {self.name}: {columns}{timed}>"
 
     def __post_init__(self) -> None:
         _refuse_duplicates(f'column of stream "{self.name}"', self.schema.names)
@@ -117,6 +128,12 @@ class Relation:
             return
         if self.window <= 0:
             raise QueryError(f'window of "{self.alias}" is not positive', hint="use WITHIN with a positive interval.")
+        if self.window > LONGEST:
+            raise QueryError(
+                f'window of "{self.alias}" is too long',
+                detail="times are 64-bit numbers of microseconds, which is about 292,000 years.",
+                hint="leave WITHIN out to keep rows for ever.",
+            )
         if self.stream.table:
             raise QueryError(
                 f'table "{self.stream.name}" has no window',

@@ -22,7 +22,7 @@ from weft.observe.live import LiveLine
 from weft.observe.notice import Notice
 from weft.observe.progress import Progress
 from weft.observe.report import RunReport, Tally
-from weft.observe.watermark import Holding
+from weft.observe.watermark import Holding, count_batches
 from weft.session.changes import SessionChanges, Turn
 from weft.signals import noting
 
@@ -100,6 +100,13 @@ class Handle:
         self._signal: int | None = None
         self._ended: float | None = None
         self._ending = threading.Lock()
+
+    def __repr__(self) -> str:
+        tally, how = self._journal.tally, "going on" if self.active else "ended"
+        rows, results = sum(tally.counters.rows_in.values()), sum(tally.counters.results.values())
+        last = self.progress()
+        lines = [f"<run, {how}: {count_batches(tally.count)}, {rows:,} rows in, {results:,} results>"]
+        return "\n".join([*lines, *(f"  {last.line()}" for last in (last,) if last is not None)])
 
     def begin(self, every: float | None) -> None:
         """Start the run.  If `every` is None, read what is there now; else go on, a batch every so many seconds."""

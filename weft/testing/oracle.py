@@ -53,7 +53,17 @@ def _answer(query: Query, tables: Tables, functions: Functions | None, marks: Ma
     finally:
         registry.clear()
         duck.close()
-    return found.cast(query.schema)
+    return with_durations(found).cast(query.schema)
+
+
+def with_durations(table: pa.Table) -> pa.Table:
+    """DuckDB's intervals as durations: a difference of times is one without months."""
+    for at, field in enumerate(table.schema):
+        if pa.types.is_interval(field.type):
+            values = table.column(at).to_pylist()
+            micros = [None if v is None else v.days * 86_400_000_000 + v.nanoseconds // 1000 for v in values]
+            table = table.set_column(at, field.name, pa.array(micros, pa.int64()).cast(pa.duration("us")))
+    return table
 
 
 def oracle_sql(query: Query, rename: Rename = lambda expr: expr) -> str:

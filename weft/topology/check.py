@@ -147,6 +147,7 @@ class _Walk:
         prefix = "" if store.members else f"{probe.members[0]}."
         found = tuples.fields | {f"{prefix}{column}" for column in store.columns}
         reads = [*probe.route_key, *probe.equal, *(b.expr for b in (*probe.low, *probe.high)), *probe.residual]
+        reads += [measure.expr for measure in probe.measures]
         self._reads(probe.id, {c.field for expr in reads for c in columns(expr)} | set(probe.carry), found)
         key = store.indexes[probe.index]
         kinds = [(a.type, b.type) for a, b in zip(key.equal, probe.equal, strict=True)]

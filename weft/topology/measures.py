@@ -13,6 +13,7 @@ asked for.  COUNT(*) needs nothing, since it is the weight of the group.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal as OneOf
@@ -20,9 +21,9 @@ from typing import Literal as OneOf
 import pyarrow as pa
 from pyarrow import types as pt
 
+from weft.expr.model import Expr, text_of
 from weft.query.grouping import Aggregate, Grouping
 from weft.query.model import MEASURE
-from weft.topology.model import Measure
 
 Number = OneOf["valid", "true", "float", "limb0", "limb1", "limb2", "least", "greatest", "values"]
 
@@ -35,10 +36,25 @@ class Part:
     argument: str
 
     @property
-    def measure(self) -> Measure:
-        """Where and how it is kept."""
-        kind = {"least": "min", "greatest": "max"}.get(self.number, "sum")
-        return Measure(f"{MEASURE}{self.number} {self.argument}", kind)  # type: ignore[arg-type]
+    def name(self) -> str:
+        """The hidden column in which a group has it."""
+        return measure_name(self.number, self.argument)
+
+
+def measure_name(number: str, of: str) -> str:
+    """The hidden column of a number of an argument."""
+    return f"{MEASURE}{number} {of}"
+
+
+def travelling_name(number: str, argument: Expr) -> str:
+    """The hidden column in which tuples bring a number of an argument to whoever wants it."""
+    return measure_name(number, hashlib.blake2b(text_of(argument).encode(), digest_size=6).hexdigest())
+
+
+def united_by(name: str) -> OneOf["sum", "min", "max"]:
+    """How the values of a hidden column are united when rows become one."""
+    number = name.removeprefix(MEASURE).partition(" ")[0]
+    return "min" if number == "least" else "max" if number == "greatest" else "sum"
 
 
 def limbs(kind: pa.DataType) -> tuple[Number, ...]:

@@ -44,6 +44,7 @@ import pyarrow as pa
 from weft.expr.model import Expr, text_of
 from weft.query.grouping import OP, Grouping
 from weft.query.model import COPY, HASH, MEASURE, PAIR, TIME, WEIGHT, Output, Stream
+from weft.topology.measures import parts, travelling_name
 from weft.topology.spread import Spread
 
 __all__ = [
@@ -109,19 +110,22 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A number that rows of a counted store have beside their weight, in a hidden column."""
+    """A number of a relation's rows that travels with them, instead of the columns that it is worked out of."""
 
     name: str
-    kind: OneOf["sum", "min", "max"]
-    """How the numbers of rows that become one row are united."""
+    """The hidden column."""
+    number: str
+    """What it is, see weft.topology.measures."""
+    expr: Expr
+    """The argument, over the fields of the relation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
     """The kept rows of one stream after a selection, or of the join of some relations.
 
-    A *counted* store keeps no two rows with equal columns: they are one row, whose weight is the sum of theirs.  A
-    segment has the sums of its own batches only; what a group is worth is the sum over all segments.
+    A *counted* store keeps no two rows with equal columns in one segment: they are one row, whose weight and measures
+    are the sums of theirs.  A segment has the sums of its own batches; what a group is worth is the sum over all.
     """
 
     id: str
@@ -156,13 +160,15 @@ class Store:
     """Clocks of all users, sorted.  A row that is late for all of them is not kept; late for some, it is marked."""
     join: str = ""
     """Digest of what decides which rows an intermediate store holds, wherever they lie; empty if there are copies."""
-    counted: tuple[Measure, ...] | None = None
-    """What rows of a counted store have beside their weight; None if rows are kept one by one."""
+    counted: OneOf["", "join", "groups"] = ""
+    """Empty if rows are kept one by one.  Else equal rows are one: those of a join, or the groups of a query."""
+    measures: tuple[str, ...] = ()
+    """Hidden columns that rows of a counted join have beside their weight."""
 
     @property
     def is_fed_by_rows(self) -> bool:
         """Whether its rows can be sent to it one by one: those of a stream, or parts of groups."""
-        return not self.members or self.counted is not None
+        return not self.members or self.counted == "groups"
 
     @property
     def label(self) -> str:
@@ -224,6 +230,10 @@ class Probe:
     """Fields that live on after this step."""
     then: tuple[str, ...]
     """Ids of what comes next: probes, keeps, emits."""
+    measures: tuple[Measure, ...] = ()
+    """Numbers of the rows that are found here."""
+    folds: bool = False
+    """Whether tuples with equal fields become one before they look: all users add their results up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +297,15 @@ class Emit:
         return (self.query,)
 
     @property
+    def measures(self) -> frozenset[str]:
+        """Hidden columns of tuples that are read here."""
+        if self.groups is None:
+            return frozenset()
+        exprs = {output.name: output.expr for output in self.outputs}
+        kept = parts(self.groups.grouping, {name: expr.type for name, expr in exprs.items()})
+        return frozenset(travelling_name(part.number, exprs[part.argument]) for part in kept)
+
+    @property
     def schema(self) -> pa.Schema:
         """The columns of results.  Changes of a view also have the keys of their groups, and what changes."""
         if self.groups is None:
@@ -315,6 +334,8 @@ class Start:
     """(Query, alias) of all users whose tuples begin here."""
     filter: tuple[Expr, ...] = ()
     """What tuples must pass here, where the edge brings rows that others want."""
+    measures: tuple[Measure, ...] = ()
+    """Numbers of the tuples that begin here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,6 +423,28 @@ class Topology:
         """Labels of relations that are tables."""
         tables = {stream.name for stream in self.streams if stream.table}
         return frozenset(label for emit in self.emits for label, _ in emit.aliases if stream_of(label) in tables)
+
+    @cached_property
+    def measures_at(self) -> Mapping[str, frozenset[str]]:
+        """Node -> the measures of its tuples that somebody after it wants."""
+        found: dict[str, frozenset[str]] = {keep.id: frozenset(self.store(keep.store).measures) for keep in self.keeps}
+        found |= {emit.id: emit.measures for emit in self.emits}
+        for probe in sorted(self.probes, key=lambda probe: -self.depth[probe.id]):
+            found[probe.id] = frozenset().union(*(found[name] for name in probe.then))
+        return found
+
+    @cached_property
+    def depth(self) -> Mapping[str, int]:
+        """Node -> how many nodes a tuple passes before it, at most."""
+        found: dict[str, int] = {}
+        ahead = [(name, 0) for start in self.starts for name in start.then]
+        while ahead:
+            name, depth = ahead.pop()
+            if found.get(name, -1) < depth:
+                found[name] = depth
+                node = self.nodes[name]
+                ahead += [(after, depth + 1) for after in (node.then if isinstance(node, Probe) else ())]
+        return found
 
     def store(self, name: str) -> Store:
         """The store with this id."""

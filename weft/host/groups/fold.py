@@ -17,15 +17,17 @@ from weft.errors import HostError
 from weft.host.envelope import join
 from weft.host.hidden import Frame
 from weft.host.weights import attach_weights, weight_of
-from weft.topology.model import WEIGHT, Measure
+from weft.topology.measures import united_by
+from weft.topology.model import MEASURE, WEIGHT
 
 LARGEST = 2**63 - 1
 
 
-def fold(frames: Sequence[Frame], measures: Sequence[Measure]) -> Frame:
-    """One frame in which no two rows have equal columns."""
+def fold(frames: Sequence[Frame], flags: Mapping[str, str] | None = None) -> Frame:
+    """One frame in which no two rows have equal columns; `flags` says how further columns are united."""
     frame = join([_weighted(frame) for frame in frames])
-    united = {measure.name: measure.kind for measure in measures} | {WEIGHT: "sum"}
+    measures = {name: united_by(name) for name in frame.schema.names if name.startswith(MEASURE)}
+    united = {WEIGHT: "sum", **measures, **(flags or {})}
     keys = [name for name in frame.schema.names if name not in united]
     if frame.num_rows < 2 or not keys:
         return frame if frame.num_rows < 2 else _total(frame, united)

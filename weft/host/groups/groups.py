@@ -25,8 +25,8 @@ from weft.host.hidden import Frame
 from weft.host.weights import weight_of
 from weft.kernels.codes import group_codes
 from weft.query.grouping import START
-from weft.topology.measures import Part, parts
-from weft.topology.model import HASH, TIME, WEIGHT, Emit, Groups, Measure
+from weft.topology.measures import Part, parts, travelling_name
+from weft.topology.model import HASH, TIME, WEIGHT, Emit, Groups
 
 MICROSECONDS = START
 
@@ -55,9 +55,10 @@ class Grouped:
         return parts(self.groups.grouping, self.types)
 
     @cached_property
-    def measures(self) -> tuple[Measure, ...]:
-        """All measures of a group."""
-        return tuple(part.measure for part in self.parts)
+    def travelling(self) -> Mapping[Part, str]:
+        """Number of a group -> the hidden column in which tuples may bring it."""
+        exprs = {output.name: output.expr for output in self.emit.outputs}
+        return {part: travelling_name(part.number, exprs[part.argument]) for part in self.parts}
 
     @cached_property
     def arguments(self) -> tuple[str, ...]:
@@ -66,9 +67,13 @@ class Grouped:
 
     def split(self, frame: Frame, functions: Functions, watermarks: Watermarks) -> tuple[Frame, int]:
         """The parts of groups that tuples make, and how many rows came too late for their window."""
-        found = {o.name: evaluate(o.expr, frame, functions) for o in self.emit.outputs}
         weights = weight_of(frame)
-        found[WEIGHT] = pa.array(np.ones(frame.num_rows, dtype=np.int64)) if weights is None else weights
+        found = {WEIGHT: pa.array(np.ones(frame.num_rows, dtype=np.int64)) if weights is None else weights}
+        brought = {part.name: name for part, name in self.travelling.items() if name in frame.schema.names}
+        found |= {name: frame.column(column) for name, column in brought.items()}
+        rest = {part.argument for part in self.parts if part.name not in brought}
+        wanted = {*self.groups.grouping.keys, *self.arguments, *rest}
+        found |= {o.name: evaluate(o.expr, frame, functions) for o in self.emit.outputs if o.name in wanted}
         rows = pa.RecordBatch.from_arrays(list(found.values()), names=list(found))
         late = 0
         if self.groups.grouping.window is not None:
@@ -86,8 +91,11 @@ class Grouped:
         weights = rows.column(WEIGHT)
         made[WEIGHT] = weights
         for part in self.parts:
-            made[part.measure.name] = to_numbers(part, rows.column(part.argument), weights)
-        return fold([pa.RecordBatch.from_arrays(list(made.values()), names=list(made))], self.measures)
+            is_there = part.name in rows.schema.names
+            made[part.name] = (
+                rows.column(part.name) if is_there else to_numbers(part.number, rows.column(part.argument), weights)
+            )
+        return fold([pa.RecordBatch.from_arrays(list(made.values()), names=list(made))])
 
     def _last_moment(self, starts: pa.Array) -> pa.Array:
         """The last microsecond of each window: once the watermark is later, the window is closed."""

@@ -27,19 +27,19 @@ SAFE = 2**61
 """Limbs below this can be put together in 64 bits."""
 
 
-def to_numbers(part: Part, argument: pa.Array, weights: pa.Array) -> pa.Array:
+def to_numbers(number: str, argument: pa.Array, weights: pa.Array) -> pa.Array:
     """One number for each row, counted as often as the row."""
-    if part.number in ("least", "greatest"):
+    if number in ("least", "greatest"):
         return _orderable(argument)
-    if part.number == "values":
+    if number == "values":
         return pa.array(np.zeros(len(argument), dtype=np.int64))  # found where the values are kept
     valid = pc.is_valid(argument).to_numpy(zero_copy_only=False)
     count = weights.to_numpy(zero_copy_only=False)
-    if part.number == "valid":
+    if number == "valid":
         return pa.array(np.where(valid, count, 0))
-    if part.number == "true":
+    if number == "true":
         return pa.array(np.where(pc.fill_null(argument, False).to_numpy(zero_copy_only=False), count, 0))
-    values = np.where(valid, _limb(part.number, argument), 0)
+    values = np.where(valid, _limb(number, argument), 0)
     if values.dtype == np.float64:
         return pa.array(values * count)
     if len(values) and float(np.abs(values).max()) * float(np.abs(count).max()) > SAFE:
@@ -47,7 +47,7 @@ def to_numbers(part: Part, argument: pa.Array, weights: pa.Array) -> pa.Array:
     return pa.array(values * count)
 
 
-def _limb(number: Number, argument: pa.Array) -> npt.NDArray[Any]:
+def _limb(number: str, argument: pa.Array) -> npt.NDArray[Any]:
     kind = argument.type
     if number == "float":
         return pc.fill_null(argument, 0).cast(pa.float64()).to_numpy(zero_copy_only=False)
@@ -83,7 +83,7 @@ def _orderable(argument: pa.Array) -> pa.Array:
 def to_value(aggregate: Aggregate, kind: pa.DataType | None, rows: Frame, say: Callable[[int], str]) -> pa.Array:
     """The value of an aggregate for each group; `say` names the group of a row, for errors."""
     argument = aggregate.argument or ""
-    found = {n: rows.column(Part(n, argument).measure.name) for n in numbers(aggregate, kind)}
+    found = {n: rows.column(Part(n, argument).name) for n in numbers(aggregate, kind)}
     match aggregate.kind:
         case "count":
             counts = found["valid"] if "valid" in found else weight_of(rows)

@@ -62,7 +62,7 @@ class GroupOwner:
             self._made[emit.id].append(parts)
             self._rows[emit.id] += parts.num_rows
         if self.is_full(emit):
-            self._made[emit.id] = [fold(self._made[emit.id], grouped.measures)]
+            self._made[emit.id] = [fold(self._made[emit.id])]
             self._rows[emit.id] = self._made[emit.id][0].num_rows * 2  # what did not shrink by half is sent
 
     def is_full(self, emit: Emit) -> bool:
@@ -74,7 +74,7 @@ class GroupOwner:
         waiting = self._made.pop(emit.id, [])
         self._rows[emit.id] = 0
         if waiting:
-            yield fold(waiting, self._grouped[emit.id].measures)
+            yield fold(waiting)
 
     # ------------------------------------------------------------------------------------------- owning
 
@@ -94,7 +94,7 @@ class GroupOwner:
             if not self.batch.job:
                 found.results.append(view.changes(parts, segments))
         mark = self.batch.watermarks.get(groups.clock)
-        if mark is not None and not self.batch.job:
+        if mark is not None and not self.batch.job and not groups.grouping.is_distinct:
             found.results.append(view.closed(segments, self.batch.before.get(groups.clock), mark))
         found.results = [rows for rows in found.results if rows.num_rows]
         return found
@@ -112,7 +112,7 @@ class GroupOwner:
         if not came:
             first = not grouped.groups.grouping.keys and not segments and self._owns_the_only_group(emit)
             return start_group(grouped) if first and not self.batch.job else None
-        arrived = fold(came, grouped.measures)
+        arrived = fold(came)
         counted = []
         for argument, name in grouped.groups.values:
             store = self.topology.store(name)
@@ -122,7 +122,7 @@ class GroupOwner:
         if not counted:
             return arrived
         names = counted[0].schema.names
-        return fold([arrived.select(names), *counted], grouped.measures)
+        return fold([arrived.select(names), *counted])
 
     def _owns_the_only_group(self, emit: Emit) -> bool:
         return int(destinations(group_codes([], 1), emit.tasks)[0]) == self.number

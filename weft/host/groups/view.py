@@ -29,11 +29,11 @@ from weft.kernels.codes import Ints, group_codes
 from weft.kernels.index import probe
 from weft.query.grouping import value_field
 from weft.topology.measures import Part
-from weft.topology.model import HASH, PAIR, TIME, WEIGHT, Emit, Measure, Store, Topology
+from weft.topology.model import HASH, PAIR, TIME, WEIGHT, Emit, Store, Topology
 
 PLACE, WAS = "#n", "#was"
 """The place of a group among those that changed; how often it counted before."""
-FLAGS = (Measure(PLACE, "max"), Measure(WAS, "sum"))
+FLAGS = {PLACE: "max", WAS: "sum"}
 CHUNK = 1 << 20
 
 
@@ -50,7 +50,7 @@ class View:
     def changes(self, parts: Frame, segments: Sequence[Segment]) -> Frame:
         """The rows of the view that the parts of a batch change, given what earlier batches have."""
         before = [*same_hash(parts.column(HASH), self.store, segments)]
-        now = add_up(before, parts, self.grouped.measures)
+        now = add_up(before, parts)
         shown, was = self._in_view(now), self._was_in_view(now, before, parts)
         ops = pc.if_else(shown, pc.if_else(was, "update", "insert"), pc.if_else(was, "delete", None))
         wanted = pc.is_valid(ops)
@@ -66,7 +66,7 @@ class View:
         if grouping.keys and grouping.having is None:
             return pc.greater(now.column(WAS), 0)
         names = [name for name in parts.schema.names if name in self.store.columns]
-        return self._in_view(add_up(before, blank(self.grouped, parts.select(names)), self.grouped.measures))
+        return self._in_view(add_up(before, blank(self.grouped, parts.select(names))))
 
     def _in_view(self, groups: Frame) -> pa.Array:
         """Which groups have a row: those that count, and pass HAVING."""
@@ -92,7 +92,7 @@ class View:
             found = [rows.filter(chosen(rows.column(TIME))) for rows in found]
         if not any(rows.num_rows for rows in found):
             return pa.RecordBatch.from_pylist([], schema=self.grouped.emit.schema)
-        groups = fold(found, self.grouped.measures)
+        groups = fold(found)
         groups = groups.filter(self._in_view(groups))
         return self.rows(groups, pa.array([op] * groups.num_rows, pa.string()))
 
@@ -146,7 +146,7 @@ def same_hash(codes: pa.Array, store: Store, segments: Sequence[Segment]) -> Ite
             yield cut(segment.rows.take(pa.array(np.unique(rows))), store.columns)
 
 
-def add_up(before: Sequence[Frame], parts: Frame, measures: Sequence[Measure]) -> Frame:
+def add_up(before: Sequence[Frame], parts: Frame) -> Frame:
     """The groups of the parts, in their order, with all that earlier batches have of them; and how they counted then.
 
     No two parts have the same keys.
@@ -156,7 +156,7 @@ def add_up(before: Sequence[Frame], parts: Frame, measures: Sequence[Measure]) -
     for rows in before:
         known = rows.append_column(PLACE, pa.nulls(rows.num_rows, pa.int64()))
         sides.append(known.append_column(WAS, rows.column(WEIGHT)).select(sides[0].schema.names))
-    both = fold(sides, (*measures, *FLAGS))
+    both = fold(sides, FLAGS)
     both = both.filter(pc.is_valid(both.column(PLACE)))
     return both.take(pc.sort_indices(both.column(PLACE)))
 
@@ -165,9 +165,7 @@ def blank(grouped: Grouped, groups: Frame) -> Frame:
     """Parts of groups that count nothing."""
     groups = groups.append_column(WEIGHT, _zeros(groups))
     for part in grouped.parts:
-        groups = groups.append_column(
-            part.measure.name, blank_measure(part, grouped.types[part.argument], groups.num_rows)
-        )
+        groups = groups.append_column(part.name, blank_measure(part, grouped.types[part.argument], groups.num_rows))
     return groups
 
 
@@ -181,13 +179,13 @@ def count_values(
 ) -> tuple[Frame, Frame]:
     """For COUNT(DISTINCT argument): the values of a batch to be stored, and parts of groups that count the new ones."""
     of_group = [name for name in store.columns if name not in (argument, PAIR)]
-    values = fold([parts.filter(pc.is_valid(parts.column(argument))).select([*of_group, argument, WEIGHT])], ())
+    values = fold([parts.filter(pc.is_valid(parts.column(argument))).select([*of_group, argument, WEIGHT])])
     keys = [values.column(name) for name in (*grouped.groups.grouping.keys, argument)]
     values = values.append_column(PAIR, pa.array(group_codes(keys, values.num_rows))).select([*store.columns, WEIGHT])
-    both = add_up([*same_hash(values.column(PAIR), store, segments)], values, ())
+    both = add_up([*same_hash(values.column(PAIR), store, segments)], values)
     now, was = (pc.greater(both.column(name), 0).cast(pa.int64()) for name in (WEIGHT, WAS))
     counted = blank(grouped, values.select(of_group))
-    name = Part("values", argument).measure.name
+    name = Part("values", argument).name
     return values, counted.set_column(counted.schema.get_field_index(name), name, pc.subtract(now, was))
 
 

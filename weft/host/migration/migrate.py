@@ -124,7 +124,7 @@ class Migration:
         plan, starts = replaying(self.new, self._backfill)
         stores = {store.id for store in plan.stores if not store.members} - {*self.found.lacks}
         known = {*self.found.takes, *self.found.moves, *self.found.rereads}
-        joins = {store.id for store in plan.stores if store.members and store.counted is None}
+        joins = {store.id for store in plan.stores if store.members and store.counted != "groups"}
         there = stores <= known and joins <= {*known, *self._filled_stores()}
         return there and all(self._start_source(way) is not None for way in starts.values())
 

@@ -112,6 +112,7 @@ def _trim(topology: Topology, edge: Edge, start: Start, nodes: tuple[Node, ...])
             then=(done[0].id,),
         )  # fmt: skip
         done.insert(0, made)
+    needed |= {c.field for measure in start.measures for c in columns(measure.expr)}
     taken = tuple(sorted(field.split(".", 1)[1] for field in needed)) or start.columns[:1]
     begun = replace(start, columns=taken, then=(done[0].id,))
     brought = _brought(begun)

@@ -24,6 +24,9 @@ class ForeachSink(Sink):
             )
         self.query, self.function = query, function
 
+    def __str__(self) -> str:
+        return f"handed to {getattr(self.function, '__name__', 'a function')}"
+
     def take(self, results: Results) -> None:
         """Call the function; whatever it raises fails the batch."""
         frame = results.load()

@@ -61,6 +61,9 @@ class ParquetSink(Sink):
         if EMPTY not in self._files() or not self._has_columns(EMPTY):
             self._write_empty()
 
+    def __str__(self) -> str:
+        return f"into {self.path}"
+
     def holds_results(self) -> bool:
         """Whether there are results in the folder."""
         return any(name != EMPTY for name in self._files())

@@ -72,6 +72,10 @@ class Sink(Protocol):
         """Take the results of a batch."""
         ...
 
+    def __str__(self) -> str:
+        """Where results go, for people."""
+        return f"into {self.folder}" if self.folder is not None else f"to a {type(self).__name__}"
+
     def table(self) -> pa.Table | None:
         """All results so far, if the sink keeps them in memory; else None."""
         return None

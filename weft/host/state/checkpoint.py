@@ -29,6 +29,8 @@ from weft.host.state.durable import write_durably
 from weft.host.state.manifest import Ledger
 from weft.query.duration import format_duration
 from weft.query.model import Query, Relation, Stream
+from weft.query.unfold import keys, unfold
+from weft.stats.model import Statistics
 from weft.topology.model import Topology
 
 
@@ -241,16 +243,32 @@ def describe_query(query: Query) -> dict[str, Any]:
         "select": ", ".join(f"{to_sql(o.expr)} AS {o.name}" for o in query.outputs),
         "since": {relation.alias: relation.since for relation in query.relations if relation.since},
         "apart": {relation.alias: relation.apart for relation in query.relations if relation.apart},
+        **_describe_groups(query),
     }
 
 
-def note_query(began: int, complete_from: int | None, folders: Iterable[Path]) -> dict[str, Any]:
+def _describe_groups(query: Query) -> dict[str, str]:
+    """What is made of the joined rows; nothing where they are the results, as in checkpoints that knew no groups."""
+    if query.grouping is None:
+        return {}
+    having = query.grouping.having
+    return {
+        "group by": ", ".join(to_sql(key) for key in keys(query)),
+        "having": "" if having is None else to_sql(unfold(query, having)),
+        "view": ", ".join(f"{to_sql(unfold(query, o.expr))} AS {o.name}" for o in query.grouping.outputs),
+    }
+
+
+def note_query(
+    began: int, complete_from: int | None, folders: Iterable[Path], statistics: Statistics | None = None
+) -> dict[str, Any]:
     """What is noted of a query for people.
 
     `began` is its first batch, `complete_from` the event time in microseconds from which on nothing is missing; None if
-    nothing ever was.
+    nothing ever was.  `statistics` are those that its plan was chosen by.
     """
-    return {"began": began, "complete from": complete_from, "into": [str(folder) for folder in folders]}
+    noted = {"began": began, "complete from": complete_from, "into": [str(folder) for folder in folders]}
+    return noted if statistics is None else {**noted, "statistics": statistics.to_json()}
 
 
 def _window(relation: Relation) -> str:

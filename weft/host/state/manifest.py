@@ -95,7 +95,7 @@ class Manifest:
         made = Manifest(number, (), newest, files, totals, sketches, read, epoch.number, self.partial, marks=began)
         refs = [*(ref for ref in self.segments if ref.name not in gone), *(SegmentRef(**ref) for ref in report.added)]
         marks = made.watermarks(epoch.topology)
-        limits = {s.id: horizon(s, marks if s.counted is None else began) for s in epoch.topology.stores}
+        limits = {s.id: horizon(s, began if s.counted == "groups" else marks) for s in epoch.topology.stores}
         live = [ref for ref in refs if not is_expired(ref, limits[ref.store])]
         live.sort(key=lambda ref: (ref.store, ref.worker, ref.first_batch, ref.name))
         return replace(made, segments=tuple(live))

@@ -45,6 +45,8 @@ class Shelf:
         store = self.topology.store(name)
         mine = (refuse(frame, store.clocks) for frame in frames)
         parts = gather([own_rows(store, frame) for frame in mine if frame.num_rows], MOST_BYTES)
+        if store.counted:
+            parts = [fold([part]) for part in parts]
         label = f"{self.batch.number:012d}{self.batch.run}{_mark(store, origin)}{label}"
         return [
             self._write(
@@ -72,7 +74,7 @@ class Shelf:
         barrier, sides = self.batch.barrier, [refs]
         if barrier is not None:
             sides = [[r for r in refs if r.last_batch <= barrier], [r for r in refs if r.last_batch > barrier]]
-        due = groups if store.counted is None else counted_groups
+        due = counted_groups if store.counted else groups
         return [group for side in sides for group in due(side, store.retention)]
 
     def _merge(self, store: Store, group: Sequence[SegmentRef], number: int) -> SegmentRef | None:
@@ -81,8 +83,8 @@ class Shelf:
         if limit is not None:
             rows = rows.filter(pc.greater_equal(rows.column(TIME), limit))
         rows = refuse(rows, store.clocks)
-        if store.counted is not None and rows.num_rows:
-            rows = fold([rows], store.counted)
+        if store.counted and rows.num_rows:
+            rows = fold([rows])
         if rows.num_rows == 0:
             return None
         level = group[0].level + 1

@@ -170,7 +170,7 @@ def known_share(query: Query, predicate: Expr, target: str, statistics: Statisti
     found = equality(predicate, frozenset({target})) if known is None else None
     if found is None:
         return known
-    counts = [_distinct(query, side, statistics) for side in (found.target, found.known)]
+    counts = [count_distinct(query, side, statistics) for side in (found.target, found.known)]
     values = max((count for count in counts if count), default=None)
     return None if values is None else min(1.0, 1 / values)
 
@@ -212,7 +212,7 @@ def _spellings(predicate: Expr) -> tuple[Expr, ...]:
     return (predicate,)
 
 
-def _distinct(query: Query, expr: Expr, statistics: Statistics) -> float | None:
+def count_distinct(query: Query, expr: Expr, statistics: Statistics) -> float | None:
     """How many values a key has; what is known of an alias comes before what is known of its stream."""
     if len(aliases(expr)) != 1:
         return None

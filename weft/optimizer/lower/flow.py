@@ -17,12 +17,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from weft.expr.model import columns
 from weft.optimizer.graph.predicates import time_of
 from weft.optimizer.lower.edges import StartDraft
 from weft.optimizer.lower.stores import StoreDraft
 from weft.optimizer.lower.ways import Hop, Keeping
 from weft.query.model import Stream
-from weft.topology.model import Emit
+from weft.topology.model import Emit, Measure
 
 
 @dataclass(eq=False)
@@ -38,6 +39,7 @@ class ProbeDraft:
     sees: tuple[str, ...]
     then: dict[str, None] = field(default_factory=dict)
     users: dict[str, None] = field(default_factory=dict)
+    measures: dict[Measure, None] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -114,9 +116,10 @@ class Flow:
         """Say which columns starts bring and stores hold."""
         for start in self.starts.values():
             start.columns |= map_columns(self._wanted(start.then) or {self._anchor(start.label)})
+            start.columns |= _read(start.measures)
         for look in self.probes.values():
             held = self._hold(look.draft)
-            look.draft.columns |= held if look.draft.members else map_columns(held)
+            look.draft.columns |= held if look.draft.members else map_columns(held) | _read(look.measures)
 
     def needs(self, name: str) -> set[str]:
         """Fields that a node reads of the tuples that come to it."""
@@ -158,6 +161,11 @@ class Flow:
     def _anchor(self, label: str) -> str:
         """A field to carry where none is needed."""
         return f"{label}.{self.streams[label].schema.names[0]}"
+
+
+def _read(measures: Iterable[Measure]) -> set[str]:
+    """Columns that numbers of a relation are worked out of."""
+    return {column.name for measure in measures for column in columns(measure.expr)}
 
 
 def map_columns(fields: Iterable[str]) -> set[str]:

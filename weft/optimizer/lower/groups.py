@@ -11,14 +11,40 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from weft.expr.model import Column, aliases, text_of
+from weft.expr.model import Column, aliases, columns, text_of
 from weft.optimizer.lower.labels import digest, predicate_text, shorten
 from weft.optimizer.lower.ways import Ways
 from weft.query.grouping import Grouping
-from weft.topology.measures import parts
+from weft.query.model import Query
+from weft.topology.measures import parts, travelling_name
 from weft.topology.model import HASH, NEVER_LATE, PAIR, TIME, Clock, Emit, Groups, Key, Measure, Policy, Store
 
 OWNER = Column("", HASH, pa.int64())
+
+
+def travelling(query: Query) -> dict[str, tuple[Measure, ...]]:
+    """Relation -> numbers of its rows that travel with tuples instead of the columns that aggregates read.
+
+    An argument of one relation becomes numbers as soon as a row of the relation is met.  Others are worked out at the
+    end, and so are values that are counted: they must be told apart until then.
+    """
+    grouping, found = query.grouping, dict[str, tuple[Measure, ...]]()
+    exprs = {output.name: output.expr for output in query.outputs}
+    for part in () if grouping is None else parts(grouping, {name: expr.type for name, expr in exprs.items()}):
+        expr = exprs[part.argument]
+        if len(aliases(expr)) == 1 and part.number != "values":
+            label, name = min(aliases(expr)), travelling_name(part.number, expr)
+            found[label] = (*found.get(label, ()), Measure(name, part.number, expr))
+    return found
+
+
+def fields_at_end(plan: Ways) -> tuple[str, ...]:
+    """Fields that an emit reads; at least one, so that rows are counted."""
+    query, moved = plan.query, {m.expr for found in plan.measures.values() for m in found}
+    counted = set() if query.grouping is None else {*query.grouping.keys, *_distinct(query.grouping)}
+    read = (o.expr for o in query.outputs if o.name in counted or o.expr not in moved)
+    found = sorted({column.field for expr in read for column in columns(expr)})
+    return tuple(found) or (f"{query.aliases[0]}.{query.relations[0].stream.schema.names[0]}",)
 
 
 def with_groups(emit: Emit, plan: Ways) -> Emit:
@@ -38,19 +64,15 @@ def group_stores(emit: Emit, plan: Ways) -> tuple[Store, ...]:
     groups = emit.groups
     if groups is None:
         return ()
-    types = {output.name: output.expr.type for output in emit.outputs}
-    measures = tuple(part.measure for part in parts(groups.grouping, types))
     timed = (TIME,) if groups.clock else ()
-    made = [_store(plan, groups, groups.store, (*groups.grouping.keys, HASH, *timed), HASH, measures)]
+    made = [_store(plan, groups, groups.store, (*groups.grouping.keys, HASH, *timed), HASH)]
     for argument, name in groups.values:
         columns = (*groups.grouping.keys, HASH, *timed, argument, PAIR)
-        made.append(_store(plan, groups, name, columns, PAIR, ()))
+        made.append(_store(plan, groups, name, columns, PAIR))
     return tuple(made)
 
 
-def _store(
-    plan: Ways, groups: Groups, name: str, columns: tuple[str, ...], index: str, measures: tuple[Measure, ...]
-) -> Store:
+def _store(plan: Ways, groups: Groups, name: str, columns: tuple[str, ...], index: str) -> Store:
     content = digest(name, _content(plan))
     labels = tuple(sorted(plan.query.aliases, key=lambda label: plan.stamps[label]))
     clocks = (groups.clock or NEVER_LATE,)
@@ -59,7 +81,7 @@ def _store(
     return Store(
         name, "", (), columns, (OWNER,), (Key((Column("", index, pa.int64()),)),), expiry, why,
         (f"{plan.name}.groups",), plan.workers, labels, (), None, digest(content, plan.workers), 0, clocks, content,
-        measures,
+        "groups",
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from weft.expr.model import Column, Expr, aliases, text_of, transform
 from weft.optimizer.graph.layout import Layout
 from weft.optimizer.graph.predicates import Equality
+from weft.optimizer.lower.groups import travelling
 from weft.optimizer.lower.labels import labels
 from weft.optimizer.lower.steps import Step
 from weft.optimizer.lower.ways import Hop, Keeping, Line, Ways
@@ -31,9 +32,11 @@ def relabel(plan: Ways, renamed: Renamed | None = None) -> Ways:
     """The plan with labels in the place of aliases; `renamed` holds what other plans have renamed."""
     names = labels(plan.query)
     rename = renaming(names, renamed)
+    query = _query(plan.query, names, rename)
     return replace(
         plan,
-        query=_query(plan.query, names, rename),
+        query=query,
+        measures=travelling(query),
         layout=_layout(plan.layout, rename),
         retention={names[alias]: keep for alias, keep in plan.retention.items()},
         stamps={names[alias]: stamp for alias, stamp in plan.stamps.items()},

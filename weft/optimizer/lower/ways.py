@@ -35,7 +35,7 @@ from weft.optimizer.lower.selections import find_selections
 from weft.optimizer.lower.steps import Step, step
 from weft.query.model import Query
 from weft.query.timebounds import retention
-from weft.topology.model import Clock, Route
+from weft.topology.model import Clock, Measure, Route
 from weft.topology.spread import Spread, with_keys
 
 
@@ -113,6 +113,8 @@ class Ways:
     """Lines into kept joins first, smaller joins before larger ones; lines to the results last."""
     stamps: Mapping[str, tuple[bool, str]] = field(default_factory=dict)
     """Alias -> what orders the stamps of rows that come in one batch."""
+    measures: Mapping[str, tuple[Measure, ...]] = field(default_factory=dict)
+    """Alias -> numbers of its rows that travel with tuples, for an aggregate query."""
 
     @cached_property
     def clocked(self) -> bool:
@@ -389,6 +391,11 @@ def _classes(joins: Sequence[Expr], bound: Aliases) -> dict[Expr, Expr]:
 
 def _begin(alias: str) -> _Trip:
     return _Trip(alias, frozenset({alias}))
+
+
+def kept_joins(lines: Iterable[Line]) -> list[Target]:
+    """The kept joins that some lines fill, each with where its rows lie."""
+    return [*dict.fromkeys((line.keep.store, line.keep.home) for line in lines if line.keep is not None)]
 
 
 def _by_size(line: tuple[int, int]) -> tuple[int, int, int]:

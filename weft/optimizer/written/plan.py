@@ -80,7 +80,8 @@ class Plan:
         the key is an expression that is hashed, "random", or "copy".
 
         `lines` say all by themselves: what is made (all aliases, or those of a join to keep), the alias whose new
-        tuples make it, and the stores they look into in order, each with the key that it lies by.
+        tuples make it, and the stores they look into in order, each with the key that it lies by.  Beside a spread
+        there are no keys.
 
         `ranges` are expressions that inequalities limit, as `explain` prints them; a look with limits on two or more of
         them uses an index by all of these.  An empty list means one range an index; None leaves it open.
@@ -112,6 +113,17 @@ class Plan:
         fix(self, "parallelism", tuple(sorted((_aliases(k), v) for k, v in parallelism.items())))
         fix(self, "spread", tuple(sorted((alias, _freeze(axes)) for alias, axes in spread.items())))
 
+    def __repr__(self) -> str:
+        short = {
+            "keep": list(self.keep),
+            "orders": {_short(k): [_short(s) for s in v] for k, v in self.orders},
+            "placement": {_short(k): (_short(v) if v else None) for k, v in self.placement},
+            "parallelism": {_short(k): v for k, v in self.parallelism},
+            "spread": dict(self.spread),
+            "lines": [(goal, start, list(looks)) for goal, start, looks in self.lines],
+        }
+        return f"weft.Plan({', '.join(f'{name}={part!r}' for name, part in short.items() if part)})"
+
     def to_json(self) -> str:
         """The plan as one line of JSON, the same for equal plans."""
         parts = {
@@ -138,6 +150,10 @@ class Plan:
             lines=[(tuple(g), s, [(tuple(n), tuple(k)) for n, k in looks]) for g, s, looks in parts.get("lines", ())],
             ranges=parts.get("ranges"),
         )
+
+
+def _short(name: tuple[str, ...]) -> str | tuple[str, ...]:
+    return name[0] if len(name) == 1 else name
 
 
 def _aliases(name: Name) -> StoreName:
@@ -180,7 +196,8 @@ def write(query: Query, layout: Layout) -> Plan:
     tasks: dict[Name, int] = {names(query, s): count for s, count in layout.tasks.items()}
     ranged = [to_sql(expr) for expr in layout.ranges] or None
     if layout.lines:
-        return Plan(parallelism=tasks, lines=write_lines(query, layout.lines), ranges=ranged)
+        spread = write_spread(query, layout.spread)
+        return Plan(parallelism=tasks, spread=spread, lines=write_lines(query, layout.lines), ranges=ranged)
     inner = [names(query, store.relations) for store in layout.tree.stores if store.children]
     return Plan(
         inner,
@@ -193,17 +210,23 @@ def write(query: Query, layout: Layout) -> Plan:
 
 
 def _bind_lines(plan: Plan, query: Query) -> Layout:
-    if plan.keep or plan.orders or plan.placement or plan.spread:
+    if plan.keep or plan.orders or plan.placement:
         raise PlanError(
             "lines are given beside other parts of a plan",
             detail="lines say by themselves what is kept, in which order, and where.",
-            hint="leave out keep, orders, placement and spread.",
+            hint="leave out keep, orders and placement.",
         )
-    lines = read_lines(query, plan.lines)
+    lines, spread = read_lines(query, plan.lines), read_spread(query, dict(plan.spread))
+    if spread and any(home for targets in lines.values() for _, home in targets):
+        raise PlanError(
+            "lines on a cube name keys",
+            detail="a cube decides by itself where rows lie.",
+            hint="give None as the key of every store.",
+        )
     stores = {store for targets in lines.values() for store, _ in targets}
     tasks = {_find_store(query, stores, name): _count(name, count) for name, count in plan.parallelism}
     ranges = _ranges(query, plan, tuple(stores))
-    return Layout(flat_tree(len(query.relations)), tasks=tasks, lines=lines, ranges=ranges)
+    return Layout(flat_tree(len(query.relations)), tasks=tasks, spread=spread, lines=lines, ranges=ranges)
 
 
 def _ranges(query: Query, plan: Plan, stores: tuple[int, ...]) -> tuple[Expr, ...]:
