@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from weft.demo import run_demo
+from weft.demo import run_demo, show
 from weft.demo.check import Oracle, Verdict
 from weft.demo.data import JITTER, DemoStream, write_streams
 from weft.demo.queries import QUERIES, DemoQuery
@@ -85,3 +85,14 @@ def test_demo_is_right_on_spark(tmp_path: Path, capsys: pytest.CaptureFixture[st
     said = capsys.readouterr().out
     for query in QUERIES:
         assert f"right  {query.name}: all " in said
+
+
+@pytest.mark.spark
+def test_without_duckdb_the_demo_runs_and_says_how_to_get_the_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(show, "has_duckdb", lambda: False)
+    assert run_demo(orders=300, keep=tmp_path / "kept here", workers=2)
+    said = capsys.readouterr().out
+    assert "The check of every row is skipped: it needs DuckDB (pip install duckdb)" in said
+    assert "Results of fresh_orders, the first 3 of" in said
