@@ -33,6 +33,7 @@ from weft.optimizer.cubes.cube import (
 from weft.optimizer.cubes.plan import weight
 from weft.optimizer.cubes.search import choose_cube
 from weft.optimizer.cubes.skew import Skew
+from weft.stats.held import Held
 from weft.stats.values import heaviest
 
 CHUNK = 1 << 20
@@ -87,7 +88,7 @@ class Join:
         for at, (name, relation) in enumerate(self.relations.items()):
             _, columns = next(relation.chunks(seed + at, min(1.0, SAMPLE / relation.rows)))
             for attribute, values in columns.items():
-                tops = heaviest(Codes(values, None, exact=True))
+                tops = heaviest(Held(Codes(values, None, exact=True)))
                 distinct = float(self.distinct.get(f"{name}.{attribute}", len(np.unique(values))))
                 codes = tuple(code for code, _ in tops)
                 found[Occurrence(name, attribute)] = Skew(tuple(s for _, s in tops), codes, max(distinct, len(tops)))

@@ -46,6 +46,7 @@ from weft.optimizer.cost.estimate import estimate
 from weft.optimizer.cost.papers import BudgetUnit, CostModel
 from weft.optimizer.graph.joingraph import bits
 from weft.optimizer.graph.layout import names
+from weft.optimizer.graph.limited import limited_in
 from weft.optimizer.graph.placement import keys
 from weft.optimizer.graph.tree import Tree, flat_tree
 from weft.optimizer.known import Known
@@ -687,14 +688,14 @@ class Tally:
 
     def add(self, session: weft.Session, plans: Sequence[Planned], answers: Mapping[str, pa.Table]) -> None:
         """A session that gave the right answers."""
-        trees = {choice.name: choice.chosen.layout.tree for choice in session.choices}
+        layouts = {choice.name: choice.chosen.layout for choice in session.choices}
         for planned in plans:
-            rows, kept = answers[planned.query].num_rows, [s for s in trees[planned.name].stores if s.children]
+            rows, kept = answers[planned.query].num_rows, layouts[planned.name].kept
             self.pairs += 1
             self.rows += rows
             self.kept += bool(kept)
             self.answered += bool(kept) and rows > 0
-            self.nested += any(child.children for store in kept for child in store.children)
+            self.nested += any(a & b == a != b for a in kept for b in kept)
             asked = planned.wishes["strategy"]
             self.strategies[asked if isinstance(asked, str) else "by hand"] += 1
 
@@ -711,7 +712,7 @@ class Tally:
         return f"{self.pairs} pairs ({names}), {kept}, {self.rows} result rows"
 
 
-TREES = ("left_deep", "tree", "exhaustive")
+TREES = ("left_deep", "tree", "exhaustive", "views")
 """Strategies that keep intermediate results."""
 
 
@@ -811,7 +812,15 @@ def random_plan(rng: random.Random, query: Query, workers: int) -> weft.Plan:
         orders={names(query, s): rng.sample(rest, len(rest)) for s, rest in siblings.items() if rng.random() < 0.6},
         placement=placement,
         parallelism={names(query, s.relations): rng.randint(1, workers + 1) for s in tree.stores if rng.random() < 0.3},
+        ranges=_random_ranges(query, tree),
     )
+
+
+def _random_ranges(query: Query, tree: Tree) -> list[str] | None:
+    """Ranges to index together: all there are, some, none, or left open; drawn apart, so that older seeds stay."""
+    there = [to_sql(expr) for expr in limited_in(query, [store.relations for store in tree.stores])]
+    rng = random.Random(" ".join(there))
+    return rng.choice([there, there, rng.sample(there, rng.randint(0, len(there))), [], None])
 
 
 def _random_tree(rng: random.Random, query: Query) -> Tree:

@@ -7,6 +7,7 @@ queries have a table, or a stream without event time, and then no clock.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -41,8 +42,8 @@ class Shared:
         return "\n".join([*lines, ""])
 
 
-def make_shared(seed: int) -> Shared:
-    """The session of a seed."""
+def make_shared(seed: int, *, windows: bool = False) -> Shared:
+    """The session of a seed; with `windows` queries begin with the same join under windows that differ."""
     rng = random.Random(seed)
     streams = {
         name: Stream(name, SCHEMA, event_time="ts", lateness=rng.choice([0, 0, 0, 1, 4]) * 1_000_000)
@@ -50,8 +51,10 @@ def make_shared(seed: int) -> Shared:
     }
     streams["u"] = Stream("u", SCHEMA)
     streams["t"] = Stream("t", SCHEMA, table=True)
-    core = _core(rng, [*streams]) if rng.random() < 0.6 else None
+    core = _core(rng, [*streams]) if windows or rng.random() < 0.6 else None
     texts = {f"q{i}": _query(rng, [*streams], core) for i in range(rng.randint(2, 5))}
+    if windows:
+        texts = {name: _change_windows(rng, text) for name, text in texts.items()}
     if rng.random() < 0.3:
         texts["again"] = texts["q0"].replace("x", "z")
     queries = {name: resolve(parse(text), streams, {}) for name, text in texts.items()}
@@ -89,6 +92,18 @@ def _query(rng: random.Random, streams: Sequence[str], core: Begun | None) -> st
         held.append("x0.ts BETWEEN x1.ts AND x1.ts + 5")
     where = f" WHERE {' AND '.join(held)}" if held else ""
     return f"SELECT {', '.join(f'x{i}.n AS n{i}' for i in range(count))} FROM {', '.join(parts)}{where}"
+
+
+def _change_windows(rng: random.Random, text: str) -> str:
+    """Shorter windows, most of them by the same factor; sometimes one is left out."""
+    divisor = rng.choice([1, 2, 4])
+
+    def change(found: re.Match[str]) -> str:
+        if rng.random() < 0.1:
+            return ""
+        return f" WITHIN INTERVAL '{max(1, int(found[1]) // (divisor if rng.random() < 0.8 else 1))}' SECOND"
+
+    return re.sub(r" WITHIN INTERVAL '(\d+)' SECOND", change, text)
 
 
 def _extend(rng: random.Random, streams: Sequence[str], begun: Begun, default: int) -> None:

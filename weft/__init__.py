@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from weft.observe.progress import Progress
     from weft.observe.report import RunReport
     from weft.optimizer.written.plan import Plan
-    from weft.query.builder import col, fn, from_, lit, rel
+    from weft.query.builder import col, count, fn, from_, lit, rel, window
     from weft.query.model import Query, Stream
     from weft.session import Session
     from weft.session.query import QueryHandle
@@ -69,11 +69,13 @@ __all__ = [
     "WeftError",
     "__version__",
     "col",
+    "count",
     "fn",
     "from_",
     "lit",
     "read",
     "rel",
+    "window",
 ]
 
 _HOMES = {
@@ -86,7 +88,7 @@ _HOMES = {
     "weft.observe.progress": ("Progress",),
     "weft.observe.report": ("RunReport",),
     "weft.optimizer.written.plan": ("Plan",),
-    "weft.query.builder": ("col", "fn", "from_", "lit", "rel"),
+    "weft.query.builder": ("col", "count", "fn", "from_", "lit", "rel", "window"),
     "weft.query.model": ("Query", "Stream"),
     "weft.session.query": ("QueryHandle",),
     "weft.session.run": ("Handle",),

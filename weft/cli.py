@@ -168,6 +168,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except WeftError as error:
+        from weft.sql.advice import for_scripts
+
+        error.hint = for_scripts(error.hint)
         print(f"error: {error}", file=sys.stderr)
         code = REFUSED
     except KeyboardInterrupt:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+import pyarrow as pa
 import pytest
 
+import weft
 from tests.fuzz import small_limits
 from tests.planned import plan
-from tests.shared import Shared, make_shared
+from tests.shared import SCHEMA, Shared, make_shared
 from weft.host.inprocess.run import InProcess, MemoryState
 from weft.host.marks import marks
 from weft.host.migration.migrate import Change
 from weft.optimizer.lower.unite import Decide, unite_implied
-from weft.query.model import Query
+from weft.query.model import Query, Stream
+from weft.query.resolve import resolve
+from weft.sql import parse
 from weft.testing import assert_same_rows, expected_after_lateness
-from weft.topology.model import NEVER_LATE, Topology
+from weft.topology.model import NEVER_LATE, Store, Topology
 
 UNITE: Mapping[str, Decide | None] = {
     "by cost": None,
@@ -60,6 +64,69 @@ def test_queries_that_share_answer_what_the_oracle_answers(chunk: int, unite: st
     assert rows > 100
 
 
+@pytest.mark.fuzz
+@pytest.mark.parametrize("chunk", range(2))
+def test_queries_share_kept_joins_although_their_windows_differ(chunk: int) -> None:
+    shared = rows = 0
+    for seed in range(5000 + chunk * 30, 5030 + chunk * 30):
+        case = make_shared(seed, windows=True)
+        host, _ = run(case)
+        shared += sum(has_users_with_other_windows(case, store) for store in host.topology.stores)
+        rows += sum(map(len, host.results.values()))
+    assert shared >= 5
+    assert rows > 100
+
+
+WIDE, NARROW = (30, 30), (2, 5)
+"""Windows of a and b, in seconds."""
+
+
+@pytest.mark.parametrize("order", [(WIDE, NARROW), (NARROW, WIDE), ((None, None), NARROW), (NARROW, (None, 9), (9, 9))])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_narrow_window_is_checked_on_rows_of_a_join_with_wide_windows(workers: int, order: Sequence[Windows]) -> None:
+    """Whichever query comes first, the widest windows fill the one store of a and b."""
+    streams = {name: Stream(name, SCHEMA, event_time="ts", lateness=5_000_000) for name in "abc"}
+    texts = {f"q{i}": join_of_three(windows) for i, windows in enumerate(order)}
+    queries = {name: resolve(parse(text), streams, {}) for name, text in texts.items()}
+    asked = {name: {"strategy": weft.Plan([("a", "b")])} for name in queries}
+    case = Shared(0, texts, queries, asked, random_batches(random.Random(workers)), workers)
+    host, _ = run(case)
+    assert sum(bool(store.members) for store in host.topology.stores) == 1
+    assert len({host.table(name).num_rows for name in queries}) > 1
+
+
+Windows = tuple[int | None, int | None]
+
+
+def join_of_three(windows: Windows) -> str:
+    a, b = ("" if size is None else f" WITHIN INTERVAL '{size}' SECOND" for size in windows)
+    return (
+        f"SELECT a.n AS x, b.n AS y, c.n AS z FROM a{a}, b{b}, c WITHIN INTERVAL '9' SECOND "
+        "WHERE a.k = b.k AND b.j = c.j"
+    )
+
+
+def random_batches(rng: random.Random) -> list[dict[str, pa.Table]]:
+    """Six batches of three streams, ten seconds in each."""
+
+    def row(number: int) -> dict[str, int]:
+        return {
+            "n": rng.randrange(10**6),
+            "k": rng.randrange(4),
+            "j": rng.randrange(3),
+            "v": 0,
+            "ts": 10 * number + rng.randrange(10),
+        }
+
+    return [{name: pa.Table.from_pylist([row(i) for _ in range(12)], SCHEMA) for name in "abc"} for i in range(6)]
+
+
+def has_users_with_other_windows(case: Shared, store: Store) -> bool:
+    """Whether queries that look into a kept join have different windows for its members."""
+    users = (user.partition(".") for user in store.users if store.members)
+    return len({tuple(case.queries[q].relation(a).window for a in names.split("+")) for q, _, names in users}) > 1
+
+
 def topologies(count: int) -> list[tuple[Shared, Topology]]:
     made = map(make_shared, range(count))
     return [(case, plan(case.queries, case.workers, case.asked)) for case in made]
@@ -85,12 +152,13 @@ def test_queries_of_one_clock_need_no_marks() -> None:
 
 
 @pytest.mark.fuzz
+@pytest.mark.parametrize("windows", [False, True])
 @pytest.mark.parametrize("chunk", range(2))
-def test_old_queries_lose_nothing_when_others_come_and_go(chunk: int) -> None:
+def test_old_queries_lose_nothing_when_others_come_and_go(chunk: int, windows: bool) -> None:
     """A plan of more queries takes over the stores; marks that nobody needs any more do no harm."""
     taken = 0
     for seed in range(chunk * 15, (chunk + 1) * 15):
-        taken += come_and_go(make_shared(seed + 9000))
+        taken += come_and_go(make_shared(seed + 9000, windows=windows))
     assert taken > 10
 
 

@@ -13,7 +13,7 @@ from weft.explain.pages.candidates import CandidateNumbers, CandidatesOfQuery, C
 from weft.explain.pages.chosen import ChosenPage, ChosenPlan, HopFacts, TreeNode
 from weft.explain.pages.figure import Figure
 from weft.explain.pages.parsed import ParsedPage, WrittenQuery
-from weft.explain.pages.resolved import KnownQuery, KnownRelation, ResolvedPage
+from weft.explain.pages.resolved import KnownGroups, KnownQuery, KnownRelation, ResolvedPage
 from weft.explain.pages.sharing import ProbeTree, SharingFacts, TogetherFacts
 from weft.explain.pages.topology import KeepFacts, ProbeFacts, QueryFacts, StoreFacts, SummaryFacts, TopologyPage
 from weft.explain.words import ROUTES, count, duration, join_names, number, place, share, table
@@ -60,6 +60,8 @@ def _query_as_written(query: WrittenQuery) -> list[str]:
     lines = [f"query {query.query}", *table(rows, "  ")]
     lines += [f"  within  {query.within}, for aliases without their own"] if query.within else []
     lines += [f"  where  {predicate}" for predicate in query.predicates]
+    lines += [f"  group by  {key}" for key in query.group_by] + [f"  having  {test}" for test in query.having]
+    lines += ["  distinct  equal rows are one"] if query.distinct else []
     return lines + [f"  select  {o.expression}" + (f" as {o.name}" if o.name else "") for o in query.outputs]
 
 
@@ -68,7 +70,17 @@ def _query_as_known(query: KnownQuery) -> list[str]:
     for relation in query.relations:
         lines += _relation(relation)
     lines += [f"  join {', '.join(j.aliases)}  on {p}" for j in query.joins for p in j.predicates]
+    lines += _groups(query.groups)
     return [*lines, *table([("output", o.name, o.type, f"= {o.expression}") for o in query.outputs], "  ")]
+
+
+def _groups(groups: KnownGroups | None) -> list[str]:
+    if groups is None:
+        return []
+    lines = [f"  group by {key}" for key in groups.keys] or ["  one group"]
+    lines += [f"  aggregate {value}" for value in groups.aggregates]
+    lines += [f"  having {groups.having}"] if groups.having is not None else []
+    return lines if groups.changes else [*lines, "  each row is there once and never changes"]
 
 
 def _relation(relation: KnownRelation) -> Iterator[str]:
@@ -240,7 +252,8 @@ def _part(part: ProbeFacts | KeepFacts) -> str:
     asks = ", ".join(part.asks) or "every row"
     came, found = _figure(part.tuples_in), _figure(part.matches, "matches")
     flow = f"  {came} -> {found}" if came or found else ""
-    return f"{where}: probe {part.store} as {', '.join(part.aliases)} [{asks}]{check}{flow}{_also(part)}"
+    left = "" if part.candidates is None else f" leaves ~{share(part.candidates)} rows"
+    return f"{where}: probe {part.store} as {', '.join(part.aliases)} [{asks}]{left}{check}{flow}{_also(part)}"
 
 
 def _also(part: ProbeFacts | KeepFacts) -> str:

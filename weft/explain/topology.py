@@ -5,6 +5,7 @@ Each store is described once and called s0, s1, ... after that.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 from weft.explain.figures import Figures, content, period
@@ -15,6 +16,7 @@ from weft.explain.subject import Subject
 from weft.explain.summary import summary
 from weft.explain.words import JOINED, call, cells, column, duration, expression, expressions, is_exclusive
 from weft.optimizer.choose import Choice
+from weft.stats.keys import with_alias
 from weft.topology.model import COPY, TIME, Edge, Keep, Key, Probe, Store, Topology
 
 Labels = Mapping[str, str]
@@ -96,7 +98,7 @@ def _stays(plan: Topology, store: Store) -> bool:
 
 def _key(key: Key, names: Labels) -> str:
     parts = [f"= {', '.join(expressions(key.equal, names))}"] if key.equal else []
-    parts += [f"range {expression(call(key.range, names))}"] if key.range is not None else []
+    parts += [f"range{'s' if key.also else ''} {', '.join(expressions(key.ranges, names))}"] if key.ranges else []
     return ", ".join(parts) or "none: every row is read"
 
 
@@ -136,6 +138,7 @@ def _others(choice: Choice, node: Keep | Probe) -> tuple[str, ...]:
 
 
 def _probe(choice: Choice, probe: Probe, figures: Figures, called: Labels, names: Labels) -> ProbeFacts:
+    key = figures.topology.store(probe.store).indexes[probe.index]
     return ProbeFacts(
         "probe",
         probe.id,
@@ -145,16 +148,32 @@ def _probe(choice: Choice, probe: Probe, figures: Figures, called: Labels, names
         probe.route,
         expressions(probe.route_key, names),
         probe.tasks,
-        _asks(probe, names),
+        _asks(probe, key, names),
         expressions(probe.residual, names),
         figures.tuples_in(choice, probe),
         figures.matches(choice, probe),
         _others(choice, probe),
+        _candidates(choice, probe, key, names),
     )
 
 
-def _asks(probe: Probe, names: Labels) -> tuple[str, ...]:
+def _asks(probe: Probe, key: Key, names: Labels) -> tuple[str, ...]:
+    """What an index is asked for; of several ranges, each bound says which one it limits."""
+    ranges = [f"{text} " if key.also else "" for text in expressions(key.ranges, names)]
     asks = [f"= {asked}" for asked in expressions(probe.equal, names)]
-    asks += [f"{'>' if b.strict else '>='} {expression(call(b.expr, names))}" for b in probe.low]
-    asks += [f"{'<' if b.strict else '<='} {expression(call(b.expr, names))}" for b in probe.high]
+    asks += [
+        f"{ranges[b.dimension]}{sign}{'' if b.strict else '='} {expression(call(b.expr, names))}"
+        for sign, bounds in ((">", probe.low), ("<", probe.high))
+        for b in bounds
+    ]
     return tuple(asks)
+
+
+def _candidates(choice: Choice, probe: Probe, key: Key, names: Labels) -> float | None:
+    """The share of rows that several ranges of an index are expected to leave."""
+    if not key.also or not choice.informed:
+        return None
+    alone = names[probe.members[0]] if len(probe.members) == 1 else None
+    mine = [call(expr, names) if alone is None else with_alias(alone, expr) for expr in key.ranges]
+    shares = [choice.maker.together.get(expr) for expr in mine]
+    return None if None in shares else math.prod(share for share in shares if share is not None)

@@ -73,7 +73,10 @@ def type_literal(node: Literal) -> Literal:
         pa.scalar(node.value, kind)
     except (pa.ArrowException, OverflowError) as error:
         raise ExprError(
-            f"the constant {node.value!r} is not a {sql_name(kind)}", detail=str(error), span=node.span
+            f"the constant {node.value!r} is not a {sql_name(kind)}",
+            detail=str(error),
+            hint="use a value that fits 64 bits.",
+            span=node.span,
         ) from None
     return replace(node, type=kind)
 

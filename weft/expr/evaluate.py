@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import types as pt
 
 from weft.errors import InternalError, QueryError, own_traceback
 from weft.expr.casts import Datum
@@ -59,6 +60,8 @@ def _evaluate(expr: Expr, batch: pa.RecordBatch, functions: Functions) -> Datum:
         return _call_udf(expr, batch, functions)
     if expr.op in _GUARDS:
         return _evaluate_guarded(expr, batch, functions)
+    if expr.op in _INEQUALITIES:
+        return _compare(expr, batch, functions)
     return _apply(expr, [_evaluate(arg, batch, functions) for arg in expr.args])
 
 
@@ -82,6 +85,38 @@ def _failure(call: Call, error: Exception) -> QueryError:
     if "verflow" in problem or "fit" in problem:
         hint = "CAST its operands AS DOUBLE, or filter such rows."
     return QueryError(f"cannot compute {to_sql(call)}", detail=f"{problem}.", hint=hint)
+
+
+_INEQUALITIES = {"<", "<=", ">", ">="}
+
+
+def _compare(call: Call, batch: pa.RecordBatch, functions: Functions) -> Datum:
+    """An inequality.  If a sum in it overflows, both sides are computed with as many digits as they need.
+
+    An index answers such a predicate with terms moved from one side to the other, where other sums may overflow; so
+    that all plans agree, sums in inequalities never do.
+    """
+    try:
+        return _apply(call, [_evaluate(arg, batch, functions) for arg in call.args])
+    except QueryError:
+        if not any(_is_sum(arg) for arg in call.args):
+            raise
+        return _apply(call, [_sum_exactly(arg, batch, functions) for arg in call.args])
+
+
+def _is_sum(expr: Expr) -> bool:
+    whole = pt.is_integer(expr.type) or pt.is_timestamp(expr.type) or pt.is_duration(expr.type)
+    return isinstance(expr, Call) and expr.op in _SUMS and bool(whole)
+
+
+def _sum_exactly(expr: Expr, batch: pa.RecordBatch, functions: Functions) -> Datum:
+    """Sums and differences as decimals of up to 76 digits; other expressions are evaluated as usual."""
+    if isinstance(expr, Call) and _is_sum(expr):
+        return _SUMS[expr.op](*(_sum_exactly(arg, batch, functions) for arg in expr.args))
+    return pc.cast(pc.cast(evaluate(expr, batch, functions), pa.int64()), pa.decimal256(20, 0))
+
+
+_SUMS: dict[str, Callable[..., Datum]] = {"+": pc.add, "-": pc.subtract, "neg": pc.negate, "abs": pc.abs}
 
 
 _GUARDS = {"and", "or", "case", "coalesce"}

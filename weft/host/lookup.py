@@ -19,14 +19,15 @@ import pyarrow.compute as pc
 from weft.expr.evaluate import Functions, evaluate, filter_mask
 from weft.expr.model import columns
 from weft.host.envelope import Frame, join
-from weft.host.groups.travel import Side, join_measures
+from weft.host.groups.travel import Side, add_up_rows, can_add_up, join_measures
 from weft.host.hidden import hidden
 from weft.host.limits import limit_codes
 from weft.host.marks import join_marks
 from weft.host.state.segment import Segment
 from weft.host.weights import attach_weights, multiply, weight_of
 from weft.kernels.codes import Bools, Ints, equality_codes
-from weft.kernels.index import Pairs, probe
+from weft.kernels.index import Index, Pairs, ends, probe
+from weft.kernels.runs import runs
 from weft.topology.model import Bound, Key, Probe, Store
 
 CHUNK_PAIRS = 65_536
@@ -47,7 +48,12 @@ def lookup(
     width = frame.nbytes // max(1, frame.num_rows)
     waiting: list[Frame] = []
     rows = size = 0
+    adds = _only_adds(step)
     for segment in segments:
+        if adds and (found := _add_up(step, frame, segment, segment.indexes[key.name], (codes, low, high, valid))):
+            if found[0].num_rows:
+                yield found[0]
+            continue
         index, chunk = segment.indexes[key.name], _pairs_per_chunk(width + segment.width)
         for pairs in probe(index, frame.num_rows, codes, low, high, valid, chunk):
             matches = _join_pairs(step, own, frame, segment.rows, pairs, functions)
@@ -67,31 +73,55 @@ def _pairs_per_chunk(width: int) -> int:
     return int(max(16, min(CHUNK_PAIRS, CHUNK_BYTES // max(1, width))))
 
 
-def _question(
-    step: Probe, key: Key, frame: Frame, functions: Functions
-) -> tuple[Ints | None, Ints | None, Ints | None, Bools | None]:
-    """What each tuple asks the index for: equality code, lowest and highest order code, and whether it can match."""
+def _question(step: Probe, key: Key, frame: Frame, functions: Functions) -> Question:
+    """What each tuple asks the index for: equality code, lowest and highest order codes, and whether it can match."""
     masks: list[Bools] = []
     codes = None
     if key.equal:
         found = equality_codes([evaluate(expr, frame, functions) for expr in step.equal])
         codes = found.values
         masks += [found.valid] if found.valid is not None else []
-    low = _limit(step.low, frame, functions, masks, upper=False)
-    high = _limit(step.high, frame, functions, masks, upper=True)
+    low = _limits(step.low, len(key.ranges), frame, functions, masks, upper=False)
+    high = _limits(step.high, len(key.ranges), frame, functions, masks, upper=True)
     return codes, low, high, np.logical_and.reduce(masks) if masks else None
 
 
-def _limit(
-    bounds: Sequence[Bound], frame: Frame, functions: Functions, masks: list[Bools], *, upper: bool
+def _limits(
+    bounds: Sequence[Bound], dimensions: int, frame: Frame, functions: Functions, masks: list[Bools], *, upper: bool
 ) -> Ints | None:
-    """The tightest of several bounds as inclusive order codes."""
-    limit: Ints | None = None
+    """The tightest of several bounds of each dimension as inclusive order codes."""
+    limits: list[Ints | None] = [None] * dimensions
     for bound in bounds:
         values, known = limit_codes(bound, frame, functions, upper=upper)
         masks += known
-        limit = values if limit is None else (np.minimum if upper else np.maximum)(limit, values)
-    return limit
+        tightest = limits[bound.dimension]
+        limits[bound.dimension] = (
+            values if tightest is None else (np.minimum if upper else np.maximum)(tightest, values)
+        )
+    return ends(limits, frame.num_rows, upper=upper)
+
+
+Question = tuple[Ints | None, Ints | None, Ints | None, Bools | None]
+"""Equality codes, lowest and highest order codes, and which tuples can match."""
+
+
+def _only_adds(step: Probe) -> bool:
+    """Whether of the rows that match nothing is wanted but how many they are, and sums of what they carry.
+
+    The index alone must decide which rows match.
+    """
+    found = {column.split(".", 1)[0] for column in step.carry} & set(step.members)
+    return step.folds and not step.residual and not found and not step.measures
+
+
+def _add_up(step: Probe, frame: Frame, segment: Segment, index: Index, asked: Question) -> tuple[Frame] | None:
+    """The tuples, each once for all rows of the segment that it matches; None if rows must be met one by one."""
+    if index.dimensions > 1 or not can_add_up(segment.rows):
+        return None
+    begin, end = runs(index, frame.num_rows, *asked)
+    some = np.flatnonzero(end > begin)
+    met = frame.select([*step.carry, *hidden(frame)]).take(pa.array(some))
+    return (add_up_rows(met, segment.rows, index.rows, begin[some], end[some]),)
 
 
 def _own_columns(step: Probe, store: Store) -> dict[str, str]:

@@ -44,5 +44,7 @@ def topology(
     """One topology for all chosen plans; `old` is the one that made the state that is there."""
     if sharing == "none":
         return set_apart({choice.name: assemble([choice.chosen.ways], policy) for choice in chosen})
-    decide = unite_by_cost(chosen) if old is None else unite_beside(old, unite_by_cost(chosen))
-    return assemble([choice.chosen.ways for choice in chosen], policy, decide)
+    plans, decide = [choice.chosen.ways for choice in chosen], unite_by_cost(chosen)
+    if old is None:
+        return assemble(plans, policy, decide)
+    return assemble(plans, policy, unite_beside(old, decide), {store.content for store in old.stores})

@@ -46,11 +46,23 @@ class Amount:
     """Seconds of a worker that is the fullest in everything, times the number of workers."""
 
     def __add__(self, other: Amount) -> Amount:
-        return Amount(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+        return Amount(
+            self.stored + other.stored,
+            self.probed + other.probed,
+            self.sent + other.sent,
+            self.work + other.work,
+            self.fullest + other.fullest,
+        )
 
     def largest(self, other: Amount) -> Amount:
         """The larger one in everything."""
-        return Amount(*(max(getattr(self, name), getattr(other, name)) for name in self.__slots__))
+        return Amount(
+            max(self.stored, other.stored),
+            max(self.probed, other.probed),
+            max(self.sent, other.sent),
+            max(self.work, other.work),
+            max(self.fullest, other.fullest),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +262,7 @@ class _Count:
         return self.model.count_started(first, covered) * self._copies(covered) * self.factor
 
     def _held(self, covered: int) -> float:
-        return self.model.graph.size(covered) * self._copies(covered)
+        return self.model.held(covered) * self._copies(covered)
 
     def _copies(self, covered: int) -> float:
         return count_copies(self.chosen.layout, covered, self.chosen.ranges)

@@ -33,7 +33,7 @@ from weft.query.caret import pointing_into
 from weft.query.grouping import Aggregate, Grouping, TimeWindow, argument_field, key_field, value_field
 from weft.query.model import Output, Query
 from weft.query.names import find
-from weft.query.windowing import end_of, read_window, start_of
+from weft.query.windowing import bound_of, read_window
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,8 @@ def _condition(groups: _Groups, entry: Entry) -> Expr:
 
 def _require_distinct(groups: _Groups, outputs: Sequence[Output], entries: Sequence[Entry]) -> None:
     shown = {output.expr.name for output in outputs if isinstance(output.expr, Column)}
+    if groups.window is not None and any(is_window_part(entry.expr) for entry in entries):
+        shown.add(groups.window.key)
     if missing := [name for name in groups.keys if name not in shown]:
         with pointing_into(entries[0].text):
             raise ExprError(
@@ -188,7 +190,7 @@ class _Groups:
         if not isinstance(node, Column):
             hint = "write window.start or window.end."
             raise ExprError("a window is no value", hint=hint, span=node.span)
-        return start_of(self.window, node.span) if node.name == "start" else end_of(self.window, node.span)
+        return bound_of(self.window, node.name, self.keys[self.window.key], node.span)
 
     def _value(self, call: Expr) -> Column:
         kind, argument, gives = read_call(call)

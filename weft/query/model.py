@@ -42,6 +42,9 @@ PAIR = "#p"
 MEASURE = "#m "
 """Beginning of the names of hidden columns that hold sums, least and greatest values."""
 
+LONGEST = 2**63 - 2
+"""The longest window in microseconds; a closed one is longer by one."""
+
 Unit = OneOf["s", "ms", "us"]
 """Unit of an integer event-time column."""
 
@@ -125,6 +128,12 @@ class Relation:
             return
         if self.window <= 0:
             raise QueryError(f'window of "{self.alias}" is not positive', hint="use WITHIN with a positive interval.")
+        if self.window > LONGEST:
+            raise QueryError(
+                f'window of "{self.alias}" is too long',
+                detail="times are 64-bit numbers of microseconds, which is about 292,000 years.",
+                hint="leave WITHIN out to keep rows for ever.",
+            )
         if self.stream.table:
             raise QueryError(
                 f'table "{self.stream.name}" has no window',

@@ -1,7 +1,8 @@
 """Windows of event time: GROUP BY window(time, length[, slide]), window.start and window.end.
 
 A row belongs to every window [start, start + length) that holds its time; starts are multiples of `slide` since 1970.
-The key in the join's output is the time itself, as a timestamp in microseconds; the finished key is the start.
+The key in the join's output is the time itself, as a timestamp in microseconds; the finished key is the start.  Both
+are without zone; where the event time has one, window.start and window.end have it too.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from pyarrow import types as pt
 
 from weft.errors import QueryError
 from weft.expr.coerce import cast_to
-from weft.expr.model import Call, Column, Expr, Literal, Span, Udf
-from weft.expr.types import DURATION, TIMESTAMP, ExprError
+from weft.expr.model import Call, Column, Expr, Literal, Span, Udf, columns
+from weft.expr.types import DURATION, MONTHS, TIMESTAMP, TIMESTAMP_UTC, ExprError
 from weft.expr.typing import add_types
 from weft.query.duration import UNITS, format_duration, parse_duration
 from weft.query.grouping import TimeWindow
@@ -64,6 +65,9 @@ def _as_timestamp(time: Column, stream: Stream) -> Expr:
 
 def _length(written: Expr) -> int:
     value = written.value if isinstance(written, Literal) else None
+    if written.type == MONTHS:
+        hint = "write it in days, such as '30 days'."
+        raise ExprError("an interval of months or years has no fixed length", hint=hint, span=written.span)
     if not isinstance(value, str | dt.timedelta):
         raise ExprError("the length of a window is a constant", hint=_HOW, span=written.span)
     try:
@@ -75,12 +79,11 @@ def _length(written: Expr) -> int:
     return length
 
 
-def start_of(window: TimeWindow, span: Span | None = None) -> Expr:
-    """window.start over the finished columns of a group."""
-    return Column("", window.key, TIMESTAMP, span)
-
-
-def end_of(window: TimeWindow, span: Span | None = None) -> Expr:
-    """window.end over the finished columns of a group."""
-    length = Literal(dt.timedelta(microseconds=window.length), DURATION)
-    return add_types(Call("+", (start_of(window), length), None, span))
+def bound_of(window: TimeWindow, part: str, time: Expr, span: Span | None = None) -> Expr:
+    """window.start or window.end over the finished columns of a group; `time` is the key in the join's output."""
+    bound: Expr = Column("", window.key, TIMESTAMP, span)
+    if part == "end":
+        length = Literal(dt.timedelta(microseconds=window.length), DURATION)
+        bound = add_types(Call("+", (bound, length), None, span))
+    has_zone = any(column.type == TIMESTAMP_UTC for column in columns(time))
+    return cast_to(bound, TIMESTAMP_UTC) if has_zone else bound

@@ -15,7 +15,7 @@ from weft.host.results.sink import Sink
 from weft.host.results.sinks import SINKS, VIEW_SINKS
 from weft.query.draft import Draft
 from weft.query.model import Query, Stream
-from weft.query.resolve import FunctionSignature
+from weft.query.resolve import FunctionSignature, Views
 from weft.sql import parse, parse_fragments, resolve
 from weft.stats.model import Statistics
 
@@ -106,15 +106,21 @@ def read_query(
     query: str | Draft,
     streams: Mapping[str, Stream],
     functions: Mapping[str, FunctionSignature],
+    views: Views,
     cross_product: bool,
     closed: bool,
 ) -> QueryHandle:
     """The handle of a query that was written as SQL text or with the builder."""
-    if not isinstance(query, str | Draft):
+    draft = read_draft("query", query)
+    made = resolve(draft, streams, functions, cross_product, views)
+    return QueryHandle(name, made.closed() if closed else made, draft)
+
+
+def read_draft(what: str, given: str | Draft) -> Draft:
+    """What SQL text or the builder says."""
+    if not isinstance(given, str | Draft):
         raise QueryError(
-            f"a query cannot be a {type(query).__name__}",
+            f"a {what} cannot be a {type(given).__name__}",
             hint="use SQL text, or weft.from_(...).where(...).select(...).",
         )
-    draft = parse(query) if isinstance(query, str) else parse_fragments(query)
-    made = resolve(draft, streams, functions, cross_product)
-    return QueryHandle(name, made.closed() if closed else made, draft)
+    return parse(given) if isinstance(given, str) else parse_fragments(given)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from weft.expr.model import conjuncts
 from weft.query.draft import Condition, Draft, Item
 from weft.query.model import Query, Stream
-from weft.query.resolve import FunctionSignature, resolve
+from weft.query.resolve import FunctionSignature, Views, resolve
 from weft.sql.statement import parse_expression, parse_item, parse_select
 
 __all__ = ["FunctionSignature", "parse", "parse_expression", "resolve", "to_query"]
@@ -24,10 +25,11 @@ def to_query(
     streams: Mapping[str, Stream],
     functions: Mapping[str, FunctionSignature] | None = None,
     cross_product: bool = False,
+    views: Views = MappingProxyType({}),
 ) -> Query:
     """The checked query behind SQL text or a builder's draft."""
     draft = parse(query) if isinstance(query, str) else parse_fragments(query)
-    return resolve(draft, streams, functions or {}, cross_product)
+    return resolve(draft, streams, functions or {}, cross_product, views)
 
 
 def parse_fragments(draft: Draft) -> Draft:

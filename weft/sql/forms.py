@@ -15,7 +15,6 @@ Read = Callable[[Cursor], Expr]
 
 _ORDER = "ORDER BY in a call is not supported"
 _ORDER_HINT = "aggregates here do not depend on an order: leave it out."
-_EXTRACT = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
 
 
 def refuse_subquery(cursor: Cursor) -> None:
@@ -51,15 +50,15 @@ def _count_all(cursor: Cursor, name: str, start: int) -> Expr:
 
 def filtered(cursor: Cursor, read: Read, call: Expr, start: int) -> Expr:
     """The call with FILTER (WHERE condition) behind it, if it is there."""
+    if cursor.accept("FILTER", "("):
+        cursor.expect("WHERE", "FILTER (WHERE condition).")
+        test = read(cursor)
+        cursor.expect(")", "FILTER (WHERE condition).")
+        call = Call("filter", (call, test), None, cursor.span_from(start))
     if cursor.sees("OVER"):
         hint = "group the rows: SELECT key, COUNT(*) ... GROUP BY key."
         raise cursor.fail(cursor.token.span, "OVER is not supported: there are no window functions", hint=hint)
-    if not cursor.accept("FILTER", "("):
-        return call
-    cursor.expect("WHERE", "FILTER (WHERE condition).")
-    test = read(cursor)
-    cursor.expect(")", "FILTER (WHERE condition).")
-    return Call("filter", (call, test), None, cursor.span_from(start))
+    return call
 
 
 def arguments(cursor: Cursor, read: Read) -> tuple[Expr, ...]:
@@ -110,12 +109,21 @@ def extract(cursor: Cursor, read: Read) -> Expr:
     cursor.next()
     cursor.expect("(", "EXTRACT(unit FROM value).")
     unit = cursor.next()
-    if unit.text.upper() not in _EXTRACT:
-        raise cursor.fail(unit.span, f"EXTRACT does not know {unit.text!r}", hint=f"use one of {', '.join(_EXTRACT)}.")
     cursor.expect("FROM", "EXTRACT(unit FROM value).")
     value = read(cursor)
     cursor.expect(")", "EXTRACT(unit FROM value).")
-    return Call(unit.text.lower(), (value,), None, cursor.span_from(start))
+    return Call("date_part", (Literal(unit.text, None, unit.span), value), None, cursor.span_from(start))
+
+
+def position(cursor: Cursor, read: Read) -> Expr:
+    """POSITION(part IN text); `read` must not read IN."""
+    start, form = cursor.at, "POSITION(part IN text)."
+    cursor.next(), cursor.next()
+    part = read(cursor)
+    cursor.expect("IN", form)
+    value = read(cursor)
+    cursor.expect(")", form)
+    return Call("strpos", (value, part), None, cursor.span_from(start))
 
 
 def substring(cursor: Cursor, read: Read) -> Expr:

@@ -3,6 +3,7 @@
     SET name = value;
     CREATE STREAM name [(column TYPE, ...)] FROM PARQUET | CSV | JSON 'folder' [WITH (option = value, ...)];
     CREATE TABLE name [(column TYPE, ...)] FROM PARQUET | CSV | JSON 'folder';
+    CREATE VIEW name AS SELECT ...;
     CREATE QUERY name INTO PARQUET 'folder' [WITH (option = value, ...)] AS SELECT ...;
     DROP QUERY name;
 
@@ -63,6 +64,7 @@ _PLANNING: _Known = {
 _SETTINGS: _Known = {"checkpoint": _TEXT, "workers": _WHOLE, "watermark": _TEXT, "sharing": _TEXT, **_PLANNING}
 _STREAM_OPTIONS: _Known = {
     "event_time": _TEXT, "unit": _TEXT, "lateness": _TEXT, "max_files": _WHOLE, "unique": _NAMES,
+    "bad_files": _TEXT,
 }  # fmt: skip
 _QUERY_OPTIONS: _Known = {
     "cross_product": _FLAG, "closed": _FLAG, **_PLANNING, "parallelism": _COUNTS, "skewed": _FLAGS,
@@ -74,8 +76,9 @@ _SET = "SET name = value;"
 _STREAM = "CREATE STREAM name FROM PARQUET 'folder' WITH (event_time = 'column');"
 _TABLE = "CREATE TABLE name FROM PARQUET 'folder';"
 _QUERY = "CREATE QUERY name INTO PARQUET 'folder' AS SELECT ...;"
+_VIEW = "CREATE VIEW name AS SELECT ...;"
 _DROP = "DROP QUERY name;"
-_FORMS = {"stream": _STREAM, "table": _TABLE, "query": _QUERY}
+_FORMS = {"stream": _STREAM, "table": _TABLE, "view": _VIEW, "query": _QUERY}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,15 @@ class StreamStatement:
 
 
 @dataclass(frozen=True, slots=True)
+class ViewStatement:
+    """CREATE VIEW: a SELECT under a name."""
+
+    name: str
+    draft: Draft
+    span: Span = field(default=Span(0, 0), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class QueryStatement:
     """CREATE QUERY: a SELECT, the folder its results go to, and what `Session.query` is told about it."""
 
@@ -117,6 +129,8 @@ class Statements:
     queries: tuple[QueryStatement, ...]
     drops: tuple[str, ...] = ()
     """Queries of the checkpoint that are meant to go."""
+    views: tuple[ViewStatement, ...] = ()
+    """In the order of the script: each may use those before it."""
     places: Mapping[str, Span] = field(default_factory=dict, compare=False, repr=False)
     """Setting -> where it stands."""
 
@@ -135,6 +149,7 @@ def parse_statements(text: str) -> Statements:
         tuple(script.streams.values()),
         tuple(script.queries.values()),
         tuple(script.drops),
+        tuple(script.views.values()),
         script.places,
     )
 
@@ -146,6 +161,7 @@ class _Script:
         self.settings: dict[str, Value] = {}
         self.places: dict[str, Span] = {}
         self.streams: dict[str, StreamStatement] = {}
+        self.views: dict[str, ViewStatement] = {}
         self.queries: dict[str, QueryStatement] = {}
         self.drops: dict[str, Token] = {}
 
@@ -161,6 +177,10 @@ class _Script:
         elif cursor.accept("CREATE", "TABLE"):
             name = self._read_new_name(cursor, "table")
             self.streams[name.text] = _read_table(cursor, name)
+        elif cursor.accept("CREATE", "VIEW"):
+            name = self._read_new_name(cursor, "view")
+            cursor.expect("AS", _VIEW)
+            self.views[name.text] = ViewStatement(name.text, read_select(cursor), name.span)
         elif cursor.accept("CREATE", "QUERY"):
             name = self._read_new_name(cursor, "query")
             self.queries[name.text] = _read_query(cursor, name)
@@ -169,15 +189,17 @@ class _Script:
             self.drops[name.text] = name
         else:
             _ = cursor.accept("CREATE") or cursor.accept("DROP")  # then the word behind it is the wrong one
-            hint = "statements are: SET, CREATE STREAM, CREATE TABLE, CREATE QUERY, DROP QUERY."
+            hint = "statements are: SET, CREATE STREAM, CREATE TABLE, CREATE VIEW, CREATE QUERY, DROP QUERY."
             raise cursor.unexpected("there is no such statement", hint)
 
     def _read_new_name(self, cursor: Cursor, what: str) -> Token:
         name = cursor.word(f"the name of the {what}", _FORMS[what])
-        if name.text in (self.queries if what == "query" else self.streams):
+        others: Mapping[str, str] = {n: s.kind for n, s in self.streams.items()} | dict.fromkeys(self.views, "view")
+        others = dict.fromkeys(self.queries, "query") if what == "query" else others
+        if (other := others.get(name.text)) is not None:
             message = f"{what} {name.text} is created twice"
-            if what != "query" and self.streams[name.text].kind != what:
-                message = f"{name.text} is created as a stream and as a table"
+            if other != what:
+                message = f"{name.text} is created as a {other} and as a {what}"
             raise cursor.fail(name.span, message, hint="give one of them another name.")
         return name
 

@@ -9,6 +9,7 @@ What is measured, and under which name:
     predicate's text    share of rows (one alias) or of pairs (two aliases) that satisfy it alone, before selections;
                         not of the ends of a time band: the share of the band is no product of theirs, it comes from
                         rates
+    texts with AND      share of pairs that satisfy the ends of a band together, where there are further inequalities
     pair of aliases     share of pairs that satisfy all predicates between the two, after selections; where there are
                         several predicates, or selections
 
@@ -29,23 +30,25 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
 
 from weft.errors import QueryError
-from weft.expr.evaluate import Functions, evaluate, filter_mask
+from weft.expr.evaluate import Functions, filter_mask
 from weft.expr.model import Expr, aliases
 from weft.expr.render import to_sql
-from weft.kernels.codes import Ints, equality_codes
+from weft.kernels.codes import Ints
 from weft.query.model import TIME, Query, Relation, Stream
 from weft.query.timebounds import is_time_bound
 from weft.stats.estimators import share_of
+from weft.stats.held import Held
 from weft.stats.keys import is_equality, key_name, same_column, with_alias
 from weft.stats.model import Pair, Statistics
-from weft.stats.names import Names, between
+from weft.stats.names import Names, bands, between, conjunction
 from weft.stats.pairs import pair_share
 from weft.stats.side import Side
 from weft.stats.values import heaviest, quantiles, values_in_stream
@@ -71,6 +74,18 @@ class Sample:
     """Rows of the parts from which the sample was drawn, if these are not the whole stream."""
     parts: Ints | None = None
     """The part each row is from, if not drawn from the whole stream."""
+    keys: dict[tuple[str, ...], Held] = field(default_factory=dict)
+    """What was worked out of keys, for all aliases over these rows."""
+
+    @cached_property
+    def columns(self) -> dict[str, pa.Array]:
+        """The columns, each in one piece, without the time."""
+        return {name: _one_array(self.rows.column(name)) for name in self.rows.column_names if name != TIME}
+
+    @cached_property
+    def ids(self) -> Ints:
+        """Where each row stands."""
+        return np.arange(self.rows.num_rows, dtype=np.int64)
 
     @property
     def whole(self) -> bool:
@@ -154,14 +169,14 @@ class _Analysis:
     ) -> None:
         """What the rows of a side say of one key."""
         try:
-            codes = equality_codes([evaluate(with_alias(side.alias, key), side.batch, self.functions)])
+            held = side.held([with_alias(side.alias, key)], self.functions)
         except QueryError:
             return  # it fails on a sampled row; a join might never evaluate it there
         name, column = f"{side.alias}.{key_name(key)}", same_column(key)
-        heavy[name] = heaviest(codes)
+        heavy[name] = heaviest(held)
         unique = column is not None and side.stream.unique == (column.name,)
         enough = len(side) >= (1 if side.whole else min(ENOUGH, self.samples[side.stream.name].rows.num_rows))
-        if enough and (count := values_in_stream(side, codes, unique)) is not None:
+        if enough and (count := values_in_stream(side, held, unique)) is not None:
             counts[name] = count
 
     def _quantiles(self) -> Statistics:
@@ -236,7 +251,22 @@ class _Analysis:
                     share = pair_share(a, b, [predicate], self.functions, self._random(text))
                     if share is not None:
                         shares[text] = share
-        return Statistics(predicates=shares)
+        return Statistics(predicates=shares | self._bands())
+
+    def _bands(self) -> dict[str, float]:
+        """Shares of the ends of bands together, where an index may have further ranges."""
+        shares: dict[str, float] = {}
+        for query in self.names.queries:
+            for a, b in combinations(sorted(query.aliases), 2):
+                for band in bands(query, a, b):
+                    text = conjunction(band)
+                    if text in shares or self.names.given.predicate(text) is not None:
+                        continue
+                    if all(self._is_measurable(query, p) and self.names.is_one_predicate(query, p) for p in band):
+                        x, y = self._plain(query, a), self._plain(query, b)
+                        share = pair_share(x, y, band, self.functions, self._random(text))
+                        shares |= {} if share is None else {text: share}
+        return shares
 
     def _is_end_of_band(self, query: Query, predicate: Expr) -> bool:
         """Whether a predicate is one of several time bounds between two aliases, and their share comes from rates."""
@@ -303,11 +333,14 @@ class _Analysis:
 
     def _side(self, alias: str, stream: str, *, timed: bool = False) -> Side:
         sample = self.samples[stream]
-        names = [name for name in sample.rows.column_names if timed or name != TIME]
-        arrays = [_one_array(sample.rows.column(name)) for name in names]
-        batch = pa.RecordBatch.from_arrays(arrays, names=[f"{alias}.{name}" for name in names])
-        ids = np.arange(batch.num_rows, dtype=np.int64)
-        return Side(alias, batch, ids, sample.total, sample.whole, sample.read, sample.parts, self.streams[stream])
+        columns = {f"{alias}.{name}": column for name, column in sample.columns.items()}
+        if timed:
+            columns[f"{alias}.{TIME}"] = _one_array(sample.rows.column(TIME))
+        batch = pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
+        return Side(
+            alias, batch, sample.ids, sample.total, sample.whole, sample.read, sample.parts, self.streams[stream],
+            sample.keys,
+        )  # fmt: skip
 
     def _select(self, side: Side, selections: Sequence[Expr]) -> Side | None:
         mask = self._mask(side, selections)

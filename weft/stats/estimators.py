@@ -43,6 +43,7 @@ from typing import NamedTuple
 import numpy as np
 
 from weft.kernels.codes import Ints
+from weft.stats.held import Counted, count
 
 PRIOR = 10.0
 """How many matches the assumption of containment is worth."""
@@ -57,13 +58,15 @@ def share_of(hits: int, of: int) -> float:
     return hits / of if hits else 1 / (of + 2)
 
 
-def distinct_values(codes: Ints, total: float, read: float | None = None, parts: Ints | None = None) -> float:
+def distinct_values(
+    codes: Ints, total: float, read: float | None = None, parts: Ints | None = None, counted: Counted | None = None
+) -> float:
     """How many values `total` rows have; those with `codes` were drawn, maybe from `read` rows of some parts only."""
-    counts = np.unique(codes, return_counts=True)[1]
+    held, counts = counted or count(codes)
     mixed = _scale_up(counts, total)
     if read is None or parts is None or read >= total or not len(codes):
         return mixed
-    held, numbers = np.unique(codes, return_inverse=True)
+    numbers = np.searchsorted(held, codes)
     inner, rows_inner = np.unique(np.stack([numbers, parts]), axis=1, return_counts=True)
     places = np.bincount(inner[0], minlength=len(held))
     once = float((places == 1).sum()) / float(places.sum())
@@ -118,17 +121,17 @@ class Match(NamedTuple):
     """How many independent matches it could have been, times the number of values of the side that has more."""
 
 
-def match(a: Ints, b: Ints, q_a: float, q_b: float) -> Match:
+def match(a: Counted, b: Counted, q_a: float, q_b: float) -> Match:
     """Common values of two samples, of which q_a and q_b of the rows were drawn."""
-    values_a, counts_a = np.unique(a, return_counts=True)
-    values_b, counts_b = np.unique(b, return_counts=True)
-    _, at_a, at_b = np.intersect1d(values_a, values_b, assume_unique=True, return_indices=True)
-    a_k, b_k = counts_a[at_a].astype(np.float64), counts_b[at_b].astype(np.float64)
+    at = np.searchsorted(b.values, a.values)
+    at[at == len(b.values)] = 0
+    common = b.values[at] == a.values if len(b.values) else np.zeros(len(a.values), dtype=np.bool_)
+    a_k, b_k = a.counts[common].astype(np.float64), b.counts[at[common]].astype(np.float64)
     x_k = a_k * b_k
     pairs = float(x_k.sum())
     spread = float((x_k**2 * ((1 - q_a) / a_k + (1 - q_b) / b_k)).sum())
     worth = 0.0 if not pairs else math.inf if not spread else pairs**2 / spread
-    return Match(pairs, worth, min(len(a) * _effective(counts_b), len(b) * _effective(counts_a)))
+    return Match(pairs, worth, min(a.counts.sum() * _effective(b.counts), b.counts.sum() * _effective(a.counts)))
 
 
 def _effective(counts: Ints) -> float:

@@ -17,13 +17,14 @@ import numpy as np
 import pyarrow as pa
 
 from weft.errors import QueryError
-from weft.expr.evaluate import Functions, evaluate, filter_mask
+from weft.expr.evaluate import Functions, filter_mask
 from weft.expr.model import Column, Expr, columns
-from weft.kernels.codes import Codes, Ints, equality_codes
+from weft.kernels.codes import Ints
 from weft.stats.estimators import PRIOR, match, share_of, weigh
+from weft.stats.held import Held
 from weft.stats.keys import find_keys, is_equality
 from weft.stats.side import Side
-from weft.stats.values import present, values_in_stream
+from weft.stats.values import values_in_stream
 
 PAIRS = 1 << 18
 """Pairs on which a predicate is evaluated at most."""
@@ -94,31 +95,31 @@ class _Pairs:
 
     # ------------------------------------------------------------------------------------------ equalities
 
-    def _keys(self, side: Side, equal: Sequence[Expr]) -> Codes:
-        return equality_codes([evaluate(expr, side.batch, self.functions) for expr in find_keys(side.alias, equal)])
+    def _keys(self, side: Side, equal: Sequence[Expr]) -> Held:
+        return side.held(find_keys(side.alias, equal), self.functions)
 
     def _share_equal(
-        self, keys: Sequence[Codes], equal: Sequence[Expr], prior: float | None, same: tuple[Ints, Ints]
+        self, keys: Sequence[Held], equal: Sequence[Expr], prior: float | None, same: tuple[Ints, Ints]
     ) -> float | None:
-        (a, in_a), (b, in_b) = (present(codes) for codes in keys)
+        a, b = keys
         pairs = len(self.a) * len(self.b) - len(same[0])
-        found = match(a, b, self.a.drawn, self.b.drawn)
-        alike = (keys[0].values[same[0]] == keys[1].values[same[1]]) & in_a[same[0]] & in_b[same[1]]
+        found = match(a.counted, b.counted, self.a.drawn, self.b.drawn)
+        alike = (a.codes.values[same[0]] == b.codes.values[same[1]]) & a.there[same[0]] & b.there[same[1]]
         seen = found.pairs - int(alike.sum())
         if self._whole:
             return seen / pairs
-        if not (len(a) and len(b)):
+        if not (len(a.present) and len(b.present)):
             return share_of(0, pairs)
         worth = found.worth * seen / found.pairs if seen else 0.0
         d_a, d_b = (values_in_stream(s, c, _is_unique(s, equal)) for s, c in zip((self.a, self.b), keys, strict=True))
         if d_a is None or d_b is None:
             return weigh(prior, seen, worth, pairs)
         values = max(1.0, d_a, d_b)
-        contained = float(in_a.mean() * in_b.mean()) / values
+        contained = float(a.there.mean() * b.there.mean()) / values
         parts = min(self.a.independent, self.b.independent)
         return weigh(contained if prior is None else prior, seen, worth, pairs, parts, found.most / values)
 
-    def _share_beside(self, keys: Sequence[Codes], rest: Sequence[Expr]) -> float:
+    def _share_beside(self, keys: Sequence[Held], rest: Sequence[Expr]) -> float:
         """The share of pairs that satisfy the rest, among those that agree on the keys."""
         i, j = self._drop_same(*self._draw_agreeing(keys))
         hits = self._hits(rest, i, j)
@@ -126,7 +127,7 @@ class _Pairs:
             return hits / len(i) if self._draws_all(keys) or hits else share_of(0, len(i))
         return (hits + PRIOR * self._share_evaluated(rest)) / (len(i) + PRIOR)
 
-    def _draw_agreeing(self, keys: Sequence[Codes]) -> tuple[Ints, Ints]:
+    def _draw_agreeing(self, keys: Sequence[Held]) -> tuple[Ints, Ints]:
         """Pairs that agree on the keys: all of them, or PAIRS drawn from them."""
         order, first, count = self._partners(keys)
         ends = np.cumsum(count)
@@ -135,18 +136,17 @@ class _Pairs:
         i = np.searchsorted(ends, at, side="right")
         return i, order[first[i] + at - (ends[i] - count[i])]
 
-    def _draws_all(self, keys: Sequence[Codes]) -> bool:
+    def _draws_all(self, keys: Sequence[Held]) -> bool:
         return int(self._partners(keys)[2].sum()) <= PAIRS
 
-    def _partners(self, keys: Sequence[Codes]) -> tuple[Ints, Ints, Ints]:
+    def _partners(self, keys: Sequence[Held]) -> tuple[Ints, Ints, Ints]:
         """Rows of b in key order, and for every row of a where its partners begin in it and how many there are."""
-        _, in_b = present(keys[1])
-        rows = np.flatnonzero(in_b)
-        order = rows[np.argsort(keys[1].values[rows], kind="stable")]
-        ordered = keys[1].values[order]
-        first = np.searchsorted(ordered, keys[0].values, side="left")
-        count = np.searchsorted(ordered, keys[0].values, side="right") - first
-        return order, first, np.where(present(keys[0])[1], count, 0)
+        a, b = keys[0].codes.values, keys[1].codes.values
+        rows = np.flatnonzero(keys[1].there)
+        order = rows[np.argsort(b[rows], kind="stable")]
+        first = np.searchsorted(b[order], a, side="left")
+        count = np.searchsorted(b[order], a, side="right") - first
+        return order, first, np.where(keys[0].there, count, 0)
 
     # ---------------------------------------------------------------------------------------- anything else
 

@@ -6,13 +6,17 @@ What must hold: the rows that pass are a sample of all rows of the stream that w
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
-from weft.kernels.codes import Bools, Ints
+from weft.expr.evaluate import Functions, evaluate
+from weft.expr.model import Expr, text_of, without_alias
+from weft.kernels.codes import Bools, Ints, equality_codes
 from weft.query.model import Stream
+from weft.stats.held import Held
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +32,8 @@ class Side:
     read: float | None
     parts: Ints | None
     stream: Stream
+    keys: dict[tuple[str, ...], Held] = field(default_factory=dict)
+    """What was worked out of keys, by the texts of their parts; aliases over the same rows share it."""
 
     def __len__(self) -> int:
         return int(self.batch.num_rows)
@@ -53,4 +59,12 @@ class Side:
             total=None if self.total is None else self.total * share,
             read=None if self.read is None else self.read * share,
             parts=None if self.parts is None else self.parts[chosen],
+            keys={},
         )
+
+    def held(self, key: Sequence[Expr], functions: Functions) -> Held:
+        """What the rows hold of a key over the alias."""
+        name = tuple(text_of(without_alias(part)) for part in key)
+        if name not in self.keys:
+            self.keys[name] = Held(equality_codes([evaluate(part, self.batch, functions) for part in key]))
+        return self.keys[name]

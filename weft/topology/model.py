@@ -94,6 +94,13 @@ class Key:
 
     equal: tuple[Expr, ...] = ()
     range: Expr | None = None
+    also: tuple[Expr, ...] = ()
+    """Further dimensions, beside `range`."""
+
+    @property
+    def ranges(self) -> tuple[Expr, ...]:
+        """All range dimensions; a bound says which of them it limits."""
+        return () if self.range is None else (self.range, *self.also)
 
     @property
     def name(self) -> str:
@@ -182,6 +189,8 @@ class Bound:
     strict: bool
     loose: bool = False
     """Whether it admits more than the predicate, which is then checked again; a NaN bound then admits everything."""
+    dimension: int = 0
+    """Which of the ranges of the index it limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -488,7 +497,8 @@ class Topology:
 
 @lru_cache(maxsize=4096)
 def _key_name(key: Key) -> str:
-    return repr(([*map(text_of, key.equal)], key.range and text_of(key.range)))
+    also = tuple(map(text_of, key.also))
+    return repr(([*map(text_of, key.equal)], key.range and text_of(key.range), *also))
 
 
 def stream_of(label: str) -> str:

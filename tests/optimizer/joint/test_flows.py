@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import time
 from functools import cache
 
 import pytest
@@ -12,6 +13,9 @@ from bench.solver import draw, posed, ten
 from tests.optimizer.joint.choices import check, least
 from weft.errors import PlanError
 from weft.optimizer.joint.flows import Arc, AtMostOne, Flow, Id, Kept, Own, Problem, Step
+from weft.optimizer.joint.highs import Solver
+from weft.optimizer.joint.network import number
+from weft.optimizer.joint.program import program
 from weft.optimizer.joint.solve import solve
 
 
@@ -224,3 +228,13 @@ def test_problems_that_do_not_fit_together_are_refused():
             Problem(**{"steps": (), "arcs": (), "flows": (flow,), **wrong})
     with pytest.raises(PlanError, match="one of both"):
         Flow("f", "a", sinks("b"))
+
+
+def test_relaxation_pays_in_full_for_what_all_plans_of_a_query_use():
+    """Two own plans and a way, all of which use one kept thing: a third of each must not pay for a third of it."""
+    arc = Arc("a", "b", uses=("k",))
+    flow = Flow("f", "a", sinks("b"), query="q")
+    own = (Own("q", 1.0, ("k",)), Own("q", 1.0, ("k",), 1))
+    problem = Problem((), (arc,), (flow,), (Kept("k", 9.0),), own)
+    posed = program(number(problem))
+    assert Solver(posed, threads=1, seed=0).relax({}, None, math.inf, time.monotonic() + 60).bound == pytest.approx(9.0)

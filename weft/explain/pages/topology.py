@@ -66,6 +66,9 @@ class ProbeFacts:
     matches: Figure
     shared_with: tuple[str, ...] = ()
     """Other queries that it is done for too."""
+    candidates: float | None = None
+    """Expected share of the rows, of those with equal keys if there are any, that the ranges of the index leave to be
+    looked at; given where the index has several ranges."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.expr.evaluate import Functions, evaluate
+from weft.host.groups.fold import refuse_overflow
 from weft.host.groups.measures import to_numbers
 from weft.host.hidden import Frame
 from weft.host.weights import weight_of
+from weft.kernels.boxes import Places
+from weft.kernels.codes import Ints
+from weft.query.model import LATE
 from weft.topology.measures import united_by
-from weft.topology.model import MEASURE, Measure, Start
+from weft.topology.model import MEASURE, WEIGHT, Measure, Start
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,36 @@ def join_measures(
         numbers = to_numbers(measure.number, evaluate(measure.expr, found, functions), counts)
         joined = joined.append_column(measure.name, _times(measure.name, numbers, weights[0]))
     return joined
+
+
+def can_add_up(rows: Frame) -> bool:
+    """Whether what rows carry can be added up as differences of prefix sums: whole numbers, and nothing else."""
+    names = [name for name in rows.schema.names if name.startswith(MEASURE)]
+    exact = all(united_by(name) == "sum" and pa.types.is_integer(rows.schema.field(name).type) for name in names)
+    return exact and not any(name.startswith(LATE) for name in rows.schema.names)
+
+
+def add_up_rows(met: Frame, rows: Frame, order: Places, begin: Ints, end: Ints) -> Frame:
+    """Tuples joined with runs of rows, which are neighbours in some order: each run counts as one row."""
+    counts = _sums(weight_of(rows), order, begin, end)
+    own = weight_of(met)
+    made = met.select([name for name in met.schema.names if not name.startswith(MEASURE) and name != WEIGHT])
+    made = made.append_column(WEIGHT, counts if own is None else pc.multiply_checked(own, counts))
+    for name in (name for name in met.schema.names if name.startswith(MEASURE)):
+        made = made.append_column(name, _times(name, met.column(name), counts))
+    for name in (name for name in rows.schema.names if name.startswith(MEASURE)):
+        made = made.append_column(name, _times(name, _sums(rows.column(name), order, begin, end), own))
+    return made
+
+
+def _sums(column: pa.Array | None, order: Places, begin: Ints, end: Ints) -> pa.Array:
+    """The sum of a column over each run of rows; of ones if there is none."""
+    if column is None:
+        return pa.array(end - begin)
+    refuse_overflow(column)
+    values = column.to_numpy(zero_copy_only=False)[order]
+    before = np.concatenate([[0], np.cumsum(values, dtype=np.int64)])
+    return pa.array(before[end] - before[begin])
 
 
 def without_measures(frame: Frame, wanted: Collection[str]) -> Frame:

@@ -154,7 +154,7 @@ def _later(times: pa.Array, by: int) -> Ints:
 def index_rows(rows: Frame, key: Key, functions: Functions) -> Index:
     """An index of the rows by a key."""
     codes = equality_codes([evaluate(expr, rows, functions) for expr in key.equal]) if key.equal else None
-    ranges = order_codes(evaluate(key.range, rows, functions)) if key.range is not None else None
-    masks = [part.valid for part in (codes, ranges) if part is not None and part.valid is not None]
+    ranges = [order_codes(evaluate(expr, rows, functions)) for expr in key.ranges]
+    masks = [part.valid for part in (codes, *ranges) if part is not None and part.valid is not None]
     valid = np.logical_and.reduce(masks) if masks else None
-    return build(rows.num_rows, codes.values if codes else None, ranges.values if ranges else None, valid)
+    return build(rows.num_rows, codes.values if codes else None, [part.values for part in ranges], valid)

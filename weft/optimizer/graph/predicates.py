@@ -9,6 +9,7 @@ residual.  Everything that fits neither form is a residual.
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -44,13 +45,16 @@ class Limit:
     exact: bool
 
 
-def window_predicates(query: Query) -> tuple[Expr, ...]:
-    """The window rule as join predicates: for every a with a window and every other b, b.#t < a.#t + window."""
+def window_predicates(query: Query, of: AbstractSet[str] | None = None) -> tuple[Expr, ...]:
+    """The window rule as join predicates: for every a with a window and every other b, b.#t < a.#t + window.
+
+    `of` are the aliases whose windows count; None is all.
+    """
     timed = [relation for relation in query.relations if relation.stream.event_time is not None]
     return tuple(
         Call("<", (time_of(b.alias), _plus(time_of(a.alias), a.window)), pa.bool_())
         for a in timed
-        if a.window is not None
+        if a.window is not None and (of is None or a.alias in of)
         for b in timed
         if b.alias != a.alias
     )

@@ -6,7 +6,7 @@ that begin alike run once up to the point where they differ.  Rows of a stream a
 that want them on the same worker.
 
 A kept join that an earlier query fills already is not filled again: later queries look into its store, and become users
-of all that fills it.
+of all that fills it.  Queries with wider windows come first: others look into their joins and check their own windows.
 
 Lines into smaller joins are laid first: the names of the probes above an intermediate store depend on its name.
 Waves and fields come last (`lower.flow`), when all users of a node are known.
@@ -14,7 +14,9 @@ Waves and fields come last (`lower.flow`), when all users of a node are known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
 from weft.expr.model import text_of
 from weft.optimizer.graph.layout import Target, names
@@ -23,29 +25,53 @@ from weft.optimizer.lower.flow import Flow, KeepDraft, NodeDraft, ProbeDraft
 from weft.optimizer.lower.groups import fields_at_end, group_stores, with_groups
 from weft.optimizer.lower.labels import digest, shorten
 from weft.optimizer.lower.relabel import Renamed, relabel
-from weft.optimizer.lower.stores import StoreDraft, StoreDrafts, clock_of, clocks, want_joined, want_rows
-from weft.optimizer.lower.unite import Decide, United, check_selections, unite, unite_implied
-from weft.optimizer.lower.ways import Hop, Keeping, Line, Ways
+from weft.optimizer.lower.stores import (
+    StoreDraft,
+    StoreDrafts,
+    check_windows,
+    clock_of,
+    clocks,
+    draft_join,
+    is_wider,
+    want_joined,
+    want_rows,
+)
+from weft.optimizer.lower.unite import Decide, check_selections, unite, unite_implied
+from weft.optimizer.lower.ways import Hop, Keeping, Line, Ways, kept_joins
 from weft.query.model import Query, Stream
 from weft.topology.check import check
 from weft.topology.model import ROWS, Emit, Keep, Policy, Probe, Start, Topology
 
 
-def assemble(plans: Sequence[Ways], policy: Policy = "min", decide: Decide = unite_implied) -> Topology:
-    """The topology that answers all queries; `decide` says which selections of a stream share a store."""
-    topology = draw(plans, policy, decide)
+def assemble(
+    plans: Sequence[Ways],
+    policy: Policy = "min",
+    decide: Decide = unite_implied,
+    kept: AbstractSet[str] | None = None,
+) -> Topology:
+    """The topology that answers all queries; `decide` says which selections of a stream share a store.
+
+    `kept` are the contents of the stores that there are, None if there is no state.
+    """
+    topology = draw(plans, policy, decide, kept)
     check(topology, {plan.name: plan.query for plan in plans})
     return topology
 
 
-def draw(plans: Sequence[Ways], policy: Policy = "min", decide: Decide = unite_implied) -> Topology:
+def draw(
+    plans: Sequence[Ways],
+    policy: Policy = "min",
+    decide: Decide = unite_implied,
+    kept: AbstractSet[str] | None = None,
+) -> Topology:
     """The same unchecked, for plans that are only compared."""
     renamed: Renamed = {}
     made = [relabel(plan, renamed) for plan in plans]
     united = unite(made, decide)
-    nodes = _Nodes(made, united)
-    for given, plan in zip(plans, made, strict=True):
-        _Query(plan, given.query, check_selections(plan, united), nodes).lay()
+    nodes = _Nodes(made, StoreDrafts(united, kept))
+    written = {plan.name: plan.query for plan in plans}
+    for plan in _widest_first(made):
+        _Query(plan, written[plan.name], check_selections(plan, united), nodes).lay()
     nodes.flow.fill()
     stores, starts, emits = nodes.stores.stores(), nodes.finish_starts(), nodes.flow.finish_emits()
     views = [store for emit, plan in zip(emits, made, strict=True) for store in group_stores(emit, plan)]
@@ -66,11 +92,26 @@ def _streams(queries: Iterable[Query]) -> tuple[Stream, ...]:
     return tuple({r.stream.name: r.stream for query in queries for r in query.relations}.values())
 
 
+def _widest_first(plans: Sequence[Ways]) -> list[Ways]:
+    """The plans in their order, but each before the first that keeps one of its joins with narrower windows."""
+    order: list[tuple[Ways, dict[str, StoreDraft]]] = []
+    for plan in plans:
+        mine = {draft.loose: draft for draft in (draft_join(plan, *target) for target in kept_joins(plan.lines))}
+        at = next((i for i, (_, theirs) in enumerate(order) if _has_wider(mine, theirs)), len(order))
+        order.insert(at, (plan, mine))
+    return [plan for plan, _ in order]
+
+
+def _has_wider(mine: Mapping[str, StoreDraft], theirs: Mapping[str, StoreDraft]) -> bool:
+    both = ((draft.windows, theirs[loose].windows) for loose, draft in mine.items() if loose in theirs)
+    return any(one != other and is_wider(one, other) for one, other in both)
+
+
 class _Nodes:
     """All nodes of a topology by their names, while queries are added."""
 
-    def __init__(self, plans: Sequence[Ways], united: United) -> None:
-        self.stores = StoreDrafts(united)
+    def __init__(self, plans: Sequence[Ways], stores: StoreDrafts) -> None:
+        self.stores = stores
         self.flow = Flow({r.alias: r.stream for plan in plans for r in plan.query.relations})
         order = sorted({stamp for plan in plans for stamp in plan.stamps.values()})
         self.position = {label: place for place, (_, label) in enumerate(order)}
@@ -155,8 +196,7 @@ class _Query:
 
     def _find_joins(self) -> dict[Target, StoreDraft]:
         """The kept joins of the plan that earlier queries fill."""
-        kept = dict.fromkeys((line.keep.store, line.keep.home) for line in self.lines if line.keep is not None)
-        found = {target: self.nodes.stores.find_join(self.plan, *target) for target in kept}
+        found = {target: self.nodes.stores.find_join(self.plan, *target) for target in kept_joins(self.lines)}
         return {target: draft for target, draft in found.items() if draft is not None}
 
     def _needed(self, there: dict[Target, StoreDraft]) -> list[Line]:
@@ -233,7 +273,10 @@ class _Query:
         return start
 
     def _look(self, label: str, before: StartDraft | ProbeDraft, hop: Hop) -> ProbeDraft:
-        draft, step = self._store((hop.store, hop.home)), hop.step
+        draft = self._store((hop.store, hop.home))
+        if draft.members and (narrower := check_windows(self.plan, draft)):
+            hop = replace(hop, step=replace(hop.step, residual=(*hop.step.residual, *narrower)))
+        step = hop.step
         sees = self._sees(label, hop.store)
         asked = [*(e.target for e in step.equalities), *(e.known for e in step.equalities), *step.residual]
         limits = [(text_of(b.expr), b.strict, b.loose) for b in (*step.low, *step.high)]
@@ -244,6 +287,8 @@ class _Query:
             step.range and text_of(step.range),
             len(step.low),
             limits,
+            *(text_of(expr) for expr in step.also),
+            *([b.dimension for b in (*step.low, *step.high)] if step.also else ()),
         )
         way = (hop.route, *map(text_of, hop.route_key), hop.tasks, sees)
         members = tuple(sorted(step.target, key=lambda member: self.plan.stamps[member]))

@@ -78,6 +78,7 @@ def _layout(layout: Layout, rename: Rename) -> Layout:
         layout,
         placement={store: tuple(map(rename, home)) for store, home in layout.placement.items()},
         spread={store: with_keys(spread, rename) for store, spread in layout.spread.items()},
+        ranges=tuple(map(rename, layout.ranges)),
         lines={
             line: tuple((store, tuple(map(rename, home))) for store, home in targets)
             for line, targets in layout.lines.items()
@@ -115,8 +116,9 @@ def _step(step: Step, names: Mapping[str, str], rename: Rename) -> Step:
         tuple(_bound(bound, rename) for bound in step.low),
         tuple(_bound(bound, rename) for bound in step.high),
         tuple(map(rename, step.residual)),
+        tuple(map(rename, step.also)),
     )
 
 
 def _bound(bound: Bound, rename: Rename) -> Bound:
-    return Bound(rename(bound.expr), bound.strict, bound.loose)
+    return replace(bound, expr=rename(bound.expr))

@@ -8,12 +8,14 @@ each probe checks its own window, and rows that are late for some users are mark
 digest of what makes its rows, columns and indexes included.  Until when rows are kept is not part of it.
 
 What must hold: a store is filled once.  Of two plans that keep the same join, the first fills it, in its own way, and
-the second looks into it: rows of a join are the same, whichever way makes them.
+the second looks into it: rows of a join are the same, whichever way makes them.  So it is where windows of the members
+differ: a plan looks into a join that was made with wider windows, and checks its own on the rows found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -54,6 +56,10 @@ class StoreDraft:
     """Measures of a counted join; None if rows are kept one by one."""
     copied: bool = False
     """Whether rows of its members lie on several workers."""
+    windows: tuple[int | None, ...] = ()
+    """Windows of the members of a join; None is full history."""
+    loose: str = ""
+    """What decides its rows besides the windows, and where they lie."""
     columns: set[str] = field(default_factory=set)
     indexes: set[Key] = field(default_factory=set)
     clocks: set[str] = field(default_factory=set)
@@ -122,9 +128,11 @@ class StoreDraft:
 class StoreDrafts:
     """All stores of a topology, by their keys."""
 
-    def __init__(self, united: United) -> None:
-        self.united = united
+    def __init__(self, united: United, kept: AbstractSet[str] | None = None) -> None:
+        """`kept` are the contents of the stores that there are, None if there is no state."""
+        self.united, self.kept = united, kept
         self._drafts: dict[str, StoreDraft] = {}
+        self._joins: dict[str, list[StoreDraft]] = {}
 
     @property
     def drafts(self) -> tuple[StoreDraft, ...]:
@@ -142,12 +150,23 @@ class StoreDrafts:
         return draft
 
     def find_join(self, plan: Ways, store: int, home: Home) -> StoreDraft | None:
-        """The store of an intermediate result in a place, if it is there already."""
-        return self._drafts.get(_draft_join(plan, store, home).key)
+        """The store of an intermediate result in a place, if it is there already; windows may be wider."""
+        made = draft_join(plan, store, home)
+        wider = (known for known in self._joins.get(made.loose, ()) if self._serves(known, made))
+        return self._drafts.get(made.key) or next(wider, None)
+
+    def _serves(self, known: StoreDraft, made: StoreDraft) -> bool:
+        """Whether a join with other windows has the rows.  What state keeps apart stays apart: to fill a wider join
+        may take rows that were never kept."""
+        there = self.kept is None or (known.key in self.kept and made.key not in self.kept)
+        return there and is_wider(known.windows, made.windows)
 
     def join(self, plan: Ways, store: int, home: Home) -> StoreDraft:
         """The store of an intermediate result in a place."""
-        return self._share(_draft_join(plan, store, home))
+        made = draft_join(plan, store, home)
+        if made.key not in self._drafts:
+            self._joins.setdefault(made.loose, []).append(made)
+        return self._share(made)
 
     def _share(self, made: StoreDraft) -> StoreDraft:
         return self._drafts.setdefault(made.key, made)
@@ -204,12 +223,16 @@ def _draft_rows(plan: Ways, label: str, home: Home, chosen: Selection) -> StoreD
     return StoreDraft(name, stream, chosen, placement, tasks, spread=spread, since=since)
 
 
-def _draft_join(plan: Ways, store: int, home: Home) -> StoreDraft:
+def draft_join(plan: Ways, store: int, home: Home) -> StoreDraft:
+    """The store of an intermediate result as one plan wants it."""
     members = tuple(sorted(names(plan.query, store), key=lambda label: plan.stamps[label]))
-    copied = any(label in plan.spreads for label in members)
+    copied, tasks = any(label in plan.spreads for label in members), plan.tasks(store)
+    joins, windows = (_inside(asked, members) for asked in (plan.query.joins, window_predicates(plan.query)))
+    loose = digest(members, [*map(text_of, home)], tasks, _content(plan, members, joins))
     return StoreDraft(
-        "+".join(members), "", (), home, plan.tasks(store), members, content=_content(plan, members),
+        "+".join(members), "", (), home, tasks, members, content=_content(plan, members, [*joins, *windows]),
         measures=_measures(plan, members), copied=copied,
+        windows=tuple(plan.query.relation(label).window for label in members), loose=loose,
     )  # fmt: skip
 
 
@@ -220,11 +243,28 @@ def _measures(plan: Ways, members: tuple[str, ...]) -> tuple[str, ...] | None:
     return tuple(sorted(measure.name for label in members for measure in plan.measures.get(label, ())))
 
 
-def _content(plan: Ways, members: tuple[str, ...]) -> str:
-    """What decides the rows of a join: the predicates among its members, and the workers they meet on."""
+def check_windows(plan: Ways, draft: StoreDraft) -> tuple[Expr, ...]:
+    """The windows of a plan among the members of a join that was made with wider ones."""
+    wider = dict(zip(draft.members, draft.windows, strict=True))
+    narrow = {label for label in draft.members if plan.query.relation(label).window != wider[label]}
+    asked = window_predicates(plan.query, narrow) if narrow else ()
+    return tuple(sorted(_inside(asked, draft.members), key=text_of))
+
+
+def is_wider(windows: Sequence[int | None], others: Sequence[int | None]) -> bool:
+    """Whether windows hold all that others do."""
+    pairs = zip(windows, others, strict=True)
+    return all(mine is None or (other is not None and other <= mine) for mine, other in pairs)
+
+
+def _inside(asked: Iterable[Expr], members: Iterable[str]) -> list[Expr]:
     inside = frozenset(members)
-    asked = (*plan.query.joins, *window_predicates(plan.query))
-    held = sorted(predicate_text(p) for p in asked if aliases(p) <= inside)
+    return [predicate for predicate in asked if aliases(predicate) <= inside]
+
+
+def _content(plan: Ways, members: tuple[str, ...], asked: Sequence[Expr]) -> str:
+    """What decides the rows of a join: the predicates among its members, and the workers they meet on."""
+    held = sorted(map(predicate_text, asked))
     lie = [plan.spreads.get(label) for label in members]
     timed = [(label, plan.query.relation(label).stream.event_time) for label in members]
     return repr((held, lie if any(lie) else None, timed, _measures(plan, members)))

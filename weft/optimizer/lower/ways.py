@@ -62,8 +62,7 @@ class Hop:
     def found(self, carry: Iterable[str]) -> set[str]:
         """Fields of the rows met that are read by this hop or live on after it."""
         s = self.step
-        ranges = () if s.range is None else (s.range,)
-        exprs = (*(e.target for e in s.equalities), *ranges, *s.residual)
+        exprs = (*(e.target for e in s.equalities), *s.ranges, *s.residual)
         reads = {c.field for expr in exprs for c in columns(expr) if c.alias in s.target}
         return reads | {f for f in carry if _alias(f) in s.target}
 
@@ -161,8 +160,8 @@ class Ways:
 class Steps:
     """Answers that all plans of a query share: each is worked out once."""
 
-    def __init__(self, query: Query) -> None:
-        self.query = query
+    def __init__(self, query: Query, together: Sequence[Expr] = ()) -> None:
+        self.query, self.together = query, together
         self.joins = query.joins
         self.predicates = (*query.joins, *sort_predicates(query, window_predicates(query)))
         self.retention = retention(query)
@@ -176,7 +175,7 @@ class Steps:
         """The hop to a store from tuples that hold `bound`."""
         if (bound, store) not in self._steps:
             target = frozenset(names(self.query, store))
-            self._steps[bound, store] = step(self.query, self.predicates, bound, target)
+            self._steps[bound, store] = step(self.query, self.predicates, bound, target, self.together)
         return self._steps[bound, store]
 
     def equal(self, bound: Aliases) -> dict[Expr, Expr]:
@@ -192,7 +191,7 @@ class Steps:
 
 def ways(name: str, query: Query, layout: Layout, workers: int, steps: Steps | None = None) -> Ways:
     """The ways of all aliases under a layout."""
-    planner = _Planner(steps or Steps(query), layout, workers)
+    planner = _Planner(steps or Steps(query, layout.ranges), layout, workers)
     if layout.lines:
         planner.follow_lines()
     else:
@@ -392,6 +391,11 @@ def _classes(joins: Sequence[Expr], bound: Aliases) -> dict[Expr, Expr]:
 
 def _begin(alias: str) -> _Trip:
     return _Trip(alias, frozenset({alias}))
+
+
+def kept_joins(lines: Iterable[Line]) -> list[Target]:
+    """The kept joins that some lines fill, each with where its rows lie."""
+    return [*dict.fromkeys((line.keep.store, line.keep.home) for line in lines if line.keep is not None)]
 
 
 def _by_size(line: tuple[int, int]) -> tuple[int, int, int]:
