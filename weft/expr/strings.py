@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from weft.expr.casts import Datum
 from weft.expr.logic import Kernel
 from weft.expr.nested import list_extract
+from weft.expr.text import as_texts
 
 
 def strict(kernel: Callable[..., pa.Array]) -> Kernel:
@@ -91,14 +92,10 @@ def search(constant: Kernel, elementwise: Callable[[Any, Any], Any]) -> Kernel:
             return constant(args, kind)
         whole = pa.repeat(args[0], len(args[1])) if isinstance(args[0], pa.Scalar) else args[0]
         missing = pc.or_(pc.is_null(whole), pc.is_null(args[1])).to_numpy(zero_copy_only=False)
-        found = elementwise(*(_texts(side) for side in (whole, args[1])))
+        found = elementwise(as_texts(whole), as_texts(args[1]))
         return pa.array(found, kind, mask=missing)
 
     return kernel
-
-
-def _texts(texts: pa.Array) -> Any:
-    return np.array(pc.fill_null(texts, "").to_numpy(zero_copy_only=False), dtype=np.dtypes.StringDType())
 
 
 def find(texts: Any, parts: Any) -> Any:
