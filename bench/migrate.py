@@ -120,9 +120,9 @@ def measure_pause(root: Path, rows: int, batch: int) -> list[str]:
         stop = threading.Event()
         feeder = threading.Thread(target=_keep_up, args=(feed, batch, handle, stop))
         feeder.start()
-        began = len(handle.progress())
-        wait(handle, lambda: len(handle.progress()) >= began + 15)
-        quiet = [p.seconds for p in handle.progress()[-10:]]
+        began = handle.report().count
+        wait(handle, lambda: handle.report().count >= began + 15)
+        quiet = [p.seconds for p in handle.history(10)]
         asked = time.perf_counter()
         watcher = threading.Thread(target=_note_ends, args=(handle, ends, stop))
         watcher.start()
@@ -132,7 +132,7 @@ def measure_pause(root: Path, rows: int, batch: int) -> list[str]:
         wait(handle, lambda: len(ends) > 5)
         stop.set()
         feeder.join()
-        wait(handle, lambda: sum(p.rows_in["x"] for p in handle.progress()) * 2 >= (feed.count - 10) * batch)
+        wait(handle, lambda: handle.report().rows_in.get("x", 0) * 2 >= (feed.count - 10) * batch)
         watcher.join()
     gaps = [b - a for a, b in pairwise(ends)]
     turn = handle.epochs()[-1]
@@ -150,18 +150,18 @@ def measure_pause(root: Path, rows: int, batch: int) -> list[str]:
 def _keep_up(feed: Feed, batch: int, handle: Any, stop: threading.Event) -> None:
     """Always one file more than was read."""
     while not stop.is_set():
-        read = sum(p.rows_in["x"] for p in handle.progress())
+        read = handle.report().rows_in.get("x", 0)
         if (feed.count - 10) * batch // 2 <= read + batch:
             feed.put(batch)
         time.sleep(0.005)
 
 
 def _note_ends(handle: Any, ends: list[float], stop: threading.Event) -> None:
-    seen = len(handle.progress())
+    seen = handle.report().count
     ends.append(time.perf_counter())
     while not stop.is_set():
-        if len(handle.progress()) > seen:
-            seen = len(handle.progress())
+        if handle.report().count > seen:
+            seen = handle.report().count
             ends.append(time.perf_counter())
         time.sleep(0.002)
 
@@ -181,20 +181,20 @@ def measure_eleventh(root: Path, rows: int, batch: int) -> list[str]:
         stop = threading.Event()
         feeder = threading.Thread(target=_keep_up, args=(feed, batch, handle, stop))
         feeder.start()
-        wait(handle, lambda: len(handle.progress()) >= 5)
-        seen, asked = len(handle.progress()), time.perf_counter()
+        wait(handle, lambda: handle.report().count >= 5)
+        seen, asked = handle.report().count, time.perf_counter()
         s.query("eleventh", "SELECT x.id AS x, y.id AS y FROM x JOIN y ON x.b = y.b AND x.a < y.a").to_memory()
         planned = time.perf_counter() - asked
         results["others"].append(asked)
         while len(results["new"]) < 3:
-            for progress in handle.progress()[seen:]:
+            for progress in handle.history(handle.report().count - seen):
                 seen += 1
                 now = time.perf_counter()
                 if any(count for name, count in progress.rows_out.items() if name != "eleventh"):
                     results["others"].append(now)
                 if progress.rows_out.get("eleventh"):
                     results["new"].append(now)
-            wait(handle, lambda known=seen: len(handle.progress()) > known)  # type: ignore[misc]
+            wait(handle, lambda known=seen: handle.report().count > known)  # type: ignore[misc]
         stop.set()
         feeder.join()
     turn = handle.epochs()[-1]

@@ -125,7 +125,7 @@ def batches(handle: weft.Handle, count: int) -> list[Batch]:
     until = clock + PATIENCE * max(1, count // 20)
     while len(found) < count:
         time.sleep(POLL)
-        for batch in handle.progress()[len(found) :]:
+        for batch in handle.history(handle.report().count - len(found)):
             now = time.perf_counter()
             found.append(Batch(now - clock, batch.seconds, batch.total_in, batch.total_out, batch.state_rows))
             clock = now
@@ -137,18 +137,18 @@ def batches(handle: weft.Handle, count: int) -> list[Batch]:
 
 def time_drop(handle: weft.Handle, ready: Sequence[Path], landing: Path, rows: int) -> tuple[float, float]:
     """Seconds from a drop of one file a stream to the commit of its last row; and what Weft says of these batches."""
-    before = handle.progress()
-    due = sum(batch.total_in for batch in before) + rows
+    before = handle.report()
+    due = sum(before.rows_in.values()) + rows
     for file in ready:
         os.link(file, landing / file.parent.name / f".{file.name}")
     clock = time.perf_counter()
     for file in ready:
         (landing / file.parent.name / f".{file.name}").rename(landing / file.parent.name / file.name)
-    while sum(batch.total_in for batch in handle.progress()) < due:
+    while sum(handle.report().rows_in.values()) < due:
         time.sleep(POLL)
         if not handle.active or time.perf_counter() > clock + PATIENCE:
             raise TimeoutError("a drop was not read")
-    return time.perf_counter() - clock, sum(batch.seconds for batch in handle.progress()[len(before) :])
+    return time.perf_counter() - clock, handle.report().working - before.working
 
 
 def time_looks(handle: weft.Handle, looks: Looks, seconds: float) -> tuple[list[float], float]:

@@ -49,11 +49,11 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     ("command", "options"),
     [
         ("demo", ["--orders", "--seed", "--keep", "--workers"]),
-        ("run", ["SCRIPT", "--workers"]),
+        ("run", ["SCRIPT", "--every", "--workers"]),
         ("explain", ["SCRIPT", "--stage", "--format", "--analyze", "--no-analyze", "--workers"]),
         ("queries", ["CHECKPOINT"]),
         ("status", ["CHECKPOINT"]),
-        ("doctor", ["--checkpoint", "--spark", "--no-spark"]),
+        ("doctor", ["--checkpoint", "--spark", "--no-spark", "--prepare"]),
         ("calibrate", ["--quick", "--no-quick", "--dry-run", "--no-dry-run"]),
         ("bench", []),
     ],
@@ -111,7 +111,8 @@ def test_error_of_ours_has_three_layers_and_no_traceback(tmp_path: Path, capsys:
         "detail: line 1, column 5\n"
         "  SET colour = 'red';\n"
         "      ^^^^^^\n"
-        "hint: settings are: checkpoint, workers, watermark, sharing, strategy, budget, placement, capacity, arrival.\n"
+        "hint: settings are: checkpoint, workers, watermark, sharing, strategy, budget, placement, capacity, arrival, "
+        "statistics.\n"
     )
 
 
@@ -154,7 +155,7 @@ def test_reader_that_has_seen_enough_is_no_error(job: Path) -> None:
 def test_doctor_prints_a_line_per_finding(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("doctor", "--no-spark") == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if "hint:" not in line]
-    assert [line.split()[1] for line in lines] == ["Python", "Java", "PySpark", "memory", "temp", "numba"]
+    assert [line.split()[1] for line in lines] == ["Python", "Java", "PySpark", "memory", "temp", "numba", "DuckDB"]
 
 
 def test_doctor_fails_when_a_check_fails(

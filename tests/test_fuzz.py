@@ -30,7 +30,8 @@ def test_random_queries_answer_what_the_oracle_answers(chunk: int) -> None:
     assert tally.nested >= 10
     assert tally.answered >= 12, "plans with intermediate results join next to nothing"
     assert all(tally.strategies[name] >= 8 for name in (*TREES, "by hand"))
-    assert all(tally.strategies[name] for name in STRATEGIES)
+    assert all(tally.strategies[name] for name in STRATEGIES if "+" not in name)
+    assert sum(tally.strategies[name] for name in STRATEGIES if "+" in name) >= 3
 
 
 def test_there_are_a_thousand_queries() -> None:

@@ -73,7 +73,7 @@ def test_refusal_points_with_a_caret() -> None:
     ("text", "message", "place"),
     [
         ("DROP STREAM a;", "there is no such statement: found STREAM", "line 1, column 6"),
-        ("CREATE VIEW a;", "there is no such statement: found VIEW", "line 1, column 8"),
+        ("CREATE THING a;", "there is no such statement: found THING", "line 1, column 8"),
         ("CREATE TABLE a FROM CSV 'x' WITH (unit = 's');", "a table has no options: found WITH", "line 1, column 29"),
         ("CREATE TABLE a FROM CSV x;", "the folder of the table is missing: found x", "line 1, column 25"),
         ("DROP QUERY q; DROP QUERY q;", "query q is dropped twice", "line 1, column 26"),
@@ -92,7 +92,9 @@ def test_refusal_points_with_a_caret() -> None:
         ("SET workers = 2 3;", "the statement should end here: found 3", "line 1, column 17"),
         ("CREATE STREAM a FROM AVRO 'x';", "a format is missing: found AVRO", "line 1, column 22"),
         ("CREATE STREAM a FROM CSV x;", "the folder of the stream is missing: found x", "line 1, column 26"),
-        ("CREATE STREAM a FROM CSV 'x';", 'stream "a" has no event time', "line 1, column 29"),
+        ("CREATE STREAM a (k BIGNT) FROM CSV 'x';", "there is no type BIGNT", "line 1, column 20"),
+        ("CREATE STREAM a (k INT, k INT) FROM CSV 'x';", "column k is declared twice", "line 1, column 25"),
+        ("CREATE STREAM a (k INT FROM CSV 'x';", ") is missing: found FROM", "line 1, column 24"),
         ("CREATE STREAM a FROM CSV 'x' WITH (when = 't');", 'unknown option "when"', "line 1, column 36"),
         ("CREATE STREAM a FROM CSV 'x' WITH (event_time = 1);", '"event_time" takes a string', "line 1, column 49"),
         ("CREATE QUERY q INTO PARQUET 'x' WITH (closd = TRUE) AS", 'unknown option "closd"', "line 1, column 39"),
@@ -267,3 +269,95 @@ def test_wrong_value_is_pointed_at(text: str, place: str, tmp_path: Path) -> Non
     assert (caught.value.detail or "").startswith(place)
     assert "^" in (caught.value.detail or "")
     assert caught.value.hint
+
+
+def test_a_script_declares_columns_and_streams_without_event_time(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.csv").write_text("k,v\n1,2\n")
+    text = """
+        CREATE STREAM a (k SMALLINT, v DECIMAL(8, 2)) FROM CSV 'in';
+        CREATE STREAM late (k BIGINT, t TIMESTAMP) FROM JSON 'not there yet' WITH (event_time = 't');
+        CREATE TABLE b (k INTEGER, v VARCHAR) FROM CSV 'in';
+        CREATE QUERY q INTO PARQUET 'out' AS SELECT a.k, b.v FROM a JOIN b ON a.k = b.k;
+    """
+    session = open_session(parse_script(text, folder=tmp_path), checkpoint=tmp_path / "state")
+    assert session.streams["a"].schema == pa.schema([("k", pa.int16()), ("v", pa.decimal128(8, 2))])
+    assert session.streams["a"].event_time is None
+    assert session.streams["late"].event_time == "t"
+    assert session.streams["b"].table
+    assert session.queries["q"].query.schema.names == ["k", "v"]
+
+
+def test_a_script_has_all_knobs_of_python(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"k": [1]}), tmp_path / "in" / "0.parquet")
+    (tmp_path / "numbers.json").write_text(weft.Statistics(rows={"a": 7, "b": 9}).to_json())
+    plan = weft.Plan(parallelism={"a": 1})
+    (tmp_path / "plan.json").write_text(plan.to_json())
+    text = """
+        SET statistics = 'numbers.json';
+        CREATE STREAM a FROM PARQUET 'in';
+        CREATE STREAM b FROM PARQUET 'in';
+        CREATE QUERY q INTO PARQUET 'out'
+            WITH (strategy = 'hypercube:hybrid', parallelism = ('a' = 2), skewed = ('a.k' = TRUE, 'b.k' = FALSE),
+                  merge = FALSE)
+            AS SELECT a.k FROM a JOIN b ON a.k = b.k;
+        CREATE QUERY p INTO PARQUET 'other' WITH (strategy = 'plan.json') AS SELECT a.k FROM a JOIN b ON a.k = b.k;
+    """
+    session = open_session(parse_script(text, folder=tmp_path), checkpoint=tmp_path / "state")
+    wishes = session.queries["q"].wishes
+    assert dict(wishes["parallelism"]) == {"a": 2}
+    assert dict(wishes["skewed"]) == {"a.k": True, "b.k": False}
+    assert session.queries["p"].wishes["strategy"] == plan
+    with pytest.raises(SourceError, match="cannot be read"):
+        open_session(parse_script("SET statistics = 'no.json';" + STREAM + QUERY, folder=tmp_path))
+    assert refusal(STREAM + QUERY.replace(" AS", " WITH (parallelism = ('a' = TRUE)) AS")).message.startswith(
+        '"parallelism" takes whole numbers by alias'
+    )
+
+
+def open_job(text: str, folder: Path) -> weft.Session:
+    for name in ("a", "b"):
+        (folder / "in" / name).mkdir(parents=True)
+        pq.write_table(pa.table({"k": [1], "x": [2]}), folder / "in" / name / "0.parquet")
+    streams = "CREATE STREAM a FROM PARQUET 'in/a'; CREATE STREAM b FROM PARQUET 'in/b' WITH (bad_files = 'skip');"
+    return open_session(parse_script(streams + text, folder=folder))
+
+
+def test_views_are_read_in_the_order_of_the_script(tmp_path: Path) -> None:
+    text = """
+        CREATE VIEW pairs AS SELECT a.k, b.x FROM a JOIN b USING (k);
+        CREATE VIEW few AS SELECT * FROM pairs WHERE x < 5;
+        CREATE QUERY q INTO PARQUET 'out' AS SELECT few.x FROM few JOIN a ON few.k = a.k;
+    """
+    session = open_job(text, tmp_path)
+    assert session.queries["q"].query.aliases == ("few_a", "few_b", "a")
+    assert session.sources["b"].bad_files == "skip"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("CREATE VIEW v AS SELECT k FROM a; CREATE VIEW v AS SELECT k FROM a;", "view v is created twice"),
+        ("CREATE STREAM v FROM CSV 'v'; CREATE VIEW v AS SELECT k FROM a;", "v is created as a stream and as a view"),
+        ("CREATE VIEW v SELECT k FROM a;", "AS is missing"),
+    ],
+)
+def test_mistakes_in_views_are_refused(text: str, message: str) -> None:
+    assert message in refusal(STREAM + text + QUERY).message
+
+
+@pytest.mark.parametrize(
+    ("select", "hint"),
+    [
+        ("SELECT x.k FROM nothing x", "create it: CREATE STREAM name FROM PARQUET 'folder';"),
+        ("SELECT a.k FROM a WITHIN '1 minute' JOIN b USING (k)", "write WITH (event_time = 'column') behind a."),
+        ("SELECT a.k FROM a, b", "write WITH (cross_product = TRUE)"),
+        ("SELECT nothing(a.k) AS x FROM a", "only functions of SQL can be called in a script."),
+    ],
+)
+def test_hints_speak_of_statements(tmp_path: Path, select: str, hint: str) -> None:
+    with pytest.raises(weft.WeftError) as caught:
+        open_job(f"CREATE QUERY q INTO PARQUET 'out' AS {select};", tmp_path)
+    assert hint in str(caught.value.hint)
+    assert "s." not in str(caught.value.hint)

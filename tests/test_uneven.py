@@ -12,7 +12,8 @@ import pytest
 import weft
 from weft.explain.uneven import uneven_load
 from weft.host.batch import Report
-from weft.observe.progress import Progress, RunReport
+from weft.observe.progress import Progress
+from weft.observe.report import RunReport, Tally
 from weft.session.run import RECENT, Watch
 from weft.testing import Trial, assert_same_rows
 
@@ -51,6 +52,13 @@ def watch_batches(trial: Trial, batches: Sequence[dict[str, pa.Table]]) -> list[
     return [watch.see(progress(at, trial.feed(tables))) for at, tables in enumerate(batches)]
 
 
+def report_of(done: Sequence[Progress]) -> RunReport:
+    tally = Tally()
+    for batch_done in done:
+        tally.add(batch_done)
+    return tally.report(1.0)
+
+
 def progress(at: int, report: Report) -> Progress:
     return Progress(at, 1.0, 0, 0, 0, None, report)
 
@@ -61,11 +69,11 @@ def test_a_value_that_becomes_frequent_is_noticed_once_with_the_cure() -> None:
     at = [p.batch for p in done if p.notices]
     assert len(at) == 1
     assert at[0] >= 4
-    [notice] = RunReport(done, 1.0).notices
+    [notice] = report_of(done).notices
     assert notice.kind == "uneven-load"
     assert 'strategy="hypercube:hybrid", statistics=s.observed()' in notice.action
     assert notice.message in done[at[0]].line()
-    assert all(line in str(RunReport(done, 1.0)) for line in notice.lines())
+    assert all(line in str(report_of(done)) for line in notice.lines())
 
 
 def test_the_cure_is_even_and_joins_the_same_rows() -> None:

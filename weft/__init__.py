@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     )
     from weft.observe.counters import Counters
     from weft.observe.notice import Notice
-    from weft.observe.progress import Progress, RunReport
+    from weft.observe.progress import Progress
+    from weft.observe.report import RunReport
     from weft.optimizer.written.plan import Plan
-    from weft.query.builder import col, fn, from_, lit, rel
+    from weft.query.builder import col, count, fn, from_, lit, rel, window
     from weft.query.model import Query, Stream
     from weft.session import Session
     from weft.session.query import QueryHandle
@@ -68,11 +69,13 @@ __all__ = [
     "WeftError",
     "__version__",
     "col",
+    "count",
     "fn",
     "from_",
     "lit",
     "read",
     "rel",
+    "window",
 ]
 
 _HOMES = {
@@ -82,9 +85,10 @@ _HOMES = {
     ),
     "weft.observe.counters": ("Counters",),
     "weft.observe.notice": ("Notice",),
-    "weft.observe.progress": ("Progress", "RunReport"),
+    "weft.observe.progress": ("Progress",),
+    "weft.observe.report": ("RunReport",),
     "weft.optimizer.written.plan": ("Plan",),
-    "weft.query.builder": ("col", "fn", "from_", "lit", "rel"),
+    "weft.query.builder": ("col", "count", "fn", "from_", "lit", "rel", "window"),
     "weft.query.model": ("Query", "Stream"),
     "weft.session.query": ("QueryHandle",),
     "weft.session.run": ("Handle",),

@@ -379,12 +379,12 @@ def watch(session: Session, batches: int) -> tuple[list[float], list[Progress]]:
     moments = [time.perf_counter()]
     while len(moments) <= batches:
         now = time.perf_counter()
-        fresh = len(handle.progress()) + 1 - len(moments)
+        fresh = handle.report().count + 1 - len(moments)
         moments += [now] * fresh
         if not fresh:
             time.sleep(0.002)
             if now - moments[-1] > PATIENCE and handle.wait(0):
                 raise InternalError("a run that has no end has ended")
-    ended: list[Progress] = handle.progress()
+    ended: list[Progress] = handle.history(batches)
     handle.stop()
     return moments[1:], ended

@@ -2,7 +2,8 @@
 
 A command is a typed function; its docstring opens its help page.  What a command needs is imported inside it,
 so that `weft --help` answers at once.  An error that Weft raises on purpose is printed on stderr, with exit code 2;
-anything else is a bug and keeps its traceback.
+anything else is a bug and keeps its traceback.  Ctrl-C and SIGTERM end a command without one, at any moment, with exit
+code 130 or 143.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import inspect
 import os
 import runpy
 import select
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.errors import HostError, WeftError
+from weft.signals import Terminated, ending_on_sigterm, exit_code
 
 if TYPE_CHECKING:
     from weft.script import Script
@@ -38,8 +41,10 @@ def demo(*, orders: int = 30_000, seed: int = 1, keep: Path | None = None, worke
     return 0 if run_demo(orders=orders, seed=seed, keep=keep, workers=workers) else FAILED_CHECK
 
 
-def run(script: Path, *, workers: int | None = None) -> int:
-    """Run a script on the data its streams hold now, then end.
+def run(script: Path, *, every: str | None = None, workers: int | None = None) -> int:
+    """Run a script on the data its streams hold now, then end; with --every, go on for ever.
+
+    Ctrl-C and SIGTERM stop it after the current batch, with exit code 130 or 143.  The next run goes on from there.
 
     If the script was edited since its last run, its queries are now the truth: what is added, replaced and dropped is
     said on stderr before the run.
@@ -51,8 +56,9 @@ def run(script: Path, *, workers: int | None = None) -> int:
         session.check()  # what is refused changes nothing, so nothing is said of changes
         for line in say_changes(session, job):
             print(line, file=sys.stderr, flush=True)
-        print(session.run())
-    return 0
+        report = session.run() if every is None else session.start(every).finish()
+        print(report)
+    return 0 if report.signal is None else exit_code(report.signal)
 
 
 def explain(
@@ -107,12 +113,15 @@ def status(checkpoint: Path) -> int:
     return 0
 
 
-def doctor(*, checkpoint: Path | None = None, spark: bool = True) -> int:
+def doctor(*, checkpoint: Path | None = None, spark: bool = True, prepare: bool = False) -> int:
     """Check whether Weft can run on this machine."""
     from weft.doctor import examine
 
+    def announce(what: str) -> None:
+        print(f"...   {what}", file=sys.stderr, flush=True)
+
     failed = False
-    for finding in examine(checkpoint=checkpoint, spark=spark):
+    for finding in examine(checkpoint=checkpoint, spark=spark, prepare=prepare, announce=announce):
         print(f"{finding.level:<5} {finding.name:<12} {finding.seen}", flush=True)
         if finding.hint:
             print(f"{'':<18} hint: {finding.hint}", flush=True)
@@ -149,7 +158,8 @@ def bench() -> int:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and end the process with its exit code."""
     try:
-        code = _call(arguments)
+        with ending_on_sigterm():
+            code = _call(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
         if not _is_unread():
@@ -158,8 +168,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except WeftError as error:
+        from weft.sql.advice import for_scripts
+
+        error.hint = for_scripts(error.hint)
         print(f"error: {error}", file=sys.stderr)
         code = REFUSED
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        code = exit_code(signal.SIGINT)
+    except Terminated as end:
+        print("terminated", file=sys.stderr)
+        code = int(end.code or 0)
     sys.exit(code)
 
 
@@ -220,7 +239,11 @@ _COMMANDS: dict[Callable[..., int], tuple[_Option, ...]] = {
         _Option("--keep", Path, "a new folder for streams, state and results; without it they are deleted"),
         _Option("--workers", int, "partitions of the state; chosen by Weft if not given"),
     ),
-    run: (_SCRIPT, _WORKERS),
+    run: (
+        _SCRIPT,
+        _Option("--every", str, 'go on for ever, looking for new input this often: "1 second"'),
+        _WORKERS,
+    ),
     explain: (
         _SCRIPT,
         _Option("--stage", str, "parsed, resolved, candidates, chosen or topology (default: topology)"),
@@ -233,6 +256,7 @@ _COMMANDS: dict[Callable[..., int], tuple[_Option, ...]] = {
     doctor: (
         _Option("--checkpoint", Path, "a checkpoint folder to check as well"),
         _Option("--spark", bool, "run a small join on Spark at the end (default: yes)"),
+        _Option("--prepare", bool, "also save Spark's classes, so that sessions start faster; takes a minute or two"),
     ),
     calibrate: (
         _Option("--quick", bool, "measure less, with more noise"),

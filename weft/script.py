@@ -5,6 +5,7 @@
     CREATE QUERY late INTO PARQUET 'out/late' AS SELECT ... FROM customer c JOIN orders o ON ...;
 
     CREATE TABLE product FROM CSV 'in/product';
+    CREATE VIEW cheap AS SELECT * FROM orders WHERE o_limit < 10;
     DROP QUERY early;
 
 The grammar is in `weft.sql.script`; here its statements become a session.  A relative path counts from the
@@ -27,11 +28,12 @@ from typing import TYPE_CHECKING, Any
 
 from weft.errors import SourceError, WeftError
 from weft.expr.model import Span
-from weft.host.state.checkpoint import describe_query
+from weft.host.state.checkpoint import describe_query, is_same_query
 from weft.query.caret import point
 from weft.session.complete import say_complete
 from weft.session.planning import remember_choice
-from weft.sql.script import Options, QueryStatement, StreamStatement, parse_statements
+from weft.sql.advice import for_scripts
+from weft.sql.script import Options, QueryStatement, StreamStatement, ViewStatement, parse_statements
 
 if TYPE_CHECKING:
     from weft import Session
@@ -45,8 +47,11 @@ class Script:
     streams: tuple[StreamStatement, ...]
     queries: tuple[QueryStatement, ...]
     drops: tuple[str, ...] = ()
+    views: tuple[ViewStatement, ...] = ()
     options: Options = field(default_factory=dict)
     """What `Session.options` is told: workers and others."""
+    folder: Path = Path()
+    """Where relative paths count from."""
     text: str = field(default="", compare=False, repr=False)
     places: Mapping[str, Span] = field(default_factory=dict, compare=False, repr=False)
     """Option -> where it stands in the text."""
@@ -77,7 +82,9 @@ def parse_script(text: str, *, folder: Path, name: str = "job") -> Script:
         streams=tuple(replace(stream, path=folder / stream.path) for stream in said.streams),
         queries=tuple(replace(query, path=folder / query.path) for query in said.queries),
         drops=said.drops,
+        views=said.views,
         options=settings,
+        folder=folder,
         text=text,
         places=said.places,
     )
@@ -89,18 +96,20 @@ def open_session(script: Script, *, checkpoint: Path | None = None, workers: int
 
     session = weft.Session(checkpoint=str(checkpoint or script.checkpoint))
     for name, value in script.options.items():
-        option: dict[str, Any] = {name: value}
         with _name_statement(f"SET {name}", point(script.text, script.places[name])):
-            session.options(**option)
+            session.options(**_read_files({name: value}, script.folder))
     if workers is not None:
         session.options(workers=workers)
     for stream in script.streams:
         with _name_statement(f"{stream.kind} {stream.name}", point(script.text, stream.span)):
             _declare(session, stream)
+    for view in script.views:
+        with _name_statement(f"view {view.name}", point(script.text, view.span)):
+            session.view(view.name, view.draft)
     known = _known(session)
     for query in script.queries:
         with _name_statement(f"query {query.name}", point(script.text, query.span)):
-            _register(session, query, known.get(query.name))
+            _register(session, query, known.get(query.name), script.folder)
     for name in known:
         if name not in session.queries:
             session.drop(name)
@@ -111,21 +120,43 @@ def _declare(session: Session, stream: StreamStatement) -> None:
     from weft import read
 
     options: dict[str, Any] = dict(stream.options)
-    source = getattr(read, stream.format)(str(stream.path), max_files=options.pop("max_files", None))
+    most = options.pop("max_files", None)
+    source = getattr(read, stream.format)(str(stream.path), max_files=most, schema=stream.schema)
     if stream.is_table:
         session.table(stream.name, source)
     else:
         session.stream(stream.name, source, **options)
 
 
-def _register(session: Session, query: QueryStatement, known: Mapping[str, Any] | None) -> None:
+def _read_files(options: Options, folder: Path) -> dict[str, Any]:
+    """Options as `Session` takes them: statistics and plans by hand are read from the JSON files that are named."""
+    from weft import Plan, Statistics
+
+    made: dict[str, Any] = dict(options)
+    if "statistics" in made:
+        made["statistics"] = Statistics.from_json(_read_text(folder / made["statistics"], "statistics"))
+    if str(made.get("strategy", "")).endswith(".json"):
+        made["strategy"] = Plan.from_json(_read_text(folder / made["strategy"], "plan"))
+    return made
+
+
+def _read_text(path: Path, what: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        hint = "name a JSON file; relative paths count from the script's folder."
+        raise SourceError(f'{what} "{path}" cannot be read', detail=f"{error}.", hint=hint) from None
+
+
+def _register(session: Session, query: QueryStatement, known: Mapping[str, Any] | None, folder: Path) -> None:
     """Register a query; one that the checkpoint has with another text is dropped first, so that it begins anew."""
-    options: dict[str, Any] = dict(query.options)
+    options = _read_files(query.options, folder)
+    merge = options.pop("merge", True)
     handle = session.query(query.name, query.draft, **options)
-    if known is not None and known != describe_query(handle.query):
+    if known is not None and not is_same_query(known, describe_query(handle.query)):
         session.drop(query.name)
         handle = session.query(query.name, query.draft, **options)
-    handle.to_parquet(str(query.path))
+    handle.to_parquet(str(query.path), merge=merge)
 
 
 def _known(session: Session) -> Mapping[str, Mapping[str, Any]]:
@@ -158,7 +189,7 @@ def _say_dropped(name: str, script: Script) -> str:
 
 def _say_query(session: Session, query: QueryStatement, known: Mapping[str, Any] | None) -> Iterator[str]:
     handle = session.queries[query.name]
-    if known == describe_query(handle.query):
+    if known is not None and is_same_query(known, describe_query(handle.query)):
         return  # it goes on as it is
     yield f"query {query.name} " + ("is new: added" if known is None else "has changed: replaced")
     if any(sink.holds_results() for sink in handle.sinks):
@@ -171,7 +202,7 @@ def _say_plans(session: Session, known: Mapping[str, Mapping[str, Any]]) -> Iter
     """Queries that go on with another plan, since another strategy, budget or sharing is asked for."""
     plans = session.checkpoint.plans()
     for choice in session.choices:
-        kept = known.get(choice.name) == describe_query(choice.query)
+        kept = choice.name in known and is_same_query(known[choice.name], describe_query(choice.query))
         if kept and plans[choice.name]["plan"] != remember_choice(choice, session.sharing)["plan"]:
             yield f"query {choice.name} has another plan: its state is moved"
 
@@ -184,4 +215,4 @@ def _name_statement(statement: str, place: str) -> Iterator[None]:
     except WeftError as error:
         parts = (error.detail,) if "^" in (error.detail or "") else (place, error.detail)
         where = "\n".join(part for part in parts if part)
-        raise type(error)(error.message, detail=f"in {statement}, {where}", hint=error.hint) from error
+        raise type(error)(error.message, detail=f"in {statement}, {where}", hint=for_scripts(error.hint)) from error

@@ -29,7 +29,7 @@ def run(job: Job) -> None:
     seen = rows = 0
     while rows < job.rows and handle.active:
         time.sleep(POLL)
-        for batch in handle.progress()[seen:]:
+        for batch in handle.history(handle.report().count - seen):
             now = time.time()
             tell(batch={"seconds": now - clock, "end": now, "in": batch.total_in, "out": batch.total_out})
             clock, seen, rows = now, seen + 1, rows + batch.total_in

@@ -9,11 +9,13 @@ from decimal import Decimal
 
 import pyarrow as pa
 
+from weft.expr.dates import PARTS, UNITS
 from weft.expr.model import Call, Column, Expr, Literal
 from weft.expr.types import DURATION
 
 TS = pa.timestamp("us")
 TZ = pa.timestamp("us", "UTC")
+POINT = pa.struct([("x", pa.int64()), ("y", pa.string())])
 COLUMNS = {
     "i8": pa.int8(),
     "i16": pa.int16(),
@@ -29,6 +31,10 @@ COLUMNS = {
     "day": pa.date32(),
     "ts": TS,
     "tz": TZ,
+    "p": POINT,
+    "q": POINT,
+    "v": pa.list_(pa.int64()),
+    "w": pa.list_(pa.int64()),
 }
 TEXTS = [
     "",
@@ -50,6 +56,7 @@ TEXTS = [
     "naïve",
     "\\",
 ]
+REGEXES = ["a", "^a", "b$", "[a-c]+", "(é|ß)", "a.b", ".", "x|y", "\\s", "(?i)AB"]
 FLOATS = [0.0, 1.0, -1.0, 0.5, -2.5, 2.5, 3.25, 1e10, -1e-3, 7.125]
 
 
@@ -70,6 +77,8 @@ def random_batch(rng: random.Random, rows: int) -> pa.RecordBatch:
         "ts": lambda: dt.datetime(2000, 1, 1) + dt.timedelta(microseconds=rng.randint(-(10**15), 10**15)),  # noqa: DTZ001
         "tz": lambda: dt.datetime(2000, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=rng.randint(-(10**9), 10**9)),
     }
+    makers["p"] = makers["q"] = lambda: {"x": rng.choice([None, 1, 2]), "y": rng.choice([None, "a", "b"])}
+    makers["v"] = makers["w"] = lambda: [rng.choice([None, 1, 2]) for _ in range(rng.randrange(4))]
     data = {
         f"o.{name}": pa.array([None if rng.random() < 0.15 else makers[name]() for _ in range(rows)], kind)
         for name, kind in COLUMNS.items()
@@ -123,15 +132,28 @@ class Maker:
             lambda: self.call("nullif", n(), n()),
             lambda: self.call("length", self.text(depth - 1)),
             lambda: self.call(self.part(), self.pick(lambda: self.time(depth - 1), lambda: self.zoned(depth - 1))),
-            lambda: self.call(self.rng.choice(["year", "month", "day"]), self.date(depth - 1)),
+            lambda: self.call(self.rng.choice(["year", "month", "day", "week", "dayofweek"]), self.date(depth - 1)),
             lambda: self.call("-", self.date(depth - 1), self.date(depth - 1)),
             lambda: self.call("sqrt", self.call("abs", n())),
+            lambda: self.call(self.rng.choice(["sin", "cos", "atan", "radians"]), self.column("i8", "f32", "d1")),
+            lambda: self.call(self.rng.choice(["log10", "log2", "ln"]), self.call("abs", self.column("i16", "d2"))),
+            lambda: self.call("power", self.column("i8"), Literal(self.rng.choice([0, 2, 3]))),
+            lambda: self.call("strpos", self.text(depth - 1), self.text(0)),
+            lambda: self.call("date_diff", Literal(self.unit()), self.time(depth - 1), self.time(depth - 1)),
+            lambda: self.call("date_part", Literal(self.part()), self.time(depth - 1)),
+            lambda: self.call("epoch", self.pick(lambda: self.span(depth - 1), lambda: self.time(depth - 1))),
+            lambda: self.call("struct_extract", self.column("p"), Literal("x")),
+            lambda: self.call("list_extract", self.column("v"), self.pick(lambda: Literal(-1), whole)),
+            lambda: self.call("length", self.column("v", "w")),
             lambda: Call("cast", (n(),), self.rng.choice([pa.float64(), pa.int64(), pa.decimal128(38, 3)])),
             lambda: Call("cast", (self.bool(depth - 1),), pa.int32()),
         )
 
     def part(self) -> str:
-        return self.rng.choice(["year", "month", "day", "hour", "minute", "second"])
+        return self.rng.choice([*PARTS])
+
+    def unit(self) -> str:
+        return self.rng.choice([*UNITS])
 
     def text(self, depth: int) -> Expr:
         leaf = [lambda: self.column("s", "t"), lambda: Literal(self.rng.choice(TEXTS))]
@@ -149,11 +171,30 @@ class Maker:
             lambda: self.call("substring", t(), small()),
             lambda: self.call("substring", t(), small(), small()),
             lambda: self.call("replace", t(), letters(), letters()),
+            lambda: self.call("substring", t(), self.column("i8"), self.column("i8")),
+            lambda: self.call("replace", t(), self.text(0), letters()),
+            lambda: self.call(self.rng.choice(["trim", "ltrim", "rtrim"]), t(), self.text(0)),
+            lambda: self.call(self.rng.choice(["left", "right"]), t(), self.pick(small, lambda: self.column("i8"))),
+            lambda: self.call(self.rng.choice(["lpad", "rpad"]), t(), small(), Literal(self.rng.choice(["x", "é-"]))),
+            lambda: self.call("repeat", self.text(0), self.pick(small, lambda: Literal(None, pa.int64()))),
+            lambda: self.call("reverse", self.text(0)),
+            lambda: self.call("md5", t()),
+            lambda: self.call("split_part", t(), self.text(0), small()),
+            lambda: self.call("concat_ws", self.text(0), t(), self.column("t", "i32")),
+            lambda: self.call("regexp_replace", t(), Literal(self.rng.choice(REGEXES)), Literal("<\\0>")),
+            lambda: self.call("regexp_extract", t(), Literal(self.rng.choice(REGEXES))),
+            lambda: self.call("struct_extract", self.column("q"), Literal("y")),
+            lambda: self.call("json_extract_string", self.document(), Literal(self.rng.choice(["a", "$.b[0]", "x"]))),
+            lambda: self.call("json_extract", self.document(), Literal(self.rng.choice(["b", "$.b[1].c", "/b/1"]))),
             lambda: self.call("coalesce", t(), t()),
             lambda: self.call("case", self.bool(depth - 1), t(), t()),
             lambda: self.call("greatest", t(), t()),
             lambda: Call("cast", (self.column("i64", "b", "d2", "day", "ts", "tz", "f64"),), pa.string()),
         )
+
+    def document(self) -> Expr:
+        """Some JSON."""
+        return self.call("||", Literal('{"a": "é", "b": ['), self.column("i64"), Literal(', {"c": null}]}'))
 
     def bool(self, depth: int) -> Expr:
         if depth <= 0:
@@ -172,6 +213,13 @@ class Maker:
             lambda: self.call(self.rng.choice(["and", "or"]), b(), b()),
             lambda: self.call("not", b()),
             lambda: self.call("is_null", self.any(depth - 1)),
+            lambda: self.call("same", x(), x()),
+            lambda: self.call(self.rng.choice(["=", "<>", "same"]), self.column("p"), self.column("q")),
+            lambda: self.call(self.rng.choice(["=", "<>", "same"]), self.column("v"), self.column("w")),
+            lambda: self.call("regexp_matches", self.text(depth - 1), Literal(self.rng.choice(REGEXES))),
+            lambda: self.call("regexp_full_match", self.text(depth - 1), Literal(self.rng.choice(REGEXES))),
+            lambda: self.call("isnan", self.column("f32", "f64")),
+            lambda: self.call(self.rng.choice(["like", "ilike", "contains"]), self.text(depth - 1), self.text(0)),
             lambda: self.call("in", self.number(depth - 1), Literal(1), Literal(Decimal("1.5")), Literal(0.5)),
             lambda: self.call("in", self.column("i32"), Literal(1), Literal(None), Literal(-1)),
             lambda: self.call("in", self.text(depth - 1), Literal("a"), self.text(0)),
@@ -215,11 +263,13 @@ class Maker:
             lambda: self.call("date_trunc", Literal(self.trunc()), self.time(depth - 1)),
             lambda: self.call("date_trunc", Literal(self.trunc()), self.date(depth - 1)),
             lambda: Call("cast", (self.date(depth - 1),), TS),
+            lambda: self.call("add_months", self.time(depth - 1), Literal(self.rng.randint(-30, 30))),
+            lambda: self.call("make_timestamp_ms", self.column("i64")),
             lambda: self.call("greatest", self.time(depth - 1), self.time(depth - 1)),
         )
 
     def trunc(self) -> str:
-        return self.rng.choice(["second", "minute", "hour", "day", "week", "month", "quarter", "year", "milliseconds"])
+        return self.unit()
 
     def zoned(self, depth: int) -> Expr:
         if depth <= 0:

@@ -4,6 +4,7 @@ import datetime as dt
 import pickle
 from decimal import Decimal
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -77,11 +78,34 @@ def test_common_type(a: pa.DataType, b: pa.DataType, wanted: pa.DataType | None)
     assert common_type(b, a) == wanted
 
 
-def test_nested_types_are_not_compared() -> None:
-    assert not is_orderable(pa.list_(pa.int8()))
+def test_nested_types_are_compared_for_equality_only() -> None:
     values = column("x", pa.list_(pa.int8()))
+    assert not is_orderable(values.type)  # type: ignore[arg-type]
+    for op in ("<", ">="):
+        with pytest.raises(QueryError, match="is not defined"):
+            add_types(Call(op, (values, values)))
+    rare = column("x", pa.map_(pa.string(), pa.int8()))
     with pytest.raises(QueryError, match="comparison is not defined"):
-        add_types(Call("=", (values, values)))
+        add_types(Call("=", (rare, rare)))
+
+
+POINT = pa.struct([("x", pa.float64()), ("tags", pa.list_(pa.string()))])
+POINTS: list[object] = [
+    None, {"x": 1.0, "tags": []}, {"x": 1.0, "tags": ["a"]}, {"x": 1.0, "tags": None}, {"x": None, "tags": ["a", None]},
+    {"x": NAN, "tags": ["a"]}, {"x": 0.0, "tags": ["a", "b"]}, {"x": -0.0, "tags": ["a", "b"]},
+]  # fmt: skip
+
+
+def test_structs_and_lists_are_equal_where_duckdb_says_so() -> None:
+    pairs = [(a, b) for a in POINTS for b in POINTS]
+    x, y = (pa.array([pair[side] for pair in pairs], POINT) for side in (0, 1))
+    a, b = column("a", POINT), column("b", POINT)
+    data = duckdb.connect()
+    data.register("t", pa.table({"row": range(len(pairs)), "a": x, "b": y}))
+    for op, sql in (("=", "a = b"), ("<>", "a <> b"), ("same", "a IS NOT DISTINCT FROM b")):
+        theirs = [found for (found,) in data.execute(f"SELECT {sql} FROM t ORDER BY row").fetchall()]
+        assert run(Call(op, (a, b)), a=x, b=y) == theirs
+        assert run(Call(op, (a, b)), a=x.slice(5), b=y.slice(5)) == theirs[5:]
 
 
 @pytest.mark.parametrize("op", ["+", "-", "*"])
@@ -202,13 +226,17 @@ def test_an_alias_free_column_reads_the_stores_own_column() -> None:
     assert evaluate(Column("", "x", pa.int64()), batch, {}).to_pylist() == [1, None]
 
 
-def test_months_move_constant_dates_only() -> None:
+def test_months_move_dates_and_timestamps() -> None:
     months = Literal(pa.MonthDayNano((13, 0, 0)), pa.month_day_nano_interval())
     moved = add_types(Call("-", (Literal(dt.date(2020, 3, 31)), months)))
     assert isinstance(moved, Literal)
     assert moved.value == dt.datetime(2019, 2, 28)  # noqa: DTZ001
-    with pytest.raises(QueryError, match="no fixed length"):
-        add_types(Call("+", (column("t", TS), months)))
+    times = pa.array([dt.datetime(2020, 1, 31, 5), None, dt.datetime(1960, 2, 29)], TS)  # noqa: DTZ001
+    wanted = [dt.datetime(2021, 2, 28, 5), None, dt.datetime(1961, 3, 29)]  # noqa: DTZ001
+    assert run(Call("+", (column("t", TS), months)), t=times) == wanted
+    for other in (Literal(dt.timedelta(days=1)), Literal(7), months):
+        with pytest.raises(QueryError, match="no fixed length"):
+            add_types(Call("+", (other, months)))
 
 
 def test_what_a_node_keeps_is_no_part_of_its_value_and_is_not_pickled() -> None:

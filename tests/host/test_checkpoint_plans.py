@@ -102,3 +102,29 @@ def test_nothing_committed_binds_to_no_plan(tmp_path: Path) -> None:
     other = session(tmp_path, strategy="left_deep", statistics=MANY_A)
     claim(other)
     assert other.checkpoint.plans()["q"]["strategy"] == "left_deep"
+
+
+RANGED = "SELECT a.id AS a, b.id AS b FROM a, b WHERE a.x < b.x AND a.y >= b.y AND a.y < b.y + 3"
+FEW = weft.Statistics({"a": 5.0, "b": 5.0})
+MANY = weft.Statistics({"a": 1e6, "b": 1e6})
+
+
+def ranged(root: Path, statistics: weft.Statistics | None) -> weft.Session:
+    made = weft.Session(root, workers=2)
+    for name in "ab":
+        made.stream(name, weft.read.batches([table(20)]))
+    made.query("q", RANGED, statistics=statistics)
+    return made
+
+
+@pytest.mark.parametrize(("one", "other"), [(FEW, MANY), (MANY, FEW), (MANY, None)])
+def test_ranges_that_are_indexed_together_stay(
+    tmp_path: Path, one: weft.Statistics, other: weft.Statistics | None
+) -> None:
+    first = ranged(tmp_path, one)
+    claim(first)
+    commit_once(first)
+    assert bool(first.topology.stores[0].indexes[0].also) == (one is MANY)
+    again = ranged(tmp_path, other)
+    assert again.topology == first.topology
+    claim(again)

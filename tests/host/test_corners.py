@@ -116,9 +116,9 @@ def test_a_band_at_the_end_of_64_bits() -> None:
 
 
 def test_event_times_at_the_ends_of_64_bits() -> None:
-    table = numbered("ts", pa.array([-BIG - 1, BIG, 0], pa.int64()))
+    table = numbered("ts", pa.array([-BIG - 1, BIG, 0], pa.timestamp("us")))
     session = weft.Session("unused", workers=2)
-    session.stream("t", weft.read.batches([table]), event_time="ts", unit="us")
+    session.stream("t", weft.read.batches([table]), event_time="ts")
     session.query("q", "SELECT x.n AS a, y.n AS b FROM t x, t y WHERE x.n <= y.n WITHIN INTERVAL '5' SECOND")
     trial = Trial(session)
     trial.feed({"t": table})

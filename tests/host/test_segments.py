@@ -41,6 +41,8 @@ KEYS = (
     Key((Column("", "k", pa.int64()),), Column("", "ts", pa.timestamp("us"))),
     Key((Column("", "s", pa.string()), Column("", "d", pa.decimal128(20, 2)))),
     Key((), Column("", "f", pa.float64())),
+    Key((), Column("", "f", pa.float64()), (Column("", "ts", pa.timestamp("us")), Column("", "k", pa.int64()))),
+    Key((Column("", "k", pa.int64()),), Column("", "d", pa.decimal128(20, 2)), (Column("", "s", pa.string()),)),
     Key(),
 )
 
@@ -69,7 +71,7 @@ def test_rows_and_indexes_come_back(tmp_path: Path) -> None:
         for name, array in fresh.arrays.items():
             assert np.array_equal(array, index.arrays[name])
             assert array.dtype == index.arrays[name].dtype
-        assert (fresh.has_codes, fresh.has_ranges) == (index.has_codes, index.has_ranges)
+        assert (fresh.has_codes, fresh.dimensions) == (index.has_codes, index.dimensions)
     assert os.path.getsize(path) == ref.bytes
     [(_, rows)] = list(probe(next(iter(found.indexes.values())), 1, np.array([3]), None, None, None, 10))
     assert sorted(rows.tolist()) == [0, 3]

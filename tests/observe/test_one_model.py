@@ -14,7 +14,8 @@ import weft
 from weft.explain.figures import Figures
 from weft.host.batch import Report
 from weft.observe.counters import COUNTERS, Counters, bump
-from weft.observe.progress import Progress, RunReport
+from weft.observe.progress import Progress
+from weft.observe.report import Tally
 from weft.testing import Trial
 
 ROOT = Path(__file__).parents[2]
@@ -73,7 +74,10 @@ def test_the_part_of_some_nodes() -> None:
 
 def test_progress_and_report_are_views_of_counters() -> None:
     batches = [Progress(i, 1.0, 0, 0, 0, None, Counters.of({**full(i).plain(), "seconds": {"0": 0.5}})) for i in (2, 4)]
-    report = RunReport(batches, 2.0)
+    tally = Tally()
+    for batch in batches:
+        tally.add(batch)
+    report = tally.report(2.0)
     assert report.counters == Counters.total(batch.counters for batch in batches)
     for shown, name in (("rows_in", "rows_in"), ("rows_out", "results"), ("late", "late"), ("untimed", "untimed")):
         assert getattr(batches[0], shown) == getattr(batches[0].counters, name)

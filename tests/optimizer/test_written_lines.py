@@ -61,3 +61,33 @@ def test_lines_stand_alone() -> None:
     with pytest.raises(weft.PlanError, match="beside other parts") as caught:
         s.topology  # noqa: B018 - planning is what fails
     assert caught.value.hint
+
+
+CUBE = {"c": [(2, "c.id"), (2, "copy")], "o": [(2, "o.customer"), (2, "o.id")], "l": [(2, "copy"), (2, 'l."order"')]}
+UNPLACED: list[Any] = [(goal, start, [(store, None) for store, _ in looks]) for goal, start, looks in LINES]
+
+
+def test_lines_run_on_a_cube_without_keys_of_their_own() -> None:
+    s = session(4)
+    plan = weft.Plan(lines=UNPLACED, spread=CUBE)
+    query = s.query("q", SQL, strategy=plan).query
+    assert weft.Plan.from_json(plan.to_json()) == plan
+    assert write(query, bind(plan, query)) == plan
+    assert s.topology.waves == 1
+    assert {probe.route for probe in s.topology.probes} == {"local"}
+
+
+@pytest.mark.parametrize(
+    ("plan", "wishes", "match"),
+    [
+        (weft.Plan(lines=LINES, spread=CUBE), {}, "lines on a cube name keys"),
+        (weft.Plan(lines=UNPLACED, spread=CUBE), {"capacity": 10}, "a cube decides by itself where rows lie"),
+        (weft.Plan(lines=LINES), {"budget": 10}, "the budget is 10"),
+    ],
+)
+def test_what_does_not_fit_lines_is_refused(plan: weft.Plan, wishes: dict[str, Any], match: str) -> None:
+    s = session(4)
+    s.query("q", SQL, strategy=plan, statistics=weft.Statistics({"customer": 100.0}), **wishes)
+    with pytest.raises(weft.PlanError, match=match) as caught:
+        s.topology  # noqa: B018 - planning is what fails
+    assert caught.value.hint

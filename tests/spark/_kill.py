@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -17,6 +17,7 @@ import psutil
 import pyarrow.parquet as pq
 
 from tests.spark._kit import QUERIES, STREAMS, expected, found, listing, make_input
+from weft.host.results.part import Part
 
 HERE = Path(__file__).resolve().parents[2]
 
@@ -64,13 +65,14 @@ class Job:
         return False
 
     def watch(self) -> None:
-        """A published file never goes away and never changes."""
+        """A published file never changes, and goes away only when it was merged with others."""
         for query in QUERIES:
             folder = self.root / "out" / query
             if folder.exists():
                 files = listing(folder)
                 before = self.seen.get(query, {})
-                assert before.items() <= files.items(), f"{query}: {before} became {files}"
+                gone = {name: what for name, what in before.items() if files.get(name) != what}
+                assert all(is_merged(name, files) for name in gone), f"{query}: {before} became {files}"
                 self.seen[query] = files
 
     def marked(self) -> bool:
@@ -114,6 +116,12 @@ def survivors(family: Sequence[psutil.Process], seconds: float = 30) -> list[psu
     return list(alive)
 
 
+def is_merged(name: str, files: Iterable[str]) -> bool:
+    """Whether a file that is gone was merged into one that is there."""
+    old, merged = Part.of(name), [part for file in files if (part := Part.of(file)) and part.level]
+    return old is not None and any(part.first <= old.first and old.last <= part.last for part in merged)
+
+
 def check_prefix(root: Path) -> None:
     """The result folders hold whole batches in order, only the last may be half published; nothing is there twice."""
     paths = (root / "checkpoint" / "manifests").glob("*.json")
@@ -131,9 +139,11 @@ def check_prefix(root: Path) -> None:
             if manifest.get("migrated"):  # names what the migration made; the files of its batch were in the one before
                 continue
             wanted = {Path(f["file"]).name for f in manifest["files"] if f["query"] == query}
-            here = {name for name in files if int(name.split("-")[0]) == batch}
+            here = {name for name in files if (part := Part.of(name)) and part.last == batch and not part.level}
             assert here <= wanted, f"{query} shows files of batch {batch} that were not committed"
-            assert here == wanted or batch == last, f"{query} lacks files of batch {batch}"
+            missing = wanted - here
+            whole = all(is_merged(name, files) for name in missing)
+            assert whole or batch == last, f"{query} lacks files of batch {batch}"
     wanted_answer = expected(root)
     for query, rows in found(root).items():
         assert rows <= wanted_answer[query], f"{query} shows a result too often, or a wrong one"

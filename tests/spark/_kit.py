@@ -147,4 +147,8 @@ def found(root: Path) -> dict[str, Answer]:
 
 def listing(folder: Path) -> dict[str, int]:
     """Visible files of a folder with their sizes."""
-    return {p.name: p.stat().st_size for p in folder.iterdir() if not p.name.startswith((".", "_"))}
+    while True:
+        try:
+            return {p.name: p.stat().st_size for p in folder.iterdir() if not p.name.startswith((".", "_"))}
+        except FileNotFoundError:
+            continue  # merged meanwhile: list again

@@ -126,7 +126,7 @@ def test_a_running_session_changes_and_no_result_is_lost_or_doubled(
     handle = session.start(every=0.05)
 
     def batch(number: int) -> None:
-        until(lambda: len(handle.progress()) > number)
+        until(lambda: handle.report().count > number)
 
     def turned(count: int) -> int:
         until(lambda: len(handle.epochs()) >= count)

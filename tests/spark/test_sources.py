@@ -13,7 +13,7 @@ import pytest
 import weft
 from tests.spark._kit import answer, drop, moment, table
 from weft.launch.spark import local_session
-from weft.observe.progress import RunReport
+from weft.observe.report import RunReport
 
 pytestmark = pytest.mark.spark
 
@@ -193,3 +193,27 @@ def test_a_file_log_that_is_damaged_is_named(tmp_path: Path) -> None:
         run(tmp_path, *sources)
     assert answer(tmp_path / "out") == {(0, 9): 1, (1, 9): 1}
     assert pq.read_schema(tmp_path / "out" / "empty.parquet").names == ["aid", "bid"]
+
+
+def test_a_watermark_of_spark_is_event_time_and_lateness_unless_others_are_given(tmp_path: Path) -> None:
+    spark = local_session(2)
+    times = table(id=[1, 2], k=[1, 1], ts=pa.array([moment(0), moment(30)], pa.timestamp("us", "UTC")))
+    drop(tmp_path / "a", "0.parquet", times)
+    drop(tmp_path / "b", "0.parquet", times)
+
+    def frame(name: str) -> Any:
+        return spark.readStream.schema("id LONG, k LONG, ts TIMESTAMP").parquet(str(tmp_path / name))
+
+    s = weft.Session(tmp_path / "checkpoint", spark, workers=2)
+    timed = s.stream("a", frame("a").withWatermark("ts", "90 seconds"))
+    assert (timed.event_time, timed.lateness) == ("ts", 90_000_000)
+    assert s.stream("c", frame("a").withWatermark("ts", "90 seconds"), lateness="1 second").lateness == 1_000_000
+    assert s.stream("d", frame("a").withWatermark("ts", "90 seconds"), lateness=0).lateness == 0
+    other = s.stream("e", frame("a").withWatermark("ts", "90 seconds"), event_time="id")
+    assert (other.event_time, other.lateness) == ("id", 0)
+    assert s.stream("f", frame("a")).event_time is None
+    s.stream("b", frame("b").withWatermark("ts", "1 minute"))
+    s.query("q", PAIR + " WITHIN INTERVAL '10' SECOND").to_parquet(tmp_path / "out")
+    report = s.run()
+    assert report.batches[-1].watermarks["q"].stream == "a"
+    assert answer(tmp_path / "out") == {(1, 1): 1, (2, 2): 1}

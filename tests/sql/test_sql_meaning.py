@@ -11,7 +11,7 @@ from weft.expr.evaluate import evaluate
 from weft.query.model import Stream
 from weft.sql import to_query
 
-TEXTS = """
+TEXTS = r"""
 i32 + i64 * 2 - i16
 -i32 % 3
 i64 // 7 % 3
@@ -119,6 +119,119 @@ i64 > d1
 i64 = f32
 d1 < f64
 CASE WHEN i32 <> 0 THEN 100 // i32 ELSE -1 END
+i32 IS DISTINCT FROM i64
+s IS NOT DISTINCT FROM t
+NOT i32 IS NOT DISTINCT FROM NULL
+f64 IS DISTINCT FROM f32 AND d1 IS NOT DISTINCT FROM d1
+s = 'a' IS NOT DISTINCT FROM TRUE
+day IS NOT DISTINCT FROM ts AND b IS DISTINCT FROM FALSE AND tz IS DISTINCT FROM NULL
+s LIKE t
+s ILIKE t || '%'
+s NOT LIKE '%' || t || '%' ESCAPE '$'
+starts_with(s, t) OR ends_with(t, s) OR contains(s, t)
+substr(s, i8 % 3)
+substring(s, i8 % 4, i16 % 3)
+replace(s, t, 'x')
+trim(s, t)
+left(s, 2) || right(t, 2)
+left(s, i8 % 4)
+right(s, i8 % 4)
+strpos(s, 'b')
+strpos(s, t)
+instr(s, '')
+position('a' IN s || t)
+POSITION('b' IN s) + 1
+split_part(s || ',' || t, ',', 2)
+split_part(s, '', 2)
+split_part(s, t, i8 % 3)
+lpad(s, 5, 'xy')
+rpad(s, 2, 'é')
+lpad(s, i8 % 5 + 5, '-')
+repeat(s, i8 % 3)
+reverse(s)
+concat_ws(', ', s, t, i32)
+concat_ws(s, t)
+md5(s)
+sha256(s)
+s ~ '^a'
+s !~ 'b' OR s ~* 'B$'
+s !~* 'A'
+s SIMILAR TO 'a.c' OR t NOT SIMILAR TO '(a|x).*'
+regexp_matches(s, right(t, 0) || 'a')
+regexp_matches(s, '[aé]')
+regexp_full_match(s, 'a.*')
+regexp_replace(s, '([ab])', '<\1>')
+regexp_replace(s, '[a-c]', '', 'g')
+regexp_replace(s, 'A', 'x', 'i')
+regexp_extract(s, '([a-z])([A-Za-z])', 2)
+regexp_extract(s, '[bc]+')
+regexp_extract(s, '(?:a)([(B])', 1)
+date_part('dow', ts)
+date_part('isodow', day) + date_part('doy', tz)
+date_part('week', ts) + date_part('isoyear', ts) * 100
+date_part('quarter', ts) + date_part('yearweek', ts)
+date_part('century', ts) * 1000 + date_part('decade', ts) + date_part('millennium', ts)
+date_part('milliseconds', ts) + date_part('us', ts)
+EXTRACT(epoch FROM ts)
+EXTRACT('dow' FROM ts)
+extract(epoch FROM ts - TIMESTAMP '2000-01-01 00:00:00')
+epoch(tz) + epoch(day)
+epoch_ms(ts) + epoch_us(tz)
+epoch_ns(ts)
+epoch_ms(i64)
+make_timestamp(i64)
+make_timestamp_ms(i64)
+to_timestamp(i64)
+to_timestamp(i64 / 8)
+dayofweek(ts) + dayofyear(ts) + week(day) + quarter(day) + weekofyear(ts) + weekday(day)
+millisecond(ts) + microsecond(ts) + isodow(ts) + isoyear(ts) + yearweek(ts)
+century(ts) + decade(ts) + millennium(ts)
+make_date(year(day), month(day), 1)
+date_trunc('decade', ts)
+date_trunc('century', day)
+date_trunc('millennium', ts)
+date_trunc('isoyear', ts)
+date_trunc('ms', ts)
+date_trunc('weeks', tz)
+date_diff('year', ts, TIMESTAMP '2000-01-01 00:00:00')
+date_diff('month', day, ts)
+date_diff('quarter', ts, day)
+date_diff('week', ts, DATE '2000-01-01')
+date_diff('day', ts, day)
+date_diff('hour', ts, day) + datediff('minute', ts, day)
+date_diff('second', ts, day)
+date_diff('millisecond', ts, day)
+date_diff('microsecond', ts, day)
+date_diff('decade', ts, day) + date_diff('century', ts, day) + date_diff('millennium', ts, day)
+date_diff('isoyear', ts, day)
+date_diff('day', tz, TIMESTAMPTZ '2000-01-01 00:00:00+02')
+ts + INTERVAL '1' MONTH
+ts - INTERVAL 1 YEAR
+day + INTERVAL '1 month 2 days'
+INTERVAL '3' QUARTER + tz
+ts - INTERVAL '1 year 1 month 3 hours'
+i32 ** 2 * 2
+2 ** 3 ** 2
+-2 ** 2
+i16 ^ 2
+log10(abs(i64) + 1) + log2(abs(i32) + 1) + log(abs(i16) + 1)
+sin(f32) + cos(i32) + atan(i32) + atan2(i32, i16)
+radians(i32) + degrees(f32) + tan(0.5) + asin(0.5) + acos(0.5)
+isnan(f64) OR isinf(f64) OR isfinite(f64)
+coalesce(ts - ts, INTERVAL '1' DAY)
+greatest(b, FALSE)
+least(tz, TIMESTAMPTZ '2000-01-01 00:00:00+02')
+nullif(day, DATE '2000-01-01')
+'{"a": {"b": [1, 2.5, "x", null, true]}}' -> 'a'
+'{"a": {"b": [1, 2.5, "x", null, true]}}' -> '$.a.b[1]'
+'{"a": {"b": [1, 2.5, "x", null, true]}}' ->> '$.a.b[2]'
+'{"a": {"b": [1, null]}}' -> 'a' -> 'b' ->> 1
+('{"s": "' || i32 || '"}') ->> 's'
+json_extract('{"' || CASE WHEN b THEN 'a' ELSE 'b' END || '": [' || i32 || ', {"é": "ü\n"}]}', '$.a[1]')
+json_extract_string('[' || i32 || ', "x"]', '$[' || abs(i8 % 3) || ']')
+json_extract('[' || i32 || ', 2]', -1)
+json_extract('{"a b": 1, "c": {"d": 1.0}}', '$."a b"') || json_extract('{"c": {"d": 1.0}}', '/c/d')
+'{"a": 1}' ->> 'b'
 """.strip().splitlines()
 
 

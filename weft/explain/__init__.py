@@ -45,7 +45,16 @@ def explain(subject: Subject, stage: str = "topology", format: str = "text") -> 
             detail="a run is measured at stores and probes.",
             hint=f"use analyze=True with one of: {', '.join(MEASURED)}.",
         )
-    return FORMATS[format](STAGES[stage](subject))
+    return Explained(FORMATS[format](STAGES[stage](subject)))
+
+
+class Explained(str):
+    """A plan as text.  It shows itself as that text, so that it reads well in a REPL and a notebook too."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return self.rstrip("\n")
 
 
 def _check(what: str, given: object, known: Iterable[str]) -> None:

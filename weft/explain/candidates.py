@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from weft.explain.assumed import inputs, pairs
 from weft.explain.chosen import tree
@@ -11,7 +10,7 @@ from weft.explain.figures import Figures, period
 from weft.explain.pages.candidates import CandidateNumbers, CandidatesOfQuery, CandidatesPage, PriceList
 from weft.explain.sharing import together
 from weft.explain.subject import Subject
-from weft.explain.words import layout_shape, number
+from weft.explain.words import layout_shape, number, plan_name
 from weft.optimizer.candidate import Candidate
 from weft.optimizer.choose import Choice
 from weft.optimizer.cost.prices import Prices
@@ -42,7 +41,7 @@ def _query(choice: Choice, figures: Figures) -> CandidatesOfQuery:
     wishes, strategy = choice.wishes, choice.strategy
     return CandidatesOfQuery(
         choice.name,
-        "by hand" if isinstance(strategy, Plan) else strategy,
+        "as before" if choice.known.made else "by hand" if isinstance(strategy, Plan) else strategy,
         choice.informed,
         period(choice),
         None if math.isinf(wishes.budget) else wishes.budget,
@@ -52,8 +51,8 @@ def _query(choice: Choice, figures: Figures) -> CandidatesOfQuery:
         len(choice.candidates),
         tuple(_numbers(choice, candidate) for candidate in _best(choice)),
         max(candidate.bill.micros for candidate in choice.candidates),
-        f"{choice.chosen.name} {layout_shape(choice.query, choice.chosen.layout)}",
-        _because(choice),
+        f"{plan_name(choice, choice.chosen)} {layout_shape(choice.query, choice.chosen.layout)}",
+        because(choice),
         tree(choice, figures),
     )
 
@@ -71,7 +70,7 @@ def _numbers(choice: Choice, candidate: Candidate) -> CandidateNumbers:
     bill = candidate.bill
     fixed = bill.seconds - bill.work / candidate.ways.workers
     return CandidateNumbers(
-        candidate.name,
+        plan_name(choice, candidate),
         layout_shape(choice.query, candidate.layout),
         bill.pcost,
         bill.sent,
@@ -83,8 +82,8 @@ def _numbers(choice: Choice, candidate: Candidate) -> CandidateNumbers:
     )
 
 
-def _because(choice: Choice) -> str:
-    """Why this candidate was chosen."""
+def because(choice: Choice) -> str:
+    """Why this candidate was chosen, in one sentence."""
     strategy, note = choice.wishes.strategy, choice.together
     if choice.known.made is not None:
         return "the state in the checkpoint was made by this plan"
@@ -98,16 +97,19 @@ def _because(choice: Choice) -> str:
         return f"a query over {len(choice.query.relations)} aliases has no other tree"
     if not choice.informed:
         return "nothing is known of the data, and a wrong guess could fill a disk"
-    return _cheapest(choice.candidates)
+    return _cheapest(choice)
 
 
-def _cheapest(found: Sequence[Candidate]) -> str:
+def _cheapest(choice: Choice) -> str:
+    found = choice.candidates
     if len(found) == 1:
         return "there is no other plan within the budget"
     best, next_best = found[0], found[1]
+    other = plan_name(choice, next_best)
     if best.price == next_best.price:
-        return "no plan is cheaper; the next one costs and stores the same"
+        return f"no other of {len(found)} plans is cheaper; {other} costs and stores the same"
     if best.price[0] == next_best.price[0]:
-        return f"it is as cheap as the next one, and stores {number(next_best.bill.scost - best.bill.scost)} fewer rows"
+        fewer = number(next_best.bill.scost - best.bill.scost)
+        return f"no other of {len(found)} plans is cheaper; {other} costs the same, and stores {fewer} rows more"
     more = (next_best.bill.micros / best.bill.micros - 1) * 100 if best.bill.micros else 0.0
-    return f"it is the cheapest of {len(found)} at the prices of this host; the next one costs {number(more)} % more"
+    return f"it is the cheapest of {len(found)} plans; {other} would cost {number(more)} % more"

@@ -10,7 +10,7 @@ from weft.explain.pages.chosen import ChosenPage, ChosenPlan, HopFacts, ProbeOrd
 from weft.explain.pages.figure import Figure
 from weft.explain.sharing import together
 from weft.explain.subject import Subject
-from weft.explain.words import JOINED, cells, expressions, layout_shape
+from weft.explain.words import JOINED, cells, expressions, layout_shape, plan_name
 from weft.expr.render import to_sql
 from weft.optimizer.choose import Choice
 from weft.optimizer.graph.joingraph import bits
@@ -37,7 +37,7 @@ def _plan(choice: Choice, figures: Figures) -> ChosenPlan:
     known = choice.informed
     return ChosenPlan(
         choice.name,
-        choice.chosen.name,
+        plan_name(choice, choice.chosen),
         layout_shape(choice.query, choice.chosen.layout),
         period(choice, figures.seconds(choice)),
         tree(choice, figures),

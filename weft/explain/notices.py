@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from weft.explain.assumed import inputs, pairs
 from weft.explain.figures import Figures
+from weft.explain.joined import has_come, joined
 from weft.explain.pages.figure import Figure
 from weft.explain.uneven import uneven_load
 from weft.explain.words import count, number, verb
@@ -26,7 +27,7 @@ from weft.optimizer.graph.joingraph import bits
 from weft.optimizer.graph.layout import names
 from weft.optimizer.lower.ways import Hop
 from weft.optimizer.written.plan import Plan, write
-from weft.topology.model import Probe, Store
+from weft.topology.model import Store
 
 FAR_OFF = 10.0
 """From which factor on an estimate counts as wrong."""
@@ -57,7 +58,7 @@ def _stores(figures: Figures, stores: Iterable[Store]) -> str:
 def _unbounded_state(figures: Figures) -> Notice | None:
     tables = {stream.name for stream in figures.topology.streams if stream.table}
     unbounded = [store for store in figures.topology.stores if store.retention is None]
-    stores = [store for store in unbounded if store.stream not in tables]
+    stores = [store for store in unbounded if store.stream not in tables and store.counted != "groups"]
     if not stores:
         return None
     untimed = _untimed(figures, stores)
@@ -243,7 +244,7 @@ def _large_intermediate(figures: Figures) -> Notice | None:
         for choice in figures.choices
         if choice.informed
         for store in choice.chosen.layout.kept
-        if (rows := choice.model.graph.size(store)) > (below := _inputs(choice, store))
+        if (rows := choice.model.held(store)) > (below := _inputs(choice, store))
     ]
     if not found:
         return None
@@ -344,7 +345,7 @@ def _uneven_load(figures: Figures) -> Notice | None:
 
 def _wrong_estimate(figures: Figures) -> Notice | None:
     """All estimates that are far off, the worst first; sizes of stores lead, because the others depend on them."""
-    flows = [flow for choice in figures.choices for flow in _flows(choice, figures)]
+    flows = [flow for choice in figures.choices if has_come(choice, figures) for flow in joined(choice, figures)]
     off = [entry for found in ([*_sizes(figures)], flows) for entry in _far_off(found)]
     if not off:
         return None
@@ -352,7 +353,7 @@ def _wrong_estimate(figures: Figures) -> Notice | None:
         "wrong-estimate",
         f"{count(len(off), 'estimate')} {verb(len(off), 'be')} more than {FAR_OFF:g} times off",
         f"{_list(_compare(where, figure) for where, figure in off)}.",
-        "give statistics that fit, and ask for a plan: a checkpoint keeps its plan until another is asked for.",
+        "results are right in any case; for another plan, ask for one with what was seen: the state moves to it.",
         's.options(statistics=s.observed(), strategy="tree")',
     )
 
@@ -363,19 +364,13 @@ def _far_off(found: Iterable[tuple[str, Figure]]) -> list[tuple[str, Figure]]:
 
 
 def _sizes(figures: Figures) -> Iterator[tuple[str, Figure]]:
+    """Stores that hold more than expected, and joins that hold less: of a stream, more may still come."""
     for store in figures.topology.stores:
-        yield f"in {figures.label(store)}", figures.rows(store)
-
-
-def _flows(choice: Choice, figures: Figures) -> Iterator[tuple[str, Figure]]:
-    """All that runs through the probes of a query."""
-    for alias in choice.query.aliases:
-        probes = {node.id: node for way in figures.ways(choice, alias) for node in way if isinstance(node, Probe)}
-        for probe in probes.values():
-            store = figures.topology.store(probe.store)
-            where = f"{figures.label(store)} on the way of {choice.name}.{alias}"
-            yield f"into {where}", figures.tuples_in(choice, probe)
-            yield f"matched in {where}", figures.matches(choice, probe)
+        rows = figures.rows(store)
+        users = [choice for choice, _ in figures.users(store)]
+        more = rows.estimated is not None and rows.measured is not None and rows.measured > rows.estimated
+        if more or (not store.stream and all(has_come(choice, figures) for choice in users)):
+            yield f"in {figures.label(store)}", rows
 
 
 def _compare(where: str, figure: Figure) -> str:

@@ -9,7 +9,7 @@ from weft.explain.pages.parsed import ParsedPage, WrittenOutput, WrittenQuery, W
 from weft.explain.subject import Subject
 from weft.expr.model import Expr, aliases
 from weft.expr.render import quote_name, to_sql
-from weft.query.draft import Draft, Item, Star, Within
+from weft.query.draft import Draft, Item, Star, Using, Within
 from weft.query.duration import format_duration
 
 
@@ -34,14 +34,21 @@ def _query(name: str, draft: Draft) -> WrittenQuery:
         name,
         tuple(WrittenRelation(source.alias, source.stream, _within(source.within)) for source in draft.sources),
         _within(draft.within),
-        tuple(_text(expr) for expr in conditions),
-        tuple(_alias_names(expr) for expr in conditions),
+        (*map(_using, draft.usings), *(_text(expr) for expr in conditions)),
+        (*(() for _ in draft.usings), *(_alias_names(expr) for expr in conditions)),
         tuple(WrittenOutput(item.name, _item(item)) for item in draft.items),
+        draft.distinct,
+        tuple(_text(key.expr) for key in draft.group_by),
+        tuple(_text(condition.expr) for condition in draft.having),
     )
 
 
 def _within(within: Within) -> str | None:
     return format_duration(within) if isinstance(within, int) else within
+
+
+def _using(using: Using) -> str:
+    return "NATURAL" if using.columns is None else f"USING ({', '.join(map(quote_name, using.columns))})"
 
 
 def _alias_names(expr: Expr | str) -> tuple[str, ...]:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from weft.explain.pages.resolved import KnownJoin, KnownOutput, KnownQuery, KnownRelation, ResolvedPage, TypedName
+from weft.explain.pages.resolved import (
+    KnownGroups,
+    KnownJoin,
+    KnownOutput,
+    KnownQuery,
+    KnownRelation,
+    ResolvedPage,
+    TypedName,
+)
 from weft.explain.subject import Subject
 from weft.explain.words import duration, expressions, is_exclusive
 from weft.expr.model import Column, Expr, aliases, columns
 from weft.expr.render import to_sql
 from weft.expr.types import sql_name
+from weft.query.grouping import value_field
 from weft.query.model import Query, Relation
 from weft.query.timebounds import reason, retention
+from weft.query.unfold import keys, unfold
 
 
 def page(subject: Subject) -> ResolvedPage:
@@ -24,7 +34,28 @@ def _query(name: str, query: Query) -> KnownQuery:
         query.cross_product,
         tuple(_relation(query, relation, kept[relation.alias]) for relation in query.relations),
         _joins(query),
-        tuple(KnownOutput(o.name, type_name(o.expr), to_sql(o.expr)) for o in query.outputs),
+        _outputs(query),
+        _groups(query),
+    )
+
+
+def _outputs(query: Query) -> tuple[KnownOutput, ...]:
+    if query.grouping is None:
+        return tuple(KnownOutput(o.name, type_name(o.expr), to_sql(o.expr)) for o in query.outputs)
+    shown = query.grouping.outputs
+    return tuple(KnownOutput(o.name, type_name(o.expr), to_sql(unfold(query, o.expr))) for o in shown)
+
+
+def _groups(query: Query) -> KnownGroups | None:
+    grouping = query.grouping
+    if grouping is None:
+        return None
+    values = [Column("", value_field(at), one.type) for at, one in enumerate(grouping.aggregates)]
+    return KnownGroups(
+        expressions(keys(query)),
+        expressions(unfold(query, value) for value in values),
+        None if grouping.having is None else to_sql(unfold(query, grouping.having)),
+        query.is_view,
     )
 
 

@@ -13,11 +13,14 @@ from weft.explain.pages.candidates import CandidateNumbers, CandidatesOfQuery, C
 from weft.explain.pages.chosen import ChosenPage, ChosenPlan, HopFacts, TreeNode
 from weft.explain.pages.figure import Figure
 from weft.explain.pages.parsed import ParsedPage, WrittenQuery
-from weft.explain.pages.resolved import KnownQuery, KnownRelation, ResolvedPage
+from weft.explain.pages.resolved import KnownGroups, KnownQuery, KnownRelation, ResolvedPage
 from weft.explain.pages.sharing import ProbeTree, SharingFacts, TogetherFacts
-from weft.explain.pages.topology import KeepFacts, ProbeFacts, QueryFacts, StoreFacts, TopologyPage
+from weft.explain.pages.topology import KeepFacts, ProbeFacts, QueryFacts, StoreFacts, SummaryFacts, TopologyPage
 from weft.explain.words import ROUTES, count, duration, join_names, number, place, share, table
 from weft.observe.notice import Notice
+
+GLOSSARY = "words: docs/glossary.md"
+"""Where the words of plans are explained."""
 
 
 def text(page: Page) -> str:
@@ -38,7 +41,14 @@ def text(page: Page) -> str:
         case TopologyPage():
             stores = [line for store in page.stores for line in _store(store)]
             ways = (_ways(query) for query in page.queries)
-            blocks = [[*_head(page), *stores], *ways, _sharing(page.sharing), _notices(page.notices)]
+            short = [line for found in page.summaries for line in _summary(found)]
+            blocks = [
+                [*_head(page), *short],
+                ["stores", *stores],
+                *ways,
+                _sharing(page.sharing),
+                _notices(page.notices),
+            ]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
@@ -50,6 +60,8 @@ def _query_as_written(query: WrittenQuery) -> list[str]:
     lines = [f"query {query.query}", *table(rows, "  ")]
     lines += [f"  within  {query.within}, for aliases without their own"] if query.within else []
     lines += [f"  where  {predicate}" for predicate in query.predicates]
+    lines += [f"  group by  {key}" for key in query.group_by] + [f"  having  {test}" for test in query.having]
+    lines += ["  distinct  equal rows are one"] if query.distinct else []
     return lines + [f"  select  {o.expression}" + (f" as {o.name}" if o.name else "") for o in query.outputs]
 
 
@@ -58,7 +70,17 @@ def _query_as_known(query: KnownQuery) -> list[str]:
     for relation in query.relations:
         lines += _relation(relation)
     lines += [f"  join {', '.join(j.aliases)}  on {p}" for j in query.joins for p in j.predicates]
+    lines += _groups(query.groups)
     return [*lines, *table([("output", o.name, o.type, f"= {o.expression}") for o in query.outputs], "  ")]
+
+
+def _groups(groups: KnownGroups | None) -> list[str]:
+    if groups is None:
+        return []
+    lines = [f"  group by {key}" for key in groups.keys] or ["  one group"]
+    lines += [f"  aggregate {value}" for value in groups.aggregates]
+    lines += [f"  having {groups.having}"] if groups.having is not None else []
+    return lines if groups.changes else [*lines, "  each row is there once and never changes"]
 
 
 def _relation(relation: KnownRelation) -> Iterator[str]:
@@ -86,7 +108,7 @@ def _prices(page: CandidatesPage) -> str:
         f"checked {number(p.checked_nanos)} ns", f"matched {number(p.matched_nanos)} ns",
         f"stored {number(p.stored_nanos)} ns",
     ]  # fmt: skip
-    return f"candidates  for {count(page.workers, 'worker')}, by {p.source} prices: {', '.join(parts)}"
+    return f"candidates  for {count(page.workers, 'worker')}, by {p.source} prices: {', '.join(parts)}  ({GLOSSARY})"
 
 
 def _candidates(query: CandidatesOfQuery) -> list[str]:
@@ -123,16 +145,12 @@ def _inputs(query: CandidatesOfQuery) -> list[tuple[str, ...]]:
     for found in query.inputs:
         rate = "" if found.rows_a_second is None else f", {number(found.rows_a_second)} a second"
         what = f"{number(found.rows)} rows of {found.stream}{rate}"
-        lines.append(("input", found.alias, what + _assumed_mark(found.assumed)))
+        lines.append(("input", found.alias, f"{what}  ({found.source})"))
     return lines
 
 
 def _pairs(query: CandidatesOfQuery) -> list[tuple[str, ...]]:
-    return [("pair", ", ".join(p.aliases), share(p.selectivity) + _assumed_mark(p.assumed)) for p in query.pairs]
-
-
-def _assumed_mark(assumed: bool) -> str:
-    return "  (assumed)" if assumed else ""
+    return [("pair", ", ".join(p.aliases), f"{share(p.selectivity)}  ({p.source})") for p in query.pairs]
 
 
 # ------------------------------------------------------------------------------------------------ chosen
@@ -145,7 +163,19 @@ def _head(page: ChosenPage | TopologyPage) -> list[str]:
         line = f"plan  {page.kind}, {count(page.workers, 'worker')}, {count(page.waves, 'wave')} a batch"
     if page.batches_measured:
         line += f", measured in {count(page.batches_measured, 'batch')}"
-    return [line]
+    return [f"{line}  ({GLOSSARY})"]
+
+
+def _summary(found: SummaryFacts) -> list[str]:
+    """A plan for people who do not know its words."""
+    cost = "" if found.micros_an_input_row is None else f", about {number(found.micros_an_input_row)} µs of work"
+    asks = {0: "asks no other stream"}.get(found.looks, f"asks up to {count(found.looks, 'store')}")
+    return [
+        f"query {found.query}, in short",
+        f"  keeps      {'; '.join(found.keeps) or 'nothing'}",
+        f"  a new row  {asks}, in {count(found.rounds, 'round')} through the workers{cost}",
+        f"  chosen     {found.plan}: {found.because}",
+    ]
 
 
 def _plan(plan: ChosenPlan) -> list[str]:
@@ -174,7 +204,8 @@ def _tree(node: TreeNode, lead: str, below: str) -> Iterator[tuple[str, str, str
 
 
 def _place(node: TreeNode, workers: int) -> str:
-    return "here" if workers == 1 else f"{place(node.placement, node.spread)}, {count(workers, 'worker')}"
+    where = place(node.placement, node.spread)
+    return "here" if workers == 1 else where if node.spread else f"{where}, {count(workers, 'worker')}"
 
 
 def _hop(hop: HopFacts) -> tuple[str, ...]:
@@ -221,7 +252,8 @@ def _part(part: ProbeFacts | KeepFacts) -> str:
     asks = ", ".join(part.asks) or "every row"
     came, found = _figure(part.tuples_in), _figure(part.matches, "matches")
     flow = f"  {came} -> {found}" if came or found else ""
-    return f"{where}: probe {part.store} as {', '.join(part.aliases)} [{asks}]{check}{flow}{_also(part)}"
+    left = f" leaves 1 of ~{number(1 / part.candidates)} rows" if part.candidates else ""
+    return f"{where}: probe {part.store} as {', '.join(part.aliases)} [{asks}]{left}{check}{flow}{_also(part)}"
 
 
 def _also(part: ProbeFacts | KeepFacts) -> str:

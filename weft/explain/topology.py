@@ -5,6 +5,7 @@ Each store is described once and called s0, s1, ... after that.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 from weft.explain.figures import Figures, content, period
@@ -12,9 +13,11 @@ from weft.explain.notices import notices
 from weft.explain.pages.topology import EdgeFacts, KeepFacts, ProbeFacts, QueryFacts, StoreFacts, TopologyPage, WayFacts
 from weft.explain.sharing import sharing
 from weft.explain.subject import Subject
-from weft.explain.words import JOINED, call, cells, column, duration, expression, expressions, is_exclusive
+from weft.explain.summary import summary
+from weft.explain.words import JOINED, call, cells, column, count, duration, expression, expressions, is_exclusive
 from weft.optimizer.choose import Choice
-from weft.topology.model import COPY, TIME, Edge, Keep, Key, Probe, Store, Topology
+from weft.stats.keys import with_alias
+from weft.topology.model import COPY, HASH, PAIR, TIME, Edge, Keep, Key, Probe, Store, Topology
 
 Labels = Mapping[str, str]
 """Store -> what the page calls it, or label -> what a query calls the relation."""
@@ -36,6 +39,7 @@ def page(subject: Subject) -> TopologyPage:
         tuple(_query(choice, figures, called) for choice in figures.choices),
         notices(figures, analyze=subject.analyze),
         sharing(figures, analyze=subject.analyze),
+        tuple(summary(choice, figures) for choice in figures.choices),
     )
 
 
@@ -57,10 +61,10 @@ def _edge(plan: Topology, edge: Edge, called: Labels) -> EdgeFacts:
 
 def _kind(plan: Topology) -> str:
     kinds = [
-        "with intermediate results" if plan.keeps else "",
-        "on a cube of workers" if any(store.spread for store in plan.stores) else "",
+        "joins are kept" if plan.keeps else "",
+        "rows are copied over a cube of workers" if any(store.spread for store in plan.stores) else "",
     ]
-    return ", ".join(kind for kind in kinds if kind) or "flat"
+    return ", ".join(kind for kind in kinds if kind) or "flat: only streams are kept"
 
 
 def _store(store: Store, name: str, figures: Figures) -> StoreFacts:
@@ -73,17 +77,42 @@ def _store(store: Store, name: str, figures: Figures) -> StoreFacts:
         content(store, names),
         store.stream or None,
         store.users,
-        expressions(store.placement, names),
+        ("keys of the groups",) if store.counted == "groups" else expressions(store.placement, names),
         store.tasks,
         age,
         duration(age),
         store.reason,
         expressions(store.filter),
-        tuple(column(name, names) for name in store.columns if name not in (TIME, COPY)),
-        tuple(_key(key, names) for key in store.indexes),
+        _columns(store, figures, names),
+        ("= keys of the groups",) if store.counted == "groups" else tuple(_key(key, names) for key in store.indexes),
         figures.rows(store),
         JOINED if _stays(figures.topology, store) else cells(store.spread),
     )
+
+
+def _columns(store: Store, figures: Figures, names: Labels) -> tuple[str, ...]:
+    """What rows of a store hold; a counted one says so."""
+    hidden = (TIME, COPY, HASH, PAIR)
+    if store.counted != "groups":
+        shown = tuple(column(name, names) for name in store.columns if name not in hidden)
+        return (*shown, *_counted(store)) if store.counted else shown
+    emit = figures.topology.emit_of[store.users[0].partition(".")[0]]
+    made = {output.name: output.expr for output in emit.outputs}
+    keys = [name for name in store.columns if name not in hidden]
+    groups = emit.groups
+    if groups is None or store.id != groups.store:
+        return (*expressions([made[name] for name in keys], names), "count")
+    wanted = (("count" if a.argument is None else f"{a.kind} of", a.argument) for a in groups.grouping.aggregates)
+    told = [what if of is None else f"{what} {expressions([made[of]], names)[0]}" for what, of in wanted]
+    return (*expressions([made[name] for name in keys], names), *dict.fromkeys(["count", *told]))
+
+
+def _counted(store: Store) -> tuple[str, ...]:
+    """What a join that is added up holds beside its columns."""
+    told = ("count", f"{count(len(store.measures), 'sum')}") if store.measures else ("count",)
+    if store.retention is None:
+        return told
+    return (*told, "one row for each time of its members, since windows need them")
 
 
 def _stays(plan: Topology, store: Store) -> bool:
@@ -94,7 +123,7 @@ def _stays(plan: Topology, store: Store) -> bool:
 
 def _key(key: Key, names: Labels) -> str:
     parts = [f"= {', '.join(expressions(key.equal, names))}"] if key.equal else []
-    parts += [f"range {expression(call(key.range, names))}"] if key.range is not None else []
+    parts += [f"range{'s' if key.also else ''} {', '.join(expressions(key.ranges, names))}"] if key.ranges else []
     return ", ".join(parts) or "none: every row is read"
 
 
@@ -134,6 +163,7 @@ def _others(choice: Choice, node: Keep | Probe) -> tuple[str, ...]:
 
 
 def _probe(choice: Choice, probe: Probe, figures: Figures, called: Labels, names: Labels) -> ProbeFacts:
+    key = figures.topology.store(probe.store).indexes[probe.index]
     return ProbeFacts(
         "probe",
         probe.id,
@@ -143,16 +173,32 @@ def _probe(choice: Choice, probe: Probe, figures: Figures, called: Labels, names
         probe.route,
         expressions(probe.route_key, names),
         probe.tasks,
-        _asks(probe, names),
+        _asks(probe, key, names),
         expressions(probe.residual, names),
         figures.tuples_in(choice, probe),
         figures.matches(choice, probe),
         _others(choice, probe),
+        _candidates(choice, probe, key, names),
     )
 
 
-def _asks(probe: Probe, names: Labels) -> tuple[str, ...]:
+def _asks(probe: Probe, key: Key, names: Labels) -> tuple[str, ...]:
+    """What an index is asked for; of several ranges, each bound says which one it limits."""
+    ranges = [f"{text} " if key.also else "" for text in expressions(key.ranges, names)]
     asks = [f"= {asked}" for asked in expressions(probe.equal, names)]
-    asks += [f"{'>' if b.strict else '>='} {expression(call(b.expr, names))}" for b in probe.low]
-    asks += [f"{'<' if b.strict else '<='} {expression(call(b.expr, names))}" for b in probe.high]
+    asks += [
+        f"{ranges[b.dimension]}{sign}{'' if b.strict else '='} {expression(call(b.expr, names))}"
+        for sign, bounds in ((">", probe.low), ("<", probe.high))
+        for b in bounds
+    ]
     return tuple(asks)
+
+
+def _candidates(choice: Choice, probe: Probe, key: Key, names: Labels) -> float | None:
+    """The share of rows that several ranges of an index are expected to leave."""
+    if not key.also or not choice.informed:
+        return None
+    alone = names[probe.members[0]] if len(probe.members) == 1 else None
+    mine = [call(expr, names) if alone is None else with_alias(alone, expr) for expr in key.ranges]
+    shares = [choice.maker.together.get(expr) for expr in mine]
+    return None if None in shares else math.prod(share for share in shares if share is not None)

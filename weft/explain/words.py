@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from weft.expr.model import Call, Column, Expr, Literal, columns, transform
 from weft.expr.render import to_sql
+from weft.optimizer.candidate import Candidate
+from weft.optimizer.choose import Choice
 from weft.optimizer.graph.layout import Layout, names
 from weft.optimizer.graph.tree import Tree
 from weft.query.duration import format_duration
@@ -15,6 +18,9 @@ from weft.topology.model import TIME
 from weft.topology.spread import Axis, Regions, Spread
 
 _SIZES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_WORDS = {"T": "trillion", "G": "billion", "M": "million", "k": "thousand"}
+LISTED = 8
+"""How many kept joins a line names."""
 ROUTES = {
     "local": "here",
     "key": "one worker",
@@ -25,7 +31,7 @@ ROUTES = {
 """Where tuples go, in words."""
 
 
-JOINED = "the worker that joins it"
+JOINED = "on the worker that joins it"
 """Where an intermediate result lies in a cube."""
 
 
@@ -60,9 +66,25 @@ def verb(many: int, word: str) -> str:
     return ("is" if many == 1 else "are") if word == "be" else f"{word}s" if many == 1 else word
 
 
+def in_words(value: float) -> str:
+    """Three digits, large numbers in words.
+
+    >>> in_words(12), in_words(7.52e9), in_words(300_000)
+    ('12', '7.52 billion', '300 thousand')
+    """
+    size, _, letter = number(value).partition(" ")
+    return f"{size} {_WORDS[letter]}" if letter else size
+
+
 def share(part: float) -> str:
-    """A share of pairs: one in so many."""
-    return "none" if part == 0 else "all" if part == 1 else f"1 in {number(1 / part)}"
+    """How many pairs give a match.
+
+    >>> share(1 / 300_000), share(0), share(1)
+    ('300 thousand pairs give 1 match', 'no pair matches', 'every pair matches')
+    """
+    if part in (0, 1):
+        return "every pair matches" if part else "no pair matches"
+    return f"{in_words(1 / part)} pairs give 1 match"
 
 
 def expression(expr: Expr) -> str:
@@ -121,16 +143,17 @@ def shape(query: Query, tree: Tree) -> str:
 
 
 def layout_shape(query: Query, layout: Layout) -> str:
-    """A layout on one line: its tree, or the joins that it keeps."""
+    """A layout on one line: its tree, or the joins that it keeps; their number if there are many."""
     if not layout.lines:
         return shape(query, layout.tree)
-    kept = ", ".join(join_names(names(query, store)) for store in layout.kept)
+    found = [join_names(names(query, store)) for store in layout.kept]
+    kept = ", ".join(found) if len(found) <= LISTED else f"{len(found)} joins"
     return shape(query, layout.tree) + (f", kept {kept}" if kept else "")
 
 
 def place(placement: Sequence[str], spread: str | None) -> str:
     """Where rows of a store lie."""
-    return f"on {spread}" if spread else f"by {', '.join(placement)}" if placement else "scattered"
+    return spread or (f"by {', '.join(placement)}" if placement else "scattered")
 
 
 def cells(found: Spread | None) -> str | None:
@@ -138,17 +161,34 @@ def cells(found: Spread | None) -> str | None:
     if found is None:
         return None
     if isinstance(found, Regions):
-        return f"ranges of {expression(found.key)}, {len(found.workers)} of them"
-    axes = [f"{axis.size} {_axis(axis)}" for axis in found.axes]
-    return f"cube of {' x '.join(axes)}" if axes else "one worker"
+        return f"by {len(found.workers)} ranges of {expression(found.key)}"
+    workers = math.prod(axis.size for axis in found.axes)
+    if len(found.axes) != 1:
+        parts = ", ".join(f"{_axis(axis)} over {axis.size}" for axis in found.axes)
+        return f"in a grid of {workers} workers: {parts}" if found.axes else "on one worker"
+    [axis] = found.axes
+    return f"copied to {_all(workers)}" if axis.kind == "copy" else f"{_axis(axis)} over {count(workers, 'worker')}"
+
+
+def _all(workers: int) -> str:
+    return {1: "the only worker", 2: "both workers"}.get(workers, f"all {workers} workers")
 
 
 def _axis(axis: Axis) -> str:
     if axis.key is None:
-        return {"random": "at random", "copy": "copies"}[axis.kind]
-    heavy = f", {count(len(axis.heavy), 'heavy value')} spread" if axis.heavy else ""
-    dealt = f", {count(len(axis.domain), 'value')} dealt in turn" if axis.domain else ""
+        return {"random": "at random", "copy": "copied"}[axis.kind]
+    heavy = f" ({count(len(axis.heavy), 'frequent value')} spread)" if axis.heavy else ""
+    dealt = f" ({count(len(axis.domain), 'value')} dealt in turn)" if axis.domain else ""
     return f"by {expression(axis.key)}{dealt}{heavy}"
+
+
+def plan_name(choice: Choice, candidate: Candidate) -> str:
+    """What a plan is called: its strategy, or what it keeps."""
+    if candidate.name == "by hand" and choice.known.made is not None:
+        return "as before"
+    if candidate.name != "other":
+        return candidate.name
+    return "keep " + ", ".join(join_names(names(choice.query, store)) for store in candidate.layout.kept)
 
 
 def table(rows: Sequence[Sequence[str]], indent: str) -> list[str]:

@@ -10,13 +10,13 @@ all rows, so if a guarded part fails, it is computed again for only those rows t
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import types as pt
 
-from weft.errors import InternalError, QueryError
+from weft.errors import InternalError, QueryError, own_traceback
 from weft.expr.casts import Datum
 from weft.expr.functions import FUNCTIONS
 from weft.expr.model import Call, Column, Expr, Literal, Udf
@@ -60,6 +60,8 @@ def _evaluate(expr: Expr, batch: pa.RecordBatch, functions: Functions) -> Datum:
         return _call_udf(expr, batch, functions)
     if expr.op in _GUARDS:
         return _evaluate_guarded(expr, batch, functions)
+    if expr.op in _INEQUALITIES:
+        return _compare(expr, batch, functions)
     return _apply(expr, [_evaluate(arg, batch, functions) for arg in expr.args])
 
 
@@ -83,6 +85,38 @@ def _failure(call: Call, error: Exception) -> QueryError:
     if "verflow" in problem or "fit" in problem:
         hint = "CAST its operands AS DOUBLE, or filter such rows."
     return QueryError(f"cannot compute {to_sql(call)}", detail=f"{problem}.", hint=hint)
+
+
+_INEQUALITIES = {"<", "<=", ">", ">="}
+
+
+def _compare(call: Call, batch: pa.RecordBatch, functions: Functions) -> Datum:
+    """An inequality.  If a sum in it overflows, both sides are computed with as many digits as they need.
+
+    An index answers such a predicate with terms moved from one side to the other, where other sums may overflow; so
+    that all plans agree, sums in inequalities never do.
+    """
+    try:
+        return _apply(call, [_evaluate(arg, batch, functions) for arg in call.args])
+    except QueryError:
+        if not any(_is_sum(arg) for arg in call.args):
+            raise
+        return _apply(call, [_sum_exactly(arg, batch, functions) for arg in call.args])
+
+
+def _is_sum(expr: Expr) -> bool:
+    whole = pt.is_integer(expr.type) or pt.is_timestamp(expr.type) or pt.is_duration(expr.type)
+    return isinstance(expr, Call) and expr.op in _SUMS and bool(whole)
+
+
+def _sum_exactly(expr: Expr, batch: pa.RecordBatch, functions: Functions) -> Datum:
+    """Sums and differences as decimals of up to 76 digits; other expressions are evaluated as usual."""
+    if isinstance(expr, Call) and _is_sum(expr):
+        return _SUMS[expr.op](*(_sum_exactly(arg, batch, functions) for arg in expr.args))
+    return pc.cast(pc.cast(evaluate(expr, batch, functions), pa.int64()), pa.decimal256(20, 0))
+
+
+_SUMS: dict[str, Callable[..., Datum]] = {"+": pc.add, "-": pc.subtract, "neg": pc.negate, "abs": pc.abs}
 
 
 _GUARDS = {"and", "or", "case", "coalesce"}
@@ -142,7 +176,7 @@ def _call_udf(udf: Udf, batch: pa.RecordBatch, functions: Functions) -> pa.Array
     except Exception as error:
         raise QueryError(
             f'function "{udf.name}" failed: {type(error).__name__}: {error}',
-            detail=traceback.format_exc(limit=-3).rstrip(),
+            detail=f"{_say_row(function, args)}{own_traceback(error)}",
             hint="nothing of this batch was joined; correct the function and run again.",
         ) from error
     if isinstance(result, pa.ChunkedArray):
@@ -154,6 +188,26 @@ def _call_udf(udf: Udf, batch: pa.RecordBatch, functions: Functions) -> pa.Array
     if result.type != udf.type:
         raise _bad_result(udf, f"returned values of type {result.type}, but {udf.type} was declared")
     return result
+
+
+def _say_row(function: Callable[..., pa.Array], args: Sequence[pa.Array]) -> str:
+    """The first row that the function cannot take, if it is one row that makes it fail."""
+    rows = list(range(len(args[0]))) if args else []
+    while len(rows) > 1:
+        half = rows[: len(rows) // 2]
+        rows = half if _fails(function, args, half) else rows[len(half) :]
+    if not rows or not _fails(function, args, rows):
+        return ""
+    values = ", ".join(repr(arg[rows[0]].as_py()) for arg in args)
+    return f"it fails on the arguments ({values}).\n"
+
+
+def _fails(function: Callable[..., pa.Array], args: Sequence[pa.Array], rows: Sequence[int]) -> bool:
+    try:
+        function(*(arg.slice(rows[0], len(rows)) for arg in args))
+    except Exception:  # noqa: BLE001 - whatever it raises
+        return True
+    return False
 
 
 def _bad_result(udf: Udf, what: str) -> QueryError:

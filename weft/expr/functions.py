@@ -5,6 +5,7 @@ This table is the whole language.  The planner reads the rules, the workers the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,10 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from weft.expr import casts, logic, numeric, rules, temporal, text
+from weft.expr import casts, dates, jsontext, logic, nested, numeric, regex, rules, strings, temporal, text
 from weft.expr.casts import Datum
 from weft.expr.logic import Kernel
 from weft.expr.rules import Rule
+from weft.expr.spread import spread
+from weft.expr.strings import strict
+from weft.expr.types import TIMESTAMP, TIMESTAMP_UTC
 
 _ANY = 1_000_000
 
@@ -78,6 +82,7 @@ FUNCTIONS: dict[str, Function] = {
     "<=": Function(rules.comparison, logic.comparison(pc.less_equal), 2, 2),
     ">": Function(rules.comparison, logic.comparison(pc.greater), 2, 2),
     ">=": Function(rules.comparison, logic.comparison(pc.greater_equal), 2, 2),
+    "same": Function(rules.same, _never, 2, 2),
     "and": Function(rules.logical, logic.and_, 1, _ANY),
     "or": Function(rules.logical, logic.or_, 1, _ANY),
     "not": Function(rules.logical, logic.not_, 1, 1),
@@ -104,28 +109,63 @@ FUNCTIONS: dict[str, Function] = {
     "power": Function(rules.all_double, numeric.power, 2, 2),
     "ln": Function(rules.all_double, numeric.unary(pc.ln), 1, 1),
     "exp": Function(rules.all_double, numeric.unary(pc.exp), 1, 1),
+    "log10": Function(rules.all_double, numeric.unary(pc.log10), 1, 1),
+    "log2": Function(rules.all_double, numeric.unary(pc.log2), 1, 1),
+    "sin": Function(rules.all_double, numeric.unary(pc.sin), 1, 1),
+    "cos": Function(rules.all_double, numeric.unary(pc.cos), 1, 1),
+    "tan": Function(rules.all_double, numeric.unary(pc.tan), 1, 1),
+    "asin": Function(rules.all_double, numeric.unary(pc.asin), 1, 1),
+    "acos": Function(rules.all_double, numeric.unary(pc.acos), 1, 1),
+    "atan": Function(rules.all_double, numeric.unary(pc.atan), 1, 1),
+    "atan2": Function(rules.all_double, numeric.binary(pc.atan2), 2, 2),
+    "radians": Function(rules.all_double, numeric.times(math.pi / 180), 1, 1),
+    "degrees": Function(rules.all_double, numeric.times(180 / math.pi), 1, 1),
     "||": Function(rules.concatenation, text.concat_strict, 2, _ANY),
     "concat": Function(rules.concatenation, text.concat_all, 1, _ANY),
-    "like": Function(rules.text(_BOOL, (_TEXT, _TEXT)), text.like, 2, 3),
-    "ilike": Function(rules.text(_BOOL, (_TEXT, _TEXT)), text.ilike, 2, 3),
+    "concat_ws": Function(rules.concatenation, strings.concat_ws, 1, _ANY),
+    "like": Function(rules.text(_BOOL, (_TEXT, _TEXT)), spread(text.like), 2, 3),
+    "ilike": Function(rules.text(_BOOL, (_TEXT, _TEXT)), spread(text.ilike), 2, 3),
     "lower": Function(rules.text(), text.apply_to_text(pc.utf8_lower), 1, 1),
     "upper": Function(rules.text(), text.apply_to_text(pc.utf8_upper), 1, 1),
-    "length": Function(rules.text(_INT), text.length, 1, 1),
-    "substring": Function(rules.text(constants=(_INT, _INT)), text.substring, 2, 3),
-    "trim": Function(rules.text(constants=(_TEXT,)), text.trim(pc.utf8_trim), 1, 2),
-    "ltrim": Function(rules.text(constants=(_TEXT,)), text.trim(pc.utf8_ltrim), 1, 2),
-    "rtrim": Function(rules.text(constants=(_TEXT,)), text.trim(pc.utf8_rtrim), 1, 2),
-    "replace": Function(rules.text(constants=(_TEXT, _TEXT)), text.replace, 3, 3),
-    "starts_with": Function(rules.text(_BOOL, (_TEXT,)), text.matcher(pc.starts_with), 2, 2),
-    "ends_with": Function(rules.text(_BOOL, (_TEXT,)), text.matcher(pc.ends_with), 2, 2),
-    "contains": Function(rules.text(_BOOL, (_TEXT,)), text.matcher(pc.match_substring), 2, 2),
-    "year": Function(rules.extraction, temporal.extract(pc.year), 1, 1),
-    "month": Function(rules.extraction, temporal.extract(pc.month), 1, 1),
-    "day": Function(rules.extraction, temporal.extract(pc.day), 1, 1),
-    "hour": Function(rules.extraction, temporal.extract(pc.hour), 1, 1),
-    "minute": Function(rules.extraction, temporal.extract(pc.minute), 1, 1),
-    "second": Function(rules.extraction, temporal.extract(pc.second), 1, 1),
-    "date_trunc": Function(rules.truncation, temporal.date_trunc, 2, 2),
+    "reverse": Function(rules.text(), text.apply_to_text(pc.utf8_reverse), 1, 1),
+    "length": Function(rules.length, text.length, 1, 1),
+    "substring": Function(rules.text(others=(_INT, _INT)), spread(text.substring), 2, 3),
+    "left": Function(rules.text(others=(_INT,)), spread(strict(strings.left)), 2, 2),
+    "right": Function(rules.text(others=(_INT,)), spread(strict(strings.right)), 2, 2),
+    "lpad": Function(rules.text(others=(_INT, _TEXT)), spread(strict(strings.lpad)), 3, 3),
+    "rpad": Function(rules.text(others=(_INT, _TEXT)), spread(strict(strings.rpad)), 3, 3),
+    "repeat": Function(rules.text(others=(_INT,)), spread(strict(strings.repeat)), 2, 2),
+    "strpos": Function(rules.text(_INT, (_TEXT,)), spread(strict(strings.position)), 2, 2),
+    "split_part": Function(rules.text(others=(_TEXT, _INT)), spread(strict(strings.split_part)), 3, 3),
+    "md5": Function(rules.text(), strings.digest("md5"), 1, 1),
+    "sha256": Function(rules.text(), strings.digest("sha256"), 1, 1),
+    "trim": Function(rules.text(others=(_TEXT,)), spread(text.trim(pc.utf8_trim)), 1, 2),
+    "ltrim": Function(rules.text(others=(_TEXT,)), spread(text.trim(pc.utf8_ltrim)), 1, 2),
+    "rtrim": Function(rules.text(others=(_TEXT,)), spread(text.trim(pc.utf8_rtrim)), 1, 2),
+    "replace": Function(rules.text(others=(_TEXT, _TEXT)), spread(text.replace), 3, 3),
+    "starts_with": Function(rules.text(_BOOL, (_TEXT,)), spread(text.matcher(pc.starts_with)), 2, 2),
+    "ends_with": Function(rules.text(_BOOL, (_TEXT,)), spread(text.matcher(pc.ends_with)), 2, 2),
+    "contains": Function(rules.text(_BOOL, (_TEXT,)), spread(text.matcher(pc.match_substring)), 2, 2),
+    "regexp_matches": Function(rules.text(_BOOL, (_TEXT, _TEXT)), spread(strict(regex.matches)), 2, 3),
+    "regexp_full_match": Function(rules.text(_BOOL, (_TEXT, _TEXT)), spread(strict(regex.full_match)), 2, 3),
+    "regexp_replace": Function(rules.text(others=(_TEXT, _TEXT, _TEXT)), spread(strict(regex.replace)), 3, 4),
+    "regexp_extract": Function(rules.text(others=(_TEXT, _INT, _TEXT)), spread(strict(regex.extract)), 2, 4),
+    "json_extract": Function(rules.json_part, spread(strict(jsontext.extract)), 2, 2),
+    "json_extract_string": Function(rules.json_part, spread(strict(jsontext.extract_string)), 2, 2),
+    **{name: Function(rules.extraction, dates.part(name), 1, 1) for name in dates.PARTS},
+    "date_part": Function(rules.date_part, _never, 2, 2),
+    "date_trunc": Function(rules.truncation, dates.date_trunc, 2, 2),
+    "date_diff": Function(rules.difference, dates.date_diff, 3, 3),
+    "add_months": Function(rules.months_added, dates.add_months, 2, 2),
+    "make_date": Function(rules.date_of_parts, dates.make_date, 3, 3),
+    "make_timestamp": Function(rules.from_epoch(TIMESTAMP), dates.from_epoch(1), 1, 1),
+    "make_timestamp_ms": Function(rules.from_epoch(TIMESTAMP), dates.from_epoch(1000), 1, 1),
+    "to_timestamp": Function(rules.from_epoch(TIMESTAMP_UTC), dates.from_epoch(1_000_000), 1, 1),
+    "isinf": Function(rules.float_test, numeric.unary(pc.is_inf), 1, 1),
+    "isfinite": Function(rules.float_test, numeric.unary(pc.is_finite), 1, 1),
+    "isnan": Function(rules.float_test, numeric.unary(pc.is_nan), 1, 1),
+    "struct_extract": Function(rules.struct_extract, nested.struct_extract, 2, 2),
+    "list_extract": Function(rules.list_extract, nested.list_extract, 2, 2),
     "cast": Function(rules.cast, _cast, 1, 1),
 }
 """Every operator and function by name."""
@@ -145,10 +185,25 @@ SYNONYMS = {
     "endswith": "ends_with",
     "suffix": "ends_with",
     "prefix": "starts_with",
+    "list_element": "list_extract",
+    "instr": "strpos",
+    "nvl": "coalesce",
+    "log": "log10",
+    "datediff": "date_diff",
+    "datepart": "date_part",
+    "datetrunc": "date_trunc",
+    "weekofyear": "week",
+    "dayofmonth": "day",
+    "weekday": "dayofweek",
+    "regexp_like": "regexp_matches",
+    "get_json_object": "json_extract_string",
+    "json_extract_path_text": "json_extract_string",
+    "json_extract_path": "json_extract",
+    "element_at": "list_extract",
 }
 """Other names under which SQL may call a function."""
 
 NAMED = frozenset(name for name in FUNCTIONS if name.isidentifier()) - {
-    "and", "or", "not", "is_null", "in", "case", "div", "neg", "like", "ilike", "cast",
+    "and", "or", "not", "is_null", "same", "in", "case", "div", "neg", "like", "ilike", "cast", "add_months",
 }  # fmt: skip
 """Functions that are called by name, as opposed to those with a syntax of their own."""

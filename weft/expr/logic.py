@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from weft.expr.casts import Datum
+from weft.expr.nested import equal as nested_equal
+from weft.expr.nested import is_nested
 
 Kernel = Callable[[Sequence[Datum], pa.DataType], Datum]
 """Arguments and result type to result."""
@@ -23,6 +25,9 @@ def comparison(compare: Callable[[Datum, Datum], Datum]) -> Kernel:
 
     def kernel(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
         left, right = (nan_to_null(arg) for arg in args)
+        if is_nested(left.type):
+            same = nested_equal(left, right)
+            return same if compare is pc.equal else pc.invert(same)
         return compare(left, right)
 
     return kernel

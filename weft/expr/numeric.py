@@ -169,6 +169,16 @@ def unary(function: Callable[[Datum], Datum]) -> Kernel:
     return lambda args, _: function(args[0])
 
 
+def binary(function: Binary) -> Kernel:
+    """The kernel of a float function of two arguments."""
+    return lambda args, _: function(*args)
+
+
+def times(factor: float) -> Kernel:
+    """The kernel that multiplies by a constant."""
+    return lambda args, _: pc.multiply(args[0], factor)
+
+
 def power(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
     """The first argument raised to the second."""
     return pc.power(*args)

@@ -19,10 +19,12 @@ from weft.expr.types import MONTHS, TIMESTAMP_UTC, sql_name
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 _BINDING = {
-    "or": 1, "and": 2, "not": 3, "is_null": 4, **dict.fromkeys(_COMPARISONS, 5), "in": 5, "like": 5, "ilike": 5,
-    "||": 6, "+": 7, "-": 7, "*": 8, "/": 8, "%": 8, "div": 8, "neg": 9,
+    "or": 1, "and": 2, "not": 3, "is_null": 4, "same": 4, **dict.fromkeys(_COMPARISONS, 5), "in": 5, "like": 5,
+    "ilike": 5, "||": 6, "+": 7, "add_months": 7, "-": 7, "*": 8, "/": 8, "%": 8, "div": 8, "neg": 9,
 }  # fmt: skip
 _ATOM = 10
+_BOUNDS = (("window", "start"), ("window", "end"))
+"""Bounds of a window of event time; they are read without quotes."""
 _WORDS = {"and": "AND", "or": "OR", "like": "LIKE", "ilike": "ILIKE", "div": "//"}
 _RESERVED = frozenset(
     [
@@ -125,6 +127,21 @@ _RESERVED = frozenset(
         "array",
         "end-exec",
         "lambda",
+        "at",
+        "authorization",
+        "binary",
+        "collation",
+        "concurrently",
+        "freeze",
+        "glob",
+        "isnull",
+        "notnull",
+        "overlaps",
+        "pivot_longer",
+        "pivot_wider",
+        "tablesample",
+        "unpack",
+        "verbose",
     ]
 )
 
@@ -161,12 +178,16 @@ class _Writer:
     def write(self, expr: Expr, binding: int = 0) -> str:
         """The text, in parentheses if it binds weaker than `binding`."""
         if isinstance(expr, Column):
+            if expr.type is None and (expr.alias.lower(), expr.name.lower()) in _BOUNDS:
+                return f"{expr.alias}.{expr.name}"
             prefix = f"{quote_name(expr.alias)}." if expr.alias else ""
             return prefix + quote_name(expr.name)
         if isinstance(expr, Literal):
             return literal_sql(expr)
         if isinstance(expr, Udf):
-            return f"{quote_name(expr.name)}({self._list(expr.args)})"
+            counts_all = not expr.args and expr.name.lower() == "count"
+            name = expr.name if expr.name.lower() == "window" else quote_name(expr.name)
+            return f"{name}({'*' if counts_all else self._list(expr.args)})"
         text = self._call(expr)
         return f"({text})" if _BINDING.get(expr.op, _ATOM) < binding else text
 
@@ -208,7 +229,12 @@ class _Writer:
         inner = call.args[0]
         if isinstance(inner, Call) and inner.op == "is_null":
             return f"{self.write(inner.args[0], 5)} IS NOT NULL"
+        if isinstance(inner, Call) and inner.op == "same":
+            return self._write_same(inner, "IS DISTINCT FROM")
         return f"NOT {self.write(inner, 4)}"
+
+    def _write_same(self, call: Call, words: str = "IS NOT DISTINCT FROM") -> str:
+        return f" {words} ".join(self.write(arg, 5) for arg in call.args)
 
     def _write_neg(self, call: Call) -> str:
         return f"-{self.write(call.args[0], _ATOM)}"
@@ -225,12 +251,26 @@ class _Writer:
 
     _write_ilike = _write_like
 
+    def _write_distinct(self, call: Call) -> str:
+        return f"DISTINCT {self._list(call.args)}"
+
+    def _write_filter(self, call: Call) -> str:
+        return f"{self.write(call.args[0])} FILTER (WHERE {self.write(call.args[1])})"
+
     def _write_case(self, call: Call) -> str:
         parts = [
             f"WHEN {self.write(call.args[at])} THEN {self.write(call.args[at + 1])}"
             for at in range(0, len(call.args) - 1, 2)
         ]
         return f"CASE {' '.join(parts)} ELSE {self.write(call.args[-1])} END"
+
+    def _write_add_months(self, call: Call) -> str:
+        time, months = call.args
+        count = months.value if isinstance(months, Literal) else 0
+        return f"{self.write(time, 7)} + INTERVAL '{count}' MONTH"
+
+    def _write_json_extract(self, call: Call) -> str:
+        return f"CAST({call.op}({self._list(call.args)}) AS VARCHAR)"  # it is text here, and JSON there
 
     def _write_cast(self, call: Call) -> str:
         return f"CAST({self.write(call.args[0])} AS {sql_name(call.type)})"

@@ -6,31 +6,88 @@ call into others that mean the same (`nullif` is a CASE).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from decimal import Decimal
 
 import pyarrow as pa
 from pyarrow import types as pt
 
 from weft.expr.casts import is_castable
 from weft.expr.coerce import cast_to, incomparable, unify
+from weft.expr.dates import PARTS, UNITS, unit_of
 from weft.expr.model import Call, Expr, Literal
-from weft.expr.temporal import TRUNC_UNITS
-from weft.expr.types import DURATION, TIMESTAMP, ExprError, digits, is_comparable, is_number, sql_name
+from weft.expr.nested import is_nested
+from weft.expr.types import (
+    DURATION,
+    TIMESTAMP,
+    ExprError,
+    digits,
+    is_comparable,
+    is_number,
+    is_orderable,
+    normalize,
+    sql_name,
+)
 
 Rule = Callable[[Call], Call]
 
 
 def comparison(call: Call) -> Call:
     """Both sides in one type; the result is a truth value."""
-    args = unify(call.args, "comparison")
-    _require_all(args, is_comparable, "comparison", call)
+    args = _typed(unify(call.args, "comparison"))
+    if call.op in ("=", "<>"):
+        _require_all(args, is_comparable, "comparison", call)
+    else:
+        _require_all(args, is_orderable, f'"{call.op}"', call)
     return replace(call, args=args, type=pa.bool_())
+
+
+def _typed(args: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """Where nothing but NULL is compared, any type will do."""
+    return tuple(cast_to(arg, pa.bool_()) for arg in args) if pt.is_null(args[0].type) else args
+
+
+def same(call: Call) -> Call:
+    """IS NOT DISTINCT FROM, as equalities that hash indexes can answer.
+
+    Both are NULL or neither is, and what stands in for NULL is equal.  For floats NaN is treated in the same way.
+    """
+    a, b = _typed(unify(call.args, "comparison"))
+    _require_all((a, b), is_comparable, "comparison", call)
+    equal = [_equal(call, (Call("is_null", (side,), pa.bool_()) for side in (a, b)))]
+    if is_nested(a.type):
+        either = (_equal(call, (a, b)), Literal(True, pa.bool_()))
+        return replace(call, op="and", args=(*equal, Call("coalesce", either, pa.bool_())), type=pa.bool_())
+    if pt.is_floating(a.type):
+        nan = tuple(_or_false(Call("isnan", (side,), pa.bool_())) for side in (a, b))
+        equal.append(_equal(call, nan))
+        a, b = (Call("case", (n, _stand_in(a.type), side), a.type) for n, side in zip(nan, (a, b), strict=True))
+    known = (Call("coalesce", (side, _stand_in(a.type)), a.type) for side in (a, b))
+    return replace(call, op="and", args=(*equal, _equal(call, known)), type=pa.bool_())
+
+
+def _or_false(condition: Expr) -> Expr:
+    return Call("coalesce", (condition, Literal(False, pa.bool_())), pa.bool_())
+
+
+def _equal(call: Call, sides: Iterable[Expr]) -> Call:
+    return Call("=", tuple(sides), pa.bool_(), call.span)
+
+
+def _stand_in(kind: pa.DataType) -> Literal:
+    """Any constant of a type."""
+    if pt.is_string(kind) or pt.is_binary(kind):
+        return Literal("" if pt.is_string(kind) else b"", kind)
+    if pt.is_decimal(kind):
+        return Literal(Decimal(0), kind)
+    zero = pa.scalar(0, pa.int32() if pt.is_date(kind) else pa.int64())
+    return Literal(zero.cast(kind).as_py(), kind)
 
 
 def membership(call: Call) -> Call:
     """IN: a comparison with each element; if an element is not a constant, it is rewritten as an OR."""
-    args = unify(call.args, "comparison")
+    args = _typed(unify(call.args, "comparison"))
     _require_all(args, is_comparable, "comparison", call)
     if all(isinstance(arg, Literal) for arg in args[1:]):
         return replace(call, args=args, type=pa.bool_())
@@ -153,6 +210,11 @@ def all_double(call: Call) -> Call:
     return _all_as(call, pa.float64())
 
 
+def float_test(call: Call) -> Call:
+    """isnan and others: a test of a float."""
+    return replace(all_double(call), type=pa.bool_())
+
+
 def all_integer(call: Call) -> Call:
     """Integer division."""
     _require_all(call.args, lambda kind: bool(pt.is_integer(kind) or pt.is_null(kind)), f'"{call.op}"', call)
@@ -222,7 +284,7 @@ def same_type(call: Call) -> Call:
     """coalesce, greatest, least: all arguments and the result in one type."""
     args = unify(call.args, f'"{call.op}"')
     if call.op != "coalesce":
-        _require_all(args, is_comparable, f'"{call.op}"', call)
+        _require_all(args, is_orderable, f'"{call.op}"', call)
     return replace(call, args=args, type=args[0].type)
 
 
@@ -231,8 +293,8 @@ def concatenation(call: Call) -> Call:
     return _all_as(call, pa.string())
 
 
-def text(result: pa.DataType | None = None, constants: tuple[pa.DataType, ...] = ()) -> Rule:
-    """A function of one text; further arguments are constants of the given types."""
+def text(result: pa.DataType | None = None, others: tuple[pa.DataType, ...] = ()) -> Rule:
+    """A function of one text and further arguments of the given types."""
 
     def rule(call: Call) -> Call:
         subject, *rest = call.args
@@ -240,46 +302,139 @@ def text(result: pa.DataType | None = None, constants: tuple[pa.DataType, ...] =
             raise ExprError(
                 f'"{call.op}" needs text, not a {sql_name(subject.type)}', hint="CAST it AS VARCHAR.", span=subject.span
             )
-        fixed = (_constant(call, arg, kind) for arg, kind in zip(rest, constants, strict=False))
+        given = (_argument(call, arg, kind) for arg, kind in zip(rest, others, strict=False))
         kind = result if result is not None else pa.string()
-        return replace(call, args=(cast_to(subject, pa.string()), *fixed), type=kind)
+        return replace(call, args=(cast_to(subject, pa.string()), *given), type=kind)
 
     return rule
+
+
+def _argument(call: Call, arg: Expr, kind: pa.DataType) -> Expr:
+    if not (pt.is_null(arg.type) or arg.type == kind or (pt.is_integer(kind) and pt.is_integer(arg.type))):
+        raise ExprError(
+            f'"{call.op}" needs a {sql_name(kind)} here, not a {sql_name(arg.type)}',
+            hint=f"CAST it AS {sql_name(kind)}.",
+            span=arg.span or call.span,
+        )
+    return cast_to(arg, kind)
 
 
 def _constant(call: Call, arg: Expr, kind: pa.DataType) -> Literal:
     if not isinstance(arg, Literal):
         raise ExprError(
             f'"{call.op}" needs a constant here',
-            detail="only its first argument may be a column.",
+            detail="it decides what the result is.",
+            hint="write a number or a text in quotes.",
             span=arg.span or call.span,
         )
-    if not (pt.is_null(arg.type) or arg.type == kind or (pt.is_integer(kind) and pt.is_integer(arg.type))):
-        raise ExprError(f'"{call.op}" needs a {sql_name(kind)} here, not a {sql_name(arg.type)}', span=arg.span)
-    constant = cast_to(arg, kind)
+    constant = _argument(call, arg, kind)
     assert isinstance(constant, Literal)
     return constant
 
 
+def length(call: Call) -> Call:
+    """Characters of a text, or elements of a list."""
+    if pt.is_list(call.args[0].type):
+        return replace(call, type=pa.int64())
+    return text(pa.int64())(call)
+
+
+def json_part(call: Call) -> Call:
+    """json_extract: a path is text or a place in an array."""
+    given = call.args[1].type
+    return text(pa.string(), (pa.int64() if pt.is_integer(given) else pa.string(),))(call)
+
+
 def extraction(call: Call) -> Call:
-    """year .. second of a date or timestamp."""
-    arg = _time(call, call.args[0])
-    return replace(call, args=(arg,), type=pa.int64())
+    """year, month and other parts of a date or timestamp; epoch also of a duration."""
+    kind = pa.float64() if call.op == "epoch" else pa.int64()
+    if call.op == "epoch" and pt.is_duration(call.args[0].type):
+        return replace(call, type=kind)
+    if call.op == "epoch_ms" and pt.is_integer(call.args[0].type):
+        return from_epoch(TIMESTAMP)(replace(call, op="make_timestamp_ms"))
+    return replace(call, args=(_time(call, call.args[0]),), type=kind)
+
+
+def date_part(call: Call) -> Call:
+    """date_part and EXTRACT: the function that is named by a constant."""
+    unit = _unit(call, tuple(PARTS))
+    return extraction(replace(call, op=str(unit.value), args=call.args[1:]))
 
 
 def truncation(call: Call) -> Call:
     """date_trunc: a constant unit; a date becomes a timestamp."""
-    unit = _constant(call, call.args[0], pa.string())
-    name = str(unit.value).lower()
-    name = name if name in TRUNC_UNITS else name.rstrip("s") if name.rstrip("s") in TRUNC_UNITS else f"{name}s"
-    if name not in TRUNC_UNITS:
-        raise ExprError(
-            f"date_trunc does not know the unit {unit.value!r}",
-            hint=f"use one of {', '.join(TRUNC_UNITS)}.",
-            span=unit.span,
-        )
     arg = _time(call, call.args[1])
-    return replace(call, args=(Literal(name, pa.string(), unit.span), arg), type=arg.type)
+    return replace(call, args=(_unit(call, UNITS), arg), type=arg.type)
+
+
+def difference(call: Call) -> Call:
+    """date_diff: a constant unit and two times."""
+    unit = _unit(call, UNITS)
+    first, last = unify([_time(call, arg) for arg in call.args[1:]], '"date_diff"')
+    return replace(call, args=(unit, first, last), type=pa.int64())
+
+
+def _unit(call: Call, known: Sequence[str]) -> Literal:
+    given = _constant(call, call.args[0], pa.string())
+    name = unit_of(str(given.value))
+    if name not in known:
+        raise ExprError(
+            f"{call.op} does not know the unit {given.value!r}", hint=f"use one of {', '.join(known)}.", span=given.span
+        )
+    return Literal(name, pa.string(), given.span)
+
+
+def from_epoch(kind: pa.DataType) -> Rule:
+    """A number of seconds, milliseconds or microseconds since 1970 as a time."""
+
+    def rule(call: Call) -> Call:
+        _require_all(call.args, _number_or_null, f'"{call.op}"', call)
+        number = pa.float64() if call.op == "to_timestamp" else pa.int64()
+        if number == pa.int64():
+            _require_all(call.args, lambda given: not pt.is_floating(given), f'"{call.op}"', call)
+        return replace(call, args=(cast_to(call.args[0], number),), type=kind)
+
+    return rule
+
+
+def months_added(call: Call) -> Call:
+    """A time and a constant number of months."""
+    arg = _time(call, call.args[0])
+    return replace(call, args=(arg, _constant(call, call.args[1], pa.int64())), type=arg.type)
+
+
+def date_of_parts(call: Call) -> Call:
+    """make_date: three integers."""
+    return replace(all_integer(call), type=pa.date32())
+
+
+def struct_extract(call: Call) -> Call:
+    """A field of a struct."""
+    value, name = call.args
+    struct: pa.DataType = value.type
+    if not pt.is_struct(struct):
+        raise ExprError(f"a {sql_name(value.type)} has no fields", hint="only a struct has fields.", span=call.span)
+    wanted = str(_constant(call, name, pa.string()).value)
+    fields = [field.name for field in struct]
+    found = [field for field in fields if field == wanted] or [f for f in fields if f.lower() == wanted.lower()]
+    if len(found) != 1:
+        detail = f"its fields are: {', '.join(fields)}."
+        raise ExprError(f'the struct has no field "{wanted}"', detail=detail, hint="name one of these.", span=call.span)
+    kind = normalize(struct.field(found[0]).type)
+    return replace(call, args=(value, Literal(found[0], pa.string(), name.span)), type=kind)
+
+
+def list_extract(call: Call) -> Call:
+    """An element of a list; with a name, a field of a struct."""
+    value, place = call.args
+    kind: pa.DataType = value.type
+    if pt.is_struct(value.type):
+        return struct_extract(replace(call, op="struct_extract"))
+    if not pt.is_list(value.type):
+        hint = "only a list has elements; for characters write substring(text, place, 1)."
+        raise ExprError(f"a {sql_name(value.type)} has no elements", hint=hint, span=call.span)
+    _require_all((place,), lambda kind: bool(pt.is_integer(kind) or pt.is_null(kind)), "a place in a list", call)
+    return replace(call, args=(value, cast_to(place, pa.int64())), type=normalize(kind.value_type))
 
 
 def _time(call: Call, arg: Expr) -> Expr:

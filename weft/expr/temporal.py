@@ -1,4 +1,4 @@
-"""Kernels of dates and times.
+"""Kernels of arithmetic with dates and times.
 
 Dates are days, timestamps and durations microseconds; zoned timestamps are read in UTC.
 """
@@ -11,32 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.expr.casts import Datum
-from weft.expr.logic import Kernel
-
-TRUNC_UNITS = {
-    "microseconds": "microsecond",
-    "milliseconds": "millisecond",
-    "second": "second",
-    "minute": "minute",
-    "hour": "hour",
-    "day": "day",
-    "week": "week",
-    "month": "month",
-    "quarter": "quarter",
-    "year": "year",
-}
-"""What date_trunc cuts to, and Arrow's names for it."""
-
-
-def extract(part: Callable[[Datum], Datum]) -> Kernel:
-    """The kernel of year, month, day, hour, minute or second."""
-    return lambda args, kind: pc.cast(part(args[0]), kind)
-
-
-def date_trunc(args: Sequence[Datum], kind: pa.DataType) -> Datum:
-    """The timestamp cut down to a constant unit; weeks start on Monday."""
-    unit = TRUNC_UNITS[args[0].as_py()]
-    return pc.cast(pc.floor_temporal(args[1], unit=unit), kind)
 
 
 def add_time(args: Sequence[Datum], kind: pa.DataType) -> Datum:

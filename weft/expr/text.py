@@ -1,7 +1,7 @@
 """Kernels of text functions.
 
-Text is counted in characters (code points).  Patterns and positions are constants: the planner refuses others,
-because Arrow compiles them once for a whole array.
+Text is counted in characters (code points).  Patterns and positions are constants here, because Arrow compiles them
+once for a whole array; `spread` takes them from columns, value by value.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import types as pt
 
 from weft.expr.casts import Datum
 from weft.expr.logic import Kernel
@@ -127,8 +128,9 @@ def matcher(function: Callable[..., Datum]) -> Kernel:
 
 
 def length(args: Sequence[Datum], kind: pa.DataType) -> Datum:
-    """Number of characters."""
-    return pc.cast(pc.utf8_length(args[0]), kind)
+    """Number of characters of a text, or of elements of a list."""
+    count = pc.list_value_length if pt.is_list(args[0].type) else pc.utf8_length
+    return pc.cast(count(args[0]), kind)
 
 
 def apply_to_text(function: Callable[[Datum], Datum]) -> Kernel:

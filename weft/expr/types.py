@@ -60,6 +60,10 @@ def normalize(kind: pa.DataType) -> pa.DataType:
         return DURATION
     if pt.is_decimal32(kind) or pt.is_decimal64(kind):
         return pa.decimal128(kind.precision, kind.scale)
+    if pt.is_struct(kind):
+        return pa.struct([pa.field(field.name, normalize(field.type)) for field in kind])
+    if pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind):
+        return pa.list_(normalize(kind.value_type))
     return kind
 
 
@@ -122,8 +126,10 @@ def is_orderable(kind: pa.DataType) -> bool:
 
 
 def is_comparable(kind: pa.DataType) -> bool:
-    """Whether = is defined on the type: on everything but nested and rare types."""
-    return is_orderable(kind)
+    """Whether = is defined on the type: on structs and lists too, but not on rare types."""
+    if pt.is_struct(kind):
+        return all(is_comparable(field.type) for field in kind)
+    return is_comparable(kind.value_type) if pt.is_list(kind) else is_orderable(kind)
 
 
 def sql_name(kind: pa.DataType) -> str:
@@ -134,7 +140,15 @@ def sql_name(kind: pa.DataType) -> str:
     """
     if pt.is_decimal128(kind):
         return f"DECIMAL({kind.precision}, {kind.scale})"
+    if pt.is_list(kind):
+        return f"{sql_name(kind.value_type)}[]"
+    if pt.is_struct(kind):
+        return f"STRUCT({', '.join(f'{_quoted(field.name)} {sql_name(field.type)}' for field in kind)})"
     return _SQL_NAMES.get(kind, str(kind))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 _SQL_NAMES = {

@@ -2,12 +2,12 @@
 
 `add_types` gives every node a type, inserts the casts, reads text constants as the dates they stand for, and
 computes what is constant.  Both sides of an `=` get identical Arrow types, because partners are found by the hash of
-their values.  Typing a tree twice changes nothing.
+their values.  A call that has a type is finished, so that typing a tree twice changes nothing; only a CAST, and a call
+of a Python function, say their type before.
 """
 
 from __future__ import annotations
 
-import calendar
 import datetime as dt
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ from weft.expr.coerce import type_literal
 from weft.expr.evaluate import evaluate
 from weft.expr.functions import FUNCTIONS
 from weft.expr.model import Call, Column, Expr, Literal, Udf
-from weft.expr.types import MONTHS, TIMESTAMP, ExprError
+from weft.expr.types import DURATION, MONTHS, ExprError
 
 _ONE_ROW = pa.RecordBatch.from_arrays([pa.array([0])], ["_"])
 
@@ -36,7 +36,7 @@ def add_types(expr: Expr) -> Expr:
         return type_literal(expr)
     if expr.type is None and not isinstance(expr, Call):
         raise InternalError(f"{expr} has no type")
-    if isinstance(expr, Column):
+    if isinstance(expr, Column) or (isinstance(expr, Call) and expr.op != "cast" and expr.type is not None):
         return expr
     expr = replace(expr, args=tuple(add_types(arg) for arg in expr.args))
     return expr if isinstance(expr, Udf) else _type_call(expr)
@@ -76,32 +76,27 @@ def _fold(call: Call) -> Expr:
         raise ExprError(error.message, detail=error.detail, hint=error.hint, span=call.span) from None
 
 
-def _add_months(call: Call) -> Literal | None:
-    """A constant date plus or minus months; anywhere else an interval of months has no fixed length."""
+def _add_months(call: Call) -> Expr | None:
+    """A time plus or minus an interval with months in it; anywhere else it has no fixed length."""
     months = [arg for arg in call.args if arg.type == MONTHS]
     if not months:
         return None
-    dates = [arg for arg in call.args if isinstance(arg, Literal) and isinstance(arg.value, dt.date)]
+    times = [arg for arg in call.args if pt.is_date(arg.type) or pt.is_timestamp(arg.type)]
     order_fits = call.op == "+" or (call.op == "-" and call.args[1:] == tuple(months))
-    if len(call.args) != 2 or not dates or not order_fits or not isinstance(months[0], Literal):
+    if len(call.args) != 2 or not times or not order_fits or not isinstance(months[0], Literal):
         raise ExprError(
             "an interval of months or years has no fixed length",
-            detail="it can only be added to a constant date or timestamp.",
+            detail="it can be added to a date or timestamp, and to nothing else.",
             hint="write it in days, such as INTERVAL '30' DAY.",
             span=months[0].span,
         )
-    return _move_date(dates[0], months[0].value, -1 if call.op == "-" else 1)
+    return _move(call, times[0], months[0].value)
 
 
-def _move_date(date: Literal, interval: object, sign: int) -> Literal:
+def _move(call: Call, time: Expr, interval: object) -> Expr:
+    """The months first, then the rest, as SQL does it."""
     assert isinstance(interval, pa.MonthDayNano)
-    start = date.value
-    assert isinstance(start, dt.date)
-    if not isinstance(start, dt.datetime):
-        start = dt.datetime(start.year, start.month, start.day)  # noqa: DTZ001 - SQL's TIMESTAMP has no zone
-    month = start.year * 12 + start.month - 1 + sign * interval.months
-    year, month = month // 12, month % 12 + 1
-    day = min(start.day, calendar.monthrange(year, month)[1])
+    sign = -1 if call.op == "-" else 1
+    moved: Expr = Call("add_months", (time, Literal(sign * interval.months)), None, call.span)
     rest = dt.timedelta(days=interval.days, microseconds=interval.nanoseconds // 1000)
-    kind = TIMESTAMP if pt.is_date(date.type) else date.type
-    return Literal(start.replace(year=year, month=month, day=day) + sign * rest, kind, date.span)
+    return add_types(Call(call.op, (moved, Literal(rest, DURATION)), None, call.span) if rest else moved)

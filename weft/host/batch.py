@@ -12,6 +12,7 @@ from weft.host.crash import CrashPoint
 from weft.host.state.segment import Segment, SegmentRef
 from weft.observe.counters import Counters
 from weft.stats.sketch import merge_sketches
+from weft.topology.model import Store
 
 Watermarks = Mapping[str, int | None]
 """Clock id -> the event time below which rows are late; None while there is none."""
@@ -33,8 +34,14 @@ class Batch:
     """None in a batch.  In a migration, how often the rows that are moved were merged before: they keep their tier."""
     job: str = ""
     """Names a job of a migration; empty in a batch."""
+    before: Watermarks = field(default_factory=dict)
+    """The watermarks when the batch before this one began: windows that have closed since are final now."""
     barrier: int | None = None
     """Rows up to this batch and later ones are not merged with each other: a migration reads them apart."""
+
+    def marks_for(self, store: Store) -> Watermarks:
+        """The watermarks that say which rows of a store are gone: groups stay until their final rows were given out."""
+        return self.before if store.counted == "groups" else self.watermarks
 
 
 class State(Protocol):

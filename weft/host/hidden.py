@@ -2,6 +2,7 @@
 
     #w         how often a row counts (`weft.host.weights`); where absent, once
     #late c    whether a row is late for the queries of clock c (`weft.host.marks`); where absent, no row is
+    #m s       a number of a group, or of rows that were added up (`weft.host.groups`)
 
 What must hold: a frame without these columns costs nothing extra, and whatever cuts, joins or merges frames keeps them.
 """
@@ -14,14 +15,14 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from weft.query.model import LATE, WEIGHT
+from weft.query.model import LATE, MEASURE, WEIGHT
 
 Frame: TypeAlias = pa.RecordBatch
 
 
 def hidden(frame: Frame) -> list[str]:
     """The names of a frame's hidden columns."""
-    return [name for name in frame.schema.names if name == WEIGHT or name.startswith(LATE)]
+    return [name for name in frame.schema.names if name == WEIGHT or name.startswith((LATE, MEASURE))]
 
 
 def cut(frame: Frame, columns: Sequence[str]) -> Frame:

@@ -28,11 +28,14 @@ from weft.host.routing import route, spread_rows
 from weft.host.watch import Watcher
 from weft.host.weights import attach_weights
 from weft.observe.counters import bump
+from weft.observe.watermark import as_time, say_time
 from weft.query.model import Stream
 from weft.topology.model import NEVER_LATE, TIME, Edge, Topology
 
 MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 DAY = 86_400_000_000
+FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""The years 1 to 9999, in microseconds since 1970."""
 
 
 @dataclass(frozen=True)
@@ -162,14 +165,35 @@ def event_times(column: pa.Array, stream: Stream) -> pa.Array:
         return column.view(pa.int64())
     if pa.types.is_date32(kind):
         return pc.multiply(pc.cast(column.view(pa.int32()), pa.int64()), DAY)
-    try:
-        return pc.multiply_checked(pc.cast(column, pa.int64()), MICROSECONDS[stream.unit])
-    except pa.ArrowInvalid as error:
-        raise SourceError(
-            f'event time "{stream.event_time}" of stream "{stream.name}" is out of range',
-            detail=f"a value in {stream.unit} does not fit 64 bits of microseconds.",
-            hint='declare the right unit: unit="s", "ms" or "us".',
-        ) from error
+    return _scale(pc.cast(column, pa.int64()), stream)
+
+
+def _scale(column: pa.Array, stream: Stream) -> pa.Array:
+    """Whole numbers as microseconds.  A number that is no time of the calendar in the unit of the stream is refused."""
+    found, size = pc.min_max(column), MICROSECONDS[stream.unit]
+    for value in (found["max"].as_py(), found["min"].as_py()):
+        if value is not None and not FIRST <= value * size <= LAST:
+            raise SourceError(
+                f'event time "{stream.event_time}" of stream "{stream.name}" is out of range: {value}',
+                detail=f'read with unit="{stream.unit}" it is a time {_say_age(value * size)}.',
+                hint=f"{_fitting(value)}; nothing of this batch was joined.",
+            )
+    return pc.multiply(column, size)
+
+
+def _say_age(microseconds: int) -> str:
+    years = round(abs(microseconds) / (365.2425 * DAY))
+    return f"{years:,} years {'after' if microseconds > 0 else 'before'} 1970"
+
+
+def _fitting(value: int) -> str:
+    """What would make a time of a number, for people."""
+    for unit, size in MICROSECONDS.items():
+        if FIRST <= value * size <= LAST:
+            return f'declare unit="{unit}": then it is {say_time(as_time(value * size))}'
+    if FIRST <= value // 1000 <= LAST:
+        return f'if it counts nanoseconds, divide it by 1000: with unit="us" it is {say_time(as_time(value // 1000))}'
+    return "it is a time in none of the units; repair the input"
 
 
 def event_values(times: pa.Array, stream: Stream) -> pa.Array:

@@ -19,13 +19,15 @@ import pyarrow.compute as pc
 from weft.expr.evaluate import Functions, evaluate, filter_mask
 from weft.expr.model import columns
 from weft.host.envelope import Frame, join
+from weft.host.groups.travel import Side, add_up_rows, can_add_up, join_measures, measured_rows
 from weft.host.hidden import hidden
 from weft.host.limits import limit_codes
 from weft.host.marks import join_marks
 from weft.host.state.segment import Segment
 from weft.host.weights import attach_weights, multiply, weight_of
 from weft.kernels.codes import Bools, Ints, equality_codes
-from weft.kernels.index import Pairs, probe
+from weft.kernels.index import Index, Pairs, ends, probe
+from weft.kernels.runs import runs
 from weft.topology.model import Bound, Key, Probe, Store
 
 CHUNK_PAIRS = 65_536
@@ -41,12 +43,17 @@ def lookup(
     if not segments:
         return
     key = store.indexes[step.index]
-    codes, low, high, valid = _question(step, key, frame, functions)
+    codes, low, high, valid = question = _question(step, key, frame, functions)
     own = _own_columns(step, store)
     width = frame.nbytes // max(1, frame.num_rows)
     waiting: list[Frame] = []
     rows = size = 0
+    adds = _only_adds(step)
     for segment in segments:
+        if adds and (found := _add_up(step, frame, segment, segment.indexes[key.name], question, functions)):
+            if found[0].num_rows:
+                yield found[0]
+            continue
         index, chunk = segment.indexes[key.name], _pairs_per_chunk(width + segment.width)
         for pairs in probe(index, frame.num_rows, codes, low, high, valid, chunk):
             matches = _join_pairs(step, own, frame, segment.rows, pairs, functions)
@@ -66,31 +73,64 @@ def _pairs_per_chunk(width: int) -> int:
     return int(max(16, min(CHUNK_PAIRS, CHUNK_BYTES // max(1, width))))
 
 
-def _question(
-    step: Probe, key: Key, frame: Frame, functions: Functions
-) -> tuple[Ints | None, Ints | None, Ints | None, Bools | None]:
-    """What each tuple asks the index for: equality code, lowest and highest order code, and whether it can match."""
+def _question(step: Probe, key: Key, frame: Frame, functions: Functions) -> Question:
+    """What each tuple asks the index for: equality code, lowest and highest order codes, and whether it can match."""
     masks: list[Bools] = []
     codes = None
     if key.equal:
         found = equality_codes([evaluate(expr, frame, functions) for expr in step.equal])
         codes = found.values
         masks += [found.valid] if found.valid is not None else []
-    low = _limit(step.low, frame, functions, masks, upper=False)
-    high = _limit(step.high, frame, functions, masks, upper=True)
+    low = _limits(step.low, len(key.ranges), frame, functions, masks, upper=False)
+    high = _limits(step.high, len(key.ranges), frame, functions, masks, upper=True)
     return codes, low, high, np.logical_and.reduce(masks) if masks else None
 
 
-def _limit(
-    bounds: Sequence[Bound], frame: Frame, functions: Functions, masks: list[Bools], *, upper: bool
+def _limits(
+    bounds: Sequence[Bound], dimensions: int, frame: Frame, functions: Functions, masks: list[Bools], *, upper: bool
 ) -> Ints | None:
-    """The tightest of several bounds as inclusive order codes."""
-    limit: Ints | None = None
+    """The tightest of several bounds of each dimension as inclusive order codes."""
+    limits: list[Ints | None] = [None] * dimensions
     for bound in bounds:
         values, known = limit_codes(bound, frame, functions, upper=upper)
         masks += known
-        limit = values if limit is None else (np.minimum if upper else np.maximum)(limit, values)
-    return limit
+        tightest = limits[bound.dimension]
+        limits[bound.dimension] = (
+            values if tightest is None else (np.minimum if upper else np.maximum)(tightest, values)
+        )
+    return ends(limits, frame.num_rows, upper=upper)
+
+
+Question = tuple[Ints | None, Ints | None, Ints | None, Bools | None]
+"""Equality codes, lowest and highest order codes, and which tuples can match."""
+
+
+def _only_adds(step: Probe) -> bool:
+    """Whether of the rows that match nothing is wanted but how many they are, and sums of what they carry.
+
+    The index alone must decide which rows match.
+    """
+    found = {column.split(".", 1)[0] for column in step.carry} & set(step.members)
+    return step.folds and not step.residual and not found
+
+
+def _add_up(
+    step: Probe, frame: Frame, segment: Segment, index: Index, asked: Question, functions: Functions
+) -> tuple[Frame] | None:
+    """The tuples, each once for all rows of the segment that it matches; None if rows must be met one by one."""
+    if index.dimensions > 1 or not can_add_up(segment.rows):
+        return None
+    begin, end = runs(index, frame.num_rows, *asked)
+    rows: Frame | None = segment.rows
+    if step.measures:
+        # New measures are worked out for all rows of the segment, which pays if more rows than that are met.
+        many = int((end - begin).sum()) > segment.rows.num_rows
+        rows = measured_rows(segment.rows, step.members[0], step.measures, functions) if many else None
+    if rows is None:
+        return None
+    some = np.flatnonzero(end > begin)
+    met = frame.select([*step.carry, *hidden(frame)]).take(pa.array(some))
+    return (add_up_rows(met, rows, index.rows, begin[some], end[some]),)
 
 
 def _own_columns(step: Probe, store: Store) -> dict[str, str]:
@@ -110,16 +150,19 @@ def _join_pairs(
         keep = mask.to_numpy(zero_copy_only=False)
         if not keep.all():
             pairs = (pairs[0][keep], pairs[1][keep])
-    return _hide(_fetch(own, frame, rows, pairs, step.carry), frame, rows, pairs)
-
-
-def _hide(joined: Frame, frame: Frame, rows: Frame, pairs: Pairs) -> Frame:
-    """The joined tuples with their hidden columns, if either side has any."""
-    if not hidden(frame) and not hidden(rows):
+    joined = _fetch(own, frame, rows, pairs, step.carry)
+    if not step.measures and not hidden(frame) and not hidden(rows):
         return joined
-    mine, other = pa.array(pairs[0]), pa.array(pairs[1])
-    weighted = attach_weights(joined, multiply(weight_of(frame), mine, weight_of(rows), other))
-    return join_marks(weighted, frame, mine, rows, other)
+    read = sorted({c.field for measure in step.measures for c in columns(measure.expr)})
+    found = _fetch(own, frame, rows, pairs, read) if read else joined
+    return _hide(joined, Side(frame, pa.array(pairs[0])), Side(rows, pa.array(pairs[1])), step, found, functions)
+
+
+def _hide(joined: Frame, mine: Side, other: Side, step: Probe, found: Frame, functions: Functions) -> Frame:
+    """The joined tuples with their hidden columns; `found` has what new measures are worked out of."""
+    weights = multiply(weight_of(mine.frame), mine.rows, weight_of(other.frame), other.rows)
+    made = join_measures(attach_weights(joined, weights), mine, other, step.measures, found, functions)
+    return join_marks(made, mine.frame, mine.rows, other.frame, other.rows)
 
 
 def _fetch(own: Mapping[str, str], frame: Frame, rows: Frame, pairs: Pairs, fields: Sequence[str]) -> Frame:

@@ -32,6 +32,9 @@ from weft.expr.evaluate import Functions, evaluate, filter_mask
 from weft.host.batch import Batch, Report, ResultWriter, State
 from weft.host.crash import reach
 from weft.host.envelope import REPORT, Envelope, Frame, gather, join, slices
+from weft.host.groups.folding import Folding
+from weft.host.groups.owner import GroupOwner
+from weft.host.groups.travel import measured, without_measures
 from weft.host.hidden import carry_over, cut
 from weft.host.lookup import lookup
 from weft.host.marks import refuse
@@ -64,11 +67,14 @@ class Worker:
         self.delta: dict[tuple[str, str], list[SegmentRef]] = defaultdict(list)
         """(Store, origin) -> this batch's segments."""
         self.old: dict[str, list[SegmentRef]] = defaultdict(list)
-        limits = {store.id: horizon(store, batch.watermarks) for store in topology.stores}
+        limits = {store.id: horizon(store, batch.marks_for(store)) for store in topology.stores}
         for ref in batch.live.get(number, ()):
             if not is_expired(ref, limits[ref.store]):
                 self.old[ref.store].append(ref)
         self.wave = 1
+        self.waiting, self.arrived = Folding(), Folding()
+        """Tuples that wait for equal ones: before they are sent, and where they have come."""
+        self.owned = GroupOwner(topology, number, batch, functions, self.report)
         self._kept: dict[tuple[str, str], list[Frame]] = defaultdict(list)
         """(Store, origin) -> rows that are not written yet."""
         self._kept_bytes: dict[tuple[str, str], int] = defaultdict(int)
@@ -81,6 +87,9 @@ class Worker:
         reach(self.batch.crash, f"wave {wave} before", self.batch.number)
         began = time.perf_counter()
         yield from self._first(arrivals) if wave == 1 else self._later(arrivals)
+        for emit in self.owned.emits:
+            if (parts := self.owned.pending(emit)) is not None:
+                yield from self._send_parts(emit, parts)
         self._finish()
         self.report.files.extend(self.results.close())
         self.report.seconds[str(wave)] = time.perf_counter() - began
@@ -103,9 +112,11 @@ class Worker:
         position = FIRST
         for start, found in sorted(starts, key=lambda entry: entry[0].position):
             if start.position != position:
+                yield from self._go_on()
                 self._write_kept()
                 position = start.position
             yield from self._start(start, found)
+        yield from self._go_on()
 
     def _later(self, arrivals: Iterable[Envelope]) -> Iterator[Envelope]:
         for ref in self.state.recall(self.batch.number, self.number, self._last_storing_wave(self.wave - 1)):
@@ -120,14 +131,19 @@ class Worker:
             node = self.nodes[envelope.edge]
             if self.topology.keeps and node.position != position:
                 yield from self._answer(waiting)
+                yield from self._go_on()
                 self._write_kept()
                 position = node.position
+            if isinstance(node, Probe) and node.folds:
+                yield from self._arrive(node, envelope.frame)
+                continue
             waiting[node.id].append(envelope.frame)
             size[node.id] += _share(envelope.frame)
             if size[node.id] >= 1.0:
                 size[node.id] = 0.0
                 yield from self._visit(node, waiting.pop(node.id))
         yield from self._answer(waiting)
+        yield from self._go_on()
 
     def _answer(self, waiting: dict[str, list[Frame]]) -> Iterator[Envelope]:
         while waiting:
@@ -140,6 +156,8 @@ class Worker:
         Stores of streams are complete after wave 1, intermediate ones after the last wave: each is merged then.
         """
         self._write_kept()
+        if self.wave == self.topology.waves:
+            self._settle_groups()
         refs = [ref for found in self.delta.values() for ref in found]
         if self._last_storing_wave(self.wave) == self.wave and self.wave < self.topology.waves:
             self.state.note(self.batch.number, self.number, self.wave, refs)
@@ -161,15 +179,26 @@ class Worker:
             if start.filter:
                 portion = portion.filter(filter_mask(start.filter, portion, self.functions))
             columns = [portion.column(column) for column in start.columns]
-            frame = carry_over(pa.RecordBatch.from_arrays(columns, names=names), portion)
+            frame = measured(
+                carry_over(pa.RecordBatch.from_arrays(columns, names=names), portion), start, self.functions
+            )
             for name in start.then:
                 node = self.nodes[name]
                 if (fitting := self._fit(node, frame)).num_rows:
-                    yield from self._here(node, fitting)
+                    yield from self._arrive(node, fitting)
+
+    def _arrive(self, node: Node, frame: Frame) -> Iterator[Envelope]:
+        """Visit a node where the tuples are; first they may wait for equal ones."""
+        if not isinstance(node, Probe) or not node.folds:
+            yield from self._here(node, frame)
+        elif (ready := self.arrived.add(node.id, frame)) is not None:
+            yield from self._here(node, ready)
 
     def _here(self, node: Node, frame: Frame) -> Iterator[Envelope]:
         """Visit a node on this worker: now, or by an envelope to ourselves if the node belongs to a later wave."""
-        if node.wave <= self.wave:
+        if isinstance(node, Emit) and node.groups is not None:
+            yield from self._part(node, frame)
+        elif node.wave <= self.wave:
             yield from self._visit(node, [frame])
         else:
             bump(self.report.routed, node.id, frame.num_rows)
@@ -182,6 +211,8 @@ class Worker:
                 yield from self._probe(node, join(frames))
             case Keep():
                 self._keep(node, frames)
+            case Emit() if node.groups is not None:
+                self.owned.take(node, frames)
             case Emit():
                 self._emit(node, frames)
 
@@ -190,7 +221,13 @@ class Worker:
         frame = self._fit(node, frame)
         if frame.num_rows == 0:
             return
-        if node.route == "local":
+        if isinstance(node, Probe) and node.folds:
+            yield from self._fold(node, frame)
+        else:
+            yield from self._go(node, frame)
+
+    def _go(self, node: Node, frame: Frame) -> Iterator[Envelope]:
+        if node.route == "local" or (isinstance(node, Emit) and node.groups is not None):
             yield from self._here(node, frame)
         else:
             bump(self.report.routed, node.id, frame.num_rows)
@@ -198,9 +235,25 @@ class Worker:
             yield from self._post(node, places)
             self._sent += frame.num_rows
 
+    def _fold(self, node: Probe, frame: Frame) -> Iterator[Envelope]:
+        """Let tuples wait for others that are equal; go on when there are many that are not."""
+        if (ready := self.waiting.add(node.id, frame)) is not None:
+            yield from self._go(node, ready)
+
+    def _go_on(self) -> Iterator[Envelope]:
+        """Let all tuples go on that wait for equal ones, those with the longest way first."""
+        depth = self.topology.depth
+        while True:
+            if (found := self.arrived.first(depth)) is not None:
+                yield from self._here(self.nodes[found[0]], found[1])
+            elif (found := self.waiting.first(depth)) is not None:
+                yield from self._go(self.nodes[found[0]], found[1])
+            else:
+                return
+
     def _fit(self, node: Node, frame: Frame) -> Frame:
         """What a node needs of the frame: its fields, of the rows that are in time for one of its users."""
-        frame = refuse(frame, self.topology.clocks_at[node.id])
+        frame = without_measures(refuse(frame, self.topology.clocks_at[node.id]), self.topology.measures_at[node.id])
         return cut(frame, node.fields) if node.fields and len(node.fields) < frame.num_columns else frame
 
     def _post(self, node: Node, places: Iterable[tuple[int, Frame]]) -> Iterator[Envelope]:
@@ -232,6 +285,29 @@ class Worker:
             bump(self.report.results, emit.query, frame.num_rows)
             rows = attach_weights(pa.RecordBatch.from_arrays(columns, names=names), weight_of(frame))
             self.results.write(emit.query, rows)
+
+    def _part(self, emit: Emit, frame: Frame) -> Iterator[Envelope]:
+        """Make parts of groups of the tuples; they are sent when there are many, or when the wave ends."""
+        if (parts := self.owned.part(emit, frame)) is not None:
+            yield from self._send_parts(emit, parts)
+
+    def _send_parts(self, emit: Emit, parts: Frame) -> Iterator[Envelope]:
+        """Send parts of groups to their owners."""
+        bump(self.report.routed, emit.id, parts.num_rows)
+        if emit.wave <= self.wave and emit.tasks == 1:
+            self.owned.take(emit, [parts])
+        else:
+            yield from self._post(emit, route(parts, "key", emit.route_key, emit.tasks, self.functions, 0))
+
+    def _settle_groups(self) -> None:
+        """Add the parts of groups that have come to the stores, and write what that changes in the views."""
+        for emit in self.owned.emits:
+            found = self.owned.settle(emit, lambda store: [self.state.open(ref) for ref in self.old[store]])
+            for store, rows in found.stored.items():
+                self.delta[store, ROWS] += self.shelf.keep(store, ROWS, [rows], f"-w{self.wave}")
+            for rows in found.results:
+                bump(self.report.results, emit.query, rows.num_rows)
+                self.results.write(emit.query, rows)
 
     def _keep(self, keep: Keep, frames: Sequence[Frame]) -> None:
         self._kept[keep.store, keep.origin] += frames

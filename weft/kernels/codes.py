@@ -23,6 +23,8 @@ import pyarrow.compute as pc
 from numba import njit, types
 from numba.extending import intrinsic
 
+LOWEST = np.iinfo(np.int64).min
+HIGHEST = np.iinfo(np.int64).max
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
@@ -85,6 +87,34 @@ def order_codes(column: pa.Array) -> Codes:
         values, valid = _floats(column)
         return Codes(_ordered_bits(values), valid, exact=True)
     return _equality(column)
+
+
+ABSENT = np.int64(0x5851F42D4C957F2D)
+"""Stands for NULL and for NaN where they are values like any other."""
+
+
+def group_codes(columns: Sequence[pa.Array], count: int) -> Ints:
+    """One code per row, equal for rows that are equal if NULL equals NULL and NaN equals NaN."""
+    mixed = np.zeros(count, dtype=np.int64)
+    for part in map(_equality, columns):
+        mixed = _mix_into(mixed, part.values if part.valid is None else np.where(part.valid, part.values, ABSENT))
+    return mixed
+
+
+def end_codes(column: pa.Array, *, upper: bool, strict: bool = False) -> Codes:
+    """One end of an interval per row, as an order code that is included; NULL means that there is no end.
+
+    A strict end is moved to the neighbouring code.  Where codes are not exact it stays: the interval then admits more,
+    and the caller must compare the values.  NaN, and a strict end with no code beyond it, leave nothing.
+    """
+    found = order_codes(column)
+    values, valid = found.values, np.ones(len(column), dtype=np.bool_) if found.valid is None else found.valid.copy()
+    if strict and found.exact:
+        edge, step = (LOWEST, -1) if upper else (HIGHEST, 1)
+        valid &= values != edge
+        values = np.where(values == edge, values, values + step)
+    missing = pc.is_null(column).to_numpy(zero_copy_only=False)
+    return Codes(np.where(missing, HIGHEST if upper else LOWEST, values), valid | missing, found.exact)
 
 
 def destinations(codes: Ints, workers: int) -> npt.NDArray[np.int32]:
@@ -251,6 +281,11 @@ def _prefixes(offsets: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> In
                 word |= np.uint64(data[offsets[i] + k])
         out[i] = np.int64(word ^ np.uint64(0x8000000000000000))
     return out
+
+
+def ordered_floats(codes: Ints) -> npt.NDArray[np.float64]:
+    """The numbers behind order codes of floating-point values."""
+    return np.where(codes < 0, codes ^ np.int64(0x7FFFFFFFFFFFFFFF), codes).view(np.float64)
 
 
 def _ordered_bits(values: npt.NDArray[np.float64]) -> Ints:

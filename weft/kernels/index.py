@@ -1,13 +1,14 @@
-"""One index for equality, range and everything: rows ordered by (bucket, code, range code).
+"""One index for equality, ranges and everything: rows ordered by (bucket, code, range code).
 
     codes   equality codes of the key columns, or none
-    ranges  order codes of one range column, or none
+    ranges  order codes of each range dimension; none, one or several
 
 Rows are grouped into buckets by a hash of the equality code (one bucket if there is none), and inside a
 bucket ordered by (code, range).  So a probe (code c, range from lo to hi) reads one bucket, finds the
 first row at (c, lo) by a short scan or a binary search, and walks until the code changes or hi is passed:
 its cost is the number of rows it returns plus a logarithm, also for a key shared by a million rows.
 With neither codes nor ranges every probe meets every row: that is the block-wise nested loop.
+With several ranges the rows of one code are ordered as `weft.kernels.boxes` says, and a probe walks them by boxes.
 
 A probe mostly waits for memory, so it reads as little as possible.  `tags` has one byte for each bucket.  The three
 bits of a hash after the bucket number choose a bit of that byte, and the bit is set if some row of the bucket has it.
@@ -15,12 +16,12 @@ bits of a hash after the bucket number choose a bit of that byte, and the bit is
 up in blocks, in loops without branches, so that the CPU has many reads in flight at once.
 
 What must hold: a row takes part iff it is valid in all key columns; every (probe, row) pair with equal
-code and range code in [lo, hi] is produced exactly once, in any number of chunks.
+code, and in every dimension a range code in [lo, hi], is produced exactly once, in any number of chunks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,23 +29,21 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit, types
 
-from weft.kernels.codes import BOOLS, BYTES, INTS, INTS32, Bools, Ints, mix
+from weft.kernels.boxes import Places, order_points, side_by_side, walk
+from weft.kernels.codes import BOOLS, BYTES, HIGHEST, INTS, INTS32, LOWEST, Bools, Ints, mix
 
-LOWEST = np.iinfo(np.int64).min
-HIGHEST = np.iinfo(np.int64).max
 SCAN = 24
 """Buckets up to this many rows are scanned; larger ones are searched."""
 BLOCK = 256
 """Probes that are looked up together."""
 
-Places = npt.NDArray[np.int32]
 Pairs = tuple[Places, Places]
 """Positions of probes and of rows, equally long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Rows of one segment in index order.  `codes` and `ranges` are empty if that part is absent."""
+    """Rows of one segment in index order.  Arrays of parts that are absent are empty."""
 
     starts: Places
     """Where buckets begin, and where the last one ends."""
@@ -53,48 +52,76 @@ class Index:
     rows: Places
     codes: Ints
     ranges: Ints
+    """Order codes of one dimension."""
+    points: Ints
+    boxes: Ints
+    """Of several dimensions, see `weft.kernels.boxes`."""
     has_codes: bool
-    has_ranges: bool
+    dimensions: int
 
     @property
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """What has to be stored to get the index back."""
-        named = ("starts", "tags", "rows", "codes", "ranges")
+        named = ("starts", "tags", "rows", "codes", "ranges", "points", "boxes")
         return {name: getattr(self, name) for name in named}
 
 
-def build(count: int, codes: Ints | None, ranges: Ints | None, valid: Bools | None) -> Index:
+def build(count: int, codes: Ints | None, ranges: Sequence[Ints], valid: Bools | None) -> Index:
     """Index `count` rows; rows outside `valid` are left out."""
     rows = np.arange(count, dtype=np.int32) if valid is None else np.flatnonzero(valid).astype(np.int32)
-    if ranges is not None and not _is_ascending(ranges, rows):
-        rows = rows[np.argsort(ranges[rows], kind="stable")]
-    empty = np.empty(0, dtype=np.int64)
+    if len(ranges) == 1 and not _is_ascending(ranges[0], rows):
+        rows = rows[np.argsort(ranges[0][rows], kind="stable")]
+    ordered = alone = points = boxes = np.empty(0, dtype=np.int64)
     if codes is None:
-        starts, tags, ordered = np.array([0, len(rows)], dtype=np.int32), np.empty(0, dtype=np.uint8), empty
+        starts, tags = np.array([0, len(rows)], dtype=np.int32), np.empty(0, dtype=np.uint8)
     else:
         starts, tags, rows, ordered = _sort_into_buckets(codes, rows, _bits(len(rows)))
-    return Index(
-        starts, tags, rows, ordered, empty if ranges is None else ranges[rows], codes is not None, ranges is not None
-    )
+    if len(ranges) == 1:
+        alone = ranges[0][rows]
+    elif ranges:
+        points, boxes = order_points(ranges, rows, ordered)
+    return Index(starts, tags, rows, ordered, alone, points, boxes, codes is not None, len(ranges))
 
 
 def probe(
-    index: Index, count: int, codes: Ints | None, low: Ints | None, high: Ints | None, valid: Bools | None, chunk: int
+    index: Index,
+    count: int,
+    codes: Ints | None,
+    low: Ints | None,
+    high: Ints | None,
+    valid: Bools | None,
+    chunk: int,
 ) -> Iterator[Pairs]:
-    """All matches of `count` probes, in chunks of at most `chunk` pairs."""
+    """All matches of `count` probes, in chunks of at most `chunk` pairs.
+
+    `low` and `high` have an end for each probe, None if there is none; where the index has several dimensions, a row
+    of ends for each probe (see `ends`).
+    """
     empty = np.empty(0, dtype=np.int64)
     mask = np.empty(0, dtype=np.bool_) if valid is None else valid
-    c, lo, hi = (empty if part is None else part for part in (codes, low, high))
+    c = empty if codes is None else codes
+    if index.dimensions > 1 and low is not None and high is not None:
+        runs = _find_runs(index.starts, index.tags, index.codes, index.has_codes, count, c, mask)
+        yield from walk(index.points, index.boxes, index.rows, runs, low, high, chunk)
+        return
+    lo, hi = (empty if part is None else part for part in (low, high))
     at, row = 0, -1
     while at < count:
         probes = np.empty(chunk, dtype=np.int32)
         rows = np.empty(chunk, dtype=np.int32)
         found, at, row = _probe(
-            index.starts, index.tags, index.rows, index.codes, index.ranges, index.has_codes, index.has_ranges,
+            index.starts, index.tags, index.rows, index.codes, index.ranges, index.has_codes, index.dimensions > 0,
             count, c, lo, hi, mask, at, row, probes, rows,
         )  # fmt: skip
         if found:
             yield probes[:found], rows[:found]
+
+
+def ends(given: Sequence[Ints | None], count: int, *, upper: bool) -> Ints | None:
+    """The ends of all dimensions as `probe` takes them: of none or one as they are, of several side by side."""
+    if len(given) > 1:
+        return side_by_side(given, count, HIGHEST if upper else LOWEST)
+    return given[0] if given else None
 
 
 def _bits(count: int) -> int:
@@ -283,3 +310,42 @@ def _probe(
                 return found, i, row
         at = upto
     return found, at, row
+
+
+@njit(inline="always")
+def _run_end(codes: Any, start: Any, end: Any, code: Any) -> Any:
+    """The first position in [start, end) after the rows of a code, which begin at `start` if there are any."""
+    if end - start <= SCAN:
+        while start < end and codes[start] == code:
+            start += 1
+        return start
+    while start < end:
+        middle = (start + end) >> 1
+        if codes[middle] <= code:
+            start = middle + 1
+        else:
+            end = middle
+    return start
+
+
+@njit(
+    types.UniTuple(types.int64[::1], 3)(INTS32, BYTES, INTS, types.bool_, types.int64, INTS, BOOLS),
+    cache=True,
+)
+def _find_runs(
+    starts: Any, tags: Any, index_codes: Any, has_codes: bool, count: int, codes: Any, valid: Any
+) -> tuple[Ints, Ints, Ints]:
+    """The probes that may have matches, and for each the places where the rows of its code begin and end."""
+    bits = 0
+    while (1 << bits) < len(starts) - 1:
+        bits += 1
+    which, begin, end = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
+    if not has_codes:
+        some = _all_candidates(starts, valid, 0, count, which, begin, end)
+    else:
+        some = _candidates(starts, tags, bits, codes, valid, 0, count, which, begin, end)
+    for k in range(some if has_codes else 0):
+        code = codes[which[k]]
+        begin[k] = _first(index_codes, index_codes, True, False, begin[k], end[k], code, 0)
+        end[k] = _run_end(index_codes, begin[k], end[k], code)
+    return which[:some], begin[:some], end[:some]

@@ -1,18 +1,21 @@
-"""Progress of a run, one record for each micro-batch, and the report at the end: both are views of their counters."""
+"""Progress of a run: one record for each micro-batch, a view of its counters."""
 
 from __future__ import annotations
 
 import datetime
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from weft.observe.counters import Counters
 from weft.observe.notice import Notice
+from weft.observe.watermark import Watermark, say_time
+
+SOME = 10
+"""A watermark that has stood still for so many batches is shown with the stream that holds it."""
 
 
-class _Counted:
+class Counted:
     """What a batch, or a run of batches, says of its counters."""
 
     __slots__ = ()
@@ -49,7 +52,7 @@ class _Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress(_Counted):
+class Progress(Counted):
     """One finished micro-batch."""
 
     batch: int
@@ -64,6 +67,10 @@ class Progress(_Counted):
     """What every part of the plan did in this batch."""
     notices: tuple[Notice, ...] = ()
     """Notices that are new with this batch."""
+    watermarks: Mapping[str, Watermark] = field(default_factory=dict)
+    """Query -> its watermark, the stream it waits for, and for how long.  A query that drops nothing has none."""
+    newest: Mapping[str, int] = field(default_factory=dict)
+    """Stream -> the newest event time so far, in microseconds."""
 
     @property
     def total_in(self) -> int:
@@ -85,7 +92,7 @@ class Progress(_Counted):
             f"state {self.state_rows:,} rows, {human_bytes(self.state_bytes)}",
         ]
         if self.watermark is not None:
-            parts.append(f"watermark {self.watermark}")
+            parts.append(f"watermark {say_time(self.watermark)}{self._held()}")
         if dropped := sum(self.late.values()):
             parts.append(f"{dropped:,} late rows dropped")
         if missing := sum(self.untimed.values()):
@@ -93,48 +100,13 @@ class Progress(_Counted):
         parts += [f"notice: {notice.message}" for notice in self.notices]
         return "  ".join(parts)
 
+    def __repr__(self) -> str:
+        return f"<{self.line()}>"
 
-@dataclass(frozen=True)
-class RunReport(_Counted):
-    """Everything a run did; counters are sums over its batches."""
-
-    batches: Sequence[Progress]
-    seconds: float
-    """Wall time of the run, start-up included."""
-    stopped: bool = False
-    """Whether the run was stopped before all input was read."""
-    told: Sequence[Notice] = ()
-    """Notices between batches: changes of the plan."""
-
-    @cached_property
-    def counters(self) -> Counters:
-        """What every part of the plan did."""
-        return Counters.total(batch.counters for batch in self.batches)
-
-    @property
-    def notices(self) -> tuple[Notice, ...]:
-        """All notices of the run; of each kind only the last."""
-        of_batches = [notice for batch in self.batches for notice in batch.notices]
-        return tuple({notice.kind: notice for notice in (*self.told, *of_batches)}.values())
-
-    def __str__(self) -> str:
-        rows, results = sum(self.rows_in.values()), sum(self.rows_out.values())
-        speed = rows / self.seconds if self.seconds else 0.0
-        how = "stopped after" if self.stopped else "done:"
-        figures = f"{rows:,} rows in, {results:,} results, {self.seconds:.1f} s ({speed:,.0f} rows/s)"
-        batches = f"{len(self.batches)} batch" + ("" if len(self.batches) == 1 else "es")
-        lines = [f"{how} {batches}, {figures}"]
-        lines += [
-            f"  stream {name:<16} {count:>12,} rows{_dropped_rows(self, name)}" for name, count in self.rows_in.items()
-        ]
-        lines += [f"  query  {name:<16} {count:>12,} results" for name, count in self.rows_out.items()]
-        if self.batches:
-            last = self.batches[-1]
-            lines.append(
-                f"  state  {last.state_rows:,} rows, {human_bytes(last.state_bytes)}, {last.segments} segments"
-            )
-        lines += [f"  {line}" for notice in self.notices for line in notice.lines()]
-        return "\n".join(lines)
+    def _held(self) -> str:
+        """Which stream the watermark has been waiting for, if that is so for some batches."""
+        held = max(self.watermarks.values(), key=lambda mark: mark.batches, default=None)
+        return f" (held by {held.stream} for {held.batches:,} batches)" if held and held.batches >= SOME else ""
 
 
 def human_bytes(count: float) -> str:
@@ -144,12 +116,3 @@ def human_bytes(count: float) -> str:
             return f"{count:.3g} {unit}"
         count /= 1000
     return f"{count:.3g} TB"
-
-
-def _dropped_rows(report: RunReport, stream: str) -> str:
-    parts = []
-    if late := report.late.get(stream):
-        parts.append(f"{late:,} late, dropped")
-    if missing := report.untimed.get(stream):
-        parts.append(f"{missing:,} without event time, dropped")
-    return f"  ({'; '.join(parts)})" if parts else ""

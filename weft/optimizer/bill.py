@@ -93,7 +93,7 @@ def bill(
     waves = max((wave for line in plan.lines for wave in line.waves), default=1)
     fixed = waves * prices.wave * max(1.0, rows / batch_rows) if model.arrival != "window" else waves * prices.wave
     stored = {
-        store: model.graph.size(store) * count.copies(store) * len(plan.layout.homes(store))
+        store: model.held(store) * count.copies(store) * len(plan.layout.homes(store))
         for store in plan.layout.stores
         if store in count.probed_stores
     }

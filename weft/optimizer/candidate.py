@@ -1,12 +1,13 @@
-"""A plan that may be chosen: a tree with its stores placed, its probe orders, and what all that costs on the host.
+"""A plan that may be chosen: a tree or lines with stores placed, probe orders, and what all that costs on the host.
 
-What must hold: a candidate is a function of the problem, its tree and where its rows lie.  What was written by hand
-stays as it is.  Where anything is known of the data, orders are those that send the fewest tuples for the placement.
+What must hold: a candidate is a function of the problem, its tree or lines, and where its rows lie.  What was written
+by hand stays as it is.  Where anything is known of the data, orders in a tree are those that send the fewest tuples for
+the placement.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -15,14 +16,16 @@ from weft.expr.model import Expr
 from weft.expr.render import to_sql
 from weft.optimizer.bill import Bill, Imbalance, bill
 from weft.optimizer.cost.estimate import classes
-from weft.optimizer.cost.papers import CostModel
+from weft.optimizer.cost.papers import CostModel, tasks_for
 from weft.optimizer.cubes.plan import skew
-from weft.optimizer.graph.layout import Layout, Placement, Target, mask
+from weft.optimizer.graph.layout import Layout, Lines, Placement, mask
 from weft.optimizer.graph.placement import Sizes, heaviest_key, keys
 from weft.optimizer.graph.tree import Tree, flat_tree
+from weft.optimizer.lower.together import choose_together
 from weft.optimizer.lower.ways import Steps, Ways, ways
 from weft.optimizer.problem import Problem
 from weft.optimizer.trees.orders import least_sent_orders
+from weft.stats.model import Statistics
 from weft.topology.spread import Spread
 
 
@@ -52,7 +55,9 @@ class Maker:
         self.problem, self.query, self.workers = problem, problem.query, problem.workers
         self.wishes, self.known = problem.wishes, problem.known
         self._attributes = classes(problem.query)
-        self.steps = Steps(problem.query)
+        self.together = self._together()
+        """Expressions to index together, with the share of rows each lets through; None if it is not known."""
+        self.steps = Steps(problem.query, tuple(self.together))
         self._known_keys: dict[int, dict[Expr, float]] = {}
         self._shares: dict[tuple[Expr, int], float] = {}
         self._placed: dict[object, Candidate] = {}
@@ -67,10 +72,7 @@ class Maker:
         return self._placed[key]
 
     def _place(self, name: str, tree: Tree, placement: Placement) -> Candidate:
-        layout, model = self._layout(tree, placement)
-        made = ways(self.problem.name, self.query, layout, self.workers, self.steps)
-        priced = bill(made, model, self.known.prices, self.known.batch_rows, self.imbalance)
-        return Candidate(name, layout, made, priced, self.imbalance)
+        return self._price(name, *self._layout(tree, placement), self.imbalance)
 
     def spread(
         self,
@@ -82,18 +84,28 @@ class Maker:
     ) -> Candidate:
         """Rows copied to several workers so that joins are local; `busy` is the ratio of the busiest to the average."""
         layout = replace(self._layout(tree, {})[0], tasks={}, spread=spread)
-        made, model = ways(self.problem.name, self.query, layout, self.workers, self.steps), self._model(layout)
-        even = lambda _key, _tasks: busy
-        priced = bill(made, model, self.known.prices, self.known.batch_rows, even, copies)
-        return Candidate(name, layout, made, priced, even, copies or {})
+        return self._price(name, layout, self._model(layout), lambda _key, _tasks: busy, copies)
 
-    def follow(self, name: str, lines: Mapping[tuple[int, int], tuple[Target, ...]]) -> Candidate:
-        """A plan by lines, as the plan of many queries gives them."""
-        tasks = {} if self.problem.written is None else self.problem.written.tasks
-        layout = Layout(flat_tree(len(self.query.relations)), tasks=tasks, lines=lines)
-        made, model = ways(self.problem.name, self.query, layout, self.workers, self.steps), self._model(layout)
-        priced = bill(made, model, self.known.prices, self.known.batch_rows, self.imbalance)
-        return Candidate(name, layout, made, priced, self.imbalance)
+    def follow(self, name: str, lines: Lines) -> Candidate:
+        """A plan by lines; where one was written by hand, its spread and numbers of workers hold."""
+        written = self.problem.written
+        layout = Layout(
+            flat_tree(len(self.query.relations)), lines=lines, spread={} if written is None else written.spread,
+            ranges=tuple(self.together),
+        )  # fmt: skip
+        layout = replace(layout, tasks=self.tasks(layout.stores))
+        return self._price(name, layout, self._model(layout), self.imbalance)
+
+    def follow_in(self, name: str, cube: Candidate, lines: Lines) -> Candidate:
+        """A plan by lines on the workers of a cube."""
+        layout = replace(cube.layout, tree=flat_tree(len(self.query.relations)), orders={}, lines=lines)
+        return self._price(name, layout, self._model(layout), cube.imbalance, cube.ranges)
+
+    def storage(self, candidate: Candidate) -> float:
+        """What a plan stores, copies counted, in the unit of budgets."""
+        model = self.problem.model
+        rows = candidate.bill.stored.items()
+        return sum(model.storage(s) * copies / max(1e-9, model.held(s)) for s, copies in rows)
 
     def improve(self, candidate: Candidate) -> Candidate:
         """The candidate with every store where it is cheapest, given the others."""
@@ -113,13 +125,22 @@ class Maker:
         """The layout with its orders, and the cost model under it."""
         written = self.problem.written
         given = {} if written is None else dict(written.orders)
-        layout = Layout(tree, dict(placement), given, self._tasks(tree), {} if written is None else written.spread)
+        spread = {} if written is None else written.spread
+        layout = Layout(tree, dict(placement), given, self.tasks(_stores(tree)), spread, ranges=tuple(self.together))
         model, orders = self._model(layout), dict[int, tuple[int, ...]]()
         if not self.problem.informed or self.problem.is_made or not self.problem.is_connected:
             return layout, model
         for operator in tree.operators:
             orders.update(self._orders_of(operator, model))
         return replace(layout, orders={**orders, **given}), model
+
+    def _together(self) -> dict[Expr, float | None]:
+        """What the plan written by hand, or made before, says; otherwise what the statistics say."""
+        problem, statistics = self.problem, self.known.statistics or Statistics()
+        chosen = {} if problem.is_made else choose_together(self.query, problem.model.graph, statistics)
+        if problem.written is None or (problem.open_ranges and not problem.is_made):
+            return {**chosen}
+        return {expr: chosen.get(expr) for expr in problem.written.ranges}
 
     def _orders_of(self, operator: Tree, model: CostModel) -> dict[int, tuple[int, ...]]:
         """Store -> the others in the order that sends least.  It depends on where the stores lie, not on the tree."""
@@ -131,18 +152,18 @@ class Maker:
             self._orders[key] = {first: tuple(rest) for first, *rest in found}
         return self._orders[key]
 
-    def _tasks(self, tree: Tree) -> dict[int, int]:
+    def tasks(self, stores: Collection[int]) -> dict[int, int]:
         """On how many workers stores lie, where the user or a capacity says so."""
         written = {} if self.problem.written is None else self.problem.written.tasks
         if self.problem.is_made:
             return dict(written)
         spread: dict[int, int] = {}
-        if self.wishes.capacity is not None:
-            model = replace(self.problem.model, capacity=self.wishes.capacity)
-            spread = {store.relations: min(self.workers, model.N(store)) for store in tree.stores}
+        if (capacity := self.wishes.capacity) is not None:
+            size = self.problem.model.graph.size
+            spread = {store: min(self.workers, tasks_for(size(store), capacity)) for store in stores}
         by_hand = {mask(self.query, [alias]): min(self.workers, n) for alias, n in self._parallelism()}
-        there = {store.relations for store in tree.stores}  # a query over one alias has no store at all
-        return {store: count for store, count in {**spread, **by_hand, **written}.items() if store in there}
+        # A query over one alias has no store at all.
+        return {store: count for store, count in {**spread, **by_hand, **written}.items() if store in stores}
 
     def _parallelism(self) -> Iterator[tuple[str, int]]:
         for alias, tasks in self.wishes.parallelism.items():
@@ -177,6 +198,18 @@ class Maker:
 
     # ------------------------------------------------------------------------------------------- price
 
+    def _price(
+        self,
+        name: str,
+        layout: Layout,
+        model: CostModel,
+        imbalance: Imbalance,
+        ranges: Mapping[int, float] | None = None,
+    ) -> Candidate:
+        made = ways(self.problem.name, self.query, layout, self.workers, self.steps)
+        priced = bill(made, model, self.known.prices, self.known.batch_rows, imbalance, ranges)
+        return Candidate(name, layout, made, priced, imbalance, ranges or {})
+
     def _model(self, layout: Layout) -> CostModel:
         """The cost model under a layout."""
         named = {
@@ -197,3 +230,7 @@ class Maker:
             known = skew(self.query, expr, self.known.statistics, self.wishes.skewed)
             self._shares[expr, tasks] = float(known.slots(tasks).max())
         return self._shares[expr, tasks]
+
+
+def _stores(tree: Tree) -> list[int]:
+    return [store.relations for store in tree.stores]

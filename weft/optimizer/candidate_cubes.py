@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from weft.errors import PlanError
 from weft.optimizer.candidate import Candidate, Maker
 from weft.optimizer.candidate_trees import Named
+from weft.optimizer.candidate_views import keep_views, weigh_views
 from weft.optimizer.cubes.plan import SCHEMES, CubeKeys
 from weft.optimizer.graph.tree import flat_tree
 from weft.optimizer.problem import Problem
@@ -28,10 +29,12 @@ def candidate_cubes(problem: Problem, maker: Maker, trees: Sequence[Named]) -> l
     keys = CubeKeys(problem.query, problem.model.graph, known.statistics, skewed, known.prices)
     found = [_make_cube(problem, maker, keys, scheme) for scheme in _schemes(problem, keys)]
     if problem.strategy == "auto":
-        found = [*found, *_keep_joins(maker, found, trees)]
-        return [candidate for candidate in found if _storage(problem, candidate) <= problem.limit]
+        found = [*found, *_keep_joins(problem, maker, found, trees)]
+        return [candidate for candidate in found if maker.storage(candidate) <= problem.limit]
+    if problem.strategy != problem.scheme:
+        found = [keep_views(problem, maker, candidate) for candidate in found]
     for candidate in found:
-        problem.afford(_storage(problem, candidate))
+        problem.afford(maker.storage(candidate))
     return found
 
 
@@ -42,7 +45,7 @@ def _schemes(problem: Problem, keys: CubeKeys) -> tuple[str, ...]:
     if placed:
         _refuse_placement(problem)
     if problem.is_spread:
-        return (str(problem.strategy),)
+        return (problem.scheme,)
     weighed = problem.strategy == "auto" and problem.informed and problem.workers > 1 and not placed
     if not weighed or len(problem.query.relations) < 2:
         return ()
@@ -91,8 +94,10 @@ def _cut(problem: Problem, maker: Maker, strategy: str) -> Candidate:
     )
 
 
-def _keep_joins(maker: Maker, cubes: Sequence[Candidate], trees: Sequence[Named]) -> Iterator[Candidate]:
-    """The best cube with joins kept in it, by the trees that have a name of their own.
+def _keep_joins(
+    problem: Problem, maker: Maker, cubes: Sequence[Candidate], trees: Sequence[Named]
+) -> Iterator[Candidate]:
+    """The best cube with joins kept in it: by the trees that have a name of their own, and all connected ones.
 
     Not where the cube is uneven: joins of frequent values are even more uneven, and would be stored.
     Nor where the gain is smaller than the error of the estimated sizes.
@@ -101,11 +106,5 @@ def _keep_joins(maker: Maker, cubes: Sequence[Candidate], trees: Sequence[Named]
     for best in sorted(even, key=lambda candidate: candidate.price)[:1]:
         named = [(name, tree) for name, tree in trees if name not in ("flat", "other")]
         made = [maker.spread(f"{best.name}, {name}", t, best.layout.spread, best.bill.skew) for name, t in named]
+        made += weigh_views(problem, maker, best)
         yield from (candidate for candidate in made if candidate.bill.micros < WORTH * best.bill.micros)
-
-
-def _storage(problem: Problem, candidate: Candidate) -> float:
-    """What a plan stores, copies counted, in the unit of budgets."""
-    model = problem.model
-    rows = candidate.bill.stored.items()
-    return sum(model.storage(s) * copies / max(1e-9, model.graph.size(s)) for s, copies in rows)

@@ -25,7 +25,7 @@ Named = tuple[str, Tree]
 
 
 def candidate_trees(problem: Problem) -> list[Named]:
-    """The trees to look at; none where a cube or ranges were asked for."""
+    """The trees to look at; none where a cube, ranges or views were asked for."""
     if problem.is_spread:
         return []
     if problem.written is not None:
@@ -44,6 +44,8 @@ def candidate_trees(problem: Problem) -> list[Named]:
             return [(strategy, under_budget(model, budget).tree)]
         case "exhaustive":
             return [(strategy, cheapest(model, budget))]
+        case "views":
+            return []
         case "auto":
             return _all(problem) if problem.informed else [("flat", flat_tree(len(problem.query.relations)))]
     raise PlanError(f'strategy "{strategy}" is unknown', hint=f"use one of: {', '.join(STRATEGIES)}.")

@@ -4,13 +4,15 @@
     left_deep   a cascade of binary joins, in the order with the least intermediate results
     tree        intermediate results under a storage budget (MultiStream IV.D)
     exhaustive  of all trees within the budget the one that sends the fewest tuples
+    views       all connected intermediate results, so that a new tuple meets few stores (DBToaster in Squall 3.3)
     auto        of all these and more the one that is cheapest by the prices of the host
     hypercube:hash | random | hybrid   every result on one worker, rows copied there (Squall)
     two-way:1-bucket | contrand | m-bucket | equi-weight   the same for two aliases, the last two by ranges
+    ...+views   any of these with all connected intermediate results on the worker that joins them (HyLD in Squall 3.4)
     a Plan      what is written there, the rest as in auto
 
-Each candidate is a tree.  Its stores are placed, and then moved one by one as long as that makes the whole plan
-cheaper on the host.  Probe orders are those that send the fewest tuples for that placement.
+Each candidate is a tree or a set of lines.  The stores of a tree are placed, and then moved one by one as long as that
+makes the whole plan cheaper on the host.  Probe orders are those that send the fewest tuples for that placement.
 
 What must hold: the choice is a function of its arguments.  Where nothing at all is known, no intermediate result is
 kept, because a wrong guess could fill a disk; orders then follow what an index can use.
@@ -22,7 +24,8 @@ from dataclasses import dataclass, field
 
 from weft.optimizer.candidate import Candidate, Maker
 from weft.optimizer.candidate_cubes import candidate_cubes
-from weft.optimizer.candidate_trees import candidate_trees
+from weft.optimizer.candidate_trees import Named, candidate_trees
+from weft.optimizer.candidate_views import candidate_views
 from weft.optimizer.cost.papers import CostModel
 from weft.optimizer.known import Known
 from weft.optimizer.lower.labels import in_order
@@ -88,13 +91,14 @@ def choose(name: str, query: Query, workers: int, wishes: Wishes, known: Known) 
     """The plan of a query."""
     problem = pose(name, in_order(query), workers, wishes, known)
     maker = Maker(problem)
+    trees: list[Named] = []
     if problem.written is not None and problem.written.lines:
         found = [maker.follow("by hand", problem.written.lines)]
-        problem.afford(found[0].bill.scost)
+        problem.afford(maker.storage(found[0]))
     else:
         trees = candidate_trees(problem)
         found = [maker.place(strategy, tree) for strategy, tree in trees]
-        found += candidate_cubes(problem, maker, trees)
+    found += [*candidate_views(problem, maker), *candidate_cubes(problem, maker, trees)]
     found.sort(key=_price)
     if problem.informed and workers > 1 and not problem.is_made:
         found = sorted([*map(maker.improve, found[:IMPROVED]), *found[IMPROVED:]], key=_price)

@@ -22,6 +22,10 @@ class Known:
     """How much comes from each stream, where there are no statistics."""
     batch_rows: float = BATCH_ROWS
     prices: Prices = field(default_factory=Prices)
+    given: Statistics | None = None
+    """The part of the statistics that was given by hand."""
+    measured: Statistics | None = None
+    """The part of the statistics that committed batches have shown."""
     made: Plan | None = None
     """The plan that made the state of a checkpoint.  It is kept as it is: what it leaves out is not chosen by cost
     now, because the state was made without it."""

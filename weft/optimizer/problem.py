@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 from weft.errors import PlanError
 from weft.optimizer.cost.estimate import estimate
+from weft.optimizer.cost.folded import count_groups
 from weft.optimizer.cost.papers import Arrival, CostModel
 from weft.optimizer.graph.layout import Layout
 from weft.optimizer.graph.tree import flat_tree
 from weft.optimizer.known import Known
-from weft.optimizer.wishes import Wishes
+from weft.optimizer.wishes import VIEWS, Wishes
 from weft.optimizer.written.plan import Plan, bind
 from weft.optimizer.written.spread import check_fits
 from weft.query.model import Query
@@ -55,9 +56,24 @@ class Problem:
         return self.known.statistics is not None
 
     @property
+    def open_ranges(self) -> bool:
+        """Whether a plan by hand leaves open which ranges are indexed together."""
+        return isinstance(self.strategy, Plan) and self.strategy.ranges is None
+
+    @property
     def is_spread(self) -> bool:
         """Whether a cube or ranges were asked for; a query over one stream joins nothing."""
         return isinstance(self.strategy, str) and ":" in self.strategy and len(self.query.relations) > 1
+
+    @property
+    def scheme(self) -> str:
+        """The strategy by name, without the local join that a cube may have."""
+        return str(self.strategy).removesuffix(f"+{VIEWS}")
+
+    @property
+    def has_views(self) -> bool:
+        """Whether there is a join to keep besides the result."""
+        return len(self.query.relations) > 2 and self.is_connected
 
     @property
     def is_connected(self) -> bool:
@@ -97,7 +113,9 @@ def _model(query: Query, workers: int, wishes: Wishes, known: Known) -> CostMode
     graph = estimate(query, known.statistics or Statistics())
     rated = all(r.window is not None for r in query.relations) and all(r.rate for r in graph.relations)
     arrival: Arrival = wishes.arrival or ("window" if rated and known.statistics is not None else "history")
-    return CostModel(graph, arrival, parallelism=workers, unit=wishes.unit)
+    groups = count_groups(query, graph, known.statistics or Statistics())
+    batches = max(1.0, sum(base.size for base in graph.relations) / known.batch_rows)
+    return CostModel(graph, arrival, parallelism=workers, unit=wishes.unit, groups=groups, batches=batches)
 
 
 def _check_skewed(name: str, query: Query, wishes: Wishes) -> None:

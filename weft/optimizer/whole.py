@@ -262,7 +262,7 @@ class _Count:
         return self.model.count_started(first, covered) * self._copies(covered) * self.factor
 
     def _held(self, covered: int) -> float:
-        return self.model.graph.size(covered) * self._copies(covered)
+        return self.model.held(covered) * self._copies(covered)
 
     def _copies(self, covered: int) -> float:
         return count_copies(self.chosen.layout, covered, self.chosen.ranges)

@@ -15,8 +15,12 @@ from weft.optimizer.ranges import regions as ranges
 from weft.optimizer.written.plan import Plan
 from weft.stats.model import Statistics
 
-STRATEGIES = ("auto", "flat", "left_deep", "tree", "exhaustive", *(f"hypercube:{scheme}" for scheme in SCHEMES))
-TWO_WAY = ("two-way:1-bucket", "two-way:contrand", *ranges.SCHEMES)
+VIEWS = "views"
+"""All connected joins are kept: a strategy, and after a "+" the local join of a cube."""
+CUBES = tuple(f"hypercube:{scheme}" for scheme in SCHEMES)
+STRATEGIES = ("auto", "flat", "left_deep", "tree", "exhaustive", VIEWS, *CUBES, *(f"{cube}+{VIEWS}" for cube in CUBES))
+_TWO_WAY = ("two-way:1-bucket", "two-way:contrand", *ranges.SCHEMES)
+TWO_WAY = (*_TWO_WAY, *(f"{scheme}+{VIEWS}" for scheme in _TWO_WAY))
 """Strategies for joins of two aliases."""
 PLACEMENTS = ("keyed", "scattered")
 _SCALE = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}

@@ -19,7 +19,21 @@ from weft.expr.render import to_sql
 from weft.query.draft import Condition, Draft, Item, Source, Star, Within
 from weft.query.duration import parse_duration
 
-__all__ = ["Condition", "Draft", "Item", "Source", "Star", "Term", "col", "fn", "from_", "lit", "rel"]
+__all__ = [
+    "Condition",
+    "Draft",
+    "Item",
+    "Source",
+    "Star",
+    "Term",
+    "col",
+    "count",
+    "fn",
+    "from_",
+    "lit",
+    "rel",
+    "window",
+]
 
 Length = str | dt.timedelta | int | None
 """A window as users give it; "unbounded" is full history, None leaves it open."""
@@ -119,6 +133,10 @@ class Term:
         """Whether the value is NULL."""
         return _call("is_null", self)
 
+    def filter(self, condition: object) -> Term:
+        """SQL's FILTER: the aggregate over the rows of which the condition is true."""
+        return _call("filter", self, condition)
+
 
 def _call(op: str, *args: object) -> Term:
     return Term(Call(op, tuple(_expr(arg) for arg in args)))
@@ -148,6 +166,18 @@ def fn(name: str, *args: object) -> Term:
     return Term(Udf(name, tuple(_expr(arg) for arg in args)))
 
 
+def count(value: object = None, *, distinct: bool = False) -> Term:
+    """The number of rows, of values that are not NULL, or of distinct ones."""
+    args = () if value is None else (_expr(value),)
+    return Term(Udf("count", (Call("distinct", args),) if distinct else args))
+
+
+def window(time: object, length: str | dt.timedelta | int, slide: str | dt.timedelta | int | None = None) -> Term:
+    """Windows of event time to group by; its bounds are col("window.start") and col("window.end")."""
+    lengths = (length,) if slide is None else (length, slide)
+    return fn("window", time, *(dt.timedelta(microseconds=parse_duration(one)) for one in lengths))
+
+
 def rel(stream: str, alias: str | None = None, *, within: Length = None) -> Source:
     """A stream taking part in a join, under an alias and within a window."""
     return Source(stream, alias or stream, _within(within))
@@ -169,15 +199,28 @@ class Builder:
 
     def where(self, *conditions: str | Term) -> Builder:
         """The join restricted to rows that satisfy all the conditions."""
-        more = tuple(
-            Condition(c if isinstance(c, str) else _expr(c), c if isinstance(c, str) else "") for c in conditions
-        )
-        return Builder(replace(self.draft, conditions=(*self.draft.conditions, *more)))
+        return Builder(replace(self.draft, conditions=(*self.draft.conditions, *map(_condition, conditions))))
+
+    def group_by(self, *keys: str | Term) -> Builder:
+        """One row for every combination of the keys."""
+        return Builder(replace(self.draft, group_by=(*self.draft.group_by, *map(_condition, keys))))
+
+    def having(self, *conditions: str | Term) -> Builder:
+        """The groups restricted to those that satisfy all the conditions."""
+        return Builder(replace(self.draft, having=(*self.draft.having, *map(_condition, conditions))))
+
+    def distinct(self) -> Builder:
+        """Equal rows made one."""
+        return Builder(replace(self.draft, distinct=True))
 
     def select(self, *items: str | Term, **named: str | Term) -> Draft:
         """The finished query: its output columns, by position or under a name."""
         listed = [_item(item, None) for item in items]
         return replace(self.draft, items=(*listed, *(_item(item, name) for name, item in named.items())))
+
+
+def _condition(written: str | Term) -> Condition:
+    return Condition(written, written) if isinstance(written, str) else Condition(_expr(written))
 
 
 def _item(item: str | Term, name: str | None) -> Item:

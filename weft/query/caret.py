@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from weft.errors import QueryError
 from weft.expr.model import Span
+from weft.expr.types import ExprError
 
 
 def point(text: str, span: Span) -> str:
@@ -22,3 +27,20 @@ def point(text: str, span: Span) -> str:
     indent = "".join("\t" if char == "\t" else " " for char in text[head:start])
     number = text.count("\n", 0, start) + 1
     return f"line {number}, column {start - head + 1}\n  {line}\n  {indent}{'^' * carets}"
+
+
+def locate_error(
+    message: str, text: str, span: Span | None, *, detail: str | None = None, hint: str | None = None
+) -> QueryError:
+    """A QueryError that points at `span` of `text`, if both are given."""
+    where = point(text, span) if text and span else None
+    return QueryError(message, detail="\n".join(part for part in (where, detail) if part) or None, hint=hint)
+
+
+@contextmanager
+def pointing_into(text: str) -> Iterator[None]:
+    """Errors about expressions point into `text` where they know their place in it."""
+    try:
+        yield
+    except ExprError as error:
+        raise locate_error(error.message, text, error.span, detail=error.detail, hint=error.hint) from None

@@ -1,5 +1,8 @@
 """A query as written: names not yet looked up, types not yet known.
 
+A table factor of FROM is the name of a stream, a table, a view or a WITH, or a derived table: a draft of its own.
+JOINs are flat: parentheses only say which sources stand left and right of a USING.
+
 SQL text and the builder both end in a Draft; `weft.query.resolve` makes it a Query.  Conditions and items may
 still be SQL fragments (the builder takes them); `weft.sql` parses those before it resolves, so that this
 layer needs no parser.  Texts and spans only serve error messages.
@@ -29,15 +32,41 @@ class Source:
     """One table factor of FROM."""
 
     stream: str
+    """The name behind FROM; of a derived table its text."""
     alias: str
     within: Within = None
     span: Span | None = field(default=None, compare=False, repr=False)
     within_span: Span | None = field(default=None, compare=False, repr=False)
+    derived: Draft | None = None
+    """What a derived table says."""
+    columns: tuple[str, ...] = ()
+    """New names of its first columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Using:
+    """JOIN ... USING (column, ...), or NATURAL JOIN."""
+
+    columns: tuple[str, ...] | None
+    """None means all that both sides have."""
+    left: range
+    """Which sources stand on the left."""
+    right: range
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """One entry of WITH, or a view: a draft under a name."""
+
+    name: str
+    draft: Draft
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition of ON or WHERE, or a fragment of SQL that states one."""
+    """One condition of ON, WHERE or HAVING or one key of GROUP BY, or a fragment of SQL that states one."""
 
     expr: Expr | str
     text: str = field(default="", compare=False, repr=False)
@@ -65,3 +94,10 @@ class Draft:
     within: Within = None
     """Window of every source that states none."""
     text: str = field(default="", compare=False, repr=False)
+    group_by: tuple[Condition, ...] = ()
+    having: tuple[Condition, ...] = ()
+    distinct: bool = False
+    """Whether equal rows are one."""
+    usings: tuple[Using, ...] = ()
+    named: tuple[Named, ...] = ()
+    """What WITH names; each may use the ones before it."""

@@ -32,6 +32,10 @@ Kind = OneOf["count", "sum", "avg", "min", "max", "bool_and", "bool_or", "distin
 """Aggregate functions; "distinct" is COUNT(DISTINCT x)."""
 
 
+START = pa.timestamp("us")
+"""The type of a key that is the start of a window."""
+
+
 def key_field(place: int) -> str:
     """The name of a key of groups."""
     return f"#k{place}"
@@ -45,6 +49,10 @@ def argument_field(place: int) -> str:
 def value_field(place: int) -> str:
     """The name of the value of an aggregate."""
     return f"#a{place}"
+
+
+OP = "#op"
+"""Name of the column that says what happened to a row of a view: insert, update, delete or final."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +98,8 @@ class Grouping:
     def schema(self) -> pa.Schema:
         """Schema of the view."""
         return pa.schema([(output.name, output.expr.type) for output in self.outputs])
+
+    def changes_schema(self, joined: tuple[Output, ...]) -> pa.Schema:
+        """Schema of what a batch changes, given the outputs of the join: a row of the view, its keys, what happened."""
+        types = {output.name: output.expr.type for output in joined} | ({self.window.key: START} if self.window else {})
+        return pa.schema([*self.schema, *((name, types[name]) for name in self.keys), (OP, pa.string())])

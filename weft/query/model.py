@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from weft.errors import QueryError
 from weft.expr.model import Expr, aliases
-from weft.query.grouping import Grouping
+from weft.query.duration import format_duration
+from weft.query.grouping import OP, Grouping
 from weft.query.names import suggestion
 
 TIME = "#t"
@@ -31,6 +32,18 @@ COPY = "#copy"
 
 LATE = "#late "
 """Beginning of the names of hidden columns that mark late rows; the rest is the name of a clock."""
+
+HASH = "#h"
+"""Name of the hidden column that says which worker owns a group: a code of its keys."""
+
+PAIR = "#p"
+"""Name of the hidden column that holds a code of the keys of a group and one of its values."""
+
+MEASURE = "#m "
+"""Beginning of the names of hidden columns that hold sums, least and greatest values."""
+
+LONGEST = 2**63 - 2
+"""The longest window in microseconds; a closed one is longer by one."""
 
 Unit = OneOf["s", "ms", "us"]
 """Unit of an integer event-time column."""
@@ -56,10 +69,17 @@ class Stream:
     weight: str | None = None
     """Column that says how often a row counts; None means once."""
 
+    def __repr__(self) -> str:
+        shown = [f"{field.name} {field.type}" for field in self.schema]
+        columns = ", ".join(shown[:6]) + (f" and {len(shown) - 6} more columns" if len(shown) > 6 else "")
+        late = f", up to {format_duration(self.lateness)} late" if self.lateness else ""
+        timed = f"; event time {self.event_time}{late}" if self.event_time else ""
+        return f"<{'table' if self.table else 'stream'} {self.name}: {columns}{timed}>"
+
     def __post_init__(self) -> None:
         _refuse_duplicates(f'column of stream "{self.name}"', self.schema.names)
         for column in self.schema.names:
-            if column in (TIME, WEIGHT, COPY) or column.startswith(LATE):
+            if column in (TIME, WEIGHT, COPY, HASH, PAIR, OP) or column.startswith((LATE, MEASURE)):
                 raise QueryError(
                     f'column name "{column}" of stream "{self.name}" is reserved', hint="rename the column."
                 )
@@ -108,6 +128,12 @@ class Relation:
             return
         if self.window <= 0:
             raise QueryError(f'window of "{self.alias}" is not positive', hint="use WITHIN with a positive interval.")
+        if self.window > LONGEST:
+            raise QueryError(
+                f'window of "{self.alias}" is too long',
+                detail="times are 64-bit numbers of microseconds, which is about 292,000 years.",
+                hint="leave WITHIN out to keep rows for ever.",
+            )
         if self.stream.table:
             raise QueryError(
                 f'table "{self.stream.name}" has no window',
@@ -149,8 +175,9 @@ class Query:
         _refuse_duplicates("alias", [relation.alias for relation in self.relations])
         if dotted := [relation.alias for relation in self.relations if "." in relation.alias]:
             raise QueryError(f"alias {dotted[0]!r} has a dot in it", hint="give it another name with AS.")
-        _refuse_duplicates("output name", [output.name for output in self.outputs])
-        if any(output.name == WEIGHT for output in self.outputs):
+        shown = self.outputs if self.grouping is None else self.grouping.outputs
+        _refuse_duplicates("output name", [output.name for output in shown])
+        if any(output.name == WEIGHT for output in shown):
             raise QueryError(
                 f'output name "{WEIGHT}" is reserved',
                 detail="a hidden column of this name says how often a result counts.",
@@ -196,6 +223,11 @@ class Query:
         """The query with windows that include their end: times are whole microseconds, so windows grow by one."""
         wider = (replace(r, window=None if r.window is None else r.window + 1) for r in self.relations)
         return replace(self, relations=tuple(wider))
+
+    @property
+    def is_view(self) -> bool:
+        """Whether results change: those of a join, or different rows, are there for good."""
+        return self.grouping is not None and not self.grouping.is_distinct
 
     @property
     def schema(self) -> pa.Schema:

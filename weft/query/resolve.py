@@ -1,67 +1,42 @@
 """From a draft to a query: names looked up, types found, everything checked.
 
 Names are looked up exactly first and then ignoring case, if only one fits.  A column without alias belongs to the
-only alias that has it.  After this step a query is known to be valid.  Errors point at the SQL text where there is one.
+only alias that has it.  Derived tables, WITHs and views are put in place: a query is one flat join.  After this step
+it is known to be valid.  Errors point at the SQL text where there is one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import pyarrow as pa
 from pyarrow import types as pt
 
 from weft.errors import InternalError, QueryError
 from weft.expr.functions import NAMED, SYNONYMS
-from weft.expr.model import Call, Column, Expr, Span, Udf, conjuncts, transform
+from weft.expr.model import Call, Column, Expr, Literal, Span, Udf, conjuncts, text_of, transform
 from weft.expr.rules import condition as require_condition
 from weft.expr.types import ExprError, normalize
 from weft.expr.typing import add_types
-from weft.query.caret import point
+from weft.query.aggregates import AGGREGATES, NOT_DONE, PARTS, WINDOW, has_aggregate, refuse_aggregates
+from weft.query.caret import locate_error, pointing_into
 from weft.query.connectivity import require_connected
-from weft.query.draft import Condition, Draft, Item, Source, Star, Within
+from weft.query.draft import Condition, Draft, Item, Named, Source, Star, Using, Within
+from weft.query.groups import Entry, find_entry, find_named, group
 from weft.query.model import Output, Query, Relation, Stream
 from weft.query.names import find, suggestion
+from weft.query.visible import Visible, numbered, unique_names
 
-_AGGREGATES = frozenset(
-    [
-        "count",
-        "sum",
-        "avg",
-        "mean",
-        "min",
-        "max",
-        "any_value",
-        "first",
-        "last",
-        "median",
-        "mode",
-        "stddev",
-        "stddev_pop",
-        "stddev_samp",
-        "variance",
-        "var_pop",
-        "var_samp",
-        "string_agg",
-        "array_agg",
-        "list",
-        "listagg",
-        "group_concat",
-        "bool_and",
-        "bool_or",
-        "approx_count_distinct",
-        "quantile",
-        "row_number",
-        "rank",
-        "dense_rank",
-        "lag",
-        "lead",
-        "ntile",
-        "first_value",
-        "last_value",
-    ]
+_FORMS = frozenset(
+    ["cast", "try_cast", "extract", "exists", "if", "interval", "case", "position", "row", "struct_pack"]
 )
+
+
+def is_built_in(name: str) -> bool:
+    """Whether SQL has a function of this name."""
+    return name.lower() in {*NAMED, *SYNONYMS, *AGGREGATES, *NOT_DONE, *_FORMS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,31 +52,147 @@ def resolve(
     streams: Mapping[str, Stream],
     functions: Mapping[str, FunctionSignature],
     cross_product: bool = False,
+    views: Views = MappingProxyType({}),
 ) -> Query:
-    """The query that `draft` states over `streams`."""
-    relations = tuple(_relation(draft, source, streams) for source in draft.sources)
-    scope = _Scope(relations, functions)
-    predicates = tuple(part for condition in draft.conditions for part in scope.predicate(condition))
-    outputs = tuple(output for item in draft.items for output in scope.outputs(item))
-    query = Query(relations, predicates, outputs, cross_product)
+    """The query that `draft` states over `streams` and `views`."""
+    flat = _Inliner(draft, streams, functions).flatten(draft, views)
+    query = Query(flat.relations, flat.predicates, (), cross_product)
+    if flat.is_grouped:
+        keys = tuple(flat.scope.key(condition, flat.entries) for condition in draft.group_by)
+        having = tuple(flat.scope.having(condition, flat.entries, keys) for condition in draft.having)
+        query = group(query, flat.entries, keys, having, distinct=draft.distinct)
+    else:
+        query = replace(query, outputs=tuple(_output(entry) for entry in flat.entries))
     if not cross_product:
         require_connected(query)
     return query
 
 
-def _relation(draft: Draft, source: Source, streams: Mapping[str, Stream]) -> Relation:
+@dataclass(frozen=True, slots=True)
+class View:
+    """A draft under a name, and the names that it can use itself."""
+
+    draft: Draft
+    columns: tuple[str, ...]
+    views: Mapping[str, View]
+
+
+Views = Mapping[str, View]
+
+
+def add_views(views: Views, named: Iterable[Named]) -> Views:
+    """The views with more of them; each may use those before it."""
+    for one in named:
+        views = {**views, one.name: View(one.draft, one.columns, views)}
+    return views
+
+
+@dataclass(frozen=True, slots=True)
+class _Flat:
+    """A draft with all derived tables, WITHs and views in it put in place."""
+
+    relations: tuple[Relation, ...]
+    predicates: tuple[Expr, ...]
+    entries: tuple[Entry, ...]
+    """What it selects, under names that differ."""
+    scope: _Scope
+    is_grouped: bool
+
+
+class _Inliner:
+    """Puts derived tables in place: their relations and predicates become those of the query around them.
+
+    A relation of the outermost FROM keeps its alias.  A derived table of one relation gives it its own alias; one of
+    several names them alias_inner.  A window belongs to the stream behind which it is written, or, behind a derived
+    table, to all streams in it that have none.
+    """
+
+    def __init__(self, draft: Draft, streams: Mapping[str, Stream], functions: Mapping[str, FunctionSignature]) -> None:
+        self.streams, self.functions = streams, functions
+        self.taken = {source.alias for source in draft.sources}
+
+    def flatten(self, draft: Draft, views: Views, prefix: str | None = None, default: Within = None) -> _Flat:
+        """The relations, predicates and outputs of a draft."""
+        views = add_views(views, draft.named)
+        default = default if draft.within is None else draft.within
+        relations: tuple[Relation, ...] = ()
+        predicates: tuple[Expr, ...] = ()
+        tables: list[Visible] = []
+        for source in draft.sources:
+            name = self._name(draft, source, prefix)
+            part = self._source(draft, source, views, name, default)
+            relations, predicates = (*relations, *part.relations), (*predicates, *part.predicates)
+            tables.append(part.table)
+        scope = _Scope(draft, tables, self.functions)
+        predicates += tuple(part for using in draft.usings for part in scope.merge(using))
+        predicates += tuple(part for condition in draft.conditions for part in scope.predicate(condition))
+        found = [(output, item.text) for item in draft.items for output in scope.outputs(item)]
+        names = unique_names(output.name for output, _ in found)
+        entries = tuple(Entry(name, output.expr, text) for name, (output, text) in zip(names, found, strict=True))
+        grouped = bool(draft.distinct or draft.group_by or draft.having) or any(has_aggregate(e.expr) for e in entries)
+        return _Flat(relations, predicates, entries, scope, grouped)
+
+    def _name(self, draft: Draft, source: Source, prefix: str | None) -> str:
+        if prefix is None:
+            return source.alias
+        if len(draft.sources) == 1:
+            return prefix
+        wanted = f"{prefix}_{source.alias}"
+        name = next(name for name in numbered(wanted) if name not in self.taken)
+        self.taken.add(name)
+        return name
+
+    def _source(self, draft: Draft, source: Source, views: Views, name: str, default: Within) -> _Part:
+        inner, known, columns = source.derived, views, source.columns
+        if inner is None and (named := find(source.stream, views)) is not None:
+            view = views[named]
+            inner, known, columns = view.draft, view.views, (*source.columns, *view.columns[len(source.columns) :])
+        if inner is not None:
+            flat = self.flatten(inner, known, name, default if source.within is None else source.within)
+            _refuse_groups(draft, source, flat)
+            outputs = tuple(_output(entry) for entry in flat.entries)
+            return _Part(flat.relations, flat.predicates, _visible(draft, source, columns, outputs))
+        relation = _relation(draft, source, self.streams, (*views, *self.streams), name, default)
+        fields = relation.stream.schema
+        outputs = tuple(Output(field.name, Column(name, field.name, normalize(field.type))) for field in fields)
+        return _Part((relation,), (), _visible(draft, source, columns, outputs))
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One entry of FROM put in place."""
+
+    relations: tuple[Relation, ...]
+    predicates: tuple[Expr, ...]
+    table: Visible
+
+
+def _refuse_groups(draft: Draft, source: Source, flat: _Flat) -> None:
+    if flat.is_grouped:
+        raise locate_error(
+            "a derived table that groups rows is not supported",
+            draft.text,
+            source.span,
+            detail=f'"{source.alias}" has GROUP BY, DISTINCT or an aggregate, and its rows change as others come.',
+            hint="group in the outermost SELECT, or register the inner SELECT as a query and join its results later.",
+        )
+
+
+def _relation(
+    draft: Draft, source: Source, streams: Mapping[str, Stream], known: Collection[str], alias: str, default: Within
+) -> Relation:
     name = find(source.stream, streams)
     if name is None:
         raise locate_error(
             f'there is no stream "{source.stream}"',
             draft.text,
             source.span,
-            detail=f"streams are: {', '.join(sorted(streams)) or 'none yet'}.",
-            hint=suggestion(source.stream, streams) or 'declare it with s.stream("name", source).',
+            detail=f"streams are: {', '.join(sorted(known)) or 'none yet'}.",
+            hint=suggestion(source.stream, known) or 'declare it with s.stream("name", source).',
         )
     try:
-        default = None if streams[name].table else draft.within  # a table is in every window
-        return Relation(source.alias, streams[name], _window(source.within, default))
+        inherited = None if streams[name].table else default  # a table is in every window
+        return Relation(alias, streams[name], _window(source.within, inherited))
     except QueryError as error:
         span = source.within_span or source.span
         hint = error.hint if source.within else f"{error.hint} Or write WITHIN UNBOUNDED after {source.alias}."
@@ -113,41 +204,129 @@ def _window(own: Within, default: Within) -> int | None:
     return within if isinstance(within, int) else None
 
 
-def locate_error(
-    message: str, text: str, span: Span | None, *, detail: str | None = None, hint: str | None = None
-) -> QueryError:
-    """A QueryError that points at `span` of `text`, if both are given."""
-    where = point(text, span) if text and span else None
-    return QueryError(message, detail="\n".join(part for part in (where, detail) if part) or None, hint=hint)
+def _visible(draft: Draft, source: Source, columns: tuple[str, ...], outputs: tuple[Output, ...]) -> Visible:
+    """The outputs, the first ones under new names."""
+    if len(columns) > len(outputs):
+        raise locate_error(
+            f'"{source.alias}" has {len(outputs)} columns, and {len(columns)} names are given',
+            draft.text,
+            source.span,
+            hint="leave some names out.",
+        )
+    names = unique_names((*columns, *(output.name for output in outputs[len(columns) :])))
+    return Visible(source.alias, dict(zip(names, (o.expr for o in outputs), strict=True)), source.span)
 
 
 class _Scope:
-    """The names one query can see."""
+    """The names one SELECT can see."""
 
-    def __init__(self, relations: tuple[Relation, ...], functions: Mapping[str, FunctionSignature]) -> None:
-        self.relations = {relation.alias: relation for relation in relations}
-        self.functions = functions
+    def __init__(self, draft: Draft, tables: Sequence[Visible], functions: Mapping[str, FunctionSignature]) -> None:
+        self.text, self.order, self.functions = draft.text, tables, functions
+        self.tables: dict[str, Visible] = {}
+        self.hidden: set[tuple[str, str]] = set()
+        """(Alias, column) that USING has merged into a column further left."""
+        for table in tables:
+            if table.alias in self.tables:
+                hint = "give each alias a name of its own with AS."
+                raise locate_error(f"duplicate alias {table.alias!r}", draft.text, table.span, hint=hint)
+            self.tables[table.alias] = table
+
+    def merge(self, using: Using) -> tuple[Expr, ...]:
+        """USING and NATURAL: equal columns of both sides, of which one stays visible."""
+        left, right = ([self.order[at].alias for at in side] for side in (using.left, using.right))
+        names = using.columns
+        if names is None:
+            names = tuple(n for a in right for n in self._shown(a) if any(find(n, self._shown(b)) for b in left))
+        if not names:
+            hint = "write ON with the columns to compare, or CROSS JOIN."
+            raise locate_error("both sides of NATURAL JOIN have no column in common", self.text, using.span, hint=hint)
+        return tuple(self._merge(using, name, left, right) for name in names)
+
+    def _merge(self, using: Using, name: str, left: Sequence[str], right: Sequence[str]) -> Expr:
+        sought = Column("", name, None, using.span)
+
+        def merged() -> tuple[Expr, ...]:
+            (a, mine), (b, other) = self._owner(sought, left), self._owner(sought, right)
+            self.hidden.add((b, other))
+            equal = Call("=", (self._value(a, mine, using.span), self._value(b, other, using.span)), None, using.span)
+            return (add_types(equal),)
+
+        return self._point_errors(self.text, merged)[0]
+
+    def _shown(self, alias: str) -> list[str]:
+        return [name for name in self.tables[alias].columns if (alias, name) not in self.hidden]
+
+    def _value(self, alias: str, name: str, span: Span | None) -> Expr:
+        """What a column stands for, as if it were written where its name is."""
+        return transform(self.tables[alias].columns[name], lambda node: replace(node, span=span))
 
     def predicate(self, condition: Condition) -> tuple[Expr, ...]:
         """The conjuncts of one condition, resolved and typed."""
         if isinstance(condition.expr, str):
             raise InternalError("a fragment of SQL was not parsed before it was resolved")
         expr = condition.expr
-        return self._point_errors(
-            condition.text, lambda: tuple(require_condition(self._add_types(part)) for part in conjuncts(expr))
-        )
+        return self._point_errors(condition.text, lambda: tuple(self._conjuncts(expr)))
+
+    def _conjuncts(self, expr: Expr) -> Iterator[Expr]:
+        """Types may turn one condition into several."""
+        for part in conjuncts(expr):
+            yield from conjuncts(require_condition(self._add_types(part)))
 
     def outputs(self, item: Item) -> Iterator[Output]:
-        """The columns one entry of the SELECT list stands for."""
+        """The columns one entry of the SELECT list stands for, names looked up."""
         if isinstance(item.expr, str):
             raise InternalError("a fragment of SQL was not parsed before it was resolved")
         if isinstance(item.expr, Star):
             yield from self._star(item.expr, item.text)
             return
         expr = item.expr
-        resolved = self._point_errors(item.text, lambda: (_require_type(self._add_types(expr)),))[0]
-        name = item.name or (resolved.name if isinstance(resolved, Column) else item.source)
-        yield Output(name, resolved)
+        resolved = self._point_errors(item.text, lambda: (self._look_up(expr),))[0]
+        yield Output(item.name or self._output_name(expr) or item.source, resolved)
+
+    def _output_name(self, expr: Expr) -> str | None:
+        """A column keeps its name, and so does a field of one."""
+        if isinstance(expr, Call) and expr.op == "struct_extract" and isinstance(expr.args[1], Literal):
+            return str(expr.args[1].value)
+        if not isinstance(expr, Column):
+            return None
+        if self._is_window_part(expr):
+            return expr.name.lower()
+        _, name, inner = self._find(expr)
+        return inner or name
+
+    def key(self, condition: Condition, entries: Sequence[Entry]) -> Entry:
+        """One key of GROUP BY: an expression, or the position or the name of an output."""
+        assert not isinstance(condition.expr, str)
+        with pointing_into(condition.text):
+            try:
+                named = find_entry(condition.expr, entries)
+                return named or Entry("", self._look_up(condition.expr), condition.text)
+            except ExprError:
+                if (named := find_named(condition.expr, entries)) is not None:
+                    return named
+                raise
+
+    def having(self, condition: Condition, entries: Sequence[Entry], keys: Sequence[Entry]) -> Entry:
+        """One condition of HAVING; a name that is no key may be that of an output."""
+        assert not isinstance(condition.expr, str)
+        with pointing_into(condition.text):
+            return Entry("", self._over_groups(condition.expr, entries, keys), condition.text)
+
+    def _over_groups(self, node: Expr, entries: Sequence[Entry], keys: Sequence[Entry]) -> Expr:
+        named = find_named(node, entries)
+        if named is not None and not self._is_key(node, keys):
+            return named.expr
+        aggregate = isinstance(node, Udf) and node.name.lower() in AGGREGATES
+        if not isinstance(node, Call | Udf) or aggregate:
+            return self._look_up(node)
+        inner = replace(node, args=tuple(self._over_groups(arg, entries, keys) for arg in node.args))
+        return self._resolve_node(inner)
+
+    def _is_key(self, node: Expr, keys: Sequence[Entry]) -> bool:
+        try:
+            return any(text_of(self._look_up(node)) == text_of(key.expr) for key in keys)
+        except ExprError:
+            return False
 
     def _point_errors(self, text: str, work: Callable[[], tuple[Expr, ...]]) -> tuple[Expr, ...]:
         try:
@@ -156,7 +335,13 @@ class _Scope:
             raise locate_error(error.message, text, error.span, detail=error.detail, hint=error.hint) from None
 
     def _add_types(self, expr: Expr) -> Expr:
-        return add_types(transform(expr, self._resolve_node))
+        found = self._look_up(expr)
+        refuse_aggregates(found, "WHERE or ON")
+        return add_types(found)
+
+    def _look_up(self, expr: Expr) -> Expr:
+        """The expression with all names looked up; aggregates stay as they are."""
+        return transform(expr, self._resolve_node)
 
     def _resolve_node(self, node: Expr) -> Expr:
         if isinstance(node, Column):
@@ -164,58 +349,75 @@ class _Scope:
         return self._function(node) if isinstance(node, Udf) else node
 
     def _star(self, star: Star, text: str) -> Iterator[Output]:
-        alias = (
-            self._point_errors(text, lambda: (Column(self._alias(star.alias, star.span), ""),))[0]
-            if star.alias
-            else None
-        )
-        chosen = [alias.alias] if isinstance(alias, Column) else list(self.relations)
-        for name in chosen:
-            for field in self.relations[name].stream.schema:
-                yield Output(field.name, Column(name, field.name, normalize(field.type)))
+        if star.alias:
+            alias = self._point_errors(text, lambda: (Column(self._alias(star.alias, star.span), ""),))[0]
+            assert isinstance(alias, Column)
+            names = self.tables[alias.alias].columns
+            yield from (Output(name, self._value(alias.alias, name, star.span)) for name in names)
+            return
+        for table in self.order:
+            yield from (Output(name, self._value(table.alias, name, star.span)) for name in self._shown(table.alias))
 
     def _alias(self, name: str, span: Span | None) -> str:
-        alias = find(name, self.relations)
+        alias = find(name, self.tables)
         if alias is None:
             raise ExprError(
                 f'there is no alias "{name}"',
-                detail=f"aliases are: {', '.join(self.relations)}.",
-                hint=suggestion(name, self.relations),
+                detail=f"aliases are: {', '.join(self.tables)}.",
+                hint=suggestion(name, self.tables),
                 span=span,
             )
         return alias
 
-    def _column(self, column: Column) -> Column:
-        alias = self._alias(column.alias, column.span) if column.alias else self._owner(column)
-        schema = self.relations[alias].stream.schema
-        name = find(column.name, schema.names)
-        if name is None:
+    def _column(self, column: Column) -> Expr:
+        if self._is_window_part(column):
+            return replace(column, alias=WINDOW, name=column.name.lower())
+        alias, name, inner = self._find(column)
+        value = self._value(alias, name, column.span)
+        return value if inner is None else Call("struct_extract", (value, Literal(inner)), None, column.span)
+
+    def _find(self, column: Column) -> tuple[str, str, str | None]:
+        """Alias and column, and a field of it: `a.b` may also be field b of a column a."""
+        if not column.alias:
+            return *self._owner(column, [*self.tables]), None
+        if find(column.alias, self.tables) is None and (owner := self._struct(column.alias)) is not None:
+            return *owner, column.name
+        alias = self._alias(column.alias, column.span)
+        columns = self.tables[alias].columns
+        found = find(column.name, columns)
+        if found is None:
             raise ExprError(
                 f'"{alias}" has no column "{column.name}"',
-                detail=f"its columns are: {', '.join(schema.names)}.",
-                hint=suggestion(column.name, schema.names),
+                detail=f"its columns are: {', '.join(columns)}.",
+                hint=suggestion(column.name, columns),
                 span=column.span,
             )
-        return replace(column, alias=alias, name=name, type=normalize(schema.field(name).type))
+        return alias, found, None
 
-    def _owner(self, column: Column) -> str:
-        """The only alias with a column of this name."""
-        owners = [alias for alias, relation in self.relations.items() if column.name in relation.stream.schema.names]
-        owners = owners or [
-            a for a, relation in self.relations.items() if find(column.name, relation.stream.schema.names)
-        ]
+    def _is_window_part(self, column: Column) -> bool:
+        named = column.alias.lower() == WINDOW and column.name.lower() in PARTS
+        return named and find(column.alias, self.tables) is None
+
+    def _struct(self, name: str) -> tuple[str, str] | None:
+        """The only column of this name, if it is a struct."""
+        owners = [(alias, found) for alias in self.tables if (found := find(name, self._shown(alias))) is not None]
+        is_struct = len(owners) == 1 and pt.is_struct(self.tables[owners[0][0]].columns[owners[0][1]].type)
+        return owners[0] if is_struct else None
+
+    def _owner(self, column: Column, among: Sequence[str]) -> tuple[str, str]:
+        """The only alias with a column of this name, and the name."""
+        owners = [(alias, column.name) for alias in among if column.name in self._shown(alias)]
+        owners = owners or [(a, found) for a in among if (found := find(column.name, self._shown(a))) is not None]
         if len(owners) == 1:
             return owners[0]
         if owners:
             raise ExprError(
                 f'column "{column.name}" is ambiguous',
-                detail=f"these aliases have one: {', '.join(owners)}.",
-                hint=f"write {owners[0]}.{column.name}.",
+                detail=f"these aliases have one: {', '.join(alias for alias, _ in owners)}.",
+                hint=f"write {owners[0][0]}.{column.name}.",
                 span=column.span,
             )
-        every = [
-            f"{alias}.{name}" for alias, relation in self.relations.items() for name in relation.stream.schema.names
-        ]
+        every = [f"{alias}.{name}" for alias in among for name in self._shown(alias)]
         raise ExprError(
             f'there is no column "{column.name}"',
             detail=f"columns are: {', '.join(every)}.",
@@ -231,10 +433,13 @@ class _Scope:
         builtin = SYNONYMS.get(builtin, builtin)
         if builtin in NAMED or builtin == "%":
             return Call(builtin, call.args, None, call.span)
-        if builtin in _AGGREGATES:
+        if builtin in AGGREGATES or builtin == WINDOW:
+            return replace(call, name=builtin)
+        if builtin in NOT_DONE:
             raise ExprError(
-                f'"{call.name}" is not supported yet: there are no aggregate or window functions',
-                hint="aggregate the result downstream.",
+                f'"{call.name}" is not supported',
+                detail=f"aggregates are: {', '.join(AGGREGATES)}.",
+                hint="aggregate the result where it is read.",
                 span=call.span,
             )
         raise ExprError(
@@ -245,8 +450,14 @@ class _Scope:
         )
 
 
+def _output(entry: Entry) -> Output:
+    with pointing_into(entry.text):
+        refuse_aggregates(entry.expr, "a query without GROUP BY")
+        return Output(entry.name, _require_type(add_types(entry.expr)))
+
+
 def _require_type(expr: Expr) -> Expr:
     """An output without type (a bare NULL) has no column to go to."""
     if pt.is_null(expr.type) or pt.is_interval(expr.type):
-        raise ExprError("this output has no type of its own", hint="write CAST(NULL AS type).", span=expr.span)
+        raise ExprError("this output has no type of its own", hint="write CAST(... AS type).", span=expr.span)
     return expr

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TypeVar
 
 from weft.errors import HostError, PlanError, QueryError
+from weft.host.sources.folders import BadFiles, FileSource
+from weft.host.sources.source import Source
+from weft.query.duration import parse_duration
 
 One = TypeVar("One", bound=str)
 
@@ -49,3 +54,28 @@ def check_choice(knob: str, value: One, known: tuple[One, ...]) -> One:
     if value not in known:
         raise PlanError(f'{knob} "{value}" is unknown', hint=f"use one of: {', '.join(known)}.")
     return value
+
+
+def read_timing(
+    source: Source, event_time: str | None, lateness: str | datetime.timedelta | float | None
+) -> tuple[str | None, int]:
+    """Event time and lateness in microseconds: as given, else as the source has them."""
+    own, delay = getattr(source, "timing", None) or (None, 0)
+    column = own if event_time is None else event_time
+    if lateness is None:
+        return column, delay if column == own else 0
+    return column, parse_duration(lateness) if lateness else 0
+
+
+def read_bad_files(name: str, source: Source, bad_files: BadFiles) -> Source:
+    """The source, which leaves out bad files if that is wanted."""
+    check_choice("bad_files", bad_files, ("fail", "skip"))
+    if bad_files == "fail":
+        return source
+    if not isinstance(source, FileSource):
+        raise QueryError(
+            f'stream "{name}" is not read from files',
+            detail='bad_files="skip" leaves out files that cannot be read.',
+            hint="leave bad_files out, or use weft.read.parquet, .csv or .json.",
+        )
+    return replace(source, bad_files=bad_files)

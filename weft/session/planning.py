@@ -13,9 +13,10 @@ long as the same is asked for.  Planning writes nothing into the checkpoint fold
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from weft.errors import PlanError, WeftError
 from weft.expr.evaluate import Functions
@@ -49,6 +50,8 @@ class Request:
     wishes: Wishes
     statistics: Statistics | None
     """Given or measured; None if neither."""
+    given: Statistics | None = None
+    """The part of them that was given by hand."""
 
     @property
     def needs_look(self) -> bool:
@@ -72,16 +75,26 @@ def plan_queries(
     given: Statistics,
     remembered: Mapping[str, Remembered],
     sharing: Sharing = "global",
+    seen_before: SeenBefore | None = None,
 ) -> tuple[Choice, ...]:
     """The plan of each query.  `given` are statistics given by hand, `remembered` are the plans of the checkpoint."""
     unknown = [name for name, request in requests.items() if request.needs_look]
     new = [requests[name].query for name in unknown if name not in remembered]
     seen, sizes = inputs.glance(new, given) if new else None, inputs.sizes()
+    before = seen_before or SeenBefore()
+
+    def find(name: str, request: Request) -> Statistics | None:
+        if name not in unknown:
+            return request.statistics
+        return seen if name not in remembered else before.of(name, given)
+
     known = {
         name: Known(
-            seen if name in unknown else request.statistics,
+            find(name, request),
             sizes,
             prices=prices,
+            given=request.given,
+            measured=before.measured if name in remembered else None,
             made=_recall_plan(request, remembered.get(name), sharing, workers),
         )
         for name, request in requests.items()
@@ -148,6 +161,29 @@ def _recall_plan(request: Request, remembered: Remembered | None, sharing: Shari
     except (PlanError, ValueError, KeyError):
         return None  # the name now belongs to another query; the checkpoint will refuse it
     return plan
+
+
+@dataclass(frozen=True)
+class SeenBefore:
+    """What a checkpoint knows of its streams: what plans were made by, and what committed batches have shown."""
+
+    noted: Mapping[str, Statistics] = field(default_factory=dict)
+    """Query -> the statistics its plan was chosen by."""
+    measured: Statistics | None = None
+
+    @classmethod
+    def read(cls, checkpoint: Checkpoint) -> SeenBefore:
+        """What a checkpoint knows; nothing if it has no batch."""
+        last = Ledger(checkpoint.root).last()
+        if last.batch < 0:
+            return cls()
+        said = {name: note.get("statistics") for name, note in checkpoint.notes().items()}
+        return cls({name: Statistics.from_json(text) for name, text in said.items() if text}, last.observed)
+
+    def of(self, name: str, given: Statistics) -> Statistics | None:
+        """For a query of the checkpoint: what was measured wins over what its plan was chosen by."""
+        parts = [part for part in (self.noted.get(name), self.measured) if part is not None]
+        return functools.reduce(Statistics.merge, [*parts, given]) if parts else None
 
 
 def read_observed(checkpoint: Checkpoint) -> Statistics:

@@ -10,11 +10,12 @@ from typing import Any
 import pyarrow as pa
 
 from weft.errors import QueryError, SinkError, WeftError
+from weft.host.results.changes import Shape
 from weft.host.results.sink import Sink
-from weft.host.results.sinks import SINKS
+from weft.host.results.sinks import SINKS, VIEW_SINKS
 from weft.query.draft import Draft
 from weft.query.model import Query, Stream
-from weft.query.resolve import FunctionSignature
+from weft.query.resolve import FunctionSignature, Views
 from weft.sql import parse, parse_fragments, resolve
 from weft.stats.model import Statistics
 
@@ -44,9 +45,17 @@ class QueryHandle:
         """
         return self.find_start(self)
 
-    def to_parquet(self, path: str | os.PathLike[str]) -> QueryHandle:
-        """Write results to a folder that holds every result exactly once."""
-        return self.to("parquet", path)
+    def to_parquet(self, path: str | os.PathLike[str], *, mode: str | None = None, merge: bool = True) -> QueryHandle:
+        """Write results to a folder that holds every result exactly once.
+
+        The results of an aggregate query change, so there are three modes: "changes" (the default) has every group that
+        a batch changed, with the number of the batch; "final" has the groups of each window once, when it is closed;
+        "snapshot" has the groups as they are after the last batch.
+
+        Small files of many batches are merged, in one step that readers cannot see half done.  `merge=False` keeps all
+        files as they are: for readers that remember which files they have read.
+        """
+        return self.to("parquet", path, merge, *([] if mode is None else [mode]))
 
     def to_memory(self) -> QueryHandle:
         """Keep results of this session in memory, for `table()`."""
@@ -63,14 +72,20 @@ class QueryHandle:
         """Send results to a sink of any kind, with the arguments of that sink."""
         if kind not in SINKS:
             raise SinkError(f"sink {kind!r} is unknown", detail=f"known: {', '.join(SINKS)}.", hint="use one of these.")
-        sink = SINKS[kind](self.name, self.query.schema, *arguments)
-        if sink.takes != "rows":
+        if self.query.is_view and kind not in VIEW_SINKS:
             raise SinkError(
-                f"a {kind} sink takes {sink.takes}",
-                detail=f'query "{self.name}" produces rows: every result once.',
-                hint="choose a sink that takes rows.",
+                f"a {kind} sink takes rows that never change",
+                detail=f'query "{self.name}" is an aggregate: its rows change.',
+                hint=f"use one of: {', '.join(VIEW_SINKS)}.",
             )
-        self.on_sink(self, sink)
+        if not self.query.is_view and kind == "parquet" and len(arguments) > 2:
+            raise SinkError(
+                f'query "{self.name}" has no modes',
+                detail="its results never change: every result is written once.",
+                hint="leave mode out.",
+            )
+        made = VIEW_SINKS[kind](self.name, Shape.of(self.query), *arguments) if self.query.is_view else None
+        self.on_sink(self, made or SINKS[kind](self.name, self.query.schema, *arguments))
         return self
 
     def table(self) -> pa.Table:
@@ -81,7 +96,9 @@ class QueryHandle:
         raise SinkError(f'query "{self.name}" has no memory sink', hint="call q.to_memory() before the run.")
 
     def __repr__(self) -> str:
-        return f"<query {self.name}: {', '.join(self.query.aliases)}>"
+        joined = ", ".join(f"{r.stream.name} {r.alias}" for r in self.query.relations)
+        into = ", ".join(str(sink) for sink in self.sinks) or "no sink yet"
+        return f"<query {self.name}: {joined}; {into}>"
 
 
 def read_query(
@@ -89,15 +106,21 @@ def read_query(
     query: str | Draft,
     streams: Mapping[str, Stream],
     functions: Mapping[str, FunctionSignature],
+    views: Views,
     cross_product: bool,
     closed: bool,
 ) -> QueryHandle:
     """The handle of a query that was written as SQL text or with the builder."""
-    if not isinstance(query, str | Draft):
+    draft = read_draft("query", query)
+    made = resolve(draft, streams, functions, cross_product, views)
+    return QueryHandle(name, made.closed() if closed else made, draft)
+
+
+def read_draft(what: str, given: str | Draft) -> Draft:
+    """What SQL text or the builder says."""
+    if not isinstance(given, str | Draft):
         raise QueryError(
-            f"a query cannot be a {type(query).__name__}",
+            f"a {what} cannot be a {type(given).__name__}",
             hint="use SQL text, or weft.from_(...).where(...).select(...).",
         )
-    draft = parse(query) if isinstance(query, str) else parse_fragments(query)
-    made = resolve(draft, streams, functions, cross_product)
-    return QueryHandle(name, made.closed() if closed else made, draft)
+    return parse(given) if isinstance(given, str) else parse_fragments(given)

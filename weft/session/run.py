@@ -1,19 +1,17 @@
 """A run in progress, as the user sees it: progress, stop, the report at the end.
 
-Ctrl-C during a foreground run lets the current batch finish and returns the report; a second one interrupts the wait.
+Ctrl-C or SIGTERM during a foreground run lets the current batch finish and returns the report; a second one interrupts
+the wait.
 What must hold: the checkpoint is released once, and not while a batch is running.
 """
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from types import FrameType
 
 from weft.errors import WeftError
 from weft.explain.uneven import is_uneven
@@ -22,8 +20,11 @@ from weft.host.state.checkpoint import Checkpoint
 from weft.observe.counters import Counters
 from weft.observe.live import LiveLine
 from weft.observe.notice import Notice
-from weft.observe.progress import Progress, RunReport
+from weft.observe.progress import Progress
+from weft.observe.report import RunReport, Tally
+from weft.observe.watermark import Holding, count_batches
 from weft.session.changes import SessionChanges, Turn
+from weft.signals import noting
 
 RECENT = 10
 """The load is judged over this many of the last batches: values and their order change while a stream runs."""
@@ -63,20 +64,27 @@ class Journal:
     def __init__(self, live: LiveLine, watch: Watch) -> None:
         self._live, self._watch = live, watch
         self.began = time.perf_counter()
-        self.batches: list[Progress] = []
-        self.notices: list[Notice] = []
-        """What was told between batches."""
+        self.tally = Tally()
+        self._holding = Holding()
+        self._starting: float | None = None
 
     def tell(self, notice: Notice) -> None:
         """Add a notice that belongs to no batch."""
-        self.notices.append(notice)
+        self.tally.tell(notice)
         self._live.tell(notice)
 
     def note(self, progress: Progress) -> None:
         """Add a batch that has ended."""
-        progress = self._watch.see(progress)
-        self.batches.append(progress)
+        if self._starting is None:
+            self._starting = max(0.0, time.perf_counter() - self.began - progress.seconds)
+        marks, told = self._holding.see(progress.watermarks, progress.newest)
+        progress = self._watch.see(replace(progress, watermarks=marks, notices=(*progress.notices, *told)))
+        self.tally.add(progress)
         self._live.show(progress)
+
+    def report(self, ended: float | None, stopped: bool) -> RunReport:
+        """The report so far, of a run that has ended then."""
+        return self.tally.report((ended or time.perf_counter()) - self.began, self._starting, stopped=stopped)
 
     def close(self) -> None:
         """End the live line: no further batch will come."""
@@ -89,8 +97,16 @@ class Handle:
     def __init__(self, checkpoint: Checkpoint, run: Run, journal: Journal, changes: SessionChanges) -> None:
         self._checkpoint, self._run, self._journal, self._changes = checkpoint, run, journal, changes
         self._stopped = False
+        self._signal: int | None = None
         self._ended: float | None = None
         self._ending = threading.Lock()
+
+    def __repr__(self) -> str:
+        tally, how = self._journal.tally, "going on" if self.active else "ended"
+        rows, results = sum(tally.counters.rows_in.values()), sum(tally.counters.results.values())
+        last = self.progress()
+        lines = [f"<run, {how}: {count_batches(tally.count)}, {rows:,} rows in, {results:,} results>"]
+        return "\n".join([*lines, *(f"  {last.line()}" for last in (last,) if last is not None)])
 
     def begin(self, every: float | None) -> None:
         """Start the run.  If `every` is None, read what is there now; else go on, a batch every so many seconds."""
@@ -105,9 +121,13 @@ class Handle:
         """Whether the run is still going on."""
         return self._ended is None and self._run.active
 
-    def progress(self) -> list[Progress]:
-        """All batches finished so far."""
-        return list(self._journal.batches)
+    def progress(self) -> Progress | None:
+        """The last batch that has ended; None before the first."""
+        return next(iter(self.history(1)), None)
+
+    def history(self, n: int = 100) -> list[Progress]:
+        """The last `n` batches, the newest at the end.  A run keeps its last 1,000 batches."""
+        return self._journal.tally.recent(n)
 
     def epochs(self) -> list[Turn]:
         """All changes of the plan so far."""
@@ -115,8 +135,7 @@ class Handle:
 
     def report(self) -> RunReport:
         """The sum of all batches so far."""
-        seconds = (self._ended or time.perf_counter()) - self._journal.began
-        return RunReport(tuple(self._journal.batches), seconds, self._stopped, tuple(self._journal.notices))
+        return replace(self._journal.report(self._ended, self._stopped), signal=self._signal)
 
     def stop(self) -> RunReport:
         """Let the current batch finish, then stop.  A run that has failed meanwhile raises."""
@@ -136,8 +155,11 @@ class Handle:
                 self._journal.close()
                 self._checkpoint.release()
 
-    def wait(self, seconds: float | None = None) -> bool:
-        """Wait for the end, at most so many seconds; return whether it has ended.  A failed run raises."""
+    def wait(self, seconds: float | None = None) -> RunReport | None:
+        """Wait for the end, at most so many seconds, and return the report; None if the run has not ended.
+
+        A failed run raises.
+        """
         limit = None if seconds is None else time.monotonic() + seconds
         while self._ended is None:
             try:
@@ -146,32 +168,13 @@ class Handle:
                 self.settle()
             if limit is not None and time.monotonic() >= limit:
                 break
-        return self._ended is not None
+        return None if self._ended is None else self.report()
 
     def finish(self) -> RunReport:
-        """Wait for the end in the foreground."""
-        with _interrupt() as asked:
+        """Wait for the end in the foreground.  Ctrl-C or SIGTERM stops the run after the current batch."""
+        with noting() as asked:
             while not self.wait(0.2):
-                if asked.is_set():
+                if asked.signal is not None:
+                    self._signal = asked.signal
                     self.stop()
         return self.report()
-
-
-@contextmanager
-def _interrupt() -> Iterator[threading.Event]:
-    """Turn the first Ctrl-C into an event."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked
-        return
-
-    def ask(_signal: int, _frame: FrameType | None) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
-
-    before = signal.signal(signal.SIGINT, ask)
-    try:
-        yield asked
-    finally:
-        signal.signal(signal.SIGINT, before)

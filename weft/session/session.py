@@ -29,24 +29,25 @@ from weft.host.crash import CrashPoint
 from weft.host.results.left import publish_left
 from weft.host.results.sink import Sink
 from weft.host.run import Run
+from weft.host.sources.folders import BadFiles
 from weft.host.sources.source import Source
 from weft.host.state.checkpoint import FILES, Checkpoint, describe, describe_query, is_same_query, note_query
 from weft.host.state.manifest import Ledger, Manifest
 from weft.host.work import Work
 from weft.observe.live import LiveLine
-from weft.observe.progress import RunReport
+from weft.observe.report import RunReport
 from weft.optimizer.choose import Choice
 from weft.optimizer.cost.papers import Arrival
 from weft.optimizer.cost.prices import Prices
 from weft.optimizer.plan import SHARINGS, Sharing, topology
 from weft.optimizer.wishes import Wishes, read_statistics, read_wishes
 from weft.optimizer.written.plan import Plan
-from weft.query.draft import Draft
+from weft.query.draft import Draft, Named
 from weft.query.duration import parse_duration
 from weft.query.model import Query, Stream, Unit, begin_at, keep_apart
-from weft.query.resolve import FunctionSignature
+from weft.query.resolve import FunctionSignature, Views, add_views, is_built_in
 from weft.read import as_source
-from weft.session.arguments import check_choice, check_name, check_spark, check_whole
+from weft.session.arguments import check_choice, check_name, check_spark, check_whole, read_bad_files, read_timing
 from weft.session.changes import SessionChanges
 from weft.session.complete import as_moment, complete_from, say_moment
 from weft.session.fit import Fit, refuse_incomplete, refuse_loss
@@ -54,15 +55,18 @@ from weft.session.improve import improve, is_unfinished
 from weft.session.planning import (
     Inputs,
     Request,
+    SeenBefore,
     merge_statistics,
     plan_queries,
     read_measured,
     read_observed,
     remember_choice,
 )
-from weft.session.query import QueryHandle, read_query
+from weft.session.query import QueryHandle, read_draft, read_query
 from weft.session.run import Handle, Journal, Watch
+from weft.session.shown import show_session
 from weft.session.snapshot import Snapshot
+from weft.sql import resolve
 from weft.stats.model import Statistics
 from weft.topology.model import Policy, Topology
 
@@ -106,6 +110,7 @@ class Session:
         self._progress = progress
         self._streams: dict[str, Stream] = {}
         self._sources: dict[str, Source] = {}
+        self._views: Views = {}
         self._functions: dict[str, tuple[FunctionSignature, Callable[..., pa.Array]]] = {}
         self._queries: dict[str, QueryHandle] = {}
         self._handle: Handle | None = None
@@ -124,13 +129,20 @@ class Session:
         *,
         event_time: str | None = None,
         unit: Unit = "s",
-        lateness: str | datetime.timedelta | float = 0,
+        lateness: str | datetime.timedelta | float | None = None,
         unique: Sequence[str] = (),
+        bad_files: BadFiles = "fail",
     ) -> Stream:
-        """Declare an input.  `source` is a Spark streaming DataFrame or one of `weft.read`."""
-        check_name("stream", name, self._streams)
-        read = as_source(name, source)
-        late = parse_duration(lateness) if lateness else 0
+        """Declare an input.  `source` is a Spark streaming DataFrame or one of `weft.read`.
+
+        Of a DataFrame with `withWatermark`, its column and delay are the event time and the lateness, unless others
+        are given here.  Without a lateness, rows that are older than the newest one of their stream may be dropped.
+        `bad_files` says what happens if a file cannot be read: "fail" ends the run and says which, "skip" leaves the
+        file out, says so in the report, and goes on.
+        """
+        check_name("stream", name, {**self._streams, **self._views})
+        read = read_bad_files(name, as_source(name, source), bad_files)
+        event_time, late = read_timing(read, event_time, lateness)
         stream = Stream(
             name, read.schema, event_time, unit, late, tuple([unique] if isinstance(unique, str) else unique)
         )
@@ -145,7 +157,7 @@ class Session:
 
         Rows of streams are looked up in it, and need not be stored for it.  It takes no part in the watermark.
         """
-        check_name("table", name, self._streams)
+        check_name("table", name, {**self._streams, **self._views})
         read = as_source(name, source)
         if read.frame is not None:
             raise QueryError(
@@ -157,10 +169,28 @@ class Session:
             self._streams[name], self._sources[name] = Stream(name, read.schema, table=True), read
         return self._streams[name]
 
+    def view(self, name: str, query: str | Draft) -> None:
+        """Give a SELECT a name.  Queries and later views may read FROM it; it is put in place where it is named."""
+        check_name("view", name, {**self._streams, **self._views})
+        draft = read_draft("view", query)
+        resolve(draft, self._streams, self._signatures, True, self._views)  # what is wrong in it is said here
+        with self.lock:
+            self._views = add_views(self._views, [Named(name, draft)])
+
+    @property
+    def _signatures(self) -> dict[str, FunctionSignature]:
+        return {name: signature for name, (signature, _) in self._functions.items()}
+
     def function(self, name: str, function: Callable[..., pa.Array], returns: pa.DataType | None = None) -> None:
         """Register a vectorised Python function for use in queries: Arrow arrays in, one array of `returns` out."""
         check_name("function", name, ())
         check_name("function", name.lower(), self._functions)  # SQL ignores case in names of functions
+        if is_built_in(name):
+            raise QueryError(
+                f'"{name}" is a function of SQL',
+                detail="a function of that name would change what queries mean that others have written.",
+                hint=f'choose another name, such as "my_{name}".',
+            )
         kind = normalize(returns if returns is not None else pa.bool_())
         with self.lock:
             self._functions[name.lower()] = (FunctionSignature(name.lower(), kind), function)
@@ -271,8 +301,9 @@ class Session:
         refuses the query if anything would be.
         `closed` makes windows closed: a row that is exactly as old as its window still joins.
         `strategy` says which plan to run: "auto" (the cheapest by the prices of the host), "flat", "left_deep", "tree",
-        "exhaustive", or a `weft.Plan` written by hand.  Plans are chosen by `statistics`.  `budget` limits what stores
-        of inputs and intermediate results may hold together, in rows (a number) or bytes ("2 GB").
+        "exhaustive", "views", a cube such as "hypercube:hash" or "hypercube:hash+views", or a `weft.Plan` written by
+        hand.  Plans are chosen by `statistics`.  `budget` limits what stores of inputs and intermediate results may
+        hold together, in rows (a number) or bytes ("2 GB").
         `placement` is "keyed", or "scattered" to route without keys.  `capacity` is how many rows of a store one worker
         should hold.  `parallelism` says, by alias, on how many workers its store is placed; by default on all.
         `skewed` says, by "alias.column", whether the values of a key are uneven; for cubes, it overrides statistics.
@@ -280,8 +311,7 @@ class Session:
         """
         check_name("query", name, self._queries)
         check_choice("start", start, STARTS)
-        signatures = {key: signature for key, (signature, _) in self._functions.items()}
-        handle = read_query(name, query, self._streams, signatures, cross_product, closed)
+        handle = read_query(name, query, self._streams, self._signatures, self._views, cross_product, closed)
         handle.asked, handle.start = handle.query, start
         handle.query = self._begin_at(handle, self._known().get(name), self.checkpoint.last + 1)
         handle.wishes = read_wishes(strategy, budget, placement, capacity, arrival, parallelism, skewed)
@@ -411,14 +441,16 @@ class Session:
             kept = self._kept()
             made = {name: plan for name, plan in self.checkpoint.plans().items() if name in kept}
             self._planned = plan_queries(
-                requests, self.workers, self._prices, self._inputs(), self._given, made, self._sharing
-            )
+                requests, self.workers, self._prices, self._inputs(), self._given, made, self._sharing,
+                SeenBefore.read(self.checkpoint) if made else None,
+            )  # fmt: skip
         return self._planned
 
     def _request(self, handle: QueryHandle) -> Request:
         """A query with its wishes and statistics, and those of the session."""
         wishes = replace(self._wishes, **handle.wishes)
-        return Request(handle.query, wishes, merge_statistics(self._statistics, handle.statistics))
+        given = merge_statistics(self._given, handle.statistics)
+        return Request(handle.query, wishes, merge_statistics(self._statistics, handle.statistics), given)
 
     def _inputs(self) -> Inputs:
         return Inputs(self._streams, self._sources, self.functions)
@@ -446,7 +478,7 @@ class Session:
         return explain(subject, stage, format)
 
     def run(self) -> RunReport:
-        """Join everything that is available now, then return.  Ctrl-C stops after the current batch."""
+        """Join everything that is available now, then return.  Ctrl-C or SIGTERM stops after the current batch."""
         return self._begin(every=None).finish()
 
     def start(self, every: str | datetime.timedelta | float = "1 second") -> Handle:
@@ -457,6 +489,9 @@ class Session:
         """Stop the run, if there is one, and release the checkpoint."""
         if self._handle is not None:
             self._handle.stop()
+
+    def __repr__(self) -> str:
+        return show_session(self)
 
     def __enter__(self) -> Session:
         return self
@@ -560,11 +595,14 @@ class Session:
         plan, policy, known = self.topology, self._policy, self.checkpoint.notes()
         queries = {name: handle.query for name, handle in self._queries.items()}
         sinks = {name: [sink.folder for sink in handle.sinks] for name, handle in self._queries.items()}
+        seen = {choice.name: choice.known.statistics for choice in self.choices}
 
         def note(manifest: Manifest) -> dict[str, Any]:
             lacking = complete_from(plan, queries, manifest.newest, manifest.partial, policy)
             made = {
-                name: note_query(manifest.batch + 1, lacking.get(name), (folder for folder in sinks[name] if folder))
+                name: note_query(
+                    manifest.batch + 1, lacking.get(name), (folder for folder in sinks[name] if folder), seen.get(name)
+                )
                 for name in queries
             }
             old = {name: {**known[name], "into": made[name]["into"]} for name in made if name in kept and name in known}

@@ -13,6 +13,7 @@ from weft.errors import StateError
 from weft.explain.words import table
 from weft.host.state.checkpoint import Checkpoint
 from weft.host.state.manifest import Ledger, Manifest
+from weft.observe.watermark import read_watermarks
 from weft.session.complete import say_moment
 from weft.topology.model import Epoch
 
@@ -70,6 +71,10 @@ def _progress(epoch: Epoch, manifest: Manifest) -> Iterator[str]:
         for stream in epoch.topology.streams
     ]
     yield from table(rows, "")
+    marks = read_watermarks(epoch.topology.clocks, manifest.newest)
+    yield from table(
+        [(f"query {query}", f"watermark {mark}", f"waits for {mark.stream}") for query, mark in marks.items()], ""
+    )
 
 
 def _stores(epoch: Epoch, manifest: Manifest) -> list[str]:

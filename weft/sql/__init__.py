@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from weft.expr.model import conjuncts
 from weft.query.draft import Condition, Draft, Item
 from weft.query.model import Query, Stream
-from weft.query.resolve import FunctionSignature, resolve
+from weft.query.resolve import FunctionSignature, Views, resolve
 from weft.sql.statement import parse_expression, parse_item, parse_select
 
 __all__ = ["FunctionSignature", "parse", "parse_expression", "resolve", "to_query"]
@@ -24,22 +25,32 @@ def to_query(
     streams: Mapping[str, Stream],
     functions: Mapping[str, FunctionSignature] | None = None,
     cross_product: bool = False,
+    views: Views = MappingProxyType({}),
 ) -> Query:
     """The checked query behind SQL text or a builder's draft."""
     draft = parse(query) if isinstance(query, str) else parse_fragments(query)
-    return resolve(draft, streams, functions or {}, cross_product)
+    return resolve(draft, streams, functions or {}, cross_product, views)
 
 
 def parse_fragments(draft: Draft) -> Draft:
     """The draft with every fragment of SQL text parsed."""
-    conditions = tuple(part for condition in draft.conditions for part in _split(condition))
-    return replace(draft, conditions=conditions, items=tuple(_parse_item(item) for item in draft.items))
+    return replace(
+        draft,
+        conditions=tuple(part for condition in draft.conditions for part in _split(condition)),
+        items=tuple(_parse_item(item) for item in draft.items),
+        group_by=tuple(_parse(key) for key in draft.group_by),
+        having=tuple(part for condition in draft.having for part in _split(condition)),
+    )
 
 
 def _split(condition: Condition) -> tuple[Condition, ...]:
-    text = condition.expr if isinstance(condition.expr, str) else condition.text
-    expr = parse_expression(condition.expr) if isinstance(condition.expr, str) else condition.expr
-    return tuple(Condition(part, text) for part in conjuncts(expr))
+    parsed = _parse(condition)
+    assert not isinstance(parsed.expr, str)
+    return tuple(Condition(part, parsed.text) for part in conjuncts(parsed.expr))
+
+
+def _parse(condition: Condition) -> Condition:
+    return Condition(parse_expression(condition.expr), condition.expr) if isinstance(condition.expr, str) else condition
 
 
 def _parse_item(item: Item) -> Item:

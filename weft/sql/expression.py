@@ -1,6 +1,6 @@
 """The grammar of scalar expressions, by precedence climbing.
 
-Weakest first: OR, AND, NOT, IS, comparisons, IN LIKE BETWEEN, ||, + -, * / // %, unary minus, `::`.
+Weakest first: OR, AND, NOT, IS, comparisons, IN LIKE BETWEEN ~, ||, + -, * / // %, **, unary minus, `::` -> . [].
 Names are not looked up here; a call by name becomes a Udf node without type, even if the function is built in.
 Whatever is not in this grammar is refused, and the error points at it.
 """
@@ -19,7 +19,9 @@ from weft.sql.typename import read_type
 
 _COMPARE = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _MULTIPLY = {"*": "*", "/": "/", "//": "div", "%": "%"}
-_MEMBERSHIP = ("BETWEEN", "IN", "LIKE", "ILIKE")
+_MEMBERSHIP = ("BETWEEN", "IN", "LIKE", "ILIKE", "SIMILAR")
+_REGULAR = {"~": ("", False), "!~": ("", True), "~*": ("i", False), "!~*": ("i", True)}
+"""Operator -> option of the regular expression, whether it is negated."""
 _SIGNS = frozenset("!#%&*+-/<=>@^|~")
 _TYPED = ("DATE", "TIMESTAMP", "TIMESTAMPTZ", "DATETIME")
 
@@ -40,7 +42,7 @@ def _misplaced(cursor: Cursor) -> Exception:
     return cursor.fail(cursor.token.span, f"the operator {sign} is not supported", hint=_OPERATOR_HINT)
 
 
-_OPERATOR_HINT = "operators are = <> < <= > >= + - * / // % || ::, and words such as AND, IN and LIKE."
+_OPERATOR_HINT = "operators are = <> < <= > >= + - * / // % ** || ~ :: -> ->>, and words such as AND, IN and LIKE."
 
 
 def _left_associative(cursor: Cursor, operators: dict[str, str], operand: Callable[[Cursor], Expr]) -> Expr:
@@ -75,15 +77,17 @@ def _is(cursor: Cursor) -> Expr:
 def _is_suffix(cursor: Cursor, value: Expr, start: int) -> Expr:
     at = cursor.next()
     negated = at.upper == "NOTNULL" or (at.upper == "IS" and cursor.accept("NOT"))
-    if at.upper == "IS" and cursor.sees("DISTINCT"):
-        raise cursor.fail(cursor.token.span, "IS DISTINCT FROM is not supported", hint="NULL matches nothing; use <>.")
+    if at.upper == "IS" and cursor.accept("DISTINCT"):
+        cursor.expect("FROM", "write IS [NOT] DISTINCT FROM value.")
+        same = Call("same", (value, _comparison(cursor)), None, cursor.span_from(start))
+        return same if negated else Call("not", (same,), None, cursor.span_from(start))
     if at.upper == "IS" and cursor.sees_any("TRUE", "FALSE"):
         wanted = cursor.next().upper == "TRUE"
         known = Call("coalesce", (value, Literal(not wanted)), None, cursor.span_from(start))
         result = Call("=", (known, Literal(wanted)), None, cursor.span_from(start))
     else:
         if at.upper == "IS":
-            cursor.expect("NULL", "IS is followed by [NOT] NULL, TRUE or FALSE.")
+            cursor.expect("NULL", "IS is followed by [NOT] NULL, TRUE, FALSE or DISTINCT FROM.")
         result = Call("is_null", (value,), None, cursor.span_from(start))
     return Call("not", (result,), None, cursor.span_from(start)) if negated else result
 
@@ -110,13 +114,22 @@ def _membership(cursor: Cursor) -> Expr:
     left = _concat(cursor)
     while cursor.sees_any(*_MEMBERSHIP) or (cursor.sees("NOT") and cursor.peek().upper in _MEMBERSHIP):
         left = _word_comparison(cursor, left, start)
+    while cursor.token.upper in _REGULAR:
+        left = _regular(cursor, left, start)
     return left
+
+
+def _regular(cursor: Cursor, left: Expr, start: int) -> Expr:
+    option, negated = _REGULAR[cursor.next().upper]
+    args = (left, _concat(cursor), *((Literal(option),) if option else ()))
+    result = Call("regexp_matches", args, None, cursor.span_from(start))
+    return Call("not", (result,), None, cursor.span_from(start)) if negated else result
 
 
 def _word_comparison(cursor: Cursor, left: Expr, start: int) -> Expr:
     negated = cursor.accept("NOT")
     word = cursor.next().upper
-    readers = {"BETWEEN": _between, "IN": _in, "LIKE": _like, "ILIKE": _like}
+    readers = {"BETWEEN": _between, "IN": _in, "LIKE": _like, "ILIKE": _like, "SIMILAR": _similar}
     result = readers[word](cursor, left, start, word.lower())
     return Call("not", (result,), None, cursor.span_from(start)) if negated else result
 
@@ -143,6 +156,11 @@ def _like(cursor: Cursor, left: Expr, start: int, op: str) -> Expr:
     return Call(op, tuple(args), None, cursor.span_from(start))
 
 
+def _similar(cursor: Cursor, left: Expr, start: int, _op: str) -> Expr:
+    cursor.expect("TO", "write SIMILAR TO pattern.")
+    return Call("regexp_full_match", (left, _concat(cursor)), None, cursor.span_from(start))
+
+
 def _concat(cursor: Cursor) -> Expr:
     return _left_associative(cursor, {"||": "||"}, _sum)
 
@@ -152,7 +170,11 @@ def _sum(cursor: Cursor) -> Expr:
 
 
 def _product(cursor: Cursor) -> Expr:
-    return _left_associative(cursor, _MULTIPLY, _unary)
+    return _left_associative(cursor, _MULTIPLY, _power)
+
+
+def _power(cursor: Cursor) -> Expr:
+    return _left_associative(cursor, {"**": "power", "^": "power"}, _unary)
 
 
 def _unary(cursor: Cursor) -> Expr:
@@ -170,13 +192,50 @@ def _unary(cursor: Cursor) -> Expr:
 def _postfix(cursor: Cursor) -> Expr:
     start = cursor.at
     value = _primary(cursor)
-    while cursor.accept("::"):
-        value = Call("cast", (value,), read_type(cursor), cursor.span_from(start))
-    if cursor.sees("["):
-        raise cursor.fail(
-            cursor.token.span, "subscripts are not supported", hint="store the element in a column of its own."
-        )
+    while cursor.token.upper in _SUFFIXES:
+        value = _SUFFIXES[cursor.next().upper](cursor, value, start)
     return value
+
+
+def _cast(cursor: Cursor, value: Expr, start: int) -> Expr:
+    return Call("cast", (value,), read_type(cursor), cursor.span_from(start))
+
+
+def _field(cursor: Cursor, value: Expr, start: int) -> Expr:
+    """The field of a struct behind a point."""
+    if cursor.token.kind not in ("word", "name"):
+        raise cursor.unexpected("the name of a field is missing", "write column.field.")
+    return Call("struct_extract", (value, Literal(cursor.next().text)), None, cursor.span_from(start))
+
+
+def _subscript(cursor: Cursor, value: Expr, start: int) -> Expr:
+    """An element of a list, or a field of a struct."""
+    index = parse_condition(cursor)
+    if cursor.sees(":"):
+        raise cursor.fail(cursor.token.span, "slices are not supported", hint="take one element: list[1].")
+    cursor.expect("]", "the subscript is never closed.")
+    return Call("list_extract", (value, index), None, cursor.span_from(start))
+
+
+def _json(op: str) -> Callable[[Cursor, Expr, int], Expr]:
+    """A part of JSON behind an arrow."""
+    return lambda cursor, value, start: Call(op, (value, _arrow_side(cursor)), None, cursor.span_from(start))
+
+
+def _arrow_side(cursor: Cursor) -> Expr:
+    start = cursor.at
+    if cursor.accept("-") and cursor.token.kind == "number":
+        return Literal(-int(cursor.next().text), None, cursor.span_from(start))
+    return _primary(cursor)
+
+
+_SUFFIXES: dict[str, Callable[[Cursor, Expr, int], Expr]] = {
+    "::": _cast,
+    ".": _field,
+    "[": _subscript,
+    "->": _json("json_extract"),
+    "->>": _json("json_extract_string"),
+}
 
 
 def _primary(cursor: Cursor) -> Expr:
@@ -229,12 +288,14 @@ def _named(cursor: Cursor) -> Expr:
     return _column(cursor)
 
 
-_BARE_NAMES = ("CAST", "EXTRACT", "SUBSTRING", "SUBSTR", "TRIM", "EXISTS", "TRY_CAST", "IF")
+_BARE_NAMES = ("CAST", "EXTRACT", "SUBSTRING", "SUBSTR", "POSITION", "TRIM", "EXISTS", "TRY_CAST", "IF")
 
 
 def _column(cursor: Cursor) -> Expr:
     start = cursor.at
-    first = cursor.name("an expression")
+    if cursor.sees("WINDOW") and cursor.peek().upper != ".":
+        raise cursor.fail(cursor.token.span, "a window is no value", hint="write window.start or window.end.")
+    first = cursor.next() if cursor.sees("WINDOW") else cursor.name("an expression")
     if not cursor.sees("."):
         return Column("", first.text, None, first.span)
     cursor.next()
@@ -245,12 +306,6 @@ def _column(cursor: Cursor) -> Expr:
     if cursor.token.kind not in ("word", "name"):
         raise cursor.unexpected("a column name is missing", "write alias.column.")
     second = cursor.next()
-    if cursor.sees("."):
-        raise cursor.fail(
-            cursor.span_from(start),
-            "a name has at most two parts",
-            hint="write alias.column; give the stream an alias.",
-        )
     return Column(first.text, second.text, None, cursor.span_from(start))
 
 
@@ -277,6 +332,7 @@ _SPECIAL: dict[str, Callable[[Cursor, forms.Read], Expr]] = {
     "EXTRACT": forms.extract,
     "SUBSTRING": forms.substring,
     "SUBSTR": forms.substring,
+    "POSITION": lambda cursor, _: forms.position(cursor, _concat),
     "TRIM": forms.trim,
     "EXISTS": forms.exists,
     "IF": forms.if_,

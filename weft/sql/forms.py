@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from weft.expr.model import Call, Expr, Literal, Udf
+from weft.expr.model import Call, Expr, Literal, Span, Udf
 from weft.sql.cursor import Cursor
 from weft.sql.typename import read_type
 
 Read = Callable[[Cursor], Expr]
 
-_AGGREGATE, _AGGREGATE_HINT = "aggregate functions are not supported yet", "aggregate the result downstream."
-_EXTRACT = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
+_ORDER = "ORDER BY in a call is not supported"
+_ORDER_HINT = "aggregates here do not depend on an order: leave it out."
 
 
 def refuse_subquery(cursor: Cursor) -> None:
@@ -30,16 +30,35 @@ def function(cursor: Cursor, read: Read) -> Expr:
     start = cursor.at
     name = cursor.next()
     cursor.next()
-    if cursor.sees_any("*", "DISTINCT"):
-        raise cursor.fail(cursor.span_from(start), _AGGREGATE, hint=_AGGREGATE_HINT)
+    if cursor.sees("*", ")"):
+        return filtered(cursor, read, _count_all(cursor, name.text, start), start)
+    inside = cursor.at
+    distinct = cursor.accept("DISTINCT")
     args = () if cursor.accept(")") else arguments(cursor, read)
-    if cursor.sees_any("OVER", "FILTER"):
-        raise cursor.fail(
-            cursor.token.span,
-            f"{cursor.token.upper} is not supported: there are no window functions",
-            hint=_AGGREGATE_HINT,
-        )
-    return Udf(name.text, args, None, cursor.span_from(start))
+    if distinct:
+        span = Span(cursor.tokens[inside].span.start, cursor.tokens[cursor.at - 2].span.end)
+        args = (Call("distinct", args, None, span),)
+    return filtered(cursor, read, Udf(name.text, args, None, cursor.span_from(start)), start)
+
+
+def _count_all(cursor: Cursor, name: str, start: int) -> Expr:
+    cursor.read("*", ")")
+    if name.upper() != "COUNT":
+        raise cursor.fail(cursor.span_from(start), f"{name} does not take *", hint="only COUNT does; name a column.")
+    return Udf(name, (), None, cursor.span_from(start))
+
+
+def filtered(cursor: Cursor, read: Read, call: Expr, start: int) -> Expr:
+    """The call with FILTER (WHERE condition) behind it, if it is there."""
+    if cursor.accept("FILTER", "("):
+        cursor.expect("WHERE", "FILTER (WHERE condition).")
+        test = read(cursor)
+        cursor.expect(")", "FILTER (WHERE condition).")
+        call = Call("filter", (call, test), None, cursor.span_from(start))
+    if cursor.sees("OVER"):
+        hint = "group the rows: SELECT key, COUNT(*) ... GROUP BY key."
+        raise cursor.fail(cursor.token.span, "OVER is not supported: there are no window functions", hint=hint)
+    return call
 
 
 def arguments(cursor: Cursor, read: Read) -> tuple[Expr, ...]:
@@ -49,7 +68,7 @@ def arguments(cursor: Cursor, read: Read) -> tuple[Expr, ...]:
     while cursor.accept(","):
         args.append(read(cursor))
     if cursor.sees("ORDER", "BY"):
-        raise cursor.fail(cursor.read("ORDER", "BY"), _AGGREGATE, hint=_AGGREGATE_HINT)
+        raise cursor.fail(cursor.read("ORDER", "BY"), _ORDER, hint=_ORDER_HINT)
     cursor.expect(")", "the list of arguments is never closed.")
     return tuple(args)
 
@@ -90,12 +109,21 @@ def extract(cursor: Cursor, read: Read) -> Expr:
     cursor.next()
     cursor.expect("(", "EXTRACT(unit FROM value).")
     unit = cursor.next()
-    if unit.text.upper() not in _EXTRACT:
-        raise cursor.fail(unit.span, f"EXTRACT does not know {unit.text!r}", hint=f"use one of {', '.join(_EXTRACT)}.")
     cursor.expect("FROM", "EXTRACT(unit FROM value).")
     value = read(cursor)
     cursor.expect(")", "EXTRACT(unit FROM value).")
-    return Call(unit.text.lower(), (value,), None, cursor.span_from(start))
+    return Call("date_part", (Literal(unit.text, None, unit.span), value), None, cursor.span_from(start))
+
+
+def position(cursor: Cursor, read: Read) -> Expr:
+    """POSITION(part IN text); `read` must not read IN."""
+    start, form = cursor.at, "POSITION(part IN text)."
+    cursor.next(), cursor.next()
+    part = read(cursor)
+    cursor.expect("IN", form)
+    value = read(cursor)
+    cursor.expect(")", form)
+    return Call("strpos", (value, part), None, cursor.span_from(start))
 
 
 def substring(cursor: Cursor, read: Read) -> Expr:

@@ -1,7 +1,7 @@
 """INTERVAL constants and the lengths of WITHIN.
 
 Days and smaller units are exact and become durations.  Months and years have no fixed length: they are kept as they
-are, and can only be added to a constant date.
+are, and can only be added to a date or a timestamp.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ def interval_literal(cursor: Cursor) -> Literal:
     cursor.next()
     text = _interval_text(cursor)
     span = cursor.span_from(start)
-    months = _months_in(text)
-    if months is not None:
-        return Literal(pa.MonthDayNano((months, 0, 0)), MONTHS, span)
+    months, others = _split_months(text)
     try:
-        return Literal(dt.timedelta(microseconds=signed_duration(text)), DURATION, span)
+        rest = signed_duration(others) if others or months is None else 0
+        if months is not None:
+            return Literal(pa.MonthDayNano((months, 0, rest * 1000)), MONTHS, span)
+        return Literal(dt.timedelta(microseconds=rest), DURATION, span)
     except OverflowError:
         raise cursor.fail(span, "the interval is too long", hint="leave WITHIN out to keep rows for ever.") from None
     except QueryError as problem:
@@ -63,15 +64,11 @@ def _month_size(unit: str) -> int | None:
     return _MONTHS.get(unit.lower()) or _MONTHS.get(unit.lower().removesuffix("s"))
 
 
-def _months_in(text: str) -> int | None:
-    total, at = 0, 0
-    while at < len(text):
-        part = _MONTH_PARTS.match(text, at)
-        size = _month_size(part[2]) if part else None
-        if part is None or size is None:
-            return None
-        total, at = total + int(part[1]) * size, part.end()
-    return total if at else None
+def _split_months(text: str) -> tuple[int | None, str]:
+    """The months in it, None if there are none, and the rest."""
+    found = [part for part in _MONTH_PARTS.finditer(text) if _month_size(part[2]) is not None]
+    rest = _MONTH_PARTS.sub(lambda part: part[0] if _month_size(part[2]) is None else " ", text)
+    return sum(int(part[1]) * (_month_size(part[2]) or 0) for part in found) if found else None, rest.strip()
 
 
 def signed_duration(text: str) -> int:

@@ -1,8 +1,9 @@
 """The grammar of scripts: text to statements, as plain data.
 
     SET name = value;
-    CREATE STREAM name FROM PARQUET | CSV | JSON 'folder' [WITH (option = value, ...)];
-    CREATE TABLE name FROM PARQUET | CSV | JSON 'folder';
+    CREATE STREAM name [(column TYPE, ...)] FROM PARQUET | CSV | JSON 'folder' [WITH (option = value, ...)];
+    CREATE TABLE name [(column TYPE, ...)] FROM PARQUET | CSV | JSON 'folder';
+    CREATE VIEW name AS SELECT ...;
     CREATE QUERY name INTO PARQUET 'folder' [WITH (option = value, ...)] AS SELECT ...;
     DROP QUERY name;
 
@@ -19,7 +20,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from typing import Literal as OneOf
+
+import pyarrow as pa
 
 from weft.errors import ParseError
 from weft.expr.model import Span
@@ -27,9 +31,10 @@ from weft.query.draft import Draft
 from weft.sql.cursor import Cursor
 from weft.sql.statement import read_select
 from weft.sql.tokens import Token
+from weft.sql.typename import read_type
 
 Format = OneOf["parquet", "csv", "json"]
-Value = str | bool | int | float | list[str]
+Value = str | bool | int | float | list[str] | dict[str, int] | dict[str, bool]
 Options = Mapping[str, Value]
 
 
@@ -48,17 +53,22 @@ _WHOLE = _Kind((int,), "a whole number", "4")
 _NUMBER = _Kind((int, float), "a number", "1000")
 _SIZE = _Kind((int, float, str), "a number of rows, or a string with a unit", "'2 GB'")
 _NAMES = _Kind((list,), "a list of strings", "('a', 'b')")
+_COUNTS = _Kind((dict,), "whole numbers by alias", "('a' = 2)")
+_FLAGS = _Kind((dict,), "TRUE or FALSE by column", "('a.k' = TRUE)")
 _Known = Mapping[str, _Kind]
 
 _PLANNING: _Known = {
     "strategy": _TEXT, "budget": _SIZE, "placement": _TEXT, "capacity": _NUMBER, "arrival": _TEXT,
+    "statistics": _TEXT,
 }  # fmt: skip
 _SETTINGS: _Known = {"checkpoint": _TEXT, "workers": _WHOLE, "watermark": _TEXT, "sharing": _TEXT, **_PLANNING}
 _STREAM_OPTIONS: _Known = {
     "event_time": _TEXT, "unit": _TEXT, "lateness": _TEXT, "max_files": _WHOLE, "unique": _NAMES,
+    "bad_files": _TEXT,
 }  # fmt: skip
 _QUERY_OPTIONS: _Known = {
-    "cross_product": _FLAG, "closed": _FLAG, **_PLANNING, "start": _TEXT, "backfill": _FLAG, "complete": _FLAG,
+    "cross_product": _FLAG, "closed": _FLAG, **_PLANNING, "parallelism": _COUNTS, "skewed": _FLAGS,
+    "start": _TEXT, "backfill": _FLAG, "complete": _FLAG, "merge": _FLAG,
 }  # fmt: skip
 _FORMATS: dict[str, Format] = {"PARQUET": "parquet", "CSV": "csv", "JSON": "json"}
 
@@ -66,8 +76,9 @@ _SET = "SET name = value;"
 _STREAM = "CREATE STREAM name FROM PARQUET 'folder' WITH (event_time = 'column');"
 _TABLE = "CREATE TABLE name FROM PARQUET 'folder';"
 _QUERY = "CREATE QUERY name INTO PARQUET 'folder' AS SELECT ...;"
+_VIEW = "CREATE VIEW name AS SELECT ...;"
 _DROP = "DROP QUERY name;"
-_FORMS = {"stream": _STREAM, "table": _TABLE, "query": _QUERY}
+_FORMS = {"stream": _STREAM, "table": _TABLE, "view": _VIEW, "query": _QUERY}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +90,23 @@ class StreamStatement:
     path: Path
     options: Options = field(default_factory=dict)
     is_table: bool = False
+    schema: pa.Schema | None = None
+    """The columns, if they are declared."""
     span: Span = field(default=Span(0, 0), compare=False, repr=False)
 
     @property
     def kind(self) -> str:
         """For people."""
         return "table" if self.is_table else "stream"
+
+
+@dataclass(frozen=True, slots=True)
+class ViewStatement:
+    """CREATE VIEW: a SELECT under a name."""
+
+    name: str
+    draft: Draft
+    span: Span = field(default=Span(0, 0), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +129,8 @@ class Statements:
     queries: tuple[QueryStatement, ...]
     drops: tuple[str, ...] = ()
     """Queries of the checkpoint that are meant to go."""
+    views: tuple[ViewStatement, ...] = ()
+    """In the order of the script: each may use those before it."""
     places: Mapping[str, Span] = field(default_factory=dict, compare=False, repr=False)
     """Setting -> where it stands."""
 
@@ -125,6 +149,7 @@ def parse_statements(text: str) -> Statements:
         tuple(script.streams.values()),
         tuple(script.queries.values()),
         tuple(script.drops),
+        tuple(script.views.values()),
         script.places,
     )
 
@@ -136,6 +161,7 @@ class _Script:
         self.settings: dict[str, Value] = {}
         self.places: dict[str, Span] = {}
         self.streams: dict[str, StreamStatement] = {}
+        self.views: dict[str, ViewStatement] = {}
         self.queries: dict[str, QueryStatement] = {}
         self.drops: dict[str, Token] = {}
 
@@ -151,6 +177,10 @@ class _Script:
         elif cursor.accept("CREATE", "TABLE"):
             name = self._read_new_name(cursor, "table")
             self.streams[name.text] = _read_table(cursor, name)
+        elif cursor.accept("CREATE", "VIEW"):
+            name = self._read_new_name(cursor, "view")
+            cursor.expect("AS", _VIEW)
+            self.views[name.text] = ViewStatement(name.text, read_select(cursor), name.span)
         elif cursor.accept("CREATE", "QUERY"):
             name = self._read_new_name(cursor, "query")
             self.queries[name.text] = _read_query(cursor, name)
@@ -159,15 +189,17 @@ class _Script:
             self.drops[name.text] = name
         else:
             _ = cursor.accept("CREATE") or cursor.accept("DROP")  # then the word behind it is the wrong one
-            hint = "statements are: SET, CREATE STREAM, CREATE TABLE, CREATE QUERY, DROP QUERY."
+            hint = "statements are: SET, CREATE STREAM, CREATE TABLE, CREATE VIEW, CREATE QUERY, DROP QUERY."
             raise cursor.unexpected("there is no such statement", hint)
 
     def _read_new_name(self, cursor: Cursor, what: str) -> Token:
         name = cursor.word(f"the name of the {what}", _FORMS[what])
-        if name.text in (self.queries if what == "query" else self.streams):
+        others: Mapping[str, str] = {n: s.kind for n, s in self.streams.items()} | dict.fromkeys(self.views, "view")
+        others = dict.fromkeys(self.queries, "query") if what == "query" else others
+        if (other := others.get(name.text)) is not None:
             message = f"{what} {name.text} is created twice"
-            if what != "query" and self.streams[name.text].kind != what:
-                message = f"{name.text} is created as a stream and as a table"
+            if other != what:
+                message = f"{name.text} is created as a {other} and as a {what}"
             raise cursor.fail(name.span, message, hint="give one of them another name.")
         return name
 
@@ -183,22 +215,37 @@ class _Script:
 
 
 def _read_stream(cursor: Cursor, name: Token) -> StreamStatement:
+    schema = _read_columns(cursor)
     form, path = _read_folder(cursor, "stream")
-    behind = cursor.token.span
     options = _read_options(cursor, _STREAM_OPTIONS)
     _end(cursor, _STREAM)
-    if "event_time" not in options:
-        raise cursor.fail(behind, f'stream "{name.text}" has no event time', hint="write WITH (event_time = 'column').")
-    return StreamStatement(name.text, form, path, options, span=name.span)
+    return StreamStatement(name.text, form, path, options, schema=schema, span=name.span)
+
+
+def _read_columns(cursor: Cursor) -> pa.Schema | None:
+    """`(column TYPE, ...)`, or nothing."""
+    if not cursor.accept("("):
+        return None
+    columns: dict[str, pa.DataType] = {}
+    while True:
+        name = cursor.word("the name of a column", "columns are written (name TYPE, name TYPE).")
+        if name.text in columns:
+            raise cursor.fail(name.span, f"column {name.text} is declared twice", hint="leave one of them out.")
+        columns[name.text] = read_type(cursor)
+        if not cursor.accept(","):
+            break
+    cursor.expect(")", "columns are written (name TYPE, name TYPE).")
+    return pa.schema(list(columns.items()))
 
 
 def _read_table(cursor: Cursor, name: Token) -> StreamStatement:
+    schema = _read_columns(cursor)
     form, path = _read_folder(cursor, "table")
     if cursor.sees("WITH"):
         hint = "leave WITH out; what has an event time or grows is a stream: CREATE STREAM."
         raise cursor.unexpected("a table has no options", hint)
     _end(cursor, _TABLE)
-    return StreamStatement(name.text, form, path, is_table=True, span=name.span)
+    return StreamStatement(name.text, form, path, is_table=True, schema=schema, span=name.span)
 
 
 def _read_folder(cursor: Cursor, what: str) -> tuple[Format, Path]:
@@ -259,7 +306,7 @@ def _read_value(cursor: Cursor, name: str, kind: _Kind) -> Value:
     value = _read_any_value(cursor, name)
     if kind is _NAMES and isinstance(value, str):
         value = [value]
-    if type(value) not in kind.types:  # TRUE is an int in Python, but not a number here
+    if type(value) not in kind.types or not _is_of(kind, value):  # TRUE is an int in Python, but not a number here
         hint = f"write {name} = {kind.example}."
         raise cursor.fail(cursor.span_from(start), f'"{name}" takes {kind.words}', hint=hint)
     return value
@@ -275,11 +322,34 @@ def _read_any_value(cursor: Cursor, name: str) -> Value:
     return _read_string(cursor, f"a value for {name}")
 
 
-def _read_list(cursor: Cursor) -> list[str]:
-    items = [_read_string(cursor, "an item")]
+def _is_of(kind: _Kind, value: Value) -> bool:
+    """Whether the values of a mapping are of the right type."""
+    wanted = {_COUNTS: int, _FLAGS: bool}.get(kind)
+    return wanted is None or (isinstance(value, dict) and all(type(item) is wanted for item in value.values()))
+
+
+def _read_list(cursor: Cursor) -> Value:
+    """`('a', 'b')`, or `('a' = value, 'b' = value)`."""
+    first = _read_string(cursor, "an item")
+    if cursor.sees("="):
+        return _read_mapping(cursor, first)
+    items = [first]
     while cursor.accept(","):
         items.append(_read_string(cursor, "an item"))
     cursor.expect(")", "a list is written ('a', 'b').")
+    return items
+
+
+def _read_mapping(cursor: Cursor, first: str) -> Value:
+    items: dict[str, Any] = {}
+    key = first
+    while True:
+        cursor.expect("=", "values by name are written ('a' = 2, 'b' = 4).")
+        items[key] = _read_any_value(cursor, key)
+        if not cursor.accept(","):
+            break
+        key = _read_string(cursor, "a name")
+    cursor.expect(")", "values by name are written ('a' = 2, 'b' = 4).")
     return items
 
 

@@ -183,6 +183,15 @@ class Statistics:
             predicates=self._predicates | other._predicates,
         )
 
+    def __repr__(self) -> str:
+        parts: list[tuple[str, Mapping[Any, Any]]] = [
+            ("rows", self._rows), ("rates", self._rates), ("widths", self._widths), ("distinct counts", self._distinct),
+            ("frequent values", self._heavy), ("quantiles", self._quantiles), ("selectivities", self._selectivities),
+            ("shares of predicates", self._predicates),
+        ]  # fmt: skip
+        lines = [f"  {what}: {_shown(known)}" for what, known in parts if known]
+        return "\n".join(["<statistics>", *lines]) if lines else "<statistics: nothing is known>"
+
     # ------------------------------------------------------------------------------------------ JSON
 
     def to_json(self) -> str:
@@ -308,3 +317,10 @@ def _object(key: str, value: object) -> dict[str, object]:
 def _numbers(key: str, value: object) -> dict[str, float]:
     """An object of numbers; whether each number makes sense is checked where it is kept."""
     return _object(key, value)  # type: ignore[return-value]
+
+
+def _shown(known: Mapping[Any, Any]) -> str:
+    """Some names with their numbers, for people."""
+    named = {", ".join(key) if isinstance(key, tuple) else key: value for key, value in known.items()}
+    shown = [f"{key} {value:.6g}" if isinstance(value, int | float) else str(key) for key, value in named.items()]
+    return "; ".join(shown[:6]) + (f" and {len(shown) - 6} more" if len(shown) > 6 else "")

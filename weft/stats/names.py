@@ -11,12 +11,12 @@ What names mean is collected once for all queries: a session with hundreds of qu
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
-from weft.expr.model import Call, Column, Expr, aliases
+from weft.expr.model import Call, Column, Expr, aliases, columns
 from weft.expr.render import to_sql
 from weft.query.model import Query, Relation
 from weft.stats.keys import key_names
@@ -117,6 +117,24 @@ class Names:
 def between(query: Query, a: str, b: str) -> tuple[Expr, ...]:
     """The predicates between two aliases."""
     return tuple(predicate for predicate in query.joins if aliases(predicate) == {a, b})
+
+
+def conjunction(predicates: Iterable[Expr]) -> str:
+    """The name of the share of several predicates together: their texts, in any order."""
+    return " AND ".join(sorted(map(to_sql, predicates)))
+
+
+def bands(query: Query, a: str, b: str) -> tuple[tuple[Expr, ...], ...]:
+    """Groups of inequalities between two aliases that compare the same columns, beside inequalities that do not.
+
+    The ends of such a band depend on each other, so they are measured together.  Without others the share of the pair
+    says the same.
+    """
+    found: dict[frozenset[Column], list[Expr]] = {}
+    for predicate in between(query, a, b):
+        if isinstance(predicate, Call) and predicate.op in ("<", "<=", ">", ">="):
+            found.setdefault(columns(predicate), []).append(predicate)
+    return tuple(tuple(group) for group in found.values() if len(group) > 1) if len(found) > 1 else ()
 
 
 def _spellings(predicate: Expr) -> tuple[str, ...]:

@@ -2,14 +2,14 @@
 
 The window rule is written out as it is defined: the newest event time of a combination minus a row's own time is less
 than the row's window.  Event times are computed in SQL, not by Weft.  Nothing here knows of batches, plans or stores;
-only `survivors` computes the watermark again, to leave out the rows that arrive too late.
+only `survivors` and `expected_after_lateness` compute the watermark again, to leave out the rows that arrive too late.
 """
 
 from __future__ import annotations
 
 import atexit
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from inspect import Parameter, Signature
 from typing import Any
 
@@ -18,42 +18,81 @@ import pyarrow.compute as pc
 
 from weft.errors import HostError
 from weft.expr.evaluate import Functions
-from weft.expr.model import Expr, Udf, transform
+from weft.expr.model import Expr, Udf, aliases, transform
 from weft.expr.render import quote_name, to_sql
 from weft.expr.types import normalize_schema, sql_name
-from weft.query.model import Query, Relation, Stream
+from weft.query.grouping import TimeWindow
+from weft.query.model import Output, Query, Relation, Stream
 from weft.query.timebounds import retention
+from weft.testing.grouped import BATCH, Marks, grouped_sql
 from weft.topology.model import Policy
 
+Rename = Callable[[Expr], Expr]
 Tables = Mapping[str, pa.Table]
 """Rows by stream."""
 
 _TIME = '"#t"'
+_BATCH = BATCH.strip('"')
 _STEPS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
 def oracle(query: Query, tables: Tables, functions: Functions | None = None) -> pa.Table:
     """The answer of the query over all rows; no row is treated as late."""
+    return _answer(query, tables, functions, ())
+
+
+def _answer(query: Query, tables: Tables, functions: Functions | None, marks: Marks) -> pa.Table:
+    """The answer over rows that have a batch if there are watermarks."""
     duck = _connect()
     registry = _Registry(duck, functions or {})
     try:
         for stream in {relation.stream.name: relation.stream for relation in query.relations}.values():
-            duck.register(f"in {stream.name}", _cast(tables.get(stream.name), stream))
-        statement = oracle_sql(query, registry.rename)
+            duck.register(f"in {stream.name}", _rows(tables.get(stream.name), stream))
+        statement = _statement(query, registry.rename, marks)
         found: pa.Table = duck.sql(statement).to_arrow_table()
     finally:
         registry.clear()
         duck.close()
-    return found.cast(query.schema)
+    return with_durations(found).cast(query.schema)
 
 
-def oracle_sql(query: Query, rename: Callable[[Expr], Expr] = lambda expr: expr) -> str:
+def with_durations(table: pa.Table) -> pa.Table:
+    """DuckDB's intervals as durations: a difference of times is one without months."""
+    for at, field in enumerate(table.schema):
+        if pa.types.is_interval(field.type):
+            values = table.column(at).to_pylist()
+            micros = [None if v is None else v.days * 86_400_000_000 + v.nanoseconds // 1000 for v in values]
+            table = table.set_column(at, field.name, pa.array(micros, pa.int64()).cast(pa.duration("us")))
+    return table
+
+
+def oracle_sql(query: Query, rename: Rename = lambda expr: expr) -> str:
     """The statement that DuckDB answers; its tables are named "in stream"."""
-    outputs = ", ".join(f"{_sql(o.expr, rename)} AS {_quote(o.name)}" for o in query.outputs)
+    return _statement(query, rename, ())
+
+
+def _statement(query: Query, rename: Rename, marks: Marks) -> str:
+    if query.grouping is None:
+        return _join_sql(query, [f"{_sql(o.expr, rename)} AS {_quote(o.name)}" for o in query.outputs], rename)
+    window = query.grouping.window
+    batch = [f"greatest({', '.join(f'{_quote(a)}.{BATCH}' for a in query.aliases)}) AS {BATCH}"] if marks else []
+    outputs = [f"{_key_sql(o, window, rename)} AS {_quote(o.name)}" for o in query.outputs]
+    joined = _join_sql(query, [*outputs, *batch] or ["1"], rename)
+    return grouped_sql(query.grouping, joined, lambda expr: _sql(expr, rename), marks)
+
+
+def _key_sql(output: Output, window: TimeWindow | None, rename: Rename) -> str:
+    """An output of the join; the key of a window is the event time of its stream, in microseconds."""
+    if window is None or output.name != window.key:
+        return _sql(output.expr, rename)
+    return f"{_quote(min(aliases(output.expr)))}.{_TIME}"
+
+
+def _join_sql(query: Query, outputs: Sequence[str], rename: Rename) -> str:
     sources = ", ".join(_source(relation) for relation in query.relations)
     predicates = [f"({_sql(p, rename)})" for p in query.predicates]
     where = " AND ".join([*predicates, *_time_conditions(query), *_window_conditions(query)])
-    return f"SELECT {outputs}\nFROM {sources}" + (f"\nWHERE {where}" if where else "")
+    return f"SELECT {', '.join(outputs)}\nFROM {sources}" + (f"\nWHERE {where}" if where else "")
 
 
 def expires(query: Query) -> bool:
@@ -68,24 +107,48 @@ def survivors(query: Query, batches: Sequence[Tables], policy: Policy = "min") -
     greatest), over the query's streams with an event time, of the newest time seen in earlier batches minus the
     stream's lateness.
     """
+    kept, _ = _accept(query, batches, policy)
+    return {name: table.drop_columns([_BATCH]) for name, table in kept.items()}
+
+
+def _accept(query: Query, batches: Sequence[Tables], policy: Policy) -> tuple[dict[str, pa.Table], Marks]:
+    """The rows that are not late, each with its batch, and the watermark at the start of each batch."""
     streams = {relation.stream.name: relation.stream for relation in query.relations}
-    kept: dict[str, list[pa.Table]] = {name: [stream.schema.empty_table()] for name, stream in streams.items()}
+    kept = {name: [_number(_cast(None, stream), 0)] for name, stream in streams.items()}
     newest: dict[str, int] = {}
-    for batch in batches:
-        mark = watermark(streams.values(), newest, policy) if expires(query) else None
+    marks: list[int | None] = []
+    for number, batch in enumerate(batches):
+        marks.append(watermark(streams.values(), newest, policy))
         for name, stream in streams.items():
             if name in batch:
                 table = _cast(batch[name], stream)
-                kept[name].append(table if mark is None else table.filter(_in_time(table, stream, mark)))
+                mark = marks[-1] if expires(query) else None
+                in_time = table if mark is None else table.filter(_in_time(table, stream, mark))
+                kept[name].append(_number(in_time, number))
                 _advance(newest, stream, table)
-    return {name: pa.concat_tables(tables) for name, tables in kept.items()}
+    return {name: pa.concat_tables(tables) for name, tables in kept.items()}, marks
+
+
+def _number(table: pa.Table, batch: int) -> pa.Table:
+    return table.append_column(_BATCH, pa.repeat(pa.scalar(batch, pa.int64()), table.num_rows))
 
 
 def expected_after_lateness(
     query: Query, batches: Sequence[Tables], functions: Functions | None = None, policy: Policy = "min"
 ) -> pa.Table:
-    """The answer over the rows that are not late."""
-    return oracle(query, survivors(query, batches, policy), functions)
+    """The answer over the rows that are not late, and over windows of event time that were open when they came."""
+    kept, marks = _accept(query, batches, policy)
+    return _answer(query, kept, functions, marks)
+
+
+def expected_after_each_batch(
+    query: Query, batches: Sequence[Tables], functions: Functions | None = None, policy: Policy = "min"
+) -> Iterator[pa.Table]:
+    """What `expected_after_lateness` says of the first batch, of the first two, and so on."""
+    kept, marks = _accept(query, batches, policy)
+    for number in range(len(batches)):
+        so_far = {name: rows.filter(pc.less_equal(rows[_BATCH], number)) for name, rows in kept.items()}
+        yield _answer(query, so_far, functions, marks)
 
 
 def watermark(streams: Iterable[Stream], newest: Mapping[str, int], policy: Policy) -> int | None:
@@ -139,10 +202,15 @@ _database: Any = None
 """One database per process; every call has a cursor of its own."""
 
 
+def _rows(table: pa.Table | None, stream: Stream) -> pa.Table:
+    """The rows of a stream with their types, and with their batch if they have one."""
+    found = _cast(table, stream)
+    return found.append_column(_BATCH, table[_BATCH]) if table is not None and _BATCH in table.schema.names else found
+
+
 def _cast(table: pa.Table | None, stream: Stream) -> pa.Table:
-    if table is None:
-        return stream.schema.empty_table()
-    return table.select(stream.schema.names).cast(normalize_schema(stream.schema))
+    schema = normalize_schema(stream.schema)
+    return schema.empty_table() if table is None else table.select(stream.schema.names).cast(schema)
 
 
 def _source(relation: Relation) -> str:
@@ -174,7 +242,7 @@ def _window_conditions(query: Query) -> list[str]:
     return [f"{newest} - {_quote(r.alias)}.{_TIME} < {r.window}" for r in windowed] if len(query.relations) > 1 else []
 
 
-def _sql(expr: Expr, rename: Callable[[Expr], Expr]) -> str:
+def _sql(expr: Expr, rename: Rename) -> str:
     return to_sql(transform(expr, rename), nan_is_null=True)
 
 

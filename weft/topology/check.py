@@ -69,6 +69,9 @@ class _Fed:
 
     def __init__(self, topology: Topology) -> None:
         self.workers, self.tables = topology.workers, topology.tables
+        self.groups = {
+            name for e in topology.emits if e.groups for name in (e.groups.store, *(s for _, s in e.groups.values))
+        }
         self.starts = Counter(start for edge in topology.edges for start in edge.starts)
         self.stores = Counter(store for edge in topology.edges for store in edge.stores)
         self.keeps: dict[str, list[Keep]] = defaultdict(list)
@@ -80,7 +83,9 @@ class _Fed:
     def check(self, store: Store) -> None:
         """A stream's store has one edge; an intermediate one has one keep for each member that is ever the newest."""
         origins = [keep.origin for keep in self.keeps[store.id]]
-        if store.members:
+        if store.id in self.groups:
+            _must(not origins and self.stores[store.id] == 0, f"{store.id} is fed by others than its query")
+        elif store.members:
             newest = [label for label in store.members if label not in self.tables] or list(store.members)
             fed = self.stores[store.id] == 0 and sorted(origins) == sorted(newest)
             _must(fed, f"{store.id} is not fed once by each of {newest}, but by {origins}")
@@ -152,6 +157,7 @@ class _Walk:
         prefix = "" if store.members else f"{probe.members[0]}."
         found = tuples.fields | {f"{prefix}{column}" for column in store.columns}
         reads = [*probe.route_key, *probe.equal, *(b.expr for b in (*probe.low, *probe.high)), *probe.residual]
+        reads += [measure.expr for measure in probe.measures]
         self._reads(probe.id, {c.field for expr in reads for c in columns(expr)} | set(probe.carry), found)
         key = store.indexes[probe.index]
         kinds = [(a.type, b.type) for a, b in zip(key.equal, probe.equal, strict=True)]

@@ -39,14 +39,17 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal as OneOf
 
+import pyarrow as pa
+
 from weft.expr.model import Expr, text_of
-from weft.query.model import COPY, TIME, WEIGHT, Output, Stream
+from weft.query.grouping import OP, Grouping
+from weft.query.model import COPY, HASH, MEASURE, PAIR, TIME, WEIGHT, Output, Stream
+from weft.topology.measures import parts, travelling_name
 from weft.topology.spread import Spread
 
 __all__ = [
-    "COPY", "FIRST", "NEVER_LATE", "ROWS", "TIME", "WEIGHT", "Bound", "Clock", "Edge", "Emit", "Epoch", "Keep", "Key",
-    "Node",
-    "Probe", "Route", "Start", "Store", "Topology",
+    "COPY", "FIRST", "HASH", "MEASURE", "NEVER_LATE", "OP", "PAIR", "ROWS", "TIME", "WEIGHT", "Bound", "Clock", "Edge",
+    "Emit", "Epoch", "Groups", "Keep", "Key", "Measure", "Node", "Probe", "Route", "Start", "Store", "Topology",
 ]  # fmt: skip
 
 EARLIEST = -(2**63)
@@ -91,6 +94,13 @@ class Key:
 
     equal: tuple[Expr, ...] = ()
     range: Expr | None = None
+    also: tuple[Expr, ...] = ()
+    """Further dimensions, beside `range`."""
+
+    @property
+    def ranges(self) -> tuple[Expr, ...]:
+        """All range dimensions; a bound says which of them it limits."""
+        return () if self.range is None else (self.range, *self.also)
 
     @property
     def name(self) -> str:
@@ -99,8 +109,24 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
+class Measure:
+    """A number of a relation's rows that travels with them, instead of the columns that it is worked out of."""
+
+    name: str
+    """The hidden column."""
+    number: str
+    """What it is, see weft.topology.measures."""
+    expr: Expr
+    """The argument, over the fields of the relation."""
+
+
+@dataclass(frozen=True, slots=True)
 class Store:
-    """The kept rows of one stream after a selection, or of the join of some relations."""
+    """The kept rows of one stream after a selection, or of the join of some relations.
+
+    A *counted* store keeps no two rows with equal columns in one segment: they are one row, whose weight and measures
+    are the sums of theirs.  A segment has the sums of its own batches; what a group is worth is the sum over all.
+    """
 
     id: str
     stream: str
@@ -134,6 +160,15 @@ class Store:
     """Clocks of all users, sorted.  A row that is late for all of them is not kept; late for some, it is marked."""
     join: str = ""
     """Digest of what decides which rows an intermediate store holds, wherever they lie; empty if there are copies."""
+    counted: OneOf["", "join", "groups"] = ""
+    """Empty if rows are kept one by one.  Else equal rows are one: those of a join, or the groups of a query."""
+    measures: tuple[str, ...] = ()
+    """Hidden columns that rows of a counted join have beside their weight."""
+
+    @property
+    def is_fed_by_rows(self) -> bool:
+        """Whether its rows can be sent to it one by one: those of a stream, or parts of groups."""
+        return not self.members or self.counted == "groups"
 
     @property
     def label(self) -> str:
@@ -154,6 +189,8 @@ class Bound:
     strict: bool
     loose: bool = False
     """Whether it admits more than the predicate, which is then checked again; a NaN bound then admits everything."""
+    dimension: int = 0
+    """Which of the ranges of the index it limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +230,10 @@ class Probe:
     """Fields that live on after this step."""
     then: tuple[str, ...]
     """Ids of what comes next: probes, keeps, emits."""
+    measures: tuple[Measure, ...] = ()
+    """Numbers of the rows that are found here."""
+    folds: bool = False
+    """Whether tuples with equal fields become one before they look: all users add their results up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +259,20 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
+class Groups:
+    """What an aggregate query makes of joined tuples: they are added up in a counted store, whose rows are the view."""
+
+    store: str
+    grouping: Grouping
+    clock: str = ""
+    """Says when a window of event time is closed; empty if there is none."""
+    stream: str = ""
+    """The stream of that event time."""
+    values: tuple[tuple[str, str], ...] = ()
+    """(Argument, counted store of its values in each group) of every COUNT(DISTINCT)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Emit:
     """Results of a query leave here, where they are made, or on the worker that a route names."""
 
@@ -233,11 +288,30 @@ class Emit:
     route: Route = "local"
     route_key: tuple[Expr, ...] = ()
     tasks: int = 1
+    groups: Groups | None = None
+    """What is made of the tuples; None if they are the results."""
 
     @property
     def users(self) -> tuple[str, ...]:
         """The query."""
         return (self.query,)
+
+    @property
+    def measures(self) -> frozenset[str]:
+        """Hidden columns of tuples that are read here."""
+        if self.groups is None:
+            return frozenset()
+        exprs = {output.name: output.expr for output in self.outputs}
+        kept = parts(self.groups.grouping, {name: expr.type for name, expr in exprs.items()})
+        return frozenset(travelling_name(part.number, exprs[part.argument]) for part in kept)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of results.  Changes of a view also have the keys of their groups, and what changes."""
+        if self.groups is None:
+            return pa.schema([(output.name, output.expr.type) for output in self.outputs])
+        grouping = self.groups.grouping
+        return grouping.schema if grouping.is_distinct else grouping.changes_schema(self.outputs)
 
     @property
     def position(self) -> int:
@@ -260,6 +334,8 @@ class Start:
     """(Query, alias) of all users whose tuples begin here."""
     filter: tuple[Expr, ...] = ()
     """What tuples must pass here, where the edge brings rows that others want."""
+    measures: tuple[Measure, ...] = ()
+    """Numbers of the tuples that begin here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,6 +424,28 @@ class Topology:
         tables = {stream.name for stream in self.streams if stream.table}
         return frozenset(label for emit in self.emits for label, _ in emit.aliases if stream_of(label) in tables)
 
+    @cached_property
+    def measures_at(self) -> Mapping[str, frozenset[str]]:
+        """Node -> the measures of its tuples that somebody after it wants."""
+        found: dict[str, frozenset[str]] = {keep.id: frozenset(self.store(keep.store).measures) for keep in self.keeps}
+        found |= {emit.id: emit.measures for emit in self.emits}
+        for probe in sorted(self.probes, key=lambda probe: -self.depth[probe.id]):
+            found[probe.id] = frozenset().union(*(found[name] for name in probe.then))
+        return found
+
+    @cached_property
+    def depth(self) -> Mapping[str, int]:
+        """Node -> how many nodes a tuple passes before it, at most."""
+        found: dict[str, int] = {}
+        ahead = [(name, 0) for start in self.starts for name in start.then]
+        while ahead:
+            name, depth = ahead.pop()
+            if found.get(name, -1) < depth:
+                found[name] = depth
+                node = self.nodes[name]
+                ahead += [(after, depth + 1) for after in (node.then if isinstance(node, Probe) else ())]
+        return found
+
     def store(self, name: str) -> Store:
         """The store with this id."""
         return self.store_by_id[name]
@@ -399,7 +497,8 @@ class Topology:
 
 @lru_cache(maxsize=4096)
 def _key_name(key: Key) -> str:
-    return repr(([*map(text_of, key.equal)], key.range and text_of(key.range)))
+    also = tuple(map(text_of, key.also))
+    return repr(([*map(text_of, key.equal)], key.range and text_of(key.range), *also))
 
 
 def stream_of(label: str) -> str:

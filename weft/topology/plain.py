@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from weft.expr import model as expr
+from weft.query import grouping
 from weft.query.model import Output, Stream
 from weft.topology import model, spread
 
@@ -24,7 +25,8 @@ _RECORDS: dict[str, Any] = {
     for kind in (
         expr.Column, expr.Literal, expr.Call, expr.Udf, Output, Stream, spread.Heavy, spread.Axis, spread.Cube,
         spread.Regions, model.Clock, model.Key, model.Store, model.Bound, model.Probe, model.Keep, model.Emit,
-        model.Start, model.Edge, model.Topology, model.Epoch,
+        model.Start, model.Edge, model.Topology, model.Epoch, model.Measure, model.Groups,
+        grouping.Grouping, grouping.Aggregate, grouping.TimeWindow,
     )
 }  # fmt: skip
 _VALUES: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {

@@ -18,6 +18,8 @@ class InputNumbers:
     rows_a_second: float | None
     assumed: bool
     """Whether it depends on a default, because something is unknown."""
+    source: str
+    """Where it is from: given, measured in this checkpoint, sampled, or assumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class PairNumbers:
     aliases: tuple[str, ...]
     selectivity: float
     assumed: bool
+    source: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,9 @@ class WrittenQuery:
     predicate_names: tuple[tuple[str, ...], ...]
     """Aliases that each predicate names; a column without alias names none yet."""
     outputs: tuple[WrittenOutput, ...]
+    distinct: bool
+    group_by: tuple[str, ...]
+    having: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

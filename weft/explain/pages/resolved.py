@@ -50,6 +50,17 @@ class KnownOutput:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownGroups:
+    """What is made of joined rows."""
+
+    keys: tuple[str, ...]
+    aggregates: tuple[str, ...]
+    having: str | None
+    changes: bool
+    """Whether the row of a group changes once it is there."""
+
+
+@dataclass(frozen=True, slots=True)
 class KnownQuery:
     """A query after names and types are known."""
 
@@ -58,6 +69,8 @@ class KnownQuery:
     relations: tuple[KnownRelation, ...]
     joins: tuple[KnownJoin, ...]
     outputs: tuple[KnownOutput, ...]
+    groups: KnownGroups | None
+    """None if the joined rows are the results."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,9 @@ class ProbeFacts:
     matches: Figure
     shared_with: tuple[str, ...] = ()
     """Other queries that it is done for too."""
+    candidates: float | None = None
+    """Expected share of the rows, of those with equal keys if there are any, that the ranges of the index leave to be
+    looked at; given where the index has several ranges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,22 @@ class QueryFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class SummaryFacts:
+    """A query in short: what is kept and how long, what a new row costs, and what the plan was chosen against."""
+
+    query: str
+    keeps: tuple[str, ...]
+    looks: int
+    """Stores that a new row looks into, at most."""
+    rounds: int
+    """Waves that this takes, at most."""
+    micros_an_input_row: float | None
+    """None without statistics."""
+    plan: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
 class TopologyPage:
     """Stage "topology"."""
 
@@ -118,3 +137,5 @@ class TopologyPage:
     notices: tuple[Notice, ...] = field(default=())
     sharing: SharingFacts | None = None
     """None for one query."""
+    summaries: tuple[SummaryFacts, ...] = ()
+    """Each query in short."""

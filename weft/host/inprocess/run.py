@@ -19,6 +19,7 @@ from weft.host.envelope import Envelope
 from weft.host.ingest import ingests
 from weft.host.migration.migrate import Change, Job, Migration
 from weft.host.migration.reread import Rereading
+from weft.host.results.changes import Shape
 from weft.host.state.manifest import Manifest
 from weft.host.state.segment import MemorySegments, SegmentRef
 from weft.host.weights import settle
@@ -163,9 +164,11 @@ class InProcess:
 
     def table(self, query: str) -> pa.Table:
         """All results of a query so far, each as often as its weights add up to."""
-        outputs = self.topology.emit_of[query].outputs
-        schema = pa.schema([(output.name, output.expr.type) for output in outputs])
-        return settle(self.results[query], schema, query)
+        emit = self.topology.emit_of[query]
+        if emit.groups is not None and not emit.groups.grouping.is_distinct:
+            shape = Shape.of_grouping(emit.groups.grouping, emit.schema)
+            return shape.view(pa.Table.from_batches(self.results[query], schema=emit.schema))
+        return settle(self.results[query], emit.schema, query)
 
     def _read(self, topology: Topology, tables: Mapping[str, pa.Table], watermarks: Watermarks) -> Iterator[Envelope]:
         for task, (name, ingest) in enumerate(ingests(topology, self.functions).items()):

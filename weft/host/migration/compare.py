@@ -92,7 +92,7 @@ class Sources:
                 self._note(store, self._whole_way(fill))
             elif self._again and self._was_read(store) and not store.members and self._streams[store.stream].table:
                 rereads.append(store.id)
-            elif self._was_read(store):
+            elif self._was_read(store) and store.counted != "groups":
                 lacks.append(store.id)
                 self._note(store, self._newest(store))
         return Comparison(takes, moves, tuple(rereads), tuple(fills), tuple(lacks), self._partial)

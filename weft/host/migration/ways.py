@@ -45,7 +45,7 @@ class Way:
     def topology(self, new: Topology) -> Topology:
         """A plan that does nothing but send rows along this way."""
         last = self.nodes[-1]
-        wanted = {node.store for node in self.nodes if not isinstance(node, Emit)}
+        wanted = {name for node in self.nodes for name in stores_of(node)}
         return Topology(
             new.workers,
             tuple(stream for stream in new.streams if stream.name == self.edge.stream),
@@ -57,6 +57,14 @@ class Way:
             (last,) if isinstance(last, Emit) else (),
             (last,) if isinstance(last, Keep) else (),
         )
+
+
+def stores_of(node: Node) -> tuple[str, ...]:
+    """The stores that a node reads or fills."""
+    if not isinstance(node, Emit):
+        return (node.store,)
+    groups = node.groups
+    return () if groups is None else (groups.store, *(store for _, store in groups.values))
 
 
 def remaining(chosen: tuple[Expr, ...], passed: tuple[Expr, ...]) -> tuple[Expr, ...]:
@@ -104,6 +112,7 @@ def _trim(topology: Topology, edge: Edge, start: Start, nodes: tuple[Node, ...])
             then=(done[0].id,),
         )  # fmt: skip
         done.insert(0, made)
+    needed |= {c.field for measure in start.measures for c in columns(measure.expr)}
     taken = tuple(sorted(field.split(".", 1)[1] for field in needed)) or start.columns[:1]
     begun = replace(start, columns=taken, then=(done[0].id,))
     brought = _brought(begun)
@@ -137,7 +146,7 @@ def replaying(new: Topology, emits: Collection[str]) -> tuple[Topology, dict[str
         starts[way.start.id] = way if known is None else _unite_starts(known, way)
         for node in way.nodes:
             nodes[node.id] = _unite(nodes.get(node.id), node)
-    base = tuple(store for store in new.stores if not store.members)
+    base = tuple(store for store in new.stores if store.is_fed_by_rows)
     edges = (*map(_to_store, base), *(replace(way.edge, id=way.start.id) for way in starts.values()))
     found = nodes.values()
     plan = Topology(

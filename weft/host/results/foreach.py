@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-import pyarrow as pa
-
-from weft.errors import HostError, SinkError, first_line
-from weft.host.results.sink import Results, Sink, When
+from weft.errors import HostError, SinkError, first_line, own_traceback
+from weft.host.results.sink import Results, Sink, Takes, When
 
 
 class ForeachSink(Sink):
@@ -17,12 +14,17 @@ class ForeachSink(Sink):
 
     when: ClassVar[When] = "before commit"
 
-    def __init__(self, query: str, _schema: pa.Schema, function: Callable[[Any, int], object]) -> None:
+    takes: ClassVar[Takes] = "any"
+
+    def __init__(self, query: str, _schema: object, function: Callable[[Any, int], object]) -> None:
         if not callable(function):
             raise SinkError(
                 f"foreach_batch needs a function, not a {type(function).__name__}", hint="pass f(df, batch_id)."
             )
         self.query, self.function = query, function
+
+    def __str__(self) -> str:
+        return f"handed to {getattr(self.function, '__name__', 'a function')}"
 
     def take(self, results: Results) -> None:
         """Call the function; whatever it raises fails the batch."""
@@ -32,6 +34,6 @@ class ForeachSink(Sink):
         except BaseException as error:  # also SystemExit: sys.exit() must not look like success
             raise HostError(
                 f'the function of query "{self.query}" failed: {type(error).__name__}: {first_line(error)}',
-                detail=traceback.format_exc(limit=-3).rstrip(),
+                detail=f"batch {results.batch}.\n{own_traceback(error)}",
                 hint="nothing of this batch was committed; correct the function and run again.",
             ) from error

@@ -7,6 +7,7 @@ new query of the same name must not get them.  Doing it again changes nothing.
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ import pyarrow as pa
 
 from weft.host.results.parquet import MARKER, ParquetSink
 from weft.host.results.sink import Results
+from weft.host.results.views import FolderOfChanges, Snapshot
 from weft.host.state.manifest import Ledger
 
 
@@ -29,8 +31,16 @@ def publish_left(ledger: Ledger, folders: Mapping[str, Iterable[str]]) -> None:
         results = Results(manifest.batch, tuple(path for path in paths if path.exists()), _no_frame, lambda: None)
         for place in places:
             if results.files and Path(place, MARKER).exists():
-                ParquetSink(query, pa.schema([]), place).take(results)
+                _sink(query, place).take(results)
         shutil.rmtree(staged / query, ignore_errors=True)
+
+
+def _sink(query: str, place: str) -> ParquetSink:
+    """The sink that the folder was made by."""
+    mode = json.loads(Path(place, MARKER).read_text()).get("mode")
+    if mode is None:
+        return ParquetSink(query, pa.schema([]), place)
+    return Snapshot.again(query, place) if mode == "snapshot" else FolderOfChanges.again(query, place, mode)
 
 
 def _no_frame() -> None:

@@ -21,6 +21,9 @@ class MemorySink(Sink):
         self._tables |= {path.name: pq.read_table(path, schema=self.schema) for path in results.files}
         results.on_placed()
 
+    def __str__(self) -> str:
+        return "kept in memory"
+
     def table(self) -> pa.Table:
         """All results so far."""
         return pa.concat_tables([self.schema.empty_table(), *self._tables.values()])

@@ -4,6 +4,9 @@ Files are renamed into it after the commit of the manifest that names them.  A r
 and replaces them.  A folder belongs to one query of one checkpoint; a marker file says to which.  An empty file with
 the schema makes the folder readable from the start.  All files of a folder have the same columns: a query that was
 replaced by one with other columns needs another folder.
+
+Small files of earlier batches are merged, see `weft.host.results.merging`.  That comes before the files of a batch are
+placed, and takes files of earlier batches only: theirs are gone from the checkpoint, so they cannot be placed again.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from weft.errors import SinkError
+from weft.host.results.merging import MANY, beside_of, merge_files
+from weft.host.results.part import Part
 from weft.host.results.sink import Results, Sink
 from weft.host.state.durable import sync_folder, write_durably
 
@@ -28,9 +33,11 @@ EMPTY = "empty.parquet"
 class ParquetSink(Sink):
     """A folder of Parquet files."""
 
-    def __init__(self, query: str, schema: pa.Schema, path: str | os.PathLike[str]) -> None:
+    def __init__(self, query: str, schema: pa.Schema, path: str | os.PathLike[str], merge: bool = True) -> None:
         self.query, self.schema, self.path = query, schema, Path(path)
         self.folder = self.path.absolute()
+        self._merges, self._placed = merge, MANY
+        """Whether small files are merged; and how many may have been placed since that was last tried."""
 
     def check(self, owner: str, *, published: bool, last: int) -> None:
         """Refuse if the folder holds anything else, or lacks what was committed before, or has other columns."""
@@ -47,11 +54,15 @@ class ParquetSink(Sink):
         self.check(owner, published=published, last=last)
         for stale in self.path.glob(".*.tmp"):
             stale.unlink(missing_ok=True)
+        shutil.rmtree(beside_of(self.path), ignore_errors=True)
         # The marker comes first: if a run dies here, the next one must find that the folder is its own.
         if self._read_marker() is None:
             write_durably(self.path / MARKER, json.dumps(self._mark(owner)).encode())
         if EMPTY not in self._files() or not self._has_columns(EMPTY):
             self._write_empty()
+
+    def __str__(self) -> str:
+        return f"into {self.path}"
 
     def holds_results(self) -> bool:
         """Whether there are results in the folder."""
@@ -59,6 +70,7 @@ class ParquetSink(Sink):
 
     def take(self, results: Results) -> None:
         """Put the files of a batch in place; doing it again changes nothing."""
+        self._merge(results)
         for source in results.files:
             try:
                 self._place(source, self.path / f".{source.name}.tmp")
@@ -70,6 +82,14 @@ class ParquetSink(Sink):
                 ) from error
             results.on_placed()
         sync_folder(self.path)  # the staged files are removed after this
+
+    def _merge(self, results: Results) -> None:
+        """Merge files of earlier batches, if there may be many."""
+        self._placed += len(results.files)
+        if self._merges and self._placed >= MANY:
+            while merge_files(self.path, results.batch):
+                pass
+            self._placed = 0
 
     def _mark(self, owner: str) -> dict[str, str]:
         return {"checkpoint": owner, "query": self.query}
@@ -135,12 +155,16 @@ class ParquetSink(Sink):
 
     def _refuse_newer(self, files: Sequence[str], last: int) -> None:
         """Refuse results that are newer than the checkpoint: they were written by one that no longer exists."""
-        if newer := sorted(name for name in files if name[:12].isdigit() and int(name[:12]) > last):
+        newer = [part for name in files if (part := Part.of(name)) is not None and part.last > last]
+        if newer:
+            mixed = any(part.first <= last for part in newer)
             raise SinkError(
                 f"folder {self.path} holds results of batches that the checkpoint does not know",
-                detail=f"the checkpoint ends with batch {last}, perhaps after a backup was restored; newer: {newer[0]}"
-                + (f" and {len(newer) - 1} more." if newer[1:] else "."),
-                hint="remove these files: their batches will be run again. File names begin with the batch number.",
+                detail=f"the checkpoint ends with batch {last}, perhaps after a backup was restored; newer: "
+                f"{newer[0].name}" + (f" and {len(newer) - 1} more." if newer[1:] else "."),
+                hint="restore this folder from the same backup: a file holds results of older batches too."
+                if mixed
+                else "remove these files: their batches will be run again. File names begin with the batch number.",
             )
 
     def _write_empty(self) -> None:

@@ -21,8 +21,8 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Takes = OneOf["rows", "changes", "snapshots"]
-"""Every result once; or additions and removals; or the whole result, again and again."""
+Takes = OneOf["rows", "changes", "any"]
+"""Every result once; or what changes in a view; or either."""
 When = OneOf["before commit", "after commit"]
 
 
@@ -59,6 +59,10 @@ class Sink(Protocol):
         """
         return
 
+    def restore(self, view: Callable[[], pa.Table]) -> None:  # noqa: ARG002
+        """Begin a run: `view` gives the present rows of a view.  A sink that does not show the whole needs nothing."""
+        return
+
     def holds_results(self) -> bool:
         """Whether its place holds results already."""
         return False
@@ -67,6 +71,10 @@ class Sink(Protocol):
     def take(self, results: Results) -> None:
         """Take the results of a batch."""
         ...
+
+    def __str__(self) -> str:
+        """Where results go, for people."""
+        return f"into {self.folder}" if self.folder is not None else f"to a {type(self).__name__}"
 
     def table(self) -> pa.Table | None:
         """All results so far, if the sink keeps them in memory; else None."""

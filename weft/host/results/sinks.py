@@ -8,6 +8,7 @@ from weft.host.results.foreach import ForeachSink
 from weft.host.results.memory import MemorySink
 from weft.host.results.parquet import ParquetSink
 from weft.host.results.sink import Sink
+from weft.host.results.views import MemoryView, folder_of_view
 
 SINKS: Mapping[str, Callable[..., Sink]] = {
     "parquet": ParquetSink,
@@ -15,3 +16,10 @@ SINKS: Mapping[str, Callable[..., Sink]] = {
     "foreach": ForeachSink,
 }
 """Kind -> maker of such a sink, from the name of a query, the schema of its results, and the user's arguments."""
+
+VIEW_SINKS: Mapping[str, Callable[..., Sink]] = {
+    "parquet": folder_of_view,
+    "memory": MemoryView,
+    "foreach": ForeachSink,
+}
+"""The same for views, from the shape of their changes instead of a schema."""

@@ -29,7 +29,7 @@ class StagedResults:
     def __init__(self, folder: str, batch: Batch, worker: int, wave: int, topology: Topology) -> None:
         self.folder, self.run, self.worker, self.wave = Path(folder), batch.run.strip("-"), worker, wave
         self.prefix = f"{batch.number:012d}" + (f"-{batch.job}" if batch.job else "")
-        self.schemas = {e.query: pa.schema([(o.name, o.expr.type) for o in e.outputs]) for e in topology.emits}
+        self.schemas = {emit.query: emit.schema for emit in topology.emits}
         self.writers: dict[str, pq.ParquetWriter] = {}
         self.waiting: dict[str, list[pa.RecordBatch]] = {}
         self.size: dict[str, tuple[int, int]] = {}

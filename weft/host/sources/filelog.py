@@ -3,6 +3,9 @@
 Each look at the folder appends the new files, in the order of their names.  So a file whose name sorts before older
 ones is not lost, and a position in the log always means the same files.  What must hold: a log only grows, and its
 lines are on disk before a position counts them.
+
+The folder may be the results of another session, which merges small files.  A merged file whose parts were read before
+is refused: its rows would be read twice.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from weft.errors import SourceError, StateError
+from weft.host.results.part import Part
 from weft.host.sources.files import list_files
 from weft.host.state.durable import sync_folder
 
@@ -38,10 +42,26 @@ class FileLog:
         """Note new files; return how many are known now."""
         if new := [file for file in _list(self.path) if file not in self._known]:
             _check_names(new)
-            self._append(new)
-            self.files += new
-            self._known.update(new)
+            self._check_merged(new)
+            self.note(new)
         return len(self.files)
+
+    def note(self, new: Sequence[str]) -> None:
+        """Add files to the log."""
+        self._append(new)
+        self.files += new
+        self._known.update(new)
+
+    def _check_merged(self, new: Sequence[str]) -> None:
+        merged = {file: part for file in new if (part := Part.of(os.path.basename(file))) and part.level}
+        known = [part for file in self.files if (part := Part.of(os.path.basename(file)))] if merged else []
+        for file, part in merged.items():
+            if any(part.first <= old.last and old.first <= part.last for old in known):
+                raise SourceError(
+                    f"file {file} holds rows that were read before",
+                    detail="it was merged from small result files, some of which this stream has read.",
+                    hint="let the session that writes them keep its files: q.to_parquet(path, merge=False).",
+                )
 
     def _append(self, new: Sequence[str]) -> None:
         self.log.parent.mkdir(parents=True, exist_ok=True)

@@ -97,7 +97,8 @@ class _Reader:
         found: list[pa.RecordBatch] = []
         for number, table in enumerate(tables):
             mine = chosen[(chosen >= start) & (chosen < start + table.num_rows)] - start
-            found += self._conform(table.take(pa.array(mine)).to_batches(), f" in batch {number}")
+            rows = self._table([*self._conform(table.to_batches(), f" in batch {number}")])
+            found += rows.take(pa.array(mine)).to_batches()
             start += table.num_rows
         return self._sample(found, total)
 
@@ -129,7 +130,7 @@ class _Reader:
         piece = Piece(group.file, (group.number,), 0)
         for batch in read_piece("parquet", piece, self.columns, self.stream.schema):
             mine = wanted[(wanted >= start) & (wanted < start + batch.num_rows)] - start
-            yield from self._conform([batch.take(pa.array(mine))], f" in {group.file}")
+            yield from (rows.take(pa.array(mine)) for rows in self._conform([batch], f" in {group.file}"))
             start += batch.num_rows
             if start > wanted[-1]:
                 return

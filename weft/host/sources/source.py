@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import pyarrow as pa
 
@@ -72,6 +72,19 @@ class Reader(Protocol):
         ...
 
 
+@runtime_checkable
+class CanSkip(Protocol):
+    """A reader that can leave out what cannot be read."""
+
+    def skip(self, error: SourceError, start: Position, end: Position) -> str | None:
+        """Leave out the file between two positions that an error names, for ever; None if it may not or names none."""
+        ...
+
+    def skipped(self) -> Sequence[str]:
+        """All files that were left out."""
+        ...
+
+
 class Source(Protocol):
     """Where the rows of a stream come from."""
 
@@ -84,6 +97,11 @@ class Source(Protocol):
     @property
     def frame(self) -> DataFrame | None:
         """The streaming DataFrame that brings the rows; None if they are read at our own pace."""
+        return None
+
+    @property
+    def timing(self) -> tuple[str, int] | None:
+        """Event time and lateness in microseconds, if the source knows them; the user may say something else."""
         return None
 
     def size(self) -> float | None:

@@ -8,6 +8,7 @@ from weft.host.run import Run
 from weft.host.sources.feeds import Feeds, Offset
 from weft.host.spark.reading import Reading
 from weft.host.state.manifest import Ledger, Manifest
+from weft.observe.notice import Notice
 from weft.topology.model import Epoch
 
 if TYPE_CHECKING:
@@ -25,6 +26,11 @@ class Batches(Protocol):
     @property
     def manifest(self) -> Manifest:
         """The manifest of the last committed batch."""
+        ...
+
+    @property
+    def has_to_close(self) -> bool:
+        """Whether a batch is needed although nothing new has come: windows have closed."""
         ...
 
     def open_feeds(self) -> Feeds:
@@ -46,6 +52,15 @@ class Batches(Protocol):
 
     def work(self, rows: Reading, number: int, offsets: Offset) -> None:
         """Run batch `number`: read the given rows, which end at `offsets`, join them, and commit."""
+        ...
+
+    @property
+    def failure(self) -> BaseException | None:
+        """Why the last batch failed."""
+        ...
+
+    def forgive(self, notice: Notice) -> None:
+        """The last batch failed and will be run again, as a notice says."""
         ...
 
 

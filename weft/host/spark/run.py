@@ -11,29 +11,32 @@ manifest, publication is repeated at the next start.
 
 from __future__ import annotations
 
-import datetime
 import itertools
 import re
 import shutil
+import tempfile
 import time
 import traceback
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from weft.errors import HostError, WeftError, first_line, from_wire
+from weft.errors import HostError, QueryError, SourceError, WeftError, first_line, from_wire
 from weft.expr.evaluate import Functions
 from weft.host.batch import Batch, Report
 from weft.host.crash import CrashPoint, is_crash, reach
 from weft.host.envelope import unpack
+from weft.host.groups.view import read_view
 from weft.host.ingest import ingests
 from weft.host.migration.migrate import Job, Migration, Runner, Summary
 from weft.host.migration.prepare import ROUNDS, Preparation
@@ -49,16 +52,19 @@ from weft.host.spark.reading import Reading, Shares
 from weft.host.spark.sources import open_feeds, quote_columns, unite
 from weft.host.spark.streaming import Streaming, United
 from weft.host.state.checkpoint import FILES, is_same_query
-from weft.host.state.manifest import Ledger, Manifest
+from weft.host.state.manifest import FileState, Ledger, Manifest
+from weft.host.state.room import check_room
 from weft.host.work import Changes, Work
 from weft.launch.warm import warm
 from weft.observe.counters import Counters
+from weft.observe.notice import Notice
 from weft.observe.progress import Progress
+from weft.observe.watermark import as_time, read_watermarks
+from weft.query.grouping import OP, Grouping
 from weft.topology.model import Epoch, Topology
 
 AT_ONCE = 400_000
 """Rows that a change may read between two batches, by default."""
-EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - event times have no zone
 
 
 class SparkRun:
@@ -84,6 +90,12 @@ class SparkRun:
         batches = self.batches
         if not batches.work_now.session["brought"]:
             return Polling(batches.spark, batches)
+        if skips := [name for name, s in batches.work_now.sources.items() if getattr(s, "bad_files", "fail") == "skip"]:
+            raise SourceError(
+                f'stream "{skips[0]}" has bad_files="skip" beside a stream that Spark brings',
+                detail="Spark decides what a batch reads, and a batch is not cut anew without a file.",
+                hint='use bad_files="fail", or read all streams from files.',
+            )
         return Streaming(batches.spark, self._unite, batches)
 
     def _unite(self) -> United:
@@ -158,6 +170,10 @@ class SparkBatches:
         """A change that reads no more rows than this is made between two batches."""
         self._preparing: Preparation | None = None
         self.failure: BaseException | None = None
+        self._notices: list[Notice] = []
+        """What the progress of the next batch has to say; the last notice of skipped files counts them all."""
+        self._written = 0
+        """Bytes of state that the last batch wrote."""
 
     @property
     def topology(self) -> Topology:
@@ -187,6 +203,7 @@ class SparkBatches:
             if known.topology != self.topology:
                 self._resume()
         self.plan = self._ship(self.topology)
+        self._restore(self.work_now)
 
     def _resume(self) -> None:
         """The session differs from the one that made the state."""
@@ -230,6 +247,7 @@ class SparkBatches:
             self.plan.unpersist()
             self.plan = self._ship(self.topology)
             self._publish(self.manifest)
+            self._restore(self.work_now)
             self.ledger.collect()
             self.changes.made(before, work, summary, self.manifest, time.perf_counter() - began)
         return True
@@ -306,6 +324,7 @@ class SparkBatches:
         before, after = self.ledger.session()["queries"], work.session["queries"]
         gone = [query for query, said in before.items() if not is_same_query(said, after.get(query, {}))]
         manifest = migration.commit(epoch).recount(gone, migration.summary.results)
+        manifest = replace(manifest, files=(*manifest.files, *self._stage_views(work, manifest)))
         self._hand_over(work, number, epoch.number, manifest.files, only=work.backfill)
         self.ledger.propose(epoch, work.describe(manifest))
         reach(self.crash, "migrate commit before", number)
@@ -315,6 +334,19 @@ class SparkBatches:
         self._give_up()
         reach(self.crash, "migrate commit after", number)
         return migration.summary
+
+    def _stage_views(self, work: Work, manifest: Manifest) -> Iterator[Mapping[str, Any]]:
+        """Write the views of queries that begin with old rows: a migration made their groups, in several jobs."""
+        for query in work.backfill:
+            emit = work.topology.emit_of[query]
+            if emit.groups is not None:
+                state = FileState(str(self.ledger.segments), str(self.ledger.notes))
+                rows = read_view(emit, work.topology, work.functions, manifest.segments, state)
+                name = Path(self.run.strip("-"), f"{manifest.batch:012d}-e{manifest.epoch}.parquet")
+                place = self.ledger.staging_folder(manifest.batch, manifest.epoch) / query / name
+                place.parent.mkdir(parents=True, exist_ok=True)
+                pq.write_table(rows, place)
+                yield {"query": query, "file": str(name), "rows": rows.num_rows}
 
     def _job(self, job: Job, batch: Batch, work: Work, epoch: int, tasks: int) -> Report:
         """Run one part of a migration."""
@@ -349,6 +381,11 @@ class SparkBatches:
 
     # ----------------------------------------------------------------------------------------- batches
 
+    @property
+    def has_to_close(self) -> bool:
+        """Whether windows have closed whose final rows were not given out: that needs a batch, even an empty one."""
+        return self.manifest.has_closed(self.topology)
+
     def work(self, rows: Reading, number: int, offsets: Offset) -> None:
         """Run a batch.  An error is kept in `failure`, since Spark wraps it in a message of its own."""
         try:
@@ -357,8 +394,14 @@ class SparkBatches:
             self.failure = error
             raise
         except BaseException as error:
-            self.failure = from_wire(str(error)) or self._unforeseen_error(error, number)
+            told = from_wire(str(error))
+            self.failure = self._unforeseen_error(error, number) if told is None else _in_batch(told, number)
             raise
+
+    def forgive(self, notice: Notice) -> None:
+        """The last batch failed and will be run again, as a notice says."""
+        self.failure = None
+        self._notices.append(notice)
 
     def _unforeseen_error(self, error: BaseException, number: int) -> WeftError:
         return HostError(
@@ -371,12 +414,14 @@ class SparkBatches:
 
     def _batch(self, rows: Reading, number: int, offsets: Offset) -> None:
         began = time.perf_counter()
+        check_room(self._places(), self._written)
         self.ledger.unstage(number)  # remove what an attempt that died left behind
         barrier = None if self._preparing is None else self._preparing.barrier
         batch = self.manifest.next(self.topology, number, self.run, self.crash, barrier)
         report = self._run(rows, self.plan, self.topology, batch, self.ledger.staging_folder(number))
         self._hand_over(self.work_now, number, 0, report.files)
         manifest = self.manifest.after(self.epoch, number, report, offsets)
+        self._written = sum(ref["bytes"] for ref in report.added)
         reach(self.crash, "commit before", number)
         self.ledger.commit(manifest)
         self.manifest = manifest
@@ -385,6 +430,12 @@ class SparkBatches:
         self.ledger.collect()
         self.ledger.announce(number)
         self.on_progress(self._progress(number, time.perf_counter() - began, report))
+
+    def _places(self) -> Iterator[Path]:
+        """Where a batch writes: state, results, and what Spark sends between workers on this machine."""
+        yield self.ledger.root
+        yield Path(tempfile.gettempdir())
+        yield from (sink.folder for sinks in self.work_now.sinks.values() for sink in sinks if sink.folder is not None)
 
     def _run(self, rows: Reading, plan: Any, topology: Topology, batch: Batch, staging: Path) -> Report:
         """Run all waves as one job, and return the counters of all tasks."""
@@ -437,10 +488,24 @@ class SparkBatches:
 
     def _load(self, work: Work, query: str, files: Sequence[Path]) -> DataFrame:
         emit = work.topology.emit_of[query]
-        schema = from_arrow_schema(pa.schema([(output.name, output.expr.type) for output in emit.outputs]))
+        schema = from_arrow_schema(emit.schema)
         if not files:
-            return self.spark.createDataFrame([], schema)
-        return self.spark.read.schema(schema).parquet(*(_PATTERN.sub(r"\\\g<0>", str(file)) for file in files))
+            found = self.spark.createDataFrame([], schema)
+        else:
+            found = self.spark.read.schema(schema).parquet(*(_PATTERN.sub(r"\\\g<0>", str(file)) for file in files))
+        return found if emit.groups is None else _changed(found, emit.groups.grouping)
+
+    def _restore(self, work: Work) -> None:
+        """Let sinks that show a whole view begin with it."""
+        for query, sinks in work.sinks.items():
+            emit = work.topology.emit_of.get(query)
+            for sink in sinks if emit is not None and emit.groups is not None else ():
+                sink.restore(partial(self._view, work, query))
+
+    def _view(self, work: Work, query: str) -> pa.Table:
+        """The present view of an aggregate query."""
+        emit, state = work.topology.emit_of[query], FileState(str(self.ledger.segments), str(self.ledger.notes))
+        return read_view(emit, work.topology, work.functions, self.manifest.segments, state)
 
     def _progress(self, number: int, seconds: float, report: Report) -> Progress:
         segments = self.manifest.segments
@@ -455,16 +520,33 @@ class SparkBatches:
             state_rows=sum(ref.rows for ref in segments),
             state_bytes=sum(ref.bytes for ref in segments),
             segments=len(segments),
-            watermark=_moment(min(marks)) if marks else None,
+            watermark=as_time(min(marks)) if marks else None,
             counters=Counters.total([zeros, report]),
+            watermarks=read_watermarks(self.topology.clocks, self.manifest.newest),
+            newest=self.manifest.newest,
+            notices=self._told(),
         )
 
+    def _told(self) -> tuple[Notice, ...]:
+        told, self._notices = tuple(self._notices[-1:]), []
+        return told
 
-def _moment(microseconds: int) -> datetime.datetime | int:
-    try:
-        return EPOCH + datetime.timedelta(microseconds=microseconds)
-    except OverflowError:
-        return microseconds
+
+def _changed(changes: DataFrame, grouping: Grouping) -> DataFrame:
+    """What a batch changed in a view, for functions of the user; where groups can leave it, with what happened."""
+    if grouping.is_distinct:
+        return changes
+    extra = [OP] if grouping.having is not None else []
+    seen = changes.where(changes[f"`{OP}`"] != "final")
+    return seen.select(*quote_columns([*(output.name for output in grouping.outputs), *extra]))
+
+
+def _in_batch(error: WeftError, number: int) -> WeftError:
+    """An error of a query on a worker, with the batch that it happened in."""
+    if not isinstance(error, QueryError):
+        return error
+    detail = f"in batch {number}, {error.detail}" if error.detail else f"in batch {number}."
+    return QueryError(error.message, detail=detail, hint=error.hint)
 
 
 def _quote_spark(error: BaseException) -> str:

@@ -21,6 +21,9 @@ from weft.host.spark.reading import RowsTask
 from weft.host.state.checkpoint import FRAME
 from weft.query.model import Stream
 
+WATERMARK = "spark.watermarkDelayMs"
+"""Under this name Spark keeps the lateness of a column, in milliseconds."""
+
 
 @dataclass(frozen=True)
 class FrameSource(Source):
@@ -38,6 +41,12 @@ class FrameSource(Source):
         """The columns as Arrow sees them."""
         zone = self.given.sparkSession.conf.get("spark.sql.session.timeZone")
         return normalize_schema(to_arrow_schema(self.given.schema, timezone=zone))
+
+    @property
+    def timing(self) -> tuple[str, int] | None:
+        """What `withWatermark` says, if it was called; Spark keeps it with the column."""
+        found = [(field.name, field.metadata.get(WATERMARK)) for field in self.given.schema.fields]
+        return next(((name, int(delay) * 1000) for name, delay in found if delay is not None), None)
 
     def describe(self) -> str:
         """The same for all: where Spark reads is not known."""

@@ -24,11 +24,15 @@ from typing import Any
 
 from weft.errors import StateError
 from weft.expr.render import to_sql
+from weft.expr.spelling import spell
 from weft.host.sources.source import Source
+from weft.host.state.difference import say_difference
 from weft.host.state.durable import write_durably
 from weft.host.state.manifest import Ledger
 from weft.query.duration import format_duration
 from weft.query.model import Query, Relation, Stream
+from weft.query.unfold import keys, unfold
+from weft.stats.model import Statistics
 from weft.topology.model import Topology
 
 
@@ -234,23 +238,43 @@ def _stream(stream: Stream, source: Source) -> dict[str, Any]:
 
 
 def describe_query(query: Query) -> dict[str, Any]:
-    """What a query says, as plain data: two queries with the same description have the same answer."""
+    """What a query says, as plain data: two queries with the same description have the same answer.
+
+    "where" is for people, "means" is the same in one spelling.
+    """
     return {
         "from": ", ".join(f"{r.stream.name} {r.alias} within {_window(r)}" for r in query.relations),
         "where": " AND ".join(to_sql(p) for p in query.predicates),
+        "means": spell(query.predicates),
         "select": ", ".join(f"{to_sql(o.expr)} AS {o.name}" for o in query.outputs),
         "since": {relation.alias: relation.since for relation in query.relations if relation.since},
         "apart": {relation.alias: relation.apart for relation in query.relations if relation.apart},
+        **_describe_groups(query),
     }
 
 
-def note_query(began: int, complete_from: int | None, folders: Iterable[Path]) -> dict[str, Any]:
+def _describe_groups(query: Query) -> dict[str, str]:
+    """What is made of the joined rows; nothing where they are the results, as in checkpoints that knew no groups."""
+    if query.grouping is None:
+        return {}
+    having = query.grouping.having
+    return {
+        "group by": ", ".join(to_sql(key) for key in keys(query)),
+        "having": "" if having is None else to_sql(unfold(query, having)),
+        "view": ", ".join(f"{to_sql(unfold(query, o.expr))} AS {o.name}" for o in query.grouping.outputs),
+    }
+
+
+def note_query(
+    began: int, complete_from: int | None, folders: Iterable[Path], statistics: Statistics | None = None
+) -> dict[str, Any]:
     """What is noted of a query for people.
 
     `began` is its first batch, `complete_from` the event time in microseconds from which on nothing is missing; None if
-    nothing ever was.
+    nothing ever was.  `statistics` are those that its plan was chosen by.
     """
-    return {"began": began, "complete from": complete_from, "into": [str(folder) for folder in folders]}
+    noted = {"began": began, "complete from": complete_from, "into": [str(folder) for folder in folders]}
+    return noted if statistics is None else {**noted, "statistics": statistics.to_json()}
 
 
 def _window(relation: Relation) -> str:
@@ -264,7 +288,8 @@ def _refused(found: Mapping[str, Any], mine: Mapping[str, Any], dropped: Collect
         if name not in mine["queries"]:
             lines.append(f'query "{name}" of the checkpoint is missing')
         else:
-            lines += _differences(f'query "{name}"', found["queries"][name], mine["queries"][name])
+            old, new = found["queries"][name], mine["queries"][name]
+            lines += [] if is_same_query(old, new) else _differences(f'query "{name}"', old, new)
     return lines
 
 
@@ -283,8 +308,9 @@ def _refused_streams(found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[
 
 
 def is_same_query(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two descriptions are of the same query; it may share stores with others or not."""
-    return {**one, "apart": None} == {**other, "apart": None}
+    """Whether two descriptions are of the same query: it may be spelt differently, and share stores or not."""
+    written = "means" if "means" in one and "means" in other else "where"
+    return all(one.get(key) == other.get(key) for key in {*one, *other} - {"apart", "where", "means"} | {written})
 
 
 def say_changes(found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
@@ -301,7 +327,7 @@ def say_changes(found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
 
 def _differences(what: str, found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
     return [
-        f"{what}, {key}: the checkpoint has {found.get(key) or 'none'}, this session {mine[key] or 'none'}"
+        f"{what}, {key}: {say_difference(found.get(key), mine[key])}"
         for key in mine
-        if key != "apart" and found.get(key) != mine[key]
+        if key not in ("apart", "means") and found.get(key) != mine[key]
     ]

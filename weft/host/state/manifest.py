@@ -58,6 +58,8 @@ class Manifest:
     """Store -> the event time after which it is whole, for stores that began when their streams had been read."""
     migrated: bool = False
     """Whether a migration wrote it, after the batch."""
+    marks: Mapping[str, int | None] = field(default_factory=dict)
+    """Clock id -> watermark when the batch began."""
 
     def watermarks(self, topology: Topology) -> dict[str, int | None]:
         """Clock id -> watermark."""
@@ -76,7 +78,7 @@ class Manifest:
         for ref in self.segments:
             live.setdefault(ref.worker, []).append(ref)
         there = {worker: tuple(refs) for worker, refs in live.items()}
-        return Batch(number, self.watermarks(topology), there, run, crash, barrier=barrier)
+        return Batch(number, self.watermarks(topology), there, run, crash, before=self.marks, barrier=barrier)
 
     def after(
         self, epoch: Epoch, number: int, report: Report, offsets: Mapping[str, Position] | None = None
@@ -89,10 +91,11 @@ class Manifest:
         totals, sketches = Counters.total([self.totals, report]), merge_sketches(self.sketches, report.sketches)
         read = {**self.offsets, **(offsets or {})}
         files = tuple(report.files)
-        made = Manifest(number, (), newest, files, totals, sketches, read, epoch.number, self.partial)
+        began = self.watermarks(epoch.topology)
+        made = Manifest(number, (), newest, files, totals, sketches, read, epoch.number, self.partial, marks=began)
         refs = [*(ref for ref in self.segments if ref.name not in gone), *(SegmentRef(**ref) for ref in report.added)]
         marks = made.watermarks(epoch.topology)
-        limits = {store.id: horizon(store, marks) for store in epoch.topology.stores}
+        limits = {s.id: horizon(s, began if s.counted == "groups" else marks) for s in epoch.topology.stores}
         live = [ref for ref in refs if not is_expired(ref, limits[ref.store])]
         live.sort(key=lambda ref: (ref.store, ref.worker, ref.first_batch, ref.name))
         return replace(made, segments=tuple(live))
@@ -115,6 +118,15 @@ class Manifest:
         rest = {query: count for query, count in self.totals.results.items() if query not in gone}
         totals = replace(self.totals, results={})
         return replace(self, totals=Counters.total([totals, Counters(results=rest), Counters(results=dict(results))]))
+
+    def has_closed(self, topology: Topology) -> bool:
+        """Whether groups have closed since the batch began; their final rows come in the next one."""
+        clocks = {emit.groups.store: emit.groups.clock for emit in topology.emits if emit.groups is not None}
+        marks = self.watermarks(topology)
+        ends = ((ref.oldest, marks.get(clocks[ref.store])) for ref in self.segments if ref.store in clocks)
+        return any(oldest is not None and mark is not None and oldest < mark for oldest, mark in ends) and any(
+            marks.get(clock) != self.marks.get(clock) for clock in clocks.values()
+        )
 
     @property
     def held(self) -> dict[str, int]:

@@ -174,7 +174,9 @@ def _write(file: Any, segment: Segment, halfway: Callable[[], None]) -> None:
     halfway()
     for key, index in segment.indexes.items():
         places = {name: _append(file, array) for name, array in index.arrays.items()}
-        footer["indexes"].append({"key": key, "codes": index.has_codes, "ranges": index.has_ranges, "arrays": places})
+        footer["indexes"].append(
+            {"key": key, "codes": index.has_codes, "dimensions": index.dimensions, "arrays": places}
+        )
     text = json.dumps(footer).encode()
     file.write(text)
     file.write(len(text).to_bytes(8, "little"))
@@ -221,13 +223,16 @@ def _parse(buffer: pa.Buffer) -> Segment:
 
 
 def _index(buffer: pa.Buffer, entry: dict[str, Any]) -> Index:
-    arrays = {
+    arrays: dict[str, Any] = {
         name: np.frombuffer(buffer, dtype=np.dtype(kind), count=count, offset=at)
         if count
         else np.empty(0, dtype=np.dtype(kind))
         for name, (at, kind, count) in entry["arrays"].items()
     }
-    return Index(**arrays, has_codes=entry["codes"], has_ranges=entry["ranges"])
+    dimensions = entry.get("dimensions", entry.get("ranges", False))  # an older file says whether it has one
+    for name in ("points", "boxes"):
+        arrays.setdefault(name, np.empty(0, dtype=np.int64))
+    return Index(**arrays, has_codes=entry["codes"], dimensions=int(dimensions))
 
 
 def _damage(path: str, what: str) -> StateError:

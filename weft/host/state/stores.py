@@ -18,9 +18,10 @@ from weft.expr.evaluate import Functions, evaluate
 from weft.host.batch import Batch, Report, State
 from weft.host.crash import reach
 from weft.host.envelope import Frame, gather, join
+from weft.host.groups.fold import fold
 from weft.host.hidden import carry_over, cut
 from weft.host.marks import refuse
-from weft.host.state.compaction import MOST_BYTES, groups, horizon
+from weft.host.state.compaction import MOST_BYTES, counted_groups, groups, horizon
 from weft.host.state.segment import Segment, SegmentRef
 from weft.kernels.codes import Ints, equality_codes, order_codes
 from weft.kernels.index import Index, build
@@ -44,6 +45,8 @@ class Shelf:
         store = self.topology.store(name)
         mine = (refuse(frame, store.clocks) for frame in frames)
         parts = gather([own_rows(store, frame) for frame in mine if frame.num_rows], MOST_BYTES)
+        if store.counted:
+            parts = [fold([part]) for part in parts]
         label = f"{self.batch.number:012d}{self.batch.run}{_mark(store, origin)}{label}"
         return [
             self._write(
@@ -68,11 +71,11 @@ class Shelf:
 
     def _due(self, store: Store, refs: Sequence[SegmentRef]) -> list[list[SegmentRef]]:
         """Groups of segments that are due to be merged, on either side of the barrier."""
-        barrier = self.batch.barrier
-        if barrier is None:
-            return groups(refs, store.retention)
-        sides = ([r for r in refs if r.last_batch <= barrier], [r for r in refs if r.last_batch > barrier])
-        return [group for side in sides for group in groups(side, store.retention)]
+        barrier, sides = self.batch.barrier, [refs]
+        if barrier is not None:
+            sides = [[r for r in refs if r.last_batch <= barrier], [r for r in refs if r.last_batch > barrier]]
+        due = counted_groups if store.counted else groups
+        return [group for side in sides for group in due(side, store.retention)]
 
     def _merge(self, store: Store, group: Sequence[SegmentRef], number: int) -> SegmentRef | None:
         rows = join([cut(self.state.open(ref).rows, store.columns) for ref in group])
@@ -80,6 +83,8 @@ class Shelf:
         if limit is not None:
             rows = rows.filter(pc.greater_equal(rows.column(TIME), limit))
         rows = refuse(rows, store.clocks)
+        if store.counted and rows.num_rows:
+            rows = fold([rows])
         if rows.num_rows == 0:
             return None
         level = group[0].level + 1
@@ -149,7 +154,7 @@ def _later(times: pa.Array, by: int) -> Ints:
 def index_rows(rows: Frame, key: Key, functions: Functions) -> Index:
     """An index of the rows by a key."""
     codes = equality_codes([evaluate(expr, rows, functions) for expr in key.equal]) if key.equal else None
-    ranges = order_codes(evaluate(key.range, rows, functions)) if key.range is not None else None
-    masks = [part.valid for part in (codes, ranges) if part is not None and part.valid is not None]
+    ranges = [order_codes(evaluate(expr, rows, functions)) for expr in key.ranges]
+    masks = [part.valid for part in (codes, *ranges) if part is not None and part.valid is not None]
     valid = np.logical_and.reduce(masks) if masks else None
-    return build(rows.num_rows, codes.values if codes else None, ranges.values if ranges else None, valid)
+    return build(rows.num_rows, codes.values if codes else None, [part.values for part in ranges], valid)

@@ -28,6 +28,7 @@ from weft.query.model import Query, Relation
 from weft.query.timebounds import is_time_bound
 from weft.stats.keys import key_names
 from weft.stats.model import DEFAULTS, Defaults, Statistics
+from weft.stats.names import conjunction
 
 Homes = Mapping[str, tuple[Expr, ...]]
 """Alias -> expressions whose values name the worker of a row."""
@@ -155,15 +156,52 @@ def _given_share(predicate: Expr, statistics: Statistics) -> float | None:
 
 
 def _predicate(query: Query, predicate: Expr, target: str, statistics: Statistics, defaults: Defaults) -> float:
-    known = _given_share(predicate, statistics)
+    known = known_share(query, predicate, target, statistics)
     if known is not None:
         return known
-    found = equality(predicate, frozenset({target}))
-    if found is not None:
-        counts = [_distinct(query, side, statistics) for side in (found.target, found.known)]
-        values = max((count for count in counts if count), default=None)
-        return defaults.equality if values is None else min(1.0, 1 / values)
-    sides = {limit.low for limit in limits(predicate, frozenset({target}))}
+    if equality(predicate, frozenset({target})) is not None:
+        return defaults.equality
+    return _assumed([predicate], target, defaults)
+
+
+def known_share(query: Query, predicate: Expr, target: str, statistics: Statistics) -> float | None:
+    """The share of pairs that a predicate lets through, given, measured or from distinct counts; None is unknown."""
+    known = _given_share(predicate, statistics)
+    found = equality(predicate, frozenset({target})) if known is None else None
+    if found is None:
+        return known
+    counts = [count_distinct(query, side, statistics) for side in (found.target, found.known)]
+    values = max((count for count in counts if count), default=None)
+    return None if values is None else min(1.0, 1 / values)
+
+
+def range_share(
+    query: Query,
+    a: Relation,
+    b: Relation,
+    predicates: Sequence[Expr],
+    statistics: Statistics,
+    defaults: Defaults = DEFAULTS,
+) -> float:
+    """The share of pairs that satisfies all of some predicates that bound one expression over `b`.
+
+    The two ends of a band are not independent: their own shares only say that both together let through no more.
+    """
+    together = statistics.predicate(conjunction(predicates))
+    if together is not None:
+        return together
+    known = [share for p in predicates if (share := _given_share(p, statistics)) is not None]
+    times = [p for p in predicates if is_time_bound(query, p)]
+    band = time_share(query, a, b, times, statistics) if len(times) == len(predicates) else None
+    if band is None and len(known) < len(predicates):
+        band = _assumed(predicates, b.alias, defaults)
+    elif band is None and len(predicates) > 1:
+        band = defaults.band
+    return min([*known, *([] if band is None else [band])])
+
+
+def _assumed(predicates: Sequence[Expr], target: str, defaults: Defaults) -> float:
+    sides = {limit.low for predicate in predicates for limit in limits(predicate, frozenset({target}))}
     return {0: defaults.other, 1: defaults.inequality, 2: defaults.band}[len(sides)]
 
 
@@ -174,7 +212,7 @@ def _spellings(predicate: Expr) -> tuple[Expr, ...]:
     return (predicate,)
 
 
-def _distinct(query: Query, expr: Expr, statistics: Statistics) -> float | None:
+def count_distinct(query: Query, expr: Expr, statistics: Statistics) -> float | None:
     """How many values a key has; what is known of an alias comes before what is known of its stream."""
     if len(aliases(expr)) != 1:
         return None

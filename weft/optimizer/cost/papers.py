@@ -36,6 +36,9 @@ from weft.errors import PlanError
 from weft.optimizer.graph.joingraph import JoinGraph, bits
 from weft.optimizer.graph.tree import Tree
 
+Groups = Callable[[int], float]
+"""Relations -> how many different tuples over them there are, at most."""
+
 Arrival = Literal["history", "window", "none"]
 """How results are divided among the orders that may start them."""
 
@@ -78,6 +81,10 @@ class CostModel:
     """Store -> partitioning attributes; None leaves them to the graph and the tree."""
     tasks_of: Mapping[int, int] | None = None
     """Store -> N; overrides all else."""
+    groups: Groups | None = None
+    """How many different tuples over some relations there are, for queries that add equal ones up."""
+    batches: float = 1.0
+    """Micro-batches in the history: in each of them equal tuples are one."""
 
     def __post_init__(self) -> None:
         if self.arrival not in ("history", "window", "none"):
@@ -117,7 +124,8 @@ class CostModel:
         size = self.graph.size(covered)
         if self.arrival == "history":
             newest = covered & ~self.graph.tables or covered
-            return size * (start & newest).bit_count() / newest.bit_count()
+            made = size * (start & newest).bit_count() / newest.bit_count()
+            return made if self.groups is None or start == covered else min(made, self.batches * self.groups(covered))
         if self.arrival == "window":
             return math.fsum(self._per_second(i, covered) for i in bits(start))
         return size
@@ -154,7 +162,14 @@ class CostModel:
 
     def storage(self, relations: int) -> float:
         """What the join of some relations takes, in the unit of budgets."""
-        return self.graph.bytes(relations) if self.unit == "bytes" else self.graph.size(relations)
+        if self.unit == "bytes":
+            return self.graph.bytes(relations) * self.held(relations) / (self.graph.size(relations) or 1.0)
+        return self.held(relations)
+
+    def held(self, relations: int) -> float:
+        """Rows that a store of some relations has."""
+        kept = self.graph.size(relations)
+        return kept if self.groups is None or relations.bit_count() == 1 else min(kept, self.groups(relations))
 
     def tasks(self, tree: Tree) -> int:
         """Tasks of all stores together."""

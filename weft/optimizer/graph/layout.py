@@ -6,10 +6,11 @@
     tasks       store -> on how many workers it lies; all workers if missing
     spread      alias -> the workers that get copies of a row; given for every alias or none; all probes are then local
     lines       (what is made, alias) -> the stores that new tuples of the alias meet, each with where its rows lie
+    ranges      expressions that inequalities limit and that are indexed together, those that exclude most first
 
 What is made is the result or a kept join.  Where lines are given they say everything: every alias has an order of its
 own over any stores, a store may lie in several places, and kept joins may overlap.  The tree is then the flat one, and
-`placement` and `orders` are empty.
+`placement` and `orders` are empty.  Lines may run in a spread, too: then every store lies where its members meet.
 
 Stores are sets of aliases as bitmasks, bit i for the i-th alias of the query, as in the join graph.
 """
@@ -30,6 +31,8 @@ Home = tuple[Expr, ...]
 Placement = Mapping[int, Home]
 Target = tuple[int, Home]
 """A store in a place."""
+Lines = Mapping[tuple[int, int], tuple[Target, ...]]
+"""(What is made, the alias that starts) -> the stores that its new tuples meet, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,8 @@ class Layout:
     orders: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     tasks: Mapping[int, int] = field(default_factory=dict)
     spread: Mapping[int, Spread] = field(default_factory=dict)
-    lines: Mapping[tuple[int, int], tuple[Target, ...]] = field(default_factory=dict)
+    lines: Lines = field(default_factory=dict)
+    ranges: tuple[Expr, ...] = ()
 
     @property
     def stores(self) -> tuple[int, ...]:
@@ -62,7 +66,12 @@ class Layout:
         return tuple(dict.fromkeys(home for mine, home in self._targets() if mine == store))
 
     def _targets(self) -> Iterator[Target]:
-        return (target for line in self.lines.values() for target in line)
+        return (target for _, targets in sorted(self.lines.items(), key=_by_goal) for target in targets)
+
+
+def _by_goal(line: tuple[tuple[int, int], tuple[Target, ...]]) -> tuple[int, int]:
+    """An order of lines that does not depend on how they came."""
+    return line[0]
 
 
 def names(query: Query, store: int) -> tuple[str, ...]:

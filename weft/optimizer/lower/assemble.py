@@ -18,10 +18,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from weft.expr.model import columns, text_of
+from weft.expr.model import text_of
 from weft.optimizer.graph.layout import Target, names
 from weft.optimizer.lower.edges import StartDraft, begin, edges, find_watched_keys
 from weft.optimizer.lower.flow import Flow, KeepDraft, NodeDraft, ProbeDraft
+from weft.optimizer.lower.groups import fields_at_end, group_stores, with_groups
 from weft.optimizer.lower.labels import digest, shorten
 from weft.optimizer.lower.relabel import Renamed, relabel
 from weft.optimizer.lower.stores import (
@@ -72,16 +73,17 @@ def draw(
     for plan in _widest_first(made):
         _Query(plan, written[plan.name], check_selections(plan, united), nodes).lay()
     nodes.flow.fill()
-    stores, starts = nodes.stores.stores(), nodes.finish_starts()
+    stores, starts, emits = nodes.stores.stores(), nodes.finish_starts(), nodes.flow.finish_emits()
+    views = [store for emit, plan in zip(emits, made, strict=True) for store in group_stores(emit, plan)]
     return Topology(
         made[0].workers if made else 1,
         _streams(plan.query for plan in made),
         clocks(made, policy),
-        stores,
+        (*stores, *views),
         edges(nodes.stores.drafts, nodes.flow.starts.values()),
         starts,
         nodes.finish_probes(),
-        tuple(nodes.flow.emits.values()),
+        emits,
         nodes.finish_keeps(),
     )
 
@@ -114,11 +116,14 @@ class _Nodes:
         self.flow = Flow({r.alias: r.stream for plan in plans for r in plan.query.relations})
         order = sorted({stamp for plan in plans for stamp in plan.stamps.values()})
         self.position = {label: place for place, (_, label) in enumerate(order)}
+        self.folding = {plan.name for plan in plans if plan.query.grouping is not None}
+        """Queries that add their results up."""
 
     def finish_starts(self) -> tuple[Start, ...]:
         return tuple(
             Start(
-                s.id, s.label, self.position[s.label], tuple(sorted(s.columns)), tuple(s.then), tuple(s.users), s.filter
+                s.id, s.label, self.position[s.label], tuple(sorted(s.columns)), tuple(s.then), tuple(s.users),
+                s.filter, tuple(s.measures),
             )
             for s in self.flow.starts.values()
         )  # fmt: skip
@@ -148,6 +153,8 @@ class _Nodes:
             fields=tuple(sorted(self.flow.needs(look.id))),
             carry=tuple(sorted(self.flow.carry(look))),
             then=tuple(look.then),
+            measures=tuple(look.measures),
+            folds=self.folding.issuperset(look.users),
         )
 
     def finish_keeps(self) -> tuple[Keep, ...]:
@@ -240,6 +247,7 @@ class _Query:
                 if len(node.members) > 1:
                     self._join_users(node.draft)
                 else:
+                    node.measures |= dict.fromkeys(self.plan.measures.get(node.members[0], ()))
                     self._use(node.draft, node.members)
 
     def _back(self, node: NodeDraft) -> Iterator[StartDraft | ProbeDraft]:
@@ -262,6 +270,7 @@ class _Query:
         start.clocks.add(clock_of(self.plan, label))
         start.users[self.plan.name, alias] = None
         start.watch |= find_watched_keys(self.plan, label, alias)
+        start.measures |= dict.fromkeys(self.plan.measures.get(label, ()))
         return start
 
     def _look(self, label: str, before: StartDraft | ProbeDraft, hop: Hop) -> ProbeDraft:
@@ -279,12 +288,16 @@ class _Query:
             step.range and text_of(step.range),
             len(step.low),
             limits,
+            *(text_of(expr) for expr in step.also),
+            *([b.dimension for b in (*step.low, *step.high)] if step.also else ()),
         )
         way = (hop.route, *map(text_of, hop.route_key), hop.tasks, sees)
         members = tuple(sorted(step.target, key=lambda member: self.plan.stamps[member]))
         name = f"{'+'.join(members)}@{digest(*content, *way)}"
         look = self.flow.probes.setdefault(name, ProbeDraft(name, label, before, hop, members, draft, sees))
         draft.indexes.add(step.key)
+        if len(members) == 1:
+            look.measures |= dict.fromkeys(self.plan.measures.get(members[0], ()))
         look.users[self.plan.name] = None
         before.then[name] = None
         return look
@@ -303,8 +316,8 @@ class _Query:
 
     def _emit(self) -> Emit:
         plan = self.plan
-        reads = {column.field for output in plan.query.outputs for column in columns(output.expr)}
         called = tuple(self.called.items())
-        emit = Emit(f"emit {plan.name}", plan.name, plan.query.outputs, tuple(sorted(reads)), called)
+        emit = Emit(f"emit {plan.name}", plan.name, plan.query.outputs, fields_at_end(plan), called)
+        emit = with_groups(emit, plan)
         self.flow.emits[emit.id] = emit
         return emit

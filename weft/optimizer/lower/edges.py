@@ -18,7 +18,7 @@ from weft.optimizer.lower.stores import StoreDraft, clock_of
 from weft.optimizer.lower.unite import United
 from weft.optimizer.lower.ways import Hop, Ways
 from weft.stats.keys import key_name
-from weft.topology.model import NEVER_LATE, TIME, Edge, Route
+from weft.topology.model import NEVER_LATE, TIME, Edge, Measure, Route
 
 
 @dataclass
@@ -37,6 +37,7 @@ class StartDraft:
     then: dict[str, None] = field(default_factory=dict)
     users: dict[tuple[str, str], None] = field(default_factory=dict)
     watch: dict[tuple[str, Expr], None] = field(default_factory=dict)
+    measures: dict[Measure, None] = field(default_factory=dict)
 
     @property
     def filter(self) -> Selection:

@@ -14,15 +14,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from weft.expr.model import columns
 from weft.optimizer.graph.predicates import time_of
 from weft.optimizer.lower.edges import StartDraft
 from weft.optimizer.lower.stores import StoreDraft
 from weft.optimizer.lower.ways import Hop, Keeping
 from weft.query.model import Stream
-from weft.topology.model import Emit
+from weft.topology.model import Emit, Measure
 
 
 @dataclass(eq=False)
@@ -38,6 +39,7 @@ class ProbeDraft:
     sees: tuple[str, ...]
     then: dict[str, None] = field(default_factory=dict)
     users: dict[str, None] = field(default_factory=dict)
+    measures: dict[Measure, None] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -90,6 +92,17 @@ class Flow:
         filling = (keep for keep in self._filling.get(node.draft.key, ()) if keep.origin in node.sees)
         return max([arrival, *map(self.wave, filling)])
 
+    def finish_emits(self) -> tuple[Emit, ...]:
+        """The emits; groups are settled in the last wave, when all their parts have come."""
+        waves = [1, *map(self.wave, self.probes.values()), *map(self.wave, self.keeps.values())]
+        waves += [1 + self._made_in(emit) for emit in self.emits.values() if emit.groups and emit.tasks > 1]
+        last = max(waves)
+        return tuple(replace(emit, wave=last) if emit.groups else emit for emit in self.emits.values())
+
+    def _made_in(self, emit: Emit) -> int:
+        """The last wave in which tuples come to an emit."""
+        return max((self.wave(look) for look in self.probes.values() if emit.id in look.then), default=1)
+
     @cached_property
     def _filling(self) -> dict[str, list[KeepDraft]]:
         found: dict[str, list[KeepDraft]] = defaultdict(list)
@@ -103,9 +116,10 @@ class Flow:
         """Say which columns starts bring and stores hold."""
         for start in self.starts.values():
             start.columns |= map_columns(self._wanted(start.then) or {self._anchor(start.label)})
+            start.columns |= _read(start.measures)
         for look in self.probes.values():
             held = self._hold(look.draft)
-            look.draft.columns |= held if look.draft.members else map_columns(held)
+            look.draft.columns |= held if look.draft.members else map_columns(held) | _read(look.measures)
 
     def needs(self, name: str) -> set[str]:
         """Fields that a node reads of the tuples that come to it."""
@@ -147,6 +161,11 @@ class Flow:
     def _anchor(self, label: str) -> str:
         """A field to carry where none is needed."""
         return f"{label}.{self.streams[label].schema.names[0]}"
+
+
+def _read(measures: Iterable[Measure]) -> set[str]:
+    """Columns that numbers of a relation are worked out of."""
+    return {column.name for measure in measures for column in columns(measure.expr)}
 
 
 def map_columns(fields: Iterable[str]) -> set[str]:

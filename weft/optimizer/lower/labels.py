@@ -16,7 +16,7 @@ less; they never get a wrong answer.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from weft.expr.model import Call, Column, Expr, text_of, transform, without_alias
@@ -65,12 +65,18 @@ def in_order(query: Query) -> Query:
 
 def sort_predicates(query: Query, predicates: Iterable[Expr]) -> tuple[Expr, ...]:
     """Predicates of a query by what they say of its labels."""
+    called = name_by_label(query)
+    return tuple(sorted(predicates, key=lambda predicate: predicate_text(called(predicate))))
+
+
+def name_by_label(query: Query) -> Callable[[Expr], Expr]:
+    """A function that puts labels in the place of a query's aliases."""
     names = labels(query)
 
     def named(node: Expr) -> Expr:
         return Column(names[node.alias], node.name, node.type) if isinstance(node, Column) else node
 
-    return tuple(sorted(predicates, key=lambda predicate: predicate_text(transform(predicate, named))))
+    return lambda expr: transform(expr, named)
 
 
 def stamp_order(query: Query) -> dict[str, tuple[bool, str]]:

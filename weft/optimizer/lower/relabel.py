@@ -13,6 +13,7 @@ from dataclasses import replace
 from weft.expr.model import Column, Expr, aliases, text_of, transform
 from weft.optimizer.graph.layout import Layout
 from weft.optimizer.graph.predicates import Equality
+from weft.optimizer.lower.groups import travelling
 from weft.optimizer.lower.labels import labels
 from weft.optimizer.lower.steps import Step
 from weft.optimizer.lower.ways import Hop, Keeping, Line, Ways
@@ -31,9 +32,11 @@ def relabel(plan: Ways, renamed: Renamed | None = None) -> Ways:
     """The plan with labels in the place of aliases; `renamed` holds what other plans have renamed."""
     names = labels(plan.query)
     rename = renaming(names, renamed)
+    query = _query(plan.query, names, rename)
     return replace(
         plan,
-        query=_query(plan.query, names, rename),
+        query=query,
+        measures=travelling(query),
         layout=_layout(plan.layout, rename),
         retention={names[alias]: keep for alias, keep in plan.retention.items()},
         stamps={names[alias]: stamp for alias, stamp in plan.stamps.items()},
@@ -66,6 +69,7 @@ def _query(query: Query, names: Mapping[str, str], rename: Rename) -> Query:
         tuple(rename(predicate) for predicate in query.predicates),
         tuple(Output(output.name, rename(output.expr)) for output in query.outputs),
         query.cross_product,
+        query.grouping,
     )
 
 
@@ -74,6 +78,7 @@ def _layout(layout: Layout, rename: Rename) -> Layout:
         layout,
         placement={store: tuple(map(rename, home)) for store, home in layout.placement.items()},
         spread={store: with_keys(spread, rename) for store, spread in layout.spread.items()},
+        ranges=tuple(map(rename, layout.ranges)),
         lines={
             line: tuple((store, tuple(map(rename, home))) for store, home in targets)
             for line, targets in layout.lines.items()
@@ -111,8 +116,9 @@ def _step(step: Step, names: Mapping[str, str], rename: Rename) -> Step:
         tuple(_bound(bound, rename) for bound in step.low),
         tuple(_bound(bound, rename) for bound in step.high),
         tuple(map(rename, step.residual)),
+        tuple(map(rename, step.also)),
     )
 
 
 def _bound(bound: Bound, rename: Rename) -> Bound:
-    return Bound(rename(bound.expr), bound.strict, bound.loose)
+    return replace(bound, expr=rename(bound.expr))

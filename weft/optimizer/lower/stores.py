@@ -23,6 +23,7 @@ from weft.expr.implied import Selection
 from weft.expr.model import Expr, aliases, columns, text_of
 from weft.optimizer.graph.layout import Home, names
 from weft.optimizer.graph.predicates import window_predicates
+from weft.optimizer.lower.groups import window_clock
 from weft.optimizer.lower.labels import digest, predicate_text, shorten
 from weft.optimizer.lower.places import place_of_store
 from weft.optimizer.lower.unite import United
@@ -51,6 +52,8 @@ class StoreDraft:
     since: int = 0
     content: str = ""
     """What else decides its rows: predicates of a join, and where its members lie."""
+    measures: tuple[str, ...] | None = None
+    """Measures of a counted join; None if rows are kept one by one."""
     copied: bool = False
     """Whether rows of its members lie on several workers."""
     windows: tuple[int | None, ...] = ()
@@ -118,7 +121,7 @@ class StoreDraft:
             self.id, self.stream, self.filter, self.held, self.placement, self.ordered,
             tuple(sorted(kept.items())) if expires else (), self.reason, tuple(self.users), self.tasks, self.members,
             tuple(sorted(self.ends)) if expires else (), self.spread, self.key, self.since, tuple(sorted(self.clocks)),
-            self._join,
+            self._join, "" if self.measures is None else "join", self.measures or (),
         )  # fmt: skip
 
 
@@ -200,6 +203,8 @@ def clocks(plans: Sequence[Ways], policy: Policy) -> tuple[Clock, ...]:
         if (own := plan.clock) is not None:
             known = found.get(own.id, replace(own, policy=policy))
             found[own.id] = replace(known, queries=(*known.queries, plan.name))
+        if (own := window_clock(plan, policy)) is not None:
+            found.setdefault(own.id, own)
     return tuple(found.values())
 
 
@@ -226,8 +231,16 @@ def draft_join(plan: Ways, store: int, home: Home) -> StoreDraft:
     loose = digest(members, [*map(text_of, home)], tasks, _content(plan, members, joins))
     return StoreDraft(
         "+".join(members), "", (), home, tasks, members, content=_content(plan, members, [*joins, *windows]),
-        copied=copied, windows=tuple(plan.query.relation(label).window for label in members), loose=loose,
+        measures=_measures(plan, members), copied=copied,
+        windows=tuple(plan.query.relation(label).window for label in members), loose=loose,
     )  # fmt: skip
+
+
+def _measures(plan: Ways, members: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Measures of a join that an aggregate query keeps; None for other queries."""
+    if plan.query.grouping is None:
+        return None
+    return tuple(sorted(measure.name for label in members for measure in plan.measures.get(label, ())))
 
 
 def check_windows(plan: Ways, draft: StoreDraft) -> tuple[Expr, ...]:
@@ -254,4 +267,4 @@ def _content(plan: Ways, members: tuple[str, ...], asked: Sequence[Expr]) -> str
     held = sorted(map(predicate_text, asked))
     lie = [plan.spreads.get(label) for label in members]
     timed = [(label, plan.query.relation(label).stream.event_time) for label in members]
-    return repr((held, lie if any(lie) else None, timed))
+    return repr((held, lie if any(lie) else None, timed, _measures(plan, members)))

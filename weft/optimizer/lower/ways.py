@@ -35,7 +35,7 @@ from weft.optimizer.lower.selections import find_selections
 from weft.optimizer.lower.steps import Step, step
 from weft.query.model import Query
 from weft.query.timebounds import retention
-from weft.topology.model import Clock, Route
+from weft.topology.model import Clock, Measure, Route
 from weft.topology.spread import Spread, with_keys
 
 
@@ -62,8 +62,7 @@ class Hop:
     def found(self, carry: Iterable[str]) -> set[str]:
         """Fields of the rows met that are read by this hop or live on after it."""
         s = self.step
-        ranges = () if s.range is None else (s.range,)
-        exprs = (*(e.target for e in s.equalities), *ranges, *s.residual)
+        exprs = (*(e.target for e in s.equalities), *s.ranges, *s.residual)
         reads = {c.field for expr in exprs for c in columns(expr) if c.alias in s.target}
         return reads | {f for f in carry if _alias(f) in s.target}
 
@@ -114,6 +113,8 @@ class Ways:
     """Lines into kept joins first, smaller joins before larger ones; lines to the results last."""
     stamps: Mapping[str, tuple[bool, str]] = field(default_factory=dict)
     """Alias -> what orders the stamps of rows that come in one batch."""
+    measures: Mapping[str, tuple[Measure, ...]] = field(default_factory=dict)
+    """Alias -> numbers of its rows that travel with tuples, for an aggregate query."""
 
     @cached_property
     def clocked(self) -> bool:
@@ -159,8 +160,8 @@ class Ways:
 class Steps:
     """Answers that all plans of a query share: each is worked out once."""
 
-    def __init__(self, query: Query) -> None:
-        self.query = query
+    def __init__(self, query: Query, together: Sequence[Expr] = ()) -> None:
+        self.query, self.together = query, together
         self.joins = query.joins
         self.predicates = (*query.joins, *sort_predicates(query, window_predicates(query)))
         self.retention = retention(query)
@@ -174,7 +175,7 @@ class Steps:
         """The hop to a store from tuples that hold `bound`."""
         if (bound, store) not in self._steps:
             target = frozenset(names(self.query, store))
-            self._steps[bound, store] = step(self.query, self.predicates, bound, target)
+            self._steps[bound, store] = step(self.query, self.predicates, bound, target, self.together)
         return self._steps[bound, store]
 
     def equal(self, bound: Aliases) -> dict[Expr, Expr]:
@@ -190,7 +191,7 @@ class Steps:
 
 def ways(name: str, query: Query, layout: Layout, workers: int, steps: Steps | None = None) -> Ways:
     """The ways of all aliases under a layout."""
-    planner = _Planner(steps or Steps(query), layout, workers)
+    planner = _Planner(steps or Steps(query, layout.ranges), layout, workers)
     if layout.lines:
         planner.follow_lines()
     else:

@@ -73,6 +73,14 @@ def _offset(expr: Expr) -> tuple[Column, float] | None:
     return inner[0], inner[1] + (amount if expr.op == "+" else -amount)
 
 
+def _has_float_band(query: Query) -> bool:
+    """Whether a range predicate compares float columns of both aliases, with something added."""
+    if len(query.relations) != 2:
+        return False
+    found = (limit for predicate in query.joins for limit in limits(predicate, frozenset({query.aliases[1]})))
+    return any(isinstance(limit.target, Column) and pa.types.is_floating(limit.target.type) for limit in found)
+
+
 def _number(literal: Literal) -> int | None:
     if isinstance(literal.value, dt.timedelta):
         return literal.value // dt.timedelta(microseconds=1)
@@ -86,6 +94,12 @@ def regions(
     """The partition of a scheme, and where the rows of both aliases go; an error says what is missing."""
     held = find_band(query)
     if held is None:
+        if _has_float_band(query):
+            raise PlanError(
+                f'strategy "{strategy}" does not cut a band over floats',
+                detail="sums of floats are rounded, and a cut must be exact, or a result would be missing.",
+                hint='use "auto", "flat" or "hypercube:random", which join by any predicate.',
+            )
         raise PlanError(
             f'strategy "{strategy}" needs two aliases and a range between their columns',
             detail="no predicate bounds a column of one alias by a column of the other plus or minus a constant.",

@@ -5,6 +5,7 @@
         orders={"l": [("c", "o")], "c": ["o"], "o": ["c"]},   # which stores new tuples of a store ask, in which order
         placement={"l": "l.l_orderkey", ("c", "o"): "o.o_orderkey", "c": None},
         parallelism={"c": 1},                                 # on how many workers a store lies
+        ranges=["l.l_price", "l.l_day"],                      # what inequalities limit and an index has together
     )
 
     weft.Plan(lines=[                                         # instead of all that: every order by itself
@@ -33,6 +34,7 @@ from weft.errors import PlanError
 from weft.expr.model import Expr
 from weft.expr.render import to_sql
 from weft.optimizer.graph.layout import Layout, mask, names
+from weft.optimizer.graph.limited import limited_in
 from weft.optimizer.graph.placement import keys
 from weft.optimizer.graph.tree import Tree, flat_tree
 from weft.optimizer.written.lines import WrittenLine, read_lines, write_lines
@@ -59,6 +61,7 @@ class Plan:
     parallelism: tuple[tuple[StoreName, int], ...]
     spread: tuple[tuple[str, Spelled], ...]
     lines: tuple[WrittenLine, ...]
+    ranges: tuple[str, ...] | None
 
     def __init__(
         self,
@@ -69,6 +72,7 @@ class Plan:
         parallelism: Mapping[Name, int] | None = None,
         spread: Mapping[str, Any] | None = None,
         lines: Iterable[tuple[Name, str, Sequence[tuple[Name, Keys]]]] = (),
+        ranges: Sequence[str] | None = None,
     ) -> None:
         """`placement` gives one key, several, or None for anywhere.
 
@@ -76,11 +80,16 @@ class Plan:
         the key is an expression that is hashed, "random", or "copy".
 
         `lines` say all by themselves: what is made (all aliases, or those of a join to keep), the alias whose new
-        tuples make it, and the stores they look into in order, each with the key that it lies by.
+        tuples make it, and the stores they look into in order, each with the key that it lies by.  Beside a spread
+        there are no keys.
+
+        `ranges` are expressions that inequalities limit, as `explain` prints them; a look with limits on two or more of
+        them uses an index by all of these.  An empty list means one range an index; None leaves it open.
         """
         try:
             self._fix(keep, orders or {}, placement or {}, parallelism or {}, spread or {})
             object.__setattr__(self, "lines", tuple(sorted(_line(*line) for line in lines)))
+            object.__setattr__(self, "ranges", None if ranges is None else _texts(ranges))
         except (TypeError, ValueError, AttributeError) as error:
             raise PlanError(
                 "a part of the plan has a form that is not understood",
@@ -104,6 +113,17 @@ class Plan:
         fix(self, "parallelism", tuple(sorted((_aliases(k), v) for k, v in parallelism.items())))
         fix(self, "spread", tuple(sorted((alias, _freeze(axes)) for alias, axes in spread.items())))
 
+    def __repr__(self) -> str:
+        short = {
+            "keep": list(self.keep),
+            "orders": {_short(k): [_short(s) for s in v] for k, v in self.orders},
+            "placement": {_short(k): (_short(v) if v else None) for k, v in self.placement},
+            "parallelism": {_short(k): v for k, v in self.parallelism},
+            "spread": dict(self.spread),
+            "lines": [(goal, start, list(looks)) for goal, start, looks in self.lines],
+        }
+        return f"weft.Plan({', '.join(f'{name}={part!r}' for name, part in short.items() if part)})"
+
     def to_json(self) -> str:
         """The plan as one line of JSON, the same for equal plans."""
         parts = {
@@ -114,7 +134,8 @@ class Plan:
             "spread": dict(self.spread),
             "lines": self.lines,
         }
-        return json.dumps({name: part for name, part in parts.items() if part})
+        ranged = {} if self.ranges is None else {"ranges": self.ranges}
+        return json.dumps({name: part for name, part in parts.items() if part} | ranged)
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
@@ -127,7 +148,12 @@ class Plan:
             parallelism={tuple(k): v for k, v in parts.get("parallelism", ())},
             spread=parts.get("spread"),
             lines=[(tuple(g), s, [(tuple(n), tuple(k)) for n, k in looks]) for g, s, looks in parts.get("lines", ())],
+            ranges=parts.get("ranges"),
         )
+
+
+def _short(name: tuple[str, ...]) -> str | tuple[str, ...]:
+    return name[0] if len(name) == 1 else name
 
 
 def _aliases(name: Name) -> StoreName:
@@ -161,14 +187,17 @@ def bind(plan: Plan, query: Query) -> Layout:
     }
     orders = {_find_store(query, stores, name): _order(query, tree, name, order) for name, order in plan.orders}
     tasks = {_find_store(query, stores, name): _count(name, count) for name, count in plan.parallelism}
-    return Layout(tree, placement, orders, tasks, read_spread(query, dict(plan.spread)))
+    spread = read_spread(query, dict(plan.spread))
+    return Layout(tree, placement, orders, tasks, spread, ranges=_ranges(query, plan, tuple(stores)))
 
 
 def write(query: Query, layout: Layout) -> Plan:
     """The layout as a written plan that binds to it again."""
     tasks: dict[Name, int] = {names(query, s): count for s, count in layout.tasks.items()}
+    ranged = [to_sql(expr) for expr in layout.ranges] or None
     if layout.lines:
-        return Plan(parallelism=tasks, lines=write_lines(query, layout.lines))
+        spread = write_spread(query, layout.spread)
+        return Plan(parallelism=tasks, spread=spread, lines=write_lines(query, layout.lines), ranges=ranged)
     inner = [names(query, store.relations) for store in layout.tree.stores if store.children]
     return Plan(
         inner,
@@ -176,20 +205,40 @@ def write(query: Query, layout: Layout) -> Plan:
         placement={names(query, s): [to_sql(expr) for expr in home] for s, home in layout.placement.items()},
         parallelism=tasks,
         spread=write_spread(query, layout.spread),
+        ranges=ranged,
     )
 
 
 def _bind_lines(plan: Plan, query: Query) -> Layout:
-    if plan.keep or plan.orders or plan.placement or plan.spread:
+    if plan.keep or plan.orders or plan.placement:
         raise PlanError(
             "lines are given beside other parts of a plan",
             detail="lines say by themselves what is kept, in which order, and where.",
-            hint="leave out keep, orders, placement and spread.",
+            hint="leave out keep, orders and placement.",
         )
-    lines = read_lines(query, plan.lines)
+    lines, spread = read_lines(query, plan.lines), read_spread(query, dict(plan.spread))
+    if spread and any(home for targets in lines.values() for _, home in targets):
+        raise PlanError(
+            "lines on a cube name keys",
+            detail="a cube decides by itself where rows lie.",
+            hint="give None as the key of every store.",
+        )
     stores = {store for targets in lines.values() for store, _ in targets}
     tasks = {_find_store(query, stores, name): _count(name, count) for name, count in plan.parallelism}
-    return Layout(flat_tree(len(query.relations)), tasks=tasks, lines=lines)
+    ranges = _ranges(query, plan, tuple(stores))
+    return Layout(flat_tree(len(query.relations)), tasks=tasks, spread=spread, lines=lines, ranges=ranges)
+
+
+def _ranges(query: Query, plan: Plan, stores: tuple[int, ...]) -> tuple[Expr, ...]:
+    """The expressions to index together; only those can be used that an inequality limits."""
+    there = {to_sql(expr): expr for expr in limited_in(query, stores)} if plan.ranges else {}
+    if unknown := [text for text in plan.ranges or () if text not in there]:
+        raise PlanError(
+            f'"{unknown[0]}" cannot be a range of an index',
+            detail=f"what inequalities of the query limit: {', '.join(there) or 'nothing'}.",
+            hint="use some of these, or leave ranges out.",
+        )
+    return tuple(there[text] for text in plan.ranges or ())
 
 
 def _store(query: Query, name: StoreName) -> int:

@@ -1,0 +1,1 @@
+"""Groups: rows that are added up instead of kept."""

@@ -1,0 +1,86 @@
+"""Changes of a view: one row for every group that changed, with what happened to it.
+
+    insert, update   the row of the group now
+    delete           the group has left the view (HAVING); the row is that of the group as it is now
+    final            the window of the group is closed: this is its last row
+
+A change also holds the keys of its group, so that a later one replaces it even if the keys are not among the outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.query.grouping import OP, Grouping
+from weft.query.model import Query
+
+PLACE = "#n"
+BATCH = "#batch"
+"""Name of the column that says in which batch a row of a view changed."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the changes of a view look like."""
+
+    schema: pa.Schema
+    keys: tuple[str, ...]
+    outputs: tuple[str, ...]
+    can_leave: bool
+    """Whether a group can leave the view."""
+    closes: bool
+    """Whether groups are windows of event time, which close."""
+
+    @staticmethod
+    def of(query: Query) -> Shape:
+        """For an aggregate query."""
+        assert query.grouping is not None
+        return Shape.of_grouping(query.grouping, query.grouping.changes_schema(query.outputs))
+
+    @staticmethod
+    def of_grouping(grouping: Grouping, schema: pa.Schema) -> Shape:
+        """For a grouping whose changes have a schema."""
+        outputs = tuple(output.name for output in grouping.outputs)
+        return Shape(schema, grouping.keys, outputs, grouping.having is not None, grouping.window is not None)
+
+    def view(self, changes: pa.Table) -> pa.Table:
+        """The rows of the view after some changes, given in their order."""
+        return self.latest(changes).select(list(self.outputs))
+
+    def latest(self, changes: pa.Table) -> pa.Table:
+        """The last change of every group that is in the view."""
+        seen = changes.filter(pc.not_equal(changes.column(OP), "final"))
+        if self.keys:
+            numbered = seen.select(list(self.keys)).append_column(PLACE, pa.array(range(seen.num_rows), pa.int64()))
+            last = numbered.group_by(list(self.keys), use_threads=False).aggregate([(PLACE, "max")])
+            seen = seen.take(last.column(f"{PLACE}_max"))
+        else:
+            seen = seen.slice(max(0, seen.num_rows - 1))
+        return seen.filter(pc.not_equal(seen.column(OP), "delete"))
+
+
+def changed_rows(changes: pa.Table, columns: Sequence[str], batch: int) -> pa.Table:
+    """The groups of a batch that changed: their rows, what happened, and the number of the batch."""
+    seen = changes.filter(pc.not_equal(changes.column(OP), "final")).select([*columns, OP])
+    return seen.append_column(BATCH, pa.array([batch] * seen.num_rows, pa.int64()))
+
+
+def final_rows(changes: pa.Table, columns: Sequence[str], _batch: int) -> pa.Table:
+    """The last rows of windows that were closed."""
+    return changes.filter(pc.equal(changes.column(OP), "final")).select(list(columns))
+
+
+CUTS: Mapping[str, Callable[[pa.Table, Sequence[str], int], pa.Table]] = {
+    "changes": changed_rows,
+    "final": final_rows,
+}
+"""Mode of a folder -> what it takes of the changes of a batch."""
+EXTRA: Mapping[str, tuple[tuple[str, pa.DataType], ...]] = {
+    "changes": ((OP, pa.string()), (BATCH, pa.int64())),
+    "final": (),
+}
+"""Mode of a folder -> columns beside those of the view."""

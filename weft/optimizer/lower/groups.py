@@ -1,0 +1,122 @@
+"""The last part of an aggregate query: its emit adds joined tuples up in counted stores that belong to it alone.
+
+Groups are dealt to all workers by a code of their keys.  All parts of a batch arrive in the last wave, so that a view
+changes once in a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from weft.expr.model import Column, aliases, columns, text_of
+from weft.expr.safe import cannot_fail
+from weft.optimizer.lower.labels import digest, predicate_text, shorten
+from weft.optimizer.lower.ways import Ways
+from weft.query.grouping import Grouping
+from weft.query.model import Query
+from weft.topology.measures import parts, travelling_name
+from weft.topology.model import HASH, NEVER_LATE, PAIR, TIME, Clock, Emit, Groups, Key, Measure, Policy, Store
+
+OWNER = Column("", HASH, pa.int64())
+
+
+def travelling(query: Query) -> dict[str, tuple[Measure, ...]]:
+    """Relation -> numbers of its rows that travel with tuples instead of the columns that aggregates read.
+
+    An argument of one relation becomes numbers as soon as a row of the relation is met.  Others are worked out at the
+    end, and so are values that are counted, which must be told apart until then, and arguments that may fail, which
+    must not be asked of rows that join nothing.
+    """
+    grouping, found = query.grouping, dict[str, tuple[Measure, ...]]()
+    exprs = {output.name: output.expr for output in query.outputs}
+    for part in () if grouping is None else parts(grouping, {name: expr.type for name, expr in exprs.items()}):
+        expr = exprs[part.argument]
+        if len(aliases(expr)) == 1 and part.number != "values" and cannot_fail(expr):
+            label, name = min(aliases(expr)), travelling_name(part.number, expr)
+            found[label] = (*found.get(label, ()), Measure(name, part.number, expr))
+    return found
+
+
+def fields_at_end(plan: Ways) -> tuple[str, ...]:
+    """Fields that an emit reads; at least one, so that rows are counted."""
+    query, moved = plan.query, {m.expr for found in plan.measures.values() for m in found}
+    counted = set() if query.grouping is None else {*query.grouping.keys, *_distinct(query.grouping)}
+    read = (o.expr for o in query.outputs if o.name in counted or o.expr not in moved)
+    found = sorted({column.field for expr in read for column in columns(expr)})
+    return tuple(found) or (f"{query.aliases[0]}.{query.relations[0].stream.schema.names[0]}",)
+
+
+def with_groups(emit: Emit, plan: Ways) -> Emit:
+    """The emit of a query with what is made of its tuples; its wave is set when all waves are known."""
+    grouping = plan.query.grouping
+    if grouping is None:
+        return emit
+    clock = window_clock(plan)
+    stream = _timed_stream(plan, grouping)
+    values = tuple((name, f"{_name(plan)}-values-{digest(_content(plan), name)}") for name in _distinct(grouping))
+    groups = Groups(_name(plan, _content(plan)), grouping, clock.id if clock else "", stream, values)
+    return replace(emit, groups=groups, route="key", route_key=(OWNER,), tasks=plan.workers)
+
+
+def group_stores(emit: Emit, plan: Ways) -> tuple[Store, ...]:
+    """The stores of an aggregate query's groups, and of the different values that it counts."""
+    groups = emit.groups
+    if groups is None:
+        return ()
+    timed = (TIME,) if groups.clock else ()
+    made = [_store(plan, groups, groups.store, (*groups.grouping.keys, HASH, *timed), HASH)]
+    for argument, name in groups.values:
+        columns = (*groups.grouping.keys, HASH, *timed, argument, PAIR)
+        made.append(_store(plan, groups, name, columns, PAIR))
+    return tuple(made)
+
+
+def _store(plan: Ways, groups: Groups, name: str, columns: tuple[str, ...], index: str) -> Store:
+    content = digest(name, _content(plan))
+    labels = tuple(sorted(plan.query.aliases, key=lambda label: plan.stamps[label]))
+    clocks = (groups.clock or NEVER_LATE,)
+    expiry = ((groups.clock, 0),) if groups.clock else ()
+    why = "until its window is closed" if groups.clock else "full history"
+    return Store(
+        name, "", (), columns, (OWNER,), (Key((Column("", index, pa.int64()),)),), expiry, why,
+        (f"{plan.name}.groups",), plan.workers, labels, (), None, digest(content, plan.workers), 0, clocks, content,
+        "groups",
+    )  # fmt: skip
+
+
+def window_clock(plan: Ways, policy: Policy = "min") -> Clock | None:
+    """The clock that closes windows of event time: that of all streams of the query that have one."""
+    grouping = plan.query.grouping
+    if grouping is None or grouping.window is None:
+        return None
+    timed = {r.stream.name: r.stream.lateness for r in plan.query.relations if r.stream.event_time is not None}
+    streams = tuple(sorted(timed.items()))
+    return Clock(f"clock-{digest(streams)}", streams, policy)
+
+
+def _timed_stream(plan: Ways, grouping: Grouping) -> str:
+    if grouping.window is None:
+        return ""
+    found = {output.name: output.expr for output in plan.query.outputs}[grouping.window.key]
+    return plan.query.relation(min(aliases(found))).stream.name
+
+
+def _distinct(grouping: Grouping) -> Sequence[str]:
+    asked = (aggregate.argument for aggregate in grouping.aggregates if aggregate.kind == "distinct")
+    return tuple(dict.fromkeys(name for name in asked if name is not None))
+
+
+def _name(plan: Ways, content: str = "") -> str:
+    return f"{shorten(plan.name)}-groups" + (f"-{content}" if content else "")
+
+
+def _content(plan: Ways) -> str:
+    """What decides the groups of a query."""
+    query = plan.query
+    asked = sorted(map(predicate_text, query.predicates))
+    made = [(output.name, text_of(output.expr)) for output in query.outputs]
+    windows = [(relation.alias, relation.window) for relation in query.relations]
+    return digest(plan.name, asked, made, windows, query.grouping)

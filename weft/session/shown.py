@@ -1,0 +1,28 @@
+"""A session as it shows itself: at most ten lines, whatever it holds.  Showing reads nothing and plans nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weft.session.session import Session
+
+MOST = 4
+"""So many streams and queries are named."""
+
+
+def show_session(session: Session) -> str:
+    """What a session holds and whether it runs."""
+    state = "running" if session.is_running else "not running"
+    head = f"<session, checkpoint {session.checkpoint.root}, {state}>"
+    streams = (repr(stream) for stream in session.streams.values())
+    queries = (repr(query) for query in session.queries.values())
+    return "\n".join([head, *_first(streams, "stream", "streams"), *_first(queries, "query", "queries")])
+
+
+def _first(shown: Iterable[str], one: str, many: str) -> Iterator[str]:
+    found = list(shown)
+    yield from (f"  {line}" for line in found[:MOST])
+    if (rest := len(found) - MOST) > 0:
+        yield f"  and {rest} more {one if rest == 1 else many}"

@@ -1,0 +1,51 @@
+"""What SQL knows and Weft does not: clauses and kinds of joins, each refused by name, with what to do instead."""
+
+from __future__ import annotations
+
+from weft.sql.cursor import Cursor
+
+_NOT_YET: dict[str, tuple[str, str]] = {
+    "ORDER BY": ("ORDER BY is not supported", "a continuous result never ends; sort it where it is read."),
+    "LIMIT": ("LIMIT is not supported", "a continuous result never ends; cut it where it is read."),
+    "OFFSET": ("OFFSET is not supported", "a continuous result never ends; cut it where it is read."),
+    "FETCH": ("FETCH is not supported", "a continuous result never ends; cut it where it is read."),
+    "QUALIFY": ("QUALIFY is not supported: there are no window functions", "select where the result is read."),
+    "WINDOW": ("WINDOW is not supported: there are no window functions", "a stream's window is written WITHIN."),
+    "UNION": ("UNION is not supported", "register one query for each part."),
+    "INTERSECT": ("INTERSECT is not supported", "join the streams on all columns."),
+    "EXCEPT": ("EXCEPT is not supported", "register one query for each part."),
+    "USING SAMPLE": ("USING SAMPLE is not supported", "select rows in WHERE."),
+    "TABLESAMPLE": ("TABLESAMPLE is not supported", "select rows in WHERE."),
+    "FOR": ("FOR is not supported", "leave it out: a query only reads."),
+    "INTO": ("INTO is not supported", "give the query a sink: q.to_parquet(...)."),
+    "PIVOT": ("PIVOT is not supported", "pivot the result downstream."),
+    "UNPIVOT": ("UNPIVOT is not supported", "unpivot the result downstream."),
+}
+JOINS = ("LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "ASOF", "POSITIONAL", "LATERAL")
+
+
+def refuse_clause(cursor: Cursor) -> None:
+    """Refuse a clause of SQL that Weft does not have; each has its own message."""
+    clause = unsupported_clause(cursor)
+    if clause is not None:
+        message, hint = _NOT_YET[clause]
+        raise cursor.fail(cursor.read(*clause.split()), message, hint=hint)
+    if cursor.token.upper in JOINS:
+        raise outer_join(cursor, cursor.at)
+
+
+def unsupported_clause(cursor: Cursor) -> str | None:
+    """The clause that comes next, if Weft does not have it."""
+    if cursor.sees("WINDOW") and cursor.peek().upper in ("(", "."):
+        return None  # a window of event time
+    return next((clause for clause in _NOT_YET if cursor.sees(*clause.split())), None)
+
+
+def outer_join(cursor: Cursor, start: int) -> Exception:
+    """The error for a join that is not an inner join; its words begin at token `start`."""
+    words = [token.upper for token in cursor.tokens[start : cursor.at]]
+    while cursor.token.upper in (*JOINS, "INNER", "JOIN"):
+        words.append(cursor.next().upper)
+    kind = " ".join(word for word in words if word != "JOIN")
+    hint = "only inner joins are continuous here: write JOIN ... ON."
+    return cursor.fail(cursor.span_from(start), f"{kind} joins are not supported", hint=hint)

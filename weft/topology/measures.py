@@ -1,0 +1,93 @@
+"""How the aggregates of a group are kept: as numbers that can be added up, or as least and greatest values.
+
+    valid x         how many arguments are not NULL
+    true x          how many are true
+    float x         their sum, for floating-point arguments
+    limb i of x     their sum, for whole numbers and decimals: of 32 bits of the argument, the last limb of all the rest
+    least x, greatest x
+    values x        how many different values there are; the values themselves are in a store of their own
+
+A sum in limbs is exact: limbs are added up as 64-bit numbers, far from overflow, and put together when the value is
+asked for.  COUNT(*) needs nothing, since it is the weight of the group.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from weft.expr.model import Expr, text_of
+from weft.query.grouping import Aggregate, Grouping
+from weft.query.model import MEASURE
+
+Number = OneOf["valid", "true", "float", "limb0", "limb1", "limb2", "least", "greatest", "values"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One number of one argument."""
+
+    number: Number
+    argument: str
+
+    @property
+    def name(self) -> str:
+        """The hidden column in which a group has it."""
+        return measure_name(self.number, self.argument)
+
+
+def measure_name(number: str, of: str) -> str:
+    """The hidden column of a number of an argument."""
+    return f"{MEASURE}{number} {of}"
+
+
+def travelling_name(number: str, argument: Expr) -> str:
+    """The hidden column in which tuples bring a number of an argument to whoever wants it."""
+    return measure_name(number, hashlib.blake2b(text_of(argument).encode(), digest_size=6).hexdigest())
+
+
+def united_by(name: str) -> OneOf["sum", "min", "max"]:
+    """How the values of a hidden column are united when rows become one."""
+    number = name.removeprefix(MEASURE).partition(" ")[0]
+    return "min" if number == "least" else "max" if number == "greatest" else "sum"
+
+
+def limbs(kind: pa.DataType) -> tuple[Number, ...]:
+    """The limbs of a whole number or decimal."""
+    if pt.is_decimal(kind):
+        return ("limb0", "limb1") if kind.precision <= 27 else ("limb0", "limb1", "limb2")
+    return ("limb0", "limb1") if kind.bit_width == 64 else ("limb0",)
+
+
+def numbers(aggregate: Aggregate, kind: pa.DataType | None) -> tuple[Number, ...]:
+    """The numbers of an aggregate whose argument has a type."""
+    match aggregate.kind:
+        case "count":
+            return () if aggregate.argument is None else ("valid",)
+        case "sum" | "avg":
+            assert kind is not None
+            return (*(("float",) if pt.is_floating(kind) else limbs(kind)), "valid")
+        case "min":
+            return ("least",)
+        case "max":
+            return ("greatest",)
+        case "distinct":
+            return ("values",)
+    return ("true", "valid")
+
+
+def parts(grouping: Grouping, types: Mapping[str, pa.DataType]) -> tuple[Part, ...]:
+    """All numbers that a grouping keeps, each once; `types` are those of the join's outputs."""
+    return tuple(dict.fromkeys(_parts(grouping, types)))
+
+
+def _parts(grouping: Grouping, types: Mapping[str, pa.DataType]) -> Iterator[Part]:
+    for aggregate in grouping.aggregates:
+        argument = aggregate.argument or ""
+        for number in numbers(aggregate, types.get(argument)):
+            yield Part(number, argument)
