@@ -198,6 +198,8 @@ def _rows_in_a_place(choice: Choice, relations: int) -> float:
 
 def content(store: Store, called: Mapping[str, str]) -> str:
     """What a store holds: a stream, or the aliases of a join; `called` has the alias of each label, in query order."""
+    if store.counted == "groups":
+        return f"groups of {store.users[0].partition('.')[0]}"
     return store.stream or join_names([alias for label, alias in called.items() if label in store.members])
 
 

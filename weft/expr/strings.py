@@ -83,6 +83,34 @@ def repeat(text: pa.Array, times: int) -> pa.Array:
     return pc.binary_repeat(text, max(0, times))
 
 
+def search(constant: Kernel, elementwise: Callable[[Any, Any], Any]) -> Kernel:
+    """The kernel of a search: by Arrow for a constant, by numpy, pair by pair, for a column of things to find."""
+
+    def kernel(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+        if isinstance(args[1], pa.Scalar):
+            return constant(args, kind)
+        whole = pa.repeat(args[0], len(args[1])) if isinstance(args[0], pa.Scalar) else args[0]
+        missing = pc.or_(pc.is_null(whole), pc.is_null(args[1])).to_numpy(zero_copy_only=False)
+        found = elementwise(*(_texts(side) for side in (whole, args[1])))
+        return pa.array(found, kind, mask=missing)
+
+    return kernel
+
+
+def _texts(texts: pa.Array) -> Any:
+    return np.array(pc.fill_null(texts, "").to_numpy(zero_copy_only=False), dtype=np.dtypes.StringDType())
+
+
+def find(texts: Any, parts: Any) -> Any:
+    """Where parts begin, counted from 1; 0 if they are not there."""
+    return np.strings.find(texts, parts) + 1
+
+
+def contains(texts: Any, parts: Any) -> Any:
+    """Whether parts are there."""
+    return np.strings.find(texts, parts) >= 0
+
+
 def concat_ws(args: Sequence[Datum], kind: pa.DataType) -> Datum:
     """Texts with a separator between them; NULLs are left out."""
     separator, *texts = args
