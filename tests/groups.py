@@ -4,7 +4,9 @@
     python -m tests.groups --seed 4711 --n 1 -v  one case again, printed in full
 
 Streams, rows, joins and plans are those of `tests.fuzz`; the SELECT list, GROUP BY and HAVING are drawn here.  After
-every batch the view must be what the oracle says over the batches so far.  Floats are compared with a tolerance, since
+every batch the view must be what the oracle says over the batches so far.  A case is run a second time with its rows in
+another order, in other batches and on other workers, where nothing is late.  Either run may crash in the middle of a
+batch and be started again, or continue from files in a new process.  Floats are compared with a tolerance, since
 a sum of them depends on the order; no condition compares a sum of floats with a number it may be near to.
 """
 
@@ -12,16 +14,32 @@ from __future__ import annotations
 
 import argparse
 import random
+import shutil
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 
 import pyarrow as pa
 
-from tests.fuzz import Case, QueryMaker, make_case, plain_functions, some_plans
-from weft.query.model import Query
-from weft.testing import Trial, assert_same_rows, expected_after_lateness
+import weft
+from tests.fuzz import (
+    FOREVER,
+    Case,
+    Planned,
+    QueryMaker,
+    Tables,
+    cut,
+    feed_through_a_crash,
+    make_case,
+    plain_functions,
+    shuffled,
+    small_limits,
+    some_plans,
+)
+from weft.testing import Trial, assert_same_rows, expected_after_each_batch
 
 TOLERANCE = 1e-9
 LENGTHS = ["'5 seconds'", "'20 seconds'", "'1500 milliseconds'", "'1 day'", "INTERVAL '7' SECOND"]
@@ -144,32 +162,44 @@ def make_grouped_case(seed: int) -> Case:
 
 
 def check_groups(case: Case) -> int:
-    """Run the case under some plans and compare after every batch; the number of views that were compared."""
+    """Run the case as it is, and again in another order where nothing is late; the number of views compared."""
     rng = random.Random(case.seed + 1)
-    session = case.session()
-    queries = {name: handle.query for name, handle in session.queries.items()}
-    wanted = {name: _views(query, case) for name, query in queries.items()}
+    compared = _check(rng, case, case.batches, None, case.workers)
+    return compared + _check(rng, case, rng.choice([cut, shuffled])(rng, case), FOREVER, rng.randint(1, 5))
+
+
+def _check(rng: random.Random, case: Case, batches: list[Tables], lateness: str | None, workers: int) -> int:
     compared = 0
-    for name, query in queries.items():
-        for wishes in some_plans(rng, query, case.workers):
-            made = case.session(plans=[])
-            made.query("q", case.queries[name], **wishes)
-            trial = Trial(made)
-            for number, batch in enumerate(case.batches):
-                trial.feed(batch)
-                what = f"{name} {wishes}, batch {number}: "
-                assert_same_rows(trial.table("q"), wanted[name][number], what, tolerance=TOLERANCE)
-                compared += 1
+    for name, handle in case.session(lateness=lateness).queries.items():
+        wanted = list(expected_after_each_batch(handle.query, batches, plain_functions(), case.policy))
+        for wishes in some_plans(rng, handle.query, workers)[: None if lateness is None else 1]:
+            session = case.session(lateness=lateness, workers=workers, plans=[Planned("q", name, wishes)])
+            what = f"{name} {wishes}, {workers} workers, lateness {lateness}"
+            with small_limits(rng):
+                compared += _compare(rng, session, batches, wanted, what)
     return compared
 
 
-def _views(query: Query, case: Case) -> list[pa.Table]:
-    """The view after every batch."""
-    functions = plain_functions()
-    return [
-        expected_after_lateness(query, case.batches[: number + 1], functions, case.policy)
-        for number in range(len(case.batches))
-    ]
+def _compare(
+    rng: random.Random, session: weft.Session, batches: list[Tables], wanted: list[pa.Table], what: str
+) -> int:
+    """Compare after every batch; sometimes one dies and comes again, sometimes a new process goes on from the files."""
+    folder = Path(tempfile.mkdtemp(prefix="weft-groups-")) if rng.random() < 0.1 else None
+    trial = Trial(session, state=folder)
+    fatal = rng.randrange(len(batches)) if rng.random() < 0.3 else None
+    moves = rng.randrange(len(batches)) if folder else None
+    for number, (batch, view) in enumerate(zip(batches, wanted, strict=True)):
+        if number == moves:
+            trial, before = Trial(session, state=folder), trial
+            trial.running.results = before.running.results
+        if number == fatal:
+            feed_through_a_crash(rng, session, trial, batch)
+        else:
+            trial.feed(batch)
+        assert_same_rows(trial.table("q"), view, f"{what}, batch {number}: ", tolerance=TOLERANCE)
+    if folder:
+        shutil.rmtree(folder)
+    return len(batches)
 
 
 def main() -> int:

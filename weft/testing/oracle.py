@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import atexit
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from inspect import Parameter, Signature
 from typing import Any
 
@@ -139,6 +139,16 @@ def expected_after_lateness(
     """The answer over the rows that are not late, and over windows of event time that were open when they came."""
     kept, marks = _accept(query, batches, policy)
     return _answer(query, kept, functions, marks)
+
+
+def expected_after_each_batch(
+    query: Query, batches: Sequence[Tables], functions: Functions | None = None, policy: Policy = "min"
+) -> Iterator[pa.Table]:
+    """What `expected_after_lateness` says of the first batch, of the first two, and so on."""
+    kept, marks = _accept(query, batches, policy)
+    for number in range(len(batches)):
+        so_far = {name: rows.filter(pc.less_equal(rows[_BATCH], number)) for name, rows in kept.items()}
+        yield _answer(query, so_far, functions, marks)
 
 
 def watermark(streams: Iterable[Stream], newest: Mapping[str, int], policy: Policy) -> int | None:
