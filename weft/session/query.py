@@ -89,9 +89,10 @@ class QueryHandle:
         else:
             sink = SINKS[kind](self.name, self.query.schema, *arguments)
         if sink.takes == ("rows" if self.query.is_view else "changes"):
+            made = "changes" if self.query.is_view else "rows: every result once"
             raise SinkError(
                 f"a {kind} sink takes {sink.takes}",
-                detail=f'query "{self.name}" produces {"changes" if self.query.is_view else "rows: every result once"}.',
+                detail=f'query "{self.name}" produces {made}.',
                 hint="choose a sink that takes what the query produces.",
             )
         self.on_sink(self, sink)
