@@ -64,7 +64,7 @@ bench-queries: $(BENCH) ## many queries as one plan, the solver, and changes of 
 bench-peers: $(BENCH) ## compare Weft with its peers, each in an environment of its own (35 minutes)
 	$(PY) -m bench.peers
 
-bench-views: $(BENCH) ## compare aggregates over joins with enumerated joins and with peers
+bench-views: $(BENCH) ## compare aggregates over joins with enumerated joins and with peers (up to an hour)
 	$(PY) -m bench.views
 
 bench-scale: $(BENCH) ## measure how Weft's cost grows with state, batches, workers and relations

@@ -136,9 +136,18 @@ def _faster(by: Found) -> Iterator[Goal]:
             ended = "" if by[workload, system].verdict == RIGHT else ", which was ended: by its rate so far"
             said = f"{workload}: times as fast as {system}{ended}"
             yield said, f"{ratio:.2f}", f"at least {goal or 1:g}", ratio >= (goal or 1)
-        ratio = _ratio(by, (workload, "weft"), (workload, "duckdb"))
-        if ratio is not None and workload != "groups/2":
-            yield f"{workload}: the time of one-shot DuckDB, times", f"{ratio:.2f}", "at most 4", ratio <= 4
+        yield from _one_shot(by, workload)
+
+
+def _one_shot(by: Found, workload: str) -> Iterator[Goal]:
+    """All of our time, and without start-up: at the rate after the second batch, when all processes are running."""
+    ours, ratio = by.get((workload, "weft")), _ratio(by, (workload, "weft"), (workload, "duckdb"))
+    if ours is None or ratio is None:
+        return
+    yield f"{workload}: the time of one-shot DuckDB, times", f"{ratio:.2f}", "at most 4", ratio <= 4
+    if ours.steady and ours.speed:
+        ratio *= ours.speed / ours.steady
+        yield f"{workload}: the same at the steady rate, start-up apart", f"{ratio:.2f}", "at most 4", ratio <= 4
 
 
 def _growth(by: Found) -> Iterator[Goal]:

@@ -116,7 +116,7 @@ def test_rows_of_the_join_are_put_into_groups(tmp_path: Path) -> None:
 
 def test_goals_are_judged_by_seconds_and_by_the_rate_so_far() -> None:
     rows = [
-        Row("q3", "weft", RIGHT, 1_000, seconds=2.0, speed=500.0),
+        Row("q3", "weft", RIGHT, 1_000, seconds=2.0, speed=500.0, steady=2_000.0),
         Row("q3", "flink", RIGHT, 1_000, seconds=30.0, speed=33.3),
         Row("q3", "spark", "over 9 s, 100 rows done", 1_000, speed=50.0),
         Row("q3", "pathway", "failed: no", 1_000),
@@ -129,6 +129,7 @@ def test_goals_are_judged_by_seconds_and_by_the_rate_so_far() -> None:
     assert "10.00   goal at least 1     holds" in said
     assert "pathway" not in said
     assert "8.00   goal at most 4      MISSED" in said
+    assert "2.00   goal at most 4      holds" in said
 
 
 def test_a_goal_without_an_answer_is_missed() -> None:
