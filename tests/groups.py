@@ -167,9 +167,12 @@ class GroupedMaker(QueryMaker):
 class MixedMaker(QueryMaker):
     """Random SQL, with groups or without."""
 
+    share = 0.8
+    """How many queries have groups."""
+
     def query(self, count: int) -> str:
         """A query over at most `count` aliases."""
-        maker = GroupedMaker if self.rng.random() < 0.8 else QueryMaker
+        maker = GroupedMaker if self.rng.random() < self.share else QueryMaker
         return maker(self.rng, self.streams, self.extremes).query(count)
 
 

@@ -19,6 +19,8 @@ def test_no_change_of_a_session_loses_or_doubles_a_result(chunk: int) -> None:
     assert tally.stores["compared"] >= 100
     assert tally.stores["taken"] >= 20
     assert tally.stores["rows moved"] >= 20
+    assert tally.queries["views"] >= 20
+    assert tally.queries["rows of views"] >= 40
     assert tally.queries["complete"] >= 2
     assert tally.queries["incomplete"] >= 2
     assert sum(tally.deaths.values()) >= 3

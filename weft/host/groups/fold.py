@@ -6,7 +6,7 @@ here, and NaN equals NaN.  What must hold: the sum over all rows of weight, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +32,7 @@ def fold(frames: Sequence[Frame], flags: Mapping[str, str] | None = None) -> Fra
     if frame.num_rows < 2 or not keys:
         return frame if frame.num_rows < 2 else _total(frame, united)
     for name in (name for name, kind in united.items() if kind == "sum"):
-        refuse_overflow(frame.column(name))
+        refuse_overflow(frame.column(name), lambda name=name: _largest(frame, keys, name))  # type: ignore[misc]
     table = pa.Table.from_batches([frame]).group_by(keys, use_threads=False).aggregate(list(united.items()))
     names = [*keys, *(f"{name}_{kind}" for name, kind in united.items())]
     arrays = [table.column(name).combine_chunks() for name in names]
@@ -51,22 +51,38 @@ def _total(frame: Frame, united: Mapping[str, str]) -> Frame:
     for name in frame.schema.names:
         column = frame.column(name)
         if united[name] == "sum":
-            refuse_overflow(column)
+            refuse_overflow(column, lambda: "a sum, or the number of joined rows, is too large in the only group")
         made = {"sum": pc.sum, "min": pc.min, "max": pc.max}[united[name]](column)
         found.append(pa.array([made.as_py()], column.type))
     return pa.RecordBatch.from_arrays(found, names=frame.schema.names)
 
 
-def refuse_overflow(column: pa.Array) -> None:
-    """Refuse a sum that may not fit into 64 bits.  Arrow adds without a check."""
+def refuse_overflow(column: pa.Array, what: Callable[[], str] = lambda: "a count of joined rows is too large") -> None:
+    """Refuse a sum that may not fit into 64 bits; `what` says so.  Arrow adds without a check."""
     if not pt.is_integer(column.type) or len(column) == 0:
         return
     limits = pc.min_max(column).as_py()
     if max(abs(limits["min"] or 0), abs(limits["max"] or 0)) * len(column) > LARGEST:
         values = column.to_numpy(zero_copy_only=False).astype(np.float64)
         if np.abs(values).sum() >= LARGEST:
-            raise HostError(
-                "a count of joined rows is too large",
-                detail="the weights of rows that are added up exceed 64 bits.",
-                hint="join fewer rows, or select more.",
-            )
+            raise too_large(what())
+
+
+def too_large(what: str) -> HostError:
+    """Something does not fit into 64 bits while rows are added up."""
+    return HostError(
+        what,
+        detail="numbers that are added up exceed 64 bits.",
+        hint="select fewer rows, join fewer, or cast the argument of SUM to DOUBLE.",
+    )
+
+
+def _largest(frame: Frame, keys: Sequence[str], name: str) -> str:
+    """Names the rows whose sum is the largest."""
+    sizes = pc.abs(frame.column(name).cast(pa.float64()))
+    table = pa.table({**{key: frame.column(key) for key in keys}, "#size": sizes})
+    sums = table.group_by(list(keys), use_threads=False).aggregate([("#size", "sum")])
+    worst = sums.take(pc.sort_indices(sums.column("#size_sum"), sort_keys=[("", "descending")])[:1]).to_pylist()[0]
+    shown = [str(worst[key]) for key in keys if not key.startswith("#") or key.startswith("#k")]
+    what = "the number of joined rows" if name == WEIGHT else "a sum"
+    return f"{what} is too large in group ({', '.join(shown)})"

@@ -117,7 +117,7 @@ class View:
 
     def _say(self, groups: Frame, row: int) -> str:
         keys = [str(groups.column(name)[row].as_py()) for name in self.grouped.groups.grouping.keys]
-        return f"({', '.join(keys)})"
+        return f"group ({', '.join(keys)})" if keys else "the only group"
 
 
 def read_view(

@@ -122,7 +122,9 @@ class InProcess:
         self._retain()
         for emit in change.topology.emits:
             past = fresh[emit.query]
-            if emit.groups is not None and emit.query in change.backfill:  # made in several jobs, so read when all are done
+            if (
+                emit.groups is not None and emit.query in change.backfill
+            ):  # made in several jobs, so read when all are done
                 past = read_view(emit, self.topology, self.functions, self.manifest.segments, self.state).to_batches()
             self.results.setdefault(emit.query, []).extend(past)
         reach(crash, "migrate commit after", self.manifest.batch)

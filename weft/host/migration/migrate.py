@@ -199,17 +199,21 @@ class Migration:
 
     def _past(self, query: str) -> Job | None:
         """The job that makes all results of a query among old rows; None if no relation has its rows."""
-        emit = self.new.emit_of[query]
+        emit, what = self.new.emit_of[query], f"results of {query} among old rows"
+        ways = [
+            (number, way) for label, _ in emit.aliases for number, way in enumerate(ways_to(self.new, label, emit.id))
+        ]
         found = [
             (self.manifest.held.get(source.id, 0), number, way, source.id)
-            for label, _ in emit.aliases
-            for number, way in enumerate(ways_to(self.new, label, emit.id))
+            for number, way in ways
             if (source := self._start_source(way)) is not None
         ]
         if not found:
-            return None
+            static = {stream.name for stream in self.new.streams if stream.table and self._again}
+            tables = [way for _, way in ways if way.edge.stream in static]
+            return Job(what, tables[0].topology(self.new), (), 0, (tables[0].edge.stream,)) if tables else None
         _, _, way, read = min(found, key=lambda entry: (entry[0], entry[2].start.id, entry[1]))
-        return self._travel(f"results of {query} among old rows", way, read)
+        return self._travel(what, way, read)
 
     def _replay(self, after: int) -> Job:
         """All rows that came after a batch, along all ways of the new plan that store something."""
