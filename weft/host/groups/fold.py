@@ -79,10 +79,10 @@ def too_large(what: str) -> HostError:
 
 def _largest(frame: Frame, keys: Sequence[str], name: str) -> str:
     """Names the rows whose sum is the largest."""
-    sizes = pc.abs(frame.column(name).cast(pa.float64()))
+    sizes = pc.abs(frame.column(name).cast(pa.float64(), safe=False))
     table = pa.table({**{key: frame.column(key) for key in keys}, "#size": sizes})
     sums = table.group_by(list(keys), use_threads=False).aggregate([("#size", "sum")])
     worst = sums.take(pc.sort_indices(sums.column("#size_sum"), sort_keys=[("", "descending")])[:1]).to_pylist()[0]
     shown = [str(worst[key]) for key in keys if not key.startswith("#") or key.startswith("#k")]
     what = "the number of joined rows" if name == WEIGHT else "a sum"
-    return f"{what} is too large in group ({', '.join(shown)})"
+    return f"{what} is too large in " + (f"group ({', '.join(shown)})" if shown else "the only group")
