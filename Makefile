@@ -8,7 +8,7 @@ BENCH  := .venv/.installed-bench
 N      ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format fuzz chaos bench bench-plans bench-skew bench-queries bench-peers bench-scale constraints clean
+.PHONY: help setup demo test check format fuzz chaos bench bench-plans bench-skew bench-queries bench-peers bench-views bench-scale wheel constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -64,8 +64,14 @@ bench-queries: $(BENCH) ## many queries as one plan, the solver, and changes of 
 bench-peers: $(BENCH) ## compare Weft with its peers, each in an environment of its own (35 minutes)
 	$(PY) -m bench.peers
 
+bench-views: $(BENCH) ## compare aggregates over joins with enumerated joins and with peers
+	$(PY) -m bench.views
+
 bench-scale: $(BENCH) ## measure how Weft's cost grows with state, batches, workers and relations
 	$(PY) -m bench.scale
+
+wheel: $(STAMP) ## build dist/weft-*.whl, to install elsewhere
+	$(PY) -m pip wheel . --no-deps -q -w dist && ls dist
 
 constraints: $(BENCH) ## write constraints.txt from what .venv holds now
 	$(PY) scripts/constraints.py > constraints.new

@@ -72,12 +72,12 @@ def watch_process(command: Sequence[str], out: Path, limit: float, environment: 
 
 
 def size_of(folder: Path) -> int:
-    """Bytes in a folder; a file with two names counts once."""
+    """Bytes in a folder; a file with two names counts once, and what is removed meanwhile is not there."""
     found: dict[tuple[int, int], int] = {}
-    for path in folder.rglob("*"):
-        with contextlib.suppress(OSError):
-            stat = path.lstat()
-            if path.is_file():
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                stat = os.lstat(os.path.join(parent, name))
                 found[stat.st_dev, stat.st_ino] = stat.st_size
     return sum(found.values())
 

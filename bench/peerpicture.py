@@ -11,6 +11,8 @@ from bench.picture import head, key, short, text
 
 COLOURS = {
     "weft": "#222255",
+    "weft-flat": "#4477aa",
+    "weft-rows": "#88aacc",
     "spark": "#ee6677",
     "spark-rocksdb": "#cc3311",
     "spark-rocksdb-v4": "#ee7733",

@@ -69,6 +69,10 @@ SYSTEMS: Mapping[str, System] = {
         System("polars", "polars", "polars==2.1.0", streaming=False),
     )
 }
+VIEW_SYSTEMS: Mapping[str, System] = {
+    name: System(name, "weft", None, java=True) for name in ("weft", "weft-flat", "weft-rows")
+}
+"""Ways in which Weft can answer an aggregate."""
 
 
 def ready(system: System, *, here: bool = False) -> Path | str:

@@ -93,7 +93,7 @@ def streams(name: str, columns: Columns, scale: float, batches: int) -> tuple[Pa
     def tables() -> dict[str, pa.Table]:
         return {table: _plain(pq.read_table(files[table], columns=[*wanted])) for table, wanted in columns.items()}
 
-    files = {table: _generate(scale, table) for table in columns}
+    files = {table: generate(scale, table) for table in columns}
     rows = {table: pq.read_metadata(file).num_rows for table, file in files.items()}
     return cache_streams(CACHE / f"{name}-sf{scale:g}-{batches}", tables, batches), rows
 
@@ -105,7 +105,8 @@ def workload(name: str, folder: Path, rows: Mapping[str, int]) -> Workload:
     return Workload(name, folder, SQL[name], rows, edges)
 
 
-def _generate(scale: float, name: str) -> Path:
+def generate(scale: float, name: str) -> Path:
+    """The file of a table; made if it is not there."""
     folder = CACHE / f"tpch-sf{scale:g}"
     file = folder / f"{name}.parquet"
     if not file.exists():

@@ -46,6 +46,7 @@ from weft.optimizer.cost.estimate import estimate
 from weft.optimizer.cost.papers import BudgetUnit, CostModel
 from weft.optimizer.graph.joingraph import bits
 from weft.optimizer.graph.layout import names
+from weft.optimizer.graph.limited import limited_in
 from weft.optimizer.graph.placement import keys
 from weft.optimizer.graph.tree import Tree, flat_tree
 from weft.optimizer.known import Known
@@ -74,6 +75,8 @@ FOREVER = "3650000 days"
 TEXTS = ["", "a", "A", "ab", "abcdefgh", "abcdefghi", "abcdefghj", "b", "é", "a%", "x"]
 FLOATS = [0.0, -0.0, 1.0, 2.0, 0.5, 1.5, 0.1, 0.2, 0.3, 1e16, -1.0, float("nan"), float("inf"), float("-inf")]
 BIG = [2**63 - 1, -(2**63), 2**53, 2**53 + 1]
+
+COLUMNS = ("k", "s", "f", "d", "day", "b", "u")
 
 DEATHS = ("wave 1 after", "wave 2 before", "wave 2 after", "segment write", "commit before", "commit after", "publish")
 
@@ -448,6 +451,8 @@ class QueryMaker:
             f"{a}.f + 0.5 = {b}.f", f"{a}.j % 2 = {b}.j % 2", f"{a}.u = {b}.day", f"{a}.s || 'a' = {b}.s",
             f"{a}.j - {b}.j = 0", f"{a}.u - INTERVAL '1' SECOND = {b}.u", f"nullif({a}.j, 1) = {b}.j",
             f"round({a}.d) = {b}.d", f"{a}.k / 2 = {b}.f", f"({a}.j = 1) = {b}.b", f"{a}.j = {b}.f + {b}.j",
+            *(f"{a}.{name} IS NOT DISTINCT FROM {b}.{name}" for name in self.rng.sample(COLUMNS, 3)),
+            f"left({a}.s, 1) = right({b}.s, 1)", f"date_diff('day', {a}.u, {b}.day) = 0",
         ])  # fmt: skip
 
     def _theta(self, a: str, b: str) -> str:
@@ -471,7 +476,10 @@ class QueryMaker:
             f"{a}.u - {b}.u {op} INTERVAL '2' SECOND", f"{a}.u + INTERVAL '1' SECOND {op} {b}.u",
             f"{a}.{column} <> {b}.{column}", f"NOT ({a}.{column} = {b}.{column})", f"NOT ({a}.f {op} {b}.f)",
             f"({a}.k = {b}.k OR {a}.s = {b}.s)", f"({a}.k {op} {b}.k OR {a}.b)",
-            f"({a}.s LIKE 'a%' OR {b}.s LIKE '%b')",
+            f"({a}.s LIKE 'a%' OR {b}.s LIKE '%b')", f"{a}.s LIKE {b}.s || '%'", f"contains({a}.s, {b}.s)",
+            f"starts_with({a}.s, {b}.s)", f"strpos({a}.s, {b}.s) {op} 1", f"substr({a}.s, {b}.j) {op} {b}.s",
+            f"{a}.{column} IS DISTINCT FROM {b}.{column}", f"{a}.u + INTERVAL '1' MONTH {op} {b}.u",
+            f"regexp_matches({a}.s, '^' || left({b}.s, 1))",
             f"{a}.k IN ({b}.k, {b}.j)", f"{a}.s IN ({b}.s, 'a')", f"({a}.k IS NULL OR {a}.k = {b}.j)",
             f"({a}.k IS NULL) = ({b}.k IS NULL)", f"near({a}.j::BIGINT, {b}.j::BIGINT)", f"near({a}.f, {b}.f)",
             f"CASE WHEN {a}.b THEN {a}.j {op} {b}.j ELSE {a}.s = {b}.s END", f"length({a}.s) + {b}.j {op} 2",
@@ -814,7 +822,15 @@ def random_plan(rng: random.Random, query: Query, workers: int) -> weft.Plan:
         orders={names(query, s): rng.sample(rest, len(rest)) for s, rest in siblings.items() if rng.random() < 0.6},
         placement=placement,
         parallelism={names(query, s.relations): rng.randint(1, workers + 1) for s in tree.stores if rng.random() < 0.3},
+        ranges=_random_ranges(query, tree),
     )
+
+
+def _random_ranges(query: Query, tree: Tree) -> list[str] | None:
+    """Ranges to index together: all there are, some, none, or left open; drawn apart, so that older seeds stay."""
+    there = [to_sql(expr) for expr in limited_in(query, [store.relations for store in tree.stores])]
+    rng = random.Random(" ".join(there))
+    return rng.choice([there, there, rng.sample(there, rng.randint(0, len(there))), [], None])
 
 
 def _random_tree(rng: random.Random, query: Query) -> Tree:

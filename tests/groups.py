@@ -29,23 +29,28 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+import weft
 from tests.fuzz import (
+    FOREVER,
     Case,
     Limits,
     Planned,
     QueryMaker,
+    Tables,
+    cut,
     feed_through_a_crash,
     make_case,
     plain_functions,
+    shuffled,
     small_limits,
     some_plans,
 )
 from weft.host.batch import Watermarks
-from weft.host.groups import folding, owner
+from weft.host.groups import folding, view
 from weft.host.groups.view import read_view
 from weft.host.results.changes import Shape
 from weft.query.grouping import OP, TimeWindow
-from weft.testing import Trial, assert_same_rows, expected_after_each
+from weft.testing import Trial, assert_same_rows, expected_after_each_batch
 from weft.testing.compare import rows_of
 from weft.topology.model import Emit, Groups
 
@@ -211,36 +216,52 @@ def make_grouped_case(seed: int) -> Case:
 
 
 def check_groups(case: Case) -> Tally:
-    """Run the case under some plans and compare after every batch.
-
-    The plans of all queries run in one session, which shares what it can, or each in a session of its own.
-    """
-    rng, functions, tally = random.Random(case.seed + 1), plain_functions(), Tally()
-    queries = {name: handle.query for name, handle in case.session().queries.items()}
-    wanted = {name: expected_after_each(query, case.batches, functions, case.policy) for name, query in queries.items()}
-    plans = [
-        Planned(f"{name}_{at}", name, wishes)
-        for name, query in queries.items()
-        for at, wishes in enumerate(some_plans(rng, query, case.workers))
-    ]
-    for some in [plans] if rng.random() < 0.6 else [[planned] for planned in plans]:
-        with small_limits(rng, GROUP_LIMITS):
-            tally += GroupedRun(rng, case, some, wanted).go()
+    """Run the case and compare after every batch; often again in another order, where nothing is late."""
+    rng = random.Random(case.seed + 1)
+    tally = _check(rng, case, case.batches, None, case.workers)
+    if rng.random() < 0.4:
+        batches = rng.choice([cut, shuffled])(rng, case)
+        tally += _check(rng, case, batches, FOREVER, rng.randint(1, 5), most=1)
     return tally
 
 
-GROUP_LIMITS: Limits = ((folding, "MANY", (2, 10, 262_144)), (owner, "MANY", (2, 10, 262_144)))
-"""Tuples and parts of groups that wait for others."""
+def _check(
+    rng: random.Random, case: Case, batches: list[Tables], lateness: str | None, workers: int, most: int | None = None
+) -> Tally:
+    """The plans of all queries run in one session, which shares what it can, or each in a session of its own."""
+    tally, functions = Tally(), plain_functions()
+    queries = {name: handle.query for name, handle in case.session(lateness=lateness).queries.items()}
+    wanted = {
+        name: list(expected_after_each_batch(query, batches, functions, case.policy)) for name, query in queries.items()
+    }
+    plans = [
+        Planned(f"{name}_{at}", name, wishes)
+        for name, query in queries.items()
+        for at, wishes in enumerate(some_plans(rng, query, workers)[:most])
+    ]
+    for some in [plans] if rng.random() < 0.6 else [[planned] for planned in plans]:
+        session = case.session(lateness=lateness, workers=workers, plans=some)
+        with small_limits(rng, GROUP_LIMITS):
+            tally += GroupedRun(rng, session, batches, some, wanted).go()
+    return tally
+
+
+GROUP_LIMITS: Limits = ((folding, "MANY", (2, 10, 262_144)), (view, "CHUNK", (3, 20, 1 << 20)))
+"""Tuples and parts of groups that wait for others, and rows that are looked at together."""
 
 
 class GroupedRun:
     """Some plans in one session, from the first batch to the last."""
 
     def __init__(
-        self, rng: random.Random, case: Case, plans: Sequence[Planned], wanted: Mapping[str, Sequence[pa.Table]]
+        self,
+        rng: random.Random,
+        session: weft.Session,
+        batches: list[Tables],
+        plans: Sequence[Planned],
+        wanted: Mapping[str, Sequence[pa.Table]],
     ) -> None:
-        self.rng, self.plans, self.wanted, self.batches = rng, plans, wanted, case.batches
-        self.session = case.session(plans=plans)
+        self.rng, self.session, self.batches, self.plans, self.wanted = rng, session, batches, plans, wanted
         self.folder = Path(tempfile.mkdtemp(prefix="weft-groups-")) if rng.random() < 0.15 else None
         self.trial = Trial(self.session, state=self.folder)
         self.seen: dict[str, int] = defaultdict(int)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -125,6 +127,20 @@ def test_a_file_with_two_names_counts_once(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"12345")
     (tmp_path / "b").hardlink_to(tmp_path / "a")
     assert size_of(tmp_path) == 5
+
+
+def test_folders_that_vanish_while_they_are_measured_are_not_there(tmp_path: Path) -> None:
+    (tmp_path / "stays").write_bytes(b"12345")
+
+    def come_and_go() -> None:
+        for number in range(500):
+            (tmp_path / f"{number}" / "a" / "b").mkdir(parents=True)
+            shutil.rmtree(tmp_path / f"{number}")
+
+    with ThreadPoolExecutor(1) as beside:
+        going = beside.submit(come_and_go)
+        while not going.done():
+            assert size_of(tmp_path) == 5
 
 
 def test_what_cannot_be_installed_is_skipped_with_its_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         ("explain", ["SCRIPT", "--stage", "--format", "--analyze", "--no-analyze", "--workers"]),
         ("queries", ["CHECKPOINT"]),
         ("status", ["CHECKPOINT"]),
-        ("doctor", ["--checkpoint", "--spark", "--no-spark"]),
+        ("doctor", ["--checkpoint", "--spark", "--no-spark", "--prepare"]),
         ("calibrate", ["--quick", "--no-quick", "--dry-run", "--no-dry-run"]),
         ("bench", []),
     ],
@@ -155,7 +155,7 @@ def test_reader_that_has_seen_enough_is_no_error(job: Path) -> None:
 def test_doctor_prints_a_line_per_finding(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("doctor", "--no-spark") == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if "hint:" not in line]
-    assert [line.split()[1] for line in lines] == ["Python", "Java", "PySpark", "memory", "temp", "numba"]
+    assert [line.split()[1] for line in lines] == ["Python", "Java", "PySpark", "memory", "temp", "numba", "DuckDB"]
 
 
 def test_doctor_fails_when_a_check_fails(

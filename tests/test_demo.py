@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from weft.demo import run_demo
+import weft
+from weft.demo import run_demo, show
 from weft.demo.check import Oracle, Verdict
-from weft.demo.data import JITTER, DemoStream, write_streams
+from weft.demo.data import JITTER, LATENESS, DemoStream, write_streams
 from weft.demo.queries import QUERIES, DemoQuery
 from weft.errors import SinkError
 
@@ -74,6 +76,25 @@ def test_windows_of_the_demo_cut_matches_off(streams: tuple[DemoStream, ...]) ->
         assert duck.sql(unwindowed).shape[0] > duck.sql(query.oracle).shape[0]
 
 
+@pytest.mark.parametrize("measured", [False, True])
+def test_estimates_of_the_demo_are_within_a_factor_of_three(
+    streams: tuple[DemoStream, ...], tmp_path: Path, measured: bool
+) -> None:
+    session = weft.Session(tmp_path / "state", workers=2)
+    for stream in streams:
+        session.stream(stream.name, weft.read.parquet(stream.folder), event_time=stream.event_time, lateness=LATENESS)
+    for query in QUERIES:
+        session.query(query.name, query.sql)
+    if measured:
+        session.analyze()
+    pages = json.loads(session.explain("topology", "json"))["queries"]
+    expected = {page["query"]: page["results"]["estimated"] for page in pages}
+    with Oracle(streams) as oracle:
+        for query in QUERIES:
+            came = oracle.duck.sql(query.oracle).shape[0]
+            assert came / 3 < expected[query.name] < came * 3
+
+
 def test_folder_that_exists_is_not_touched(tmp_path: Path) -> None:
     with pytest.raises(SinkError, match="exists"):
         run_demo(keep=tmp_path)
@@ -85,3 +106,14 @@ def test_demo_is_right_on_spark(tmp_path: Path, capsys: pytest.CaptureFixture[st
     said = capsys.readouterr().out
     for query in QUERIES:
         assert f"right  {query.name}: all " in said
+
+
+@pytest.mark.spark
+def test_without_duckdb_the_demo_runs_and_says_how_to_get_the_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(show, "has_duckdb", lambda: False)
+    assert run_demo(orders=300, keep=tmp_path / "kept here", workers=2)
+    said = capsys.readouterr().out
+    assert "The check of every row is skipped: it needs DuckDB (pip install duckdb)" in said
+    assert "Results of fresh_orders, the first 3 of" in said

@@ -16,7 +16,7 @@ def by_name(findings: list[Finding]) -> dict[str, Finding]:
 
 def test_this_machine_is_well_without_spark(tmp_path: Path) -> None:
     found = by_name(list(examine(checkpoint=tmp_path / "not" / "yet", spark=False)))
-    assert list(found) == ["Python", "Java", "PySpark", "memory", "temp folder", "checkpoint", "numba"]
+    assert list(found) == ["Python", "Java", "PySpark", "memory", "temp folder", "checkpoint", "numba", "DuckDB"]
     assert [finding for finding in found.values() if finding.level == "fail"] == []
     assert not (tmp_path / "not").exists()
 
@@ -105,3 +105,22 @@ def test_a_plain_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_small_join_runs_on_spark() -> None:
     finding = by_name(list(examine()))["Spark job"]
     assert finding.level == "ok", finding
+
+
+def test_what_is_missing_is_named_with_a_command_that_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_version", lambda name: None if name in ("pyarrow", "duckdb") else "4.3.0")
+    found = by_name(list(examine(spark=False)))
+    assert found["PySpark"].hint == 'pip install "pyarrow>=26"'
+    assert (found["DuckDB"].level, found["DuckDB"].hint) == ("ok", "pip install duckdb")
+
+
+def test_the_slow_part_is_done_only_when_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The file of classes is looked for in an empty cache; nothing is started to make it."""
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
+    monkeypatch.setattr(doctor, "_spark_job", lambda: Finding("Spark job", "ok", "not run here"))
+    told: list[str] = []
+    found = by_name(list(examine(announce=told.append)))
+    assert told == ["running a small join on Spark: ten seconds or so"]
+    assert found["start"].level == "ok"
+    assert (found["start"].hint or "").endswith("weft doctor --prepare")
+    assert not list(tmp_path.rglob("*.jsa"))

@@ -127,6 +127,7 @@ def test_a_new_query_says_from_when_on_it_is_complete(folder: Path) -> None:
         "query new: complete from 1970-01-01 00:02:41 on, since rows it needs were read before and not kept",
     ]
     noted = note(s)
+    assert weft.Statistics.from_json(noted["new"].pop("statistics")).rows("a") == 2
     assert noted["new"] == {
         "began": 1, "complete from": 161_000_000, "into": [str(folder / "out" / "new")],
     }  # fmt: skip
@@ -260,6 +261,8 @@ def test_queries_and_status_of_a_checkpoint_are_shown(folder: Path, capsys: pyte
     assert re.sub(r"-[0-9a-f]{12}", "-#", capsys.readouterr().out) == (
         f"checkpoint {folder / 'state'}\nworkers 2, epoch 0, last batch 0\n"
         "stream a  2 rows read  0 late\nstream b  2 rows read  0 late\n"
+        "query late   watermark 1970-01-01 00:01:41  waits for a\n"
+        "query pairs  watermark 1970-01-01 00:01:41  waits for a\n"
         "store a-#  2 rows  for late.a, pairs.a\nstore b-#  2 rows  for late.b, pairs.b\n"
     )
     assert listing(folder) == before

@@ -24,3 +24,9 @@ def test_no_change_of_a_session_loses_or_doubles_a_result(chunk: int) -> None:
     assert tally.queries["complete"] >= 2
     assert tally.queries["incomplete"] >= 2
     assert sum(tally.deaths.values()) >= 3
+
+
+@pytest.mark.parametrize("seed", [900002, 900135, 900253])
+def test_a_query_over_tables_alone_has_its_results_among_old_rows(seed: int) -> None:
+    """No store had the columns of the tables: they are read again."""
+    check(seed)

@@ -314,3 +314,50 @@ def test_a_script_has_all_knobs_of_python(tmp_path: Path) -> None:
     assert refusal(STREAM + QUERY.replace(" AS", " WITH (parallelism = ('a' = TRUE)) AS")).message.startswith(
         '"parallelism" takes whole numbers by alias'
     )
+
+
+def open_job(text: str, folder: Path) -> weft.Session:
+    for name in ("a", "b"):
+        (folder / "in" / name).mkdir(parents=True)
+        pq.write_table(pa.table({"k": [1], "x": [2]}), folder / "in" / name / "0.parquet")
+    streams = "CREATE STREAM a FROM PARQUET 'in/a'; CREATE STREAM b FROM PARQUET 'in/b' WITH (bad_files = 'skip');"
+    return open_session(parse_script(streams + text, folder=folder))
+
+
+def test_views_are_read_in_the_order_of_the_script(tmp_path: Path) -> None:
+    text = """
+        CREATE VIEW pairs AS SELECT a.k, b.x FROM a JOIN b USING (k);
+        CREATE VIEW few AS SELECT * FROM pairs WHERE x < 5;
+        CREATE QUERY q INTO PARQUET 'out' AS SELECT few.x FROM few JOIN a ON few.k = a.k;
+    """
+    session = open_job(text, tmp_path)
+    assert session.queries["q"].query.aliases == ("few_a", "few_b", "a")
+    assert session.sources["b"].bad_files == "skip"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("CREATE VIEW v AS SELECT k FROM a; CREATE VIEW v AS SELECT k FROM a;", "view v is created twice"),
+        ("CREATE STREAM v FROM CSV 'v'; CREATE VIEW v AS SELECT k FROM a;", "v is created as a stream and as a view"),
+        ("CREATE VIEW v SELECT k FROM a;", "AS is missing"),
+    ],
+)
+def test_mistakes_in_views_are_refused(text: str, message: str) -> None:
+    assert message in refusal(STREAM + text + QUERY).message
+
+
+@pytest.mark.parametrize(
+    ("select", "hint"),
+    [
+        ("SELECT x.k FROM nothing x", "create it: CREATE STREAM name FROM PARQUET 'folder';"),
+        ("SELECT a.k FROM a WITHIN '1 minute' JOIN b USING (k)", "write WITH (event_time = 'column') behind a."),
+        ("SELECT a.k FROM a, b", "write WITH (cross_product = TRUE)"),
+        ("SELECT nothing(a.k) AS x FROM a", "only functions of SQL can be called in a script."),
+    ],
+)
+def test_hints_speak_of_statements(tmp_path: Path, select: str, hint: str) -> None:
+    with pytest.raises(weft.WeftError) as caught:
+        open_job(f"CREATE QUERY q INTO PARQUET 'out' AS {select};", tmp_path)
+    assert hint in str(caught.value.hint)
+    assert "s." not in str(caught.value.hint)

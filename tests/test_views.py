@@ -159,6 +159,29 @@ def test_a_running_query_moves_to_views_and_back(tmp_path: Path, change: str) ->
     assert_same_rows(pa.concat_tables(found), oracle(session.queries["q"].query, TIMED))
 
 
+# ------------------------------------------------------------------------------------------- aggregates
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_an_aggregate_meets_views_that_hold_counts(workers: int) -> None:
+    """Arcs that are reached in three steps, counted by where the way begins (003, 6)."""
+    rng = np.random.default_rng(1)
+    arcs = {"E": pa.table({"f": rng.integers(0, 20, 240), "t": rng.integers(0, 20, 240)})}
+    sql = "SELECT a.f, COUNT(*) AS n FROM E a, E b, E c WHERE a.t = b.f AND b.t = c.f GROUP BY a.f"
+    session = open_session(arcs, sql, workers, {f"q{i}": strategy for i, strategy in enumerate(VIEWS)})
+    session.analyze()
+    trial, batches = Trial(session), slices(arcs, 3)
+    for number, batch in enumerate(batches):
+        trial.feed(batch)
+        so_far = {"E": arcs["E"].slice(0, 80 * (number + 1))}
+        for name, handle in session.queries.items():
+            assert_same_rows(trial.table(name), oracle(handle.query, so_far), f"{name}, batch {number}: ")
+    ends = [store.id for store in session.topology.stores if store.members == ("E~2", "E~3")]
+    held = [sum(ref.rows for ref in trial.segments if ref.store == name) for name in ends]
+    assert held
+    assert max(held) <= 20 * workers * workers, "a count for each arc's end, not a row for each pair of arcs"
+
+
 # ---------------------------------------------------------------------------------------------- sharing
 
 

@@ -113,12 +113,15 @@ def status(checkpoint: Path) -> int:
     return 0
 
 
-def doctor(*, checkpoint: Path | None = None, spark: bool = True) -> int:
+def doctor(*, checkpoint: Path | None = None, spark: bool = True, prepare: bool = False) -> int:
     """Check whether Weft can run on this machine."""
     from weft.doctor import examine
 
+    def announce(what: str) -> None:
+        print(f"...   {what}", file=sys.stderr, flush=True)
+
     failed = False
-    for finding in examine(checkpoint=checkpoint, spark=spark):
+    for finding in examine(checkpoint=checkpoint, spark=spark, prepare=prepare, announce=announce):
         print(f"{finding.level:<5} {finding.name:<12} {finding.seen}", flush=True)
         if finding.hint:
             print(f"{'':<18} hint: {finding.hint}", flush=True)
@@ -165,6 +168,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except WeftError as error:
+        from weft.sql.advice import for_scripts
+
+        error.hint = for_scripts(error.hint)
         print(f"error: {error}", file=sys.stderr)
         code = REFUSED
     except KeyboardInterrupt:
@@ -250,6 +256,7 @@ _COMMANDS: dict[Callable[..., int], tuple[_Option, ...]] = {
     doctor: (
         _Option("--checkpoint", Path, "a checkpoint folder to check as well"),
         _Option("--spark", bool, "run a small join on Spark at the end (default: yes)"),
+        _Option("--prepare", bool, "also save Spark's classes, so that sessions start faster; takes a minute or two"),
     ),
     calibrate: (
         _Option("--quick", bool, "measure less, with more noise"),

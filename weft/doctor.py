@@ -2,7 +2,8 @@
 
 Each check gives one finding: ok, warn or fail, with what was seen and, unless all is well, what to do.
 A check never raises: an unexpected error is a finding too.  Cheap checks come first.  The last one runs a small join on
-Spark in a process of its own, so that a JVM that hangs or dies is a finding as well.
+Spark in a process of its own, so that a JVM that hangs or dies is a finding as well.  What takes long is announced, and
+what takes minutes is done only when it is asked for.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -47,8 +48,17 @@ class Finding:
     hint: str | None = None
 
 
-def examine(*, checkpoint: Path | None = None, spark: bool = True) -> Iterator[Finding]:
-    """Run all checks, and yield each finding at once."""
+def examine(
+    *,
+    checkpoint: Path | None = None,
+    spark: bool = True,
+    prepare: bool = False,
+    announce: Callable[[str], None] = lambda _what: None,
+) -> Iterator[Finding]:
+    """Run all checks, and yield each finding at once.
+
+    `prepare` makes the file that lets Spark start faster, if it is not there; `announce` is told what takes long.
+    """
     checks: list[tuple[str, Callable[[], Finding]]] = [
         ("Python", _python),
         ("Java", _java),
@@ -58,10 +68,12 @@ def examine(*, checkpoint: Path | None = None, spark: bool = True) -> Iterator[F
     ]
     if checkpoint is not None:
         checks.append(("checkpoint", lambda: _folder("checkpoint", checkpoint)))
-    checks.append(("numba", _numba))
+    checks += [("numba", _numba), ("DuckDB", _duckdb)]
     if spark:
-        checks += [("start", _start), ("Spark job", _spark_job)]
+        checks += [("start", lambda: _start(prepare)), ("Spark job", _spark_job)]
     for name, check in checks:
+        if (slow := _SLOW.get(name)) and (prepare or name != "start"):
+            announce(slow)
         try:
             yield check()
         except Exception as surprise:  # noqa: BLE001  the doctor reports every error
@@ -87,7 +99,7 @@ def _java() -> Finding:
 def _pyspark() -> Finding:
     missing = [name for name in ("pyspark", "pandas", "pyarrow", "numpy", "numba") if _version(name) is None]
     if missing:
-        return Finding("PySpark", "fail", f"not installed: {', '.join(missing)}", "pip install weft")
+        return Finding("PySpark", "fail", f"not installed: {', '.join(missing)}", f"pip install {_wanted(missing)}")
     pyspark, pandas, pyarrow = (_version(name) or "" for name in ("pyspark", "pandas", "pyarrow"))
     seen = f"{pyspark} with pandas {pandas} and pyarrow {pyarrow}"
     if not pyspark.startswith("4.3."):
@@ -95,6 +107,21 @@ def _pyspark() -> Finding:
     if int(pandas.split(".")[0]) >= 3:
         return Finding("PySpark", "fail", seen, 'PySpark 4.3 does not support pandas 3: pip install "pandas<3"')
     return Finding("PySpark", "ok", seen)
+
+
+def _wanted(packages: Sequence[str]) -> str:
+    """Packages with the versions that Weft asks for, as pip takes them."""
+    asked = {re.split(r"[^\w-]", text, maxsplit=1)[0]: text for text in metadata.requires("weft") or ()}
+    return " ".join(f'"{asked.get(name, name).partition(";")[0].strip()}"' for name in packages)
+
+
+def _duckdb() -> Finding:
+    """Whether the demo can check its results; nothing else needs DuckDB."""
+    found = _version("duckdb")
+    if found is None:
+        return Finding("DuckDB", "ok", "not installed: only `weft demo` and weft.testing use it, to check results",
+                       "pip install duckdb")  # fmt: skip
+    return Finding("DuckDB", "ok", f"{found}, for the check of the demo")
 
 
 def _memory() -> Finding:
@@ -186,6 +213,12 @@ def _kernel_caches() -> list[Path]:
     return [Path(__file__).parent / "kernels" / "__pycache__", user / "numba"]
 
 
+_SLOW = {
+    "start": "saving Spark's classes, so that sessions start faster: a minute or two",
+    "Spark job": "running a small join on Spark: ten seconds or so",
+}
+"""Checks that take long -> what they do meanwhile."""
+
 # The job the doctor runs: two streams of two rows, one match.
 _SMALL_JOB = """
 import sys
@@ -223,11 +256,14 @@ def _spark_job() -> Finding:
     return Finding("Spark job", "ok", f"a small join gave the right answer in {time.perf_counter() - start:.1f} s")
 
 
-def _start() -> Finding:
-    """Whether the file of Spark's classes is there; if not, it is made now."""
+def _start(prepare: bool) -> Finding:
+    """Whether the file of Spark's classes is there; if it is wanted, it is made now."""
     if is_plain():
         return Finding("start", "ok", f"plain, since {SWITCH} is set: every session needs some seconds more to start")
     archive = Archive(java.ensure_java().home)
+    if archive.file is None and not prepare:
+        seen = "Spark's classes are not saved yet; the first program that uses Weft does it in the background"
+        return Finding("start", "ok", seen, "to do it now, in a minute or two: weft doctor --prepare")
     if archive.file is None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             command = [sys.executable, "-m", REHEARSAL]

@@ -18,6 +18,7 @@ their class name and the three strings.
 from __future__ import annotations
 
 import json
+import traceback
 
 
 class WeftError(Exception):
@@ -102,6 +103,13 @@ def _rebuild(name: str, message: str, detail: str | None, hint: str | None) -> W
 def first_line(error: BaseException) -> str:
     """The first line of an exception's text that is not empty."""
     return next((line for line in str(error).splitlines() if line.strip()), "")
+
+
+def own_traceback(error: BaseException) -> str:
+    """The traceback of an error in a user's function: the last frames, once, without those of the caller."""
+    trace = error.__traceback__.tb_next if error.__traceback__ is not None else None
+    lines = traceback.format_exception(type(error), error, trace, limit=-3, chain=False)
+    return "".join(lines).rstrip()
 
 
 def to_wire(error: WeftError) -> str:

@@ -10,6 +10,7 @@ Spark.
 from __future__ import annotations
 
 import importlib
+import os
 
 from weft.errors import QueryError
 from weft.host.sources.folders import csv, json, parquet
@@ -30,7 +31,25 @@ def as_source(name: str, given: object) -> Source:
         return adopted
     if is_source(given):
         return given
-    raise QueryError(
-        f'source of stream "{name}" is a {type(given).__name__}',
-        hint="use a Spark streaming DataFrame, or weft.read.parquet, .csv, .json or .batches.",
-    )
+    raise QueryError(f'source of stream "{name}" is a {type(given).__name__}', hint=_hint(given))
+
+
+def _hint(given: object) -> str:
+    """What to write for an object that is no source."""
+    package = type(given).__module__.partition(".")[0]
+    if isinstance(given, list | tuple) and given:
+        if isinstance(given[0], str | os.PathLike):
+            return 'name a folder or a pattern: weft.read.parquet("in/*.parquet").'
+        return "wrap them: weft.read.batches([table, ...])." if _is_arrow(given[0]) else f"of each: {_hint(given[0])}"
+    if isinstance(given, str | os.PathLike):
+        return f'say how to read it: weft.read.parquet("{os.fspath(given)}"), .csv or .json.'
+    if _is_arrow(given):
+        return "wrap it: weft.read.batches([table]); each table of the list is one batch."
+    if package in ("pandas", "polars"):
+        made = "pyarrow.Table.from_pandas(df)" if package == "pandas" else "df.to_arrow()"
+        return f"make Arrow of it: weft.read.batches([{made}])."
+    return "use a Spark streaming DataFrame, or weft.read.parquet, .csv, .json or .batches."
+
+
+def _is_arrow(given: object) -> bool:
+    return type(given).__module__.partition(".")[0] == "pyarrow"

@@ -28,10 +28,11 @@ from typing import TYPE_CHECKING, Any
 
 from weft.errors import SourceError, WeftError
 from weft.expr.model import Span
-from weft.host.state.checkpoint import describe_query
+from weft.host.state.checkpoint import describe_query, is_same_query
 from weft.query.caret import point
 from weft.session.complete import say_complete
 from weft.session.planning import remember_choice
+from weft.sql.advice import for_scripts
 from weft.sql.script import Options, QueryStatement, StreamStatement, ViewStatement, parse_statements
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def _register(session: Session, query: QueryStatement, known: Mapping[str, Any] 
     options = _read_files(query.options, folder)
     merge = options.pop("merge", True)
     handle = session.query(query.name, query.draft, **options)
-    if known is not None and known != describe_query(handle.query):
+    if known is not None and not is_same_query(known, describe_query(handle.query)):
         session.drop(query.name)
         handle = session.query(query.name, query.draft, **options)
     handle.to_parquet(str(query.path), merge=merge)
@@ -188,7 +189,7 @@ def _say_dropped(name: str, script: Script) -> str:
 
 def _say_query(session: Session, query: QueryStatement, known: Mapping[str, Any] | None) -> Iterator[str]:
     handle = session.queries[query.name]
-    if known == describe_query(handle.query):
+    if known is not None and is_same_query(known, describe_query(handle.query)):
         return  # it goes on as it is
     yield f"query {query.name} " + ("is new: added" if known is None else "has changed: replaced")
     if any(sink.holds_results() for sink in handle.sinks):
@@ -201,7 +202,7 @@ def _say_plans(session: Session, known: Mapping[str, Mapping[str, Any]]) -> Iter
     """Queries that go on with another plan, since another strategy, budget or sharing is asked for."""
     plans = session.checkpoint.plans()
     for choice in session.choices:
-        kept = known.get(choice.name) == describe_query(choice.query)
+        kept = choice.name in known and is_same_query(known[choice.name], describe_query(choice.query))
         if kept and plans[choice.name]["plan"] != remember_choice(choice, session.sharing)["plan"]:
             yield f"query {choice.name} has another plan: its state is moved"
 
@@ -214,4 +215,4 @@ def _name_statement(statement: str, place: str) -> Iterator[None]:
     except WeftError as error:
         parts = (error.detail,) if "^" in (error.detail or "") else (place, error.detail)
         where = "\n".join(part for part in parts if part)
-        raise type(error)(error.message, detail=f"in {statement}, {where}", hint=error.hint) from error
+        raise type(error)(error.message, detail=f"in {statement}, {where}", hint=for_scripts(error.hint)) from error

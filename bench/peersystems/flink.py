@@ -6,6 +6,9 @@
 Reads and writes Parquet where the Parquet jars are among its own, CSV otherwise.  Windows become interval joins on
 event time; Flink reads files in no fixed order, so a stream with a window is one file.  Objects are
 reused and the heap is 10 GB.  The sources are bounded, so the job ends with its input.
+
+An aggregate runs in mini-batches and in two phases, local and global.  Its rows change, so it is written as a log of
+changes, in the only formats with which Flink's file sink takes one: JSON.
 """
 
 from __future__ import annotations
@@ -25,6 +28,12 @@ from pyflink.version import __version__
 
 TYPES = {"int": "INT", "bigint": "BIGINT", "double": "DOUBLE", "string": "STRING"}
 EVERY = "10 s"
+MINI = {
+    "table.exec.mini-batch.enabled": "true",
+    "table.exec.mini-batch.allow-latency": "2 s",
+    "table.exec.mini-batch.size": "50000",
+    "table.optimizer.agg-phase-strategy": "TWO_PHASE",
+}
 
 
 def run(job: Job) -> None:
@@ -35,8 +44,9 @@ def run(job: Job) -> None:
     kind = "parquet" if list((Path(pyflink.__file__).parent / "lib").glob("flink-sql-parquet*")) else "csv"
     for name in job.join.streams:
         table.execute_sql(_source(job, name, kind))
-    columns = ", ".join(f"{column} {TYPES[job.kind(column)]}" for column in job.join.select)
-    table.execute_sql(f"CREATE TABLE results ({columns}) WITH ({_files(job.results, kind)})")
+    columns = ", ".join(f"{column} {TYPES[job.kind(column)]}" for column in job.join.outputs)
+    written = "debezium-json" if job.join.measures else kind
+    table.execute_sql(f"CREATE TABLE results ({columns}) WITH ({_files(job.results, written)})")
     clock = time.time()
     running = table.execute_sql(f"INSERT INTO results {job.join.sql(lambda stream: _bounds(job, stream))}")
     tell(began=clock, format=kind)
@@ -64,6 +74,7 @@ def _settings(job: Job) -> dict[str, str]:
         "restart-strategy.type": "none",  # else a job that cannot run is begun again for ever
         "table.local-time-zone": "UTC",
         "table.optimizer.multi-join.enabled": "true" if job.system == "flink-multi" else "false",
+        **(MINI if job.join.measures else {}),
     }
 
 

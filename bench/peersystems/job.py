@@ -8,9 +8,10 @@ milliseconds in 64-bit integers, and files taken in the order of their names are
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +57,23 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Measure:
+    """An aggregate of whole numbers: the sum of a term; without one, the count of rows.
+
+    A term has columns, numbers, + - * and parentheses: it is read by SQL and by Python alike.
+    """
+
+    name: str
+    term: str | None = None
+
+    @property
+    def sql(self) -> str:
+        return f"{'COUNT(*)' if self.term is None else f'SUM({self.term})'} AS {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
 class Join:
-    """A join of streams: the first one, then step by step."""
+    """A join of streams: the first one, then step by step; with measures, an aggregate by the selected columns."""
 
     first: str
     steps: tuple[Step, ...]
@@ -68,6 +84,23 @@ class Join:
     """(stream, its column of time): only where there is a window."""
     within: int | None = None
     """Milliseconds: the oldest and the newest row of a result lie less than this apart."""
+    measures: tuple[Measure, ...] = ()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The columns of a result."""
+        return (*self.select, *(measure.name for measure in self.measures))
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The columns that are added up."""
+        found = re.findall(r"[a-z]\w*", " ".join(measure.term or "" for measure in self.measures))
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def rows(self) -> Join:
+        """The join alone, with all columns that the aggregate over it needs."""
+        return replace(self, select=tuple(dict.fromkeys((*self.select, *self.terms))), measures=())
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -93,7 +126,9 @@ class Join:
         bounds = bounds or (lambda stream: tuple(c.sql for c in self.window(stream)))
         joins = [f"JOIN {s.stream} ON {' AND '.join((*s.conditions, *bounds(s.stream)))}" for s in self.steps]
         where = [f"WHERE {' AND '.join(c.sql for c in self.keep)}"] if self.keep else []
-        return "\n".join([f"SELECT {', '.join(self.select)}", f"FROM {self.first}", *joins, *where, tail]).rstrip()
+        groups = [f"GROUP BY {', '.join(self.select)}"] if self.measures else []
+        outputs = ", ".join((*self.select, *(measure.sql for measure in self.measures)))
+        return "\n".join([f"SELECT {outputs}", f"FROM {self.first}", *joins, *where, *groups, tail]).rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +162,8 @@ class Job:
         return Path(self.out) / "state"
 
     def kind(self, column: str) -> str:
+        if column in (measure.name for measure in self.join.measures):
+            return "bigint"
         return next(schema[column] for schema in self.schemas.values() if column in schema)
 
     @property
@@ -148,13 +185,15 @@ def _join(raw: dict[str, Any]) -> Join:
     )
     keep = tuple(OneOf(c["column"], tuple(c["values"])) if "values" in c else Compare(**c) for c in raw["keep"])
     times = tuple((stream, column) for stream, column in raw["times"])
-    return Join(raw["first"], steps, tuple(raw["select"]), keep, times, raw["within"])
+    measures = tuple(Measure(**measure) for measure in raw["measures"])
+    return Join(raw["first"], steps, tuple(raw["select"]), keep, times, raw["within"], measures)
 
 
 def needed_columns(join: Join, schemas: Mapping[str, Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
     """Stream -> the columns that anything in the join names."""
     compared = [*join.keep, *(c for step in join.steps for c in step.where)]
-    named = {*join.select, *(column for _, column in join.times), *(c for s in join.steps for p in s.on for c in p)}
+    named = {*join.select, *join.terms, *(column for _, column in join.times)}
+    named |= {column for step in join.steps for pair in step.on for column in pair}
     for c in compared:
         named |= {c.column} if isinstance(c, OneOf) else {c.left, c.right or c.left}
     return {stream: tuple(c for c in schemas[stream] if c in named) for stream in join.streams}

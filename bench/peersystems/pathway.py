@@ -29,11 +29,21 @@ def run(job: Job) -> None:
     for step in job.join.steps:
         joined = _join_step(job, joined, _read(job, step.stream), step)
     job.results.mkdir(parents=True, exist_ok=True)
-    pw.io.csv.write(joined.select(*[joined[column] for column in job.join.select]), job.results / "all.csv")
+    pw.io.csv.write(_results(job, joined), job.results / "all.csv")
     clock = time.time()
     tell(began=clock, format="csv")
     pw.run(monitoring_level=pw.MonitoringLevel.NONE)
     tell(done=time.time(), versions={"pathway": pw.__version__})
+
+
+def _results(job: Job, joined: Any) -> Any:
+    keys = [joined[column] for column in job.join.select]
+    if not job.join.measures:
+        return joined.select(*keys)
+    columns = {column: joined[column] for column in job.join.terms}
+    sums = {m.name: pw.reducers.sum(eval(m.term, {}, columns)) for m in job.join.measures if m.term is not None}
+    counts = {m.name: pw.reducers.count() for m in job.join.measures if m.term is None}
+    return joined.groupby(*keys).reduce(*keys, **sums, **counts)
 
 
 def _read(job: Job, name: str) -> Any:

@@ -8,6 +8,8 @@
 A stream may carry one column of event time: of a windowed join each step keeps that of its newest stream, whose
 distance to the next one bounds state; distances to earlier streams are plain conditions.
 
+An aggregate follows the cascade in update mode: every trigger gives the groups that changed.
+
 Two shuffle partitions, one file of each stream a trigger, no user interface, no logging below errors, a heap of 10 GB.
 """
 
@@ -18,7 +20,7 @@ import time
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import expr
+from pyspark.sql.functions import expr, lit
 
 from bench.peersystems.job import Job, main, tell
 
@@ -40,13 +42,7 @@ def run(job: Job) -> None:
         _stream(session, job, name).createOrReplaceTempView(name)
     joined = session.sql(job.join.sql()) if job.join.within is None else _join_windows(session, job)
     clock = time.time()
-    query = (
-        joined.writeStream.format("parquet")
-        .option("path", str(job.results))
-        .option("checkpointLocation", str(job.state))
-        .trigger(availableNow=True)
-        .start()
-    )
+    query = _sink(joined, job).option("checkpointLocation", str(job.state)).trigger(availableNow=True).start()
     tell(began=clock)
     known, over = 0, False
     while not over:
@@ -54,6 +50,17 @@ def run(job: Job) -> None:
         known = _tell_new(query.recentProgress, known)
     tell(done=time.time(), versions={"pyspark": session.version})
     session.stop()
+
+
+def _sink(joined: DataFrame, job: Job) -> Any:
+    """Files; those of an aggregate say which trigger wrote them."""
+
+    def write(changed: DataFrame, batch: int) -> None:
+        changed.withColumn("#batch", lit(batch)).write.mode("append").parquet(str(job.results))
+
+    if job.join.measures:
+        return joined.writeStream.outputMode("update").foreachBatch(write)
+    return joined.writeStream.format("parquet").option("path", str(job.results))
 
 
 def _session(job: Job) -> SparkSession:

@@ -1,5 +1,9 @@
 """Weft: its own local session by `s.start()`, one file of each stream per micro-batch.
 
+    weft         the plan it chooses
+    weft-flat    the flat plan: all rows of the join are made, whatever is made of them
+    weft-rows    of an aggregate the join alone, as rows
+
 A batch lasts from one commit to the next, so what Spark does between batches is counted.
 """
 
@@ -22,7 +26,8 @@ def run(job: Job) -> None:
     for name in job.join.streams:
         timed = {"event_time": times[name], "unit": "ms"} if name in times else {}
         session.stream(name, weft.read.parquet(job.folder(name), max_files=1), **timed)
-    session.query("joined", sql(job)).to_parquet(job.results)
+    strategy = {"strategy": "flat"} if job.system == "weft-flat" else {}
+    session.query("joined", sql(job), **strategy).to_parquet(job.results)
     clock = time.time()
     handle = session.start(every=0.001)
     tell(began=clock)
@@ -43,7 +48,8 @@ def sql(job: Job) -> str:
     """The query; a window is said once, at the end."""
     within = job.join.within
     tail = "" if within is None else f"WITHIN INTERVAL '{within}' MILLISECOND"
-    return job.join.sql(lambda _: (), tail)
+    join = job.join.rows if job.system == "weft-rows" else job.join
+    return join.sql(lambda _: (), tail)
 
 
 if __name__ == "__main__":

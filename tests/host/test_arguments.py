@@ -30,7 +30,7 @@ def test_max_files_is_a_whole_number(max_files: Any) -> None:
 
 @pytest.mark.parametrize("given", [TABLE, [{"k": [1]}], [TABLE, None]])
 def test_batches_are_tables(given: Any) -> None:
-    with pytest.raises(SourceError, match=r"batch \d is a "):
+    with pytest.raises(SourceError, match=r"batch \d is a |not a list of tables"):
         weft.read.batches(given)
 
 
@@ -39,6 +39,13 @@ def test_a_function_is_registered_once_whatever_the_case() -> None:
     s.function("near", lambda a: a, pa.int64())
     with pytest.raises(QueryError, match='function "near" exists already'):
         s.function("Near", lambda a: a, pa.int64())
+
+
+@pytest.mark.parametrize("name", ["lower", "LOWER", "ceiling", "cast", "extract", "if", "count", "date_part"])
+def test_a_function_must_not_hide_one_of_sql(name: str) -> None:
+    with pytest.raises(QueryError, match="is a function of SQL") as caught:
+        weft.Session("never-made").function(name, lambda a: a)
+    assert f'"my_{name}"' in str(caught.value.hint)
 
 
 def test_foreach_batch_needs_a_function() -> None:

@@ -74,10 +74,10 @@ def test_large_files_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_reader_sees_whole_generations_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread reads all the time; a file that is gone lets it list again."""
     folder = Folder(tmp_path, monkeypatch)
-    done, seen, wrong = threading.Event(), 0, []
+    done, wrong = threading.Event(), []
+    seen = threading.Semaphore(0)
 
     def read() -> None:
-        nonlocal seen
         while not done.is_set():
             before = dict(folder.wanted)
             try:
@@ -85,7 +85,7 @@ def test_a_reader_sees_whole_generations_only(tmp_path: Path, monkeypatch: pytes
                 rows = Counter(x for file in files for x in pq.read_table(file)["x"].to_pylist())
             except FileNotFoundError:
                 continue
-            seen += 1
+            seen.release()
             placed = {x: n for x, n in before.items() if x // 10 < max(before) // 10}
             if any(rows[x] != n for x, n in placed.items()) or any(n != 1 + x % 3 for x, n in rows.items()):
                 wrong.append(rows)
@@ -94,10 +94,11 @@ def test_a_reader_sees_whole_generations_only(tmp_path: Path, monkeypatch: pytes
     reader.start()
     for batch in range(200):
         folder.take(batch)
+        if batch % 10 == 9:
+            assert seen.acquire(timeout=60), "the reader finds a moment to read all"
     done.set()
     reader.join()
     assert not wrong
-    assert seen > 10
     assert folder.found() == folder.wanted
 
 
@@ -181,3 +182,8 @@ def test_a_stream_that_has_read_the_parts_of_a_merged_file_does_not_read_them_ag
     assert error.value.hint is not None
     assert "merge=False" in error.value.hint
     assert FileLog(str(folder.out), str(tmp_path / "another")).discover() > 0, "a stream that begins now reads all once"
+
+
+def test_a_folder_that_is_gone_is_no_matter_of_merging(tmp_path: Path) -> None:
+    assert not merging.merge_files(tmp_path / "gone", 5)
+    assert not list(tmp_path.iterdir())

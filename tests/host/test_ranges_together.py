@@ -165,4 +165,4 @@ def test_explain_shows_the_ranges_and_what_they_leave() -> None:
     text = session.explain()
     assert "index ranges" in text
     assert "price < r.most" in text
-    assert " leaves ~1 in " in text
+    assert " leaves 1 of ~" in text

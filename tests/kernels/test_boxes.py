@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from weft.kernels.boxes import HIGHEST, LEAF, LOWEST, order_points
+from weft.kernels.boxes import LEAF, order_points
+from weft.kernels.codes import HIGHEST, LOWEST, end_codes, order_codes
 from weft.kernels.index import build, ends, probe
 
 EDGES = np.array([LOWEST, LOWEST + 1, -1, 0, 1, HIGHEST - 1, HIGHEST])
@@ -158,3 +161,33 @@ def test_nodes_are_boxes_around_their_points() -> None:
         assert [first, second] == [[int(c.min()), int(c.max())] for c in mine.T]
     top = boxes.reshape(-1, 2, 2)[-1].tolist()
     assert top == [[int(c.min()), int(c.max())] for c in points]
+
+
+ENDS = {
+    "int64": pa.array([0, 1, 5, None, HIGHEST, LOWEST], pa.int64()),
+    "double": pa.array([0.0, -0.0, 1.5, None, float("nan"), float("inf"), float("-inf")]),
+    "decimal": pa.array([Decimal("0.00"), Decimal("-1.25"), None], pa.decimal128(12, 2)),
+    "wide decimal": pa.array([Decimal("0.00"), Decimal(9 * 10**25), None], pa.decimal128(30, 2)),
+    "date": pa.array([0, 20_000, None], pa.int32()).view(pa.date32()),
+    "timestamp": pa.array([0, -1, None], pa.timestamp("us")),
+    "string": pa.array(["", "a", "abcdefghi", "abcdefghj", None]),
+}
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("kind", ENDS)
+def test_a_missing_end_admits_everything_and_any_other_what_it_says(kind: str, upper: bool, strict: bool) -> None:
+    """Exact codes admit just what the end admits, others no less."""
+    column = ENDS[kind]
+    ends_, values = end_codes(column, upper=upper, strict=strict), order_codes(column)
+    for at, end in enumerate(column.to_pylist()):
+        for of, value in enumerate(column.to_pylist()):
+            if value is None or value != value:
+                continue
+            admitted = ends_.valid is None or bool(ends_.valid[at])
+            code = values.values[of]
+            admitted &= bool(code <= ends_.values[at] if upper else code >= ends_.values[at])
+            wanted = end is None or (end == end and bool(value < end if upper else value > end))
+            wanted |= end is not None and not strict and value == end
+            assert admitted == wanted if ends_.exact else admitted or not wanted, (end, value)

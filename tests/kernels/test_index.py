@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weft.kernels.boxes import HIGHEST, LOWEST
+from weft.kernels.codes import HIGHEST, LOWEST
 from weft.kernels.index import build, probe
 
 

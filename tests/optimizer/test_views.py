@@ -12,6 +12,7 @@ import pytest
 import weft
 from bench.byhand import join_graph
 from tests.optimizer.graphs import chain, clique, random_graph
+from weft.explain.words import layout_shape
 from weft.optimizer.candidate import Candidate
 from weft.optimizer.choose import Choice, choose
 from weft.optimizer.cost.papers import CostModel
@@ -303,6 +304,12 @@ def test_explain_says_which_views_are_kept_and_who_fills_them() -> None:
     s.options(strategy="hypercube:hash+views")
     s.query("cube", sql)
     assert "hypercube:hash+views (r, s, t, v), kept r + s" in s.explain("chosen")
+
+
+def test_explain_counts_views_where_there_are_many() -> None:
+    five = "RSTVW"
+    found = chosen(join_graph(dict.fromkeys(five, 100), dict.fromkeys(combinations(five, 2), 0.1)))
+    assert layout_shape(found.query, found.chosen.layout) == "(R, S, T, V, W), kept 25 joins"
 
 
 @pytest.mark.parametrize("strategy", ["view", "views+views", "tree+views", "hypercube:hash+tree", "hypercube:hash+"])

@@ -10,7 +10,7 @@ import pytest
 from weft.errors import WeftError
 from weft.query.model import Query, Stream
 from weft.sql import to_query
-from weft.testing import assert_same_rows, expected_after_lateness, oracle
+from weft.testing import assert_same_rows, expected_after_each_batch, expected_after_lateness, oracle
 
 SECOND = 1_000_000
 STREAMS = {
@@ -129,6 +129,15 @@ def test_the_newest_member_decides_whether_a_joined_row_is_late() -> None:
     later = {"o": table("o", [(2, "a", 1, 60 * SECOND)]), "l": table("l", [(2, 1.0, True, 60_000)])}
     assert counts(asked, [{"o": order, "l": line}, later]) == {0: 1, 60: 1}
     assert counts(asked, [{"o": order}, later, {"l": line}]) == {60: 1}
+
+
+def test_the_view_after_each_batch_is_that_of_the_batches_so_far() -> None:
+    drawn = some_rows()
+    batches = [{name: rows.slice(at, 10) for name, rows in drawn.items()} for at in range(0, 40, 10)]
+    text = "SELECT window.start AS s, count(*) AS n FROM o JOIN l ON o.k = l.k GROUP BY window(o.ts, '4 seconds')"
+    for asked in (query(text), query(f"{text} WITHIN '5 seconds'"), query(SAME_TEXT[0])):
+        for number, view in enumerate(expected_after_each_batch(asked, batches)):
+            assert_same_rows(view, expected_after_lateness(asked, batches[: number + 1]))
 
 
 def test_a_sum_that_is_too_large_is_an_error() -> None:

@@ -137,6 +137,68 @@ def test_an_unreadable_file_is_named_and_can_be_repaired(tmp_path: Path, damage:
     assert answer(tmp_path / "out") == {(1, 9): 1, (2, 9): 1}
 
 
+def write(file: Path, number: int) -> None:
+    """A file of one row."""
+    texts = {".csv": f"id,k\n{number},1\n", ".json": f'{{"id": {number}, "k": 1}}\n'}
+    if file.suffix == ".parquet":
+        pq.write_table(pair([number], [1]), file)
+    else:
+        file.write_text(texts[file.suffix])
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "json"])
+def test_bad_files_are_left_out_if_that_is_wanted(tmp_path: Path, form: str) -> None:
+    """The first file, one in the middle, and one that is deleted after it was found."""
+    a = tmp_path / "a"
+    a.mkdir()
+    for number in range(6):
+        write(a / f"{number}.{form}", number)
+    for number in (0, 2):
+        (a / f"{number}.{form}").write_bytes(b"id,k\n1,2,3\n")
+
+    def skipping() -> weft.Session:
+        s = weft.Session(tmp_path / "checkpoint", workers=2)
+        s.stream("a", getattr(weft.read, form)(a, max_files=2), bad_files="skip")
+        s.stream("b", weft.read.batches([pair([9], [1])]))
+        s.query("q", PAIR).to_parquet(tmp_path / "out")
+        return s
+
+    s = skipping()
+    gone = a / f"5.{form}"
+    s.queries["q"].foreach_batch(lambda _df, batch: gone.unlink() if batch == 0 else None)
+    report = s.run()
+    assert answer(tmp_path / "out") == {(1, 9): 1, (3, 9): 1, (4, 9): 1}
+    (notice,) = (notice for notice in report.notices if notice.kind == "bad-files")
+    assert notice.message == f"3 files left out, the last one {gone}"
+    assert notice.message in str(report)
+    write(gone, 5)  # too late: what was left out stays so
+    write(a / f"6.{form}", 6)
+    report = skipping().run()
+    assert answer(tmp_path / "out") == {(1, 9): 1, (3, 9): 1, (4, 9): 1, (6, 9): 1}
+    assert not report.notices
+
+
+def test_a_run_that_failed_goes_on_without_the_bad_file(tmp_path: Path) -> None:
+    a = tmp_path / "a"
+    a.mkdir()
+    for number in range(3):
+        write(a / f"{number}.parquet", number)
+    (a / "1.parquet").write_bytes(b"garbage")
+    sources = {"a": weft.read.parquet(a), "b": [pair([9], [1])]}
+    with pytest.raises(weft.SourceError, match=r"1\.parquet cannot be read") as caught:
+        run(tmp_path, sources)
+    assert 'bad_files="skip"' in str(caught.value.hint)
+    (a / "1.parquet").unlink()
+    with pytest.raises(weft.SourceError, match=r"1\.parquet cannot be read"):
+        run(tmp_path, sources)
+    s = weft.Session(tmp_path / "checkpoint", workers=2)
+    s.stream("a", weft.read.parquet(a), bad_files="skip")
+    s.stream("b", weft.read.batches([pair([9], [1])]))
+    s.query("q", PAIR).to_parquet(tmp_path / "out")
+    s.run()
+    assert answer(tmp_path / "out") == {(0, 9): 1, (2, 9): 1}
+
+
 def test_a_damaged_page_inside_a_parquet_file_is_named(tmp_path: Path) -> None:
     a = tmp_path / "a"
     content = pair(list(range(5000)), list(range(5000)))

@@ -1,4 +1,4 @@
-"""One join under five schemes on Spark, in one session that crashes and is started again."""
+"""One join under seven schemes on Spark, in one session that crashes and is started again."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ SCHEMES: dict[str, str | weft.Plan] = {
     "dealt": "hypercube:random",
     "hybrid": "hypercube:hybrid",
     "flat": "flat",
+    "views": "views",
+    "views_in_cube": "hypercube:hybrid+views",
     "kept": weft.Plan(
         [("s", "t")],
         spread={
@@ -66,13 +68,17 @@ def make_session(root: Path, spark: SparkSession) -> weft.Session:
     return s
 
 
-def test_five_schemes_survive_two_crashes_and_give_the_same_rows(tmp_path: Path, spark: SparkSession) -> None:
+def test_seven_schemes_survive_two_crashes_and_give_the_same_rows(tmp_path: Path, spark: SparkSession) -> None:
     tables = make_input(tmp_path)
     first = make_session(tmp_path, spark)
     first.analyze()
     plan = first.topology
     chosen = {choice.name: choice.chosen.layout.spread for choice in first.choices}
-    assert [name for name, spread in chosen.items() if spread] == ["dealt", "hashed", "hybrid", "kept"]
+    assert [name for name, spread in chosen.items() if spread] == ["dealt", "hashed", "hybrid", "kept", "views_in_cube"]
+    assert {choice.name for choice in first.choices if len(choice.chosen.layout.kept) == 2} == {
+        "views",
+        "views_in_cube",
+    }
     assert any(axis.heavy for spread in chosen["hybrid"].values() for axis in spread.axes)
     crash_at(first, "segment write", 1)
     with first, pytest.raises(weft.HostError, match="crash point reached"):

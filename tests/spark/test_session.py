@@ -20,6 +20,7 @@ import weft
 from tests.spark._kill import Job, committed
 from tests.spark._kit import answer, drop, expected, found, framed, listing, make_input, make_session, moment, table
 from weft.host.crash import CrashPoint
+from weft.host.results import merging, parquet
 
 pytestmark = pytest.mark.spark
 
@@ -641,3 +642,22 @@ def test_a_restored_checkpoint_does_not_double_results(tmp_path: Path) -> None:
             path.unlink()
     s.run()
     assert answer(tmp_path / "out") == {(i, 100): 1 for i in range(3)}
+
+
+def test_small_result_files_are_merged_while_a_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (merging, parquet):
+        monkeypatch.setattr(module, "MANY", 6)
+    _many(tmp_path, 24)
+    s = pair_session(tmp_path)
+    s.queries["q"].to_parquet(tmp_path / "out").to_parquet(tmp_path / "apart", merge=False)
+    assert s.run().count == 24
+    wanted = {(i, 100): 1 for i in range(24)}
+    assert answer(tmp_path / "out") == answer(tmp_path / "apart") == wanted
+    names = [file.name for file in (tmp_path / "out").glob("0*.parquet")]
+    assert len(names) < 12 < len(list((tmp_path / "apart").glob("0*.parquet")))
+    assert any("-m1-" in name for name in names)
+    drop(tmp_path / "a", "more.parquet", rows((24, 1)))
+    s = pair_session(tmp_path)
+    s.queries["q"].to_parquet(tmp_path / "out").to_parquet(tmp_path / "apart", merge=False)
+    s.run()
+    assert answer(tmp_path / "out") == answer(tmp_path / "apart") == wanted | {(24, 100): 1}

@@ -257,7 +257,9 @@ O = "FROM orders o"  # noqa: E741
 REFUSED = [
     (f"SELECT o_orderkey, count(*) {O}", "o.o_orderkey is neither grouped nor aggregated", "o_orderkey", "GROUP BY o."),
     (f"SELECT o_custkey + o_orderkey AS x {O} GROUP BY o_custkey", "o.o_orderkey is neither", "o_orderkey", "MAX(o."),
-    (f"SELECT * {O} GROUP BY o_custkey", "o.o_orderkey is neither", "", "MAX(o."),
+    (f"SELECT * {O} GROUP BY o_custkey", "o.o_orderkey is neither", "*", "MAX(o."),
+    (f"SELECT o.* {O} GROUP BY o_custkey", "o.o_orderkey is neither", "o.*", "MAX(o."),
+    (f"SELECT window, count(*) AS n {O} GROUP BY window(o_ts, '1 hour')", "no value", "window", "window.start"),
     (f"SELECT count(*) AS n {O} HAVING o_custkey > 1", "o.o_custkey is neither", "o_custkey", ""),
     (f"SELECT 1 AS x {O} WHERE count(*) > 1", "cannot stand in WHERE or ON", "count(*)", "HAVING"),
     ("SELECT 1 AS x FROM orders o JOIN lineitem l ON sum(o_orderkey) = l_orderkey", "in WHERE or ON", "sum(o_orderkey)",

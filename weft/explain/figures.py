@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from weft.explain.expected import expected_results, is_mixed
 from weft.explain.pages.figure import Figure
 from weft.explain.words import join_names
 from weft.observe.measured import Measured
@@ -140,6 +141,8 @@ class Figures:
     def results(self, choice: Choice) -> Figure:
         """Results of a query."""
         everything = choice.model.graph.all
+        if is_mixed(choice) and choice.informed:
+            return Figure("results", expected_results(choice), self._count("results", choice.name))
         return self._tuples(
             choice, choice.model.count_started(everything, everything), "results", choice.name, "results"
         )
@@ -159,6 +162,8 @@ class Figures:
 
     def _tuples(self, choice: Choice, estimate: float, counter: str, key: str, unit: str = "tuples") -> Figure:
         known = estimate if choice.informed and math.isfinite(estimate) else None
+        if is_mixed(choice) and self.measured is not None:
+            return Figure(unit, None, self._count(counter, key))  # the estimate counts what windows hold at one time
         if choice.model.arrival != "window":
             return Figure(unit, known, self._count(counter, key))
         seconds = self.seconds(choice)
@@ -193,6 +198,8 @@ def _rows_in_a_place(choice: Choice, relations: int) -> float:
 
 def content(store: Store, called: Mapping[str, str]) -> str:
     """What a store holds: a stream, or the aliases of a join; `called` has the alias of each label, in query order."""
+    if store.counted == "groups":
+        return f"groups of {store.users[0].partition('.')[0]}"
     return store.stream or join_names([alias for label, alias in called.items() if label in store.members])
 
 
@@ -205,4 +212,4 @@ def period(choice: Choice, seconds: float | None = None) -> str:
     """What the numbers of a plan are counted over: a second, some seconds, or the whole history."""
     if choice.model.arrival == "window":
         return "in one second of the steady state" if seconds is None else f"in {seconds:.3g} seconds of input"
-    return "over the whole history"
+    return "among the rows that windows hold at one time" if is_mixed(choice) else "over the whole history"

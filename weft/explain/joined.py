@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from weft.explain.expected import is_mixed
 from weft.explain.figures import Figures
 from weft.explain.pages.figure import Figure
 from weft.explain.words import join_names
@@ -39,6 +40,9 @@ def joined(choice: Choice, figures: Figures) -> Iterator[tuple[str, Figure]]:
     """The combinations of aliases that every one of them leads to: expected and made, over all of them."""
     aliases = choice.query.aliases
     if len(aliases) < 2:
+        return
+    if is_mixed(choice):
+        yield f"of {choice.name}", figures.results(choice)
         return
     for members, (starts, parts) in _reached(choice, figures).items():
         if starts == members:

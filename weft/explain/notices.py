@@ -58,7 +58,7 @@ def _stores(figures: Figures, stores: Iterable[Store]) -> str:
 def _unbounded_state(figures: Figures) -> Notice | None:
     tables = {stream.name for stream in figures.topology.streams if stream.table}
     unbounded = [store for store in figures.topology.stores if store.retention is None]
-    stores = [store for store in unbounded if store.stream not in tables]
+    stores = [store for store in unbounded if store.stream not in tables and store.counted != "groups"]
     if not stores:
         return None
     untimed = _untimed(figures, stores)
@@ -244,7 +244,7 @@ def _large_intermediate(figures: Figures) -> Notice | None:
         for choice in figures.choices
         if choice.informed
         for store in choice.chosen.layout.kept
-        if (rows := choice.model.graph.size(store)) > (below := _inputs(choice, store))
+        if (rows := choice.model.held(store)) > (below := _inputs(choice, store))
     ]
     if not found:
         return None

@@ -36,8 +36,16 @@ def _keeps(choice: Choice, figures: Figures) -> tuple[str, ...]:
     ages: dict[str, list[str]] = {}
     for store in own:
         what = content(store, called)
-        ages.setdefault(_age(store), []).append(what if store.stream else f"the join {what}")
+        ages.setdefault(_age(store), []).append(_kept(store, what))
     return tuple(f"{_and(list(dict.fromkeys(names)))} {age}" for age, names in ages.items())
+
+
+def _kept(store: Store, what: str) -> str:
+    if store.stream:
+        return what
+    if store.counted == "groups":
+        return f"the {what}"
+    return f"the join {what}{' (added up)' if store.counted else ''}"
 
 
 def _age(store: Store) -> str:

@@ -252,7 +252,7 @@ def _part(part: ProbeFacts | KeepFacts) -> str:
     asks = ", ".join(part.asks) or "every row"
     came, found = _figure(part.tuples_in), _figure(part.matches, "matches")
     flow = f"  {came} -> {found}" if came or found else ""
-    left = "" if part.candidates is None else f" leaves ~{share(part.candidates)} rows"
+    left = f" leaves 1 of ~{number(1 / part.candidates)} rows" if part.candidates else ""
     return f"{where}: probe {part.store} as {', '.join(part.aliases)} [{asks}]{left}{check}{flow}{_also(part)}"
 
 

@@ -14,10 +14,10 @@ from weft.explain.pages.topology import EdgeFacts, KeepFacts, ProbeFacts, QueryF
 from weft.explain.sharing import sharing
 from weft.explain.subject import Subject
 from weft.explain.summary import summary
-from weft.explain.words import JOINED, call, cells, column, duration, expression, expressions, is_exclusive
+from weft.explain.words import JOINED, call, cells, column, count, duration, expression, expressions, is_exclusive
 from weft.optimizer.choose import Choice
 from weft.stats.keys import with_alias
-from weft.topology.model import COPY, TIME, Edge, Keep, Key, Probe, Store, Topology
+from weft.topology.model import COPY, HASH, PAIR, TIME, Edge, Keep, Key, Probe, Store, Topology
 
 Labels = Mapping[str, str]
 """Store -> what the page calls it, or label -> what a query calls the relation."""
@@ -77,17 +77,42 @@ def _store(store: Store, name: str, figures: Figures) -> StoreFacts:
         content(store, names),
         store.stream or None,
         store.users,
-        expressions(store.placement, names),
+        ("keys of the groups",) if store.counted == "groups" else expressions(store.placement, names),
         store.tasks,
         age,
         duration(age),
         store.reason,
         expressions(store.filter),
-        tuple(column(name, names) for name in store.columns if name not in (TIME, COPY)),
-        tuple(_key(key, names) for key in store.indexes),
+        _columns(store, figures, names),
+        ("= keys of the groups",) if store.counted == "groups" else tuple(_key(key, names) for key in store.indexes),
         figures.rows(store),
         JOINED if _stays(figures.topology, store) else cells(store.spread),
     )
+
+
+def _columns(store: Store, figures: Figures, names: Labels) -> tuple[str, ...]:
+    """What rows of a store hold; a counted one says so."""
+    hidden = (TIME, COPY, HASH, PAIR)
+    if store.counted != "groups":
+        shown = tuple(column(name, names) for name in store.columns if name not in hidden)
+        return (*shown, *_counted(store)) if store.counted else shown
+    emit = figures.topology.emit_of[store.users[0].partition(".")[0]]
+    made = {output.name: output.expr for output in emit.outputs}
+    keys = [name for name in store.columns if name not in hidden]
+    groups = emit.groups
+    if groups is None or store.id != groups.store:
+        return (*expressions([made[name] for name in keys], names), "count")
+    wanted = (("count" if a.argument is None else f"{a.kind} of", a.argument) for a in groups.grouping.aggregates)
+    told = [what if of is None else f"{what} {expressions([made[of]], names)[0]}" for what, of in wanted]
+    return (*expressions([made[name] for name in keys], names), *dict.fromkeys(["count", *told]))
+
+
+def _counted(store: Store) -> tuple[str, ...]:
+    """What a join that is added up holds beside its columns."""
+    told = ("count", f"{count(len(store.measures), 'sum')}") if store.measures else ("count",)
+    if store.retention is None:
+        return told
+    return (*told, "one row for each time of its members, since windows need them")
 
 
 def _stays(plan: Topology, store: Store) -> bool:

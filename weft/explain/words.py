@@ -19,6 +19,8 @@ from weft.topology.spread import Axis, Regions, Spread
 
 _SIZES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _WORDS = {"T": "trillion", "G": "billion", "M": "million", "k": "thousand"}
+LISTED = 8
+"""How many kept joins a line names."""
 ROUTES = {
     "local": "here",
     "key": "one worker",
@@ -141,10 +143,11 @@ def shape(query: Query, tree: Tree) -> str:
 
 
 def layout_shape(query: Query, layout: Layout) -> str:
-    """A layout on one line: its tree, or the joins that it keeps."""
+    """A layout on one line: its tree, or the joins that it keeps; their number if there are many."""
     if not layout.lines:
         return shape(query, layout.tree)
-    kept = ", ".join(join_names(names(query, store)) for store in layout.kept)
+    found = [join_names(names(query, store)) for store in layout.kept]
+    kept = ", ".join(found) if len(found) <= LISTED else f"{len(found)} joins"
     return shape(query, layout.tree) + (f", kept {kept}" if kept else "")
 
 

@@ -133,7 +133,13 @@ def incomparable(a: pa.DataType, b: pa.DataType, at: Expr, what: str) -> ExprErr
     hint = f"CAST one side: CAST(... AS {sql_name(a if not pt.is_string(a) else b)})."
     if pt.is_timestamp(a) and pt.is_timestamp(b):
         hint = "one side has a time zone and the other has none; CAST the latter AS TIMESTAMPTZ, which reads it as UTC."
+    if what in ('"+"', '"-"') and _is_time(a) != _is_time(b) and (is_number(a) or is_number(b)):
+        hint = f"a number of what? Write an interval: {what[1:-1]} INTERVAL '5' SECOND."
     return ExprError(f"{what} of {sql_name(a)} and {sql_name(b)} is not defined", hint=hint, span=at.span)
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    return pt.is_timestamp(kind) or pt.is_date(kind)
 
 
 def _read_time(constant: Literal, target: pa.DataType, exprs: Sequence[Expr]) -> Literal:

@@ -10,14 +10,13 @@ all rows, so if a guarded part fails, it is computed again for only those rows t
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from weft.errors import InternalError, QueryError
+from weft.errors import InternalError, QueryError, own_traceback
 from weft.expr.casts import Datum
 from weft.expr.functions import FUNCTIONS
 from weft.expr.model import Call, Column, Expr, Literal, Udf
@@ -177,7 +176,7 @@ def _call_udf(udf: Udf, batch: pa.RecordBatch, functions: Functions) -> pa.Array
     except Exception as error:
         raise QueryError(
             f'function "{udf.name}" failed: {type(error).__name__}: {error}',
-            detail=traceback.format_exc(limit=-3).rstrip(),
+            detail=f"{_say_row(function, args)}{own_traceback(error)}",
             hint="nothing of this batch was joined; correct the function and run again.",
         ) from error
     if isinstance(result, pa.ChunkedArray):
@@ -189,6 +188,26 @@ def _call_udf(udf: Udf, batch: pa.RecordBatch, functions: Functions) -> pa.Array
     if result.type != udf.type:
         raise _bad_result(udf, f"returned values of type {result.type}, but {udf.type} was declared")
     return result
+
+
+def _say_row(function: Callable[..., pa.Array], args: Sequence[pa.Array]) -> str:
+    """The first row that the function cannot take, if it is one row that makes it fail."""
+    rows = list(range(len(args[0]))) if args else []
+    while len(rows) > 1:
+        half = rows[: len(rows) // 2]
+        rows = half if _fails(function, args, half) else rows[len(half) :]
+    if not rows or not _fails(function, args, rows):
+        return ""
+    values = ", ".join(repr(arg[rows[0]].as_py()) for arg in args)
+    return f"it fails on the arguments ({values}).\n"
+
+
+def _fails(function: Callable[..., pa.Array], args: Sequence[pa.Array], rows: Sequence[int]) -> bool:
+    try:
+        function(*(arg.slice(rows[0], len(rows)) for arg in args))
+    except Exception:  # noqa: BLE001 - whatever it raises
+        return True
+    return False
 
 
 def _bad_result(udf: Udf, what: str) -> QueryError:

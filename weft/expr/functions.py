@@ -6,9 +6,11 @@ This table is the whole language.  The planner reads the rules, the workers the 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
@@ -66,6 +68,10 @@ def _never(_args: Sequence[Datum], _kind: pa.DataType) -> Datum:
     raise AssertionError("the planner rewrites this function")
 
 
+def _search(constant: Callable[..., Datum], elementwise: Callable[[Any, Any], Any]) -> Kernel:
+    return strings.search(spread(text.matcher(constant)), elementwise)
+
+
 def _is_time(kind: pa.DataType) -> bool:
     return bool(pt.is_timestamp(kind) or pt.is_duration(kind))
 
@@ -73,6 +79,7 @@ def _is_time(kind: pa.DataType) -> bool:
 _PLUS = numeric.arithmetic(pc.add_checked)
 _MINUS = numeric.arithmetic(pc.subtract_checked)
 _TIMES = numeric.arithmetic(pc.multiply_checked, total=75)
+_POSITION = strings.search(spread(strict(strings.position)), strings.find)
 _TEXT, _INT, _BOOL = pa.string(), pa.int64(), pa.bool_()
 
 FUNCTIONS: dict[str, Function] = {
@@ -123,8 +130,8 @@ FUNCTIONS: dict[str, Function] = {
     "||": Function(rules.concatenation, text.concat_strict, 2, _ANY),
     "concat": Function(rules.concatenation, text.concat_all, 1, _ANY),
     "concat_ws": Function(rules.concatenation, strings.concat_ws, 1, _ANY),
-    "like": Function(rules.text(_BOOL, (_TEXT, _TEXT)), spread(text.like), 2, 3),
-    "ilike": Function(rules.text(_BOOL, (_TEXT, _TEXT)), spread(text.ilike), 2, 3),
+    "like": Function(rules.text(_BOOL, (_TEXT, _TEXT)), text.like_pairs(False, spread(text.like)), 2, 3),
+    "ilike": Function(rules.text(_BOOL, (_TEXT, _TEXT)), text.like_pairs(True, spread(text.ilike)), 2, 3),
     "lower": Function(rules.text(), text.apply_to_text(pc.utf8_lower), 1, 1),
     "upper": Function(rules.text(), text.apply_to_text(pc.utf8_upper), 1, 1),
     "reverse": Function(rules.text(), text.apply_to_text(pc.utf8_reverse), 1, 1),
@@ -135,7 +142,9 @@ FUNCTIONS: dict[str, Function] = {
     "lpad": Function(rules.text(others=(_INT, _TEXT)), spread(strict(strings.lpad)), 3, 3),
     "rpad": Function(rules.text(others=(_INT, _TEXT)), spread(strict(strings.rpad)), 3, 3),
     "repeat": Function(rules.text(others=(_INT,)), spread(strict(strings.repeat)), 2, 2),
-    "strpos": Function(rules.text(_INT, (_TEXT,)), spread(strict(strings.position)), 2, 2),
+    "strpos": Function(
+        rules.text(_INT, (_TEXT,)), strings.search(spread(strict(strings.position)), strings.find), 2, 2
+    ),
     "split_part": Function(rules.text(others=(_TEXT, _INT)), spread(strict(strings.split_part)), 3, 3),
     "md5": Function(rules.text(), strings.digest("md5"), 1, 1),
     "sha256": Function(rules.text(), strings.digest("sha256"), 1, 1),
@@ -143,9 +152,9 @@ FUNCTIONS: dict[str, Function] = {
     "ltrim": Function(rules.text(others=(_TEXT,)), spread(text.trim(pc.utf8_ltrim)), 1, 2),
     "rtrim": Function(rules.text(others=(_TEXT,)), spread(text.trim(pc.utf8_rtrim)), 1, 2),
     "replace": Function(rules.text(others=(_TEXT, _TEXT)), spread(text.replace), 3, 3),
-    "starts_with": Function(rules.text(_BOOL, (_TEXT,)), spread(text.matcher(pc.starts_with)), 2, 2),
-    "ends_with": Function(rules.text(_BOOL, (_TEXT,)), spread(text.matcher(pc.ends_with)), 2, 2),
-    "contains": Function(rules.text(_BOOL, (_TEXT,)), spread(text.matcher(pc.match_substring)), 2, 2),
+    "starts_with": Function(rules.text(_BOOL, (_TEXT,)), _search(pc.starts_with, np.strings.startswith), 2, 2),
+    "ends_with": Function(rules.text(_BOOL, (_TEXT,)), _search(pc.ends_with, np.strings.endswith), 2, 2),
+    "contains": Function(rules.text(_BOOL, (_TEXT,)), _search(pc.match_substring, strings.contains), 2, 2),
     "regexp_matches": Function(rules.text(_BOOL, (_TEXT, _TEXT)), spread(strict(regex.matches)), 2, 3),
     "regexp_full_match": Function(rules.text(_BOOL, (_TEXT, _TEXT)), spread(strict(regex.full_match)), 2, 3),
     "regexp_replace": Function(rules.text(others=(_TEXT, _TEXT, _TEXT)), spread(strict(regex.replace)), 3, 4),

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from weft.expr.casts import Datum
 from weft.expr.logic import Kernel
 from weft.expr.nested import list_extract
+from weft.expr.text import as_texts
 
 
 def strict(kernel: Callable[..., pa.Array]) -> Kernel:
@@ -81,6 +82,30 @@ def _padding(text: pa.Array, width: int, filler: str) -> pa.Array:
 def repeat(text: pa.Array, times: int) -> pa.Array:
     """The text several times; empty if the number is negative."""
     return pc.binary_repeat(text, max(0, times))
+
+
+def search(constant: Kernel, elementwise: Callable[[Any, Any], Any]) -> Kernel:
+    """The kernel of a search: by Arrow for a constant, by numpy, pair by pair, for a column of things to find."""
+
+    def kernel(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+        if isinstance(args[1], pa.Scalar):
+            return constant(args, kind)
+        whole = pa.repeat(args[0], len(args[1])) if isinstance(args[0], pa.Scalar) else args[0]
+        missing = pc.or_(pc.is_null(whole), pc.is_null(args[1])).to_numpy(zero_copy_only=False)
+        found = elementwise(as_texts(whole), as_texts(args[1]))
+        return pa.array(found, kind, mask=missing)
+
+    return kernel
+
+
+def find(texts: Any, parts: Any) -> Any:
+    """Where parts begin, counted from 1; 0 if they are not there."""
+    return np.strings.find(texts, parts) + 1
+
+
+def contains(texts: Any, parts: Any) -> Any:
+    """Whether parts are there."""
+    return np.strings.find(texts, parts) >= 0
 
 
 def concat_ws(args: Sequence[Datum], kind: pa.DataType) -> Datum:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
@@ -43,6 +45,44 @@ def _like(args: Sequence[Datum], fold: Callable[[Datum], Datum]) -> Datum:
         return _null_like(args[0], pa.bool_())
     regex = like_to_regex(pattern, escape[0] if escape else "", lambda text: fold(pa.scalar(text)).as_py())
     return pc.match_substring_regex(fold(args[0]), regex)
+
+
+def like_pairs(ignore_case: bool, other: Kernel) -> Kernel:
+    """LIKE with a column of patterns: those with no more than % at their ends are searched for, the rest is `other`."""
+
+    def kernel(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+        if len(args) > 2 or isinstance(args[1], pa.Scalar):
+            return other(args, kind)
+        subject = pa.repeat(args[0], len(args[1])) if isinstance(args[0], pa.Scalar) else args[0]
+        plain = pc.fill_null(pc.match_substring_regex(args[1], r"(?s)\A%?[^%_]*%?\z"), True)
+        sides = [pc.utf8_lower(side) if ignore_case else side for side in (subject, args[1])]
+        missing = pc.or_(pc.is_null(subject), pc.is_null(args[1])).to_numpy(zero_copy_only=False)
+        found = pa.array(_search_plain(*sides), kind, mask=missing)
+        rest = pc.invert(plain)
+        if not pc.any(rest).as_py():
+            return found
+        return pc.replace_with_mask(found, rest, other([subject.filter(rest), args[1].filter(rest)], kind))
+
+    return kernel
+
+
+def _search_plain(subject: pa.Array, patterns: pa.Array) -> Any:
+    """Whether texts are like patterns that have no more than % at their ends."""
+    texts, parts = as_texts(subject), as_texts(pc.replace_substring_regex(patterns, r"(?s)\A%|%\z", ""))
+    before, after = (
+        pc.fill_null(test(patterns, pattern="%"), False).to_numpy(zero_copy_only=False)
+        for test in (pc.starts_with, pc.ends_with)
+    )
+    return np.select(
+        [before & after, before, after],
+        [np.strings.find(texts, parts) >= 0, np.strings.endswith(texts, parts), np.strings.startswith(texts, parts)],
+        texts == parts,
+    )
+
+
+def as_texts(texts: pa.Array) -> Any:
+    """Texts as numpy has them, empty for NULL."""
+    return np.array(pc.fill_null(texts, "").to_numpy(zero_copy_only=False), dtype=np.dtypes.StringDType())
 
 
 def like_to_regex(pattern: str, escape: str = "", fold: Callable[[str], str] = str) -> str:

@@ -17,8 +17,7 @@ from weft.expr.evaluate import Functions, evaluate
 from weft.expr.logic import nan_to_null
 from weft.expr.model import Call, Expr
 from weft.host.envelope import Frame
-from weft.kernels.boxes import HIGHEST, LOWEST
-from weft.kernels.codes import Bools, Ints, order_codes
+from weft.kernels.codes import HIGHEST, LOWEST, Bools, Ints, order_codes
 from weft.topology.model import Bound
 
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from weft.expr.evaluate import Functions, evaluate, filter_mask
 from weft.expr.model import columns
 from weft.host.envelope import Frame, join
-from weft.host.groups.travel import Side, add_up_rows, can_add_up, join_measures
+from weft.host.groups.travel import Side, add_up_rows, can_add_up, join_measures, measured_rows
 from weft.host.hidden import hidden
 from weft.host.limits import limit_codes
 from weft.host.marks import join_marks
@@ -43,14 +43,14 @@ def lookup(
     if not segments:
         return
     key = store.indexes[step.index]
-    codes, low, high, valid = _question(step, key, frame, functions)
+    codes, low, high, valid = question = _question(step, key, frame, functions)
     own = _own_columns(step, store)
     width = frame.nbytes // max(1, frame.num_rows)
     waiting: list[Frame] = []
     rows = size = 0
     adds = _only_adds(step)
     for segment in segments:
-        if adds and (found := _add_up(step, frame, segment, segment.indexes[key.name], (codes, low, high, valid))):
+        if adds and (found := _add_up(step, frame, segment, segment.indexes[key.name], question, functions)):
             if found[0].num_rows:
                 yield found[0]
             continue
@@ -111,17 +111,26 @@ def _only_adds(step: Probe) -> bool:
     The index alone must decide which rows match.
     """
     found = {column.split(".", 1)[0] for column in step.carry} & set(step.members)
-    return step.folds and not step.residual and not found and not step.measures
+    return step.folds and not step.residual and not found
 
 
-def _add_up(step: Probe, frame: Frame, segment: Segment, index: Index, asked: Question) -> tuple[Frame] | None:
+def _add_up(
+    step: Probe, frame: Frame, segment: Segment, index: Index, asked: Question, functions: Functions
+) -> tuple[Frame] | None:
     """The tuples, each once for all rows of the segment that it matches; None if rows must be met one by one."""
     if index.dimensions > 1 or not can_add_up(segment.rows):
         return None
     begin, end = runs(index, frame.num_rows, *asked)
+    rows: Frame | None = segment.rows
+    if step.measures:
+        # New measures are worked out for all rows of the segment, which pays if more rows than that are met.
+        many = int((end - begin).sum()) > segment.rows.num_rows
+        rows = measured_rows(segment.rows, step.members[0], step.measures, functions) if many else None
+    if rows is None:
+        return None
     some = np.flatnonzero(end > begin)
     met = frame.select([*step.carry, *hidden(frame)]).take(pa.array(some))
-    return (add_up_rows(met, segment.rows, index.rows, begin[some], end[some]),)
+    return (add_up_rows(met, rows, index.rows, begin[some], end[some]),)
 
 
 def _own_columns(step: Probe, store: Store) -> dict[str, str]:

@@ -88,7 +88,8 @@ class Worker:
         began = time.perf_counter()
         yield from self._first(arrivals) if wave == 1 else self._later(arrivals)
         for emit in self.owned.emits:
-            yield from self._send_parts(emit)
+            if (parts := self.owned.pending(emit)) is not None:
+                yield from self._send_parts(emit, parts)
         self._finish()
         self.report.files.extend(self.results.close())
         self.report.seconds[str(wave)] = time.perf_counter() - began
@@ -287,18 +288,16 @@ class Worker:
 
     def _part(self, emit: Emit, frame: Frame) -> Iterator[Envelope]:
         """Make parts of groups of the tuples; they are sent when there are many, or when the wave ends."""
-        self.owned.part(emit, frame)
-        if self.owned.is_full(emit):
-            yield from self._send_parts(emit)
+        if (parts := self.owned.part(emit, frame)) is not None:
+            yield from self._send_parts(emit, parts)
 
-    def _send_parts(self, emit: Emit) -> Iterator[Envelope]:
+    def _send_parts(self, emit: Emit, parts: Frame) -> Iterator[Envelope]:
         """Send parts of groups to their owners."""
-        for frame in self.owned.pending(emit):
-            bump(self.report.routed, emit.id, frame.num_rows)
-            if emit.wave <= self.wave and emit.tasks == 1:
-                self.owned.take(emit, [frame])
-            else:
-                yield from self._post(emit, route(frame, "key", emit.route_key, emit.tasks, self.functions, 0))
+        bump(self.report.routed, emit.id, parts.num_rows)
+        if emit.wave <= self.wave and emit.tasks == 1:
+            self.owned.take(emit, [parts])
+        else:
+            yield from self._post(emit, route(parts, "key", emit.route_key, emit.tasks, self.functions, 0))
 
     def _settle_groups(self) -> None:
         """Add the parts of groups that have come to the stores, and write what that changes in the views."""

@@ -39,8 +39,6 @@ from numba import njit, types
 
 from weft.kernels.codes import INTS, INTS32, Ints
 
-LOWEST = np.iinfo(np.int64).min
-HIGHEST = np.iinfo(np.int64).max
 Places = npt.NDArray[np.int32]
 
 LEAF_BITS, FAN_BITS = 4, 2

@@ -23,6 +23,8 @@ import pyarrow.compute as pc
 from numba import njit, types
 from numba.extending import intrinsic
 
+LOWEST = np.iinfo(np.int64).min
+HIGHEST = np.iinfo(np.int64).max
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
@@ -97,6 +99,22 @@ def group_codes(columns: Sequence[pa.Array], count: int) -> Ints:
     for part in map(_equality, columns):
         mixed = _mix_into(mixed, part.values if part.valid is None else np.where(part.valid, part.values, ABSENT))
     return mixed
+
+
+def end_codes(column: pa.Array, *, upper: bool, strict: bool = False) -> Codes:
+    """One end of an interval per row, as an order code that is included; NULL means that there is no end.
+
+    A strict end is moved to the neighbouring code.  Where codes are not exact it stays: the interval then admits more,
+    and the caller must compare the values.  NaN, and a strict end with no code beyond it, leave nothing.
+    """
+    found = order_codes(column)
+    values, valid = found.values, np.ones(len(column), dtype=np.bool_) if found.valid is None else found.valid.copy()
+    if strict and found.exact:
+        edge, step = (LOWEST, -1) if upper else (HIGHEST, 1)
+        valid &= values != edge
+        values = np.where(values == edge, values, values + step)
+    missing = pc.is_null(column).to_numpy(zero_copy_only=False)
+    return Codes(np.where(missing, HIGHEST if upper else LOWEST, values), valid | missing, found.exact)
 
 
 def destinations(codes: Ints, workers: int) -> npt.NDArray[np.int32]:

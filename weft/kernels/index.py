@@ -29,8 +29,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit, types
 
-from weft.kernels.boxes import HIGHEST, LOWEST, Places, order_points, side_by_side, walk
-from weft.kernels.codes import BOOLS, BYTES, INTS, INTS32, Bools, Ints, mix
+from weft.kernels.boxes import Places, order_points, side_by_side, walk
+from weft.kernels.codes import BOOLS, BYTES, HIGHEST, INTS, INTS32, LOWEST, Bools, Ints, mix
 
 SCAN = 24
 """Buckets up to this many rows are scanned; larger ones are searched."""

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from weft.kernels.boxes import HIGHEST, LOWEST
-from weft.kernels.codes import BOOLS, INTS, INTS32, Bools, Ints, mix
+from weft.kernels.codes import BOOLS, HIGHEST, INTS, INTS32, LOWEST, Bools, Ints, mix
 from weft.kernels.index import Index
 
 

@@ -47,9 +47,9 @@ class Together:
     used: bool
     """Whether the plan for all is cheaper than the queries' own plans, which are used otherwise."""
     seconds: float
-    """Predicted time of the plan that is used."""
+    """Predicted time of the plan that is used, with what holding its rows is worth."""
     separate: float
-    """Predicted time of the queries' own plans with equal parts once."""
+    """The same of the queries' own plans with equal parts once."""
     ended: str
     """How the search ended."""
     gap: float | None

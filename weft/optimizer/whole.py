@@ -93,9 +93,9 @@ class WholeBill:
         return sum(mine, Amount())
 
 
-def whole_bill(topology: Topology, choices: Sequence[Choice]) -> WholeBill:
-    """The bill of a topology that was made of these choices."""
-    prices = choices[0].known.prices if choices else Prices()
+def whole_bill(topology: Topology, choices: Sequence[Choice], prices: Prices | None = None) -> WholeBill:
+    """The bill of a topology that was made of these choices; at the prices of their host if no others are given."""
+    prices = prices or (choices[0].known.prices if choices else Prices())
     span = Span(choices)
     counts = [_Count(topology, choice, prices, span.factor(choice)) for choice in choices]
     for count in counts:

@@ -352,10 +352,11 @@ class _Scope:
         if star.alias:
             alias = self._point_errors(text, lambda: (Column(self._alias(star.alias, star.span), ""),))[0]
             assert isinstance(alias, Column)
-            yield from (Output(name, expr) for name, expr in self.tables[alias.alias].columns.items())
+            names = self.tables[alias.alias].columns
+            yield from (Output(name, self._value(alias.alias, name, star.span)) for name in names)
             return
         for table in self.order:
-            yield from (Output(name, table.columns[name]) for name in self._shown(table.alias))
+            yield from (Output(name, self._value(table.alias, name, star.span)) for name in self._shown(table.alias))
 
     def _alias(self, name: str, span: Span | None) -> str:
         alias = find(name, self.tables)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TypeVar
 
 from weft.errors import HostError, PlanError, QueryError
+from weft.host.sources.folders import BadFiles, FileSource
 from weft.host.sources.source import Source
 from weft.query.duration import parse_duration
 
@@ -63,3 +65,17 @@ def read_timing(
     if lateness is None:
         return column, delay if column == own else 0
     return column, parse_duration(lateness) if lateness else 0
+
+
+def read_bad_files(name: str, source: Source, bad_files: BadFiles) -> Source:
+    """The source, which leaves out bad files if that is wanted."""
+    check_choice("bad_files", bad_files, ("fail", "skip"))
+    if bad_files == "fail":
+        return source
+    if not isinstance(source, FileSource):
+        raise QueryError(
+            f'stream "{name}" is not read from files',
+            detail='bad_files="skip" leaves out files that cannot be read.',
+            hint="leave bad_files out, or use weft.read.parquet, .csv or .json.",
+        )
+    return replace(source, bad_files=bad_files)

@@ -29,6 +29,7 @@ from weft.host.crash import CrashPoint
 from weft.host.results.left import publish_left
 from weft.host.results.sink import Sink
 from weft.host.run import Run
+from weft.host.sources.folders import BadFiles
 from weft.host.sources.source import Source
 from weft.host.state.checkpoint import FILES, Checkpoint, describe, describe_query, is_same_query, note_query
 from weft.host.state.manifest import Ledger, Manifest
@@ -46,7 +47,7 @@ from weft.query.duration import parse_duration
 from weft.query.model import Query, Stream, Unit, begin_at, keep_apart
 from weft.query.resolve import FunctionSignature, Views, add_views, is_built_in
 from weft.read import as_source
-from weft.session.arguments import check_choice, check_name, check_spark, check_whole, read_timing
+from weft.session.arguments import check_choice, check_name, check_spark, check_whole, read_bad_files, read_timing
 from weft.session.changes import SessionChanges
 from weft.session.complete import as_moment, complete_from, say_moment
 from weft.session.fit import Fit, refuse_incomplete, refuse_loss
@@ -130,14 +131,17 @@ class Session:
         unit: Unit = "s",
         lateness: str | datetime.timedelta | float | None = None,
         unique: Sequence[str] = (),
+        bad_files: BadFiles = "fail",
     ) -> Stream:
         """Declare an input.  `source` is a Spark streaming DataFrame or one of `weft.read`.
 
         Of a DataFrame with `withWatermark`, its column and delay are the event time and the lateness, unless others
         are given here.  Without a lateness, rows that are older than the newest one of their stream may be dropped.
+        `bad_files` says what happens if a file cannot be read: "fail" ends the run and says which, "skip" leaves the
+        file out, says so in the report, and goes on.
         """
         check_name("stream", name, {**self._streams, **self._views})
-        read = as_source(name, source)
+        read = read_bad_files(name, as_source(name, source), bad_files)
         event_time, late = read_timing(read, event_time, lateness)
         stream = Stream(
             name, read.schema, event_time, unit, late, tuple([unique] if isinstance(unique, str) else unique)
@@ -297,8 +301,9 @@ class Session:
         refuses the query if anything would be.
         `closed` makes windows closed: a row that is exactly as old as its window still joins.
         `strategy` says which plan to run: "auto" (the cheapest by the prices of the host), "flat", "left_deep", "tree",
-        "exhaustive", or a `weft.Plan` written by hand.  Plans are chosen by `statistics`.  `budget` limits what stores
-        of inputs and intermediate results may hold together, in rows (a number) or bytes ("2 GB").
+        "exhaustive", "views", a cube such as "hypercube:hash" or "hypercube:hash+views", or a `weft.Plan` written by
+        hand.  Plans are chosen by `statistics`.  `budget` limits what stores of inputs and intermediate results may
+        hold together, in rows (a number) or bytes ("2 GB").
         `placement` is "keyed", or "scattered" to route without keys.  `capacity` is how many rows of a store one worker
         should hold.  `parallelism` says, by alias, on how many workers its store is placed; by default on all.
         `skewed` says, by "alias.column", whether the values of a key are uneven; for cubes, it overrides statistics.

@@ -293,7 +293,9 @@ _BARE_NAMES = ("CAST", "EXTRACT", "SUBSTRING", "SUBSTR", "POSITION", "TRIM", "EX
 
 def _column(cursor: Cursor) -> Expr:
     start = cursor.at
-    first = cursor.next() if cursor.sees("WINDOW", ".") else cursor.name("an expression")
+    if cursor.sees("WINDOW") and cursor.peek().upper != ".":
+        raise cursor.fail(cursor.token.span, "a window is no value", hint="write window.start or window.end.")
+    first = cursor.next() if cursor.sees("WINDOW") else cursor.name("an expression")
     if not cursor.sees("."):
         return Column("", first.text, None, first.span)
     cursor.next()

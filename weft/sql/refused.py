@@ -5,7 +5,10 @@ from __future__ import annotations
 from weft.sql.cursor import Cursor
 
 _NOT_YET: dict[str, tuple[str, str]] = {
-    "ORDER BY": ("ORDER BY is not supported", "a continuous result never ends; sort it where it is read."),
+    "ORDER BY": (
+        "ORDER BY is not supported",
+        "a continuous result never ends; leave it out and sort where it is read.",
+    ),
     "LIMIT": ("LIMIT is not supported", "a continuous result never ends; cut it where it is read."),
     "OFFSET": ("OFFSET is not supported", "a continuous result never ends; cut it where it is read."),
     "FETCH": ("FETCH is not supported", "a continuous result never ends; cut it where it is read."),

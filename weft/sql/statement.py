@@ -83,7 +83,17 @@ def _leftover(cursor: Cursor) -> Exception:
     refuse_clause(cursor)
     if cursor.sees("WITHIN"):
         return cursor.fail(cursor.token.span, "WITHIN cannot stand here", hint=_WITHIN_HINT)
-    return cursor.unexpected("the query should end here", _END_HINT)
+    return cursor.unexpected("the query should end here", _hint_behind_within(cursor))
+
+
+def _hint_behind_within(cursor: Cursor) -> str:
+    """What to do about words behind a WITHIN that was taken for the last clause."""
+    words = [token.upper for token in cursor.tokens[: cursor.at]]
+    if "WITHIN" not in words[-8:]:
+        return _END_HINT
+    if cursor.sees_any("WHERE", "AND", "OR", "ON", "JOIN"):
+        return "the WITHIN before it is the last clause: move it to the end, or directly behind a stream and its alias."
+    return "WITHIN stands behind a stream and its alias: write the alias before it."
 
 
 _END_HINT = "leave the rest out, or join it to what stands before it by an operator or a comma."

@@ -53,6 +53,7 @@ from weft.stats.pairs import pair_share
 from weft.stats.side import Side
 from weft.stats.values import heaviest, quantiles, values_in_stream
 from weft.stats.wanted import join_keys, range_columns
+from weft.stats.windows import window_bounds, window_text, windowed_pairs
 
 ENOUGH = 100
 """Rows that must pass the selections of an alias before pairs are measured among them alone."""
@@ -117,7 +118,14 @@ class _Analysis:
     def measure(self) -> Statistics:
         """Everything that can be measured."""
         found = self._sizes()
-        for part in (self._keys(), self._quantiles(), self._selections(), self._predicates(), self._pairs()):
+        for part in (
+            self._keys(),
+            self._quantiles(),
+            self._selections(),
+            self._predicates(),
+            self._pairs(),
+            self._windows(),
+        ):
             found = found.merge(part)
         return found
 
@@ -284,6 +292,21 @@ class _Analysis:
                     shares[a, b] = share
         return Statistics(selectivities=shares)
 
+    def _windows(self) -> Statistics:
+        """Of pairs that join, the share that is inside the windows of both."""
+        shares: dict[str, float] = {}
+        for query in self.names.queries:
+            for a, b in windowed_pairs(query):
+                joins, text = between(query, a, b), window_text(query, a, b)
+                if text in shares or not all(self._is_measurable(query, p) for p in joins):
+                    continue
+                x, y = (self._plain(query, alias, timed=True) for alias in (a, b))
+                whole = pair_share(x, y, joins, self.functions, self._random(text))
+                inside = pair_share(x, y, [*joins, *window_bounds(query, a, b)], self.functions, self._random(text))
+                if whole and inside is not None:
+                    shares[text] = min(1.0, inside / whole)
+        return Statistics(predicates=shares)
+
     def _joined_share(self, query: Query, a: str, b: str, joins: Sequence[Expr]) -> float | None:
         """The share after selections; if too few rows pass, that of several predicates before selections."""
         x, y, random = self._plain(query, a), self._plain(query, b), self._random(f"{a} {b}")
@@ -305,12 +328,14 @@ class _Analysis:
 
     # ---------------------------------------------------------------------------------------------- sides
 
-    def _plain(self, query: Query, alias: str) -> Side:
-        return self._side(alias, query.relation(alias).stream.name)
+    def _plain(self, query: Query, alias: str, *, timed: bool = False) -> Side:
+        return self._side(alias, query.relation(alias).stream.name, timed=timed)
 
-    def _side(self, alias: str, stream: str) -> Side:
+    def _side(self, alias: str, stream: str, *, timed: bool = False) -> Side:
         sample = self.samples[stream]
         columns = {f"{alias}.{name}": column for name, column in sample.columns.items()}
+        if timed:
+            columns[f"{alias}.{TIME}"] = _one_array(sample.rows.column(TIME))
         batch = pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
         return Side(
             alias, batch, sample.ids, sample.total, sample.whole, sample.read, sample.parts, self.streams[stream],

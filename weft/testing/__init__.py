@@ -9,7 +9,7 @@ Everything runs in this process, without Spark, on the same plan, waves and kern
 
 from weft.testing.compare import assert_same_rows, difference
 from weft.testing.crash import crash_at, crash_points, no_crash
-from weft.testing.oracle import expected_after_each, expected_after_lateness, oracle, oracle_sql, survivors
+from weft.testing.oracle import expected_after_each_batch, expected_after_lateness, oracle, oracle_sql, survivors
 from weft.testing.trial import Trial
 
 __all__ = [
@@ -18,7 +18,7 @@ __all__ = [
     "crash_at",
     "crash_points",
     "difference",
-    "expected_after_each",
+    "expected_after_each_batch",
     "expected_after_lateness",
     "no_crash",
     "oracle",

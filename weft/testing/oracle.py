@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import atexit
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from inspect import Parameter, Signature
 from typing import Any
 
@@ -161,19 +161,14 @@ def expected_after_lateness(
     return _answer(query, kept, functions, marks)
 
 
-def expected_after_each(
+def expected_after_each_batch(
     query: Query, batches: Sequence[Tables], functions: Functions | None = None, policy: Policy = "min"
-) -> list[pa.Table]:
-    """What :func:`expected_after_lateness` says after every batch."""
+) -> Iterator[pa.Table]:
+    """What `expected_after_lateness` says of the first batch, of the first two, and so on."""
     kept, marks = _accept(query, batches, policy)
-    return [
-        _answer(query, {name: _until(table, last) for name, table in kept.items()}, functions, marks[: last + 1])
-        for last in range(len(batches))
-    ]
-
-
-def _until(table: pa.Table, last: int) -> pa.Table:
-    return table.filter(pc.less_equal(table.column(_BATCH), last))
+    for number in range(len(batches)):
+        so_far = {name: rows.filter(pc.less_equal(rows[_BATCH], number)) for name, rows in kept.items()}
+        yield _answer(query, so_far, functions, marks)
 
 
 def watermark(streams: Iterable[Stream], newest: Mapping[str, int], policy: Policy) -> int | None:

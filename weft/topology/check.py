@@ -75,6 +75,8 @@ class _Fed:
         self.starts = Counter(start for edge in topology.edges for start in edge.starts)
         self.stores = Counter(store for edge in topology.edges for store in edge.stores)
         self.keeps: dict[str, list[Keep]] = defaultdict(list)
+        self.met: dict[str, tuple[_Tuple, _Tuple]] = {}
+        """Probe -> tuples that came to it, and what it made of them."""
         for keep in topology.keeps:
             self.keeps[keep.store].append(keep)
 
@@ -127,7 +129,7 @@ class _Walk:
             elif isinstance(node, Keep):
                 self._keep(node, tuples)
             else:
-                ended += self._follow(node.then, self._probe(node, tuples))
+                ended += self._follow(node.then, self._meet(node, tuples))
         return ended
 
     def _node(self, name: str) -> Node:
@@ -141,6 +143,14 @@ class _Walk:
         _must(in_time, f"{keep.id} keeps too early, or for another")
         self._reads(keep.id, set(keep.fields), tuples.fields)
         self._reads(keep.id, {c.field for expr in keep.route_key for c in columns(expr)}, set(keep.fields))
+
+    def _meet(self, probe: Probe, tuples: _Tuple) -> _Tuple:
+        """What tuples are after a probe; the same tuples of several queries are looked at once."""
+        before, after = self.fed.met.get(probe.id, (None, tuples))
+        if before != tuples:
+            after = self._probe(probe, tuples)
+            self.fed.met[probe.id] = tuples, after
+        return after
 
     def _probe(self, probe: Probe, tuples: _Tuple) -> _Tuple:
         store = self.topology.store(probe.store)

@@ -1,12 +1,16 @@
 """Rows with equal columns become one row: weights and sums are added up, least and greatest values are taken.
 
 Hidden columns that hold measures are united; all others, marks of late rows too, tell rows apart.  NULL equals NULL
-here, and NaN equals NaN.  What must hold: the sum over all rows of weight, and of every measure, does not change.
+here, and NaN equals NaN.  Rows are grouped by a code of their columns.  If rows with equal codes turn out to differ,
+which is rare, Arrow groups them instead, by their values.
+
+What must hold: the sum over all rows of the weight, and of every measure, does not change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -17,59 +21,117 @@ from weft.errors import HostError
 from weft.host.envelope import join
 from weft.host.hidden import Frame
 from weft.host.weights import attach_weights, weight_of
+from weft.kernels.codes import Ints, group_codes
+from weft.kernels.grouping import Places, add_floats, add_ints, extremes, group_ids
 from weft.topology.measures import united_by
-from weft.topology.model import MEASURE, WEIGHT
+from weft.topology.model import HASH, MEASURE, WEIGHT
 
 LARGEST = 2**63 - 1
+TOO_MANY = "a count of joined rows is too large"
 
 
-def fold(frames: Sequence[Frame], flags: Mapping[str, str] | None = None) -> Frame:
-    """One frame in which no two rows have equal columns; `flags` says how further columns are united."""
-    frame = join([_weighted(frame) for frame in frames])
-    measures = {name: united_by(name) for name in frame.schema.names if name.startswith(MEASURE)}
-    united = {WEIGHT: "sum", **measures, **(flags or {})}
-    keys = [name for name in frame.schema.names if name not in united]
-    if frame.num_rows < 2 or not keys:
-        return frame if frame.num_rows < 2 else _total(frame, united)
-    for name in (name for name, kind in united.items() if kind == "sum"):
-        refuse_overflow(frame.column(name), lambda name=name: _largest(frame, keys, name))  # type: ignore[misc]
-    table = pa.Table.from_batches([frame]).group_by(keys, use_threads=False).aggregate(list(united.items()))
-    names = [*keys, *(f"{name}_{kind}" for name, kind in united.items())]
-    arrays = [table.column(name).combine_chunks() for name in names]
-    return pa.RecordBatch.from_arrays(arrays, names=[*keys, *united]).select(frame.schema.names)
+def fold(frames: Sequence[Frame]) -> Frame:
+    """One frame in which no two rows have equal columns."""
+    frame = join([weighted(frame) for frame in frames])
+    if frame.num_rows < 2:
+        return frame
+    keys = [name for name in frame.schema.names if name != WEIGHT and not name.startswith(MEASURE)]
+    ids, firsts = _group(frame, keys)
+    if len(firsts) == frame.num_rows:
+        return frame
+    first = pa.array(firsts)
+    made = [
+        pc.take(frame.column(name), first, boundscheck=False)
+        if name in keys
+        else unite(name, frame.column(name), ids, len(firsts), partial(_largest, frame, keys, name))
+        for name in frame.schema.names
+    ]
+    return pa.RecordBatch.from_arrays(made, names=frame.schema.names)
 
 
-def _weighted(frame: Frame) -> Frame:
+def weighted(frame: Frame) -> Frame:
+    """The frame with a column of weights."""
     if weight_of(frame) is not None:
         return frame
     return attach_weights(frame, pa.array(np.ones(frame.num_rows, dtype=np.int64)))
 
 
-def _total(frame: Frame, united: Mapping[str, str]) -> Frame:
-    """All rows as one, if there is no column that tells them apart."""
-    found = []
-    for name in frame.schema.names:
-        column = frame.column(name)
-        if united[name] == "sum":
-            refuse_overflow(column, lambda: "a sum, or the number of joined rows, is too large in the only group")
-        made = {"sum": pc.sum, "min": pc.min, "max": pc.max}[united[name]](column)
-        found.append(pa.array([made.as_py()], column.type))
-    return pa.RecordBatch.from_arrays(found, names=frame.schema.names)
+def _group(frame: Frame, keys: Sequence[str]) -> tuple[Places, Places]:
+    """The group of every row, and the first row of every group."""
+    told = [frame.column(name) for name in keys if name != HASH]  # the hash is that of other columns
+    ids, firsts = group_ids(group_codes(told, frame.num_rows))
+    if len(told) == 1 and told[0].null_count == 0 and pt.is_integer(told[0].type):
+        return ids, firsts  # codes of whole numbers are equal only if they are
+    same = pa.array(firsts[ids])
+    if len(firsts) == frame.num_rows or all(is_same(c, c.take(same)) for c in told):
+        return ids, firsts
+    return _group_by_values(told)
 
 
-def refuse_overflow(column: pa.Array, what: Callable[[], str] = lambda: "a count of joined rows is too large") -> None:
-    """Refuse a sum that may not fit into 64 bits; `what` says so.  Arrow adds without a check."""
+def is_same(one: pa.Array, other: pa.Array) -> bool:
+    """Whether two columns hold the same values, NULL and NaN being values like any other."""
+    if pt.is_floating(one.type):
+        one, other = (c.view(pa.int64() if c.type.bit_width == 64 else pa.int32()) for c in (one, other))
+    return bool(one.equals(other))
+
+
+def _group_by_values(columns: Sequence[pa.Array]) -> tuple[Places, Places]:
+    count = len(columns[0])
+    names = [str(place) for place in range(len(columns))]
+    table = pa.table([*columns, pa.array(np.arange(count))], names=[*names, "row"])
+    found = table.group_by(names, use_threads=False).aggregate([("row", "min"), ("row", "list")])
+    firsts = found.column("row_min").combine_chunks().to_numpy().astype(np.int32)
+    lists = found.column("row_list").combine_chunks()
+    ids = np.empty(count, dtype=np.int32)
+    ids[lists.flatten().to_numpy()] = np.repeat(np.arange(len(firsts)), lists.value_lengths().to_numpy())
+    return ids, firsts
+
+
+def unite(
+    name: str, column: pa.Array, ids: Places, groups: int, what: Callable[[], str] = lambda: TOO_MANY
+) -> pa.Array:
+    """The weight or a measure of every group; `what` names the group of a sum that is too large."""
+    kind = united_by(name)
+    if kind == "sum":
+        values = column.to_numpy(zero_copy_only=False)
+        if values.dtype == np.float64:
+            return pa.array(add_floats(ids, values, groups))
+        sums = add_ints(ids, values, groups)
+        if sums is None:
+            raise _overflow(what())
+        return pa.array(sums)
+    if (codes := _as_ints(column)) is not None:
+        valid = None if column.null_count == 0 else pc.is_valid(column).to_numpy(zero_copy_only=False)
+        found, known = extremes(ids, codes, valid, groups, greatest=kind == "max")
+        plain = pa.array(found, mask=~known)
+        return plain.cast(pa.int32()).view(column.type) if column.type.bit_width == 32 else plain.view(column.type)
+    table = pa.table({"id": ids, "x": column}).group_by("id", use_threads=False).aggregate([("x", kind)])
+    return table.column(f"x_{kind}").combine_chunks().take(pc.sort_indices(table.column("id").combine_chunks()))
+
+
+def _as_ints(column: pa.Array) -> Ints | None:
+    """The column as whole numbers in the same order; None if they are not that wide."""
+    kind = column.type
+    if pt.is_timestamp(kind) or pt.is_duration(kind) or kind == pa.int64():
+        return pc.fill_null(column.view(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    if pt.is_date32(kind) or kind == pa.int32():
+        narrow = pc.fill_null(column.view(pa.int32()), 0)
+        return narrow.to_numpy(zero_copy_only=False).astype(np.int64)
+    return None
+
+
+def refuse_overflow(column: pa.Array) -> None:
+    """Refuse prefix sums of a column that may not fit into 64 bits."""
     if not pt.is_integer(column.type) or len(column) == 0:
         return
     limits = pc.min_max(column).as_py()
     if max(abs(limits["min"] or 0), abs(limits["max"] or 0)) * len(column) > LARGEST:
         values = column.to_numpy(zero_copy_only=False).astype(np.float64)
         if np.abs(values).sum() >= LARGEST:
-            raise too_large(what())
+            raise _overflow()
 
 
-def too_large(what: str) -> HostError:
-    """Something does not fit into 64 bits while rows are added up."""
+def _overflow(what: str = TOO_MANY) -> HostError:
     return HostError(
         what,
         detail="numbers that are added up exceed 64 bits.",
@@ -79,10 +141,12 @@ def too_large(what: str) -> HostError:
 
 def _largest(frame: Frame, keys: Sequence[str], name: str) -> str:
     """Names the rows whose sum is the largest."""
+    what = "the number of joined rows" if name == WEIGHT else "a sum"
+    keys = [key for key in keys if not key.startswith("#") or key.startswith("#k")]
+    if not keys:
+        return f"{what} is too large in the only group"
     sizes = pc.abs(frame.column(name).cast(pa.float64(), safe=False))
     table = pa.table({**{key: frame.column(key) for key in keys}, "#size": sizes})
     sums = table.group_by(list(keys), use_threads=False).aggregate([("#size", "sum")])
     worst = sums.take(pc.sort_indices(sums.column("#size_sum"), sort_keys=[("", "descending")])[:1]).to_pylist()[0]
-    shown = [str(worst[key]) for key in keys if not key.startswith("#") or key.startswith("#k")]
-    what = "the number of joined rows" if name == WEIGHT else "a sum"
-    return f"{what} is too large in " + (f"group ({', '.join(shown)})" if shown else "the only group")
+    return f"{what} is too large in group ({', '.join(str(worst[key]) for key in keys)})"

@@ -45,6 +45,10 @@ class Folding:
         assert ready is not None
         return node, ready
 
+    def rest(self, node: str) -> Frame | None:
+        """The tuples of a node, which go on now."""
+        return self._take(node, again=False) if node in self._frames else None
+
     def _take(self, node: str, *, again: bool) -> Frame | None:
         """Fold what waits at a node.  If that leaves few tuples and more may come (`again`), they go on waiting."""
         frames, before = self._frames.pop(node), self._rows.pop(node)

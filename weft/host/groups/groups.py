@@ -19,7 +19,6 @@ from pyarrow import types as pt
 
 from weft.expr.evaluate import Functions, evaluate
 from weft.host.batch import Watermarks
-from weft.host.groups.fold import fold
 from weft.host.groups.measures import to_numbers
 from weft.host.hidden import Frame
 from weft.host.weights import weight_of
@@ -95,7 +94,7 @@ class Grouped:
             made[part.name] = (
                 rows.column(part.name) if is_there else to_numbers(part.number, rows.column(part.argument), weights)
             )
-        return fold([pa.RecordBatch.from_arrays(list(made.values()), names=list(made))])
+        return pa.RecordBatch.from_arrays(list(made.values()), names=list(made))
 
     def _last_moment(self, starts: pa.Array) -> pa.Array:
         """The last microsecond of each window: once the watermark is later, the window is closed."""

@@ -11,12 +11,13 @@ one row from the start, and windows close.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from weft.expr.evaluate import Functions
 from weft.host.batch import Batch, Report
 from weft.host.groups.fold import fold
+from weft.host.groups.folding import Folding
 from weft.host.groups.groups import Grouped
 from weft.host.groups.view import View, count_values, start_group
 from weft.host.hidden import Frame
@@ -24,9 +25,6 @@ from weft.host.state.segment import Segment
 from weft.kernels.codes import destinations, group_codes
 from weft.observe.counters import bump
 from weft.topology.model import Emit, Topology
-
-MANY = 262_144
-"""Parts of groups that wait to be sent, at most."""
 
 
 @dataclass
@@ -46,35 +44,22 @@ class GroupOwner:
         self.functions, self.report = functions, report
         self.emits = [emit for emit in topology.emits if emit.groups is not None]
         self._grouped = {emit.id: Grouped.of(emit) for emit in self.emits}
-        self._made: dict[str, list[Frame]] = defaultdict(list)
-        self._rows: dict[str, int] = defaultdict(int)
+        self._waiting = Folding()
         self._came: dict[str, list[Frame]] = defaultdict(list)
 
     # ------------------------------------------------------------------------------------------- making
 
-    def part(self, emit: Emit, frame: Frame) -> None:
-        """Make parts of groups of some joined tuples."""
+    def part(self, emit: Emit, frame: Frame) -> Frame | None:
+        """Make parts of groups of some joined tuples; return those that are to be sent now, if there are many."""
         grouped = self._grouped[emit.id]
         parts, late = grouped.split(frame, self.functions, self.batch.watermarks)
         if late:
             bump(self.report.late, grouped.groups.stream, late)
-        if parts.num_rows:
-            self._made[emit.id].append(parts)
-            self._rows[emit.id] += parts.num_rows
-        if self.is_full(emit):
-            self._made[emit.id] = [fold(self._made[emit.id])]
-            self._rows[emit.id] = self._made[emit.id][0].num_rows * 2  # what did not shrink by half is sent
+        return self._waiting.add(emit.id, parts) if parts.num_rows else None
 
-    def is_full(self, emit: Emit) -> bool:
-        """Whether many parts wait to be sent."""
-        return self._rows[emit.id] >= MANY
-
-    def pending(self, emit: Emit) -> Iterator[Frame]:
+    def pending(self, emit: Emit) -> Frame | None:
         """The parts that wait, which are to be sent now."""
-        waiting = self._made.pop(emit.id, [])
-        self._rows[emit.id] = 0
-        if waiting:
-            yield fold(waiting)
+        return self._waiting.rest(emit.id)
 
     # ------------------------------------------------------------------------------------------- owning
 

@@ -85,6 +85,19 @@ def can_add_up(rows: Frame) -> bool:
     return exact and not any(name.startswith(LATE) for name in rows.schema.names)
 
 
+def measured_rows(rows: Frame, label: str, measures: Sequence[Measure], functions: Functions) -> Frame | None:
+    """Rows of a relation with their measures; None if these are not whole numbers that can be added up."""
+    named = pa.RecordBatch.from_arrays(rows.columns, names=[f"{label}.{name}" for name in rows.schema.names])
+    weights = weight_of(rows)
+    counts = _ones(rows.num_rows) if weights is None else weights
+    for measure in measures:
+        if united_by(measure.name) != "sum" or measure.number == "float":
+            return None
+        numbers = to_numbers(measure.number, evaluate(measure.expr, named, functions), counts)
+        rows = rows.append_column(measure.name, numbers)
+    return rows
+
+
 def add_up_rows(met: Frame, rows: Frame, order: Places, begin: Ints, end: Ints) -> Frame:
     """Tuples joined with runs of rows, which are neighbours in some order: each run counts as one row."""
     counts = _sums(weight_of(rows), order, begin, end)

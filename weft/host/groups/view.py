@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.expr.evaluate import Functions, evaluate
 from weft.host.batch import State
-from weft.host.groups.fold import fold
+from weft.host.groups.fold import fold, unite
 from weft.host.groups.groups import Grouped
 from weft.host.groups.measures import blank_measure, to_value
 from weft.host.hidden import Frame, cut
@@ -29,11 +30,10 @@ from weft.kernels.codes import Ints, group_codes
 from weft.kernels.index import probe
 from weft.query.grouping import value_field
 from weft.topology.measures import Part
-from weft.topology.model import HASH, PAIR, TIME, WEIGHT, Emit, Store, Topology
+from weft.topology.model import HASH, MEASURE, PAIR, TIME, WEIGHT, Emit, Store, Topology
 
-PLACE, WAS = "#n", "#was"
-"""The place of a group among those that changed; how often it counted before."""
-FLAGS = {PLACE: "max", WAS: "sum"}
+WAS = "#was"
+"""How often a group counted before."""
 CHUNK = 1 << 20
 
 
@@ -49,7 +49,7 @@ class View:
 
     def changes(self, parts: Frame, segments: Sequence[Segment]) -> Frame:
         """The rows of the view that the parts of a batch change, given what earlier batches have."""
-        before = [*same_hash(parts.column(HASH), self.store, segments)]
+        before = Known.of(parts, HASH, self.store, segments)
         now = add_up(before, parts)
         shown, was = self._in_view(now), self._was_in_view(now, before, parts)
         ops = pc.if_else(shown, pc.if_else(was, "update", "insert"), pc.if_else(was, "delete", None))
@@ -58,7 +58,7 @@ class View:
             wanted = pc.equal(ops, "insert")
         return self.rows(now.filter(wanted), ops.filter(wanted))
 
-    def _was_in_view(self, now: Frame, before: Sequence[Frame], parts: Frame) -> pa.Array:
+    def _was_in_view(self, now: Frame, before: Sequence[Known], parts: Frame) -> pa.Array:
         """Which of the groups had a row before."""
         grouping = self.grouped.groups.grouping
         if not grouping.keys and not before:
@@ -137,28 +137,56 @@ def _between(times: pa.Array, first: int | None, end: int | None) -> pa.Array:
     return mask if end is None else pc.and_(mask, pc.less(times, end))
 
 
-def same_hash(codes: pa.Array, store: Store, segments: Sequence[Segment]) -> Iterable[Frame]:
-    """Rows of a counted store that have one of the hashes, from each segment that has any."""
-    asked: Ints = codes.to_numpy(zero_copy_only=False)
-    for segment in segments:
-        index = segment.indexes[store.indexes[0].name]
-        for _, rows in probe(index, len(asked), asked, None, None, None, CHUNK):
-            yield cut(segment.rows.take(pa.array(np.unique(rows))), store.columns)
+@dataclass(frozen=True)
+class Known:
+    """What earlier batches have of the groups of some parts: rows of segments, and the parts that they belong to."""
+
+    rows: Frame
+    parts: Ints
+
+    @staticmethod
+    def of(parts: Frame, code: str, store: Store, segments: Sequence[Segment]) -> list[Known]:
+        """From each segment that has any; a segment has at most one row of a group."""
+        codes: Ints = parts.column(code).to_numpy(zero_copy_only=False)
+        keys = [name for name in store.columns if name not in (code, HASH, TIME)]
+        found = []
+        for segment in segments:
+            index = segment.indexes[store.indexes[0].name]
+            for mine, rows in probe(index, len(codes), codes, None, None, None, CHUNK):
+                met = cut(segment.rows.take(pa.array(rows)), store.columns)
+                same = _same_keys(parts.select(keys).take(pa.array(mine)), met)
+                found.append(Known(met.filter(pa.array(same)), mine[same].astype(np.int64)))
+        return [known for known in found if len(known.parts)]
 
 
-def add_up(before: Sequence[Frame], parts: Frame) -> Frame:
-    """The groups of the parts, in their order, with all that earlier batches have of them; and how they counted then.
+def _same_keys(parts: Frame, rows: Frame) -> npt.NDArray[np.bool_]:
+    """Which rows have the keys of the parts beside them: a hash may be the same by chance."""
+    same = np.ones(parts.num_rows, dtype=np.bool_)
+    for name in parts.schema.names:
+        one, other = parts.column(name), rows.column(name)
+        if pa.types.is_floating(one.type):
+            one, other = (c.view(pa.int64() if c.type.bit_width == 64 else pa.int32()) for c in (one, other))
+        equal = pc.fill_null(pc.equal(one, other), False)
+        if one.null_count or other.null_count:
+            equal = pc.or_(equal, pc.and_(pc.is_null(one), pc.is_null(other)))
+        same &= equal.to_numpy(zero_copy_only=False)
+    return same
 
-    No two parts have the same keys.
-    """
-    places = parts.append_column(PLACE, pa.array(np.arange(parts.num_rows)))
-    sides = [places.append_column(WAS, _zeros(parts))]
-    for rows in before:
-        known = rows.append_column(PLACE, pa.nulls(rows.num_rows, pa.int64()))
-        sides.append(known.append_column(WAS, rows.column(WEIGHT)).select(sides[0].schema.names))
-    both = fold(sides, FLAGS)
-    both = both.filter(pc.is_valid(both.column(PLACE)))
-    return both.take(pc.sort_indices(both.column(PLACE)))
+
+def add_up(known: Sequence[Known], parts: Frame) -> Frame:
+    """The parts with all that earlier batches have of their groups; and how often the groups counted then."""
+    ids = np.concatenate([np.arange(parts.num_rows), *(found.parts for found in known)]).astype(np.int32)
+    made, was = [], _zeros(parts)
+    for name in parts.schema.names:
+        column = parts.column(name)
+        if known and (name == WEIGHT or name.startswith(MEASURE)):
+            every = pa.concat_arrays([column, *(found.rows.column(name) for found in known)])
+            column = unite(name, every, ids, parts.num_rows)
+        made.append(column)
+    if known:
+        before = pa.concat_arrays([_zeros(parts), *(found.rows.column(WEIGHT) for found in known)])
+        was = unite(WEIGHT, before, ids, parts.num_rows)
+    return pa.RecordBatch.from_arrays([*made, was], names=[*parts.schema.names, WAS])
 
 
 def blank(grouped: Grouped, groups: Frame) -> Frame:
@@ -182,7 +210,7 @@ def count_values(
     values = fold([parts.filter(pc.is_valid(parts.column(argument))).select([*of_group, argument, WEIGHT])])
     keys = [values.column(name) for name in (*grouped.groups.grouping.keys, argument)]
     values = values.append_column(PAIR, pa.array(group_codes(keys, values.num_rows))).select([*store.columns, WEIGHT])
-    both = add_up([*same_hash(values.column(PAIR), store, segments)], values)
+    both = add_up(Known.of(values, PAIR, store, segments), values)
     now, was = (pc.greater(both.column(name), 0).cast(pa.int64()) for name in (WEIGHT, WAS))
     counted = blank(grouped, values.select(of_group))
     name = Part("values", argument).name

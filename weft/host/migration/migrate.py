@@ -209,9 +209,11 @@ class Migration:
             if (source := self._start_source(way)) is not None
         ]
         if not found:
-            static = {stream.name for stream in self.new.streams if stream.table and self._again}
-            tables = [way for _, way in ways if way.edge.stream in static]
-            return Job(what, tables[0].topology(self.new), (), 0, (tables[0].edge.stream,)) if tables else None
+            tables = {stream.name for stream in self.new.streams if stream.table} if self._again else set()
+            read_again = [way for _, way in ways if way.edge.stream in tables]
+            return (
+                Job(what, read_again[0].topology(self.new), (), 0, (read_again[0].edge.stream,)) if read_again else None
+            )
         _, _, way, read = min(found, key=lambda entry: (entry[0], entry[2].start.id, entry[1]))
         return self._travel(what, way, read)
 

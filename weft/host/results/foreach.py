@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from weft.errors import HostError, SinkError, first_line
+from weft.errors import HostError, SinkError, first_line, own_traceback
 from weft.host.results.sink import Results, Sink, Takes, When
 
 
@@ -35,6 +34,6 @@ class ForeachSink(Sink):
         except BaseException as error:  # also SystemExit: sys.exit() must not look like success
             raise HostError(
                 f'the function of query "{self.query}" failed: {type(error).__name__}: {first_line(error)}',
-                detail=traceback.format_exc(limit=-3).rstrip(),
+                detail=f"batch {results.batch}.\n{own_traceback(error)}",
                 hint="nothing of this batch was committed; correct the function and run again.",
             ) from error

@@ -40,15 +40,15 @@ _EXCHANGE, _HERE = 2, -100
 
 def merge_files(folder: Path, before: int) -> bool:
     """Merge files of batches before a given one, if there are many; return whether anything was merged."""
-    parts = _choose(folder, before)
-    if not parts:
-        return False
     beside = beside_of(folder)
-    shutil.rmtree(beside, ignore_errors=True)
     try:
+        parts = _choose(folder, before)
+        if not parts:
+            return False
+        shutil.rmtree(beside, ignore_errors=True)
         _build(folder, beside, parts)
         return _exchange(folder, beside)
-    except OSError:  # a full disk, no links, a folder that cannot be moved: what is there stays as it is
+    except OSError:  # a full disk, no links, a folder that is gone or cannot be moved: what is there stays as it is
         return False
     finally:
         shutil.rmtree(beside, ignore_errors=True)

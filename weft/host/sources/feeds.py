@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from weft.errors import SourceError
 from weft.host.sources.files import shares
-from weft.host.sources.source import Piece, Position, Reader
+from weft.host.sources.source import CanSkip, Piece, Position, Reader
 
 Offset = Mapping[str, Position]
 """Stream -> how far it has been read; a stream that is missing is at its beginning."""
@@ -73,6 +73,19 @@ class Feeds:
         for stream, feed in self.by_stream.items():
             found += feed.reader.pieces(begin[stream], until[stream])
         return shares(found, tasks)
+
+    def skip(self, error: SourceError, start: Offset, end: Offset) -> tuple[str, str] | None:
+        """Leave out the file that an error names: its stream and name; None if that is not wanted."""
+        begin, until = self._full(start), self._full(end)
+        for stream, feed in self.by_stream.items():
+            if isinstance(feed.reader, CanSkip) and (file := feed.reader.skip(error, begin[stream], until[stream])):
+                return stream, file
+        return None
+
+    def skipped(self) -> list[str]:
+        """All files that were left out."""
+        readers = (feed.reader for feed in self.by_stream.values())
+        return [file for reader in readers if isinstance(reader, CanSkip) for file in reader.skipped()]
 
     def check(self, offset: Offset) -> None:
         """Refuse if it is no longer known which rows were read up to an offset."""

@@ -43,10 +43,14 @@ class FileLog:
         if new := [file for file in _list(self.path) if file not in self._known]:
             _check_names(new)
             self._check_merged(new)
-            self._append(new)
-            self.files += new
-            self._known.update(new)
+            self.note(new)
         return len(self.files)
+
+    def note(self, new: Sequence[str]) -> None:
+        """Add files to the log."""
+        self._append(new)
+        self.files += new
+        self._known.update(new)
 
     def _check_merged(self, new: Sequence[str]) -> None:
         merged = {file: part for file in new if (part := Part.of(os.path.basename(file))) and part.level}

@@ -138,9 +138,15 @@ def guard(file: str, read: Any) -> Any:
         raise _unreadable(file, error) from error
 
 
+def names_file(error: SourceError, file: str) -> bool:
+    """Whether an error says that a file cannot be read, or does not hold what it should."""
+    return error.message == f"file {file} cannot be read" or error.message.endswith(f" in {file}")
+
+
 def _unreadable(file: str, error: Exception) -> SourceError:
     return SourceError(
         f"file {file} cannot be read",
         detail=f"{str(error).splitlines()[0].rstrip('.') if str(error) else type(error).__name__}.",
-        hint="nothing of this batch was joined; repair the file, or replace it by an empty one, and run again.",
+        hint="nothing of this batch was joined; repair the file and run again, or declare the stream with "
+        'bad_files="skip" to leave such files out.',
     )

@@ -6,21 +6,27 @@ Paths are made absolute here: a checkpoint knows files by their names, and a fil
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
+from typing import Literal as OneOf
 
 import pyarrow as pa
 
 from weft.errors import SourceError, StateError
 from weft.expr.types import normalize_schema
 from weft.host.sources.filelog import FileLog
-from weft.host.sources.files import Format, list_files, pieces, read_piece, read_schema
+from weft.host.sources.files import Format, list_files, names_file, pieces, read_piece, read_schema
 from weft.host.sources.source import Piece, Position, Source
 
 if TYPE_CHECKING:
     from weft.query.model import Stream
     from weft.stats.analyze import Sample
+
+
+BadFiles = OneOf["fail", "skip"]
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,8 @@ class FileSource(Source):
     max_files: int | None = None
     """At most this many files per batch; None is no limit."""
     declared: pa.Schema | None = None
+    bad_files: BadFiles = "fail"
+    """What happens if a file cannot be read: the run fails, or goes on without it."""
 
     def __post_init__(self) -> None:
         if self.max_files is not None and (not isinstance(self.max_files, int) or self.max_files < 1):
@@ -49,7 +57,18 @@ class FileSource(Source):
                 detail="the columns are read from the first file, and there is none.",
                 hint="pass schema=pyarrow.schema([...]), or put the first file there.",
             )
-        return normalize_schema(read_schema(self.format, files[0]))
+        return normalize_schema(self._without_bad(files, lambda good: read_schema(self.format, good[0])))
+
+    def _without_bad(self, files: list[str], read: Callable[[list[str]], Read]) -> Read:
+        """What is read from the files, or from those that can be read, if the others may be left out."""
+        while True:
+            try:
+                return read(files)
+            except SourceError as error:
+                good = [file for file in files if not names_file(error, file)]
+                if self.bad_files != "skip" or not good or len(good) == len(files):
+                    raise
+                files = good
 
     def size(self) -> float | None:
         """Bytes of all files that are there now."""
@@ -59,7 +78,8 @@ class FileSource(Source):
         """Rows from parts that are spread over all files."""
         from weft.host.sources.sampling import draw_from_files  # late: tasks that read files need no sampling
 
-        return draw_from_files(self.format, list_files(self.path), stream, columns, most, seed)
+        files = list_files(self.path)
+        return self._without_bad(files, lambda good: draw_from_files(self.format, good, stream, columns, most, seed))
 
     def describe(self) -> str:
         """Format and place."""
@@ -79,7 +99,8 @@ class FolderReader:
 
     def __getstate__(self) -> dict[str, object]:
         """The reader without its log, which can be large.  A process that needs the log reads it from its file."""
-        return {**self.__dict__, "_opened": None}
+        kept = {name: value for name, value in self.__dict__.items() if name != "_left_out"}
+        return {**kept, "_opened": None}
 
     def beginning(self) -> Position:
         """No file has been read."""
@@ -96,7 +117,29 @@ class FolderReader:
 
     def pieces(self, start: Position, end: Position) -> list[Piece]:
         """The files between two positions, cut into parts."""
-        return pieces(self._source.format, self._log.between(_count(start), _count(end)), self._stream)
+        files = [file for file in self._log.between(_count(start), _count(end)) if file not in self._left_out.files]
+        return pieces(self._source.format, files, self._stream)
+
+    def skip(self, error: SourceError, start: Position, end: Position) -> str | None:
+        """Leave out the file between two positions that an error names; None if it may not or names none.
+
+        What was left out stays so: a batch that is run again has the same rows.
+        """
+        if self._source.bad_files != "skip":
+            return None
+        files = self._log.between(_count(start), _count(end))
+        found = next((file for file in files if names_file(error, file) and file not in self._left_out.files), None)
+        if found is not None:
+            self._left_out.note([found])
+        return found
+
+    def skipped(self) -> Sequence[str]:
+        """All files that were left out."""
+        return self._left_out.files
+
+    @cached_property
+    def _left_out(self) -> FileLog:
+        return FileLog(self._source.path, f"{self._path}.skipped")
 
     def check(self, position: Position) -> None:
         """Refuse if the log does not know all files that were read."""
@@ -123,18 +166,28 @@ def _count(position: Position) -> int:
     )
 
 
+def _absolute(path: str | os.PathLike[str]) -> str:
+    if not isinstance(path, str | os.PathLike):
+        raise SourceError(
+            f"the path of a source is a {type(path).__name__}",
+            detail="a stream is read from one folder, and new files in it are found as they arrive.",
+            hint='name the folder, or a pattern for some of its files: "in/orders/2026-*.parquet".',
+        )
+    return os.path.abspath(path)
+
+
 def parquet(
     path: str | os.PathLike[str], max_files: int | None = None, *, schema: pa.Schema | None = None
 ) -> FileSource:
     """Parquet files of a folder, in name order, at most `max_files` per batch; a run finds new files as they arrive."""
-    return FileSource("parquet", os.path.abspath(path), max_files, schema)
+    return FileSource("parquet", _absolute(path), max_files, schema)
 
 
 def csv(path: str | os.PathLike[str], max_files: int | None = None, *, schema: pa.Schema | None = None) -> FileSource:
     """CSV files with a header line; types are taken from `schema`, or from the first file."""
-    return FileSource("csv", os.path.abspath(path), max_files, schema)
+    return FileSource("csv", _absolute(path), max_files, schema)
 
 
 def json(path: str | os.PathLike[str], max_files: int | None = None, *, schema: pa.Schema | None = None) -> FileSource:
     """Files with one JSON object per line; a field that is missing in a line is NULL."""
-    return FileSource("json", os.path.abspath(path), max_files, schema)
+    return FileSource("json", _absolute(path), max_files, schema)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import pyarrow as pa
 
@@ -69,6 +69,19 @@ class Reader(Protocol):
 
     def read(self, piece: Piece, columns: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Rows of a part, with the wanted columns only."""
+        ...
+
+
+@runtime_checkable
+class CanSkip(Protocol):
+    """A reader that can leave out what cannot be read."""
+
+    def skip(self, error: SourceError, start: Position, end: Position) -> str | None:
+        """Leave out the file between two positions that an error names, for ever; None if it may not or names none."""
+        ...
+
+    def skipped(self) -> Sequence[str]:
+        """All files that were left out."""
         ...
 
 

@@ -31,6 +31,9 @@ class TableSource(Source):
         if not self.tables:
             raise SourceError("no batches given", hint="pass at least one table; it may have no rows.")
         for number, table in enumerate(self.tables):
+            if isinstance(table, pa.ChunkedArray | pa.Array):
+                hint = "wrap the table in a list, one table a batch: weft.read.batches([table])."
+                raise SourceError("weft.read.batches was given a table, not a list of tables", hint=hint)
             if not isinstance(table, pa.Table):
                 raise SourceError(
                     f"batch {number} is a {type(table).__name__}", hint="pass a list of pyarrow tables: [table, ...]."

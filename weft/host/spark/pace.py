@@ -8,6 +8,7 @@ from weft.host.run import Run
 from weft.host.sources.feeds import Feeds, Offset
 from weft.host.spark.reading import Reading
 from weft.host.state.manifest import Ledger, Manifest
+from weft.observe.notice import Notice
 from weft.topology.model import Epoch
 
 if TYPE_CHECKING:
@@ -51,6 +52,15 @@ class Batches(Protocol):
 
     def work(self, rows: Reading, number: int, offsets: Offset) -> None:
         """Run batch `number`: read the given rows, which end at `offsets`, join them, and commit."""
+        ...
+
+    @property
+    def failure(self) -> BaseException | None:
+        """Why the last batch failed."""
+        ...
+
+    def forgive(self, notice: Notice) -> None:
+        """The last batch failed and will be run again, as a notice says."""
         ...
 
 

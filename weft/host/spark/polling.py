@@ -16,11 +16,13 @@ from dataclasses import asdict, dataclass
 
 from pyspark.sql import SparkSession
 
+from weft.errors import SourceError
 from weft.host.sources.feeds import Offset
 from weft.host.spark.pace import Batches
 from weft.host.spark.reading import Shares
 from weft.host.state.durable import read_sealed, write_sealed
 from weft.launch.spark import batch_settings
+from weft.observe.notice import Notice
 
 PAUSE = 0.01
 """At least this many seconds between two looks for new input that find nothing."""
@@ -32,6 +34,16 @@ class Next:
 
     batch: int
     end: Offset
+
+
+def _say_skipped(stream: str, file: str, cause: SourceError, count: int) -> Notice:
+    return Notice(
+        "bad-files",
+        f"{count} file{'s' * (count != 1)} left out, the last one {file}",
+        f'stream "{stream}": {cause.message}. {cause.detail or ""}'.rstrip(),
+        "rows of these files are not in the results; repair a file and put it there under another name to have them.",
+        'bad_files="fail"',
+    )
 
 
 class Polling:
@@ -124,9 +136,24 @@ class Polling:
         if begun is None:
             write_sealed(self._next, asdict(Next(number, end)))
         self.spark.sparkContext.setJobDescription(f"Weft, batch {number}")
+        while not self._try(start, end, number):
+            pass  # another file was left out
+        return True
+
+    def _try(self, start: Offset, end: Offset, number: int) -> bool:
+        """Run a batch; return whether it was done.  If not, a file that cannot be read is left out from now on."""
         tasks = self._batches.epoch.topology.workers
-        shares = self._feeds.deal(start, end, tasks) or [[]]  # a file may have no rows
-        self._batches.work(Shares(self.spark, self._shipped, shares), number, end)
+        try:
+            shares = self._feeds.deal(start, end, tasks) or [[]]  # a file may have no rows
+            self._batches.work(Shares(self.spark, self._shipped, shares), number, end)
+        except Exception as error:
+            cause = error if isinstance(error, SourceError) else self._batches.failure
+            left = self._feeds.skip(cause, start, end) if isinstance(cause, SourceError) else None
+            if left is None:
+                raise
+            assert isinstance(cause, SourceError)
+            self._batches.forgive(_say_skipped(*left, cause, len(self._feeds.skipped())))
+            return False
         return True
 
     def _known(self, until: Offset | None) -> Offset:

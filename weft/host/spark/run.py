@@ -31,7 +31,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from weft.errors import HostError, WeftError, first_line, from_wire
+from weft.errors import HostError, QueryError, SourceError, WeftError, first_line, from_wire
 from weft.expr.evaluate import Functions
 from weft.host.batch import Batch, Report
 from weft.host.crash import CrashPoint, is_crash, reach
@@ -57,6 +57,7 @@ from weft.host.state.room import check_room
 from weft.host.work import Changes, Work
 from weft.launch.warm import warm
 from weft.observe.counters import Counters
+from weft.observe.notice import Notice
 from weft.observe.progress import Progress
 from weft.observe.watermark import as_time, read_watermarks
 from weft.query.grouping import OP, Grouping
@@ -89,6 +90,12 @@ class SparkRun:
         batches = self.batches
         if not batches.work_now.session["brought"]:
             return Polling(batches.spark, batches)
+        if skips := [name for name, s in batches.work_now.sources.items() if getattr(s, "bad_files", "fail") == "skip"]:
+            raise SourceError(
+                f'stream "{skips[0]}" has bad_files="skip" beside a stream that Spark brings',
+                detail="Spark decides what a batch reads, and a batch is not cut anew without a file.",
+                hint='use bad_files="fail", or read all streams from files.',
+            )
         return Streaming(batches.spark, self._unite, batches)
 
     def _unite(self) -> United:
@@ -163,6 +170,8 @@ class SparkBatches:
         """A change that reads no more rows than this is made between two batches."""
         self._preparing: Preparation | None = None
         self.failure: BaseException | None = None
+        self._notices: list[Notice] = []
+        """What the progress of the next batch has to say; the last notice of skipped files counts them all."""
         self._written = 0
         """Bytes of state that the last batch wrote."""
 
@@ -385,8 +394,14 @@ class SparkBatches:
             self.failure = error
             raise
         except BaseException as error:
-            self.failure = from_wire(str(error)) or self._unforeseen_error(error, number)
+            told = from_wire(str(error))
+            self.failure = self._unforeseen_error(error, number) if told is None else _in_batch(told, number)
             raise
+
+    def forgive(self, notice: Notice) -> None:
+        """The last batch failed and will be run again, as a notice says."""
+        self.failure = None
+        self._notices.append(notice)
 
     def _unforeseen_error(self, error: BaseException, number: int) -> WeftError:
         return HostError(
@@ -509,7 +524,12 @@ class SparkBatches:
             counters=Counters.total([zeros, report]),
             watermarks=read_watermarks(self.topology.clocks, self.manifest.newest),
             newest=self.manifest.newest,
+            notices=self._told(),
         )
+
+    def _told(self) -> tuple[Notice, ...]:
+        told, self._notices = tuple(self._notices[-1:]), []
+        return told
 
 
 def _changed(changes: DataFrame, grouping: Grouping) -> DataFrame:
@@ -519,6 +539,14 @@ def _changed(changes: DataFrame, grouping: Grouping) -> DataFrame:
     extra = [OP] if grouping.having is not None else []
     seen = changes.where(changes[f"`{OP}`"] != "final")
     return seen.select(*quote_columns([*(output.name for output in grouping.outputs), *extra]))
+
+
+def _in_batch(error: WeftError, number: int) -> WeftError:
+    """An error of a query on a worker, with the batch that it happened in."""
+    if not isinstance(error, QueryError):
+        return error
+    detail = f"in batch {number}, {error.detail}" if error.detail else f"in batch {number}."
+    return QueryError(error.message, detail=detail, hint=error.hint)
 
 
 def _quote_spark(error: BaseException) -> str:

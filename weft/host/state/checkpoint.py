@@ -24,7 +24,9 @@ from typing import Any
 
 from weft.errors import StateError
 from weft.expr.render import to_sql
+from weft.expr.spelling import spell
 from weft.host.sources.source import Source
+from weft.host.state.difference import say_difference
 from weft.host.state.durable import write_durably
 from weft.host.state.manifest import Ledger
 from weft.query.duration import format_duration
@@ -236,10 +238,14 @@ def _stream(stream: Stream, source: Source) -> dict[str, Any]:
 
 
 def describe_query(query: Query) -> dict[str, Any]:
-    """What a query says, as plain data: two queries with the same description have the same answer."""
+    """What a query says, as plain data: two queries with the same description have the same answer.
+
+    "where" is for people, "means" is the same in one spelling.
+    """
     return {
         "from": ", ".join(f"{r.stream.name} {r.alias} within {_window(r)}" for r in query.relations),
         "where": " AND ".join(to_sql(p) for p in query.predicates),
+        "means": spell(query.predicates),
         "select": ", ".join(f"{to_sql(o.expr)} AS {o.name}" for o in query.outputs),
         "since": {relation.alias: relation.since for relation in query.relations if relation.since},
         "apart": {relation.alias: relation.apart for relation in query.relations if relation.apart},
@@ -282,7 +288,8 @@ def _refused(found: Mapping[str, Any], mine: Mapping[str, Any], dropped: Collect
         if name not in mine["queries"]:
             lines.append(f'query "{name}" of the checkpoint is missing')
         else:
-            lines += _differences(f'query "{name}"', found["queries"][name], mine["queries"][name])
+            old, new = found["queries"][name], mine["queries"][name]
+            lines += [] if is_same_query(old, new) else _differences(f'query "{name}"', old, new)
     return lines
 
 
@@ -301,8 +308,9 @@ def _refused_streams(found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[
 
 
 def is_same_query(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two descriptions are of the same query; it may share stores with others or not."""
-    return {**one, "apart": None} == {**other, "apart": None}
+    """Whether two descriptions are of the same query: it may be spelt differently, and share stores or not."""
+    written = "means" if "means" in one and "means" in other else "where"
+    return all(one.get(key) == other.get(key) for key in {*one, *other} - {"apart", "where", "means"} | {written})
 
 
 def say_changes(found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
@@ -319,7 +327,7 @@ def say_changes(found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
 
 def _differences(what: str, found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
     return [
-        f"{what}, {key}: the checkpoint has {found.get(key) or 'none'}, this session {mine[key] or 'none'}"
+        f"{what}, {key}: {say_difference(found.get(key), mine[key])}"
         for key in mine
-        if key != "apart" and found.get(key) != mine[key]
+        if key not in ("apart", "means") and found.get(key) != mine[key]
     ]

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from weft.expr.model import Expr, aliases, columns
+from weft.expr.safe import cannot_fail
 from weft.optimizer.cost.estimate import classes, count_distinct
 from weft.optimizer.cost.papers import Groups
 from weft.optimizer.graph.joingraph import JoinGraph
@@ -57,7 +58,7 @@ def _live(query: Query, inside: frozenset[str]) -> Iterator[Expr]:
     assert query.grouping is not None
     whole = {*query.grouping.keys, *(a.argument for a in query.grouping.aggregates if a.kind == "distinct")}
     for output in query.outputs:
-        if output.name in whole or len(aliases(output.expr)) > 1:
+        if output.name in whole or len(aliases(output.expr)) > 1 or not cannot_fail(output.expr):
             yield from _split(output.expr, inside)
 
 

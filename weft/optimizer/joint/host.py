@@ -9,6 +9,9 @@
 
 All prices are seconds of the whole cluster, as in a bill: work on the fullest worker, divided by the workers.
 
+A join with narrower windows is not filled where the same with wider ones may be kept: `wider` says which one is looked
+into instead.
+
 What is left out: a tuple that waits for a join to be complete is sent again; a store may lie on fewer workers.
 So the bill of the topology that comes of a solution may differ a little from the price of the solution.
 """
@@ -24,7 +27,7 @@ from weft.optimizer.cost.prices import Prices
 from weft.optimizer.graph.joingraph import bits
 from weft.optimizer.graph.layout import Home, Target
 from weft.optimizer.joint.flows import Arc, Flow, Id, Kept, Own, Problem, Solution, Step
-from weft.optimizer.joint.shape import HomeName, Shape
+from weft.optimizer.joint.shape import HomeName, SetName, Shape
 from weft.topology.model import Route
 
 START: HomeName = ("at the start",)
@@ -65,6 +68,8 @@ class Draft:
     """Steps and kept things that are there whatever is chosen."""
     filled: dict[tuple[Id, str], tuple[Look, ...]] = field(default_factory=dict)
     """(Kept join, label) -> how it is filled already."""
+    wider: Mapping[SetName, SetName] = field(default_factory=dict)
+    """Join -> the same join with wider windows."""
     _sets: dict[Id, int] = field(default_factory=dict)
     _scale: dict[str, float] = field(default_factory=dict)
 
@@ -78,7 +83,8 @@ class Draft:
         """The name of a store."""
         if mask.bit_count() == 1:
             return "rows", shape.inputs[mask.bit_length() - 1]
-        return "join", self.number(shape, mask)
+        name = shape.set_name(mask)
+        return "join", self._sets.setdefault(self.wider.get(name, name), len(self._sets))
 
     def find_homes(self, shape: Shape, stores: Iterable[int]) -> None:
         """Note where a query could use its stores."""
@@ -226,7 +232,7 @@ class Draft:
     def _fill(self, shape: Shape, start: int, mask: int, reached: Iterable[_At]) -> None:
         """How tuples of a relation become rows of a kept join, in every place it may have."""
         store, label = self.store(shape, mask), shape.labels[start.bit_length() - 1]
-        if not shape.streams(mask) & start:
+        if not shape.streams(mask) & start or shape.set_name(mask) in self.wider:
             return
         tuples = shape.model.count_started(start, mask)
         for name, home in self._places(shape, mask):

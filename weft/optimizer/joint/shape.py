@@ -58,9 +58,18 @@ class Shape:
             self._names[mask] = tuple(members), tuple(inside)
         return self._names[mask]
 
+    def loose_name(self, mask: int) -> SetName:
+        """A set by what it is, whatever its windows are."""
+        inside = sorted(text for needs, text in self._predicates[: len(self.steps.joins)] if needs & ~mask == 0)
+        return self.set_name(mask)[0], tuple(inside)
+
+    def windows(self, mask: int) -> tuple[int | None, ...]:
+        """The windows of a set, by label."""
+        return tuple(self.query.relations[i].window for i in sorted(bits(mask), key=lambda i: self.labels[i]))
+
     @cached_property
     def _predicates(self) -> list[tuple[int, str]]:
-        """Relations that a predicate or window mentions, and its text."""
+        """Relations that a predicate or window mentions, and its text; predicates of the query first."""
         place = {alias: 1 << i for i, alias in enumerate(self.query.aliases)}
         return [
             (sum(place[alias] for alias in aliases(p)), predicate_text(self.rename(p))) for p in self.steps.predicates

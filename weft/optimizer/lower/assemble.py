@@ -97,7 +97,8 @@ def _widest_first(plans: Sequence[Ways]) -> list[Ways]:
     order: list[tuple[Ways, dict[str, StoreDraft]]] = []
     for plan in plans:
         mine = {draft.loose: draft for draft in (draft_join(plan, *target) for target in kept_joins(plan.lines))}
-        at = next((i for i, (_, theirs) in enumerate(order) if _has_wider(mine, theirs)), len(order))
+        before = (i for i, (_, theirs) in enumerate(order) if _has_wider(mine, theirs))
+        at = next(before, len(order)) if mine else len(order)
         order.insert(at, (plan, mine))
     return [plan for plan, _ in order]
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from weft.expr.model import Column, Expr, aliases, columns, text_of, transform
+from weft.expr.safe import cannot_fail
 from weft.optimizer.lower.labels import digest, predicate_text, shorten
 from weft.optimizer.lower.ways import Ways
 from weft.query.grouping import Grouping
@@ -26,13 +27,14 @@ def travelling(query: Query) -> dict[str, tuple[Measure, ...]]:
     """Relation -> numbers of its rows that travel with tuples instead of the columns that aggregates read.
 
     An argument of one relation becomes numbers as soon as a row of the relation is met.  Others are worked out at the
-    end, and so are values that are counted: they must be told apart until then.
+    end, and so are values that are counted, which must be told apart until then, and arguments that may fail, which
+    must not be asked of rows that join nothing.
     """
     grouping, found = query.grouping, dict[str, tuple[Measure, ...]]()
     exprs = {output.name: output.expr for output in query.outputs}
     for part in () if grouping is None else parts(grouping, {name: expr.type for name, expr in exprs.items()}):
         expr = exprs[part.argument]
-        if len(aliases(expr)) == 1 and part.number != "values":
+        if len(aliases(expr)) == 1 and part.number != "values" and cannot_fail(expr):
             label, name = min(aliases(expr)), travelling_name(part.number, expr)
             found[label] = (*found.get(label, ()), Measure(name, part.number, expr))
     return found

@@ -52,7 +52,7 @@ def _worth(query: Query, graph: JoinGraph, statistics: Statistics, known: int, t
     """The ranges to use together where tuples of one relation look for another; none if one is enough."""
     a, b = query.relations[known], query.relations[target]
     ready = [p for p in query.joins if aliases(p) == {a.alias, b.alias}]
-    ranges = limited(query, ready, frozenset({b.alias}))
+    ranges = limited(query, ready, frozenset({b.alias})) if len(ready) > 1 else {}
     if len(ranges) < 2:
         return {}
     shares = {expr: range_share(query, a, b, [p for p, _ in limits], statistics) for expr, limits in ranges.items()}

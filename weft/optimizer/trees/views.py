@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Iterator
 from weft.optimizer.cost.papers import CostModel
 from weft.optimizer.graph.joingraph import JoinGraph, bits
 
-MOST_VIEWS = 126
+MOST_VIEWS = 119
 """How many views are kept at most, the smallest ones: as many as seven relations have if each joins with each."""
 
 Orders = dict[tuple[int, int], tuple[int, ...]]

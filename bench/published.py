@@ -1,0 +1,209 @@
+"""Queries of Nexmark and TPC-H that Weft can answer, as it takes them.
+
+What must hold: the text is the published query but for what `docs/queries.md` says of it.  DuckDB answers the same
+text, except where Nexmark has windows of event time: there `IN_DUCKDB` says the same in DuckDB's own words.
+Times of Nexmark are milliseconds, as `bench.nexmark` makes them; a day is 86,400,000 of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+RANKS = {1: "{} < 10000", 2: "{} >= 10000 AND {} < 1000000", 3: "{} >= 1000000"}
+
+
+def _by_rank(what: str, name: str) -> str:
+    """A count for each of the three ranks of prices."""
+    parts = ((rank, where.format("b_price", "b_price")) for rank, where in RANKS.items())
+    return ", ".join(f"COUNT({what}) FILTER (WHERE {where}) AS rank{rank}_{name}" for rank, where in parts)
+
+
+CHANNEL = "nullif(regexp_extract(b_url, '(&|^)channel_id=([^&]*)', 2), '')"
+DAY = "b_ts - b_ts % 86400000"
+STATISTICS = f"""
+       COUNT(*) AS total_bids, {_by_rank("*", "bids")},
+       COUNT(DISTINCT b_bidder) AS total_bidders, {_by_rank("DISTINCT b_bidder", "bidders")},
+       COUNT(DISTINCT b_auction) AS total_auctions, {_by_rank("DISTINCT b_auction", "auctions")}"""
+
+NEXMARK: Mapping[str, str] = {
+    "q0": "SELECT b_auction, b_bidder, b_price, b_channel, b_ts FROM bid",
+    "q1": "SELECT b_auction, b_bidder, 0.908 * b_price AS price, b_ts FROM bid",
+    "q2": "SELECT b_auction, b_price FROM bid WHERE b_auction % 123 = 0",
+    "q3": """
+SELECT p_name, p_city, p_state, a_id
+FROM auction
+JOIN person ON a_seller = p_id
+WHERE a_category = 10 AND p_state IN ('OR', 'ID', 'CA')""",
+    "q5": """
+SELECT b_auction, COUNT(*) AS num, window.start AS starttime, window.end AS endtime
+FROM bid
+GROUP BY b_auction, window(b_ts, '10 seconds', '2 seconds')""",
+    "q8": """
+SELECT DISTINCT p_id, p_name, p_ts - p_ts % 10000 AS starttime
+FROM person
+JOIN auction ON p_id = a_seller AND p_ts - p_ts % 10000 = a_ts - a_ts % 10000""",
+    "q12": """
+SELECT b_bidder, COUNT(*) AS bid_count, window.start AS starttime, window.end AS endtime
+FROM bid
+GROUP BY b_bidder, window(b_ts, '10 seconds')""",
+    "q13": """
+SELECT b_auction, b_bidder, b_price, b_ts, s_value
+FROM bid
+JOIN side_input ON b_auction % 10000 = s_key""",
+    "q14": """
+SELECT b_auction, b_bidder, 0.908 * b_price AS price,
+       CASE WHEN b_ts % 86400000 >= 28800000 AND b_ts % 86400000 <= 64800000 THEN 'dayTime'
+            WHEN b_ts % 86400000 <= 21600000 OR b_ts % 86400000 >= 72000000 THEN 'nightTime'
+            ELSE 'otherTime' END AS bid_time_type,
+       b_ts, length(b_channel) - length(replace(b_channel, 'c', '')) AS c_counts
+FROM bid
+WHERE 0.908 * b_price > 1000000 AND 0.908 * b_price < 50000000""",
+    "q15": f"SELECT {DAY} AS day, {STATISTICS}\nFROM bid\nGROUP BY {DAY}",
+    "q16": f"""
+SELECT b_channel, {DAY} AS day, MAX(b_ts % 86400000 - b_ts % 60000) AS minute, {STATISTICS}
+FROM bid
+GROUP BY b_channel, {DAY}""",
+    "q17": f"""
+SELECT b_auction, {DAY} AS day, COUNT(*) AS total_bids, {_by_rank("*", "bids")},
+       MIN(b_price) AS min_price, MAX(b_price) AS max_price, AVG(b_price) AS avg_price, SUM(b_price) AS sum_price
+FROM bid
+GROUP BY b_auction, {DAY}""",
+    "q20": """
+SELECT b_auction, b_bidder, b_price, b_channel, b_ts, a_item, a_reserve, a_seller, a_expires, a_category
+FROM bid
+JOIN auction ON b_auction = a_id
+WHERE a_category = 10""",
+    "q21": f"""
+SELECT b_auction, b_bidder, b_price, b_channel,
+       CASE WHEN lower(b_channel) = 'apple' THEN '0' WHEN lower(b_channel) = 'google' THEN '1'
+            WHEN lower(b_channel) = 'facebook' THEN '2' WHEN lower(b_channel) = 'baidu' THEN '3'
+            ELSE {CHANNEL} END AS channel_id
+FROM bid
+WHERE {CHANNEL} IS NOT NULL OR lower(b_channel) IN ('apple', 'google', 'facebook', 'baidu')""",
+    "q22": """
+SELECT b_auction, b_bidder, b_price, b_channel, split_part(b_url, '/', 4) AS dir1, split_part(b_url, '/', 5) AS dir2,
+       split_part(b_url, '/', 6) AS dir3
+FROM bid""",
+}
+PARTS: Mapping[str, str] = {
+    "q4": """
+SELECT a_id, a_category, MAX(b_price) AS final
+FROM auction
+JOIN bid ON a_id = b_auction AND b_ts BETWEEN a_ts AND a_expires
+GROUP BY a_id, a_category""",
+    "q7": """
+SELECT MAX(b_price) AS maxprice, window.end AS until
+FROM bid
+GROUP BY window(b_ts, '10 seconds')""",
+}
+"""Of queries that do not run as a whole: the inner aggregate."""
+
+
+def _windows(columns: str, length: int, slide: int, group: str) -> str:
+    """Bids by the windows of event time that hold them."""
+    first = f"b_ts - b_ts % {slide}"
+    shown = columns.format(start="make_timestamp(1000 * w)", end=f"make_timestamp(1000 * (w + {length}))")
+    starts = f"unnest(generate_series({first} - {length - slide}, {first}, {slide}))"
+    return f"SELECT {shown} FROM (SELECT *, {starts} AS w FROM bid) GROUP BY {group}"
+
+
+IN_DUCKDB: Mapping[str, str] = {
+    "q5": _windows("b_auction, COUNT(*) AS num, {start} AS starttime, {end} AS endtime", 10_000, 2_000, "b_auction, w"),
+    "q7": _windows("MAX(b_price) AS maxprice, {end} AS until", 10_000, 10_000, "w"),
+    "q12": _windows(
+        "b_bidder, COUNT(*) AS bid_count, {start} AS starttime, {end} AS endtime", 10_000, 10_000, "b_bidder, w"
+    ),
+}
+
+TPCH: Mapping[str, str] = {
+    "Q1": """
+SELECT l_returnflag, l_linestatus, SUM(l_quantity) AS sum_qty, SUM(l_extendedprice) AS sum_base_price,
+       SUM(l_extendedprice * (1 - l_discount)) AS sum_disc_price,
+       SUM(l_extendedprice * (1 - l_discount) * (1 + l_tax)) AS sum_charge,
+       AVG(l_quantity) AS avg_qty, AVG(l_extendedprice) AS avg_price, AVG(l_discount) AS avg_disc,
+       COUNT(*) AS count_order
+FROM lineitem
+WHERE l_shipdate <= DATE '1998-12-01' - INTERVAL '90' DAY
+GROUP BY l_returnflag, l_linestatus""",
+    "Q3": """
+SELECT l_orderkey, SUM(l_extendedprice * (1 - l_discount)) AS revenue, o_orderdate, o_shippriority
+FROM customer, orders, lineitem
+WHERE c_mktsegment = 'BUILDING' AND c_custkey = o_custkey AND l_orderkey = o_orderkey
+  AND o_orderdate < DATE '1995-03-15' AND l_shipdate > DATE '1995-03-15'
+GROUP BY l_orderkey, o_orderdate, o_shippriority""",
+    "Q5": """
+SELECT n_name, SUM(l_extendedprice * (1 - l_discount)) AS revenue
+FROM customer, orders, lineitem, supplier, nation, region
+WHERE c_custkey = o_custkey AND l_orderkey = o_orderkey AND l_suppkey = s_suppkey AND c_nationkey = s_nationkey
+  AND s_nationkey = n_nationkey AND n_regionkey = r_regionkey AND r_name = 'ASIA'
+  AND o_orderdate >= DATE '1994-01-01' AND o_orderdate < DATE '1994-01-01' + INTERVAL '1' YEAR
+GROUP BY n_name""",
+    "Q6": """
+SELECT SUM(l_extendedprice * l_discount) AS revenue
+FROM lineitem
+WHERE l_shipdate >= DATE '1994-01-01' AND l_shipdate < DATE '1994-01-01' + INTERVAL '1' YEAR
+  AND l_discount BETWEEN 0.06 - 0.01 AND 0.06 + 0.01 AND l_quantity < 24""",
+    "Q7": """
+SELECT supp_nation, cust_nation, l_year, SUM(volume) AS revenue
+FROM (SELECT n1.n_name AS supp_nation, n2.n_name AS cust_nation, EXTRACT(year FROM l_shipdate) AS l_year,
+             l_extendedprice * (1 - l_discount) AS volume
+      FROM supplier, lineitem, orders, customer, nation n1, nation n2
+      WHERE s_suppkey = l_suppkey AND o_orderkey = l_orderkey AND c_custkey = o_custkey
+        AND s_nationkey = n1.n_nationkey AND c_nationkey = n2.n_nationkey
+        AND ((n1.n_name = 'FRANCE' AND n2.n_name = 'GERMANY') OR (n1.n_name = 'GERMANY' AND n2.n_name = 'FRANCE'))
+        AND l_shipdate BETWEEN DATE '1995-01-01' AND DATE '1996-12-31') AS shipping
+GROUP BY supp_nation, cust_nation, l_year""",
+    "Q8": """
+SELECT o_year, SUM(CASE WHEN nation = 'BRAZIL' THEN volume ELSE 0 END) / SUM(volume) AS mkt_share
+FROM (SELECT EXTRACT(year FROM o_orderdate) AS o_year, l_extendedprice * (1 - l_discount) AS volume,
+             n2.n_name AS nation
+      FROM part, supplier, lineitem, orders, customer, nation n1, nation n2, region
+      WHERE p_partkey = l_partkey AND s_suppkey = l_suppkey AND l_orderkey = o_orderkey AND o_custkey = c_custkey
+        AND c_nationkey = n1.n_nationkey AND n1.n_regionkey = r_regionkey AND r_name = 'AMERICA'
+        AND s_nationkey = n2.n_nationkey AND o_orderdate BETWEEN DATE '1995-01-01' AND DATE '1996-12-31'
+        AND p_type = 'ECONOMY ANODIZED STEEL') AS all_nations
+GROUP BY o_year""",
+    "Q9": """
+SELECT nation, o_year, SUM(amount) AS sum_profit
+FROM (SELECT n_name AS nation, EXTRACT(year FROM o_orderdate) AS o_year,
+             l_extendedprice * (1 - l_discount) - ps_supplycost * l_quantity AS amount
+      FROM part, supplier, lineitem, partsupp, orders, nation
+      WHERE s_suppkey = l_suppkey AND ps_suppkey = l_suppkey AND ps_partkey = l_partkey AND p_partkey = l_partkey
+        AND o_orderkey = l_orderkey AND s_nationkey = n_nationkey AND p_name LIKE '%green%') AS profit
+GROUP BY nation, o_year""",
+    "Q10": """
+SELECT c_custkey, c_name, SUM(l_extendedprice * (1 - l_discount)) AS revenue, c_acctbal, n_name, c_address, c_phone,
+       c_comment
+FROM customer, orders, lineitem, nation
+WHERE c_custkey = o_custkey AND l_orderkey = o_orderkey AND o_orderdate >= DATE '1993-10-01'
+  AND o_orderdate < DATE '1993-10-01' + INTERVAL '3' MONTH AND l_returnflag = 'R' AND c_nationkey = n_nationkey
+GROUP BY c_custkey, c_name, c_acctbal, c_phone, n_name, c_address, c_comment""",
+    "Q12": """
+SELECT l_shipmode,
+       SUM(CASE WHEN o_orderpriority = '1-URGENT' OR o_orderpriority = '2-HIGH' THEN 1 ELSE 0 END) AS high_line_count,
+       SUM(CASE WHEN o_orderpriority <> '1-URGENT' AND o_orderpriority <> '2-HIGH' THEN 1 ELSE 0 END) AS low_line_count
+FROM orders, lineitem
+WHERE o_orderkey = l_orderkey AND l_shipmode IN ('MAIL', 'SHIP') AND l_commitdate < l_receiptdate
+  AND l_shipdate < l_commitdate AND l_receiptdate >= DATE '1994-01-01'
+  AND l_receiptdate < DATE '1994-01-01' + INTERVAL '1' YEAR
+GROUP BY l_shipmode""",
+    "Q14": """
+SELECT 100.00 * SUM(CASE WHEN p_type LIKE 'PROMO%' THEN l_extendedprice * (1 - l_discount) ELSE 0 END)
+       / SUM(l_extendedprice * (1 - l_discount)) AS promo_revenue
+FROM lineitem, part
+WHERE l_partkey = p_partkey AND l_shipdate >= DATE '1995-09-01'
+  AND l_shipdate < DATE '1995-09-01' + INTERVAL '1' MONTH""",
+    "Q19": """
+SELECT SUM(l_extendedprice * (1 - l_discount)) AS revenue
+FROM lineitem, part
+WHERE (p_partkey = l_partkey AND p_brand = 'Brand#12' AND p_container IN ('SM CASE', 'SM BOX', 'SM PACK', 'SM PKG')
+       AND l_quantity >= 1 AND l_quantity <= 1 + 10 AND p_size BETWEEN 1 AND 5
+       AND l_shipmode IN ('AIR', 'AIR REG') AND l_shipinstruct = 'DELIVER IN PERSON')
+   OR (p_partkey = l_partkey AND p_brand = 'Brand#23'
+       AND p_container IN ('MED BAG', 'MED BOX', 'MED PKG', 'MED PACK')
+       AND l_quantity >= 10 AND l_quantity <= 10 + 10 AND p_size BETWEEN 1 AND 10
+       AND l_shipmode IN ('AIR', 'AIR REG') AND l_shipinstruct = 'DELIVER IN PERSON')
+   OR (p_partkey = l_partkey AND p_brand = 'Brand#34' AND p_container IN ('LG CASE', 'LG BOX', 'LG PACK', 'LG PKG')
+       AND l_quantity >= 20 AND l_quantity <= 20 + 10 AND p_size BETWEEN 1 AND 15
+       AND l_shipmode IN ('AIR', 'AIR REG') AND l_shipinstruct = 'DELIVER IN PERSON')""",
+}

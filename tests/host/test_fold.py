@@ -1,0 +1,65 @@
+"""Folding gives the sums that DuckDB gives; rows whose codes are equal by chance stay apart."""
+
+import random
+from collections import Counter
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from weft.errors import HostError
+from weft.host.groups import fold as folding
+from weft.host.groups.fold import fold
+
+KINDS = [pa.int64(), pa.int32(), pa.string(), pa.float64(), pa.bool_(), pa.date32(), pa.decimal128(12, 2)]
+
+
+def column(rng: random.Random, kind: pa.DataType, count: int) -> pa.Array:
+    values = [None, *range(rng.choice([1, 2, 5]))]
+    made = [rng.choice(values) for _ in range(count)]
+    if pa.types.is_string(kind):
+        return pa.array([None if v is None else f"v{v}" for v in made], kind)
+    if pa.types.is_date32(kind):
+        return pa.array(made, pa.int32()).view(kind)
+    if kind == pa.bool_():
+        return pa.array([None if v is None else bool(v) for v in made], kind)
+    return pa.array(made, kind)
+
+
+def frame(rng: random.Random, least: int) -> pa.RecordBatch:
+    count = rng.choice([0, 1, 2, 30, 300])
+    made = {f"c{i}": column(rng, rng.choice(KINDS), count) for i in range(rng.randint(least, 3))}
+    made["#m limb0 x"] = pa.array([rng.randint(-(2**40), 2**40) for _ in range(count)], pa.int64())
+    made["#m least x"] = column(rng, rng.choice(KINDS[:3]), count)
+    made["#m greatest x"] = column(rng, rng.choice(KINDS), count)
+    if rng.random() < 0.5:
+        made["#w"] = pa.array([rng.randint(1, 9) for _ in range(count)], pa.int64())
+    return pa.RecordBatch.from_arrays(list(made.values()), names=list(made))
+
+
+@pytest.mark.parametrize("collide", [False, True])
+@pytest.mark.parametrize("seed", range(40))
+def test_as_duckdb_groups(seed: int, collide: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)
+    given = frame(rng, 2 if collide else 1)  # a single whole number has a code of its own
+    if collide:
+        codes = folding.group_codes
+        monkeypatch.setattr(folding, "group_codes", lambda columns, count: codes(columns, count) & 3)
+    keys = [f'"{name}"' for name in given.schema.names if name.startswith("c")]
+    rows = pa.Table.from_batches([given])
+    assert rows.num_rows == given.num_rows
+    weight = 'sum("#w")' if "#w" in given.schema.names else "count(*)"
+    numbers = f'{weight}::bigint, sum("#m limb0 x")::bigint, min("#m least x"), max("#m greatest x")'
+    wanted = duckdb.sql(f"SELECT {', '.join(keys)}, {numbers} FROM rows GROUP BY ALL").fetchall()
+    order = [*(key.strip('"') for key in keys), "#w", "#m limb0 x", "#m least x", "#m greatest x"]
+    found = zip(*(fold([given]).column(name).to_pylist() for name in order), strict=True)
+    assert Counter(found) == Counter(wanted)
+
+
+def test_sums_that_do_not_fit_are_refused() -> None:
+    rows = pa.RecordBatch.from_arrays(
+        [pa.array([1, 1, 1]), pa.array(np.full(3, 2**62, dtype=np.int64))], names=["c", "#w"]
+    )
+    with pytest.raises(HostError, match="too large"):
+        fold([rows])

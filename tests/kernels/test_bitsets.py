@@ -1,0 +1,94 @@
+"""Points looked up in many boxes, part by part, while boxes come and go: what a nested loop over all boxes finds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from weft.kernels.bitsets import BitSets
+from weft.kernels.codes import HIGHEST, LOWEST
+
+
+def draw_boxes(rng: np.random.Generator, count: int, width: int, wide: int) -> tuple[Any, Any]:
+    """Boxes with all kinds of ends: wide, of one value, empty, and without one end or both."""
+    low = rng.integers(-wide, wide, (count, width))
+    high = low + rng.integers(-1, wide, (count, width))
+    kind = rng.random((count, width))
+    high = np.where(kind < 0.2, low, high)
+    low = np.where((kind > 0.6) & (kind < 0.8), LOWEST, low)
+    return low, np.where(kind > 0.7, HIGHEST, high)
+
+
+def brute(low: Any, high: Any, there: Any, points: Any, valid: Any) -> list[tuple[int, int]]:
+    inside = (points[:, None, :] >= low[None]) & (points[:, None, :] <= high[None])
+    free = (low == LOWEST) & (high == HIGHEST)
+    met = np.where(valid[:, None, :], inside, free[None]).all(axis=2) & there[None]
+    return [(int(p), int(b)) for p, b in zip(*np.nonzero(met), strict=True)]
+
+
+def found_in(sets: BitSets, box_of: Any, points: Any, valid: Any, parts: list[list[int]]) -> list[tuple[int, int]]:
+    left, which = None, np.arange(len(points))
+    for part in parts:
+        of = None if left is None else (left, which)
+        left = sets.narrow(part, points[:, part], valid[:, part], of)
+    assert left is not None
+    owners, slots = sets.matches(left, points, valid)
+    return sorted(zip(owners.tolist(), box_of[slots].tolist(), strict=True))
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_boxes_come_and_go(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    width, wide = int(rng.choice([1, 2, 3, 5, 10, 34])), int(rng.choice([3, 20, 10**6]))
+    low, high = draw_boxes(rng, 700, width, wide)
+    known = int(rng.choice([0, 1, 63, 64, 65, 300]))
+    slabs = int(rng.choice([2, 5, 128]))
+    sets = BitSets(low[:known], high[:known], slabs=slabs, room=int(rng.choice([0, 64, 700])))
+    box_of = np.full(5000, -1)
+    box_of[sets.slots] = np.arange(known)
+    slot_of = np.full(700, -1)
+    slot_of[:known] = sets.slots
+    there = np.zeros(700, dtype=bool)
+    there[:known] = True
+    for _ in range(4):
+        more = min(700 - known, int(rng.integers(0, 200)))
+        slot_of[known : known + more] = sets.add(low[known : known + more], high[known : known + more])
+        box_of[slot_of[known : known + more]] = np.arange(known, known + more)
+        there[known : known + more] = True
+        known += more
+        gone = rng.choice(known, min(known, int(rng.integers(0, 60))), replace=False) if known else np.empty(0, int)
+        sets.remove(slot_of[gone])
+        there[gone] = False
+        points = rng.integers(-wide - 1, 2 * wide, (25, width))
+        points[rng.random((25, width)) < 0.05] = rng.choice([LOWEST, HIGHEST])
+        valid = rng.random((25, width)) < 0.9
+        order = rng.permutation(width).tolist()
+        cut = int(rng.integers(1, width + 1))
+        parts = [part for part in (order[:cut], order[cut:]) if part]
+        assert found_in(sets, box_of, points, valid, parts) == brute(low, high, there, points, valid)
+
+
+def test_many_results_continue_one_tuple() -> None:
+    """The example of the paper's figure 5: step one once, then each stored partner narrows what it left."""
+    b = np.array([[0, 5], [6, 8], [7, 7], [8, 9], [0, 6], [10, 20]])
+    c = np.array([[0, 10], [0, 10], [20, 40], [20, 30], [50, 60], [60, 70]])
+    low, high = np.stack([b[:, 0], c[:, 0]], axis=1), np.stack([b[:, 1], c[:, 1]], axis=1)
+    sets = BitSets(low, high)
+    name = dict(zip(sets.slots.tolist(), ("q1", "q2", "q3", "q4", "q5", "q6"), strict=True))
+    first = sets.narrow([0], np.array([[7]]))
+    bits = [(int(w), int(x)) for w, x in zip(first.words, first.bits, strict=True)]
+    assert {name[w * 64 + i] for w, x in bits for i in range(64) if x >> i & 1} == {"q2", "q3"}
+    both = sets.narrow([1], np.array([[25], [55]]), of=(first, np.array([0, 0])))
+    owners, slots = sets.matches(both, np.array([[7, 25], [7, 55]]))
+    assert [(int(o), name[int(s)]) for o, s in zip(owners, slots, strict=True)] == [(0, "q3")]
+
+
+def test_a_box_is_removed_once() -> None:
+    low, high = np.zeros((3, 1), dtype=np.int64), np.ones((3, 1), dtype=np.int64)
+    sets = BitSets(low, high)
+    for _ in range(2):
+        sets.remove(sets.slots[:1])
+        _, slots = sets.matches(sets.narrow([0], np.array([[1]])), np.array([[1]]))
+        assert sorted(slots.tolist()) == sorted(sets.slots[1:].tolist())

@@ -1,0 +1,115 @@
+"""Messages fit the case: what differs, what to write instead, and a traceback once."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import weft
+from weft.host.state import difference
+from weft.host.state.difference import say_difference
+from weft.testing import Trial
+
+ROWS = pa.table({"k": [1, 2], "v": [3, 4], "t": pa.array([0, 1], pa.timestamp("us"))})
+
+
+def session(root: Path | str, rows: pa.Table = ROWS) -> weft.Session:
+    s = weft.Session(root, workers=1)
+    for name in "ab":
+        s.stream(name, weft.read.batches([rows]), event_time="t")
+    return s
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        (ROWS, "weft.read.batches([table])"),
+        ([ROWS], "weft.read.batches([table, ...])"),
+        (ROWS.to_batches()[0], "weft.read.batches([table])"),
+        (ROWS.to_pandas(), "pyarrow.Table.from_pandas(df)"),
+        (["a.parquet", "b.parquet"], 'weft.read.parquet("in/*.parquet")'),
+        ("in/orders", 'weft.read.parquet("in/orders")'),
+        (Path("in/orders"), 'weft.read.parquet("in/orders")'),
+        (7, "use a Spark streaming DataFrame"),
+    ],
+)
+def test_what_is_no_source_is_told_how_to_become_one(given: object, hint: str) -> None:
+    with pytest.raises(weft.QueryError, match='source of stream "a" is a') as error:
+        weft.Session("unused").stream("a", given)
+    assert hint in (error.value.hint or "")
+
+
+def test_a_list_of_files_and_a_bare_table_are_told_what_to_write() -> None:
+    with pytest.raises(weft.SourceError, match="path of a source is a list") as error:
+        weft.read.parquet(["a", "b"])  # type: ignore[arg-type]
+    assert "pattern" in (error.value.hint or "")
+    with pytest.raises(weft.SourceError, match="not a list of tables") as error:
+        weft.read.batches(ROWS)  # type: ignore[arg-type]
+    assert "weft.read.batches([table])" in (error.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("sql", "hint"),
+    [
+        ("SELECT a.k FROM a JOIN b ON a.k = b.k AND a.t > b.t + 5", "+ INTERVAL '5' SECOND"),
+        ("SELECT a.k FROM a JOIN b ON a.k = b.k AND a.t > b.t - 5", "- INTERVAL '5' SECOND"),
+        ("SELECT a.k FROM a JOIN b ON a.k = b.k WITHIN INTERVAL '5' MINUTE WHERE a.v > 1", "move it to the end"),
+        ("SELECT a.k FROM a JOIN b ON a.k = b.k WITHIN INTERVAL '5' MINUTE AND a.v > 1", "move it to the end"),
+        ("SELECT x.k FROM a WITHIN INTERVAL '5' MINUTE x JOIN b ON x.k = b.k", "write the alias before it"),
+        ("SELECT a.k WITHIN INTERVAL '5' MINUTE FROM a JOIN b ON a.k = b.k", "directly after a stream and its alias"),
+    ],
+)
+def test_hints_fit_the_mistake(sql: str, hint: str) -> None:
+    with pytest.raises(weft.WeftError) as error:
+        session("unused").query("q", sql)
+    assert hint in (error.value.hint or "")
+
+
+def test_a_session_that_differs_shows_what_differs_and_not_the_whole_twice(tmp_path: Path) -> None:
+    sql = "SELECT a.k, b.v FROM a JOIN b ON a.k = b.k WHERE a.v > {} AND b.v < 100 WITHIN INTERVAL '5' MINUTE"
+    s = session(tmp_path / "state")
+    s.query("q", sql.format(1)).to_memory()
+    Trial(s, state=tmp_path / "state").feed({"a": ROWS, "b": ROWS})
+    s = session(tmp_path / "state", ROWS.append_column("w", ROWS["k"]))
+    s.query("q", sql.format(2)).to_memory()
+    with pytest.raises(weft.StateError) as error:
+        s.check()
+    assert error.value.detail == (
+        "what differs:\n"
+        '  stream "a", columns: this session also has w int64; the rest is the same\n'
+        '  stream "b", columns: this session also has w int64; the rest is the same\n'
+        '  query "q", where: the checkpoint has a.v > 1, this session a.v > 2; the rest is the same'
+    )
+
+
+def test_differences_of_texts() -> None:
+    assert doctest.testmod(difference).failed == 0
+    assert say_difference(None, "x") == "the checkpoint has none, this session x"
+    assert say_difference("a, b", "b, a").startswith("the same parts in another order")
+    assert say_difference("f(a, b), c", "f(a, d), c") == (
+        "the checkpoint has f(a, b), this session f(a, d); the rest is the same"
+    )
+    assert "'x, y'" in say_difference("a = 'x, y' AND b", "b")
+
+
+def explode(x: pa.Array, y: pa.Array) -> pa.Array:
+    """Fails on one row only."""
+    if 4 in x.to_pylist():
+        raise ValueError(f"no fours: {y.to_pylist()}")
+    return pa.array([True] * len(x))
+
+
+def test_the_traceback_of_a_function_comes_once_with_the_row() -> None:
+    s = session("unused")
+    s.function("explode", explode)
+    s.query("q", "SELECT a.k FROM a, b WHERE explode(a.v, b.v)")
+    with pytest.raises(weft.QueryError, match=r'^function "explode" failed: ValueError: no fours') as error:
+        Trial(s).feed({"a": ROWS, "b": ROWS})
+    detail = error.value.detail or ""
+    assert detail.count("Traceback") == 1
+    assert detail.count("in explode") == 1
+    assert "weft/" not in detail
+    assert detail.startswith("it fails on the arguments (4, ")
