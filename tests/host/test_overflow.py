@@ -47,6 +47,20 @@ def test_a_sum_that_does_not_fit_names_its_group(sql: str, values: list[Any], ki
     assert failed.value.hint
 
 
+@pytest.mark.parametrize(("by", "said"), [("GROUP BY k", "in group (7)"), ("", "in the only group")])
+def test_sums_that_fit_in_each_batch_and_not_together_name_their_group(by: str, said: str) -> None:
+    batch = rows([Decimal(9 * 10**37)], pa.decimal128(38, 0))
+    s = weft.Session(checkpoint="unused", workers=2)
+    s.stream("a", weft.read.batches([batch]))
+    s.query("q", f"SELECT SUM(v) AS s FROM a {by}")
+    trial = Trial(s)
+    trial.feed({"a": batch})
+    assert trial.table("q").to_pylist() == [{"s": Decimal(9 * 10**37)}]
+    with pytest.raises(weft.HostError) as failed:
+        trial.feed({"a": batch})
+    assert said in str(failed.value)
+
+
 def test_sums_of_large_decimals_are_exact() -> None:
     made = run("SELECT SUM(v) AS s FROM a", a=rows([Decimal(LARGE)] * 20_000, pa.decimal128(25, 0)))
     assert made.to_pylist() == [{"s": Decimal(LARGE * 20_000)}]

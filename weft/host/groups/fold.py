@@ -141,12 +141,18 @@ def _overflow(what: str = TOO_MANY) -> HostError:
 
 def _largest(frame: Frame, keys: Sequence[str], name: str) -> str:
     """Names the rows whose sum is the largest."""
-    what = "the number of joined rows" if name == WEIGHT else "a sum"
-    keys = [key for key in keys if not key.startswith("#") or key.startswith("#k")]
     if not keys:
-        return f"{what} is too large in the only group"
+        return too_large(frame.select([]), name)
     sizes = pc.abs(frame.column(name).cast(pa.float64(), safe=False))
     table = pa.table({**{key: frame.column(key) for key in keys}, "#size": sizes})
     sums = table.group_by(list(keys), use_threads=False).aggregate([("#size", "sum")])
-    worst = sums.take(pc.sort_indices(sums.column("#size_sum"), sort_keys=[("", "descending")])[:1]).to_pylist()[0]
-    return f"{what} is too large in group ({', '.join(str(worst[key]) for key in keys)})"
+    worst = sums.take(pc.sort_indices(sums.column("#size_sum"), sort_keys=[("", "descending")])[:1])
+    return too_large(worst.select(list(keys)), name)
+
+
+def too_large(group: pa.RecordBatch | pa.Table, name: str) -> str:
+    """Says which sum of a group does not fit; the group is a row with its keys, and perhaps with hidden columns."""
+    what = "the number of joined rows" if name == WEIGHT else "a sum"
+    keys = [key for key in group.schema.names if not key.startswith("#") or key.startswith("#k")]
+    shown = ", ".join(str(group.column(key)[0].as_py()) for key in keys)
+    return f"{what} is too large in " + (f"group ({shown})" if keys else "the only group")
