@@ -1,7 +1,7 @@
 """Weft: its own local session by `s.start()`, one file of each stream per micro-batch.
 
     weft         the plan it chooses
-    weft-flat    the flat plan: all rows of the join are made, whatever is made of them
+    weft-flat    the flat plan: no join is kept
     weft-rows    of an aggregate the join alone, as rows
 
 A batch lasts from one commit to the next, so what Spark does between batches is counted.

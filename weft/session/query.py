@@ -84,8 +84,17 @@ class QueryHandle:
                 detail="its results never change: every result is written once.",
                 hint="leave mode out.",
             )
-        made = VIEW_SINKS[kind](self.name, Shape.of(self.query), *arguments) if self.query.is_view else None
-        self.on_sink(self, made or SINKS[kind](self.name, self.query.schema, *arguments))
+        if self.query.is_view:
+            sink = VIEW_SINKS[kind](self.name, Shape.of(self.query), *arguments)
+        else:
+            sink = SINKS[kind](self.name, self.query.schema, *arguments)
+        if sink.takes == ("rows" if self.query.is_view else "changes"):
+            raise SinkError(
+                f"a {kind} sink takes {sink.takes}",
+                detail=f'query "{self.name}" produces {"changes" if self.query.is_view else "rows: every result once"}.',
+                hint="choose a sink that takes what the query produces.",
+            )
+        self.on_sink(self, sink)
         return self
 
     def table(self) -> pa.Table:
