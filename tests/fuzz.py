@@ -563,7 +563,9 @@ def plain_functions() -> dict[str, Callable[..., pa.Array]]:
     return {name: function for name, (_, function) in functions().items()}
 
 
-LIMITS: tuple[tuple[Any, str, tuple[int, ...]], ...] = (
+Limits = tuple[tuple[Any, str, tuple[int, ...]], ...]
+"""Module, name of a number in it, some values for it."""
+LIMITS: Limits = (
     (compaction, "FAN", (2, 3, 8)),
     (lookup, "CHUNK_PAIRS", (16, 20, 65_536)),
     (envelope, "PAYLOAD_ROWS", (1, 5, 65_536)),
@@ -572,11 +574,12 @@ LIMITS: tuple[tuple[Any, str, tuple[int, ...]], ...] = (
 
 
 @contextmanager
-def small_limits(rng: random.Random) -> Iterator[None]:
+def small_limits(rng: random.Random, more: Limits = ()) -> Iterator[None]:
     """Sizes at which the host cuts its work, made so small that a few rows reach them."""
-    before = [(module, name, getattr(module, name)) for module, name, _ in LIMITS]
+    limits = (*LIMITS, *more)
+    before = [(module, name, getattr(module, name)) for module, name, _ in limits]
     try:
-        for module, name, choices in LIMITS:
+        for module, name, choices in limits:
             setattr(module, name, rng.choice(choices))
         yield
     finally:

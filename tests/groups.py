@@ -4,10 +4,11 @@
     python -m tests.groups --seed 4711 --n 1 -v  one case again, printed in full
 
 Streams, rows, joins and plans are those of `tests.fuzz`; the SELECT list, GROUP BY and HAVING are drawn here.  After
-every batch the view must be what the oracle says over the batches so far.  A case is run a second time with its rows in
-another order, in other batches and on other workers, where nothing is late.  Either run may crash in the middle of a
-batch and be started again, or continue from files in a new process.  Floats are compared with a tolerance, since
-a sum of them depends on the order; no condition compares a sum of floats with a number it may be near to.
+every batch the view must be what the oracle says over the batches so far; what is said to have changed must have
+changed, final rows must be those of windows that have closed, and the state must hold what is shown.
+
+Floats are compared with a tolerance, since a sum of them depends on the order; no condition compares a sum of floats
+with a number it may be near to.
 """
 
 from __future__ import annotations
@@ -19,15 +20,20 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import weft
 from tests.fuzz import (
     FOREVER,
     Case,
+    Limits,
     Planned,
     QueryMaker,
     Tables,
@@ -39,7 +45,14 @@ from tests.fuzz import (
     small_limits,
     some_plans,
 )
+from weft.host.batch import Watermarks
+from weft.host.groups import folding, view
+from weft.host.groups.view import read_view
+from weft.host.results.changes import Shape
+from weft.query.grouping import OP, TimeWindow
 from weft.testing import Trial, assert_same_rows, expected_after_each_batch
+from weft.testing.compare import rows_of
+from weft.topology.model import Emit, Groups
 
 TOLERANCE = 1e-9
 LENGTHS = ["'5 seconds'", "'20 seconds'", "'1500 milliseconds'", "'1 day'", "INTERVAL '7' SECOND"]
@@ -156,50 +169,185 @@ class GroupedMaker(QueryMaker):
         return f"window({rng.choice(timed)}.ts, {length}, {slide})"
 
 
+class MixedMaker(QueryMaker):
+    """Random SQL, with groups or without."""
+
+    share = 0.8
+    """How many queries have groups."""
+
+    def query(self, count: int) -> str:
+        """A query over at most `count` aliases."""
+        maker = GroupedMaker if self.rng.random() < self.share else QueryMaker
+        return maker(self.rng, self.streams, self.extremes).query(count)
+
+
+@dataclass
+class Tally:
+    """What was compared."""
+
+    views: int = 0
+    """Views after a batch."""
+    rows: int = 0
+    final: int = 0
+    """Final rows of windows."""
+    late: int = 0
+    """Rows that came too late for their window."""
+    gone: int = 0
+    """Rows that left a view."""
+    deaths: int = 0
+    taken_up: int = 0
+    """Runs that another process took up."""
+    mixed: int = 0
+    """Sessions with views and with queries whose results are rows."""
+
+    def __iadd__(self, other: Tally) -> Tally:
+        for name, count in vars(other).items():
+            setattr(self, name, getattr(self, name) + count)
+        return self
+
+    def __str__(self) -> str:
+        return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in vars(self).items())
+
+
 def make_grouped_case(seed: int) -> Case:
-    """The case of a seed."""
-    return make_case(seed, maker=GroupedMaker)
+    """The case of a seed: one query with groups, or several, some of them without."""
+    many = random.Random(seed).random() < 0.3
+    return make_case(seed, queries=3, maker=MixedMaker) if many else make_case(seed, maker=GroupedMaker)
 
 
-def check_groups(case: Case) -> int:
-    """Run the case as it is, and again in another order where nothing is late; the number of views compared."""
+def check_groups(case: Case) -> Tally:
+    """Run the case and compare after every batch; often again in another order, where nothing is late."""
     rng = random.Random(case.seed + 1)
-    compared = _check(rng, case, case.batches, None, case.workers)
-    return compared + _check(rng, case, rng.choice([cut, shuffled])(rng, case), FOREVER, rng.randint(1, 5))
+    tally = _check(rng, case, case.batches, None, case.workers)
+    if rng.random() < 0.4:
+        batches = rng.choice([cut, shuffled])(rng, case)
+        tally += _check(rng, case, batches, FOREVER, rng.randint(1, 5), most=1)
+    return tally
 
 
-def _check(rng: random.Random, case: Case, batches: list[Tables], lateness: str | None, workers: int) -> int:
-    compared = 0
-    for name, handle in case.session(lateness=lateness).queries.items():
-        wanted = list(expected_after_each_batch(handle.query, batches, plain_functions(), case.policy))
-        for wishes in some_plans(rng, handle.query, workers)[: None if lateness is None else 1]:
-            session = case.session(lateness=lateness, workers=workers, plans=[Planned("q", name, wishes)])
-            what = f"{name} {wishes}, {workers} workers, lateness {lateness}"
-            with small_limits(rng):
-                compared += _compare(rng, session, batches, wanted, what)
-    return compared
+def _check(
+    rng: random.Random, case: Case, batches: list[Tables], lateness: str | None, workers: int, most: int | None = None
+) -> Tally:
+    """The plans of all queries run in one session, which shares what it can, or each in a session of its own."""
+    tally, functions = Tally(), plain_functions()
+    queries = {name: handle.query for name, handle in case.session(lateness=lateness).queries.items()}
+    wanted = {
+        name: list(expected_after_each_batch(query, batches, functions, case.policy)) for name, query in queries.items()
+    }
+    plans = [
+        Planned(f"{name}_{at}", name, wishes)
+        for name, query in queries.items()
+        for at, wishes in enumerate(some_plans(rng, query, workers)[:most])
+    ]
+    for some in [plans] if rng.random() < 0.6 else [[planned] for planned in plans]:
+        session = case.session(lateness=lateness, workers=workers, plans=some)
+        with small_limits(rng, GROUP_LIMITS):
+            tally += GroupedRun(rng, session, batches, some, wanted).go()
+    return tally
 
 
-def _compare(
-    rng: random.Random, session: weft.Session, batches: list[Tables], wanted: list[pa.Table], what: str
-) -> int:
-    """Compare after every batch; sometimes one dies and comes again, sometimes a new process goes on from the files."""
-    folder = Path(tempfile.mkdtemp(prefix="weft-groups-")) if rng.random() < 0.1 else None
-    trial = Trial(session, state=folder)
-    fatal = rng.randrange(len(batches)) if rng.random() < 0.3 else None
-    moves = rng.randrange(len(batches)) if folder else None
-    for number, (batch, view) in enumerate(zip(batches, wanted, strict=True)):
-        if number == moves:
-            trial, before = Trial(session, state=folder), trial
-            trial.running.results = before.running.results
-        if number == fatal:
-            feed_through_a_crash(rng, session, trial, batch)
-        else:
-            trial.feed(batch)
-        assert_same_rows(trial.table("q"), view, f"{what}, batch {number}: ", tolerance=TOLERANCE)
-    if folder:
-        shutil.rmtree(folder)
-    return len(batches)
+GROUP_LIMITS: Limits = ((folding, "MANY", (2, 10, 262_144)), (view, "CHUNK", (3, 20, 1 << 20)))
+"""Tuples and parts of groups that wait for others, and rows that are looked at together."""
+
+
+class GroupedRun:
+    """Some plans in one session, from the first batch to the last."""
+
+    def __init__(
+        self,
+        rng: random.Random,
+        session: weft.Session,
+        batches: list[Tables],
+        plans: Sequence[Planned],
+        wanted: Mapping[str, Sequence[pa.Table]],
+    ) -> None:
+        self.rng, self.session, self.batches, self.plans, self.wanted = rng, session, batches, plans, wanted
+        self.folder = Path(tempfile.mkdtemp(prefix="weft-groups-")) if rng.random() < 0.15 else None
+        self.trial = Trial(self.session, state=self.folder)
+        self.seen: dict[str, int] = defaultdict(int)
+        """Query -> how many changes there were before the batch."""
+        self.marks: Watermarks = {}
+        """The watermarks at the start of the batch."""
+        self.tally = Tally(mixed=len({query.is_view for query in self.trial.queries.values()}) - 1)
+
+    def go(self) -> Tally:
+        """Feed all batches; sometimes one dies and comes again, sometimes a new process goes on from the files."""
+        rng, count = self.rng, len(self.batches)
+        fatal = rng.randrange(count) if rng.random() < 0.4 else None
+        for number, batch in enumerate(self.batches):
+            if self.folder is not None and rng.random() < 0.5:
+                self._take_up(self.folder)
+            self.marks = self.trial.manifest.watermarks(self.trial.topology)
+            if number == fatal:
+                feed_through_a_crash(rng, self.session, self.trial, batch)
+                self.tally.deaths += 1
+            else:
+                self.trial.feed(batch)
+            for planned in self.plans:
+                self._compare(planned, number)
+        self.tally.late += sum(self.trial.late.values())
+        if self.folder is not None:
+            shutil.rmtree(self.folder)
+        return self.tally
+
+    def _take_up(self, folder: Path) -> None:
+        """Another process goes on; what was given out until now stays where it is."""
+        before, self.trial = self.trial, Trial(self.session, state=folder)
+        self.trial.running.results = before.running.results
+        self.tally.taken_up += 1
+
+    def _compare(self, planned: Planned, number: int) -> None:
+        what = f"{planned.name} {planned.wishes}, batch {number}: "
+        wanted, found = self.wanted[planned.query][number], self.trial.table(planned.name)
+        assert_same_rows(found, wanted, what, tolerance=TOLERANCE)
+        self.tally.views += 1
+        self.tally.rows += found.num_rows
+        emit = self.trial.topology.emit_of[planned.name]
+        if emit.groups is not None and not emit.groups.grouping.is_distinct:
+            self._compare_changes(emit, emit.groups, what)
+
+    def _compare_changes(self, emit: Emit, groups: Groups, what: str) -> None:
+        """What is said to have happened must have happened, and the state must hold what is shown."""
+        shape = Shape.of_grouping(groups.grouping, emit.schema)
+        changes = pa.Table.from_batches(self.trial.running.results[emit.query], schema=emit.schema)
+        old, new = changes.slice(0, self.seen[emit.query]), changes.slice(self.seen[emit.query])
+        self.seen[emit.query] = changes.num_rows
+        before, now = (keys_of(shape.latest(table), shape) for table in (old, changes))
+        told = {op: keys_of(with_op(new, op), shape) for op in ("insert", "update", "delete")}
+        assert told["insert"] == now - before, f"{what}inserted"
+        assert told["delete"] == before - now, f"{what}deleted"
+        assert told["update"] <= before & now, f"{what}updated"
+        self.tally.gone += told["delete"].total()
+        latest, mark = shape.latest(changes), self.marks.get(groups.clock)
+        is_closed = closed(groups.grouping.window, latest, mark)
+        self._same(with_op(changes, "final"), latest.filter(is_closed), shape, f"{what}final rows: ")
+        self.tally.final += pc.sum(is_closed).as_py() or 0
+        running = self.trial.running
+        kept = read_view(emit, running.topology, running.functions, running.manifest.segments, running.state)
+        is_open = pc.invert(closed(groups.grouping.window, kept, mark))
+        self._same(kept.filter(is_open), latest.filter(pc.invert(is_closed)), shape, f"{what}state: ")
+
+    def _same(self, one: pa.Table, other: pa.Table, shape: Shape, what: str) -> None:
+        names = [*shape.keys, *shape.outputs]
+        assert_same_rows(one.select(names), other.select(names), what, tolerance=TOLERANCE)
+
+
+def with_op(changes: pa.Table, op: str) -> pa.Table:
+    """The changes of a kind."""
+    return changes.filter(pc.equal(changes.column(OP), op))
+
+
+def keys_of(rows: pa.Table, shape: Shape) -> Counter[Any]:
+    """The groups of some rows."""
+    return Counter(rows_of(rows.select(list(shape.keys))))
+
+
+def closed(window: TimeWindow | None, rows: pa.Table, mark: int | None) -> pa.Array:
+    """Which rows belong to windows that have ended by the watermark."""
+    if window is None or mark is None:
+        return pa.repeat(False, rows.num_rows)
+    ends = pc.add(rows.column(window.key).cast(pa.int64()), window.length)
+    return pc.less_equal(ends.combine_chunks() if rows.num_rows else pa.array([], pa.int64()), mark)
 
 
 def main() -> int:
@@ -210,13 +358,13 @@ def main() -> int:
     parser.add_argument("--keep-going", action="store_true", help="do not stop at the first failure")
     parser.add_argument("-v", "--verbose", action="store_true", help="print every case")
     args = parser.parse_args()
-    began, compared, failed = time.perf_counter(), 0, 0
+    began, tally, failed = time.perf_counter(), Tally(), 0
     for done, seed in enumerate(range(args.seed, args.seed + args.n), start=1):
         case = make_grouped_case(seed)
         if args.verbose:
             print(case.describe())
         try:
-            compared += check_groups(case)
+            tally += check_groups(case)
         except Exception:  # noqa: BLE001 - whatever goes wrong is reported with its case
             failed += 1
             print(f"\nFAILED seed {seed}\n{case.describe() if not args.verbose else ''}")
@@ -225,7 +373,7 @@ def main() -> int:
             if not args.keep_going:
                 return 1
         if done % 100 == 0 or done == args.n:
-            print(f"{done} cases, {compared} views, {failed} failed, {time.perf_counter() - began:.0f} s", flush=True)
+            print(f"{done} cases, {tally}, {failed} failed, {time.perf_counter() - began:.0f} s", flush=True)
     return 1 if failed else 0
 
 

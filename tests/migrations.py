@@ -11,6 +11,8 @@ What is compared:
     answers    each query with DuckDB.  Rows of a relation count from its `since` batch on.  A query that was added
                after batch N gives no results all of whose rows came up to N, unless it asked for them (`backfill`).
                If it says that it is complete from some time on, nothing may be missing from that time on.
+    views      those of aggregate queries after every batch, too: what the same rows of the join make, by the same
+               rules.  Old rows count for windows of event time that are open when the query is added.
     state      after each migration, store by store, with that of a run of the new plan over the same batches.
 
 Rows are late only in lives in which no query is added: what was late for an earlier query cannot be had again.
@@ -41,7 +43,6 @@ import pyarrow.compute as pc
 import weft
 from tests.fuzz import (
     FOREVER,
-    QueryMaker,
     StreamCase,
     Tables,
     functions,
@@ -50,9 +51,11 @@ from tests.fuzz import (
     small_limits,
     some_plans,
 )
+from tests.groups import TOLERANCE, MixedMaker
 from weft.expr.evaluate import evaluate
-from weft.expr.model import Column
+from weft.expr.model import Column, aliases
 from weft.host.crash import CrashPoint, is_crash
+from weft.host.groups.fold import fold
 from weft.host.inprocess.run import InProcess
 from weft.host.state.compaction import horizon
 from weft.host.state.manifest import NEVER
@@ -60,10 +63,10 @@ from weft.kernels.codes import equality_codes
 from weft.query.model import Output, Query
 from weft.query.timebounds import retention
 from weft.session.fit import Fit
-from weft.testing import Trial, oracle, survivors
+from weft.testing import Trial, assert_same_rows, oracle, survivors
 from weft.testing.compare import rows_of
-from weft.testing.oracle import watermark
-from weft.topology.model import COPY, TIME, Policy, Store, Topology, since_of
+from weft.testing.oracle import aggregated, watermark
+from weft.topology.model import COPY, TIME, WEIGHT, Policy, Store, Topology, since_of
 from weft.topology.spread import Cube, Regions
 
 FEW = {2: 30, 3: 16, 4: 9}
@@ -145,7 +148,8 @@ class Life:
         self.streams = {name: make_stream(rng, name, FEW[self.most], keys) for name in names}
         if rng.random() < 0.3:
             self.streams["t0"] = replace(make_stream(rng, "t0", FEW[self.most] // 2, keys), event_time=None)
-        self.maker = QueryMaker(rng, self.streams, extremes=True)
+        self.maker = MixedMaker(rng, self.streams, extremes=True)
+        self.maker.share = 0.4
         self.texts: list[str] = []
         self.workers, self.strategy = rng.randint(1, 4), "auto"
         self.waiting: dict[str, list[pa.Table]] = {name: [] for name in self.streams}
@@ -155,6 +159,8 @@ class Life:
         self.asked: dict[str, Asked] = {}
         self.added: dict[str, Added] = {}
         self.found: dict[str, list[pa.Table]] = {}
+        self.newest: list[Mapping[str, int]] = []
+        """The newest time of each stream before each batch."""
         self.numbers = iter(range(1000))
         self.tally = Tally()
 
@@ -293,7 +299,11 @@ class Life:
         trial = Trial(session, state=session.checkpoint.root, tables=self.trial.running.tables)
         session.crash_point = None
         for name in {*self.found} & {*self.trial.topology.emit_of}:
-            self.found[name].append(self.trial.table(name))
+            if session.queries[name].query.is_view:  # changes go on where they were
+                given = self.trial.running.results[name] + trial.running.results.get(name, [])
+                trial.running.results[name] = given
+            else:
+                self.found[name].append(self.trial.table(name))
         self.session, self.trial = session, trial
 
     def change(self, *, restarts: bool, drops: str | None = None) -> None:
@@ -387,10 +397,14 @@ class Life:
         now = {name: pa.concat_tables(rows) for name, rows in self.waiting.items() if name in read and rows}
         for name in now:
             self.waiting[name] = []
+        self.newest.append(dict(self.trial.manifest.newest))
         self.trial.feed(now)
         number = self.last + 1
         self.say(f"batch {number}: " + ", ".join(f"{rows.num_rows} of {name}" for name, rows in now.items()))
         self.fed.append({name: with_batch(rows, number) for name, rows in now.items()})
+        for name in self.asked:
+            if self.added[name].query.is_view:
+                self.compare_view(name)
 
     # ----------------------------------------------------------------------------------------- answers
 
@@ -417,6 +431,10 @@ class Life:
 
     def leave(self, name: str) -> None:
         """Compare what a query has given with what it must give."""
+        if self.added[name].query.grouping is not None:
+            self.compare_view(name)
+            del self.found[name], self.added[name]
+            return
         found = pa.concat_tables([*self.found.pop(name), self.trial.table(name)])
         added = self.added.pop(name)
         begins = [[r.since for r in query.relations] for query in (self.session.queries[name].query, added.query)]
@@ -432,13 +450,45 @@ class Life:
                 f"extra {extra.total()}: {list(extra.items())[:3]}"
             )
 
+    def compare_view(self, name: str) -> None:
+        """Compare the view of an aggregate query with what the rows of its join make, if these are known."""
+        added, found = self.added[name], pa.concat_tables([*self.found[name], self.trial.table(name)])
+        joined, must, may = self.joined(replace(added, query=replace(added.query, grouping=None)))
+        if not np.array_equal(must, may):
+            self.tally.queries["view of rows that may be missing"] += 1
+            return
+        query, rows = added.query, joined.filter(pa.array(may))
+        assert query.grouping is not None
+        if not query.grouping.keys and added.after == self.last:
+            return  # the only group comes with the first batch
+        born = every_column(rows, [f"#b{i}" for i in range(len(query.relations))]).max(axis=1, initial=-1)
+        rows = rows.append_column("#b", pa.array(np.maximum(born, added.after + 1)))
+        if (window := query.grouping.window) is not None:
+            place = query.outputs.index(next(o for o in query.outputs if o.name == window.key))
+            timed = query.position(min(aliases(query.outputs[place].expr)))
+            rows = rows.set_column(place, window.key, rows.column(f"#t{timed}"))
+            rows = rows.filter(pc.is_valid(rows.column(window.key)))
+        newest = [*self.newest, self.trial.manifest.newest]
+        streams = {relation.stream.name: relation.stream for relation in query.relations}
+        marks = [watermark(streams.values(), seen, self.policy) for seen in newest]
+        wanted = aggregated(query, rows, plain_functions(), marks)
+        assert_same_rows(found, wanted, f"{name} after batch {self.last}: ", tolerance=TOLERANCE)
+        self.tally.queries["views"] += 1
+        self.tally.queries["rows of views"] += found.num_rows
+
     def expected(self, added: Added) -> tuple[Counter[Any], Counter[Any]]:
         """What must be and what may be in the results of a query."""
+        every, must, may = self.joined(added)
+        rows = rows_of(every.select(range(len(added.query.outputs))))
+        return Counter(r for r, ok in zip(rows, must, strict=True) if ok), Counter(
+            r for r, ok in zip(rows, may, strict=True) if ok
+        )
+
+    def joined(self, added: Added) -> tuple[pa.Table, Any, Any]:
+        """All results of a query with the batches and times of their rows; which must be there, and which may."""
         query = tell_more(added.query)
         inputs = survivors(query, self.fed, self.policy) if self.kind == "late" else join_all(query, self.fed)
         every = oracle(query, inputs, plain_functions())
-        width = len(added.query.outputs)
-        rows = rows_of(every.select(range(width)))
         counts = [relation.since for relation in query.relations]
         born = every_column(every, [f"#b{i}" for i in range(len(counts))])
         moments = every_column(every, [f"#t{i}" for i in range(len(counts))])
@@ -451,9 +501,7 @@ class Life:
         if added.complete_from is not None:
             late_enough = moments.max(axis=1, initial=-NEVER) >= added.complete_from
             must = must & new & late_enough & (added.complete_from < NEVER)
-        return Counter(r for r, ok in zip(rows, must, strict=True) if ok), Counter(
-            r for r, ok in zip(rows, may, strict=True) if ok
-        )
+        return every, must, may
 
     def kept(self, added: Added, moments: Any) -> Any:
         """Which results have only rows that the state could not have dropped when the query was added."""
@@ -476,7 +524,7 @@ class Life:
         fresh.topology = topology
         marks = manifest.watermarks(topology)
         assert marks == fresh.manifest.watermarks(topology)
-        for store in topology.stores:
+        for store in (store for store in topology.stores if store.counted != "groups"):
             oldest = horizon(store, marks)
             have, want = (contents(run, store, oldest) for run in (self.trial.running, fresh))
             self.compare_store(store, have, want, manifest.partial.get(store.id))
@@ -489,6 +537,8 @@ class Life:
             assert have.placed == want.placed, f"{store.id}: elsewhere {moved}"
             return
         self.tally.stores["partial"] += 1
+        if store.counted:  # rows that are missing make other sums
+            return
         extra = have.rows - want.rows
         assert not extra, f"{store.id}: extra {extra}"
         times = [name for name in have.names if name in (TIME, *(f"{label}.{TIME}" for label in store.members))]
@@ -516,6 +566,8 @@ def contents(run: InProcess, store: Store, oldest: int | None) -> Contents:
     rows: Counter[Any] = Counter()
     placed: Counter[Any] = Counter()
     names = [name for name in store.columns if name != COPY or isinstance(store.spread, Cube)]
+    if store.counted:
+        return counted_contents(run, store, oldest)
     for ref in run.manifest.segments:
         if ref.store != store.id:
             continue
@@ -529,6 +581,20 @@ def contents(run: InProcess, store: Store, oldest: int | None) -> Contents:
         rows.update(found)
         placed.update((ref.worker, row) for row, sure in zip(found, is_sure(run, store, frame), strict=True) if sure)
     return Contents(names, rows, placed)
+
+
+def counted_contents(run: InProcess, store: Store, oldest: int | None) -> Contents:
+    """The rows of a counted store, added up over its segments and workers, with weights and measures."""
+    refs = [ref for ref in run.manifest.segments if ref.store == store.id]
+    frames = [run.state.open(ref).rows for ref in refs]
+    frames = [frame.filter(pc.invert(frame.column(COPY))) if COPY in store.columns else frame for frame in frames]
+    names = [*(name for name in store.columns if name != COPY), WEIGHT, *store.measures]
+    if not frames:
+        return Contents(names, Counter(), Counter())
+    rows = fold([frame.select(names) for frame in frames])
+    if oldest is not None:
+        rows = rows.filter(pc.greater_equal(rows.column(TIME), oldest))
+    return Contents(names, Counter(rows_of(pa.Table.from_batches([rows]))), Counter())
 
 
 def is_sure(run: InProcess, store: Store, frame: pa.RecordBatch) -> Any:

@@ -1,24 +1,30 @@
-"""Random aggregate queries against the oracle, after every batch; `python -m tests.groups --n 1000` runs more."""
+"""Random aggregate queries against the oracle after every batch; `python -m tests.groups --n 1000` runs more."""
 
 import pytest
 
-from tests.groups import check_groups, make_grouped_case
+from tests.groups import Tally, check_groups, make_grouped_case
 
-CHUNKS, EACH = 4, 10
+CHUNKS, EACH = 4, 22
 
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_views_are_what_the_oracle_says_after_every_batch(chunk: int) -> None:
-    views = 0
+    tally = Tally()
     for seed in range(chunk * EACH, (chunk + 1) * EACH):
         case = make_grouped_case(seed)
         try:
-            views += check_groups(case)
+            tally += check_groups(case)
         except Exception as error:
             error.add_note(f"{case.describe()}\nrepeat: python -m tests.groups --seed {seed} --n 1 -v")
             raise
-    assert views >= 10 * EACH
+    print(tally)
+    assert tally.views >= 300
+    assert tally.rows >= 400, "the views of this chunk are next to empty"
+    assert tally.deaths >= 10
+    assert tally.taken_up >= 5
+    assert tally.mixed >= 3
+    assert tally.final >= 10
 
 
 def test_cases_have_all_there_is_to_draw() -> None:

@@ -32,6 +32,7 @@ class Job:
         crash: tuple[str, int] | None = None,
         plans: str = "flat",
         changes: int = 0,
+        module: str = "tests.spark._job",
     ) -> None:
         self.root, self.mark, self.log = root, root / "mark", root / "log"
         self.mark.unlink(missing_ok=True)
@@ -41,7 +42,7 @@ class Job:
         arguments += [*((crash[0], str(crash[1]), str(self.mark)) if crash else ())]
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.spark._job", *arguments],
+                [sys.executable, "-m", module, *arguments],
                 cwd=HERE, env={**os.environ, "PYTHONPATH": str(HERE)}, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
 

@@ -37,7 +37,19 @@ def multiply(
     other = None if right is None else pc.take(right, right_rows, boundscheck=False)
     if mine is None or other is None:
         return other if mine is None else mine
-    return pc.multiply_checked(mine, other)
+    return product(mine, other)
+
+
+def product(numbers: pa.Array, weights: pa.Array) -> pa.Array:
+    """Numbers, each counted as often as a weight says."""
+    try:
+        return pc.multiply_checked(numbers, weights)
+    except pa.ArrowInvalid as error:
+        raise HostError(
+            "a count of joined rows is too large",
+            detail="rows that are counted instead of kept stand for more joined rows than 64 bits can count.",
+            hint="join by more columns, use windows, or select fewer rows.",
+        ) from error
 
 
 def settle(frames: Sequence[Frame], schema: pa.Schema, query: str) -> pa.Table:

@@ -56,6 +56,26 @@ def _answer(query: Query, tables: Tables, functions: Functions | None, marks: Ma
     return with_durations(found).cast(query.schema)
 
 
+def aggregated(query: Query, rows: pa.Table, functions: Functions | None = None, marks: Marks = ()) -> pa.Table:
+    """What an aggregate query makes of rows of its join, which have a batch in column `#b` if there are watermarks.
+
+    The key that is a window of event time must be the event time, in microseconds.
+    """
+    assert query.grouping is not None
+    duck = _connect()
+    registry = _Registry(duck, functions or {})
+    try:
+        duck.register("in joined", rows)
+        statement = grouped_sql(
+            query.grouping, f"SELECT * FROM {_quote('in joined')}", lambda expr: _sql(expr, registry.rename), marks
+        )
+        found: pa.Table = duck.sql(statement).to_arrow_table()
+    finally:
+        registry.clear()
+        duck.close()
+    return with_durations(found).cast(query.schema)
+
+
 def with_durations(table: pa.Table) -> pa.Table:
     """DuckDB's intervals as durations: a difference of times is one without months."""
     for at, field in enumerate(table.schema):

@@ -27,6 +27,9 @@ from weft.query.model import MEASURE
 
 Number = OneOf["valid", "true", "float", "limb0", "limb1", "limb2", "least", "greatest", "values"]
 
+TWO_LIMBS = 19
+"""Decimals of this precision have two limbs, longer ones three: so no limb but the last exceeds 32 bits by much."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -60,7 +63,7 @@ def united_by(name: str) -> OneOf["sum", "min", "max"]:
 def limbs(kind: pa.DataType) -> tuple[Number, ...]:
     """The limbs of a whole number or decimal."""
     if pt.is_decimal(kind):
-        return ("limb0", "limb1") if kind.precision <= 27 else ("limb0", "limb1", "limb2")
+        return ("limb0", "limb1") if kind.precision <= TWO_LIMBS else ("limb0", "limb1", "limb2")
     return ("limb0", "limb1") if kind.bit_width == 64 else ("limb0",)
 
 

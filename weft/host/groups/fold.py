@@ -9,7 +9,8 @@ What must hold: the sum over all rows of the weight, and of every measure, does 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,7 @@ from weft.topology.measures import united_by
 from weft.topology.model import HASH, MEASURE, WEIGHT
 
 LARGEST = 2**63 - 1
+TOO_MANY = "a count of joined rows is too large"
 
 
 def fold(frames: Sequence[Frame]) -> Frame:
@@ -41,7 +43,7 @@ def fold(frames: Sequence[Frame]) -> Frame:
     made = [
         pc.take(frame.column(name), first, boundscheck=False)
         if name in keys
-        else unite(name, frame.column(name), ids, len(firsts))
+        else unite(name, frame.column(name), ids, len(firsts), partial(_largest, frame, keys, name))
         for name in frame.schema.names
     ]
     return pa.RecordBatch.from_arrays(made, names=frame.schema.names)
@@ -85,8 +87,10 @@ def _group_by_values(columns: Sequence[pa.Array]) -> tuple[Places, Places]:
     return ids, firsts
 
 
-def unite(name: str, column: pa.Array, ids: Places, groups: int) -> pa.Array:
-    """The weight or a measure of every group."""
+def unite(
+    name: str, column: pa.Array, ids: Places, groups: int, what: Callable[[], str] = lambda: TOO_MANY
+) -> pa.Array:
+    """The weight or a measure of every group; `what` names the group of a sum that is too large."""
     kind = united_by(name)
     if kind == "sum":
         values = column.to_numpy(zero_copy_only=False)
@@ -94,7 +98,7 @@ def unite(name: str, column: pa.Array, ids: Places, groups: int) -> pa.Array:
             return pa.array(add_floats(ids, values, groups))
         sums = add_ints(ids, values, groups)
         if sums is None:
-            raise _overflow()
+            raise _overflow(what())
         return pa.array(sums)
     if (codes := _as_ints(column)) is not None:
         valid = None if column.null_count == 0 else pc.is_valid(column).to_numpy(zero_copy_only=False)
@@ -127,9 +131,28 @@ def refuse_overflow(column: pa.Array) -> None:
             raise _overflow()
 
 
-def _overflow() -> HostError:
+def _overflow(what: str = TOO_MANY) -> HostError:
     return HostError(
-        "a count of joined rows is too large",
-        detail="the weights of rows that are added up exceed 64 bits.",
-        hint="join fewer rows, or select more.",
+        what,
+        detail="numbers that are added up exceed 64 bits.",
+        hint="select fewer rows, join fewer, or cast the argument of SUM to DOUBLE.",
     )
+
+
+def _largest(frame: Frame, keys: Sequence[str], name: str) -> str:
+    """Names the rows whose sum is the largest."""
+    if not keys:
+        return too_large(frame.select([]), name)
+    sizes = pc.abs(frame.column(name).cast(pa.float64(), safe=False))
+    table = pa.table({**{key: frame.column(key) for key in keys}, "#size": sizes})
+    sums = table.group_by(list(keys), use_threads=False).aggregate([("#size", "sum")])
+    worst = sums.take(pc.sort_indices(sums.column("#size_sum"), sort_keys=[("", "descending")])[:1])
+    return too_large(worst.select(list(keys)), name)
+
+
+def too_large(group: pa.RecordBatch | pa.Table, name: str) -> str:
+    """Says which sum of a group does not fit; the group is a row with its keys, and perhaps with hidden columns."""
+    what = "the number of joined rows" if name == WEIGHT else "a sum"
+    keys = [key for key in group.schema.names if not key.startswith("#") or key.startswith("#k")]
+    shown = ", ".join(str(group.column(key)[0].as_py()) for key in keys)
+    return f"{what} is too large in " + (f"group ({shown})" if keys else "the only group")

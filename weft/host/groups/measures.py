@@ -20,11 +20,13 @@ from weft.host.hidden import Frame
 from weft.host.weights import weight_of
 from weft.kernels.codes import Ints, order_codes, ordered_floats
 from weft.query.grouping import Aggregate
-from weft.topology.measures import Number, Part, numbers
+from weft.topology.measures import TWO_LIMBS, Number, Part, numbers
 
 LOW = 2**32 - 1
 SAFE = 2**61
 """Limbs below this can be put together in 64 bits."""
+FITS = 2.0**63 * (1 - 1e-9)
+"""Products below this fit into 64 bits, however they were rounded."""
 
 
 def to_numbers(number: str, argument: pa.Array, weights: pa.Array) -> pa.Array:
@@ -42,8 +44,12 @@ def to_numbers(number: str, argument: pa.Array, weights: pa.Array) -> pa.Array:
     values = np.where(valid, _limb(number, argument), 0)
     if values.dtype == np.float64:
         return pa.array(values * count)
-    if len(values) and float(np.abs(values).max()) * float(np.abs(count).max()) > SAFE:
-        raise HostError("a sum is too large", detail="a row counts too often.", hint="join fewer rows.")
+    if len(values) and float(np.abs(values).max()) * float(np.abs(count).max()) > FITS:
+        raise HostError(
+            "a sum is too large",
+            detail="a row stands for so many joined rows that its value, counted as often, exceeds 64 bits.",
+            hint="join fewer rows, or cast the argument to DOUBLE.",
+        )
     return pa.array(values * count)
 
 
@@ -59,9 +65,9 @@ def _limb(number: str, argument: pa.Array) -> npt.NDArray[Any]:
     low, high = _words(argument)
     if number == "limb0":
         return low & LOW
-    if kind.precision > 27:
+    if kind.precision > TWO_LIMBS:
         return (low >> 32) & LOW if number == "limb1" else high
-    return ((low >> 32) & LOW) | (high << 32)  # below 2**58, so nothing is cut off
+    return ((low >> 32) & LOW) | (high << 32)  # below 2**32, so nothing is cut off
 
 
 def _words(column: pa.Array) -> tuple[Ints, Ints]:
@@ -161,7 +167,7 @@ def _decimals(exact: Ints | list[int], kind: pa.DataType, valid: Ints, say: Call
 
 def _overflow(what: str, value: int, group: str) -> HostError:
     return HostError(
-        f"{what} is too large in group {group}",
+        f"{what} is too large in {group}",
         detail=f"the value is {value}, which does not fit into the type of the result.",
         hint="cast the argument to DOUBLE or DECIMAL, or select fewer rows.",
     )

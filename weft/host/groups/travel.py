@@ -18,7 +18,7 @@ from weft.expr.evaluate import Functions, evaluate
 from weft.host.groups.fold import refuse_overflow
 from weft.host.groups.measures import to_numbers
 from weft.host.hidden import Frame
-from weft.host.weights import weight_of
+from weft.host.weights import product, weight_of
 from weft.kernels.boxes import Places
 from weft.kernels.codes import Ints
 from weft.query.model import LATE
@@ -103,7 +103,7 @@ def add_up_rows(met: Frame, rows: Frame, order: Places, begin: Ints, end: Ints) 
     counts = _sums(weight_of(rows), order, begin, end)
     own = weight_of(met)
     made = met.select([name for name in met.schema.names if not name.startswith(MEASURE) and name != WEIGHT])
-    made = made.append_column(WEIGHT, counts if own is None else pc.multiply_checked(own, counts))
+    made = made.append_column(WEIGHT, counts if own is None else product(own, counts))
     for name in (name for name in met.schema.names if name.startswith(MEASURE)):
         made = made.append_column(name, _times(name, met.column(name), counts))
     for name in (name for name in rows.schema.names if name.startswith(MEASURE)):
@@ -131,7 +131,7 @@ def without_measures(frame: Frame, wanted: Collection[str]) -> Frame:
 def _times(name: str, numbers: pa.Array, weights: pa.Array | None) -> pa.Array:
     if weights is None or united_by(name) != "sum":
         return numbers
-    return pc.multiply_checked(numbers, weights)
+    return product(numbers, weights)
 
 
 def _ones(count: int) -> pa.Array:

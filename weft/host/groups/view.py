@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,7 @@ import pyarrow.compute as pc
 
 from weft.expr.evaluate import Functions, evaluate
 from weft.host.batch import State
-from weft.host.groups.fold import fold, unite
+from weft.host.groups.fold import fold, too_large, unite
 from weft.host.groups.groups import Grouped
 from weft.host.groups.measures import blank_measure, to_value
 from weft.host.hidden import Frame, cut
@@ -117,7 +118,7 @@ class View:
 
     def _say(self, groups: Frame, row: int) -> str:
         keys = [str(groups.column(name)[row].as_py()) for name in self.grouped.groups.grouping.keys]
-        return f"({', '.join(keys)})"
+        return f"group ({', '.join(keys)})" if keys else "the only group"
 
 
 def read_view(
@@ -181,12 +182,18 @@ def add_up(known: Sequence[Known], parts: Frame) -> Frame:
         column = parts.column(name)
         if known and (name == WEIGHT or name.startswith(MEASURE)):
             every = pa.concat_arrays([column, *(found.rows.column(name) for found in known)])
-            column = unite(name, every, ids, parts.num_rows)
+            column = unite(name, every, ids, parts.num_rows, partial(_largest, parts, name, ids, every))
         made.append(column)
     if known:
         before = pa.concat_arrays([_zeros(parts), *(found.rows.column(WEIGHT) for found in known)])
         was = unite(WEIGHT, before, ids, parts.num_rows)
     return pa.RecordBatch.from_arrays([*made, was], names=[*parts.schema.names, WAS])
+
+
+def _largest(parts: Frame, name: str, ids: npt.NDArray[np.int32], numbers: pa.Array) -> str:
+    """Names the group whose sum is the largest."""
+    sizes = np.bincount(ids, np.abs(numbers.to_numpy(zero_copy_only=False).astype(np.float64)))
+    return too_large(parts.slice(int(sizes.argmax()), 1), name)
 
 
 def blank(grouped: Grouped, groups: Frame) -> Frame:

@@ -16,6 +16,7 @@ from weft.expr.evaluate import Functions
 from weft.host.batch import Batch, Report, State, Watermarks
 from weft.host.crash import CrashPoint, reach
 from weft.host.envelope import Envelope
+from weft.host.groups.view import read_view
 from weft.host.ingest import ingests
 from weft.host.migration.migrate import Change, Job, Migration
 from weft.host.migration.reread import Rereading
@@ -120,7 +121,12 @@ class InProcess:
         self.topology, self.epoch = change.topology, epoch
         self._retain()
         for emit in change.topology.emits:
-            self.results.setdefault(emit.query, []).extend(fresh[emit.query])
+            past = fresh[emit.query]
+            if (
+                emit.groups is not None and emit.query in change.backfill
+            ):  # made in several jobs, so read when all are done
+                past = read_view(emit, self.topology, self.functions, self.manifest.segments, self.state).to_batches()
+            self.results.setdefault(emit.query, []).extend(past)
         reach(crash, "migrate commit after", self.manifest.batch)
         return migration
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from weft.expr.model import Column, aliases, columns, text_of
+from weft.expr.model import Column, Expr, aliases, columns, text_of, transform
 from weft.expr.safe import cannot_fail
 from weft.optimizer.lower.labels import digest, predicate_text, shorten
 from weft.optimizer.lower.ways import Ways
@@ -114,9 +114,14 @@ def _name(plan: Ways, content: str = "") -> str:
 
 
 def _content(plan: Ways) -> str:
-    """What decides the groups of a query."""
+    """What decides the groups of a query.  Labels are no part of it: another plan may have others for the same rows."""
     query = plan.query
-    asked = sorted(map(predicate_text, query.predicates))
-    made = [(output.name, text_of(output.expr)) for output in query.outputs]
-    windows = [(relation.alias, relation.window) for relation in query.relations]
-    return digest(plan.name, asked, made, windows, query.grouping)
+    places = {relation.alias: str(place) for place, relation in enumerate(query.relations)}
+
+    def placed(node: Expr) -> Expr:
+        return Column(places[node.alias], node.name, node.type) if isinstance(node, Column) else node
+
+    asked = sorted(predicate_text(transform(predicate, placed)) for predicate in query.predicates)
+    made = [(output.name, text_of(transform(output.expr, placed))) for output in query.outputs]
+    joined = [(relation.stream.name, relation.window, relation.since) for relation in query.relations]
+    return digest(plan.name, asked, made, joined, query.grouping)
