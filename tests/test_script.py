@@ -10,6 +10,7 @@ import pytest
 
 import weft
 from weft.errors import ParseError, QueryError, SourceError
+from weft.host.results.views import FolderOfChanges, Snapshot
 from weft.query.model import Stream
 from weft.script import open_session, parse_script, read_script
 from weft.sql import parse
@@ -322,6 +323,14 @@ def open_job(text: str, folder: Path) -> weft.Session:
         pq.write_table(pa.table({"k": [1], "x": [2]}), folder / "in" / name / "0.parquet")
     streams = "CREATE STREAM a FROM PARQUET 'in/a'; CREATE STREAM b FROM PARQUET 'in/b' WITH (bad_files = 'skip');"
     return open_session(parse_script(streams + text, folder=folder))
+
+
+@pytest.mark.parametrize("mode", ["changes", "snapshot", None])
+def test_a_script_says_how_a_view_is_written(tmp_path: Path, mode: str | None) -> None:
+    said = "" if mode is None else f" WITH (mode = '{mode}')"
+    text = f"CREATE QUERY q INTO PARQUET 'out'{said} AS SELECT a.k, COUNT(*) AS n FROM a GROUP BY a.k;"
+    (sink,) = open_job(text, tmp_path).queries["q"].sinks
+    assert isinstance(sink, Snapshot if mode == "snapshot" else FolderOfChanges)
 
 
 def test_views_are_read_in_the_order_of_the_script(tmp_path: Path) -> None:

@@ -151,12 +151,12 @@ def _read_text(path: Path, what: str) -> str:
 def _register(session: Session, query: QueryStatement, known: Mapping[str, Any] | None, folder: Path) -> None:
     """Register a query; one that the checkpoint has with another text is dropped first, so that it begins anew."""
     options = _read_files(query.options, folder)
-    merge = options.pop("merge", True)
+    merge, mode = options.pop("merge", True), options.pop("mode", None)
     handle = session.query(query.name, query.draft, **options)
     if known is not None and not is_same_query(known, describe_query(handle.query)):
         session.drop(query.name)
         handle = session.query(query.name, query.draft, **options)
-    handle.to_parquet(str(query.path), merge=merge)
+    handle.to_parquet(str(query.path), mode=mode, merge=merge)
 
 
 def _known(session: Session) -> Mapping[str, Mapping[str, Any]]:

@@ -23,6 +23,7 @@ def show_session(session: Session) -> str:
 
 def _first(shown: Iterable[str], one: str, many: str) -> Iterator[str]:
     found = list(shown)
-    yield from (f"  {line}" for line in found[:MOST])
-    if (rest := len(found) - MOST) > 0:
+    named = len(found) if len(found) <= MOST else MOST - 1
+    yield from (f"  {line}" for line in found[:named])
+    if rest := len(found) - named:
         yield f"  and {rest} more {one if rest == 1 else many}"

@@ -68,7 +68,7 @@ _STREAM_OPTIONS: _Known = {
 }  # fmt: skip
 _QUERY_OPTIONS: _Known = {
     "cross_product": _FLAG, "closed": _FLAG, **_PLANNING, "parallelism": _COUNTS, "skewed": _FLAGS,
-    "start": _TEXT, "backfill": _FLAG, "complete": _FLAG, "merge": _FLAG,
+    "start": _TEXT, "backfill": _FLAG, "complete": _FLAG, "merge": _FLAG, "mode": _TEXT,
 }  # fmt: skip
 _FORMATS: dict[str, Format] = {"PARQUET": "parquet", "CSV": "csv", "JSON": "json"}
 
