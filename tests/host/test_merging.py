@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import Counter
 from pathlib import Path
@@ -57,10 +58,10 @@ def test_many_batches_make_few_files(tmp_path: Path, monkeypatch: pytest.MonkeyP
         most = max(most, len(list(folder.out.iterdir())))
     assert folder.found() == folder.wanted
     assert most < 50, "600 small files were placed"
-    assert not list(tmp_path.glob(".out*"))
     levels = {part.level for file in folder.out.iterdir() if (part := Part.of(file.name))}
     assert levels >= {0, 1, 2}
     folder.open(last=299)
+    assert not list(tmp_path.glob(".out*"))
 
 
 def test_large_files_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,6 +107,25 @@ def test_a_reader_sees_whole_generations_only(tmp_path: Path, monkeypatch: pytes
     assert folder.found() == folder.wanted
 
 
+def test_a_folder_that_was_opened_before_a_merge_is_listed_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Folder(tmp_path, monkeypatch)
+    for batch in range(4):
+        folder.take(batch)
+    there = {file.name for file in folder.out.iterdir()}
+    opened = os.open(folder.out, os.O_RDONLY)
+    for batch in range(4, 12):
+        folder.take(batch)
+    assert not there <= {file.name for file in folder.out.iterdir()}, "files were merged"
+    assert there <= set(os.listdir(opened))
+    os.close(opened)
+    monkeypatch.setattr(merging, "RETIRED", 0.0)
+    for batch in range(12, 24):
+        folder.take(batch)
+    assert len(list(tmp_path.glob(".out*"))) == 1, "earlier generations are removed"
+
+
 @pytest.mark.parametrize("step", ["_write", "sync_folder", "_exchange before", "_exchange after"])
 def test_a_run_that_dies_while_it_merges_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
@@ -131,6 +151,7 @@ def test_a_run_that_dies_while_it_merges_loses_nothing(
     for batch in range(4, 30):
         folder.take(batch)
     assert folder.found() == folder.wanted
+    folder.open(last=29)
     assert not list(tmp_path.glob(".out*"))
 
 

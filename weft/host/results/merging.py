@@ -6,6 +6,8 @@ system.  What must hold: whoever lists the folder sees one generation, never a m
 missing; and at any moment, also after a crash, the folder itself is whole, and the hidden one can be thrown away.
 
 A reader that has listed the folder before and opens a file after that may find the file gone: it lists again.
+A reader may also have opened the folder and not listed it yet.  So the earlier generation stays for a while, under a
+hidden name: a list of a folder that is being removed would lack files, and the reader could not know.
 
 A file that was merged has a level, one more than that of its parts.  It is merged again when there are many of its
 level, until it is large: so a row is written a few times, and the number of files grows with the bytes, not with the
@@ -15,8 +17,10 @@ batches.  Rejected: to replace one file and then remove the others, since a read
 from __future__ import annotations
 
 import ctypes
+import glob
 import os
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -32,6 +36,8 @@ LARGE = 16 << 20
 """Files of this many bytes are not merged any more."""
 AT_ONCE = 128 << 20
 """Bytes that are merged between two batches, at most."""
+RETIRED = 60.0
+"""Seconds that an earlier generation stays."""
 GROUP = 262_144
 """Rows of a row group, at most."""
 _EXCHANGE, _HERE = 2, -100
@@ -45,13 +51,31 @@ def merge_files(folder: Path, before: int) -> bool:
         parts = _choose(folder, before)
         if not parts:
             return False
+        _remove_retired(folder, RETIRED)
         shutil.rmtree(beside, ignore_errors=True)
         _build(folder, beside, parts)
-        return _exchange(folder, beside)
+        if _exchange(folder, beside):
+            beside.rename(beside.with_name(f"{beside.name}-{time.time_ns()}"))
+            return True
     except OSError:  # a full disk, no links, a folder that is gone or cannot be moved: what is there stays as it is
-        return False
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        pass
+    shutil.rmtree(beside, ignore_errors=True)
+    return False
+
+
+def throw_away(folder: Path) -> None:
+    """Remove what is left of other generations of a folder."""
+    shutil.rmtree(beside_of(folder), ignore_errors=True)
+    _remove_retired(folder, 0.0)
+
+
+def _remove_retired(folder: Path, seconds: float) -> None:
+    """Remove earlier generations that changed places with a later one so many seconds ago."""
+    beside = beside_of(folder)
+    for place in beside.parent.glob(f"{glob.escape(beside.name)}-*"):
+        moment = place.name.rpartition("-")[2]
+        if moment.isdigit() and time.time_ns() - int(moment) >= seconds * 1e9:
+            shutil.rmtree(place, ignore_errors=True)
 
 
 def beside_of(folder: Path) -> Path:

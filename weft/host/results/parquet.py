@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from weft.errors import SinkError
-from weft.host.results.merging import MANY, beside_of, merge_files
+from weft.host.results.merging import MANY, merge_files, throw_away
 from weft.host.results.part import Part
 from weft.host.results.sink import Results, Sink
 from weft.host.state.durable import sync_folder, write_durably
@@ -54,7 +54,7 @@ class ParquetSink(Sink):
         self.check(owner, published=published, last=last)
         for stale in self.path.glob(".*.tmp"):
             stale.unlink(missing_ok=True)
-        shutil.rmtree(beside_of(self.path), ignore_errors=True)
+        throw_away(self.path)
         # The marker comes first: if a run dies here, the next one must find that the folder is its own.
         if self._read_marker() is None:
             write_durably(self.path / MARKER, json.dumps(self._mark(owner)).encode())
