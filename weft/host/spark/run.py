@@ -13,36 +13,31 @@ from __future__ import annotations
 
 import itertools
 import re
-import shutil
 import tempfile
 import time
 import traceback
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql import SparkSession
 
 from weft.errors import HostError, QueryError, SourceError, WeftError, first_line, from_wire
 from weft.expr.evaluate import Functions
 from weft.host.batch import Batch, Report
 from weft.host.crash import CrashPoint, is_crash, reach
 from weft.host.envelope import unpack
-from weft.host.groups.view import read_view
 from weft.host.ingest import ingests
 from weft.host.migration.migrate import Job, Migration, Runner, Summary
 from weft.host.migration.prepare import ROUNDS, Preparation
 from weft.host.migration.reread import share
-from weft.host.results.sink import Results
 from weft.host.sources.feeds import Feeds, Offset
+from weft.host.spark.delivery import Delivery
 from weft.host.spark.exchange import Shipment, WaveTask
 from weft.host.spark.oldrows import OldRows
 from weft.host.spark.pace import Pace
@@ -52,7 +47,7 @@ from weft.host.spark.reading import Reading, Shares
 from weft.host.spark.sources import open_feeds, quote_columns, unite
 from weft.host.spark.streaming import Streaming, United
 from weft.host.state.checkpoint import FILES, is_same_query
-from weft.host.state.manifest import FileState, Ledger, Manifest
+from weft.host.state.manifest import Ledger
 from weft.host.state.room import check_room
 from weft.host.work import Changes, Work
 from weft.launch.warm import warm
@@ -60,7 +55,6 @@ from weft.observe.counters import Counters
 from weft.observe.notice import Notice
 from weft.observe.progress import Progress
 from weft.observe.watermark import as_time, read_watermarks
-from weft.query.grouping import OP, Grouping
 from weft.topology.model import Epoch, Topology
 
 AT_ONCE = 400_000
@@ -166,6 +160,7 @@ class SparkBatches:
         self.ledger = Ledger(checkpoint)
         self.manifest = self.ledger.last()
         self.run = f"-{uuid.uuid4().hex[:6]}"
+        self.delivery = Delivery(spark, self.ledger, self.run, crash)
         self.at_once = AT_ONCE
         """A change that reads no more rows than this is made between two batches."""
         self._preparing: Preparation | None = None
@@ -191,7 +186,7 @@ class SparkBatches:
         """Finish what the last run left undone, and prepare for the next batch.  Jobs run in the given session."""
         self._jobs = spark
         self.ledger.begin()
-        self._publish(self.manifest)
+        self.delivery.publish(self.work_now, self.manifest)
         self.ledger.collect()
         self.ledger.announce(self.manifest.batch)
         known = self.ledger.epoch()
@@ -203,7 +198,7 @@ class SparkBatches:
             if known.topology != self.topology:
                 self._resume()
         self.plan = self._ship(self.topology)
-        self._restore(self.work_now)
+        self.delivery.restore(self.work_now, self.manifest)
 
     def _resume(self) -> None:
         """The session differs from the one that made the state."""
@@ -211,7 +206,7 @@ class SparkBatches:
         migration = self._plan_migration(self.work_now)
         migration.work(self._runner(self.work_now, migration.epoch))
         summary = self._migrate(self.work_now, migration)
-        self._publish(self.manifest)
+        self.delivery.publish(self.work_now, self.manifest)
         self.ledger.collect()
         self.changes.made(before, self.work_now, summary, self.manifest, time.perf_counter() - began)
 
@@ -246,8 +241,8 @@ class SparkBatches:
         else:
             self.plan.unpersist()
             self.plan = self._ship(self.topology)
-            self._publish(self.manifest)
-            self._restore(self.work_now)
+            self.delivery.publish(self.work_now, self.manifest)
+            self.delivery.restore(self.work_now, self.manifest)
             self.ledger.collect()
             self.changes.made(before, work, summary, self.manifest, time.perf_counter() - began)
         return True
@@ -324,8 +319,8 @@ class SparkBatches:
         before, after = self.ledger.session()["queries"], work.session["queries"]
         gone = [query for query, said in before.items() if not is_same_query(said, after.get(query, {}))]
         manifest = migration.commit(epoch).recount(gone, migration.summary.results)
-        manifest = replace(manifest, files=(*manifest.files, *self._stage_views(work, manifest)))
-        self._hand_over(work, number, epoch.number, manifest.files, only=work.backfill)
+        manifest = replace(manifest, files=(*manifest.files, *self.delivery.stage_views(work, manifest)))
+        self.delivery.hand_over(work, number, epoch.number, manifest.files, only=work.backfill)
         self.ledger.propose(epoch, work.describe(manifest))
         reach(self.crash, "migrate commit before", number)
         self.ledger.commit(manifest)
@@ -334,19 +329,6 @@ class SparkBatches:
         self._give_up()
         reach(self.crash, "migrate commit after", number)
         return migration.summary
-
-    def _stage_views(self, work: Work, manifest: Manifest) -> Iterator[Mapping[str, Any]]:
-        """Write the views of queries that begin with old rows: a migration made their groups, in several jobs."""
-        for query in work.backfill:
-            emit = work.topology.emit_of[query]
-            if emit.groups is not None:
-                state = FileState(str(self.ledger.segments), str(self.ledger.notes))
-                rows = read_view(emit, work.topology, work.functions, manifest.segments, state)
-                name = Path(self.run.strip("-"), f"{manifest.batch:012d}-e{manifest.epoch}.parquet")
-                place = self.ledger.staging_folder(manifest.batch, manifest.epoch) / query / name
-                place.parent.mkdir(parents=True, exist_ok=True)
-                pq.write_table(rows, place)
-                yield {"query": query, "file": str(name), "rows": rows.num_rows}
 
     def _job(self, job: Job, batch: Batch, work: Work, epoch: int, tasks: int) -> Report:
         """Run one part of a migration."""
@@ -419,14 +401,14 @@ class SparkBatches:
         barrier = None if self._preparing is None else self._preparing.barrier
         batch = self.manifest.next(self.topology, number, self.run, self.crash, barrier)
         report = self._run(rows, self.plan, self.topology, batch, self.ledger.staging_folder(number))
-        self._hand_over(self.work_now, number, 0, report.files)
+        self.delivery.hand_over(self.work_now, number, 0, report.files)
         manifest = self.manifest.after(self.epoch, number, report, offsets)
         self._written = sum(ref["bytes"] for ref in report.added)
         reach(self.crash, "commit before", number)
         self.ledger.commit(manifest)
         self.manifest = manifest
         reach(self.crash, "commit after", number)
-        self._publish(manifest)
+        self.delivery.publish(self.work_now, manifest)
         self.ledger.collect()
         self.ledger.announce(number)
         self.on_progress(self._progress(number, time.perf_counter() - began, report))
@@ -450,62 +432,6 @@ class SparkBatches:
         for row in frame.collect():
             report.merge(unpack(row.dest, row.seq, row.edge, _buffer(row.payload)).report or {})
         return report
-
-    def _hand_over(
-        self,
-        work: Work,
-        number: int,
-        epoch: int,
-        files: Sequence[Mapping[str, Any]],
-        only: Sequence[str] | None = None,
-    ) -> None:
-        """Call the sinks that see a batch before its commit.  They are called even if it has no rows."""
-        folder = self.ledger.staging_folder(number, epoch)
-        for query, sinks in work.sinks.items():
-            for sink in sinks:
-                if sink.when == "before commit" and (only is None or query in only):
-                    sink.take(self._results(work, query, number, folder, files))
-
-    def _publish(self, manifest: Manifest) -> None:
-        """Call the sinks that get committed results.  Files that were published before are gone, and are skipped."""
-        if manifest.batch < 0:
-            return
-        work, staged = self.work_now, self.ledger.staged(manifest)
-        left = [entry for entry in manifest.files if (staged / entry["query"] / entry["file"]).exists()]
-        for query, sinks in work.sinks.items():
-            results = self._results(work, query, manifest.batch, staged, left)
-            for sink in sinks:
-                if results.files and sink.when == "after commit":
-                    sink.take(results)
-        shutil.rmtree(staged, ignore_errors=True)
-
-    def _results(
-        self, work: Work, query: str, number: int, staged: Path, found: Sequence[Mapping[str, Any]]
-    ) -> Results:
-        files = tuple(staged / query / entry["file"] for entry in found if entry["query"] == query)
-        load, on_placed = partial(self._load, work, query, files), partial(reach, self.crash, "publish", number)
-        return Results(number, files, load, on_placed)
-
-    def _load(self, work: Work, query: str, files: Sequence[Path]) -> DataFrame:
-        emit = work.topology.emit_of[query]
-        schema = from_arrow_schema(emit.schema)
-        if not files:
-            found = self.spark.createDataFrame([], schema)
-        else:
-            found = self.spark.read.schema(schema).parquet(*(_PATTERN.sub(r"\\\g<0>", str(file)) for file in files))
-        return found if emit.groups is None else _changed(found, emit.groups.grouping)
-
-    def _restore(self, work: Work) -> None:
-        """Let sinks that show a whole view begin with it."""
-        for query, sinks in work.sinks.items():
-            emit = work.topology.emit_of.get(query)
-            for sink in sinks if emit is not None and emit.groups is not None else ():
-                sink.restore(partial(self._view, work, query))
-
-    def _view(self, work: Work, query: str) -> pa.Table:
-        """The present view of an aggregate query."""
-        emit, state = work.topology.emit_of[query], FileState(str(self.ledger.segments), str(self.ledger.notes))
-        return read_view(emit, work.topology, work.functions, self.manifest.segments, state)
 
     def _progress(self, number: int, seconds: float, report: Report) -> Progress:
         segments = self.manifest.segments
@@ -532,15 +458,6 @@ class SparkBatches:
         return told
 
 
-def _changed(changes: DataFrame, grouping: Grouping) -> DataFrame:
-    """What a batch changed in a view, for functions of the user; where groups can leave it, with what happened."""
-    if grouping.is_distinct:
-        return changes
-    extra = [OP] if grouping.having is not None else []
-    seen = changes.where(changes[f"`{OP}`"] != "final")
-    return seen.select(*quote_columns([*(output.name for output in grouping.outputs), *extra]))
-
-
 def _in_batch(error: WeftError, number: int) -> WeftError:
     """An error of a query on a worker, with the batch that it happened in."""
     if not isinstance(error, QueryError):
@@ -559,8 +476,6 @@ def _quote_spark(error: BaseException) -> str:
     return "\n".join(said if len(said) <= 6 else [*said[:2], "...", *said[-3:]])
 
 
-_PATTERN = re.compile(r"[*?\[\]{}\\]")
-"""Characters that Spark takes for patterns in the names of files."""
 _NOISE = re.compile(r"\s+at [\w$.]+|=== Streaming Query ===|JVM stacktrace")
 
 
