@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -51,6 +51,10 @@ PORTION_ROWS = 131_072
 PORTION_BYTES = 64 << 20
 KEEP_BYTES = 128 << 20
 """Rows of an intermediate store are written in portions of about this many bytes."""
+
+
+GoOn = Callable[[Node, Frame], Iterator[Envelope]]
+"""What happens to tuples next."""
 
 
 class Worker:
@@ -134,7 +138,7 @@ class Worker:
                 yield from self._go_on()
                 self._write_kept()
                 position = node.position
-            if isinstance(node, Probe) and node.folds:
+            if node.gathers and isinstance(node, Probe):  # parts of groups have been gathered before they were sent
                 yield from self._arrive(node, envelope.frame)
                 continue
             waiting[node.id].append(envelope.frame)
@@ -189,16 +193,11 @@ class Worker:
 
     def _arrive(self, node: Node, frame: Frame) -> Iterator[Envelope]:
         """Visit a node where the tuples are; first they may wait for equal ones."""
-        if not isinstance(node, Probe) or not node.folds:
-            yield from self._here(node, frame)
-        elif (ready := self.arrived.add(node.id, frame)) is not None:
-            yield from self._here(node, ready)
+        yield from self._wait(node, frame, self.arrived, self._here) if node.gathers else self._here(node, frame)
 
     def _here(self, node: Node, frame: Frame) -> Iterator[Envelope]:
         """Visit a node on this worker: now, or by an envelope to ourselves if the node belongs to a later wave."""
-        if isinstance(node, Emit) and node.groups is not None:
-            yield from self._part(node, frame)
-        elif node.wave <= self.wave:
+        if node.wave <= self.wave:
             yield from self._visit(node, [frame])
         else:
             bump(self.report.routed, node.id, frame.num_rows)
@@ -219,15 +218,11 @@ class Worker:
     def _forward(self, node: Node, frame: Frame) -> Iterator[Envelope]:
         """Hand the frame to the next node, here or by envelope."""
         frame = self._fit(node, frame)
-        if frame.num_rows == 0:
-            return
-        if isinstance(node, Probe) and node.folds:
-            yield from self._fold(node, frame)
-        else:
-            yield from self._go(node, frame)
+        if frame.num_rows:
+            yield from self._wait(node, frame, self.waiting, self._go) if node.gathers else self._go(node, frame)
 
     def _go(self, node: Node, frame: Frame) -> Iterator[Envelope]:
-        if node.route == "local" or (isinstance(node, Emit) and node.groups is not None):
+        if node.route == "local":
             yield from self._here(node, frame)
         else:
             bump(self.report.routed, node.id, frame.num_rows)
@@ -235,10 +230,13 @@ class Worker:
             yield from self._post(node, places)
             self._sent += frame.num_rows
 
-    def _fold(self, node: Probe, frame: Frame) -> Iterator[Envelope]:
+    def _wait(self, node: Node, frame: Frame, place: Folding, then: GoOn) -> Iterator[Envelope]:
         """Let tuples wait for others that are equal; go on when there are many that are not."""
-        if (ready := self.waiting.add(node.id, frame)) is not None:
-            yield from self._go(node, ready)
+        if isinstance(node, Emit):
+            if (parts := self.owned.part(node, frame)) is not None:
+                yield from self._send_parts(node, parts)
+        elif (ready := place.add(node.id, frame)) is not None:
+            yield from then(node, ready)
 
     def _go_on(self) -> Iterator[Envelope]:
         """Let all tuples go on that wait for equal ones, those with the longest way first."""
@@ -285,11 +283,6 @@ class Worker:
             bump(self.report.results, emit.query, frame.num_rows)
             rows = attach_weights(pa.RecordBatch.from_arrays(columns, names=names), weight_of(frame))
             self.results.write(emit.query, rows)
-
-    def _part(self, emit: Emit, frame: Frame) -> Iterator[Envelope]:
-        """Make parts of groups of the tuples; they are sent when there are many, or when the wave ends."""
-        if (parts := self.owned.part(emit, frame)) is not None:
-            yield from self._send_parts(emit, parts)
 
     def _send_parts(self, emit: Emit, parts: Frame) -> Iterator[Envelope]:
         """Send parts of groups to their owners."""

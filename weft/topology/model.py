@@ -235,6 +235,11 @@ class Probe:
     folds: bool = False
     """Whether tuples with equal fields become one before they look: all users add their results up."""
 
+    @property
+    def gathers(self) -> bool:
+        """Whether tuples wait for others before they go on."""
+        return self.folds
+
 
 @dataclass(frozen=True, slots=True)
 class Keep:
@@ -256,6 +261,11 @@ class Keep:
     def position(self) -> int:
         """Rows are stored before any probe looks."""
         return FIRST
+
+    @property
+    def gathers(self) -> bool:
+        """Rows are stored as they come."""
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +327,11 @@ class Emit:
     def position(self) -> int:
         """No probe waits for results."""
         return FIRST
+
+    @property
+    def gathers(self) -> bool:
+        """Whether tuples are added up before they leave."""
+        return self.groups is not None
 
 
 @dataclass(frozen=True, slots=True)
