@@ -21,8 +21,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.crash]
 WAVES = 3
 
 
-@pytest.mark.parametrize(("plans", "kept"), [("flat", 0), ("mixed", 0), ("kept", 3), ("left_deep", 2)])  # two queries share a kept join
+@pytest.mark.parametrize(("plans", "kept"), [("flat", 0), ("mixed", 0), ("kept", 3), ("left_deep", 2)])
 def test_the_job_has_several_waves(tmp_path: Path, plans: str, kept: int) -> None:
+    """Under "left_deep" two queries with different windows share a kept join."""
     make_input(tmp_path, 1, seed=1)
     topology = make_session(tmp_path, plans=plans).topology
     assert topology.waves == WAVES
