@@ -210,5 +210,5 @@ def test_run_twice_writes_each_result_once(job: Path, tmp_path: Path) -> None:
         assert sorted(found, key=lambda row: row["k"]) == [{"k": 1, "t": 100, "u": 95}, {"k": 2, "t": 100, "u": 100}]
     explained = [sys.executable, "-m", "weft.cli", "explain", str(job), "--analyze"]
     told = subprocess.run(explained, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
-    assert "measured in 1 batch\n" in told
+    assert "measured in 1 batch" in told
     assert "(~3 rows, 3 measured, x1)" in told

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.errors import HostError, WeftError
+from weft.launch.ending import hide_interrupts, leave
 from weft.signals import Terminated, ending_on_sigterm, exit_code
 
 if TYPE_CHECKING:
@@ -157,6 +158,7 @@ def bench() -> int:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and end the process with its exit code."""
+    hide_interrupts()
     try:
         with ending_on_sigterm():
             code = _call(arguments)
@@ -175,10 +177,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = REFUSED
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-        code = exit_code(signal.SIGINT)
+        leave(exit_code(signal.SIGINT))
     except Terminated as end:
         print("terminated", file=sys.stderr)
-        code = int(end.code or 0)
+        leave(int(end.code or 0))
     sys.exit(code)
 
 
