@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -112,7 +113,7 @@ def until(condition: Callable[[], bool], seconds: float = 60) -> None:
     limit = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < limit, "it did not happen in time"
-        time.sleep(0.02)
+        threading.Event().wait(0.02)
 
 
 @pytest.mark.parametrize("kind", ["at once", "background", "mixed"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -49,7 +50,8 @@ def until(done: Callable[[], bool], process: subprocess.Popen[str]) -> None:
     while not done():
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < limit
-        time.sleep(0.05)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.05)
 
 
 def committed(job: Path) -> int:
@@ -77,7 +79,8 @@ def test_a_job_that_runs_for_ever_stops_after_its_batch(job: Path, name: str, co
 @pytest.mark.parametrize("after", [0.7, 2.0])
 def test_a_job_that_is_starting_ends_at_once_without_a_traceback(job: Path, name: str, code: int, after: float) -> None:
     process = begin(job, "--every", "50 milliseconds")
-    time.sleep(after)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(after)  # it is starting
     os.killpg(process.pid, getattr(signal, name))  # as a terminal does: to all of the group
     _, errors = process.communicate(timeout=60)
     assert process.returncode == code, errors
