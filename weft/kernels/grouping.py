@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit, types
 
+from weft.kernels.boxes import Places
 from weft.kernels.codes import BOOLS, INTS, INTS32, Bools, Ints, mix
 
 FLOATS = types.Array(types.float64, 1, "C", readonly=True)
-Places = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable
-from dataclasses import replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from weft.errors import HostError, PlanError, QueryError
-from weft.host.sources.folders import BadFiles, FileSource
+from weft.host.sources.folders import BadFiles
 from weft.host.sources.source import Source
 from weft.query.duration import parse_duration
 
@@ -72,10 +71,11 @@ def read_bad_files(name: str, source: Source, bad_files: BadFiles) -> Source:
     check_choice("bad_files", bad_files, ("fail", "skip"))
     if bad_files == "fail":
         return source
-    if not isinstance(source, FileSource):
+    found = skip() if (skip := getattr(source, "skip_bad_files", None)) else None
+    if found is None:
         raise QueryError(
             f'stream "{name}" is not read from files',
             detail='bad_files="skip" leaves out files that cannot be read.',
             hint="leave bad_files out, or use weft.read.parquet, .csv or .json.",
         )
-    return replace(source, bad_files=bad_files)
+    return cast("Source", found)

@@ -21,8 +21,9 @@ from weft.errors import HostError
 from weft.host.envelope import join
 from weft.host.hidden import Frame
 from weft.host.weights import attach_weights, weight_of
+from weft.kernels.boxes import Places
 from weft.kernels.codes import Ints, group_codes
-from weft.kernels.grouping import Places, add_floats, add_ints, extremes, group_ids
+from weft.kernels.grouping import add_floats, add_ints, extremes, group_ids
 from weft.topology.measures import united_by
 from weft.topology.model import HASH, MEASURE, WEIGHT
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 from typing import Literal as OneOf
@@ -44,6 +44,10 @@ class FileSource(Source):
     def __post_init__(self) -> None:
         if self.max_files is not None and (not isinstance(self.max_files, int) or self.max_files < 1):
             raise SourceError(f"max_files is {self.max_files!r}", hint="use a positive number, or None for no limit.")
+
+    def skip_bad_files(self) -> FileSource:
+        """The same files without those that cannot be read."""
+        return replace(self, bad_files="skip")
 
     @property
     def schema(self) -> pa.Schema:

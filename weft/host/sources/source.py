@@ -104,6 +104,10 @@ class Source(Protocol):
         """Event time and lateness in microseconds, if the source knows them; the user may say something else."""
         return None
 
+    def skip_bad_files(self) -> Source | None:
+        """The same source, which leaves out files that cannot be read; None if it does not read files."""
+        return None
+
     def size(self) -> float | None:
         """Bytes that are there now, as a hint for planning; None if unknown."""
         return None
