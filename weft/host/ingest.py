@@ -24,6 +24,7 @@ from weft.host.batch import Report, Watermarks
 from weft.host.envelope import REPORT, Envelope, Frame, slices
 from weft.host.hidden import cut
 from weft.host.marks import drop_late, mark_late
+from weft.host.ops import op_columns, weigh
 from weft.host.routing import route, spread_rows
 from weft.host.watch import Watcher
 from weft.host.weights import attach_weights
@@ -59,7 +60,7 @@ class Ingest:
         if self.stream.weight is not None:
             reads.add(self.stream.weight)
         wanted = tuple(name for name in self.stream.schema.names if name in reads)
-        return wanted or (self.stream.schema.names[0],)
+        return (*(wanted or (self.stream.schema.names[0],)), *op_columns(self.stream))
 
     def run(
         self, batches: Iterable[tuple[str, pa.RecordBatch]], task: int, watermarks: Watermarks
@@ -70,7 +71,8 @@ class Ingest:
         seq = task << 32
         row = task  # spreads the first rows of different tasks over the workers
         for where, raw in batches:
-            frame = self._stamp(conform(raw, self.stream, self.columns, where), report)
+            frame = self._stamp(self._read(raw, where), report)
+            bump(report.rows_in, self.stream.name, raw.num_rows)
             self._count_refused(frame, watermarks, report)
             for edge, dest, piece in self._route(frame, row, watermarks, report, watcher):
                 yield Envelope(dest, seq, edge.id, piece)
@@ -80,9 +82,15 @@ class Ingest:
         report.seconds["0"] = time.perf_counter() - began
         yield Envelope(task % self.workers, seq, REPORT, report=report.plain())
 
+    def _read(self, raw: pa.RecordBatch, where: str) -> Frame:
+        """The rows in the declared types; those of a stream that changes with their weights."""
+        frame = conform(raw, self.stream, self.columns, where)
+        if self.stream.changes is None or (op := self.stream.changes.op) is None:
+            return frame
+        return weigh(frame.drop_columns([op]), frame.column(op), self.stream, where)
+
     def _stamp(self, frame: Frame, report: Report) -> Frame:
         name = self.stream.name
-        bump(report.rows_in, name, frame.num_rows)
         frame = self._weigh(frame)
         if self.stream.event_time is None or frame.num_rows == 0:
             return frame
@@ -211,7 +219,7 @@ def conform(raw: pa.RecordBatch, stream: Stream, wanted: Sequence[str], where: s
     """The wanted columns in their declared types, or an error that names the column and the place."""
     arrays = []
     for name in wanted:
-        declared = stream.schema.field(name).type
+        declared = stream.source.field(name).type
         if name not in raw.schema.names:
             raise SourceError(
                 f'column "{name}" of stream "{stream.name}" is missing{where}',

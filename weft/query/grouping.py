@@ -88,11 +88,25 @@ class Grouping:
     having: Expr | None = None
     """Which groups are in the view, over the same columns; None means all."""
     window: TimeWindow | None = None
+    changing: bool = False
+    """Whether joined rows may be taken back."""
+    multiset: bool = False
+    """Whether a group is in the view as often as it counts: it is a joined row with all its columns."""
 
     @property
     def is_distinct(self) -> bool:
         """Whether the row of a group never changes once it is there."""
-        return bool(self.keys) and not self.aggregates
+        return bool(self.keys) and not self.aggregates and not self.changing
+
+    @property
+    def can_leave(self) -> bool:
+        """Whether a group may leave the view."""
+        return self.having is not None or self.changing
+
+    @property
+    def named_by(self) -> tuple[str, ...]:
+        """The keys that changes of the view have beside its columns; the columns of a joined row name it already."""
+        return () if self.multiset else self.keys
 
     @property
     def schema(self) -> pa.Schema:
@@ -102,4 +116,4 @@ class Grouping:
     def changes_schema(self, joined: tuple[Output, ...]) -> pa.Schema:
         """Schema of what a batch changes, given the outputs of the join: a row of the view, its keys, what happened."""
         types = {output.name: output.expr.type for output in joined} | ({self.window.key: START} if self.window else {})
-        return pa.schema([*self.schema, *((name, types[name]) for name in self.keys), (OP, pa.string())])
+        return pa.schema([*self.schema, *((name, types[name]) for name in self.named_by), (OP, pa.string())])

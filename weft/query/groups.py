@@ -83,7 +83,7 @@ def group(
     if distinct:
         _require_distinct(groups, outputs, entries)
     one = reduce(lambda left, right: add_types(Call("and", (left, right))), kept) if kept else None
-    grouping = Grouping(tuple(groups.keys), tuple(groups.aggregates), outputs, one, groups.window)
+    grouping = Grouping(tuple(groups.keys), tuple(groups.aggregates), outputs, one, groups.window, query.is_changing)
     return replace(query, outputs=tuple(groups.outputs()), grouping=grouping)
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from weft.errors import QueryError
 from weft.expr.model import Expr, aliases
+from weft.query.changes import Changes
 from weft.query.duration import format_duration
 from weft.query.grouping import OP, Grouping
 from weft.query.names import suggestion
@@ -68,6 +69,13 @@ class Stream:
     are not kept to wait for its rows."""
     weight: str | None = None
     """Column that says how often a row counts; None means once."""
+    changes: Changes | None = None
+    """How rows are taken back; None means never."""
+
+    @property
+    def source(self) -> pa.Schema:
+        """The columns that are read."""
+        return self.schema if self.changes is None or self.changes.source is None else self.changes.source
 
     def __repr__(self) -> str:
         shown = [f"{field.name} {field.type}" for field in self.schema]
@@ -223,6 +231,13 @@ class Query:
         """The query with windows that include their end: times are whole microseconds, so windows grow by one."""
         wider = (replace(r, window=None if r.window is None else r.window + 1) for r in self.relations)
         return replace(self, relations=tuple(wider))
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether joined rows may be taken back.  A change of a table is met only by later rows of streams."""
+        streams = [relation.stream for relation in self.relations]
+        own = [stream for stream in streams if not stream.table] or streams
+        return any(stream.changes is not None for stream in own)
 
     @property
     def is_view(self) -> bool:

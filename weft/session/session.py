@@ -46,6 +46,7 @@ from weft.read import as_source
 from weft.session.arguments import check_choice, check_name, check_spark, check_whole, read_bad_files, read_timing
 from weft.session.catalog import Catalog, refuse_frame
 from weft.session.changes import SessionChanges
+from weft.session.changing import read_changes
 from weft.session.improve import improve, is_unfinished
 from weft.session.outlets import check_sinks, claim_sinks, publish_results_left, visit_sinks
 from weft.session.planning import (
@@ -108,6 +109,7 @@ class Session:
         lateness: str | datetime.timedelta | float | None = None,
         unique: Sequence[str] = (),
         bad_files: BadFiles = "fail",
+        changes: str | None = None,
     ) -> Stream:
         """Declare an input.  `source` is a Spark streaming DataFrame or one of `weft.read`.
 
@@ -115,12 +117,21 @@ class Session:
         are given here.  Without a lateness, rows that are older than the newest one of their stream may be dropped.
         `bad_files` says what happens if a file cannot be read: "fail" ends the run and says which, "skip" leaves the
         file out, says so in the report, and goes on.
+        `changes` names a column that says what happens to its row: insert or delete, +I, -U, +U or -D, +1 or -1.
+        Queries over such a stream are views; a row that is deleted takes back the results that it had a part in.
         """
         self._catalog.check_free("stream", name)
         read = read_bad_files(name, as_source(name, source), bad_files)
         event_time, late = read_timing(read, event_time, lateness)
+        schema, how = read_changes(name, read.schema, changes)
         stream = Stream(
-            name, read.schema, event_time, unit, late, tuple([unique] if isinstance(unique, str) else unique)
+            name,
+            schema,
+            event_time,
+            unit,
+            late,
+            tuple([unique] if isinstance(unique, str) else unique),
+            changes=how,
         )
         with self.lock:
             self._catalog.add_stream(stream, read)

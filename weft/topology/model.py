@@ -279,7 +279,7 @@ class Groups:
     stream: str = ""
     """The stream of that event time."""
     values: tuple[tuple[str, str], ...] = ()
-    """(Argument, counted store of its values in each group) of every COUNT(DISTINCT)."""
+    """(Argument, counted store of its values in each group) of aggregates that need the values."""
 
 
 @dataclass(frozen=True, slots=True)
