@@ -17,7 +17,7 @@ SELECT DISTINCT has keys and no aggregates: a group never changes, so its row is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 
@@ -88,9 +88,9 @@ class Grouping:
     having: Expr | None = None
     """Which groups are in the view, over the same columns; None means all."""
     window: TimeWindow | None = None
-    changing: bool = False
-    """Whether joined rows may be taken back."""
-    multiset: bool = False
+    changing: bool = field(default=False, repr=False)
+    """Whether joined rows may be taken back.  The streams say so: it is no part of what names the groups."""
+    multiset: bool = field(default=False, repr=False)
     """Whether a group is in the view as often as it counts: it is a joined row with all its columns."""
 
     @property
