@@ -15,7 +15,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -85,7 +84,7 @@ class Session:
         checkpoint, or one worker per core.  `progress` shows a live line; None shows it on a terminal only.
         """
         check_spark(spark)
-        self.checkpoint = Checkpoint(Path(checkpoint))
+        self.checkpoint = Checkpoint(checkpoint)
         self._spark = spark
         self.lock = threading.RLock()
         """Held while the session changes, and while a run takes it as it is."""
@@ -506,7 +505,8 @@ class Session:
         batches = SparkBatches(
             self._spark,
             self.work(),
-            self.checkpoint.root,
+            self.checkpoint.place,
+            self.checkpoint.ledger,
             self._changes,
             on_progress=journal.note,
             crash=self.crash_point,

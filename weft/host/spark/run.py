@@ -48,6 +48,7 @@ from weft.host.spark.sources import open_feeds, quote_columns, unite
 from weft.host.spark.streaming import Streaming, United
 from weft.host.state.checkpoint import FILES, is_same_query
 from weft.host.state.manifest import Ledger
+from weft.host.state.place import Place
 from weft.host.state.room import check_room
 from weft.host.work import Changes, Work
 from weft.launch.warm import warm
@@ -82,8 +83,15 @@ class SparkRun:
     def _choose_pace(self) -> Pace:
         """Our own pace if no stream is a DataFrame of Spark, else Spark's."""
         batches = self.batches
-        if not batches.work_now.session["brought"]:
+        brought = batches.work_now.session["brought"]
+        if not brought:
             return Polling(batches.spark, batches)
+        if batches.place.depot is not None:
+            raise SourceError(
+                f'stream "{brought[-1]}" is a DataFrame, and the checkpoint is a URL',
+                detail="Spark keeps the offsets of its streams in files of its own, which are not in this checkpoint.",
+                hint="use weft.read.kafka, .parquet, .csv or .json, or a checkpoint in a folder that machines share.",
+            )
         if skips := [name for name, s in batches.work_now.sources.items() if getattr(s, "bad_files", "fail") == "skip"]:
             raise SourceError(
                 f'stream "{skips[0]}" has bad_files="skip" beside a stream that Spark brings',
@@ -149,7 +157,8 @@ class SparkBatches:
         self,
         spark: SparkSession,
         work: Work,
-        checkpoint: Path,
+        place: Place,
+        ledger: Ledger,
         changes: Changes,
         *,
         on_progress: Callable[[Progress], None],
@@ -157,10 +166,10 @@ class SparkBatches:
     ) -> None:
         self.spark, self.work_now, self.changes = spark, work, changes
         self.on_progress, self.crash = on_progress, crash
-        self.ledger = Ledger(checkpoint)
+        self.place, self.ledger = place, ledger
         self.manifest = self.ledger.last()
         self.run = f"-{uuid.uuid4().hex[:6]}"
-        self.delivery = Delivery(spark, self.ledger, self.run, crash)
+        self.delivery = Delivery(spark, ledger, place, self.run, crash)
         self.at_once = AT_ONCE
         """A change that reads no more rows than this is made between two batches."""
         self._preparing: Preparation | None = None
@@ -343,7 +352,7 @@ class SparkBatches:
     def _input(self, job: Job, work: Work, tasks: int) -> Reading:
         """Old rows, or tables as far as they were read."""
         if not job.tables:
-            return OldRows(self._jobs, str(self.ledger.segments), share(job.pieces, tasks))
+            return OldRows(self._jobs, self.place, share(job.pieces, tasks))
         read = [stream for stream in work.topology.streams if stream.name in job.tables]
         feeds = open_feeds(work.sources, read, str(self.ledger.root / "sources"))
         return Shares(
@@ -422,8 +431,9 @@ class SparkBatches:
     def _run(self, rows: Reading, plan: Any, topology: Topology, batch: Batch, staging: Path) -> Report:
         """Run all waves as one job, and return the counters of all tasks."""
         frame = rows.envelopes(plan, batch)
+        folder = str(staging.relative_to(self.ledger.root))
         for wave in range(1, topology.waves + 1):
-            task = WaveTask(plan, batch, wave, str(self.ledger.segments), str(self.ledger.notes), str(staging))
+            task = WaveTask(plan, batch, wave, self.place, folder)
             frame = frame.repartitionById(topology.workers, "dest")
             if wave > 1 and topology.keeps:
                 frame = frame.sortWithinPartitions("seq")  # rows to store come first, see weft.host.worker
