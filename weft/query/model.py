@@ -68,6 +68,8 @@ class Stream:
     are not kept to wait for its rows."""
     weight: str | None = None
     """Column that says how often a row counts; None means once."""
+    idle: int | None = None
+    """After so many microseconds without a row, others' watermark goes on without the stream; None means never."""
 
     def __repr__(self) -> str:
         shown = [f"{field.name} {field.type}" for field in self.schema]
@@ -108,6 +110,12 @@ class Stream:
             raise QueryError(f'unit "{self.unit}" is unknown', hint='use "s", "ms" or "us".')
         if self.lateness < 0:
             raise QueryError(f'lateness of stream "{self.name}" is negative', hint="use 0 or a positive duration.")
+        if self.idle is not None and (self.idle <= 0 or self.event_time is None):
+            raise QueryError(
+                f'idle of stream "{self.name}" ' + ("is not positive" if self.idle <= 0 else "needs an event time"),
+                detail="it says after how long without rows a stream no longer holds the watermark of others.",
+                hint='give a duration such as idle="30 seconds", and event_time.',
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,16 @@ from weft.query.draft import Draft
 from weft.query.duration import parse_duration
 from weft.query.model import Stream, Unit
 from weft.read import as_source
-from weft.session.arguments import check_choice, check_name, check_spark, check_whole, read_bad_files, read_timing
+from weft.session.arguments import (
+    check_choice,
+    check_name,
+    check_spark,
+    check_whole,
+    read_bad_files,
+    read_idle,
+    read_timing,
+    refuse_static,
+)
 from weft.session.catalog import Catalog, refuse_frame
 from weft.session.changes import SessionChanges
 from weft.session.improve import improve, is_unfinished
@@ -107,6 +116,8 @@ class Session:
         lateness: str | datetime.timedelta | float | None = None,
         unique: Sequence[str] = (),
         bad_files: BadFiles = "fail",
+        idle: str | datetime.timedelta | float | None = None,
+        static: bool = False,
     ) -> Stream:
         """Declare an input.  `source` is a Spark streaming DataFrame or one of `weft.read`.
 
@@ -114,13 +125,17 @@ class Session:
         are given here.  Without a lateness, rows that are older than the newest one of their stream may be dropped.
         `bad_files` says what happens if a file cannot be read: "fail" ends the run and says which, "skip" leaves the
         file out, says so in the report, and goes on.
+        `idle` says after how long without a row the watermark of others goes on without this stream; rows that come
+        too late when it wakes are dropped and counted.  `static` declares a table, see :meth:`table`.
         """
+        if static:
+            refuse_static(name, event_time, lateness, idle)
+            return self.table(name, source)
         self._catalog.check_free("stream", name)
         read = read_bad_files(name, as_source(name, source), bad_files)
         event_time, late = read_timing(read, event_time, lateness)
-        stream = Stream(
-            name, read.schema, event_time, unit, late, tuple([unique] if isinstance(unique, str) else unique)
-        )
+        named = tuple([unique] if isinstance(unique, str) else unique)
+        stream = Stream(name, read.schema, event_time, unit, late, named, idle=read_idle(idle))
         with self.lock:
             self._catalog.add_stream(stream, read)
         if self._spark is None and read.frame is not None:

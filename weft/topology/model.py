@@ -34,7 +34,7 @@ Order within a wave: first rows are stored, then tuples go on by the position of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal as OneOf
@@ -80,12 +80,17 @@ class Clock:
     queries: tuple[str, ...] = ()
     """The queries for which it says what is late."""
 
-    def watermark(self, newest: dict[str, int]) -> int | None:
-        """Newest event time minus lateness, of the slowest or the fastest stream; None while a stream has no rows."""
-        if any(stream not in newest for stream, _ in self.streams):
+    def watermark(self, newest: Mapping[str, int], idle: Collection[str] = ()) -> int | None:
+        """Newest event time minus lateness, of the slowest or the fastest stream; None while a stream has no rows.
+
+        Idle streams have no part in it.  If all are idle, the fastest of them decides: none waits for another.
+        """
+        awake = [given for given in self.streams if given[0] not in idle]
+        if any(stream not in newest for stream, _ in awake):
             return None
-        marks = [newest[stream] - lateness for stream, lateness in self.streams]
-        return max(EARLIEST, min(marks) if self.policy == "min" else max(marks))
+        known = awake or [given for given in self.streams if given[0] in newest]
+        choose = min if awake and self.policy == "min" else max
+        return max((EARLIEST, choose(newest[s] - lateness for s, lateness in known))) if known else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from weft.host.batch import Batch, Report, State, Watermarks
 from weft.host.crash import CrashPoint, reach
 from weft.host.envelope import Envelope
 from weft.host.groups.view import read_view
+from weft.host.idle import Silence
 from weft.host.ingest import ingests
 from weft.host.migration.migrate import Change, Job, Migration
 from weft.host.migration.reread import Rereading
@@ -63,8 +64,15 @@ class MemoryResults:
 class InProcess:
     """A running topology."""
 
-    def __init__(self, topology: Topology, functions: Functions | None = None, state: State | None = None) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        functions: Functions | None = None,
+        state: State | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.topology, self.epoch = topology, Epoch(0, topology)
+        self._silence = Silence(now)
         self.functions: Functions = functions or {}
         self.state: State = state or MemoryState()
         self.manifest = Manifest()
@@ -88,7 +96,8 @@ class InProcess:
         self.spent = {(0, 0): time.perf_counter() - began}
         report = self._waves(self.topology, batch, envelopes, fresh)
         reach(crash, "commit before", number)
-        self.manifest = self.manifest.after(self.epoch, number, report)
+        idle = self._silence.after(self.topology.streams, report.rows_in, self.manifest.idle)
+        self.manifest = self.manifest.after(self.epoch, number, report, idle=idle)
         self._retain()
         for query, rows in fresh.items():
             self.results[query] += rows

@@ -130,7 +130,8 @@ class Polling:
         """Run the next batch, if there is new input; return whether there was."""
         start = self._batches.manifest.offsets
         end = begun or self._feeds.end(start, self._known(until))
-        if self._feeds.is_empty(start, end) and not self._batches.has_to_close:
+        needed = self._batches.has_to_close or (until is None and self._batches.has_to_go_on)
+        if begun is None and self._feeds.is_empty(start, end) and not needed:
             return False
         number = self._batches.manifest.batch + 1
         if begun is None:

@@ -32,6 +32,7 @@ from weft.expr.evaluate import Functions
 from weft.host.batch import Batch, Report
 from weft.host.crash import CrashPoint, is_crash, reach
 from weft.host.envelope import unpack
+from weft.host.idle import Silence
 from weft.host.ingest import ingests
 from weft.host.migration.migrate import Job, Migration, Runner, Summary
 from weft.host.migration.prepare import ROUNDS, Preparation
@@ -168,6 +169,7 @@ class SparkBatches:
         self.on_progress, self.crash = on_progress, crash
         self.place, self.ledger = place, ledger
         self.manifest = self.ledger.last()
+        self._silence = Silence()
         self.run = f"-{uuid.uuid4().hex[:6]}"
         self.delivery = Delivery(spark, ledger, place, self.run, crash)
         self.at_once = AT_ONCE
@@ -377,6 +379,11 @@ class SparkBatches:
         """Whether windows have closed whose final rows were not given out: that needs a batch, even an empty one."""
         return self.manifest.has_closed(self.topology)
 
+    @property
+    def has_to_go_on(self) -> bool:
+        """Whether a stream that a watermark waits for has become idle: the manifest of a batch has to say so."""
+        return self._silence.holds(self.topology, self.manifest.newest, self.manifest.idle)
+
     def work(self, rows: Reading, number: int, offsets: Offset) -> None:
         """Run a batch.  An error is kept in `failure`, since Spark wraps it in a message of its own."""
         try:
@@ -411,7 +418,8 @@ class SparkBatches:
         batch = self.manifest.next(self.topology, number, self.run, self.crash, barrier)
         report = self._run(rows, self.plan, self.topology, batch, self.ledger.staging_folder(number))
         self.delivery.hand_over(self.work_now, number, 0, report.files)
-        manifest = self.manifest.after(self.epoch, number, report, offsets)
+        idle = self._silence.after(self.topology.streams, report.rows_in, self.manifest.idle)
+        manifest = self.manifest.after(self.epoch, number, report, offsets, idle)
         self._written = sum(ref["bytes"] for ref in report.added)
         reach(self.crash, "commit before", number)
         self.ledger.commit(manifest)
@@ -445,7 +453,8 @@ class SparkBatches:
 
     def _progress(self, number: int, seconds: float, report: Report) -> Progress:
         segments = self.manifest.segments
-        marks = [mark for mark in self.manifest.watermarks(self.topology).values() if mark is not None]
+        found = self.manifest.watermarks(self.topology)
+        marks = [mark for mark in found.values() if mark is not None]
         zeros = Counters(  # streams without rows and queries without results are shown too
             rows_in={stream.name: 0 for stream in self.topology.streams},
             results={emit.query: 0 for emit in self.topology.emits},
@@ -458,7 +467,7 @@ class SparkBatches:
             segments=len(segments),
             watermark=as_time(min(marks)) if marks else None,
             counters=Counters.total([zeros, report]),
-            watermarks=read_watermarks(self.topology.clocks, self.manifest.newest),
+            watermarks=read_watermarks(self.topology.clocks, self.manifest.newest, self.manifest.idle, found),
             newest=self.manifest.newest,
             notices=self._told(),
         )

@@ -61,10 +61,13 @@ class Manifest:
     """Whether a migration wrote it, after the batch."""
     marks: Mapping[str, int | None] = field(default_factory=dict)
     """Clock id -> watermark when the batch began."""
+    idle: tuple[str, ...] = ()
+    """Streams that have been silent for long: watermarks do not wait for them."""
 
     def watermarks(self, topology: Topology) -> dict[str, int | None]:
-        """Clock id -> watermark."""
-        return {clock.id: clock.watermark(dict(self.newest)) for clock in topology.clocks}
+        """Clock id -> watermark.  It never goes back, also when a stream wakes that was idle."""
+        found = {clock.id: clock.watermark(self.newest, self.idle) for clock in topology.clocks}
+        return {clock: _later(mark, self.marks.get(clock)) for clock, mark in found.items()}
 
     def next(
         self,
@@ -82,9 +85,14 @@ class Manifest:
         return Batch(number, self.watermarks(topology), there, run, crash, before=self.marks, barrier=barrier)
 
     def after(
-        self, epoch: Epoch, number: int, report: Report, offsets: Mapping[str, Position] | None = None
+        self,
+        epoch: Epoch,
+        number: int,
+        report: Report,
+        offsets: Mapping[str, Position] | None = None,
+        idle: tuple[str, ...] = (),
     ) -> Manifest:
-        """The manifest of batch `number`, given what its workers reported and how far it has read."""
+        """The manifest of batch `number`, given what its workers reported, how far it has read, and who is idle."""
         gone = set(report.removed)
         newest = dict(self.newest)
         for stream, moment in report.newest.items():
@@ -93,7 +101,9 @@ class Manifest:
         read = {**self.offsets, **(offsets or {})}
         files = tuple(report.files)
         began = self.watermarks(epoch.topology)
-        made = Manifest(number, (), newest, files, totals, sketches, read, epoch.number, self.partial, marks=began)
+        made = Manifest(
+            number, (), newest, files, totals, sketches, read, epoch.number, self.partial, False, began, idle
+        )
         refs = [*(ref for ref in self.segments if ref.name not in gone), *(SegmentRef(**ref) for ref in report.added)]
         marks = made.watermarks(epoch.topology)
         limits = {s.id: horizon(s, began if s.counted == "groups" else marks) for s in epoch.topology.stores}
@@ -327,6 +337,10 @@ def _read_session(path: Path) -> Mapping[str, Any]:
 _sessions: dict[Path, tuple[int, Mapping[str, Any]]] = {}
 
 
+def _later(mark: int | None, before: int | None) -> int | None:
+    return max((moment for moment in (mark, before) if moment is not None), default=None)
+
+
 def _read(path: Path) -> Manifest:
     return read_sealed(path, _manifest)
 
@@ -339,5 +353,5 @@ def _manifest(plain: dict[str, Any]) -> Manifest:
             hint="start again from an empty checkpoint.",
         )
     segments = tuple(SegmentRef(**ref) for ref in plain.pop("segments"))
-    totals = Counters.of(plain.pop("totals"))
-    return Manifest(segments=segments, files=tuple(plain.pop("files")), totals=totals, **plain)
+    totals, idle = Counters.of(plain.pop("totals")), tuple(plain.pop("idle", ()))
+    return Manifest(segments=segments, files=tuple(plain.pop("files")), totals=totals, idle=idle, **plain)
