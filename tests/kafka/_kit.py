@@ -17,10 +17,12 @@ QUIET = {"log_level": 0}
 
 
 def make_topic(broker: Broker, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
-    """A new topic with a name of its own."""
+    """A new topic with a name of its own; records stay, however old they are."""
     name = f"t{uuid.uuid4().hex[:10]}"
     admin = AdminClient({"bootstrap.servers": broker.servers, **QUIET})
-    admin.create_topics([NewTopic(name, partitions, 1, config=dict(config or {}))])[name].result(60)
+    admin.create_topics([NewTopic(name, partitions, 1, config={"retention.ms": "-1", **(config or {})})])[name].result(
+        60
+    )
     admin.list_topics(name, timeout=30)
     return name
 

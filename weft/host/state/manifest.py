@@ -19,6 +19,7 @@ from typing import Any
 from weft.errors import StateError
 from weft.host.batch import Batch, Report
 from weft.host.crash import CrashPoint
+from weft.host.parts import advance
 from weft.host.sources.source import Position
 from weft.host.state.compaction import horizon, is_expired
 from weft.host.state.durable import read_sealed, write_sealed
@@ -85,9 +86,7 @@ class Manifest:
     ) -> Manifest:
         """The manifest of batch `number`, given what its workers reported and how far it has read."""
         gone = set(report.removed)
-        newest = dict(self.newest)
-        for stream, moment in report.newest.items():
-            newest[stream] = max(moment, newest.get(stream, moment))
+        newest = advance(self.newest, report.newest)
         totals, sketches = Counters.total([self.totals, report]), merge_sketches(self.sketches, report.sketches)
         read = {**self.offsets, **(offsets or {})}
         files = tuple(report.files)

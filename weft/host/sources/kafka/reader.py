@@ -22,6 +22,7 @@ from weft.host.sources.kafka.positions import Stretch, advance, as_position, cut
 from weft.host.sources.kafka.records import Rows
 from weft.host.sources.source import Piece, Position
 from weft.host.state.durable import read_sealed, write_sealed
+from weft.observe.notice import Notice
 
 if TYPE_CHECKING:
     from weft.host.sources.kafka.source import KafkaSource
@@ -44,7 +45,7 @@ class KafkaReader:
         self._lows: dict[int, int] = {}
         """Partition -> its first record when it was last asked."""
         self.gone: dict[int, int] = {}
-        """Partition -> records that were deleted before they were read, if that is no error."""
+        """Partition -> records that the next batch will not find: they were deleted before they were read."""
 
     def __getstate__(self) -> dict[str, object]:
         """The reader as tasks need it: without connections."""
@@ -94,6 +95,21 @@ class KafkaReader:
         """Partition -> records that wait."""
         waiting = lag(read_position(position), read_position(known))
         return {str(partition): count for partition, count in waiting.items()}
+
+    def notices(self) -> Sequence[Notice]:
+        """That records are gone, if reading goes on behind them."""
+        if not self.gone:
+            return ()
+        where = ", ".join(f"{count:,} in partition {partition}" for partition, count in self.gone.items())
+        return [
+            Notice(
+                "lost-records",
+                f"{sum(self.gone.values()):,} records of topic {self._source.topic} were deleted before they were read",
+                f'stream "{self._stream}": {where}.',
+                "results that need them are missing; keep records longer: retention.ms of the topic.",
+                'on_loss="fail"',
+            )
+        ]
 
     def read(self, piece: Piece, columns: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Rows of a part."""

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weft.host.parts import note
 from weft.host.sources.kafka.positions import Stretch
 from weft.host.sources.kafka.sifting import BAD, Policy, Sifted, keep_apart, refuse, sift
 from weft.host.sources.kafka.values import Format
@@ -28,8 +29,6 @@ EXTRA: Mapping[str, pa.DataType] = {
 }
 """Column -> its type: what Kafka says of a record.  `#headers` is JSON text; `#op` is upsert, or delete if there is no
 value."""
-PART, DROPPED = b"weft.part", b"weft.bad"
-"""Notes on rows: the partition they are from, and how many records were left out before them."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Rows:
                 raise refuse(part, records[at].offset(), why)
             if bad and self.bad == "sink":
                 apart.append(_bad_rows(part, [(records[at], why) for at, why in sorted(bad.items())]))
-            yield rows.replace_schema_metadata({PART: str(part.partition), DROPPED: str(len(bad))})
+            yield note(rows, str(part.partition), len(bad))
         if apart:
             keep_apart(self.bad_folder, part, pa.concat_tables(apart))
 

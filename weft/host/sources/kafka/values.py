@@ -49,7 +49,11 @@ class Json:
     def read(self, values: Sequence[bytes], columns: pa.Schema) -> pa.RecordBatch:
         """Read all objects as one text."""
         text = b"\n".join(values)
-        _check_braces(text, values)
+        if not _are_objects(text, values):
+            values = [value.strip() for value in values]
+            text = b"\n".join(values)
+            if not _are_objects(text, values):
+                raise UnreadableError("it is not a JSON object")
         parsed = pa.schema([field.with_type(_json_type(field.type)) for field in columns])
         options = pa.json.ParseOptions(explicit_schema=parsed, unexpected_field_behavior="ignore")
         whole = pa.json.ReadOptions(use_threads=False, block_size=len(text) + 64)
@@ -99,19 +103,14 @@ class Plain:
         return pa.RecordBatch.from_arrays([pc.cast(found, field.type) for field in columns], names=columns.names)
 
 
-def _check_braces(text: bytes, values: Sequence[bytes]) -> None:
-    """Refuse texts that are no objects by their first and last character."""
-    if not values:
-        return
+def _are_objects(text: bytes, values: Sequence[bytes]) -> bool:
+    """Whether all texts, which are joined in one, may be objects by their first and last characters."""
     lengths = np.fromiter(map(len, values), dtype=np.int64, count=len(values))
     ends = np.cumsum(lengths + 1) - 1
     found = np.frombuffer(text, dtype=np.uint8)
-    if not lengths.all() or (found[ends - lengths] != ord("{")).any() or (found[ends - 1] != ord("}")).any():
-        if len(values) > 1:
-            raise UnreadableError("one of the texts is no object")
-        stripped = values[0].strip()
-        if not (stripped.startswith(b"{") and stripped.endswith(b"}")):
-            raise UnreadableError("it is not a JSON object")
+    if not lengths.all():
+        return False
+    return bool((found[ends - lengths] == ord("{")).all() and (found[ends - 1] == ord("}")).all())
 
 
 def _json_type(kind: pa.DataType) -> pa.DataType:
@@ -121,11 +120,20 @@ def _json_type(kind: pa.DataType) -> pa.DataType:
 
 def _fit(table: pa.Table, columns: pa.Schema) -> pa.RecordBatch:
     """The columns in their types.  Arrow does not check that text is UTF-8; others would fail later."""
-    arrays = [pc.cast(_one(table.column(field.name)), field.type) for field in columns]
+    arrays = [_as(_one(table.column(field.name)), field.type) for field in columns]
     for array in arrays:
         if not pa.types.is_primitive(array.type):
             array.validate(full=True)
     return pa.RecordBatch.from_arrays(arrays, names=columns.names)
+
+
+def _as(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The values in a type; a time that is not the beginning of a day is no date."""
+    made = pc.cast(array, kind)
+    is_date = pa.types.is_timestamp(array.type) and pa.types.is_date(kind)
+    if is_date and pc.any(pc.not_equal(pc.cast(made, array.type), array)).as_py():
+        raise UnreadableError("a time is no date")
+    return made
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:
