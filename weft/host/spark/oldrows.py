@@ -12,6 +12,7 @@ from weft.host.batch import Batch
 from weft.host.migration.reread import Piece, Rereading
 from weft.host.spark.exchange import open_plan, partition, to_rows, wire_errors
 from weft.host.spark.reader import SCHEMA
+from weft.host.spark.reading import Reading
 from weft.host.state.place import Place
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class OldRows:
+class OldRows(Reading):
     """Pieces of segments, divided among tasks."""
 
     spark: SparkSession

@@ -428,7 +428,7 @@ class SparkBatches:
         self.delivery.publish(self.work_now, manifest)
         self.ledger.collect()
         self.ledger.announce(number)
-        self.on_progress(self._progress(number, time.perf_counter() - began, report))
+        self.on_progress(self._progress(number, time.perf_counter() - began, report, rows))
 
     def _places(self) -> Iterator[Path]:
         """Where a batch writes: state, results, and what Spark sends between workers on this machine."""
@@ -451,7 +451,7 @@ class SparkBatches:
             report.merge(unpack(row.dest, row.seq, row.edge, _buffer(row.payload)).report or {})
         return report
 
-    def _progress(self, number: int, seconds: float, report: Report) -> Progress:
+    def _progress(self, number: int, seconds: float, report: Report, rows: Reading) -> Progress:
         segments = self.manifest.segments
         found = self.manifest.watermarks(self.topology)
         marks = [mark for mark in found.values() if mark is not None]
@@ -469,7 +469,8 @@ class SparkBatches:
             counters=Counters.total([zeros, report]),
             watermarks=read_watermarks(self.topology.clocks, self.manifest.newest, self.manifest.idle, found),
             newest=self.manifest.newest,
-            notices=self._told(),
+            notices=(*self._told(), *rows.notices),
+            lag=rows.lag,
         )
 
     def _told(self) -> tuple[Notice, ...]:

@@ -19,6 +19,7 @@ from typing import Any
 from weft.errors import StateError
 from weft.host.batch import Batch, Report
 from weft.host.crash import CrashPoint
+from weft.host.parts import advance
 from weft.host.sources.source import Position
 from weft.host.state.compaction import horizon, is_expired
 from weft.host.state.depot import Depot
@@ -94,9 +95,7 @@ class Manifest:
     ) -> Manifest:
         """The manifest of batch `number`, given what its workers reported, how far it has read, and who is idle."""
         gone = set(report.removed)
-        newest = dict(self.newest)
-        for stream, moment in report.newest.items():
-            newest[stream] = max(moment, newest.get(stream, moment))
+        newest = advance(self.newest, report.newest)
         totals, sketches = Counters.total([self.totals, report]), merge_sketches(self.sketches, report.sketches)
         read = {**self.offsets, **(offsets or {})}
         files = tuple(report.files)
