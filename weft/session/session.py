@@ -51,6 +51,7 @@ from weft.session.arguments import check_choice, check_name, check_spark, check_
 from weft.session.changes import SessionChanges
 from weft.session.complete import as_moment, complete_from, say_moment
 from weft.session.fit import Fit, refuse_incomplete, refuse_loss
+from weft.session.following import listen
 from weft.session.improve import improve, is_unfinished
 from weft.session.planning import (
     Inputs,
@@ -511,7 +512,7 @@ class Session:
             self._publish_left()
             self._claim_sinks()
             watch = Watch(lambda: self.workers, lambda n, load: uneven_load(load, n, self.choices, self.observed))
-            journal = Journal(LiveLine(self._progress), watch)
+            journal = Journal(LiveLine(self._progress), watch, listen(self.checkpoint.root))
             self._changes = SessionChanges(self, journal.tell)
             self._handle = handle = Handle(self.checkpoint, self._run(journal), journal, self._changes)
         except BaseException:
