@@ -50,6 +50,11 @@ def history_file(root: Path) -> Path:
     return root / "history" / "batches.jsonl"
 
 
+def plan_file(root: Path) -> Path:
+    """Where the plan of a checkpoint folder is, as explain shows it."""
+    return root / "history" / "plan.json"
+
+
 class History:
     """Writes the history of a run.  No method raises if the file cannot be written."""
 
@@ -146,12 +151,12 @@ class Tail:
         self._file: int | None = None
         self._at = 0
 
-    def read(self) -> tuple[bool, list[Line]]:
+    def read(self) -> tuple[bool, list[bytes]]:
         """Whether the file is another one than before (then what was read before is void), and its new lines."""
         try:
             with self.path.open("rb") as file:
                 found = os.fstat(file.fileno())
-                anew = found.st_ino != self._file or found.st_size < self._at
+                anew = self._file not in (None, found.st_ino) or found.st_size < self._at
                 self._at = 0 if anew else self._at
                 self._file = found.st_ino
                 file.seek(self._at)
@@ -160,7 +165,7 @@ class Tail:
             return False, []
         whole = text.rpartition(b"\n")[0]
         self._at += len(whole) + 1 if whole else 0
-        return anew, list(parse(whole.splitlines()))
+        return anew, whole.splitlines()
 
 
 # ----------------------------------------------------------------------------------------------- shrinking

@@ -512,7 +512,7 @@ class Session:
             self._publish_left()
             self._claim_sinks()
             watch = Watch(lambda: self.workers, lambda n, load: uneven_load(load, n, self.choices, self.observed))
-            journal = Journal(LiveLine(self._progress), watch, listen(self.checkpoint.root))
+            journal = Journal(LiveLine(self._progress), watch, listen(self))
             self._changes = SessionChanges(self, journal.tell)
             self._handle = handle = Handle(self.checkpoint, self._run(journal), journal, self._changes)
         except BaseException:
