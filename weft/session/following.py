@@ -40,7 +40,7 @@ class PlanKeeper:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def begin(self, every: float | None) -> None:
+    def begin(self, every: float | None) -> None:  # noqa: ARG002
         """The run begins."""
         self._write()
 
@@ -84,4 +84,3 @@ def describe_plan(session: Session) -> dict[str, Any]:
             for name, handle in handles.items()
         },
     }
-
