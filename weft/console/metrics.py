@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from weft.console.picture import Picture, read_stores
+from weft.observe.counters import Counters
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -27,16 +28,18 @@ class Metric:
 
 
 def read_metrics(picture: Picture) -> list[Metric]:
-    """All metrics of a checkpoint, as of its last commit."""
+    """All metrics of a checkpoint, as of its last commit.  They are the same ones for every checkpoint."""
     from weft import __version__
 
     picture.advance()
-    manifest, life, last = picture.manifest(), picture.life(), picture.last()
-    totals, stores = manifest.totals, read_stores(manifest)
-    found = [
+    manifest, last = picture.manifest(), picture.last() or {}
+    totals, stores, epoch = manifest.totals, read_stores(manifest), picture.epoch()
+    workers = 1 if epoch is None else epoch.topology.workers
+    load = Counters(load=dict(last.get("load", {})))
+    return [
         _one("weft_info", "gauge", "The version of Weft and the checkpoint.", 1, version=__version__,
              checkpoint=picture.root.name),
-        _one("weft_running", "gauge", "Whether a run is going on.", life["state"] == "running"),
+        _one("weft_running", "gauge", "Whether a run is going on.", picture.life()["state"] == "running"),
         _by("weft_rows_total", "counter", "Rows read.", "stream", totals.rows_in),
         _by("weft_late_rows_total", "counter", "Rows dropped below the watermark.", "stream", totals.late),
         _by("weft_untimed_rows_total", "counter", "Rows dropped without event time.", "stream", totals.untimed),
@@ -52,17 +55,13 @@ def read_metrics(picture: Picture) -> list[Metric]:
         _by("weft_store_bytes", "gauge", "Bytes kept.", "store", {name: one["bytes"] for name, one in stores.items()}),
         _one("weft_segments", "gauge", "Files of state.", len(manifest.segments)),
         _one("weft_replication_ratio", "gauge", "Copies made of a row of a stream.", totals.replication_factor),
+        _one("weft_skew_ratio", "gauge", "Load of the busiest worker over the average.", load.skew_degree(workers)),
         _by("weft_newest_event_timestamp_seconds", "gauge", "Newest event time.", "stream", _seconds(manifest.newest)),
         _by("weft_watermark_timestamp_seconds", "gauge", "Watermark.", "query", _seconds(_watermarks(picture))),
+        _one("weft_last_batch_seconds", "gauge", "Time of the last batch.", last.get("slowest")),
+        _one("weft_last_commit_timestamp_seconds", "gauge", "When a batch was last committed.", last.get("until")),
+        _by("weft_memory_bytes", "gauge", "Resident memory.", "process", last.get("memory", {})),
     ]  # fmt: skip
-    if last is not None:
-        found += [
-            _one("weft_last_batch_seconds", "gauge", "Time of the last batch.", last["seconds"]),
-            _one("weft_last_commit_timestamp_seconds", "gauge", "When the last batch was committed.", last["until"]),
-            _by("weft_memory_bytes", "gauge", "Resident memory.", "process", last.get("memory", {})),
-            _one("weft_skew_ratio", "gauge", "Load of the busiest worker over the average.", _skew(picture, last)),
-        ]
-    return found
 
 
 def to_prometheus(metrics: Iterable[Metric]) -> str:
@@ -82,8 +81,9 @@ def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def _one(name: str, kind: Literal["counter", "gauge"], about: str, value: float, **labels: str) -> Metric:
-    return Metric(name, kind, about, ((tuple(labels.items()), float(value)),))
+def _one(name: str, kind: Literal["counter", "gauge"], about: str, value: float | None, **labels: str) -> Metric:
+    samples = () if value is None else ((tuple(labels.items()), float(value)),)
+    return Metric(name, kind, about, samples)
 
 
 def _by(
@@ -103,11 +103,3 @@ def _watermarks(picture: Picture) -> dict[str, int]:
     newest = dict(picture.manifest().newest)
     marks = {query: clock.watermark(newest) for clock in clocks if clock.streams for query in clock.queries}
     return {query: mark for query, mark in marks.items() if mark is not None}
-
-
-def _skew(picture: Picture, last: Mapping[str, object]) -> float:
-    load = last.get("load")
-    epoch = picture.epoch()
-    if not isinstance(load, dict) or not sum(load.values()) or epoch is None:
-        return 1.0
-    return float(max(load.values()) * epoch.topology.workers / sum(load.values()))

@@ -40,6 +40,8 @@ class Console:
     """None is 4747, or any free one if that is taken."""
     control: bool = False
     """Whether queries may be added and dropped, and the run stopped, from the page."""
+    controls: Controls | None = None
+    """What the page may change, instead of the usual; for demonstrations."""
     token: str | None = None
     """For programs; None is that of the environment variable WEFT_CONSOLE_TOKEN, or a new one."""
 
@@ -47,7 +49,7 @@ class Console:
 class Served:
     """A console that runs."""
 
-    def __init__(self, root: Path, how: Console, controls: Controls) -> None:
+    def __init__(self, root: Path, how: Console) -> None:
         _check_installed()
         import uvicorn
 
@@ -57,7 +59,9 @@ class Served:
         self.host, self.port = how.bind, int(self._socket.getsockname()[1])
         self._keys = Keys(how.token)
         loopback = how.bind in LOOPBACK
-        self._pages = Pages(Picture(root), self._keys, controls, loopback=loopback, open_link=self.link)
+        self._pages = Pages(
+            Picture(root), self._keys, how.controls or Controls(), loopback=loopback, open_link=self.link
+        )
         config = uvicorn.Config(
             self._pages.app(), log_config=None, access_log=False, lifespan="off", ws="none", timeout_graceful_shutdown=1
         )
@@ -103,9 +107,9 @@ class Served:
         self._server.run(sockets=[self._socket])
 
 
-def serve(root: Path, how: Console | None = None, controls: Controls | None = None) -> Served:
+def serve(root: Path, how: Console | None = None) -> Served:
     """Show a checkpoint."""
-    return Served(root, how or Console(), controls or Controls())
+    return Served(root, how or Console())
 
 
 def as_console(given: Any) -> Console | None:

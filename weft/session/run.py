@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from weft.errors import WeftError
 from weft.explain.uneven import is_uneven
@@ -26,6 +27,9 @@ from weft.observe.report import RunReport, Tally
 from weft.observe.watermark import Holding, count_batches
 from weft.session.changes import SessionChanges, Turn
 from weft.signals import noting
+
+if TYPE_CHECKING:
+    from weft.console.serve import Served
 
 RECENT = 10
 """The load is judged over this many of the last batches: values and their order change while a stream runs."""
@@ -113,6 +117,8 @@ class Handle:
         self._failure: str | None = None
         self._ended: float | None = None
         self._ending = threading.Lock()
+        self.console: Served | None = None
+        """The console of this run; None if there is none."""
 
     def __repr__(self) -> str:
         tally, how = self._journal.tally, "going on" if self.active else "ended"

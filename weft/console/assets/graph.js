@@ -45,10 +45,11 @@ export function makeGraph(topology, only) {
           at = probe;
         }
       }
-      if (way.fills === null) join(at, end, "go", query);
-    }
-    for (const store of topology.stores) {
-      if (store.placement[0] === "keys of the groups" && users(store).includes(query)) join(`store ${store.name}`, end, "look", query);
+      if (way.fills !== null) continue;
+      const groups = topology.stores.filter((store) => store.placement[0] === "keys of the groups" && users(store).includes(query));
+      for (const store of groups) join(at, `store ${store.name}`, "keep", query);
+      if (!groups.length) join(at, end, "go", query);
+      for (const store of groups) join(`store ${store.name}`, end, "look", query);
     }
   }
   return { nodes: [...nodes.values()], links: [...links.values()] };

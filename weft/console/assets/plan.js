@@ -22,9 +22,9 @@ export class Plan {
   }
 
   zooming() {
-    const by = (factor) => () => { this.zoom = factor ? this.zoom * factor : 1; this.scale(); };
+    const by = (factor) => () => { this.zoom = factor ? this.zoom * factor : this.fit(); this.scale(); };
     return el("p", { class: "row" }, el("button", { onclick: by(0.8), "aria-label": "smaller" }, "−"), el("button", { onclick: by(1.25), "aria-label": "larger" }, "+"),
-      el("button", { onclick: by(0) }, "as it is"), el("span", { class: "quiet" }, "Thick lines carry the most tuples. Dashed lines are looks into a store. An orange border is where most of the work is."));
+      el("button", { onclick: by(0) }, "fit"), el("span", { class: "quiet" }, "Thick lines carry the most tuples. Dashed lines are looks into a store. An orange border is where most of the work is."));
   }
 
   async open() {
@@ -66,9 +66,15 @@ export class Plan {
     for (const link of this.graph.links) this.svg.append(...this.drawLink(link));
     for (const node of this.graph.nodes) this.svg.append(this.drawNode(node));
     this.drawing.replaceChildren(this.svg);
+    this.zoom = this.fit();
     this.scale();
     this.measure();
     this.show(this.graph.nodes.find((node) => node.id === this.node) ?? null);
+  }
+
+  // So small that the whole width can be seen, but not so small that nothing can be read.
+  fit() {
+    return Math.min(1, Math.max(0.45, (this.drawing.clientWidth - 4) / this.size.width));
   }
 
   scale() {

@@ -34,7 +34,7 @@ export class Queries {
     const names = Object.keys(this.facts).filter((name) => name.toLowerCase().includes(wanted)).sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
     const total = this.app.plan?.results ?? {};
     const rows = names.map((name) => [el("button", { class: "link", onclick: () => { location.hash = `queries/${encodeURIComponent(name)}`; } }, name),
-      number(perSecond[name] ?? 0), whole(total[name] ?? this.facts[name].results), this.facts[name].from.replaceAll(/ within [^,]*/g, ""),
+      number(perSecond[name] ?? 0), whole(total[name] ?? this.facts[name].results), joined(this.facts[name].from),
       this.facts[name]["complete from"] === null ? "complete" : `from ${moment(this.facts[name]["complete from"])}`]);
     const made = table(["query", "results/s", "results", "joins", "complete"], rows, [1, 2]);
     const at = this.body.querySelector(".link:focus")?.textContent;
@@ -49,11 +49,11 @@ export class Queries {
     const text = plan?.queries[name]?.text ?? asSql(facts);
     const into = plan?.queries[name]?.into ?? facts.into;
     this.detail.replaceChildren(card(name, ...this.app.controls.dropButton(name), el("pre", {}, text),
-      el("p", {}, el("span", { class: "quiet" }, "Results go to "), into.join(", ") || "nowhere yet"),
+      el("p", {}, el("span", { class: "quiet" }, "Results go "), into.join(", ") || "nowhere yet"),
       summary ? el("h3", {}, "The plan") : null,
       summary ? el("p", {}, el("strong", {}, summary.plan), ": ", summary.because) : null,
       summary ? el("ul", {}, summary.keeps.map((kept) => el("li", {}, kept))) : null,
-      summary ? el("p", { class: "quiet" }, `A new row looks into at most ${summary.looks} stores, in ${summary.rounds} waves.`) : null,
+      summary ? el("p", { class: "quiet" }, `A new row looks into at most ${summary.looks} ${summary.looks === 1 ? "store" : "stores"}, in ${summary.rounds} ${summary.rounds === 1 ? "wave" : "waves"}.`) : null,
       weighed ? el("h3", {}, `What else was weighed (${weighed.considered})`) : null,
       weighed ? this.weigh(weighed) : null,
       el("h3", {}, "Last rows"), this.rows = el("div", {}, el("p", { class: "quiet" }, "Reading."))));
@@ -69,6 +69,9 @@ export class Queries {
       weighed.statistics ? null : el("p", { class: "quiet" }, "Nothing was known of the streams: these numbers rest on defaults."));
   }
 }
+
+// "orders o within 10 minutes, lines lines within ..." -> "orders o, lines"
+const joined = (from) => from.split(", ").map((one) => one.replace(/ within .*/, "").split(" ")).map(([stream, alias]) => (stream === alias || !alias ? stream : `${stream} ${alias}`)).join(", ");
 
 function asSql(facts) {
   return [`SELECT ${facts.select}`, `FROM ${facts.from}`, facts.where ? `WHERE ${facts.where}` : null, facts["group by"] ? `GROUP BY ${facts["group by"]}` : null, facts.having ? `HAVING ${facts.having}` : null].filter(Boolean).join("\n");
