@@ -35,8 +35,24 @@ FAILED_CHECK = 1
 REFUSED = 2
 
 
-def demo(*, orders: int = 30_000, seed: int = 1, keep: Path | None = None, workers: int | None = None) -> int:
-    """Run three joins over generated streams and check every row of the results."""
+def demo(
+    *,
+    orders: int = 30_000,
+    seed: int = 1,
+    keep: Path | None = None,
+    workers: int | None = None,
+    console: bool = False,
+    port: int | None = None,
+) -> int:
+    """Run three joins over generated streams and check every row of the results.
+
+    With --console, a steady job over five streams instead, in a browser, whose plan you choose while it runs.
+    """
+    if console:
+        from weft.demo.live import run_live
+
+        signalled = run_live(seed=seed, keep=keep, port=port)
+        return 0 if signalled is None else exit_code(signalled)
     from weft.demo import run_demo
 
     return 0 if run_demo(orders=orders, seed=seed, keep=keep, workers=workers) else FAILED_CHECK
@@ -275,6 +291,8 @@ _COMMANDS: dict[Callable[..., int], tuple[_Option, ...]] = {
         _Option("--seed", int, "seed of the generator; the same seed gives the same streams (default: 1)"),
         _Option("--keep", Path, "a new folder for streams, state and results; without it they are deleted"),
         _Option("--workers", int, "partitions of the state; chosen by Weft if not given"),
+        _Option("--console", bool, "show a job that goes on in a browser; choose its plan there"),
+        _Option("--port", int, "the port of the console (default: 4747, or a free one)"),
     ),
     run: (
         _SCRIPT,
