@@ -54,6 +54,7 @@ from weft.session.arguments import (
 )
 from weft.session.catalog import Catalog, refuse_frame
 from weft.session.changes import SessionChanges
+from weft.session.following import listen
 from weft.session.improve import improve, is_unfinished
 from weft.session.outlets import check_sinks, claim_sinks, publish_results_left, visit_sinks
 from weft.session.planning import (
@@ -65,11 +66,14 @@ from weft.session.roster import Roster
 from weft.session.run import Handle, Journal, Watch
 from weft.session.shown import show_session
 from weft.session.snapshot import Snapshot
+from weft.session.window import Window
 from weft.stats.model import Statistics
 from weft.topology.model import Policy, Topology
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from weft.console.serve import Console
 
 
 POLICIES: tuple[Policy, ...] = ("min", "max")
@@ -103,6 +107,7 @@ class Session:
         self._progress = progress
         self._handle: Handle | None = None
         self._changes: SessionChanges | None = None
+        self._window = Window()
         self.crash_point: CrashPoint | None = None
         """Where the next run dies; for tests."""
 
@@ -412,18 +417,29 @@ class Session:
         )
         return explain(subject, stage, format)
 
-    def run(self) -> RunReport:
-        """Join everything that is available now, then return.  Ctrl-C or SIGTERM stops after the current batch."""
-        return self._begin(every=None).finish()
+    def run(self, *, console: bool | Console = False) -> RunReport:
+        """Join everything that is available now, then return.  Ctrl-C or SIGTERM stops after the current batch.
 
-    def start(self, every: str | datetime.timedelta | float = "1 second") -> Handle:
-        """Run in the background until stopped, looking for new input this often."""
-        return self._begin(every=parse_duration(every) / 1_000_000)
+        `console` shows the run in a browser, see :meth:`start`.
+        """
+        return self._begin(None, console).finish()
+
+    def start(self, every: str | datetime.timedelta | float = "1 second", *, console: bool | Console = False) -> Handle:
+        """Run in the background until stopped, looking for new input this often.
+
+        `console=True` shows the session in a browser: the address is printed, and is `h.console.url`.  With
+        `weft.Console(...)` you choose the port, the address, and whether the page may change the session.  The console
+        stays open when the run has ended, until `s.close()` or the end of the process.
+        """
+        return self._begin(parse_duration(every) / 1_000_000, console)
 
     def close(self) -> None:
-        """Stop the run, if there is one, and release the checkpoint."""
-        if self._handle is not None:
-            self._handle.stop()
+        """Stop the run, if there is one, release the checkpoint, and close the console."""
+        try:
+            if self._handle is not None:
+                self._handle.stop()
+        finally:
+            self._window.close()
 
     def __repr__(self) -> str:
         return show_session(self)
@@ -434,7 +450,7 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _begin(self, *, every: float | None) -> Handle:
+    def _begin(self, every: float | None, console: bool | Console) -> Handle:
         if self._handle is not None:
             if self._handle.active:
                 raise PlanError("the session is already running", hint="stop it first: h.stop(), or s.close().")
@@ -447,9 +463,11 @@ class Session:
             publish_results_left(self.checkpoint, kept)
             claim_sinks(self.checkpoint, self._roster.queries, kept)
             watch = Watch(lambda: self.workers, lambda n, load: uneven_load(load, n, self.choices, self.observed))
-            journal = Journal(LiveLine(self._progress), watch)
+            journal = Journal(LiveLine(self._progress), watch, listen(self))
             self._changes = SessionChanges(self, journal.tell)
-            self._handle = handle = Handle(self.checkpoint, self._run(journal), journal, self._changes)
+            handle = Handle(self.checkpoint, self._run(journal), journal, self._changes)
+            handle.console = self._window.open(self, handle, console)
+            self._handle = handle
         except BaseException:
             self.checkpoint.release()
             raise
