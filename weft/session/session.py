@@ -41,6 +41,7 @@ from weft.optimizer.written.plan import Plan
 from weft.query.draft import Draft
 from weft.query.duration import parse_duration
 from weft.query.model import Stream, Unit
+from weft.query.parameters import Strategy
 from weft.read import as_source
 from weft.session.arguments import (
     check_choice,
@@ -66,6 +67,7 @@ from weft.session.roster import Roster
 from weft.session.run import Handle, Journal, Watch
 from weft.session.shown import show_session
 from weft.session.snapshot import Snapshot
+from weft.session.subscriptions import STRATEGIES, Asked, Subscriptions, read_key, read_subscriptions
 from weft.session.window import Window
 from weft.stats.model import Statistics
 from weft.topology.model import Policy, Topology
@@ -289,14 +291,50 @@ class Session:
         check_name("query", name, self._roster.queries)
         check_choice("start", start, STARTS)
         handle = self._catalog.read_query(name, query, cross_product, closed)
-        handle.asked, handle.start = handle.query, start
-        handle.query = self._roster.begin_at(handle, self._roster.known().get(name), self.checkpoint.last + 1)
+        handle.start, handle.backfill, handle.must_be_complete = start, backfill, complete
         handle.wishes = read_wishes(strategy, budget, placement, capacity, arrival, parallelism, skewed)
         handle.statistics = read_statistics(statistics)
-        handle.backfill, handle.must_be_complete = backfill, complete
+        self._register(handle)
+        return handle
+
+    def _register(self, handle: QueryHandle) -> None:
+        """Add a query to the session."""
+        name, handle.asked = handle.name, handle.query
+        handle.query = self._roster.begin_at(handle, self._roster.known().get(name), self.checkpoint.last + 1)
         handle.on_sink, handle.find_start = self._add_sink, self._roster.complete_from
         with self._changing(added=name):
             self._roster.queries[name] = handle
+
+    def subscriptions(
+        self,
+        name: str,
+        query: str,
+        *,
+        parameters: object,
+        key: str | Sequence[str],
+        operation: str | None = None,
+        window: str | None = None,
+        start: str = "now",
+        strategy: Strategy = "auto",
+    ) -> Subscriptions:
+        """Register one query for many subscribers, who differ in its parameters (`:name`): see docs/subscriptions.md.
+
+        `parameters` brings a row for each subscription; `key` names the columns that tell subscriptions apart.
+        Results have these columns first.  `a.add(table)` and `a.remove(keys)` change subscriptions, also while the
+        session runs, from the next batch on.  Rows of `parameters` may do the same by a column that `operation` names:
+        "insert", "delete" or "update".
+        A subscription meets rows that come after it; with `start="state"` these also join with older ones.  A condition
+        with a parameter that is NULL always holds.  `window` names a column with a window of the subscription's own, in
+        seconds.
+        `strategy` is "narrow" (subscriptions are asked before every join), "join" (after it), "auto" (whichever is
+        cheaper) or "naive" (after the join, one by one; for comparison).
+        """
+        check_name("query", name, self._roster.queries)
+        check_choice("start", start, STARTS)
+        asked = Asked(name, read_key(key), operation, window, check_choice("strategy", strategy, STRATEGIES), start)
+        with self.lock:
+            handle = read_subscriptions(self._catalog, asked, query, parameters, self.checkpoint.root)
+        self._register(handle)
         return handle
 
     @contextmanager

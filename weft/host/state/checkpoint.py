@@ -167,7 +167,7 @@ class Checkpoint:
     def _make(self) -> None:
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            strangers = [p.name for p in self.root.iterdir() if not p.name.startswith(".") and p.name != "lock"]
+            strangers = [p.name for p in self.root.iterdir() if not p.name.startswith(".") and p.name not in _BEFORE]
         except OSError as error:
             hint = "choose a folder that can be written, or one that does not exist yet."
             raise StateError(f"checkpoint {self.shown} cannot be made", detail=f"{error}.", hint=hint) from error
@@ -221,12 +221,16 @@ class Checkpoint:
 
 FRAME = "DataFrame"
 """How a checkpoint calls the source of a stream that Spark brings."""
+SUBSCRIPTIONS = "subscriptions"
+"""Folder with changes of subscriptions that were asked for by hand."""
 FILES = "#files"
 """Stands for all streams that are read from files, beside streams that Spark brings."""
 
 _KEYS = ("id", "workers", "watermark", "streams", "queries", "plans")
 
 
+_BEFORE = ("lock", SUBSCRIPTIONS)
+"""What may be there before the first run."""
 _PARTS = ("spark", "sources", "segments", "notes", "results", "epochs")
 """What a run writes besides manifests and its description."""
 
@@ -274,6 +278,19 @@ def describe_query(query: Query) -> dict[str, Any]:
         "since": {relation.alias: relation.since for relation in query.relations if relation.since},
         "apart": {relation.alias: relation.apart for relation in query.relations if relation.apart},
         **_describe_groups(query),
+        **_describe_subscribers(query),
+    }
+
+
+def _describe_subscribers(query: Query) -> dict[str, str]:
+    asked = query.subscribers
+    if asked is None:
+        return {}
+    shown = ", ".join(f"{to_sql(o.expr)} AS {o.name}" for o in asked.outputs)
+    return {
+        "for": f"{asked.stream.name} by {', '.join(asked.key)}",
+        "asked": " AND ".join(to_sql(p) for p in (*asked.asked, *asked.since)),
+        "shown": shown,
     }
 
 
