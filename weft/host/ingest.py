@@ -24,7 +24,7 @@ from weft.host.batch import Report, Watermarks
 from weft.host.envelope import REPORT, Envelope, Frame, slices
 from weft.host.hidden import cut
 from weft.host.marks import drop_late, mark_late
-from weft.host.ops import op_columns, weigh
+from weft.host.ops import read_changes, source_columns
 from weft.host.parts import left_out, place_of
 from weft.host.routing import route, spread_rows
 from weft.host.watch import Watcher
@@ -51,7 +51,12 @@ class Ingest:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns to read from the source; at least one, so that rows can be counted."""
+        """Columns to read from the source."""
+        return source_columns(self.stream, self.wanted)
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """Columns of the stream that are needed; at least one, so that rows can be counted."""
         reads = {c for edge in self.edges for c in edge.columns}
         reads |= {c.name for edge in self.edges for expr in (*edge.filter, *edge.route_key) for c in columns(expr)}
         watched = [expr for edge in self.edges for _, key, chosen in edge.watch for expr in (key, *chosen)]
@@ -61,7 +66,7 @@ class Ingest:
         if self.stream.weight is not None:
             reads.add(self.stream.weight)
         wanted = tuple(name for name in self.stream.schema.names if name in reads)
-        return (*(wanted or (self.stream.schema.names[0],)), *op_columns(self.stream))
+        return wanted or (self.stream.schema.names[0],)
 
     def run(
         self, batches: Iterable[tuple[str, pa.RecordBatch]], task: int, watermarks: Watermarks, number: int = 0
@@ -90,9 +95,7 @@ class Ingest:
     def _read(self, raw: pa.RecordBatch, where: str) -> Frame:
         """The rows in the declared types; those of a stream that changes with their weights."""
         frame = conform(raw, self.stream, self.columns, where)
-        if self.stream.changes is None or (op := self.stream.changes.op) is None:
-            return frame
-        return weigh(frame.drop_columns([op]), frame.column(op), self.stream, where)
+        return read_changes(frame, self.stream, self.wanted, where)
 
     def _count_left_out(self, raw: pa.RecordBatch, report: Report) -> None:
         if count := left_out(raw):
@@ -243,6 +246,8 @@ def conform(raw: pa.RecordBatch, stream: Stream, wanted: Sequence[str], where: s
 def _cast(column: pa.Array, declared: pa.DataType, name: str, stream: Stream, where: str) -> pa.Array:
     if column.type == declared:
         return column
+    if pa.types.is_null(column.type):
+        return pa.nulls(len(column), declared)
     try:
         if normalize(column.type) != declared and not _widens(column.type, declared):
             raise pa.ArrowInvalid(f"it is {column.type}, declared is {declared}")
@@ -259,6 +264,10 @@ def _cast(column: pa.Array, declared: pa.DataType, name: str, stream: Stream, wh
 
 def _widens(found: pa.DataType, declared: pa.DataType) -> bool:
     """Whether every value found fits the declared type, or a checked cast finds the one that does not."""
+    if pa.types.is_struct(found) and pa.types.is_struct(declared):
+        pairs = zip(found, declared, strict=False)
+        alike = [field.name for field in found] == [field.name for field in declared]
+        return alike and all(one.type == other.type or _widens(one.type, other.type) for one, other in pairs)
     whole = pa.types.is_integer(found) and (pa.types.is_integer(declared) or pa.types.is_floating(declared))
     real = pa.types.is_floating(found) and pa.types.is_floating(declared) and found.bit_width <= declared.bit_width
     exact = pa.types.is_decimal(found) and pa.types.is_decimal(declared)

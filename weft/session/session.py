@@ -38,6 +38,7 @@ from weft.optimizer.cost.papers import Arrival
 from weft.optimizer.plan import SHARINGS, Sharing
 from weft.optimizer.wishes import read_statistics, read_wishes
 from weft.optimizer.written.plan import Plan
+from weft.query.changes import Format
 from weft.query.draft import Draft
 from weft.query.duration import parse_duration
 from weft.query.model import Stream, Unit
@@ -55,7 +56,7 @@ from weft.session.arguments import (
 )
 from weft.session.catalog import Catalog, refuse_frame
 from weft.session.changes import SessionChanges
-from weft.session.changing import read_changes
+from weft.session.changing import read_changes, require_all_rows
 from weft.session.following import listen
 from weft.session.improve import improve, is_unfinished
 from weft.session.outlets import check_sinks, claim_sinks, publish_results_left, visit_sinks
@@ -125,6 +126,7 @@ class Session:
         unique: Sequence[str] = (),
         bad_files: BadFiles = "fail",
         changes: str | None = None,
+        format: Format = "rows",  # noqa: A002 - the word that sources use
         idle: str | datetime.timedelta | float | None = None,
         static: bool = False,
     ) -> Stream:
@@ -135,7 +137,8 @@ class Session:
         `bad_files` says what happens if a file cannot be read: "fail" ends the run and says which, "skip" leaves the
         file out, says so in the report, and goes on.
         `changes` names a column that says what happens to its row: insert or delete, +I, -U, +U or -D, +1 or -1.
-        Queries over such a stream are views; a row that is deleted takes back the results that it had a part in.
+        `format="debezium"` reads envelopes with the row before and the row after.  Queries over such a stream are
+        views; a row that is deleted takes back the results that it had a part in: see docs/changes.md.
         `idle` says after how long without a row the watermark of others goes on without this stream; rows that come
         too late when it wakes are dropped and counted.  `static` declares a table, see :meth:`table`.
         """
@@ -146,7 +149,7 @@ class Session:
         read = read_bad_files(name, as_source(name, source), bad_files)
         event_time, late = read_timing(read, event_time, lateness)
         named = tuple([unique] if isinstance(unique, str) else unique)
-        schema, how = read_changes(name, read.schema, changes)
+        schema, how = read_changes(name, read.schema, changes, format)
         stream = Stream(name, schema, event_time, unit, late, named, changes=how, idle=read_idle(idle))
         with self.lock:
             self._catalog.add_stream(stream, read)
@@ -297,6 +300,7 @@ class Session:
         check_choice("start", start, STARTS)
         handle = self._catalog.read_query(name, query, cross_product, closed)
         handle.start, handle.backfill, handle.must_be_complete = start, backfill, complete
+        require_all_rows(handle)
         handle.wishes = read_wishes(strategy, budget, placement, capacity, arrival, parallelism, skewed)
         handle.statistics = read_statistics(statistics)
         self._register(handle)
