@@ -26,7 +26,7 @@ from weft.host.hidden import cut
 from weft.host.marks import drop_late, mark_late
 from weft.host.routing import route, spread_rows
 from weft.host.watch import Watcher
-from weft.host.weights import attach_weights
+from weft.host.weights import attach_weights, product, weight_of
 from weft.observe.counters import bump
 from weft.observe.watermark import as_time, say_time
 from weft.query.model import Stream
@@ -80,6 +80,15 @@ class Ingest:
         report.seconds["0"] = time.perf_counter() - began
         yield Envelope(task % self.workers, seq, REPORT, report=report.plain())
 
+    def hand_on(self, rows: Frame, row: int, report: Report) -> Iterator[tuple[Edge, int, Frame]]:
+        """Results of a query as rows of this derived stream, for its edges; `row` is how many there were before.
+
+        They are never late: whatever they are made of was in time.
+        """
+        weights = weight_of(rows)
+        frame = self._weigh(rows.select(self.stream.schema.names), weights)
+        yield from self._route(frame, row, {}, report, Watcher())
+
     def _stamp(self, frame: Frame, report: Report) -> Frame:
         name = self.stream.name
         bump(report.rows_in, name, frame.num_rows)
@@ -92,10 +101,10 @@ class Ingest:
             report.newest[name] = max(newest, report.newest.get(name, newest))
         return frame.append_column(TIME, time)
 
-    def _weigh(self, frame: Frame) -> Frame:
-        """The frame with its weights, if the stream has any, without the rows of weight 0."""
+    def _weigh(self, frame: Frame, known: pa.Array | None = None) -> Frame:
+        """The frame with its weights, if it has any, without the rows of weight 0; each row may count several times."""
         if self.stream.weight is None:
-            return frame
+            return attach_weights(frame, known)
         weights = pc.cast(frame.column(self.stream.weight), pa.int64())
         if weights.null_count:
             raise SourceError(
@@ -103,6 +112,7 @@ class Ingest:
                 detail="a weight says how often a row counts.",
                 hint="nothing of this batch was joined; repair the input and run again.",
             )
+        weights = weights if known is None else product(weights, known)
         return attach_weights(frame, weights).filter(pc.not_equal(weights, 0))
 
     def _count_refused(self, frame: Frame, watermarks: Watermarks, report: Report) -> None:
@@ -150,11 +160,20 @@ class Ingest:
 
 def ingests(topology: Topology, functions: Functions) -> dict[str, Ingest]:
     """Wave 0 of every stream of a topology, by the name of the stream."""
+    return _ingests(topology, topology.streams, functions)
+
+
+def derived_ingests(topology: Topology, functions: Functions) -> dict[str, Ingest]:
+    """How rows of derived streams reach their edges, by the name of the stream."""
+    return _ingests(topology, topology.derived, functions)
+
+
+def _ingests(topology: Topology, streams: Iterable[Stream], functions: Functions) -> dict[str, Ingest]:
     return {
         stream.name: Ingest(
             stream, tuple(e for e in topology.edges if e.stream == stream.name), topology.workers, functions
         )
-        for stream in topology.streams
+        for stream in streams
     }
 
 

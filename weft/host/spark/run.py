@@ -425,7 +425,7 @@ class SparkBatches:
         for wave in range(1, topology.waves + 1):
             task = WaveTask(plan, batch, wave, str(self.ledger.segments), str(self.ledger.notes), str(staging))
             frame = frame.repartitionById(topology.workers, "dest")
-            if wave > 1 and topology.keeps:
+            if wave > 1 and topology.stores_late:
                 frame = frame.sortWithinPartitions("seq")  # rows to store come first, see weft.host.worker
             frame = frame.mapInArrow(task, SCHEMA)
         report = Report()
