@@ -1,7 +1,8 @@
 """A query as written: names not yet looked up, types not yet known.
 
 A table factor of FROM is the name of a stream, a table, a view or a WITH, or a derived table: a draft of its own.
-UNION ALL joins drafts to a draft: it has those behind the first one.  JOINs are flat: parentheses only say which sources stand left and right of a USING.
+UNION ALL is a draft that has further ones.  JOINs are flat: parentheses only say which sources stand left and right of
+a USING.
 
 SQL text and the builder both end in a Draft; `weft.query.resolve` makes it a Query.  Conditions and items may
 still be SQL fragments (the builder takes them); `weft.sql` parses those before it resolves, so that this
