@@ -9,7 +9,7 @@ a result arrives (strict rule): newest - time < window.  None is full history.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal as OneOf
 
@@ -77,6 +77,15 @@ class Stream:
     """How rows are taken back; None means never."""
     idle: int | None = None
     """After so many microseconds without a row, others' watermark goes on without the stream; None means never."""
+    depth: int = 0
+    """0 for an input.  A derived stream is made of streams of lesser depths, in the same batch."""
+    made: tuple[Query, ...] = field(default=(), compare=False, repr=False)
+    """The queries whose results are the rows of a derived stream.  Its name says what they are."""
+
+    @property
+    def rank(self) -> int:
+        """What orders the rows of one batch: those of tables, of streams, then of derived streams by depth."""
+        return 0 if self.table else 1 + self.depth
 
     @property
     def source(self) -> pa.Schema:
@@ -253,6 +262,13 @@ class Query:
         streams = [relation.stream for relation in self.relations]
         own = [stream for stream in streams if not stream.table] or streams
         return any(stream.changes is not None for stream in own)
+
+    @property
+    def gives_changes(self) -> bool:
+        """Whether its results, as rows of a derived stream, may be taken back."""
+        if self.grouping is None:
+            return self.is_changing
+        return not self.grouping.is_distinct and self.grouping.closing is None
 
     @property
     def is_view(self) -> bool:

@@ -50,12 +50,12 @@ class Known:
             index = segment.indexes[name]
             for mine, rows in probe(index, len(codes), codes, None, None, None, CHUNK):
                 met = cut(segment.rows.take(pa.array(rows)), store.columns)
-                same = _same_keys(parts.select(list(keys)).take(pa.array(mine)), met)
+                same = same_keys(parts.select(list(keys)).take(pa.array(mine)), met)
                 found.append(Known(met.filter(pa.array(same)), mine[same].astype(np.int64)))
         return [known for known in found if len(known.parts)]
 
 
-def _same_keys(parts: Frame, rows: Frame) -> npt.NDArray[np.bool_]:
+def same_keys(parts: Frame, rows: Frame) -> npt.NDArray[np.bool_]:
     """Which rows have the keys of the parts beside them: a hash may be the same by chance."""
     same = np.ones(parts.num_rows, dtype=np.bool_)
     for name in parts.schema.names:
