@@ -268,7 +268,7 @@ class Query:
         """Whether its results, as rows of a derived stream, may be taken back."""
         if self.grouping is None:
             return self.is_changing
-        return not self.grouping.is_distinct and self.grouping.closing is None
+        return not self.grouping.is_distinct
 
     @property
     def is_view(self) -> bool:
