@@ -93,6 +93,9 @@ class Grouping:
     multiset: bool = field(default=False, repr=False)
     """Whether a group is in the view as often as it counts: it is a joined row with all its columns."""
 
+    latest: bool = field(default=False, repr=False)
+    """Whether a group is a key, whose last row is in the view (`weft.query.upserts`)."""
+
     @property
     def is_distinct(self) -> bool:
         """Whether the row of a group never changes once it is there."""
