@@ -23,6 +23,7 @@ from weft.expr.types import ExprError, normalize
 from weft.expr.typing import add_types
 from weft.query.aggregates import AGGREGATES, NOT_DONE, PARTS, WINDOW, calls_aggregate, has_aggregate, refuse_aggregates
 from weft.query.caret import locate_error, pointing_into
+from weft.query.closing import has_closing, timed_streams
 from weft.query.connectivity import require_connected
 from weft.query.derived import Derived, all_rows, branches, derive
 from weft.query.draft import Condition, Draft, Item, Named, Source, Star, Using, Within
@@ -61,7 +62,10 @@ def resolve(
     """The query that `draft` states over `streams`, `views` and derived streams, which may use those before them."""
     views = add_views(views, (one.named for one in derived))
     whole = all_rows(draft, draft.text) if draft.unions else draft
-    return _Resolver(streams, functions, cross_product).query(whole, views)
+    query = _Resolver(streams, functions, cross_product).query(whole, views)
+    if has_closing(query):
+        query = _Resolver(streams, functions, cross_product, timed_streams(query)).query(whole, views)
+    return query
 
 
 @dataclass(frozen=True)
@@ -71,15 +75,18 @@ class _Resolver:
     streams: Mapping[str, Stream]
     functions: Mapping[str, FunctionSignature]
     cross_product: bool
+    late_by: tuple[tuple[str, int], ...] = ()
 
     def query(self, draft: Draft, views: Views, default: Within = None, *, united: bool = False) -> Query:
         """One SELECT; where it is united with others, its columns get types from them."""
         flat = _Inliner(draft, self).flatten(draft, views, default=default)
-        query = Query(flat.relations, flat.predicates, (), self.cross_product)
+        query = Query(flat.relations, flat.predicates, (), self.cross_product, late_by=self.late_by)
         if flat.is_grouped:
             keys = tuple(flat.scope.key(condition, flat.entries) for condition in draft.group_by)
             having = tuple(flat.scope.having(condition, flat.entries, keys) for condition in draft.having)
-            query = group(query, flat.entries, keys, having, distinct=draft.distinct, united=united)
+            query = group(
+                query, flat.entries, keys, having, distinct=draft.distinct, united=united, closes=draft.closes
+            )
         else:
             query = replace(query, outputs=tuple(_output(entry, united=united) for entry in flat.entries))
         if not self.cross_product:

@@ -23,7 +23,7 @@ from weft.host.batch import State
 from weft.host.groups.extremes import Extremes
 from weft.host.groups.fold import fold
 from weft.host.groups.groups import Grouped
-from weft.host.groups.known import WAS, Known, add_up, same_keys
+from weft.host.groups.known import WAS, Known, add_up, same_rows
 from weft.host.groups.measures import blank_measure, to_value
 from weft.host.hidden import Frame, cut
 from weft.host.state.segment import Segment, SegmentRef
@@ -64,12 +64,12 @@ class View:
         return self.rows(groups, ops).take(places)
 
     def deltas(self, parts: Frame, segments: Sequence[Segment]) -> Frame:
-        """The same as rows with weights: what a group showed before is taken back, what it shows now is added."""
+        """The changes as rows with weights: what a group showed before is taken back, what it shows now is added."""
         before = Known.of(parts, HASH, self.store, segments)
-        now, old = self.extremes.fill(add_up(before, parts)), self._before(before, parts)
+        now, old = self.extremes.fill(add_up(before, parts)), self._as_before(before, parts)
         shown, was = self._in_view(now), self._was_in_view(now, before, parts)
         added, gone = self._outputs(now), self._outputs(old)
-        same = pa.array(same_keys(gone, added))
+        same = pa.array(same_rows(gone, added))
         changed = pc.invert(pc.and_(same, pc.and_(shown, was)))
         rows = ((gone, pc.and_(was, changed), -1), (added, pc.and_(shown, changed), 1))
         return pa.concat_batches([_weighted(found.filter(mask), weight) for found, mask, weight in rows])
@@ -79,10 +79,10 @@ class View:
         arrays = [evaluate(output.expr, finished, self.functions) for output in outputs]
         return pa.RecordBatch.from_arrays(arrays, names=[output.name for output in outputs])
 
-    def _before(self, before: Sequence[Known], parts: Frame) -> Frame:
-        """The groups of some parts, as they were before these came."""
-        nothing = blank(self.grouped, parts.select([name for name in parts.schema.names if name in self.store.columns]))
-        return self.extremes.fill(add_up(before, nothing), fresh=False)
+    def _as_before(self, before: Sequence[Known], parts: Frame) -> Frame:
+        """The groups of some parts as they were without them."""
+        names = [name for name in parts.schema.names if name in self.store.columns]
+        return self.extremes.fill(add_up(before, blank(self.grouped, parts.select(names))), fresh=False)
 
     def _was_in_view(self, now: Frame, before: Sequence[Known], parts: Frame) -> pa.Array:
         """Which of the groups had a row before."""
@@ -91,7 +91,7 @@ class View:
             return pa.array(np.zeros(now.num_rows, dtype=np.bool_))
         if grouping.keys and grouping.having is None:
             return pc.greater(now.column(WAS), 0)
-        return self._in_view(self._before(before, parts))
+        return self._in_view(self._as_before(before, parts))
 
     def _in_view(self, groups: Frame) -> pa.Array:
         """Which groups have a row: those that count, and pass HAVING."""
@@ -128,7 +128,7 @@ class View:
         grouping = self.grouped.groups.grouping
         finished = self.finish(groups)
         arrays = [evaluate(output.expr, finished, self.functions) for output in grouping.outputs]
-        if not grouping.is_distinct:
+        if not grouping.is_distinct and not self.grouped.emit.into:
             arrays += [*(groups.column(name) for name in grouping.named_by), ops.cast(pa.string())]
         return pa.RecordBatch.from_arrays(arrays, schema=self.grouped.emit.schema)
 

@@ -80,7 +80,8 @@ def _store(plan: Ways, groups: Groups, name: str, columns: tuple[str, ...], *ind
     clocks = (groups.clock or NEVER_LATE,)
     expiry = ((groups.clock, 0),) if groups.clock else ()
     by = tuple(Key((Column("", code, pa.int64()),)) for code in indexes)
-    why = "until its window is closed" if groups.clock else "full history"
+    why = "until no more rows can come to it" if groups.grouping.closing else "until its window is closed"
+    why = why if groups.clock else "full history"
     return Store(
         name, "", (), columns, (OWNER,), by, expiry, why,
         (f"{plan.name}.groups",), plan.workers, labels, (), None, digest(content, plan.workers), 0, clocks, content,
@@ -89,16 +90,20 @@ def _store(plan: Ways, groups: Groups, name: str, columns: tuple[str, ...], *ind
 
 
 def window_clock(plan: Ways, policy: Policy = "min") -> Clock | None:
-    """The clock that closes windows of event time: that of all streams of the query that have one."""
+    """The clock that closes groups: that of all streams of the query that have an event time."""
     grouping = plan.query.grouping
-    if grouping is None or grouping.window is None:
+    if grouping is None or (grouping.window is None and grouping.closing is None):
         return None
+    if plan.query.late_by:
+        return Clock(f"clock-{digest(plan.query.late_by)}", plan.query.late_by, policy)
     timed = {r.stream.name: r.stream.lateness for r in plan.query.relations if r.stream.event_time is not None}
     streams = tuple(sorted(timed.items()))
     return Clock(f"clock-{digest(streams)}", streams, policy)
 
 
 def _timed_stream(plan: Ways, grouping: Grouping) -> str:
+    if grouping.closing is not None:
+        return plan.query.late_by[0][0]
     if grouping.window is None:
         return ""
     found = {output.name: output.expr for output in plan.query.outputs}[grouping.window.key]
@@ -120,4 +125,5 @@ def _content(plan: Ways) -> str:
     asked = sorted(predicate_text(transform(predicate, placed)) for predicate in query.predicates)
     made = [(output.name, text_of(transform(output.expr, placed))) for output in query.outputs]
     joined = [(relation.stream.name, relation.window, relation.since) for relation in query.relations]
-    return digest(plan.name, asked, made, joined, query.grouping)
+    closed = (query.late_by, query.grouping and query.grouping.closing) if query.late_by else ()
+    return digest(plan.name, asked, made, joined, query.grouping, *closed)
