@@ -72,7 +72,9 @@ def has_aggregate(expr: Expr) -> bool:
 
 def calls_aggregate(written: object) -> bool:
     """The same of what is written, its names not looked up."""
-    named = (node.name.lower() for node in (walk(written) if isinstance(written, Expr) else ()) if isinstance(node, Udf))
+    named = (
+        node.name.lower() for node in (walk(written) if isinstance(written, Expr) else ()) if isinstance(node, Udf)
+    )
     return any(name in AGGREGATES for name in named)
 
 

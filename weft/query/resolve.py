@@ -8,7 +8,7 @@ Others become derived streams.  After this step it is known to be valid.  Errors
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import pyarrow as pa
@@ -28,6 +28,8 @@ from weft.query.draft import Condition, Draft, Item, Named, Source, Star, Using,
 from weft.query.groups import Entry, find_entry, find_named, group
 from weft.query.model import Output, Query, Relation, Stream
 from weft.query.names import find, suggestion
+from weft.query.qualify import Columns
+from weft.query.rewrite import is_plain, rewrite
 from weft.query.visible import Visible, numbered, unique_names
 
 _FORMS = frozenset(
@@ -58,8 +60,10 @@ def resolve(
 ) -> Query:
     """The query that `draft` states over `streams`, `views` and derived streams, which may use those before them."""
     views = add_views(views, (one.named for one in derived))
+    resolver = _Resolver(streams, functions, cross_product)
+    draft = resolver.plain(draft, views)
     whole = all_rows(draft, draft.text) if draft.unions else draft
-    return _Resolver(streams, functions, cross_product).query(whole, views)
+    return resolver.query(whole, views)
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,8 @@ class _Resolver:
     streams: Mapping[str, Stream]
     functions: Mapping[str, FunctionSignature]
     cross_product: bool
+    known: dict[tuple[int, int, Within], tuple[Draft, Views, Stream]] = field(default_factory=dict)
+    """Derived streams by the draft they are made of: one that is read at several places is made once."""
 
     def query(self, draft: Draft, views: Views, default: Within = None, *, united: bool = False) -> Query:
         """One SELECT; where it is united with others, its columns get types from them."""
@@ -84,8 +90,30 @@ class _Resolver:
             require_connected(query)
         return query
 
+    def plain(self, draft: Draft, views: Views, default: Within = None) -> Draft:
+        """The draft without outer joins and subqueries."""
+        if is_plain(draft):
+            return draft
+
+        def columns(part: Draft) -> Columns:
+            known = add_views(views, part.named)
+
+            def types(source: Source) -> dict[str, pa.DataType]:
+                found = _Inliner(part, self).visible(part, source, known, default)
+                return {name: expr.type for name, expr in found.columns.items()}
+
+            return types
+
+        return rewrite(draft, columns)
+
     def stream(self, draft: Draft, views: Views, default: Within) -> Stream:
         """What a draft gives as a derived stream."""
+        place = id(draft), id(views), default
+        if place not in self.known:
+            self.known[place] = draft, views, self._stream(draft, views, default)
+        return self.known[place][2]
+
+    def _stream(self, draft: Draft, views: Views, default: Within) -> Stream:
         parts = branches(draft)
         made = [self.query(part, views, default, united=len(parts) > 1) for part in parts]
         with pointing_into(draft.text):
@@ -156,6 +184,10 @@ class _Inliner:
         grouped = bool(draft.distinct or draft.group_by or draft.having) or any(has_aggregate(e.expr) for e in entries)
         return _Flat(relations, predicates, entries, scope, grouped)
 
+    def visible(self, draft: Draft, source: Source, views: Views, default: Within) -> Visible:
+        """What one entry of FROM shows."""
+        return self._source(draft, source, views, source.alias, default).table
+
     def _name(self, draft: Draft, source: Source, prefix: str | None) -> str:
         if prefix is None:
             return source.alias
@@ -172,6 +204,8 @@ class _Inliner:
             view = views[named]
             inner, known, columns = view.draft, view.views, (*source.columns, *view.columns[len(source.columns) :])
         inherited = default if source.within is None else source.within
+        if inner is not None:
+            inner = self.resolver.plain(inner, known, inherited)
         if inner is not None and not _is_derived(inner):
             flat = self.flatten(inner, known, name, inherited)
             outputs = tuple(_output(entry) for entry in flat.entries)
@@ -180,7 +214,11 @@ class _Inliner:
             relation = Relation(name, self.resolver.stream(inner, known, inherited))
         else:
             relation = _relation(draft, source, self.streams, (*views, *self.streams), name, default)
-        fields = [field for field in relation.stream.schema if not relation.stream.made or field.name != relation.stream.weight]
+        fields = [
+            field
+            for field in relation.stream.schema
+            if not relation.stream.made or field.name != relation.stream.weight
+        ]
         outputs = tuple(Output(field.name, Column(name, field.name, normalize(field.type))) for field in fields)
         return _Part((relation,), (), _visible(draft, source, columns, outputs))
 
