@@ -5,7 +5,8 @@ node to the next.  The shelf of a worker is all its stores (`weft.host.state.sto
 
 In wave 1 rows of the streams arrive.  They are written as one new segment per store.  Only then do probes start, so
 that every probe sees a complete store.  In later waves partly joined tuples arrive and are handled in order of arrival.
-Rows of derived streams arrive in later waves, and are stored and start there in the same way.  A hop to a store on the same worker is taken at once, without an envelope.
+Rows of derived streams arrive in later waves, and are stored and start there in the same way.
+A hop to a store on the same worker is taken at once, without an envelope.
 
 Why every result comes once although all new rows are stored before any probe: a probe sees all rows of earlier
 batches (`old`), but of this batch (`delta`) only those whose origin is in `probe.sees`.  The planner fills `sees` so

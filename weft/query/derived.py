@@ -28,7 +28,8 @@ SIGN = "#"
 
 
 __all__ = [
-    "Closes", "Derived", "add_branch", "all_rows", "branches", "derive", "different_rows", "fed_by", "hidden", "is_hidden",
+    "Closes", "Derived", "add_branch", "all_rows", "branches", "derive", "different_rows", "fed_by", "hidden",
+    "is_hidden",
 ]  # fmt: skip
 
 
@@ -99,7 +100,7 @@ def hidden(queries: Mapping[str, Query]) -> dict[str, Query]:
 
 
 def _branch_name(stream: str, place: int) -> str:
-    return f"{stream}.{place}"
+    return f"{stream}-{place}"
 
 
 def is_hidden(query: str) -> bool:
@@ -109,7 +110,7 @@ def is_hidden(query: str) -> bool:
 
 def fed_by(query: str) -> str:
     """The derived stream that has the rows of a query; empty if it is no branch."""
-    return query.partition(".")[0] if is_hidden(query) else ""
+    return query.partition("-")[0] if is_hidden(query) else ""
 
 
 def _unite(made: Sequence[Query]) -> tuple[Query, ...]:

@@ -1,7 +1,7 @@
 """A query as written: names not yet looked up, types not yet known.
 
 A table factor of FROM is the name of a stream, a table, a view or a WITH, or a derived table: a draft of its own.
-UNION ALL joins drafts to a draft: it has those behind the first one.
+UNION ALL is a draft that has further ones.
 Inner joins are flat: parentheses only say which sources stand left and right of a USING.  Where one join is no inner
 join, FROM is a tree.  A subquery inside an expression is a call with a constant that holds its draft.
 

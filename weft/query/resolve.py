@@ -1,8 +1,9 @@
 """From a draft to a query: names looked up, types found, everything checked.
 
 Names are looked up exactly first and then ignoring case, if only one fits.  A column without alias belongs to the
-only alias that has it.  Derived tables, WITHs and views that are plain joins are put in place: a query is one flat join.
-Others become derived streams.  After this step it is known to be valid.  Errors point at the SQL text where there is one.
+only alias that has it.  Derived tables, WITHs and views that are plain joins are put in place: a query is one flat
+join.  Others become derived streams.  After this step it is known to be valid.  Errors point at the SQL text where
+there is one.
 """
 
 from __future__ import annotations
@@ -214,11 +215,8 @@ class _Inliner:
             relation = Relation(name, self.resolver.stream(inner, known, inherited))
         else:
             relation = _relation(draft, source, self.streams, (*views, *self.streams), name, default)
-        fields = [
-            field
-            for field in relation.stream.schema
-            if not relation.stream.made or field.name != relation.stream.weight
-        ]
+        counts = relation.stream.weight if relation.stream.made else None
+        fields = [field for field in relation.stream.schema if field.name != counts]
         outputs = tuple(Output(field.name, Column(name, field.name, normalize(field.type))) for field in fields)
         return _Part((relation,), (), _visible(draft, source, columns, outputs))
 

@@ -191,7 +191,7 @@ class _Unnester:
         opened = self.reader.open(draft, self.opened.scope)
         if not draft.unions and not (opened.group_by or opened.having) and not _aggregates(opened):
             inner = unnest(self.reader, opened) if _has_more(opened) else opened
-            self._refuse_far(opened, inner, call)
+            self._refuse_far(inner, call)
             return _Joined(inner.part, inner.where, tuple(_expr(item) for item in inner.items))
         derived, equal = self._grouped(opened, call)
         source, shown = self.reader.place(derived)
@@ -202,7 +202,7 @@ class _Unnester:
         )
         return _Joined(source, on, tuple(values[len(equal) :]))
 
-    def _refuse_far(self, opened: Opened, inner: Opened, call: Call) -> None:
+    def _refuse_far(self, inner: Opened, call: Call) -> None:
         """A condition of a subquery inside must not skip a level."""
         mine = {source.alias for source in sources_of(inner.part)}
         for condition in _conditions(inner.part):

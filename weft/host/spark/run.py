@@ -438,7 +438,7 @@ class SparkBatches:
         marks = [mark for mark in self.manifest.watermarks(self.topology).values() if mark is not None]
         zeros = Counters(  # streams without rows and queries without results are shown too
             rows_in={stream.name: 0 for stream in self.topology.streams},
-            results={emit.query: 0 for emit in self.topology.emits},
+            results={emit.query: 0 for emit in self.topology.emits if not emit.into},
         )
         return Progress(
             batch=number,

@@ -106,8 +106,7 @@ class Flow:
         return self._first[stream]
 
     def finish_emits(self) -> tuple[Emit, ...]:
-        """The emits; groups are settled in the last wave, when all their parts have come, or before others need them.
-        """
+        """The emits; groups are settled in the last wave, when all their parts have come, or before they are read."""
         waves = [1, *map(self.wave, self.probes.values()), *map(self.wave, self.keeps.values())]
         waves += [self._settled_in(emit) for emit in self.emits.values()]
         last = max(waves)
