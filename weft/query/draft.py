@@ -138,5 +138,7 @@ class Draft:
     """A whole-number column of what is selected that says how often each row counts; it is not shown."""
     closes: Closes | None = None
     """None if rows of groups come at once, and are taken back when they change."""
+    crossed: bool = False
+    """Whether parts that no condition connects are multiplied on purpose."""
     tree: Tree | None = None
     """FROM, where it has a join that is no inner join; `conditions` are then those of WHERE alone."""

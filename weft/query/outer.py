@@ -20,13 +20,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain, count, product
-
-import pyarrow as pa
+from math import prod
 
 from weft.expr.model import Call, Column, Expr, Literal, Udf, columns, transform
-from weft.query.draft import Condition, Draft, Item, Source, Star
+from weft.query.draft import Closes, Condition, Draft, Item, Source, Star
 from weft.query.nulls import fold, is_always_true, is_never_true, null, rejects
-from weft.query.qualify import Kind, Node, Opened, Part, sources_of
+from weft.query.qualify import Kind, Node, Opened, Part, Reader, sources_of
 
 Key = tuple[str, str]
 """An alias and one of its columns."""
@@ -52,16 +51,23 @@ class Term:
         return transform(expr, change)
 
 
-def without_outer_joins(opened: Opened, types: Mapping[Key, pa.DataType]) -> Draft:
-    """The same query as a union of flat joins."""
-    return _Rewriter(opened, types).draft()
+def without_outer_joins(opened: Opened, reader: Reader) -> Draft:
+    """The same query as a union of flat joins.
+
+    Rows that depend on the number of their partners come once, when no more partners can come, if that holds for all
+    such rows of the query.  Otherwise all of them come at once, and are taken back.
+    """
+    rewriter = _Rewriter(opened, reader)
+    draft = rewriter.draft()
+    return draft if all(rewriter.bounded) else _Rewriter(opened, reader, once=False).draft()
 
 
 class _Rewriter:
     """Rewrites one SELECT."""
 
-    def __init__(self, opened: Opened, types: Mapping[Key, pa.DataType]) -> None:
-        self.opened, self.types, self.base = opened, types, opened.draft
+    def __init__(self, opened: Opened, reader: Reader, *, once: bool = True) -> None:
+        self.opened, self.types, self.base, self.known = opened, reader.types, opened.draft, reader.known
+        self.once, self.bounded = once, list[bool]()
         self.names = (f"#{number}" for number in count(1))
         self.part = simplify(opened.part, [_expr(condition) for condition in opened.where])
         self.needed = _needed(opened, self.part)
@@ -143,10 +149,11 @@ class _Rewriter:
 
     def _counted(self, term: Term, right: list[Term], join: Node) -> Term | None:
         """Rows of a term by the number of their partners."""
-        pairs = self._pairs([term], right, join.on)
+        pairs = [pair for on in _alternatives(join.on) for pair in self._pairs([term], right, on)]
         if not pairs and join.kind != "mark":
             return term if join.kind == "anti" else None
-        names = self._columns(term)
+        anchor = self._anchor(term, pairs)
+        names = self._columns(term, None if anchor is None else anchor[0])
         own = self._counting(term, names, 1, 0)
         counted = self._derived(replace(own, unions=tuple(self._counting(pair, names, 0, 1) for pair in pairs)))
         found = Call(">", (_sum(counted.alias, _PAIRS), Literal(0)))
@@ -155,11 +162,30 @@ class _Rewriter:
         items += [Item(_sum(counted.alias, _OWN), _OWN), *([] if join.mark is None else [Item(found, join.mark.name)])]
         having = () if join.mark else (Condition(found if join.kind == "semi" else Call("not", (found,))),)
         groups = Draft((counted,), (), tuple(items), group_by=tuple(map(Condition, keys)), having=having, times=_OWN)
+        if anchor is not None:
+            time = next(name for name, key in names.items() if key == anchor[0])
+            groups = replace(groups, closes=Closes(time, anchor[1]))
         return self._read(self._derived(groups), names, term, join.mark)
+
+    def _anchor(self, term: Term, pairs: list[Term]) -> tuple[Key, int] | None:
+        """An event time of the term, and after how long no more partners can come; None if they always can."""
+        if not self.once:
+            return None
+        joins = [*pairs, *([term] if len(term.sources) > 1 else [])]
+        drafts = [replace(self._flat(one, [Item(Literal(1), "one")]), crossed=True) for one in joins]
+        found: dict[Key, int] = {}
+        for source in term.sources:
+            time = self.known.event_time(source)
+            reaches = [] if time is None else [self.known.reach(draft, source.alias) for draft in drafts]
+            if time is not None and reaches and None not in reaches:
+                found[source.alias, time] = max(reach for reach in reaches if reach is not None)
+        self.bounded.append(bool(found))
+        return min(found.items(), key=lambda one: one[1]) if found else None
 
     def _counting(self, term: Term, names: Mapping[str, Key], own: int, pairs: int) -> Draft:
         shown = [Item(self._value(term, key), name) for name, key in names.items()]
-        return self._flat(term, [*shown, Item(Literal(own), _OWN), Item(Literal(pairs), _PAIRS)])
+        flat = self._flat(term, [*shown, Item(Literal(own), _OWN), Item(Literal(pairs), _PAIRS)])
+        return replace(flat, crossed=pairs > 0)
 
     def _unite(self, terms: list[Term]) -> Term:
         """One term for several: a derived table that is their union."""
@@ -171,10 +197,11 @@ class _Rewriter:
     def _derived(self, draft: Draft) -> Source:
         return Source("", next(self.names), derived=draft)
 
-    def _columns(self, term: Term) -> dict[str, Key]:
+    def _columns(self, term: Term, time: Key | None = None) -> dict[str, Key]:
         """New names of the columns that a grouping of this term must keep; one that is constant will do."""
         here = {source.alias for source in term.sources}
         mine = [k for k in self.needed if (columns(v) if (v := term.values.get(k)) is not None else k[0] in here)]
+        mine += [] if time is None or time in mine else [time]
         return {f"{place}": key for place, key in enumerate(mine)} or {"0": ("", "")}
 
     def _value(self, term: Term, key: Key) -> Expr:
@@ -186,6 +213,18 @@ class _Rewriter:
         if mark is not None:
             values[mark.alias, mark.name] = Column(source.alias, mark.name)
         return Term((source,), (), values)
+
+
+def _alternatives(on: tuple[Condition, ...]) -> list[tuple[Condition, ...]]:
+    """Conditions of which one must hold: each can be looked up on its own; to count a pair twice does no harm."""
+    arms = [[replace(one, expr=arm) for arm in _arms(_expr(one))] for one in on]
+    return list(product(*arms)) if prod(map(len, arms)) <= MANY else [on]
+
+
+def _arms(expr: Expr) -> tuple[Expr, ...]:
+    if isinstance(expr, Call) and expr.op == "or":
+        return tuple(arm for arg in expr.args for arm in _arms(arg))
+    return (expr,)
 
 
 def _both(left: Term, right: Term) -> Term:

@@ -6,10 +6,11 @@ tree.  RIGHT JOIN is LEFT JOIN with its sides exchanged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Literal as OneOf
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -22,8 +23,20 @@ from weft.query.names import find
 from weft.query.scope import Scope, merge
 from weft.query.visible import numbered, unique_names
 
-Columns = Callable[[Source], Mapping[str, pa.DataType]]
-"""The columns of a table factor of FROM."""
+
+class Known(Protocol):
+    """What is known of the streams and tables of a SELECT."""
+
+    def columns(self, source: Source) -> Mapping[str, pa.DataType]:
+        """The columns of a table factor of FROM."""
+
+    def event_time(self, source: Source) -> str | None:
+        """Its event time; None if it has none, or is more than one stream."""
+
+    def reach(self, draft: Draft, alias: str) -> int | None:
+        """By how many microseconds the last partner of a row may be newer than the row; None if there is no bound."""
+
+
 Kind = OneOf["inner", "left", "full", "semi", "anti", "mark", "where"]
 
 
@@ -73,8 +86,8 @@ class Opened:
 class Reader:
     """Opens a query and the subqueries in it."""
 
-    def __init__(self, columns: Columns) -> None:
-        self.columns = columns
+    def __init__(self, known: Known) -> None:
+        self.known = known
         self.taken: set[str] = set()
         self.types: dict[tuple[str, str], pa.DataType] = {}
         """(Alias, column) -> its type."""
@@ -92,7 +105,7 @@ class Reader:
         """A source under an alias of its own, and what it shows."""
         alias = next(name for name in numbered(source.alias) if name not in self.taken)
         self.taken.add(alias)
-        found = self.columns(source)
+        found = self.known.columns(source)
         self.types |= {(alias, name): kind for name, kind in found.items()}
         shown = Scope.of(source.alias, alias, found)
         return replace(source, alias=alias), replace(shown, around=around)

@@ -23,14 +23,14 @@ from weft.expr.types import ExprError, normalize
 from weft.expr.typing import add_types
 from weft.query.aggregates import AGGREGATES, NOT_DONE, PARTS, WINDOW, calls_aggregate, has_aggregate, refuse_aggregates
 from weft.query.caret import locate_error, pointing_into
-from weft.query.connectivity import require_connected
+from weft.query.connectivity import adds_single_rows, require_connected
 from weft.query.derived import Derived, all_rows, branches, derive
 from weft.query.draft import Condition, Draft, Item, Named, Source, Star, Using, Within
 from weft.query.groups import Entry, find_entry, find_named, group
 from weft.query.model import Output, Query, Relation, Stream
 from weft.query.names import find, suggestion
-from weft.query.qualify import Columns
 from weft.query.rewrite import is_plain, rewrite
+from weft.query.timebounds import retention
 from weft.query.visible import Visible, numbered, unique_names
 
 _FORMS = frozenset(
@@ -80,14 +80,15 @@ class _Resolver:
     def query(self, draft: Draft, views: Views, default: Within = None, *, united: bool = False) -> Query:
         """One SELECT; where it is united with others, its columns get types from them."""
         flat = _Inliner(draft, self).flatten(draft, views, default=default)
-        query = Query(flat.relations, flat.predicates, (), self.cross_product)
+        query = Query(flat.relations, flat.predicates, (), self.cross_product or draft.crossed)
+        query = replace(query, cross_product=query.cross_product or adds_single_rows(query))
         if flat.is_grouped:
             keys = tuple(flat.scope.key(condition, flat.entries) for condition in draft.group_by)
             having = tuple(flat.scope.having(condition, flat.entries, keys) for condition in draft.having)
             query = group(query, flat.entries, keys, having, distinct=draft.distinct, united=united)
         else:
             query = replace(query, outputs=tuple(_output(entry, united=united) for entry in flat.entries))
-        if not self.cross_product:
+        if not query.cross_product:
             require_connected(query)
         return query
 
@@ -95,17 +96,7 @@ class _Resolver:
         """The draft without outer joins and subqueries."""
         if is_plain(draft):
             return draft
-
-        def columns(part: Draft) -> Columns:
-            known = add_views(views, part.named)
-
-            def types(source: Source) -> dict[str, pa.DataType]:
-                found = _Inliner(part, self).visible(part, source, known, default)
-                return {name: expr.type for name, expr in found.columns.items()}
-
-            return types
-
-        return rewrite(draft, columns)
+        return rewrite(draft, lambda part: _Known(self, part, add_views(views, part.named), default))
 
     def stream(self, draft: Draft, views: Views, default: Within) -> Stream:
         """What a draft gives as a derived stream."""
@@ -119,6 +110,32 @@ class _Resolver:
         made = [self.query(part, views, default, united=len(parts) > 1) for part in parts]
         with pointing_into(draft.text):
             return derive(made, draft.times)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the sources of a SELECT are: see `weft.query.qualify.Known`."""
+
+    resolver: _Resolver
+    draft: Draft
+    views: Views
+    default: Within
+
+    def columns(self, source: Source) -> dict[str, pa.DataType]:
+        """Name -> type."""
+        found = _Inliner(self.draft, self.resolver).visible(self.draft, source, self.views, self.default)
+        return {name: expr.type for name, expr in found.columns.items()}
+
+    def event_time(self, source: Source) -> str | None:
+        """Of a stream; columns of others may have other names."""
+        named = source.derived is None and not source.columns and find(source.stream, self.views) is None
+        name = find(source.stream, self.resolver.streams) if named else None
+        return None if name is None else self.resolver.streams[name].event_time
+
+    def reach(self, draft: Draft, alias: str) -> int | None:
+        """As long as a row is kept for new partners."""
+        query = self.resolver.query(draft, self.views, self.default, united=True)
+        return retention(query)[alias]
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,11 +38,6 @@ def unnest(reader: Reader, opened: Opened) -> Opened:
     """The same query with its subqueries in the tree of joins."""
     for part in (*_conditions(opened.part), *opened.group_by):
         _refuse(part, "ON or GROUP BY", "write it in WHERE.")
-    for part in opened.having:
-        _refuse(part, "HAVING", "group in a derived table, and compare in WHERE around it.")
-    if opened.is_grouped:
-        for item in opened.items:
-            _refuse(item, "the SELECT list of a query that groups", "group in a derived table first.")
     return _Unnester(reader, opened).run()
 
 
