@@ -152,7 +152,7 @@ def _content(query: Query) -> str:
     asked = sorted(text_of(transform(predicate, placed)) for predicate in query.predicates)
     given = _texts((output.name, transform(output.expr, placed)) for output in query.outputs)
     joined = [(r.stream.name, r.stream.event_time, r.window, r.since) for r in query.relations]
-    return repr((asked, given, joined, _grouping(query)))
+    return repr((asked, given, joined, query.late_by, _grouping(query)))
 
 
 def _grouping(query: Query) -> object:
@@ -161,7 +161,7 @@ def _grouping(query: Query) -> object:
         return None
     having = None if made.having is None else text_of(made.having)
     counted = [(one.kind, one.argument, str(one.type)) for one in made.aggregates]
-    return made.keys, counted, _texts((o.name, o.expr) for o in made.outputs), having, made.window
+    return made.keys, counted, _texts((o.name, o.expr) for o in made.outputs), having, made.window, made.closing
 
 
 def _texts(exprs: Iterable[tuple[str, Expr]]) -> list[tuple[str, str, str]]:

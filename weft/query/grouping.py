@@ -77,6 +77,17 @@ class TimeWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class Closing:
+    """A key that is an event time: the group is final once the watermark is later than it by more than a length."""
+
+    key: str
+    length: int
+    """In microseconds."""
+    step: int = 1
+    """Microseconds in one step of the key."""
+
+
+@dataclass(frozen=True, slots=True)
 class Grouping:
     """How joined rows become groups, and groups become rows of the view."""
 
@@ -88,6 +99,8 @@ class Grouping:
     having: Expr | None = None
     """Which groups are in the view, over the same columns; None means all."""
     window: TimeWindow | None = None
+    closing: Closing | None = None
+    """When a group is final, if its row comes only then; None if rows come at once."""
 
     @property
     def is_distinct(self) -> bool:

@@ -179,6 +179,8 @@ class Query:
     """Whether parts that no predicate connects may be multiplied."""
     grouping: Grouping | None = None
     """What is made of the joined rows; None if they are the results."""
+    late_by: tuple[tuple[str, int], ...] = ()
+    """(Stream, lateness) of the streams whose watermark says which rows are late; its own if there are none."""
 
     def __post_init__(self) -> None:
         _refuse_duplicates("alias", [relation.alias for relation in self.relations])

@@ -23,6 +23,7 @@ from weft.expr.types import ExprError, normalize
 from weft.expr.typing import add_types
 from weft.query.aggregates import AGGREGATES, NOT_DONE, PARTS, WINDOW, calls_aggregate, has_aggregate, refuse_aggregates
 from weft.query.caret import locate_error, pointing_into
+from weft.query.closing import has_closing, timed_streams
 from weft.query.connectivity import adds_single_rows, require_connected
 from weft.query.derived import Derived, all_rows, branches, derive
 from weft.query.draft import Condition, Draft, Item, Named, Source, Star, Using, Within
@@ -64,7 +65,10 @@ def resolve(
     resolver = _Resolver(streams, functions, cross_product)
     draft = resolver.plain(draft, views)
     whole = all_rows(draft, draft.text) if draft.unions else draft
-    return resolver.query(whole, views)
+    query = resolver.query(whole, views)
+    if has_closing(query):
+        query = _Resolver(streams, functions, cross_product, timed_streams(query)).query(whole, views)
+    return query
 
 
 @dataclass(frozen=True)
@@ -74,18 +78,22 @@ class _Resolver:
     streams: Mapping[str, Stream]
     functions: Mapping[str, FunctionSignature]
     cross_product: bool
+    late_by: tuple[tuple[str, int], ...] = ()
     known: dict[tuple[int, int, Within], tuple[Draft, Views, Stream]] = field(default_factory=dict)
     """Derived streams by the draft they are made of: one that is read at several places is made once."""
 
     def query(self, draft: Draft, views: Views, default: Within = None, *, united: bool = False) -> Query:
         """One SELECT; where it is united with others, its columns get types from them."""
         flat = _Inliner(draft, self).flatten(draft, views, default=default)
-        query = Query(flat.relations, flat.predicates, (), self.cross_product or draft.crossed)
-        query = replace(query, cross_product=query.cross_product or adds_single_rows(query))
+        crossed = self.cross_product or draft.crossed
+        query = Query(flat.relations, flat.predicates, (), crossed, late_by=self.late_by)
+        query = replace(query, cross_product=crossed or adds_single_rows(query))
         if flat.is_grouped:
             keys = tuple(flat.scope.key(condition, flat.entries) for condition in draft.group_by)
             having = tuple(flat.scope.having(condition, flat.entries, keys) for condition in draft.having)
-            query = group(query, flat.entries, keys, having, distinct=draft.distinct, united=united)
+            query = group(
+                query, flat.entries, keys, having, distinct=draft.distinct, united=united, closes=draft.closes
+            )
         else:
             query = replace(query, outputs=tuple(_output(entry, united=united) for entry in flat.entries))
         if not query.cross_product:

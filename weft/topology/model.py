@@ -328,7 +328,7 @@ class Emit:
         if self.groups is None:
             return pa.schema([(output.name, output.expr.type) for output in self.outputs])
         grouping = self.groups.grouping
-        return grouping.schema if grouping.is_distinct else grouping.changes_schema(self.outputs)
+        return grouping.schema if grouping.is_distinct or self.into else grouping.changes_schema(self.outputs)
 
     @property
     def position(self) -> int:

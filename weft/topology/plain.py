@@ -26,7 +26,7 @@ _RECORDS: dict[str, Any] = {
         expr.Column, expr.Literal, expr.Call, expr.Udf, Output, Stream, spread.Heavy, spread.Axis, spread.Cube,
         spread.Regions, model.Clock, model.Key, model.Store, model.Bound, model.Probe, model.Keep, model.Emit,
         model.Start, model.Edge, model.Topology, model.Epoch, model.Measure, model.Groups,
-        grouping.Grouping, grouping.Aggregate, grouping.TimeWindow,
+        grouping.Grouping, grouping.Aggregate, grouping.TimeWindow, grouping.Closing,
     )
 }  # fmt: skip
 _VALUES: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {

@@ -121,7 +121,7 @@ class View:
         grouping = self.grouped.groups.grouping
         finished = self.finish(groups)
         arrays = [evaluate(output.expr, finished, self.functions) for output in grouping.outputs]
-        if not grouping.is_distinct:
+        if not grouping.is_distinct and not self.grouped.emit.into:
             arrays += [*(groups.column(name) for name in grouping.keys), ops.cast(pa.string())]
         return pa.RecordBatch.from_arrays(arrays, schema=self.grouped.emit.schema)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain
 
 from weft.optimizer.lower.labels import digest
-from weft.topology.model import Clock, Topology
+from weft.topology.model import Clock, Groups, Topology
 
 
 def set_apart(made: Mapping[str, Topology]) -> Topology:
@@ -50,4 +50,10 @@ def _rename(plan: Topology, mark: str) -> Topology:
         starts=tuple(replace(start, id=start.id + mark, then=mine(start.then)) for start in plan.starts),
         probes=tuple(replace(p, id=p.id + mark, store=p.store + mark, then=mine(p.then)) for p in plan.probes),
         keeps=tuple(replace(keep, id=keep.id + mark, store=keep.store + mark) for keep in plan.keeps),
+        emits=tuple(replace(emit, groups=emit.groups and _groups(emit.groups, mark)) for emit in plan.emits),
     )
+
+
+def _groups(groups: Groups, mark: str) -> Groups:
+    values = tuple((argument, store + mark) for argument, store in groups.values)
+    return replace(groups, store=groups.store + mark, values=values)

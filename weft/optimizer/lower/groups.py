@@ -79,7 +79,8 @@ def _store(plan: Ways, groups: Groups, name: str, columns: tuple[str, ...], inde
     labels = tuple(sorted(plan.query.aliases, key=lambda label: plan.stamps[label]))
     clocks = (groups.clock or NEVER_LATE,)
     expiry = ((groups.clock, 0),) if groups.clock else ()
-    why = "until its window is closed" if groups.clock else "full history"
+    why = "until no more rows can come to it" if groups.grouping.closing else "until its window is closed"
+    why = why if groups.clock else "full history"
     return Store(
         name, "", (), columns, (OWNER,), (Key((Column("", index, pa.int64()),)),), expiry, why,
         (f"{plan.name}.groups",), plan.workers, labels, (), None, digest(content, plan.workers), 0, clocks, content,
@@ -88,16 +89,20 @@ def _store(plan: Ways, groups: Groups, name: str, columns: tuple[str, ...], inde
 
 
 def window_clock(plan: Ways, policy: Policy = "min") -> Clock | None:
-    """The clock that closes windows of event time: that of all streams of the query that have one."""
+    """The clock that closes groups: that of all streams of the query that have an event time."""
     grouping = plan.query.grouping
-    if grouping is None or grouping.window is None:
+    if grouping is None or (grouping.window is None and grouping.closing is None):
         return None
+    if plan.query.late_by:
+        return Clock(f"clock-{digest(plan.query.late_by)}", plan.query.late_by, policy)
     timed = {r.stream.name: r.stream.lateness for r in plan.query.relations if r.stream.event_time is not None}
     streams = tuple(sorted(timed.items()))
     return Clock(f"clock-{digest(streams)}", streams, policy)
 
 
 def _timed_stream(plan: Ways, grouping: Grouping) -> str:
+    if grouping.closing is not None:
+        return plan.query.late_by[0][0]
     if grouping.window is None:
         return ""
     found = {output.name: output.expr for output in plan.query.outputs}[grouping.window.key]
@@ -124,4 +129,4 @@ def _content(plan: Ways) -> str:
     asked = sorted(predicate_text(transform(predicate, placed)) for predicate in query.predicates)
     made = [(output.name, text_of(transform(output.expr, placed))) for output in query.outputs]
     joined = [(relation.stream.name, relation.window, relation.since) for relation in query.relations]
-    return digest(plan.name, asked, made, joined, query.grouping)
+    return digest(plan.name, asked, made, joined, query.grouping, *([query.late_by] if query.late_by else []))
