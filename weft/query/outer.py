@@ -22,10 +22,12 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, count, product
 from math import prod
 
-from weft.expr.model import Call, Column, Expr, Literal, Udf, columns, transform
+from weft.expr.model import Call, Column, Expr, Literal, Udf, columns, transform, walk
 from weft.query.draft import Closes, Condition, Draft, Item, Source, Star
-from weft.query.nulls import fold, is_always_true, is_never_true, null, rejects
+from weft.query.nulls import fold, is_always_true, is_never_true, is_null, null
 from weft.query.qualify import Kind, Node, Opened, Part, Reader, sources_of
+from weft.query.simplify import simplify
+from weft.query.withins import InTime, has_windows, spell_windows
 
 Key = tuple[str, str]
 """An alias and one of its columns."""
@@ -35,12 +37,24 @@ _OWN, _PAIRS = "#own", "#pairs"
 
 
 @dataclass(frozen=True, slots=True)
+class Count:
+    """That rows of a term have partners, or have none, or are to be marked with whether they have."""
+
+    kind: Kind
+    right: tuple[Term, ...]
+    on: tuple[Condition, ...]
+    """Over sources of the term that is counted, and columns of the tree on the right."""
+    mark: Column | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Term:
     """A flat inner join, and what columns of the tree are in it where they are not themselves."""
 
     sources: tuple[Source, ...]
     conditions: tuple[Condition, ...] = ()
     values: Mapping[Key, Expr] = field(default_factory=dict)
+    counts: tuple[Count, ...] = ()
 
     def put(self, expr: Expr) -> Expr:
         """An expression over the tree, in this term."""
@@ -51,32 +65,38 @@ class Term:
         return transform(expr, change)
 
 
+class _Unbounded(Exception):  # noqa: N818 - no error: partners may always come
+    pass
+
+
 def without_outer_joins(opened: Opened, reader: Reader) -> Draft:
     """The same query as a union of flat joins.
 
     Rows that depend on the number of their partners come once, when no more partners can come, if that holds for all
     such rows of the query.  Otherwise all of them come at once, and are taken back.
     """
-    rewriter = _Rewriter(opened, reader)
-    draft = rewriter.draft()
-    return draft if all(rewriter.bounded) else _Rewriter(opened, reader, once=False).draft()
+    try:
+        return _Rewriter(opened, reader, once=True).draft()
+    except _Unbounded:
+        return _Rewriter(opened, reader, once=False).draft()
 
 
 class _Rewriter:
     """Rewrites one SELECT."""
 
-    def __init__(self, opened: Opened, reader: Reader, *, once: bool = True) -> None:
+    def __init__(self, opened: Opened, reader: Reader, *, once: bool) -> None:
         self.opened, self.types, self.base, self.known = opened, reader.types, opened.draft, reader.known
-        self.once, self.bounded = once, list[bool]()
+        self.once = once
         self.names = (f"#{number}" for number in count(1))
-        self.part = simplify(opened.part, [_expr(condition) for condition in opened.where])
+        part = simplify(opened.part, [_expr(condition) for condition in opened.where])
+        self.part = spell_windows(part, self.known) if has_windows(part) else part
         self.needed = _needed(opened, self.part)
         """What is read anywhere: columns that must survive a grouping."""
 
     def draft(self) -> Draft:
         """The whole query."""
         opened = self.opened
-        terms = self._filtered(self._terms(self.part), opened.where)
+        terms = self._settled(self._filtered(self._terms(self.part), opened.where))
         if not terms:
             terms = [self._nothing()]
         if opened.is_grouped and len(terms) > 1:
@@ -94,7 +114,7 @@ class _Rewriter:
         )
 
     def _flat(self, term: Term, items: Iterable[Item]) -> Draft:
-        return Draft(term.sources, term.conditions, tuple(items), self.base.within, self.base.text)
+        return Draft(term.sources, term.conditions, tuple(items), text=self.base.text)
 
     def _nothing(self) -> Term:
         """A term without rows, where no row can pass."""
@@ -111,15 +131,17 @@ class _Rewriter:
         left, right = self._few(self._terms(part.left)), self._few(self._terms(part.right))
         if part.kind == "inner":
             return self._pairs(left, right, part.on)
-        if part.kind in ("semi", "anti", "mark"):
-            return [term for one in left if (term := self._counted(one, right, part)) is not None]
+        if part.kind in ("semi", "anti"):
+            return [self._counted(one, right, part) for one in left]
+        if part.kind == "mark":
+            return self._settled(self._counted(one, right, part) for one in left)
         padded = [self._padded(one, right, part, part.right) for one in left]
         if part.kind == "full":
             padded += [self._padded(one, left, part, part.left) for one in right]
-        return [*self._pairs(left, right, part.on), *(term for term in padded if term is not None)]
+        return [*self._pairs(left, right, part.on), *padded]
 
     def _few(self, terms: list[Term]) -> list[Term]:
-        return terms if len(terms) <= MANY // 2 else [self._unite(terms)]
+        return terms if len(terms) <= (4 * MANY if self.once else MANY // 2) else [self._unite(self._settled(terms))]
 
     def _pairs(self, left: Iterable[Term], right: Iterable[Term], on: tuple[Condition, ...]) -> list[Term]:
         return self._filtered((_both(*sides) for sides in product(left, right)), on)
@@ -131,15 +153,22 @@ class _Rewriter:
     def _with(self, term: Term, on: Iterable[Condition]) -> Term | None:
         """The term with more conditions; None if one of them is never true."""
         more = [_put(term, condition) for condition in on]
+        more = [one for one in more if not (isinstance(one, InTime) and any(map(is_null, walk(_expr(one)))))]
         folded = [fold(_expr(condition)) for condition in more]
         if any(map(is_never_true, folded)):
             return None
         kept = [condition for condition, short in zip(more, folded, strict=True) if not is_always_true(short)]
         return replace(term, conditions=(*term.conditions, *kept))
 
-    def _padded(self, term: Term, right: list[Term], join: Node, absent: Part | None) -> Term | None:
+    def _padded(self, term: Term, right: list[Term], join: Node, absent: Part | None) -> Term:
         found = self._counted(term, right, replace(join, kind="anti"))
-        return found and replace(found, values={**found.values, **self._absent(sources_of(absent))})
+        return replace(found, values={**found.values, **self._absent(sources_of(absent))})
+
+    def _counted(self, term: Term, right: list[Term], join: Node) -> Term:
+        """The term with one more count of partners."""
+        on = tuple(_put(term, condition) for condition in join.on)
+        more = Count(join.kind, tuple(self._settled(right)), on, join.mark)
+        return replace(term, counts=(*term.counts, more))
 
     def _absent(self, sources: Iterable[Source]) -> dict[Key, Expr]:
         aliases = {source.alias for source in sources}
@@ -147,28 +176,56 @@ class _Rewriter:
 
     # ---------------------------------------------------------------------------------------- derived
 
-    def _counted(self, term: Term, right: list[Term], join: Node) -> Term | None:
-        """Rows of a term by the number of their partners."""
-        pairs = [pair for on in _alternatives(join.on) for pair in self._pairs([term], right, on)]
-        if not pairs and join.kind != "mark":
-            return term if join.kind == "anti" else None
-        anchor = self._anchor(term, pairs)
+    def _settled(self, terms: Iterable[Term]) -> list[Term]:
+        """The terms with their partners counted."""
+        return [found for term in terms if (found := self._settle(term)) is not None]
+
+    def _settle(self, term: Term) -> Term | None:
+        plain = replace(term, counts=())
+        found = [(one, self._partners(plain, one)) for one in term.counts]
+        if any(one.kind == "semi" and not pairs for one, pairs in found):
+            return None
+        found = [(one, pairs) for one, pairs in found if pairs or one.kind == "mark"]
+        return self._groups(plain, found) if found else plain
+
+    def _partners(self, term: Term, one: Count) -> list[Term]:
+        """The term joined with each of its possible partners."""
+        found = []
+        for on, other in product(_alternatives(one.on), one.right):
+            both = Term((*term.sources, *other.sources), (*term.conditions, *other.conditions), other.values)
+            found += self._filtered([both], on)
+        return found
+
+    def _groups(self, term: Term, found: list[tuple[Count, list[Term]]]) -> Term:
+        """Rows of a term by the numbers of their partners."""
+        anchor = self._anchor(term, [pair for _, pairs in found for pair in pairs])
         names = self._columns(term, None if anchor is None else anchor[0])
-        own = self._counting(term, names, 1, 0)
-        counted = self._derived(replace(own, unions=tuple(self._counting(pair, names, 0, 1) for pair in pairs)))
-        found = Call(">", (_sum(counted.alias, _PAIRS), Literal(0)))
+        values = [self._value(term, key) for key in names.values()]
+        unions = [
+            self._counting(pair, names, values, {_PAIRS + str(place): 1}, len(found))
+            for place, (_, pairs) in enumerate(found)
+            for pair in pairs
+        ]
+        own = self._counting(term, names, values, {_OWN: 1}, len(found))
+        counted = self._derived(replace(own, unions=tuple(unions)))
         keys = [Column(counted.alias, name) for name in names]
-        items = [Item(key, key.name) for key in keys]
-        items += [Item(_sum(counted.alias, _OWN), _OWN), *([] if join.mark is None else [Item(found, join.mark.name)])]
-        having = () if join.mark else (Condition(found if join.kind == "semi" else Call("not", (found,))),)
-        groups = Draft((counted,), (), tuple(items), group_by=tuple(map(Condition, keys)), having=having, times=_OWN)
+        items, having = [Item(key, key.name) for key in keys], []
+        for place, (one, _) in enumerate(found):
+            has_one = Call(">", (_sum(counted.alias, _PAIRS + str(place)), Literal(0)))
+            if one.mark is not None:
+                items.append(Item(has_one, one.mark.name))
+            else:
+                having.append(Condition(has_one if one.kind == "semi" else Call("not", (has_one,))))
+        items.append(Item(_sum(counted.alias, _OWN), _OWN))
+        groups = Draft((counted,), (), tuple(items), times=_OWN)
+        groups = replace(groups, group_by=tuple(map(Condition, keys)), having=tuple(having))
         if anchor is not None:
             time = next(name for name, key in names.items() if key == anchor[0])
             groups = replace(groups, closes=Closes(time, anchor[1]))
-        return self._read(self._derived(groups), names, term, join.mark)
+        return self._read(self._derived(groups), names, term, [one.mark for one, _ in found if one.mark is not None])
 
     def _anchor(self, term: Term, pairs: list[Term]) -> tuple[Key, int] | None:
-        """An event time of the term, and after how long no more partners can come; None if they always can."""
+        """An event time of the term, and after how long no more partners can come; None if rows come at once."""
         if not self.once:
             return None
         joins = [*pairs, *([term] if len(term.sources) > 1 else [])]
@@ -178,20 +235,26 @@ class _Rewriter:
             time = self.known.event_time(source)
             reaches = [] if time is None else [self.known.reach(draft, source.alias) for draft in drafts]
             if time is not None and reaches and None not in reaches:
-                found[source.alias, time] = max(reach for reach in reaches if reach is not None)
-        self.bounded.append(bool(found))
-        return min(found.items(), key=lambda one: one[1]) if found else None
+                found[source.alias, time.column] = max(reach for reach in reaches if reach is not None)
+        if not found:
+            raise _Unbounded
+        return min(found.items(), key=lambda one: one[1])
 
-    def _counting(self, term: Term, names: Mapping[str, Key], own: int, pairs: int) -> Draft:
-        shown = [Item(self._value(term, key), name) for name, key in names.items()]
-        flat = self._flat(term, [*shown, Item(Literal(own), _OWN), Item(Literal(pairs), _PAIRS)])
-        return replace(flat, crossed=pairs > 0)
+    def _counting(
+        self, term: Term, names: Iterable[str], values: Iterable[Expr], numbers: Mapping[str, int], counters: int
+    ) -> Draft:
+        shown = [Item(value, name) for name, value in zip(names, values, strict=True)]
+        counts = [_OWN, *(_PAIRS + str(place) for place in range(counters))]
+        flat = self._flat(term, [*shown, *(Item(Literal(numbers.get(name, 0)), name) for name in counts)])
+        return replace(flat, crossed=_OWN not in numbers)
 
     def _unite(self, terms: list[Term]) -> Term:
         """One term for several: a derived table that is their union."""
         keys = {key: name for one in terms for name, key in self._columns(one).items() if key[0]}
         names = {f"{place}": key for place, key in enumerate(keys)} or {"0": ("", "")}
         drafts = [self._flat(one, [Item(self._value(one, k), n) for n, k in names.items()]) for one in terms]
+        if not drafts:
+            drafts = [self._flat(self._nothing(), [Item(self._value(self._nothing(), k), n) for n, k in names.items()])]
         return self._read(self._derived(replace(drafts[0], unions=tuple(drafts[1:]))), names, Term(()))
 
     def _derived(self, draft: Draft) -> Source:
@@ -207,11 +270,10 @@ class _Rewriter:
     def _value(self, term: Term, key: Key) -> Expr:
         return term.put(Column(*key)) if key[0] else Literal(0)
 
-    def _read(self, source: Source, names: Mapping[str, Key], term: Term, mark: Column | None = None) -> Term:
+    def _read(self, source: Source, names: Mapping[str, Key], term: Term, marks: Iterable[Column] = ()) -> Term:
         kept = {key: value for key, value in term.values.items() if not columns(value)}
         values: dict[Key, Expr] = {**kept, **{key: Column(source.alias, name) for name, key in names.items()}}
-        if mark is not None:
-            values[mark.alias, mark.name] = Column(source.alias, mark.name)
+        values |= {(mark.alias, mark.name): Column(source.alias, mark.name) for mark in marks}
         return Term((source,), (), values)
 
 
@@ -228,7 +290,12 @@ def _arms(expr: Expr) -> tuple[Expr, ...]:
 
 
 def _both(left: Term, right: Term) -> Term:
-    return Term((*left.sources, *right.sources), (*left.conditions, *right.conditions), {**left.values, **right.values})
+    return Term(
+        (*left.sources, *right.sources),
+        (*left.conditions, *right.conditions),
+        {**left.values, **right.values},
+        (*left.counts, *right.counts),
+    )
 
 
 def _sum(alias: str, name: str) -> Expr:
@@ -256,35 +323,3 @@ def _needed(opened: Opened, part: Part) -> list[Key]:
 def _nodes(part: Part | None) -> Iterator[Node]:
     if isinstance(part, Node):
         yield from (*_nodes(part.left), *_nodes(part.right), part)
-
-
-# ----------------------------------------------------------------------------------------- simplifying
-
-
-def simplify(part: Part, above: list[Expr]) -> Part:
-    """The tree with outer joins made inner ones where a condition above rejects their padded rows."""
-    if isinstance(part, Source):
-        return part
-    on = [_expr(condition) for condition in part.on]
-    if part.right is None:
-        return replace(part, left=simplify(part.left, [*above, *on]))
-    kind, left, right = _kind(part, part.left, part.right, above)
-    for_left = {"inner": [*above, *on], "full": []}.get(kind, above)
-    for_right = {"inner": [*above, *on], "full": []}.get(kind, on)
-    return replace(part, kind=kind, left=simplify(left, for_left), right=simplify(right, for_right))
-
-
-def _kind(join: Node, left: Part, right: Part, above: list[Expr]) -> tuple[Kind, Part, Part]:
-    """The kind of a join and its sides; a FULL JOIN whose padded right side is rejected is a RIGHT JOIN."""
-    if join.kind not in ("left", "full"):
-        return join.kind, left, right
-    keeps_left, keeps_right = not _rejects(above, right), join.kind == "full" and not _rejects(above, left)
-    if keeps_right:
-        return ("full", left, right) if keeps_left else ("left", right, left)
-    return "left" if keeps_left else "inner", left, right
-
-
-def _rejects(above: list[Expr], part: Part) -> bool:
-    """Whether rows in which this part is padded are rejected."""
-    aliases = {source.alias for source in sources_of(part)}
-    return rejects(above, lambda column: column.alias in aliases)

@@ -18,10 +18,19 @@ from weft.expr.model import Call, Column, Expr, Literal, Udf, columns
 from weft.expr.types import ExprError
 from weft.query.aggregates import AGGREGATES
 from weft.query.caret import pointing_into
-from weft.query.draft import Condition, Draft, Item, Join, Source, Star, Tree
+from weft.query.draft import Condition, Draft, Item, Join, Source, Star, Tree, Within
 from weft.query.names import find
 from weft.query.scope import Scope, merge
 from weft.query.visible import numbered, unique_names
+
+
+@dataclass(frozen=True, slots=True)
+class EventTime:
+    """The event time of a source."""
+
+    column: str
+    step: int | None
+    """Microseconds in one step of a whole number; None if it is a time of its own."""
 
 
 class Known(Protocol):
@@ -30,8 +39,11 @@ class Known(Protocol):
     def columns(self, source: Source) -> Mapping[str, pa.DataType]:
         """The columns of a table factor of FROM."""
 
-    def event_time(self, source: Source) -> str | None:
+    def event_time(self, source: Source) -> EventTime | None:
         """Its event time; None if it has none, or is more than one stream."""
+
+    def is_table(self, source: Source) -> bool:
+        """Whether it is a table."""
 
     def reach(self, draft: Draft, alias: str) -> int | None:
         """By how many microseconds the last partner of a row may be newer than the row; None if there is no bound."""
@@ -92,8 +104,9 @@ class Reader:
         self.types: dict[tuple[str, str], pa.DataType] = {}
         """(Alias, column) -> its type."""
 
-    def open(self, draft: Draft, around: Scope | None = None) -> Opened:
-        """The SELECT that a draft states; `around` are the names of the query around it."""
+    def open(self, draft: Draft, around: Scope | None = None, within: Within = None) -> Opened:
+        """The SELECT that a draft states; `around` are the names of the query around it, `within` is its window."""
+        draft = replace(draft, within=within if draft.within is None else draft.within)
         part, scope = self._tree(draft, _tree_of(draft), around)
         items = tuple(self._items(draft, scope))
         keys = tuple(_key(condition, scope, items) for condition in draft.group_by)
@@ -112,7 +125,8 @@ class Reader:
 
     def _tree(self, draft: Draft, tree: Tree, around: Scope | None) -> tuple[Part, Scope]:
         if isinstance(tree, int):
-            return self.place(draft.sources[tree], around)
+            source = draft.sources[tree]
+            return self.place(replace(source, within=self._within(source, draft.within)), around)
         (left, mine), (right, other) = (self._tree(draft, side, around) for side in (tree.left, tree.right))
         self._refuse_twice(draft, mine, other, tree)
         scope, on = mine.beside(other), tree.on
@@ -125,6 +139,11 @@ class Reader:
         if tree.kind == "right":
             return Node("left", right, left, on), scope
         return Node(tree.kind, left, right, on), mine if tree.kind in ("semi", "anti") else scope
+
+    def _within(self, source: Source, default: Within) -> Within:
+        if source.within is not None or not isinstance(default, int) or self.known.is_table(source):
+            return source.within
+        return default
 
     def _refuse_twice(self, draft: Draft, left: Scope, right: Scope, join: Join) -> None:
         if twice := [alias for alias in right.aliases if alias in left.aliases]:

@@ -30,8 +30,9 @@ from weft.query.draft import Condition, Draft, Item, Named, Source, Star, Using,
 from weft.query.groups import Entry, find_entry, find_named, group
 from weft.query.model import Output, Query, Relation, Stream
 from weft.query.names import find, suggestion
+from weft.query.qualify import EventTime
 from weft.query.rewrite import is_plain, rewrite
-from weft.query.timebounds import retention
+from weft.query.timebounds import retention, step_of
 from weft.query.visible import Visible, numbered, unique_names
 
 _FORMS = frozenset(
@@ -134,11 +135,23 @@ class _Known:
         found = _Inliner(self.draft, self.resolver).visible(self.draft, source, self.views, self.default)
         return {name: expr.type for name, expr in found.columns.items()}
 
-    def event_time(self, source: Source) -> str | None:
+    def event_time(self, source: Source) -> EventTime | None:
         """Of a stream; columns of others may have other names."""
-        named = source.derived is None and not source.columns and find(source.stream, self.views) is None
+        stream = None if source.columns else self._stream(source)
+        if stream is None or stream.event_time is None:
+            return None
+        whole = pt.is_integer(stream.schema.field(stream.event_time).type)
+        return EventTime(stream.event_time, step_of(stream) if whole else None)
+
+    def is_table(self, source: Source) -> bool:
+        """Whether it is a table."""
+        stream = self._stream(source)
+        return stream is not None and stream.table
+
+    def _stream(self, source: Source) -> Stream | None:
+        named = source.derived is None and find(source.stream, self.views) is None
         name = find(source.stream, self.resolver.streams) if named else None
-        return None if name is None else self.resolver.streams[name].event_time
+        return None if name is None else self.resolver.streams[name]
 
     def reach(self, draft: Draft, alias: str) -> int | None:
         """As long as a row is kept for new partners."""

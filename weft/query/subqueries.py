@@ -158,7 +158,7 @@ class _Unnester:
     def _value(self, call: Call) -> Expr:
         """A scalar subquery: one aggregate."""
         draft = _draft(call)
-        opened = self.reader.open(draft, self.opened.scope)
+        opened = self.reader.open(draft, self.opened.scope, self.opened.draft.within)
         if len(opened.items) != 1:
             raise _one_column(call)
         if not has_aggregate(_expr(opened.items[0])) or opened.group_by or draft.unions:
@@ -183,7 +183,7 @@ class _Unnester:
     def _open(self, call: Call) -> _Joined:
         """The tables, conditions and items of EXISTS or IN."""
         draft = _draft(call)
-        opened = self.reader.open(draft, self.opened.scope)
+        opened = self.reader.open(draft, self.opened.scope, self.opened.draft.within)
         if not draft.unions and not (opened.group_by or opened.having) and not _aggregates(opened):
             inner = unnest(self.reader, opened) if _has_more(opened) else opened
             self._refuse_far(inner, call)
