@@ -14,7 +14,7 @@ import weft
 from tests.outer import connect
 from weft.testing import Trial
 
-BEGIN = dt.datetime(2026, 1, 1)
+BEGIN = dt.datetime(2026, 1, 1)  # noqa: DTZ001 - SQL's TIMESTAMP has no zone
 LONG = 10_000
 Row = tuple[int | None, int]
 
@@ -92,21 +92,29 @@ def test_results_are_only_added_and_in_the_end_all_are_there(seed: int) -> None:
 WINDOWED = [
     (
         "SELECT a.k AS k, a.ts AS t, b.ts AS u FROM a LEFT JOIN b ON a.k = b.k WITHIN INTERVAL '10' MINUTE",
-        "SELECT a.k AS k, a.ts AS t, b.ts AS u FROM a LEFT JOIN b ON a.k = b.k"
-        " AND b.ts < a.ts + INTERVAL 10 MINUTE AND a.ts < b.ts + INTERVAL 10 MINUTE",
+        (
+            "SELECT a.k AS k, a.ts AS t, b.ts AS u FROM a LEFT JOIN b ON a.k = b.k"
+            " AND b.ts < a.ts + INTERVAL 10 MINUTE AND a.ts < b.ts + INTERVAL 10 MINUTE"
+        ),
     ),
     (
-        "SELECT a.k AS k, a.ts AS t, b.ts AS u, c.ts AS v FROM a WITHIN INTERVAL '9' MINUTE"
-        " LEFT JOIN b WITHIN INTERVAL '3' MINUTE ON a.k = b.k LEFT JOIN c WITHIN INTERVAL '5' MINUTE ON a.k = c.k",
-        "SELECT a.k AS k, a.ts AS t, b.ts AS u, c.ts AS v FROM a LEFT JOIN b ON a.k = b.k"
-        " AND b.ts < a.ts + INTERVAL 9 MINUTE AND a.ts < b.ts + INTERVAL 3 MINUTE LEFT JOIN c ON a.k = c.k"
-        " AND c.ts < a.ts + INTERVAL 9 MINUTE AND a.ts < c.ts + INTERVAL 5 MINUTE"
-        " AND (b.ts IS NULL OR (c.ts < b.ts + INTERVAL 3 MINUTE AND b.ts < c.ts + INTERVAL 5 MINUTE))",
+        (
+            "SELECT a.k AS k, a.ts AS t, b.ts AS u, c.ts AS v FROM a WITHIN INTERVAL '9' MINUTE"
+            " LEFT JOIN b WITHIN INTERVAL '3' MINUTE ON a.k = b.k LEFT JOIN c WITHIN INTERVAL '5' MINUTE ON a.k = c.k"
+        ),
+        (
+            "SELECT a.k AS k, a.ts AS t, b.ts AS u, c.ts AS v FROM a LEFT JOIN b ON a.k = b.k"
+            " AND b.ts < a.ts + INTERVAL 9 MINUTE AND a.ts < b.ts + INTERVAL 3 MINUTE LEFT JOIN c ON a.k = c.k"
+            " AND c.ts < a.ts + INTERVAL 9 MINUTE AND a.ts < c.ts + INTERVAL 5 MINUTE"
+            " AND (b.ts IS NULL OR (c.ts < b.ts + INTERVAL 3 MINUTE AND b.ts < c.ts + INTERVAL 5 MINUTE))"
+        ),
     ),
     (
         "SELECT a.k AS k, a.ts AS t FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE a.k = b.k) WITHIN '10 minutes'",
-        "SELECT a.k AS k, a.ts AS t FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE a.k = b.k"
-        " AND b.ts < a.ts + INTERVAL 10 MINUTE AND a.ts < b.ts + INTERVAL 10 MINUTE)",
+        (
+            "SELECT a.k AS k, a.ts AS t FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE a.k = b.k"
+            " AND b.ts < a.ts + INTERVAL 10 MINUTE AND a.ts < b.ts + INTERVAL 10 MINUTE)"
+        ),
     ),
 ]
 
@@ -140,4 +148,4 @@ def test_a_row_that_is_late_is_neither_joined_nor_padded() -> None:
     trial.feed({"a": table([(5, 25)]), "b": table([(1, 31)])})
     for batch in range(3):
         trial.feed(later(batch))
-    assert found(trial) == Counter({"(0,)": 1, "(None,)": 2})
+    assert found(trial) == Counter({"(0,)": 1, "(None,)": 1})
