@@ -29,7 +29,7 @@ from weft.errors import ParseError
 from weft.expr.model import Span
 from weft.query.draft import Draft
 from weft.sql.cursor import Cursor
-from weft.sql.statement import read_select
+from weft.sql.statement import read_body, read_select
 from weft.sql.tokens import Token
 from weft.sql.typename import read_type
 
@@ -137,7 +137,7 @@ class Statements:
 
 def parse_statements(text: str) -> Statements:
     """The statements of the script `text`, checked."""
-    cursor = Cursor(text)
+    cursor = Cursor(text, read_body)
     script = _Script()
     while not cursor.at_end:
         if not cursor.accept(";"):
