@@ -30,6 +30,7 @@ from weft.host.weights import attach_weights
 from weft.observe.counters import bump
 from weft.observe.watermark import as_time, say_time
 from weft.query.model import Stream
+from weft.stats.drawn import Drawing
 from weft.topology.model import NEVER_LATE, TIME, Edge, Topology
 
 MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
@@ -46,6 +47,8 @@ class Ingest:
     edges: tuple[Edge, ...]
     workers: int
     functions: Functions
+    sample: int = 0
+    """Rows that a task draws of the stream, for statistics."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -65,18 +68,21 @@ class Ingest:
         self, batches: Iterable[tuple[str, pa.RecordBatch]], task: int, watermarks: Watermarks
     ) -> Iterator[Envelope]:
         """Envelopes of all rows of one task, then one report.  Batches come with their place, for errors."""
-        report, watcher = Report(), Watcher()
+        report, watcher, drawing = Report(), Watcher(), Drawing(self.sample, task)
         began = time.perf_counter()
         seq = task << 32
         row = task  # spreads the first rows of different tasks over the workers
         for where, raw in batches:
             frame = self._stamp(conform(raw, self.stream, self.columns, where), report)
             self._count_refused(frame, watermarks, report)
+            drawing.see(frame)
             for edge, dest, piece in self._route(frame, row, watermarks, report, watcher):
                 yield Envelope(dest, seq, edge.id, piece)
                 seq += 1
             row += raw.num_rows
         report.sketches.update(watcher.plain())
+        if drawn := drawing.plain():
+            report.samples[self.stream.name] = drawn
         report.seconds["0"] = time.perf_counter() - began
         yield Envelope(task % self.workers, seq, REPORT, report=report.plain())
 
@@ -148,11 +154,11 @@ class Ingest:
         return mark_late(frame, edge.clocks, watermarks)
 
 
-def ingests(topology: Topology, functions: Functions) -> dict[str, Ingest]:
+def ingests(topology: Topology, functions: Functions, sample: int = 0) -> dict[str, Ingest]:
     """Wave 0 of every stream of a topology, by the name of the stream."""
     return {
         stream.name: Ingest(
-            stream, tuple(e for e in topology.edges if e.stream == stream.name), topology.workers, functions
+            stream, tuple(e for e in topology.edges if e.stream == stream.name), topology.workers, functions, sample
         )
         for stream in topology.streams
     }
