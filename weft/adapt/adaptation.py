@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from weft.adapt.decide import Situation, Verdict, decide, overfull, patience
+from weft.adapt.decide import PATIENCE, Situation, Verdict, decide, overfull, patience
 from weft.adapt.gathering import Gathering, Seen
 from weft.adapt.length import Length
 from weft.adapt.measure import Subject, measure
@@ -87,8 +87,8 @@ class Adaptation:
         known = saved or {}
         self._known = Statistics.from_json(known.get("statistics", "{}"))
         """Smoothed over all epochs."""
-        self._streak: int = known.get("streak", 0)
-        """How many epochs in a row have said that another plan pays."""
+        self._earlier: deque[Statistics] = deque(maxlen=PATIENCE)
+        """Of the last epochs."""
         self._squeeze: float = known.get("squeeze", 1.0)
         self._switched: int | None = known.get("switched")
         self.switches: list[Mapping[str, Any]] = list(known.get("switches", ()))
@@ -129,23 +129,28 @@ class Adaptation:
     def _decide(self, ended: Gathering, situation: Situation, subject: Subject) -> None:
         try:
             found = self._known.follow(measure(subject, ended), WEIGHT, JUMP)
-            verdict = decide(situation, found, ended, self._threshold, self._squeeze)
+            verdict = decide(situation, found, ended, self._threshold, self._squeeze, self._asked(ended.number))
         except Exception as error:  # noqa: BLE001 - the run must not end because of advice
             said = error.message if isinstance(error, WeftError) else f"{type(error).__name__}: {error}"
             self._amend(ended.number, decision=f"nothing was decided: {said}")
             return
         moved = self._known.differences(found, MOVED)
         self._known = found
+        self._earlier.append(found)
         if verdict.forced:
             self._squeeze = min(self._squeeze, overfull(situation.chosen, ended))
         shown = tuple(f"{name} {old:.3g} -> {new:.3g}" for name, (old, new) in moved.items())
         self._conclude(ended.number, verdict, situation.chosen, shown)
 
+    def _asked(self, epoch: int) -> list[Statistics]:
+        """Statistics of the epochs before, by which a plan must pay too."""
+        count = patience(epoch, self._switched) - 1
+        return list(self._earlier)[-count:] if count else []
+
     def _conclude(self, epoch: int, verdict: Verdict, instead: tuple[Choice, ...], moved: tuple[str, ...]) -> None:
-        self._streak = self._streak + 1 if verdict.pays else 0
-        needed = patience(epoch, self._switched)
-        ready = verdict.pays and (verdict.forced or self._streak >= needed)
-        why = verdict.why if ready or not verdict.pays else f"{verdict.why}; {self._streak} of {needed} epochs agree"
+        ready, why = verdict.pays, verdict.why
+        if ready and not verdict.forced and len(self._earlier) < patience(epoch, self._switched):
+            ready, why = False, f"{why}; the plan was changed a short while ago"
         if ready:
             self._pending = _Pending(epoch, verdict, instead)
         self._amend(
@@ -171,7 +176,7 @@ class Adaptation:
         gain = pending.verdict.gain or 0.0
         why = f"epoch {self._open.number}: plan changed ({gain:+.0%}), {pending.verdict.why}"
         if self._plans.use(pending.verdict.found, pending.instead, why):
-            self._switched, self._streak = self._open.number, 0
+            self._switched = self._open.number
             self._before, self._changed = ended.micros, f"plan changed ({gain:+.0%})"
             made = {"epoch": self._open.number, "batch": self._open.first, "why": pending.verdict.why, "gain": gain}
             self.switches = [*self.switches, made][-SWITCHES:]
@@ -204,7 +209,6 @@ class Adaptation:
                 "batch": self._open.first,
                 "newest": dict(self._open.since),
                 "switched": self._switched,
-                "streak": self._streak,
                 "squeeze": self._squeeze,
                 "switches": self.switches,
                 "statistics": self._known.to_json(),

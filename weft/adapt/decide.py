@@ -4,8 +4,8 @@
     cost     seconds to read, send and store what the other plan cannot take over
     switch   if the plan differs, gain > threshold (K-15), and what is saved in the coming epochs exceeds the cost
 
-So that plans do not flap, another switch within ten epochs needs the same verdict in three epochs in a row.  State that
-has outgrown the budget is different: then the plan that fits is taken at once, whatever it costs.
+So that plans do not flap, another switch within ten epochs must pay by the statistics of each of the last three.  State
+that has outgrown the budget is different: then the plan that fits is taken at once, whatever it costs.
 
 What must hold: what a user asked for is kept.  A plan by hand is never changed, and one by the name of a strategy only
 within it.
@@ -31,7 +31,7 @@ FEW = 1000
 COMING = 10
 """So many epochs are taken to be like the last one."""
 PATIENCE = 3
-"""So many epochs in a row must agree if the plan was changed less than `COMING` epochs ago."""
+"""By the statistics of so many epochs a plan must pay if the last change is less than `COMING` epochs ago."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,15 @@ class Situation:
     """Seconds that a switch to a plan takes."""
 
 
-def decide(now: Situation, known: Statistics, gathered: Gathering, threshold: float, squeeze: float = 1.0) -> Verdict:
-    """Whether another plan pays, by the statistics of an epoch.
+def decide(
+    now: Situation,
+    known: Statistics,
+    gathered: Gathering,
+    threshold: float,
+    squeeze: float = 1.0,
+    earlier: Sequence[Statistics] = (),
+) -> Verdict:
+    """Whether another plan pays, by the statistics of an epoch, and by those of some earlier ones.
 
     `squeeze` is the part of the budget that plans may be estimated to fill, where estimates were too low before.
     """
@@ -76,13 +83,31 @@ def decide(now: Situation, known: Statistics, gathered: Gathering, threshold: fl
         return Verdict("all plans are by hand")
     over = overfull(now.chosen, gathered)
     try:
-        kept = _choose(now, known, gathered, made=True)
-        found = _choose(now, known, gathered, budget=min(over, squeeze))
+        kept = choose_again(now, known, gathered, made=True)
+        found = choose_again(now, known, gathered, budget=min(over, squeeze))
     except PlanError:
-        found = _choose(now, known, gathered, strategy="flat")  # the inputs alone exceed the budget
+        found = choose_again(now, known, gathered, strategy="flat")  # the inputs alone exceed the budget
     except WeftError as error:
         return Verdict(f"no plan was found: {error.message}")
-    return _weigh(now, kept, found, gathered, threshold, forced=over < 1.0)
+    verdict = _weigh(now, kept, found, gathered, threshold, forced=over < 1.0)
+    if verdict.pays and not verdict.forced and not _paid(now, found, earlier, gathered, threshold):
+        return replace(verdict, pays=False, found=None, why=f"{verdict.why}, but not in the epochs before")
+    return verdict
+
+
+def _paid(
+    now: Situation,
+    found: tuple[Choice, ...],
+    earlier: Sequence[Statistics],
+    gathered: Gathering,
+    threshold: float,
+) -> bool:
+    """Whether plans would have paid by earlier statistics too."""
+    then = replace(now, chosen=found)
+    prices = (
+        tuple(price(choose_again(which, known, gathered, made=True)) for which in (now, then)) for known in earlier
+    )
+    return all(1 - after / before > threshold for before, after in prices if before)
 
 
 def _weigh(
@@ -113,7 +138,7 @@ def _weigh(
 
 
 def patience(epoch: int, switched: int | None) -> int:
-    """How many epochs in a row must agree, if the plan was last changed in some epoch."""
+    """By the statistics of how many epochs a plan must pay, if the plan was last changed in some epoch."""
     return 1 if switched is None or epoch - switched >= COMING else PATIENCE
 
 
@@ -122,7 +147,7 @@ def price(chosen: Sequence[Choice]) -> float:
     return price_together(chosen)
 
 
-def _choose(
+def choose_again(
     now: Situation,
     known: Statistics,
     gathered: Gathering,
