@@ -8,7 +8,7 @@ BENCH  := .venv/.installed-bench
 N      ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format fuzz chaos bench bench-plans bench-skew bench-queries bench-peers bench-views bench-scale kafka wheel constraints clean
+.PHONY: help setup demo demo-console test check format fuzz chaos bench bench-plans bench-skew bench-queries bench-peers bench-views bench-scale kafka wheel constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -25,6 +25,9 @@ $(BENCH): $(STAMP)
 
 demo: $(STAMP) ## run three continuous joins and check every row of them
 	@$(PY) -m weft.cli demo
+
+demo-console: $(STAMP) ## show a job that goes on in the browser, and choose its plan there
+	@$(PY) -m weft.cli demo --console
 
 test: $(STAMP) ## run all tests: plain ones on two processes, then those on Spark in one
 	$(PY) -m pytest -n 2 -m "not spark"

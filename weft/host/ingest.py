@@ -30,7 +30,7 @@ from weft.host.watch import Watcher
 from weft.host.weights import attach_weights
 from weft.observe.counters import bump
 from weft.observe.watermark import as_time, say_time
-from weft.query.model import Stream
+from weft.query.model import BATCH, Stream
 from weft.topology.model import NEVER_LATE, TIME, Edge, Topology
 
 MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
@@ -63,15 +63,19 @@ class Ingest:
         return wanted or (self.stream.schema.names[0],)
 
     def run(
-        self, batches: Iterable[tuple[str, pa.RecordBatch]], task: int, watermarks: Watermarks
+        self, batches: Iterable[tuple[str, pa.RecordBatch]], task: int, watermarks: Watermarks, number: int = 0
     ) -> Iterator[Envelope]:
-        """Envelopes of all rows of one task, then one report.  Batches come with their place, for errors."""
+        """Envelopes of all rows of one task in micro-batch `number`, then one report.
+
+        Batches come with their place, for errors.
+        """
         report, watcher = Report(), Watcher()
         began = time.perf_counter()
         seq = task << 32
         row = task  # spreads the first rows of different tasks over the workers
         for where, raw in batches:
-            frame = self._stamp(conform(raw, self.stream, self.columns, where), place_of(self.stream.name, raw), report)
+            frame = conform(raw, self.stream, self.columns, where)
+            frame = self._stamp(frame, place_of(self.stream.name, raw), report, number)
             self._count_left_out(raw, report)
             self._count_refused(frame, watermarks, report)
             for edge, dest, piece in self._route(frame, row, watermarks, report, watcher):
@@ -86,9 +90,11 @@ class Ingest:
         if count := left_out(raw):
             bump(report.unreadable, self.stream.name, count)
 
-    def _stamp(self, frame: Frame, place: str, report: Report) -> Frame:
+    def _stamp(self, frame: Frame, place: str, report: Report, number: int) -> Frame:
         bump(report.rows_in, self.stream.name, frame.num_rows)
         frame = self._weigh(frame)
+        if any(BATCH in edge.columns for edge in self.edges):
+            frame = frame.append_column(BATCH, pa.repeat(pa.scalar(number, pa.int64()), frame.num_rows))
         if self.stream.event_time is None or frame.num_rows == 0:
             return frame
         time = event_times(frame.column(self.stream.event_time), self.stream)

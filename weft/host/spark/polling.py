@@ -133,7 +133,8 @@ class Polling:
         start = self._batches.manifest.offsets
         known = {} if begun else self._known(until)
         end = begun or self._feeds.end(start, known)
-        if self._feeds.is_empty(start, end) and not self._batches.has_to_close:
+        needed = self._batches.has_to_close or (until is None and self._batches.has_to_go_on)
+        if begun is None and self._feeds.is_empty(start, end) and not needed:
             return False
         number = self._batches.manifest.batch + 1
         if begun is None:

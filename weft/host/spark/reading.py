@@ -61,7 +61,7 @@ class Shares:
     def envelopes(self, plan: Any, batch: Batch) -> DataFrame:
         """Partition p reads share p.  Rows never pass through the JVM one by one."""
         count = len(self.shares)
-        task = ReadTask(plan, batch.watermarks, self.feeds, self.shares)
+        task = ReadTask(plan, batch.watermarks, batch.number, self.feeds, self.shares)
         return self.spark.range(0, count, 1, count).mapInArrow(task, SCHEMA)
 
 
@@ -74,7 +74,7 @@ class SparkRows(Reading):
 
     def envelopes(self, plan: Any, batch: Batch) -> DataFrame:
         """Every partition turns its rows and pieces into envelopes."""
-        return self.frame.mapInArrow(IngestTask(plan, batch.watermarks, self.feeds), SCHEMA)
+        return self.frame.mapInArrow(IngestTask(plan, batch.watermarks, batch.number, self.feeds), SCHEMA)
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,7 @@ class ReadTask:
 
     plan: Any
     watermarks: Watermarks
+    number: int
     feeds: Any
     shares: Sequence[Sequence[Piece]]
 
@@ -93,7 +94,7 @@ class ReadTask:
         task, feeds = partition(), self.feeds.value
         pieces = sorted(self.shares[task], key=lambda piece: piece.stream)
         inputs = ((piece.stream, feeds, piece) for piece in pieces)
-        return _ingest(open_plan(self.plan.value), inputs, task, self.watermarks)
+        return _ingest(open_plan(self.plan.value), inputs, task, self.watermarks, self.number)
 
 
 @dataclass(frozen=True)
@@ -102,11 +103,12 @@ class IngestTask:
 
     plan: Any
     watermarks: Watermarks
+    number: int
     feeds: Feeds
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read the rows and pieces of this partition."""
-        return _ingest(open_plan(self.plan.value), self._inputs(batches), partition(), self.watermarks)
+        return _ingest(open_plan(self.plan.value), self._inputs(batches), partition(), self.watermarks, self.number)
 
     def _inputs(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Input]:
         for batch in batches:
@@ -123,13 +125,15 @@ Input = tuple[str, Feeds | None, Any]
 
 
 @wire_errors
-def _ingest(plan: Plan, inputs: Iterable[Input], task: int, watermarks: Watermarks) -> Iterator[pa.RecordBatch]:
+def _ingest(
+    plan: Plan, inputs: Iterable[Input], task: int, watermarks: Watermarks, number: int
+) -> Iterator[pa.RecordBatch]:
     """All inputs of a task as envelopes; inputs of one stream must follow each other."""
     for stream, mine in itertools.groupby(inputs, key=itemgetter(0)):
         ingest = plan.ingests.get(stream)
         if ingest is None:
             continue  # no query reads it now
-        yield from to_rows(ingest.run(_rows_of(mine, ingest), task, watermarks))
+        yield from to_rows(ingest.run(_rows_of(mine, ingest), task, watermarks, number))
 
 
 def _rows_of(inputs: Iterable[Input], ingest: Ingest) -> Iterator[tuple[str, pa.RecordBatch]]:
