@@ -423,7 +423,8 @@ class SparkBatches:
         batch = self.manifest.next(self.topology, number, self.run, self.crash, barrier)
         report = self._run(rows, self.plan, self.topology, batch, self.ledger.staging_folder(number))
         self.delivery.hand_over(self.work_now, number, 0, report.files)
-        idle = self._silence.after(self.topology.streams, report.rows_in, self.manifest.idle)
+        before = self.manifest
+        idle = self._silence.after(self.topology.streams, report.rows_in, before.idle, before.newest, report.newest)
         manifest = self.manifest.after(self.epoch, number, report, offsets, idle)
         self._written = sum(ref["bytes"] for ref in report.added)
         reach(self.crash, "commit before", number)
