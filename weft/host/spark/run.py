@@ -40,6 +40,7 @@ from weft.host.migration.reread import share
 from weft.host.sources.feeds import Feeds, Offset
 from weft.host.spark.delivery import Delivery
 from weft.host.spark.exchange import Shipment, WaveTask
+from weft.host.spark.missing import explain_missing
 from weft.host.spark.oldrows import OldRows
 from weft.host.spark.pace import Pace
 from weft.host.spark.polling import Polling
@@ -148,7 +149,11 @@ class SparkRun:
         hint = f"if the checkpoint was changed or damaged, restore {self.batches.ledger.root} from a backup."
         spark = isinstance(error, PySparkException | Py4JError)
         what = "the Spark query failed" if spark else f"the run failed: {type(error).__name__}: {first_line(error)}"
-        return from_wire(str(error)) or HostError(what, detail=_quote_spark(error), hint=hint)
+        return (
+            from_wire(str(error))
+            or explain_missing(str(error))
+            or HostError(what, detail=_quote_spark(error), hint=hint)
+        )
 
 
 class SparkBatches:
@@ -405,7 +410,7 @@ class SparkBatches:
         self._notices.append(notice)
 
     def _unforeseen_error(self, error: BaseException, number: int) -> WeftError:
-        return HostError(
+        return explain_missing(str(error)) or HostError(
             f"batch {number} failed: {type(error).__name__}: {first_line(error)}",
             detail=_quote_spark(error)
             if isinstance(error, PySparkException | Py4JError)
@@ -421,7 +426,8 @@ class SparkBatches:
         batch = self.manifest.next(self.topology, number, self.run, self.crash, barrier)
         report = self._run(rows, self.plan, self.topology, batch, self.ledger.staging_folder(number))
         self.delivery.hand_over(self.work_now, number, 0, report.files)
-        idle = self._silence.after(self.topology.streams, report.rows_in, self.manifest.idle)
+        before = self.manifest
+        idle = self._silence.after(self.topology.streams, report.rows_in, before.idle, before.newest, report.newest)
         manifest = self.manifest.after(self.epoch, number, report, offsets, idle)
         self._written = sum(ref["bytes"] for ref in report.added)
         reach(self.crash, "commit before", number)
