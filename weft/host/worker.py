@@ -42,6 +42,8 @@ from weft.host.routing import route
 from weft.host.state.compaction import MOST_BYTES, horizon, is_expired
 from weft.host.state.segment import SegmentRef
 from weft.host.state.stores import Shelf
+from weft.host.subscriptions.book import Book, open_book
+from weft.host.subscriptions.match import match
 from weft.host.weights import attach_weights, weight_of
 from weft.observe.counters import bump
 from weft.topology.model import FIRST, ROWS, Emit, Keep, Node, Probe, Start, Topology
@@ -280,9 +282,17 @@ class Worker:
         names = [output.name for output in emit.outputs]
         for frame in frames:
             columns = [evaluate(output.expr, frame, self.functions) for output in emit.outputs]
-            bump(self.report.results, emit.query, frame.num_rows)
             rows = attach_weights(pa.RecordBatch.from_arrays(columns, names=names), weight_of(frame))
-            self.results.write(emit.query, rows)
+            for found in [rows] if emit.matching is None else match(self._book(emit), rows, self.functions):
+                bump(self.report.results, emit.query, found.num_rows)
+                self.results.write(emit.query, found)
+
+    def _book(self, emit: Emit) -> Book:
+        """The subscriptions of a query."""
+        assert emit.matching is not None
+        store = self.topology.store(emit.matching.store)
+        segments = [self.state.open(ref) for ref in (*self.old[store.id], *self.delta[store.id, ROWS])]
+        return open_book(emit.matching, store.ended_by, self.number, segments, self.functions)
 
     def _send_parts(self, emit: Emit, parts: Frame) -> Iterator[Envelope]:
         """Send parts of groups to their owners."""

@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 MISSING = "there is no Chromium on PATH: make browser installs it"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """The system's Chromium, without a window.  Without one, tests fail in CI and are left out elsewhere."""
+    """The system's Chromium, without a window.  Without one, tests fail in CI and are left out elsewhere.
+
+    For one module at a time: while Playwright is open, this thread has an event loop that runs.
+    """
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if found is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(MISSING)
