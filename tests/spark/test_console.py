@@ -13,7 +13,7 @@ import pytest
 
 import weft
 from tests.console.viewing import life, viewing, visit, visit_all
-from tests.spark._kit import PAIRS, QUERIES, expected, found, make_input, make_session
+from tests.spark._kit import PAIRS, expected, found, make_input, make_session
 from weft.console.serve import Console, serve
 from weft.demo.live import LiveDemo
 
@@ -45,7 +45,9 @@ def test_a_running_session_is_shown_changed_and_stopped_from_the_page(
             page.click("table .link >> text=more")
             page.click("text=Drop this query")
             page.click("dialog >> text=Drop it")
-            page.wait_for_function("() => ![...document.querySelectorAll('table .link')].some((one) => one.textContent === 'more')")
+            page.wait_for_function(
+                "() => ![...document.querySelectorAll('table .link')].some((one) => one.textContent === 'more')"
+            )
             while session.checkpoint.last < 3:
                 handle.wait(0.1)
             page.click("text=Stop the run")
@@ -91,9 +93,7 @@ def test_a_hundred_queries_run_and_are_shown(browser: Browser, spark: SparkSessi
             visit_all(page)
 
 
-def test_the_demonstration_loses_nothing_whatever_the_viewer_chooses(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_the_demonstration_loses_nothing_whatever_the_viewer_chooses(spark: SparkSession, tmp_path: Path) -> None:
     demo = LiveDemo(tmp_path, spark=spark)
     choices = [{"scheme": "hash"}, {"workers": "4", "skew": "always"}, {"scheme": "hybrid", "local": "kept joins"}]
     with demo.session:
