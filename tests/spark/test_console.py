@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ import pytest
 import weft
 from tests.console.viewing import life, viewing, visit, visit_all
 from tests.spark._kit import PAIRS, expected, found, make_input, make_session
+from weft.console.picture import Picture
 from weft.console.serve import Console, serve
 from weft.demo.live import LiveDemo
 
@@ -113,3 +115,20 @@ def test_the_demonstration_loses_nothing_whatever_the_viewer_chooses(spark: Spar
         both = f"(({wanted}) EXCEPT ALL (FROM found)) UNION ALL ((FROM found) EXCEPT ALL ({wanted}))"
         assert connection.execute(both).fetchall() == []
         assert connection.execute("SELECT count(*) > 10 FROM found").fetchall() == [(True,)]
+
+
+def test_a_run_that_fails_in_the_background_is_called_failed(spark: SparkSession, tmp_path: Path) -> None:
+    def refuse(_frame: object, _batch: int) -> None:
+        raise ValueError("no more room")
+
+    ended = threading.Event()
+    make_input(tmp_path, batches=1, seed=4)
+    session = make_session(tmp_path, spark=spark)
+    session.queries["pairs"].foreach_batch(refuse)
+    handle = session.start(every=0.1)
+    while handle.active:
+        ended.wait(0.05)
+    assert Picture(tmp_path / "checkpoint").state()["life"]["state"] == "failed"
+    assert "no more room" in Picture(tmp_path / "checkpoint").state()["life"]["why"]
+    with pytest.raises(weft.WeftError, match="no more room"):
+        session.close()

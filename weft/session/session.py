@@ -580,6 +580,7 @@ class Session:
             self.checkpoint.ledger,
             self._changes,
             on_progress=journal.note,
+            on_failure=journal.fail,
             crash=self.crash_point,
         )
         return SparkRun(batches)
