@@ -27,7 +27,7 @@ from weft.host.marks import drop_late, mark_late
 from weft.host.parts import left_out, place_of
 from weft.host.routing import route, spread_rows
 from weft.host.watch import Watcher
-from weft.host.weights import attach_weights
+from weft.host.weights import attach_weights, product, weight_of
 from weft.observe.counters import bump
 from weft.observe.watermark import as_time, say_time
 from weft.query.model import BATCH, Stream
@@ -90,6 +90,15 @@ class Ingest:
         if count := left_out(raw):
             bump(report.unreadable, self.stream.name, count)
 
+    def hand_on(self, rows: Frame, row: int, report: Report) -> Iterator[tuple[Edge, int, Frame]]:
+        """Results of a query as rows of this derived stream, for its edges; `row` is how many there were before.
+
+        They are never late: whatever they are made of was in time.
+        """
+        weights = weight_of(rows)
+        frame = self._weigh(rows.select(self.stream.schema.names), weights)
+        yield from self._route(frame, row, {}, report, Watcher())
+
     def _stamp(self, frame: Frame, place: str, report: Report, number: int) -> Frame:
         bump(report.rows_in, self.stream.name, frame.num_rows)
         frame = self._weigh(frame)
@@ -103,10 +112,10 @@ class Ingest:
             report.newest[place] = max(newest, report.newest.get(place, newest))
         return frame.append_column(TIME, time)
 
-    def _weigh(self, frame: Frame) -> Frame:
-        """The frame with its weights, if the stream has any, without the rows of weight 0."""
+    def _weigh(self, frame: Frame, known: pa.Array | None = None) -> Frame:
+        """The frame with its weights, if it has any, without the rows of weight 0; each row may count several times."""
         if self.stream.weight is None:
-            return frame
+            return attach_weights(frame, known)
         weights = pc.cast(frame.column(self.stream.weight), pa.int64())
         if weights.null_count:
             raise SourceError(
@@ -114,6 +123,7 @@ class Ingest:
                 detail="a weight says how often a row counts.",
                 hint="nothing of this batch was joined; repair the input and run again.",
             )
+        weights = weights if known is None else product(weights, known)
         return attach_weights(frame, weights).filter(pc.not_equal(weights, 0))
 
     def _count_refused(self, frame: Frame, watermarks: Watermarks, report: Report) -> None:
@@ -161,11 +171,20 @@ class Ingest:
 
 def ingests(topology: Topology, functions: Functions) -> dict[str, Ingest]:
     """Wave 0 of every stream of a topology, by the name of the stream."""
+    return _ingests(topology, topology.streams, functions)
+
+
+def derived_ingests(topology: Topology, functions: Functions) -> dict[str, Ingest]:
+    """How rows of derived streams reach their edges, by the name of the stream."""
+    return _ingests(topology, topology.derived, functions)
+
+
+def _ingests(topology: Topology, streams: Iterable[Stream], functions: Functions) -> dict[str, Ingest]:
     return {
         stream.name: Ingest(
             stream, tuple(e for e in topology.edges if e.stream == stream.name), topology.workers, functions
         )
-        for stream in topology.streams
+        for stream in streams
     }
 
 

@@ -9,7 +9,7 @@ a result arrives (strict rule): newest - time < window.  None is full history.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal as OneOf
 
@@ -74,6 +74,15 @@ class Stream:
     """Column that says how often a row counts; None means once."""
     idle: int | None = None
     """After so many microseconds without a row, others' watermark goes on without the stream; None means never."""
+    depth: int = 0
+    """0 for an input.  A derived stream is made of streams of lesser depths, in the same batch."""
+    made: tuple[Query, ...] = field(default=(), compare=False, repr=False)
+    """The queries whose results are the rows of a derived stream.  Its name says what they are."""
+
+    @property
+    def rank(self) -> int:
+        """What orders the rows of one batch: those of tables, of streams, then of derived streams by depth."""
+        return 0 if self.table else 1 + self.depth
 
     def __repr__(self) -> str:
         shown = [f"{field.name} {field.type}" for field in self.schema]

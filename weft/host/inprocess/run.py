@@ -156,7 +156,7 @@ class InProcess:
         """All waves, one after the other; results go to `fresh`."""
         for wave in range(1, topology.waves + 1):
             inbox: dict[int, list[Envelope]] = defaultdict(list)
-            if wave > 1 and topology.keeps:
+            if wave > 1 and topology.stores_late:
                 envelopes.sort(key=lambda envelope: envelope.seq)
             for envelope in envelopes:
                 inbox[envelope.dest].append(envelope)

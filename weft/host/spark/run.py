@@ -446,7 +446,7 @@ class SparkBatches:
         for wave in range(1, topology.waves + 1):
             task = WaveTask(plan, batch, wave, self.place, folder)
             frame = frame.repartitionById(topology.workers, "dest")
-            if wave > 1 and topology.keeps:
+            if wave > 1 and topology.stores_late:
                 frame = frame.sortWithinPartitions("seq")  # rows to store come first, see weft.host.worker
             frame = frame.mapInArrow(task, SCHEMA)
         report = Report()
@@ -460,7 +460,7 @@ class SparkBatches:
         marks = [mark for mark in found.values() if mark is not None]
         zeros = Counters(  # streams without rows and queries without results are shown too
             rows_in={stream.name: 0 for stream in self.topology.streams},
-            results={emit.query: 0 for emit in self.topology.emits},
+            results={emit.query: 0 for emit in self.topology.emits if not emit.into},
         )
         return Progress(
             batch=number,

@@ -23,6 +23,7 @@ def set_apart(made: Mapping[str, Topology]) -> Topology:
         tuple(chain.from_iterable(part.probes for part in parts)),
         tuple(chain.from_iterable(part.emits for part in parts)),
         tuple(chain.from_iterable(part.keeps for part in parts)),
+        tuple({stream.name: stream for part in parts for stream in part.derived}.values()),
     )
 
 
