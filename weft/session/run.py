@@ -73,6 +73,7 @@ class Journal:
         self.tally = Tally()
         self._holding = Holding()
         self._starting: float | None = None
+        self._closed = False
 
     def tell(self, notice: Notice) -> None:
         """Add a notice that belongs to no batch."""
@@ -104,8 +105,13 @@ class Journal:
     def close(self, how: str, why: str | None = None) -> None:
         """No further batch will come: the run is "done", was "stopped", or has "failed"."""
         self._live.close()
-        for listener in self._listeners:
+        for listener in () if self._closed else self._listeners:
             listener.end(how, why)
+        self._closed = True
+
+    def fail(self, error: BaseException) -> None:
+        """The run has ended by itself, whether or not anybody waits for it."""
+        self.close("failed", str(error))
 
 
 class Handle:

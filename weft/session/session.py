@@ -622,6 +622,7 @@ class Session:
             self.checkpoint.ledger,
             self._changes,
             on_progress=journal.note,
+            on_failure=journal.fail,
             crash=self.crash_point,
             sample=0 if self._changes.adaptation is None else ROWS,
         )

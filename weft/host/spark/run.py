@@ -168,13 +168,14 @@ class SparkBatches:
         changes: Changes,
         *,
         on_progress: Callable[[Progress], None],
+        on_failure: Callable[[BaseException], None] = lambda _error: None,
         crash: CrashPoint | None = None,
         sample: int = 0,
     ) -> None:
         self.sample = sample
         """Rows that each task draws of a stream, for statistics."""
         self.spark, self.work_now, self.changes = spark, work, changes
-        self.on_progress, self.crash = on_progress, crash
+        self.on_progress, self.on_failure, self.crash = on_progress, on_failure, crash
         self.place, self.ledger = place, ledger
         self.manifest = self.ledger.last()
         self._silence = Silence()
@@ -320,6 +321,8 @@ class SparkBatches:
     def end(self) -> None:
         """No batch will come any more."""
         self._give_up()
+        if self.failure is not None:
+            self.on_failure(self.failure)
 
     def _restate(self, work: Work) -> Summary:
         """The same state under another description: nothing has to move."""
