@@ -11,13 +11,14 @@ ends.  A set is an array of words, 64 slots each.  Above the words lies a second
 word is not 0.  `alive` has the bits of boxes that were not removed.
 
 Narrow.  A point of slab s_d in each dimension d of a part leaves  alive & set(d1, s_d1) & set(d2, s_d2) & ...  The
-second level is combined first, and only words whose bit is left are read.  What is left of a point is the list of its
-words that are not 0; a further part of the point goes through that list only.
+second level is combined first, and only words whose bit is left are read.  What is left is the list of words that are
+not 0; the next part goes through that list only.  A point that agrees with the one before it in the first parts takes
+over what they have left.  All points go through one block of words before the next: the sets of a block fit a cache.
 
 Why the answer is right.  If a code c lies in the interval of a box, the slab of c meets the interval, so the bit of the
 box is set there: no box that the point lies in is ever lost.  A bit of the second level is set whenever a bit of its
 word is, so no word that is not 0 is passed over.  Bits are only taken away by narrowing.  What is left at the end is
-compared with the ends themselves (`matches`), so no other box stays; and each has one bit, so it comes once.
+compared with the ends themselves, so no other box stays; and each has one bit, so it comes once.
 
 Boxes come and go.  A box that comes gets the next slot, and its bits in the slabs that it meets: cuts need not fit its
 ends, they decide the cost alone.  A box that goes loses its bit in `alive`, and that is all.  Slots are not used again;
@@ -28,7 +29,6 @@ so that words are 0 more often.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,15 +47,6 @@ MOST = 65_536
 
 Words = npt.NDArray[np.uint64]
 Slabs = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """What is left of some points: of point i, words[starts[i]:starts[i + 1]], and their bits."""
-
-    starts: Ints
-    words: npt.NDArray[np.int32]
-    bits: Words
 
 
 class BitSets:
@@ -126,28 +117,6 @@ class BitSets:
 
     # -------------------------------------------------------------------------------------------- questions
 
-    def narrow(
-        self,
-        dimensions: Sequence[int],
-        points: Ints,
-        valid: Bools | None = None,
-        of: tuple[Left, Ints] | None = None,
-    ) -> Left:
-        """What is left of points by some of their dimensions; a column of `points` and of `valid` for each.
-
-        `of` is what is left of others already, and for each point which of them it continues.
-        """
-        slabs = np.stack([self._slab(d, points[:, i]) for i, d in enumerate(dimensions)], axis=1)
-        if valid is not None:
-            slabs = np.where(valid, slabs, self.none)
-        asked = np.array(dimensions, dtype=np.int64)
-        if of is None:
-            starts, words, bits = _narrow(self.sets, self.above, self.alive, asked, slabs)
-        else:
-            left, which = of
-            starts, words, bits = _narrow_left(self.sets, asked, slabs, left.starts, left.words, left.bits, which)
-        return Left(starts, words, bits)
-
     def find(
         self, parts: Sequence[Sequence[int]], points: Ints, levels: Ints, valid: Bools | None = None, most: int = MOST
     ) -> Iterator[tuple[Ints, Ints]]:
@@ -183,12 +152,6 @@ class BitSets:
             return slabs, np.ones((1, points.shape[1]), dtype=np.bool_)
         return np.where(valid[:, asked], slabs, self.none), np.ascontiguousarray(valid)
 
-    def matches(self, left: Left, points: Ints, valid: Bools | None = None) -> tuple[Ints, Ints]:
-        """All (point, slot) of what is left, compared with the ends of all dimensions."""
-        known = np.ones(points.shape, dtype=np.bool_) if valid is None else np.ascontiguousarray(valid)
-        whole = np.ascontiguousarray(points)
-        return _matches(self.low, self.high, left.starts, left.words, left.bits, whole, known)
-
 
 def _cuts(low: Ints, high: Ints, slabs: int) -> Ints:
     """Where slabs begin: where intervals begin, and behind where they end, so that as many lie in each."""
@@ -213,7 +176,6 @@ _SETS = types.Array(types.uint64, 3, "C")
 _INTS2 = types.Array(types.int64, 2, "C", readonly=True)
 _INTS = types.Array(types.int64, 1, "C", readonly=True)
 _BOOLS2 = types.Array(types.bool_, 2, "C", readonly=True)
-_LEFT = types.Tuple((types.int64[::1], types.int32[::1], types.uint64[::1]))
 
 
 @njit(types.void(_SETS, _SETS, _INTS, _INTS2, _INTS2, _BOOLS2), cache=True)
@@ -251,84 +213,6 @@ def _lowest(bits: Any) -> Any:
     x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
     x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
     return np.int64((x * np.uint64(0x0101010101010101)) >> np.uint64(56))
-
-
-@njit(_LEFT(_SETS, _SETS, types.uint64[::1], _INTS, _INTS2), cache=True)
-def _narrow(sets: Any, above: Any, alive: Any, asked: Any, slabs: Any) -> Any:
-    starts = np.zeros(len(slabs) + 1, dtype=np.int64)
-    words, bits = np.empty(1024, dtype=np.int32), np.empty(1024, dtype=np.uint64)
-    full, found = np.uint64(0xFFFFFFFFFFFFFFFF), 0
-    for i in range(len(slabs)):
-        for group in range(above.shape[2]):
-            some = full
-            for k in range(len(asked)):
-                some &= above[asked[k], slabs[i, k], group]
-            while some:
-                word = (group << 6) + _lowest(some)
-                some &= some - np.uint64(1)
-                left = alive[word]
-                for k in range(len(asked)):
-                    left &= sets[asked[k], slabs[i, k], word]
-                if left:
-                    if found == len(words):
-                        words = np.concatenate((words, np.empty(found, dtype=np.int32)))
-                        bits = np.concatenate((bits, np.empty(found, dtype=np.uint64)))
-                    words[found], bits[found] = word, left
-                    found += 1
-        starts[i + 1] = found
-    return starts, words[:found].copy(), bits[:found].copy()
-
-
-@njit(_LEFT(_SETS, _INTS, _INTS2, _INTS, types.int32[::1], types.uint64[::1], _INTS), cache=True)
-def _narrow_left(sets: Any, asked: Any, slabs: Any, of: Any, its_words: Any, its_bits: Any, which: Any) -> Any:
-    starts = np.zeros(len(slabs) + 1, dtype=np.int64)
-    words, bits = np.empty(1024, dtype=np.int32), np.empty(1024, dtype=np.uint64)
-    found = 0
-    for i in range(len(slabs)):
-        for at in range(of[which[i]], of[which[i] + 1]):
-            word, left = its_words[at], its_bits[at]
-            for k in range(len(asked)):
-                left &= sets[asked[k], slabs[i, k], word]
-            if left:
-                if found == len(words):
-                    words = np.concatenate((words, np.empty(found, dtype=np.int32)))
-                    bits = np.concatenate((bits, np.empty(found, dtype=np.uint64)))
-                words[found], bits[found] = word, left
-                found += 1
-        starts[i + 1] = found
-    return starts, words[:found].copy(), bits[:found].copy()
-
-
-@njit(
-    types.UniTuple(types.int64[::1], 2)(
-        types.int64[:, ::1], types.int64[:, ::1], _INTS, types.int32[::1], types.uint64[::1], _INTS2, _BOOLS2
-    ),
-    cache=True,
-)
-def _matches(low: Any, high: Any, starts: Any, words: Any, bits: Any, points: Any, valid: Any) -> Any:
-    owners, slots = np.empty(1024, dtype=np.int64), np.empty(1024, dtype=np.int64)
-    found, width = 0, low.shape[1]
-    for i in range(len(starts) - 1):
-        for at in range(starts[i], starts[i + 1]):
-            left = bits[at]
-            while left:
-                slot = (np.int64(words[at]) << 6) + _lowest(left)
-                left &= left - np.uint64(1)
-                d = 0
-                while d < width:
-                    if valid[i, d]:
-                        if points[i, d] < low[slot, d] or points[i, d] > high[slot, d]:
-                            break
-                    elif low[slot, d] != LOWEST or high[slot, d] != HIGHEST:
-                        break
-                    d += 1
-                if d == width:
-                    if found == len(owners):
-                        owners = np.concatenate((owners, np.empty(found, dtype=np.int64)))
-                        slots = np.concatenate((slots, np.empty(found, dtype=np.int64)))
-                    owners[found], slots[found] = i, slot
-                    found += 1
-    return owners[:found].copy(), slots[:found].copy()
 
 
 @njit(inline="always")
