@@ -18,7 +18,7 @@ from weft.explain.uneven import is_uneven
 from weft.host.run import Run
 from weft.host.state.checkpoint import Checkpoint
 from weft.observe.counters import Counters
-from weft.observe.live import LiveLine
+from weft.observe.live import Live
 from weft.observe.notice import Notice
 from weft.observe.progress import Progress
 from weft.observe.report import RunReport, Tally
@@ -61,7 +61,7 @@ class Watch:
 class Journal:
     """The batches of a run so far; each is shown when it ends."""
 
-    def __init__(self, live: LiveLine, watch: Watch) -> None:
+    def __init__(self, live: Live, watch: Watch) -> None:
         self._live, self._watch = live, watch
         self.began = time.perf_counter()
         self.tally = Tally()

@@ -32,7 +32,7 @@ from weft.host.sources.source import Source
 from weft.host.state.checkpoint import Checkpoint
 from weft.host.state.manifest import Manifest
 from weft.host.work import Work
-from weft.observe.live import LiveLine
+from weft.observe.live import Live, choose_live
 from weft.observe.report import RunReport
 from weft.optimizer.choose import Choice
 from weft.optimizer.cost.papers import Arrival
@@ -77,12 +77,13 @@ class Session:
         spark: SparkSession | None = None,
         workers: int | None = None,
         *,
-        progress: bool | None = None,
+        progress: bool | Live | None = None,
     ) -> None:
         """Open a session on a checkpoint folder.
 
         If `spark` is None, a local Spark session is started.  If `workers` is None, the number is that of the
         checkpoint, or one worker per core.  `progress` shows a live line; None shows it on a terminal only.
+        Or it is an object that shows the run: see `weft.observe.live.Live`.
         """
         check_spark(spark)
         self.checkpoint = Checkpoint(Path(checkpoint))
@@ -385,8 +386,9 @@ class Session:
 
         Stages are "parsed" (the query as written), "resolved" (what it means), "candidates" (the plans that were
         considered, and why one won), "chosen" (that plan as a tree) and "topology" (stores, how long they keep rows
-        and why, and what each arriving tuple does).  Formats are "text", "json" and "mermaid".  In the stages "chosen"
-        and "topology", `analyze` shows what the committed batches of the checkpoint did, beside what was expected.
+        and why, and what each arriving tuple does).  Formats are "text", "json", "mermaid", "svg" and "html".  In the
+        stages "chosen" and "topology", `analyze` shows what the committed batches of the checkpoint did, beside what
+        was expected.
         """
         subject = Subject(
             {name: handle.query for name, handle in self._roster.queries.items()},
@@ -433,7 +435,7 @@ class Session:
             publish_results_left(self.checkpoint, kept)
             claim_sinks(self.checkpoint, self._roster.queries, kept)
             watch = Watch(lambda: self.workers, lambda n, load: uneven_load(load, n, self.choices, self.observed))
-            journal = Journal(LiveLine(self._progress), watch)
+            journal = Journal(choose_live(self._progress), watch)
             self._changes = SessionChanges(self, journal.tell)
             self._handle = handle = Handle(self.checkpoint, self._run(journal), journal, self._changes)
         except BaseException:

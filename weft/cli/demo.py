@@ -1,0 +1,25 @@
+"""`weft demo`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from weft.cli.command import FAILED_CHECK, OK, Command, Option
+
+
+def demo(*, orders: int = 30_000, seed: int = 1, keep: Path | None = None, workers: int | None = None) -> int:
+    """Run three joins over generated streams and check every row of the results."""
+    from weft.demo import run_demo
+
+    return OK if run_demo(orders=orders, seed=seed, keep=keep, workers=workers) else FAILED_CHECK
+
+
+COMMAND = Command(
+    demo,
+    (
+        Option("--orders", int, "how many orders to generate; other streams grow with them (default: 30000)"),
+        Option("--seed", int, "seed of the generator; the same seed gives the same streams (default: 1)"),
+        Option("--keep", Path, "a new folder for streams, state and results; else they are deleted", hint="folder"),
+        Option("--workers", int, "partitions of the state; chosen by Weft if not given"),
+    ),
+)
