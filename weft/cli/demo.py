@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from weft.cli.command import FAILED_CHECK, OK, Command, Option
+from weft.launch.ahead import begin
 
 
 def demo(*, orders: int = 30_000, seed: int = 1, keep: Path | None = None, workers: int | None = None) -> int:
     """Run three joins over generated streams and check every row of the results."""
+    begin()  # Spark starts while the streams are written
     from weft.demo import run_demo
 
     return OK if run_demo(orders=orders, seed=seed, keep=keep, workers=workers) else FAILED_CHECK

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from weft.cli.command import OK, REFUSED
 from weft.cli.terminal import paint, tell
 from weft.errors import WeftError
+from weft.launch.ahead import drop
 from weft.launch.ending import hide_interrupts, leave
 from weft.signals import Terminated, ending_on_sigterm, exit_code
 
@@ -41,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Terminated as end:
         tell("terminated")
         leave(int(end.code or 0))
+    if drop():  # Spark was started and not needed
+        leave(code)
     sys.exit(code)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from weft.cli.command import OK, SCRIPT, WORKERS, Command, Option
 from weft.cli.terminal import say, say_json, tell
+from weft.launch.ahead import begin
 from weft.signals import exit_code
 
 
@@ -26,6 +27,8 @@ def run(
 
     With --watch, a table on the terminal shows rows a second, lag and state, and is kept up to date.
     """
+    if script.exists():
+        begin()  # Spark starts while the modules below are loaded and the job is planned
     from weft.observe.board import LiveBoard
     from weft.observe.plain import plain_report
     from weft.script import open_session, read_script, say_changes
