@@ -1,4 +1,4 @@
-"""The command line: `weft init | demo | run | explain | queries | status | doctor | calibrate | bench | completion`.
+"""The command line: `weft init | demo | run | explain | queries | status | console | doctor | calibrate | bench | ...`.
 
 A module for each command, and:
 

@@ -112,3 +112,9 @@ SCRIPT = Option("script", Path, "a file of statements: SET, CREATE STREAM, CREAT
 CHECKPOINT = Option("checkpoint", Path, "the folder of a checkpoint", hint="folder")
 WORKERS = Option("--workers", int, "partitions of the state; overrides SET workers")
 JSON = Option("--json", bool, "print JSON, for programs")
+REACH = (
+    Option("--bind", str, "the address that the console answers on (default: 127.0.0.1)"),
+    Option("--port", int, "its port (default: 4747, or a free one)"),
+    Option("--otel", bool, "send metrics to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names"),
+)
+"""How a console is reached, and who else gets its numbers."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from importlib import metadata
 
-from weft.cli import bench, calibrate, completion, demo, doctor, explain, init, queries, run, status
+from weft.cli import bench, calibrate, completion, console, demo, doctor, explain, init, queries, run, status
 from weft.cli.command import EXIT_CODES, Command
 
 COMMANDS: tuple[Command, ...] = (
@@ -15,6 +15,7 @@ COMMANDS: tuple[Command, ...] = (
     explain.COMMAND,
     queries.COMMAND,
     status.COMMAND,
+    console.COMMAND,
     doctor.COMMAND,
     calibrate.COMMAND,
     bench.COMMAND,

@@ -42,8 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Terminated as end:
         tell("terminated")
         leave(int(end.code or 0))
-    if drop():  # Spark was started and not needed
-        leave(code)
+    drop()  # Spark was started and is not needed, if it was not taken
     sys.exit(code)
 
 

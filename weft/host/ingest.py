@@ -24,12 +24,13 @@ from weft.host.batch import Report, Watermarks
 from weft.host.envelope import REPORT, Envelope, Frame, slices
 from weft.host.hidden import cut
 from weft.host.marks import drop_late, mark_late
+from weft.host.parts import left_out, place_of
 from weft.host.routing import route, spread_rows
 from weft.host.watch import Watcher
-from weft.host.weights import attach_weights
+from weft.host.weights import attach_weights, product, weight_of
 from weft.observe.counters import bump
 from weft.observe.watermark import as_time, say_time
-from weft.query.model import Stream
+from weft.query.model import BATCH, Stream
 from weft.topology.model import NEVER_LATE, TIME, Edge, Topology
 
 MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
@@ -62,15 +63,20 @@ class Ingest:
         return wanted or (self.stream.schema.names[0],)
 
     def run(
-        self, batches: Iterable[tuple[str, pa.RecordBatch]], task: int, watermarks: Watermarks
+        self, batches: Iterable[tuple[str, pa.RecordBatch]], task: int, watermarks: Watermarks, number: int = 0
     ) -> Iterator[Envelope]:
-        """Envelopes of all rows of one task, then one report.  Batches come with their place, for errors."""
+        """Envelopes of all rows of one task in micro-batch `number`, then one report.
+
+        Batches come with their place, for errors.
+        """
         report, watcher = Report(), Watcher()
         began = time.perf_counter()
         seq = task << 32
         row = task  # spreads the first rows of different tasks over the workers
         for where, raw in batches:
-            frame = self._stamp(conform(raw, self.stream, self.columns, where), report)
+            frame = conform(raw, self.stream, self.columns, where)
+            frame = self._stamp(frame, place_of(self.stream.name, raw), report, number)
+            self._count_left_out(raw, report)
             self._count_refused(frame, watermarks, report)
             for edge, dest, piece in self._route(frame, row, watermarks, report, watcher):
                 yield Envelope(dest, seq, edge.id, piece)
@@ -80,22 +86,36 @@ class Ingest:
         report.seconds["0"] = time.perf_counter() - began
         yield Envelope(task % self.workers, seq, REPORT, report=report.plain())
 
-    def _stamp(self, frame: Frame, report: Report) -> Frame:
-        name = self.stream.name
-        bump(report.rows_in, name, frame.num_rows)
+    def _count_left_out(self, raw: pa.RecordBatch, report: Report) -> None:
+        if count := left_out(raw):
+            bump(report.unreadable, self.stream.name, count)
+
+    def hand_on(self, rows: Frame, row: int, report: Report) -> Iterator[tuple[Edge, int, Frame]]:
+        """Results of a query as rows of this derived stream, for its edges; `row` is how many there were before.
+
+        They are never late: whatever they are made of was in time.
+        """
+        weights = weight_of(rows)
+        frame = self._weigh(rows.select(self.stream.schema.names), weights)
+        yield from self._route(frame, row, {}, report, Watcher())
+
+    def _stamp(self, frame: Frame, place: str, report: Report, number: int) -> Frame:
+        bump(report.rows_in, self.stream.name, frame.num_rows)
         frame = self._weigh(frame)
+        if any(BATCH in edge.columns for edge in self.edges):
+            frame = frame.append_column(BATCH, pa.repeat(pa.scalar(number, pa.int64()), frame.num_rows))
         if self.stream.event_time is None or frame.num_rows == 0:
             return frame
         time = event_times(frame.column(self.stream.event_time), self.stream)
         newest = pc.max(time).as_py()
         if newest is not None:
-            report.newest[name] = max(newest, report.newest.get(name, newest))
+            report.newest[place] = max(newest, report.newest.get(place, newest))
         return frame.append_column(TIME, time)
 
-    def _weigh(self, frame: Frame) -> Frame:
-        """The frame with its weights, if the stream has any, without the rows of weight 0."""
+    def _weigh(self, frame: Frame, known: pa.Array | None = None) -> Frame:
+        """The frame with its weights, if it has any, without the rows of weight 0; each row may count several times."""
         if self.stream.weight is None:
-            return frame
+            return attach_weights(frame, known)
         weights = pc.cast(frame.column(self.stream.weight), pa.int64())
         if weights.null_count:
             raise SourceError(
@@ -103,6 +123,7 @@ class Ingest:
                 detail="a weight says how often a row counts.",
                 hint="nothing of this batch was joined; repair the input and run again.",
             )
+        weights = weights if known is None else product(weights, known)
         return attach_weights(frame, weights).filter(pc.not_equal(weights, 0))
 
     def _count_refused(self, frame: Frame, watermarks: Watermarks, report: Report) -> None:
@@ -150,11 +171,20 @@ class Ingest:
 
 def ingests(topology: Topology, functions: Functions) -> dict[str, Ingest]:
     """Wave 0 of every stream of a topology, by the name of the stream."""
+    return _ingests(topology, topology.streams, functions)
+
+
+def derived_ingests(topology: Topology, functions: Functions) -> dict[str, Ingest]:
+    """How rows of derived streams reach their edges, by the name of the stream."""
+    return _ingests(topology, topology.derived, functions)
+
+
+def _ingests(topology: Topology, streams: Iterable[Stream], functions: Functions) -> dict[str, Ingest]:
     return {
         stream.name: Ingest(
             stream, tuple(e for e in topology.edges if e.stream == stream.name), topology.workers, functions
         )
-        for stream in topology.streams
+        for stream in streams
     }
 
 

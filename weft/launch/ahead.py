@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _SWITCH = 0.0003
 """Seconds after which a thread lets another one run, while Spark starts beside the rest of the program."""
+_PATIENCE = 5.0
+"""Seconds to wait for a thread whose JVM is gone."""
 
 
 class _Begun:
@@ -46,7 +48,7 @@ class _Begun:
         sys.setswitchinterval(_SWITCH)  # PySpark asks the JVM a hundred small things, and would wait at each
         try:
             self._made = start_quickly(self._cores, self._options, self.jvm)
-        except HostError:
+        except Exception:  # noqa: BLE001 - whatever it is, Spark is started as usual, and says it then
             self.jvm.end()
             forget_jvm()
         finally:
@@ -55,6 +57,12 @@ class _Begun:
     def wait(self) -> SparkSession | None:
         self._thread.join()
         return self._made
+
+    def give_up(self) -> None:
+        """End the JVM, unless the session is there already: then it ends with the program, as any other."""
+        if self._made is None:
+            self.jvm.end()
+            self._thread.join(_PATIENCE)
 
 
 _begun: _Begun | None = None
@@ -83,9 +91,9 @@ def take() -> SparkSession | None:
     return None if begun is None else begun.wait()
 
 
-def drop() -> bool:
-    """End the JVM that was begun, if nobody has taken it; whether there was one."""
-    if _begun is None:
-        return False
-    _begun.jvm.end()
-    return True
+def drop() -> None:
+    """End what was begun, if nobody has taken it."""
+    global _begun
+    begun, _begun = _begun, None
+    if begun is not None:
+        begun.give_up()

@@ -47,6 +47,7 @@ class Starting:
     def end(self) -> None:
         """End it."""
         self.process.kill()
+        self.process.communicate()
         shutil.rmtree(self._folder, ignore_errors=True)
 
 

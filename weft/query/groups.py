@@ -69,16 +69,22 @@ def find_named(written: Expr, entries: Sequence[Entry]) -> Entry | None:
 
 
 def group(
-    query: Query, entries: Sequence[Entry], keys: Sequence[Entry], having: Sequence[Entry], *, distinct: bool
+    query: Query,
+    entries: Sequence[Entry],
+    keys: Sequence[Entry],
+    having: Sequence[Entry],
+    *,
+    distinct: bool,
+    united: bool = False,
 ) -> Query:
-    """The join with its outputs, and the groups that are made of them."""
+    """The join with its outputs, and the groups that are made of them; if `united`, outputs get types from others."""
     if distinct and not keys and not having and not any(has_aggregate(entry.expr) for entry in entries):
         keys = entries
     groups = _Groups(query)
     for key in keys:
         with pointing_into(key.text):
             groups.add_key(key.expr)
-    outputs = tuple(_output(groups, entry) for entry in entries)
+    outputs = tuple(_output(groups, entry, united=united) for entry in entries)
     kept = tuple(_condition(groups, entry) for entry in having)
     if distinct:
         _require_distinct(groups, outputs, entries)
@@ -87,10 +93,10 @@ def group(
     return replace(query, outputs=tuple(groups.outputs()), grouping=grouping)
 
 
-def _output(groups: _Groups, entry: Entry) -> Output:
+def _output(groups: _Groups, entry: Entry, *, united: bool) -> Output:
     with pointing_into(entry.text):
         expr = groups.finish(entry.expr)
-        if pt.is_null(expr.type) or pt.is_interval(expr.type):
+        if not united and (pt.is_null(expr.type) or pt.is_interval(expr.type)):
             raise ExprError("this output has no type of its own", hint="write CAST(NULL AS type).", span=expr.span)
         return Output(entry.name, expr)
 

@@ -27,6 +27,8 @@ class QueryHandle:
         self.name, self.query, self.draft = name, query, draft
         self.asked, self.start = query, "state"
         """The query as it was given; `query` also says from which batch on rows count."""
+        self.text: str | None = None
+        """The query as SQL; None if it was built."""
         self.sinks: list[Sink] = []
         self.wishes: dict[str, Any] = {}
         self.statistics: Statistics | None = None
@@ -123,7 +125,9 @@ def read_query(
     """The handle of a query that was written as SQL text or with the builder."""
     draft = read_draft("query", query)
     made = resolve(draft, streams, functions, cross_product, views)
-    return QueryHandle(name, made.closed() if closed else made, draft)
+    handle = QueryHandle(name, made.closed() if closed else made, draft)
+    handle.text = query if isinstance(query, str) else None
+    return handle
 
 
 def read_draft(what: str, given: str | Draft) -> Draft:

@@ -14,7 +14,6 @@ _NOT_YET: dict[str, tuple[str, str]] = {
     "FETCH": ("FETCH is not supported", "a continuous result never ends; cut it where it is read."),
     "QUALIFY": ("QUALIFY is not supported: there are no window functions", "select where the result is read."),
     "WINDOW": ("WINDOW is not supported: there are no window functions", "a stream's window is written WITHIN."),
-    "UNION": ("UNION is not supported", "register one query for each part."),
     "INTERSECT": ("INTERSECT is not supported", "join the streams on all columns."),
     "EXCEPT": ("EXCEPT is not supported", "register one query for each part."),
     "USING SAMPLE": ("USING SAMPLE is not supported", "select rows in WHERE."),

@@ -22,7 +22,7 @@ from weft.sql.refused import JOINS, outer_join, refuse_clause, unsupported_claus
 
 ReadSelect = Callable[[Cursor], Draft]
 
-_ENDS = ("JOIN", "WHERE", "GROUP", "HAVING", "WITHIN", "INNER", "CROSS", ";", ",", ")")
+_ENDS = ("JOIN", "WHERE", "GROUP", "HAVING", "WITHIN", "INNER", "CROSS", "UNION", ";", ",", ")")
 
 
 @dataclass(slots=True)
@@ -103,18 +103,18 @@ def _factor(cursor: Cursor, read: ReadSelect, found: Found) -> None:
         raise outer_join(cursor, cursor.at)
     if not cursor.sees("("):
         found.sources.append(_stream(cursor))
-    elif _is_select(cursor):
+    elif is_select(cursor):
         found.sources.append(_derived(cursor, read))
     else:
         _parenthesis(cursor, read, found)
 
 
-def _is_select(cursor: Cursor, at: int = 0) -> bool:
+def is_select(cursor: Cursor, at: int = 0) -> bool:
     """Whether a SELECT stands in the parenthesis that opens `at` tokens ahead; if not, a join does."""
     inside = cursor.peek(at + 1).upper
     if inside != "(":
         return inside in ("SELECT", "WITH", "VALUES")
-    return _is_select(cursor, at + 1) and cursor.peek(_behind(cursor, at + 1)).upper == ")"
+    return is_select(cursor, at + 1) and cursor.peek(_behind(cursor, at + 1)).upper in (")", "UNION")
 
 
 def _behind(cursor: Cursor, at: int) -> int:
@@ -152,11 +152,11 @@ def _derived(cursor: Cursor, read: ReadSelect) -> Source:
 
 
 def read_parenthesised(cursor: Cursor, read: ReadSelect) -> Draft:
-    """Read a SELECT in one or more parentheses."""
+    """Read a SELECT in parentheses."""
     cursor.expect("(", "a SELECT inside another one stands in parentheses.")
     if cursor.sees("VALUES"):
         raise cursor.fail(cursor.token.span, "VALUES is not supported", hint="declare a table: s.table(name, source).")
-    draft = read_parenthesised(cursor, read) if cursor.sees("(") else read(cursor)
+    draft = read(cursor)
     refuse_clause(cursor)
     cursor.expect(")", "the parenthesis is never closed.")
     return draft

@@ -1,7 +1,7 @@
 """The grammar of a continuous query.
 
     [WITH name AS (SELECT ...), ...] SELECT item, ... FROM ... [WHERE condition] [GROUP BY key, ...]
-    [HAVING condition] [WITHIN length] [;]
+    [HAVING condition] [WITHIN length] [UNION [ALL] SELECT ...] [;]
 
 WITHIN after a table factor is the window of that alias; at the very end, or before GROUP BY, it is the default of all
 others.
@@ -10,7 +10,10 @@ Everything else SQL knows is refused by name.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from weft.expr.model import Expr, conjuncts
+from weft.query.derived import add_branch, different_rows
 from weft.query.draft import Condition, Draft, Item, Star
 from weft.sql.cursor import Cursor
 from weft.sql.expression import parse_condition
@@ -18,7 +21,7 @@ from weft.sql.forms import refuse_subquery
 from weft.sql.grouped import read_groups
 from weft.sql.interval import window_length
 from weft.sql.refused import refuse_clause
-from weft.sql.sources import read_condition, read_from, read_with
+from weft.sql.sources import is_select, read_condition, read_from, read_parenthesised, read_with
 
 
 def parse_select(text: str) -> Draft:
@@ -41,8 +44,23 @@ def read_select(cursor: Cursor) -> Draft:
 
 
 def read_body(cursor: Cursor) -> Draft:
-    """Read a SELECT as far as it goes."""
-    named = read_with(cursor, read_body)
+    """Read SELECTs that UNION joins, as far as they go."""
+    named, start = read_with(cursor, read_body), cursor.at
+    draft = _branch(cursor)
+    while cursor.accept("UNION"):
+        is_all = cursor.accept("ALL") or (cursor.accept("DISTINCT") and False)
+        draft = add_branch(draft, _branch(cursor))
+        if not is_all:
+            draft = different_rows(draft, cursor.source(cursor.span_from(start)))
+    return replace(draft, named=(*named, *draft.named)) if named else draft
+
+
+def _branch(cursor: Cursor) -> Draft:
+    """One SELECT of a UNION."""
+    return read_parenthesised(cursor, read_body) if cursor.sees("(") and is_select(cursor) else _select(cursor)
+
+
+def _select(cursor: Cursor) -> Draft:
     distinct = _begin(cursor)
     items = _items(cursor)
     cursor.expect("FROM", "a query reads FROM at least one stream.")
@@ -61,7 +79,6 @@ def read_body(cursor: Cursor) -> Draft:
         default,
         cursor.text,
         usings=tuple(found.usings),
-        named=named,
         group_by=groups.by,
         having=groups.having,
         distinct=distinct,

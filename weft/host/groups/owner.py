@@ -76,9 +76,11 @@ class GroupOwner:
         parts = self._parts(emit, grouped, found, segments, open_store)
         if parts is not None:
             found.stored[groups.store] = parts
-            if not self.batch.job:
+            if emit.into:
+                found.results.append(view.deltas(parts, segments))
+            elif not self.batch.job:
                 found.results.append(view.changes(parts, segments))
-        mark = self.batch.watermarks.get(groups.clock)
+        mark = None if emit.into else self.batch.watermarks.get(groups.clock)
         if mark is not None and not self.batch.job and not groups.grouping.is_distinct:
             found.results.append(view.closed(segments, self.batch.before.get(groups.clock), mark))
         found.results = [rows for rows in found.results if rows.num_rows]

@@ -59,6 +59,26 @@ class View:
             wanted = pc.equal(ops, "insert")
         return self.rows(now.filter(wanted), ops.filter(wanted))
 
+    def deltas(self, parts: Frame, segments: Sequence[Segment]) -> Frame:
+        """The same as rows with weights: what a group showed before is taken back, what it shows now is added."""
+        before = Known.of(parts, HASH, self.store, segments)
+        now, old = add_up(before, parts), add_up(before, self._blank(parts))
+        shown, was = self._in_view(now), self._was_in_view(now, before, parts)
+        added, gone = self._outputs(now), self._outputs(old)
+        same = pa.array(_same_keys(gone, added))
+        changed = pc.invert(pc.and_(same, pc.and_(shown, was)))
+        rows = ((gone, pc.and_(was, changed), -1), (added, pc.and_(shown, changed), 1))
+        return pa.concat_batches([_weighted(found.filter(mask), weight) for found, mask, weight in rows])
+
+    def _outputs(self, groups: Frame) -> Frame:
+        finished, outputs = self.finish(groups), self.grouped.groups.grouping.outputs
+        arrays = [evaluate(output.expr, finished, self.functions) for output in outputs]
+        return pa.RecordBatch.from_arrays(arrays, names=[output.name for output in outputs])
+
+    def _blank(self, parts: Frame) -> Frame:
+        """Parts of the same groups that count nothing."""
+        return blank(self.grouped, parts.select([name for name in parts.schema.names if name in self.store.columns]))
+
     def _was_in_view(self, now: Frame, before: Sequence[Known], parts: Frame) -> pa.Array:
         """Which of the groups had a row before."""
         grouping = self.grouped.groups.grouping
@@ -66,8 +86,7 @@ class View:
             return pa.array(np.zeros(now.num_rows, dtype=np.bool_))
         if grouping.keys and grouping.having is None:
             return pc.greater(now.column(WAS), 0)
-        names = [name for name in parts.schema.names if name in self.store.columns]
-        return self._in_view(add_up(before, blank(self.grouped, parts.select(names))))
+        return self._in_view(add_up(before, self._blank(parts)))
 
     def _in_view(self, groups: Frame) -> pa.Array:
         """Which groups have a row: those that count, and pass HAVING."""
@@ -222,6 +241,10 @@ def count_values(
     counted = blank(grouped, values.select(of_group))
     name = Part("values", argument).name
     return values, counted.set_column(counted.schema.get_field_index(name), name, pc.subtract(now, was))
+
+
+def _weighted(rows: Frame, weight: int) -> Frame:
+    return rows.append_column(WEIGHT, pa.array(np.full(rows.num_rows, weight, dtype=np.int64)))
 
 
 def _zeros(frame: Frame) -> pa.Array:

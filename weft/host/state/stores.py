@@ -23,6 +23,7 @@ from weft.host.hidden import carry_over, cut
 from weft.host.marks import refuse
 from weft.host.state.compaction import MOST_BYTES, counted_groups, groups, horizon
 from weft.host.state.segment import Segment, SegmentRef
+from weft.host.subscriptions.ended import purge, settle
 from weft.kernels.codes import Ints, equality_codes, order_codes
 from weft.kernels.index import Index, build
 from weft.observe.counters import bump
@@ -47,6 +48,8 @@ class Shelf:
         parts = gather([own_rows(store, frame) for frame in mine if frame.num_rows], MOST_BYTES)
         if store.counted:
             parts = [fold([part]) for part in parts]
+        elif store.ended_by:
+            parts = [left for part in parts if (left := settle(part, store.ended_by)).num_rows]
         label = f"{self.batch.number:012d}{self.batch.run}{_mark(store, origin)}{label}"
         return [
             self._write(
@@ -60,11 +63,11 @@ class Shelf:
         added = {ref.name: ref for ref in delta if ref.store in stores}
         for name in sorted(stores):
             store = self.topology.store(name)
-            for number, group in enumerate(
-                self._due(store, [*old.get(name, ()), *(r for r in delta if r.store == name)])
-            ):
+            refs = [*old.get(name, ()), *(ref for ref in delta if ref.store == name)]
+            for number, group in enumerate(self._due(store, refs)):
+                is_oldest = self.batch.barrier is None and group[0] is refs[0]
                 self.report.removed.extend(ref.name for ref in group if added.pop(ref.name, None) is None)
-                merged = self._merge(store, group, number)
+                merged = self._merge(store, group, number, is_oldest)
                 if merged is not None:
                     added[merged.name] = merged
         self.report.added.extend(asdict(ref) for ref in added.values())
@@ -74,10 +77,10 @@ class Shelf:
         barrier, sides = self.batch.barrier, [refs]
         if barrier is not None:
             sides = [[r for r in refs if r.last_batch <= barrier], [r for r in refs if r.last_batch > barrier]]
-        due = counted_groups if store.counted else groups
+        due = counted_groups if store.counted or store.ended_by else groups
         return [group for side in sides for group in due(side, store.retention)]
 
-    def _merge(self, store: Store, group: Sequence[SegmentRef], number: int) -> SegmentRef | None:
+    def _merge(self, store: Store, group: Sequence[SegmentRef], number: int, is_oldest: bool) -> SegmentRef | None:
         rows = join([cut(self.state.open(ref).rows, store.columns) for ref in group])
         limit = horizon(store, self.batch.watermarks)
         if limit is not None:
@@ -85,6 +88,8 @@ class Shelf:
         rows = refuse(rows, store.clocks)
         if store.counted and rows.num_rows:
             rows = fold([rows])
+        if store.ended_by:
+            rows = purge(rows, store.ended_by, is_oldest=is_oldest)
         if rows.num_rows == 0:
             return None
         level = group[0].level + 1

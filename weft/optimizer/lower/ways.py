@@ -111,7 +111,7 @@ class Ways:
     """Alias -> how long past its own time a row may find a partner; None is for ever."""
     lines: tuple[Line, ...]
     """Lines into kept joins first, smaller joins before larger ones; lines to the results last."""
-    stamps: Mapping[str, tuple[bool, str]] = field(default_factory=dict)
+    stamps: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     """Alias -> what orders the stamps of rows that come in one batch."""
     measures: Mapping[str, tuple[Measure, ...]] = field(default_factory=dict)
     """Alias -> numbers of its rows that travel with tuples, for an aggregate query."""
@@ -358,7 +358,7 @@ class _Planner:
 
     # ----------------------------------------------------------------------------------------- orders
 
-    def _grade(self, trip: _Trip, s: Step, store: int) -> tuple[int, tuple[bool, str]]:
+    def _grade(self, trip: _Trip, s: Step, store: int) -> tuple[int, tuple[int, str]]:
         """How good a store is as the next one where no order is given; less is better, ties go by label."""
         if s.equalities and not self.local and self._is_local(trip, s, store):
             kind = 0
