@@ -21,7 +21,7 @@ from weft.host.state.checkpoint import Checkpoint
 from weft.observe.counters import Counters
 from weft.observe.epochs import EpochRecord
 from weft.observe.listener import Listener
-from weft.observe.live import LiveLine
+from weft.observe.live import Live
 from weft.observe.notice import Notice
 from weft.observe.progress import Progress
 from weft.observe.report import RunReport, Tally
@@ -67,7 +67,7 @@ class Watch:
 class Journal:
     """The batches of a run so far; each is shown when it ends."""
 
-    def __init__(self, live: LiveLine, watch: Watch, listeners: Sequence[Listener] = ()) -> None:
+    def __init__(self, live: Live, watch: Watch, listeners: Sequence[Listener] = ()) -> None:
         self._live, self._watch, self._listeners = live, watch, listeners
         self.began = time.perf_counter()
         self.tally = Tally()

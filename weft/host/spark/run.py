@@ -73,7 +73,7 @@ class SparkRun:
 
     def start(self, every: float | None) -> None:
         """Begin.  If `every` is None, read what is there now and end; else go on, a batch every so many seconds."""
-        warm(self.batches.spark, self.batches.topology.workers)
+        warm(self.batches.spark.sparkContext, self.batches.topology.workers)
         try:
             self._pace = self._choose_pace()
             self._pace.check()  # before anything is touched
