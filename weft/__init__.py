@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         StateError,
         WeftError,
     )
+    from weft.launch.ship import ship
     from weft.launch.spark import tuned_session as spark
     from weft.observe.counters import Counters
     from weft.observe.notice import Notice
@@ -78,6 +79,7 @@ __all__ = [
     "lit",
     "read",
     "rel",
+    "ship",
     "spark",
     "window",
 ]
@@ -88,6 +90,7 @@ _HOMES = {
         "HostError", "InternalError", "ParseError", "PlanError", "QueryError",
         "SinkError", "SourceError", "StateError", "WeftError",
     ),
+    "weft.launch.ship": ("ship",),
     "weft.observe.counters": ("Counters",),
     "weft.observe.notice": ("Notice",),
     "weft.observe.progress": ("Progress",),
