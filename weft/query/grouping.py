@@ -106,6 +106,9 @@ class Grouping:
     closing: Closing | None = field(default=None, repr=False)
     """When a group is final, if its row comes only then; None if rows come at once."""
 
+    latest: bool = field(default=False, repr=False)
+    """Whether a group is a key, whose last row is in the view (`weft.query.upserts`)."""
+
     @property
     def is_distinct(self) -> bool:
         """Whether the row of a group never changes once it is there."""
