@@ -94,9 +94,7 @@ class Cascade:
     def _ends(self, stream: str) -> _Ends:
         if stream not in self._known:
             stores = (s.id for s in self.new.stores if s.stream == stream and s.id not in self.there)
-            joins = {
-                s.id for s in self.new.stores if s.members and s.counted != "groups" and s.id not in self.there
-            }
+            joins = {s.id for s in self.new.stores if s.members and s.counted != "groups" and s.id not in self.there}
             keeps = [(k.origin, k.id) for k in self.new.keeps if k.store in joins and self._owns(stream, k)]
             emits = [emit for emit in self.new.emits if self._last(_labels(emit)) == stream and self._is_end(emit)]
             nodes = [(label, emit.id) for emit in emits for label in _labels(emit) if stream_of(label) == stream]
