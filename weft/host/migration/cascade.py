@@ -164,7 +164,7 @@ class _Draft:
         whole = replace(store, id=f"{store.id}~whole")
         owner = (Column("", HASH, pa.int64()),)
         self.edges.append(Edge(emit.id, "", (), store.columns, "key", owner, emit.tasks, (NEVER_LATE,), (), (), wave=0))
-        self.nodes[emit.id] = replace(emit, groups=replace(emit.groups, store=whole.id))
+        self.nodes[emit.id] = replace(emit, groups=replace(emit.groups, store=whole.id, again=True))
         self.stores[whole.id] = whole
         self._follow(emit.into)
         return self._finish("")
