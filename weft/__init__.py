@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from weft.observe.progress import Progress
     from weft.observe.report import RunReport
     from weft.optimizer.written.plan import Plan
-    from weft.query.builder import col, count, fn, from_, lit, rel, window
+    from weft.query.builder import col, count, exists, fn, from_, lit, rel, value_of, window
     from weft.query.model import Query, Stream
     from weft.session import Session
     from weft.session.query import QueryHandle
@@ -70,11 +70,13 @@ __all__ = [
     "__version__",
     "col",
     "count",
+    "exists",
     "fn",
     "from_",
     "lit",
     "read",
     "rel",
+    "value_of",
     "window",
 ]
 
@@ -88,7 +90,7 @@ _HOMES = {
     "weft.observe.progress": ("Progress",),
     "weft.observe.report": ("RunReport",),
     "weft.optimizer.written.plan": ("Plan",),
-    "weft.query.builder": ("col", "count", "fn", "from_", "lit", "rel", "window"),
+    "weft.query.builder": ("col", "count", "exists", "fn", "from_", "lit", "rel", "value_of", "window"),
     "weft.query.model": ("Query", "Stream"),
     "weft.session.query": ("QueryHandle",),
     "weft.session.run": ("Handle",),
