@@ -8,7 +8,7 @@ BENCH  := .venv/.installed-bench
 N      ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format fuzz chaos bench bench-plans bench-skew bench-queries bench-peers bench-views bench-scale wheel constraints clean
+.PHONY: help setup demo demo-console test check format fuzz chaos bench bench-plans bench-skew bench-queries bench-peers bench-views bench-scale kafka wheel constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -25,6 +25,9 @@ $(BENCH): $(STAMP)
 
 demo: $(STAMP) ## run three continuous joins and check every row of them
 	@$(PY) -m weft.cli demo
+
+demo-console: $(STAMP) ## show a job that goes on in the browser, and choose its plan there
+	@$(PY) -m weft.cli demo --console
 
 test: $(STAMP) ## run all tests: plain ones on two processes, then those on Spark in one
 	$(PY) -m pytest -n 2 -m "not spark"
@@ -69,6 +72,9 @@ bench-views: $(BENCH) ## compare aggregates over joins with enumerated joins and
 
 bench-scale: $(BENCH) ## measure how Weft's cost grows with state, batches, workers and relations
 	$(PY) -m bench.scale
+
+kafka: $(STAMP) ## run a Kafka broker on this machine until Ctrl-C
+	$(PY) -m bench.broker
 
 wheel: $(STAMP) ## build dist/weft-*.whl, to install elsewhere
 	$(PY) -m pip wheel . --no-deps -q -w dist && ls dist

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from weft import read
+    from weft.console.serve import Console
     from weft.errors import (
         HostError,
         InternalError,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Console",
     "Counters",
     "Handle",
     "HostError",
@@ -81,6 +83,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "weft.console.serve": ("Console",),
     "weft.errors": (
         "HostError", "InternalError", "ParseError", "PlanError", "QueryError",
         "SinkError", "SourceError", "StateError", "WeftError",

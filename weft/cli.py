@@ -1,4 +1,4 @@
-"""The command line: `weft demo | run | explain | queries | status | doctor | calibrate | bench`.
+"""The command line: `weft demo | run | explain | queries | status | console | doctor | calibrate | bench`.
 
 A command is a typed function; its docstring opens its help page.  What a command needs is imported inside it,
 so that `weft --help` answers at once.  An error that Weft raises on purpose is printed on stderr, with exit code 2;
@@ -35,30 +35,64 @@ FAILED_CHECK = 1
 REFUSED = 2
 
 
-def demo(*, orders: int = 30_000, seed: int = 1, keep: Path | None = None, workers: int | None = None) -> int:
-    """Run three joins over generated streams and check every row of the results."""
+def demo(
+    *,
+    orders: int = 30_000,
+    seed: int = 1,
+    keep: Path | None = None,
+    workers: int | None = None,
+    console: bool = False,
+    port: int | None = None,
+) -> int:
+    """Run three joins over generated streams and check every row of the results.
+
+    With --console, a steady job over five streams instead, in a browser, whose plan you choose while it runs.
+    """
+    if console:
+        from weft.demo.live import run_live
+
+        signalled = run_live(seed=seed, keep=keep, port=port)
+        return 0 if signalled is None else exit_code(signalled)
     from weft.demo import run_demo
 
     return 0 if run_demo(orders=orders, seed=seed, keep=keep, workers=workers) else FAILED_CHECK
 
 
-def run(script: Path, *, every: str | None = None, workers: int | None = None) -> int:
+def run(
+    script: Path,
+    *,
+    every: str | None = None,
+    workers: int | None = None,
+    console: bool = False,
+    control: bool = False,
+    bind: str = "127.0.0.1",
+    port: int | None = None,
+    log: str | None = None,
+    otel: bool = False,
+) -> int:
     """Run a script on the data its streams hold now, then end; with --every, go on for ever.
 
     Ctrl-C and SIGTERM stop it after the current batch, with exit code 130 or 143.  The next run goes on from there.
 
     If the script was edited since its last run, its queries are now the truth: what is added, replaced and dropped is
     said on stderr before the run.
+
+    With --console the run is shown in a browser; the console stays open when the run has ended, until Ctrl-C.
     """
+    from weft.console.command import choose_console, exporting, say_logs, stay
     from weft.script import open_session, read_script, say_changes
 
     job = read_script(script)
-    with open_session(job, workers=workers) as session:
+    with open_session(job, workers=workers) as session, exporting(session.checkpoint.root, otel):
         session.check()  # what is refused changes nothing, so nothing is said of changes
         for line in say_changes(session, job):
             print(line, file=sys.stderr, flush=True)
-        report = session.run() if every is None else session.start(every).finish()
-        print(report)
+        say_logs(log)
+        shown = choose_console(console, control, bind, port)
+        report = session.run(console=shown) if every is None else session.start(every, console=shown).finish()
+        print(report, flush=True)
+        if shown and report.signal is None:
+            stay("the run has ended")
     return 0 if report.signal is None else exit_code(report.signal)
 
 
@@ -112,6 +146,18 @@ def status(checkpoint: Path) -> int:
 
     print(show_status(checkpoint), end="")
     return 0
+
+
+def console(
+    checkpoint: Path, *, bind: str = "127.0.0.1", port: int | None = None, otel: bool = False, board: bool = False
+) -> int:
+    """Show a checkpoint in a browser, of a running session or a finished one; changes nothing, ends with Ctrl-C."""
+    from weft.console.command import grafana_board, show_checkpoint
+
+    if board:
+        print(grafana_board(), end="")
+        return 0
+    return exit_code(show_checkpoint(checkpoint, bind, port, otel))
 
 
 def doctor(*, checkpoint: Path | None = None, spark: bool = True, prepare: bool = False) -> int:
@@ -234,17 +280,28 @@ class _Option:
 _SCRIPT = _Option("script", Path, "a file of statements: SET, CREATE STREAM, CREATE QUERY and others")
 _CHECKPOINT = _Option("checkpoint", Path, "the folder of a checkpoint")
 _WORKERS = _Option("--workers", int, "partitions of the state; overrides SET workers")
+_REACH = (
+    _Option("--bind", str, "the address that the console answers on (default: 127.0.0.1)"),
+    _Option("--port", int, "its port (default: 4747, or a free one)"),
+    _Option("--otel", bool, "send metrics to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names"),
+)
 _COMMANDS: dict[Callable[..., int], tuple[_Option, ...]] = {
     demo: (
         _Option("--orders", int, "how many orders to generate; other streams grow with them (default: 30000)"),
         _Option("--seed", int, "seed of the generator; the same seed gives the same streams (default: 1)"),
         _Option("--keep", Path, "a new folder for streams, state and results; without it they are deleted"),
         _Option("--workers", int, "partitions of the state; chosen by Weft if not given"),
+        _Option("--console", bool, "show a job that goes on in a browser; choose its plan there"),
+        _Option("--port", int, "the port of the console (default: 4747, or a free one)"),
     ),
     run: (
         _SCRIPT,
         _Option("--every", str, 'go on for ever, looking for new input this often: "1 second"'),
         _WORKERS,
+        _Option("--console", bool, "show the run in a browser; prints an address that works once"),
+        _Option("--control", bool, "let the console add and drop queries and stop the run; it asks first"),
+        *_REACH,
+        _Option("--log", str, "say what happens on stderr, one line an event: text or json"),
     ),
     explain: (
         _SCRIPT,
@@ -255,6 +312,7 @@ _COMMANDS: dict[Callable[..., int], tuple[_Option, ...]] = {
     ),
     queries: (_CHECKPOINT,),
     status: (_CHECKPOINT,),
+    console: (_CHECKPOINT, *_REACH, _Option("--board", bool, "print a board for Grafana as JSON, and end")),
     doctor: (
         _Option("--checkpoint", Path, "a checkpoint folder to check as well"),
         _Option("--spark", bool, "run a small join on Spark at the end (default: yes)"),

@@ -24,12 +24,14 @@ from weft.host.batch import Report, Watermarks
 from weft.host.envelope import REPORT, Envelope, Frame, slices
 from weft.host.hidden import cut
 from weft.host.marks import drop_late, mark_late
+from weft.host.ops import op_columns, weigh
+from weft.host.parts import left_out, place_of
 from weft.host.routing import route, spread_rows
 from weft.host.watch import Watcher
 from weft.host.weights import attach_weights, product, weight_of
 from weft.observe.counters import bump
 from weft.observe.watermark import as_time, say_time
-from weft.query.model import Stream
+from weft.query.model import BATCH, Stream
 from weft.topology.model import NEVER_LATE, TIME, Edge, Topology
 
 MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
@@ -59,18 +61,23 @@ class Ingest:
         if self.stream.weight is not None:
             reads.add(self.stream.weight)
         wanted = tuple(name for name in self.stream.schema.names if name in reads)
-        return wanted or (self.stream.schema.names[0],)
+        return (*(wanted or (self.stream.schema.names[0],)), *op_columns(self.stream))
 
     def run(
-        self, batches: Iterable[tuple[str, pa.RecordBatch]], task: int, watermarks: Watermarks
+        self, batches: Iterable[tuple[str, pa.RecordBatch]], task: int, watermarks: Watermarks, number: int = 0
     ) -> Iterator[Envelope]:
-        """Envelopes of all rows of one task, then one report.  Batches come with their place, for errors."""
+        """Envelopes of all rows of one task in micro-batch `number`, then one report.
+
+        Batches come with their place, for errors.
+        """
         report, watcher = Report(), Watcher()
         began = time.perf_counter()
         seq = task << 32
         row = task  # spreads the first rows of different tasks over the workers
         for where, raw in batches:
-            frame = self._stamp(conform(raw, self.stream, self.columns, where), report)
+            frame = self._stamp(self._read(raw, where), place_of(self.stream.name, raw), report, number)
+            bump(report.rows_in, self.stream.name, raw.num_rows)
+            self._count_left_out(raw, report)
             self._count_refused(frame, watermarks, report)
             for edge, dest, piece in self._route(frame, row, watermarks, report, watcher):
                 yield Envelope(dest, seq, edge.id, piece)
@@ -89,16 +96,27 @@ class Ingest:
         frame = self._weigh(rows.select(self.stream.schema.names), weights)
         yield from self._route(frame, row, {}, report, Watcher())
 
-    def _stamp(self, frame: Frame, report: Report) -> Frame:
-        name = self.stream.name
-        bump(report.rows_in, name, frame.num_rows)
+    def _read(self, raw: pa.RecordBatch, where: str) -> Frame:
+        """The rows in the declared types; those of a stream that changes with their weights."""
+        frame = conform(raw, self.stream, self.columns, where)
+        if self.stream.changes is None or (op := self.stream.changes.op) is None:
+            return frame
+        return weigh(frame.drop_columns([op]), frame.column(op), self.stream, where)
+
+    def _count_left_out(self, raw: pa.RecordBatch, report: Report) -> None:
+        if count := left_out(raw):
+            bump(report.unreadable, self.stream.name, count)
+
+    def _stamp(self, frame: Frame, place: str, report: Report, number: int) -> Frame:
         frame = self._weigh(frame)
+        if any(BATCH in edge.columns for edge in self.edges):
+            frame = frame.append_column(BATCH, pa.repeat(pa.scalar(number, pa.int64()), frame.num_rows))
         if self.stream.event_time is None or frame.num_rows == 0:
             return frame
         time = event_times(frame.column(self.stream.event_time), self.stream)
         newest = pc.max(time).as_py()
         if newest is not None:
-            report.newest[name] = max(newest, report.newest.get(name, newest))
+            report.newest[place] = max(newest, report.newest.get(place, newest))
         return frame.append_column(TIME, time)
 
     def _weigh(self, frame: Frame, known: pa.Array | None = None) -> Frame:
@@ -230,7 +248,7 @@ def conform(raw: pa.RecordBatch, stream: Stream, wanted: Sequence[str], where: s
     """The wanted columns in their declared types, or an error that names the column and the place."""
     arrays = []
     for name in wanted:
-        declared = stream.schema.field(name).type
+        declared = stream.source.field(name).type
         if name not in raw.schema.names:
             raise SourceError(
                 f'column "{name}" of stream "{stream.name}" is missing{where}',

@@ -45,6 +45,8 @@ from weft.host.routing import route
 from weft.host.state.compaction import horizon, is_expired
 from weft.host.state.segment import SegmentRef
 from weft.host.state.stores import Shelf
+from weft.host.subscriptions.book import Book, open_book
+from weft.host.subscriptions.match import match
 from weft.host.weights import attach_weights, weight_of
 from weft.observe.counters import bump
 from weft.topology.model import FIRST, ROWS, Emit, Keep, Node, Probe, Start, Topology
@@ -307,7 +309,8 @@ class Worker:
         for frame in frames:
             columns = [evaluate(output.expr, frame, self.functions) for output in emit.outputs]
             rows = attach_weights(pa.RecordBatch.from_arrays(columns, names=names), weight_of(frame))
-            yield from self._give(emit, rows)
+            for found in [rows] if emit.matching is None else match(self._book(emit), rows, self.functions):
+                yield from self._give(emit, found)
 
     def _give(self, emit: Emit, rows: Frame) -> Iterator[Envelope]:
         """Give results out, or hand them to the derived stream whose rows they are."""
@@ -318,6 +321,13 @@ class Worker:
         for edge, dest, piece in self.derived[emit.into].hand_on(rows, self._sent, self.report):
             yield self._envelope(dest, edge.id, frame=piece)
         self._sent += rows.num_rows
+
+    def _book(self, emit: Emit) -> Book:
+        """The subscriptions of a query."""
+        assert emit.matching is not None
+        store = self.topology.store(emit.matching.store)
+        segments = [self.state.open(ref) for ref in (*self.old[store.id], *self.delta[store.id, ROWS])]
+        return open_book(emit.matching, store.ended_by, self.number, segments, self.functions)
 
     def _send_parts(self, emit: Emit, parts: Frame) -> Iterator[Envelope]:
         """Send parts of groups to their owners."""

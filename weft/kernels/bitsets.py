@@ -107,6 +107,10 @@ class BitSets:
         """Boxes that are no longer there; to remove one twice changes nothing."""
         _die(self.alive, np.ascontiguousarray(slots, dtype=np.int64))
 
+    def restore(self) -> None:
+        """All boxes that ever came are there again."""
+        _live(self.alive, np.arange(self.count, dtype=np.int64))
+
     def _grow(self, needed: int) -> None:
         old, (_, slabs, words) = (self.sets, self.above, self.alive, self.low, self.high), self.sets.shape
         self._make_room(max(needed, 2 * words * 64), slabs - 1)

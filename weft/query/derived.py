@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from weft.expr.coerce import unify
 from weft.expr.model import Column, Expr, text_of, transform
 from weft.expr.types import ExprError
+from weft.query.changes import Changes
 from weft.query.draft import Closes, Draft, Item, Named, Source, Star
 from weft.query.model import Output, Query, Stream
 
@@ -85,7 +86,16 @@ def derive(made: Sequence[Query], times: str | None = None) -> Stream:
     even = _unite(made)
     depth = 1 + max(relation.stream.depth for query in even for relation in query.relations)
     name = SIGN + _digest(*map(_content, even), times or "")
-    return Stream(name, even[0].schema, weight=times, depth=depth, made=even)
+    changes = Changes() if any(map(_takes_back, even)) else None
+    return Stream(name, even[0].schema, weight=times, changes=changes, depth=depth, made=even)
+
+
+def _takes_back(query: Query) -> bool:
+    """Whether rows of a branch may be taken back: those of groups that change, and those made of such rows."""
+    grouping = query.grouping
+    if grouping is None:
+        return query.is_changing
+    return grouping.closing is None and not grouping.is_distinct
 
 
 def hidden(queries: Mapping[str, Query]) -> dict[str, Query]:

@@ -93,7 +93,9 @@ def group(
         _require_distinct(groups, outputs, entries)
     one = reduce(lambda left, right: add_types(Call("and", (left, right))), kept) if kept else None
     closing = None if closes is None else find_closing(query, groups.keys, outputs, closes)
-    grouping = Grouping(tuple(groups.keys), tuple(groups.aggregates), outputs, one, groups.window, closing)
+    grouping = Grouping(
+        tuple(groups.keys), tuple(groups.aggregates), outputs, one, groups.window, query.is_changing, closing=closing
+    )
     return replace(query, outputs=tuple(groups.outputs()), grouping=grouping)
 
 

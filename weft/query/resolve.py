@@ -30,6 +30,7 @@ from weft.query.draft import Condition, Draft, Item, Named, Source, Star, Using,
 from weft.query.groups import Entry, find_entry, find_named, group
 from weft.query.model import Output, Query, Relation, Stream
 from weft.query.names import find, suggestion
+from weft.query.parameters import PARAMETERS
 from weft.query.qualify import EventTime
 from weft.query.rewrite import is_plain, rewrite
 from weft.query.timebounds import retention, step_of
@@ -451,11 +452,18 @@ class _Scope:
             names = self.tables[alias.alias].columns
             yield from (Output(name, self._value(alias.alias, name, star.span)) for name in names)
             return
-        for table in self.order:
+        for table in (table for table in self.order if table.alias != PARAMETERS):
             yield from (Output(name, self._value(table.alias, name, star.span)) for name in self._shown(table.alias))
 
     def _alias(self, name: str, span: Span | None) -> str:
         alias = find(name, self.tables)
+        if alias is None and name == PARAMETERS:
+            raise ExprError(
+                "parameters are for subscriptions",
+                detail="a row of parameters is a subscription; a query, or a SELECT inside another, has none.",
+                hint="use s.subscriptions(name, sql, parameters=...), or put the value into the text.",
+                span=span,
+            )
         if alias is None:
             raise ExprError(
                 f'there is no alias "{name}"',
@@ -475,7 +483,7 @@ class _Scope:
     def _find(self, column: Column) -> tuple[str, str, str | None]:
         """Alias and column, and a field of it: `a.b` may also be field b of a column a."""
         if not column.alias:
-            return *self._owner(column, [*self.tables]), None
+            return *self._owner(column, [alias for alias in self.tables if alias != PARAMETERS]), None
         if find(column.alias, self.tables) is None and (owner := self._struct(column.alias)) is not None:
             return *owner, column.name
         alias = self._alias(column.alias, column.span)

@@ -71,7 +71,7 @@ def _progress(epoch: Epoch, manifest: Manifest) -> Iterator[str]:
         for stream in epoch.topology.streams
     ]
     yield from table(rows, "")
-    marks = read_watermarks(epoch.topology.clocks, manifest.newest)
+    marks = read_watermarks(epoch.topology.clocks, manifest.newest, manifest.idle, manifest.watermarks(epoch.topology))
     yield from table(
         [(f"query {query}", f"watermark {mark}", f"waits for {mark.stream}") for query, mark in marks.items()], ""
     )

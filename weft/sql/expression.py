@@ -12,6 +12,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from weft.expr.model import Call, Column, Expr, Literal, Span
+from weft.query.parameters import PARAMETERS
 from weft.sql import forms
 from weft.sql.cursor import Cursor
 from weft.sql.interval import interval_literal
@@ -250,7 +251,16 @@ def _primary(cursor: Cursor) -> Expr:
         return _parenthesis(cursor)
     if token.kind in ("word", "name"):
         return _named(cursor)
+    if cursor.accept(":"):
+        return _parameter(cursor)
     raise cursor.unexpected("an expression is missing", "write a column, a constant, a function or (...).")
+
+
+def _parameter(cursor: Cursor) -> Expr:
+    start = cursor.at - 1
+    if cursor.token.kind not in ("word", "name"):
+        raise cursor.unexpected("the name of a parameter is missing", "write :name.")
+    return Column(PARAMETERS, cursor.next().text, None, cursor.span_from(start))
 
 
 def _parenthesis(cursor: Cursor) -> Expr:

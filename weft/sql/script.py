@@ -64,7 +64,7 @@ _PLANNING: _Known = {
 _SETTINGS: _Known = {"checkpoint": _TEXT, "workers": _WHOLE, "watermark": _TEXT, "sharing": _TEXT, **_PLANNING}
 _STREAM_OPTIONS: _Known = {
     "event_time": _TEXT, "unit": _TEXT, "lateness": _TEXT, "max_files": _WHOLE, "unique": _NAMES,
-    "bad_files": _TEXT,
+    "bad_files": _TEXT, "idle": _TEXT, "static": _FLAG,
 }  # fmt: skip
 _QUERY_OPTIONS: _Known = {
     "cross_product": _FLAG, "closed": _FLAG, **_PLANNING, "parallelism": _COUNTS, "skewed": _FLAGS,

@@ -5,6 +5,7 @@ The same plan, waves and kernels as on Spark; the exchange is a list, and state 
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -37,6 +38,7 @@ class Trial:
     `state` is a folder for file-backed state; a trial given the same folder again goes on from the last batch.  If it
     is the checkpoint of the session, the trial treats it as a run does: it claims it, and migrates its state to the
     plan of the session.  `tables` is what the tables held in earlier batches: a change may read them again.
+    `now` is the clock, in seconds, by which streams become idle.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Trial:
         sizes: Mapping[str, float] | None = None,
         state: Path | None = None,
         tables: Mapping[str, pa.Table] | None = None,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._session = queries if isinstance(queries, Session) else None
         self._ledger = None if state is None else Ledger(state)
@@ -58,7 +61,7 @@ class Trial:
         self.functions: Functions = {**_functions(self._session), **(functions or {})}
         self.choices, self.topology = _plan(queries, self.queries, workers, sizes)
         files = None if self._ledger is None else FileState(str(self._ledger.segments), str(self._ledger.notes))
-        self._run = InProcess(self.topology, self.functions, files)
+        self._run = InProcess(self.topology, self.functions, files, now)
         self._run.tables |= tables or {}
         self.reports: list[Report] = []
         if self._ledger is not None:

@@ -39,7 +39,7 @@ own batch, and a tuple of a derived stream sees all rows of the inputs: stamps n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal as OneOf
@@ -49,6 +49,7 @@ import pyarrow as pa
 from weft.expr.model import Expr, text_of
 from weft.query.grouping import OP, Grouping
 from weft.query.model import COPY, HASH, MEASURE, PAIR, TIME, WEIGHT, Output, Stream
+from weft.topology.matching import Matching, Sieve
 from weft.topology.measures import parts, travelling_name
 from weft.topology.spread import Spread
 
@@ -85,12 +86,17 @@ class Clock:
     queries: tuple[str, ...] = ()
     """The queries for which it says what is late."""
 
-    def watermark(self, newest: dict[str, int]) -> int | None:
-        """Newest event time minus lateness, of the slowest or the fastest stream; None while a stream has no rows."""
-        if any(stream not in newest for stream, _ in self.streams):
+    def watermark(self, newest: Mapping[str, int], idle: Collection[str] = ()) -> int | None:
+        """Newest event time minus lateness, of the slowest or the fastest stream; None while a stream has no rows.
+
+        Idle streams have no part in it.  If all are idle, the fastest of them decides: none waits for another.
+        """
+        awake = [given for given in self.streams if given[0] not in idle]
+        if any(stream not in newest for stream, _ in awake):
             return None
-        marks = [newest[stream] - lateness for stream, lateness in self.streams]
-        return max(EARLIEST, min(marks) if self.policy == "min" else max(marks))
+        known = awake or [given for given in self.streams if given[0] in newest]
+        choose = min if awake and self.policy == "min" else max
+        return max((EARLIEST, choose(newest[s] - lateness for s, lateness in known))) if known else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +175,8 @@ class Store:
     """Empty if rows are kept one by one.  Else equal rows are one: those of a join, or the groups of a query."""
     measures: tuple[str, ...] = ()
     """Hidden columns that rows of a counted join have beside their weight."""
+    ended_by: tuple[str, ...] = ()
+    """Columns that name a subscription: a row that is marked as removed ends all earlier ones with these values."""
 
     @property
     def is_fed_by_rows(self) -> bool:
@@ -239,6 +247,8 @@ class Probe:
     """Numbers of the rows that are found here."""
     folds: bool = False
     """Whether tuples with equal fields become one before they look: all users add their results up."""
+    sieve: Sieve | None = None
+    """Which tuples need not look, since nobody wants what they would find; None if all do."""
 
     @property
     def gathers(self) -> bool:
@@ -284,7 +294,7 @@ class Groups:
     stream: str = ""
     """The stream of that event time."""
     values: tuple[tuple[str, str], ...] = ()
-    """(Argument, counted store of its values in each group) of every COUNT(DISTINCT)."""
+    """(Argument, counted store of its values in each group) of aggregates that need the values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +315,8 @@ class Emit:
     tasks: int = 1
     groups: Groups | None = None
     """What is made of the tuples; None if they are the results."""
+    matching: Matching | None = None
+    """Whom the tuples are matched with; None if they are for all."""
     into: str = ""
     """The derived stream whose rows the results are; empty if they leave."""
 
@@ -326,7 +338,8 @@ class Emit:
     def schema(self) -> pa.Schema:
         """The columns of results.  Changes of a view also have the keys of their groups, and what changes."""
         if self.groups is None:
-            return pa.schema([(output.name, output.expr.type) for output in self.outputs])
+            shown = self.outputs if self.matching is None else self.matching.outputs
+            return pa.schema([(output.name, output.expr.type) for output in shown])
         grouping = self.groups.grouping
         return grouping.schema if grouping.is_distinct or self.into else grouping.changes_schema(self.outputs)
 

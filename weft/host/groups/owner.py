@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 
 from weft.expr.evaluate import Functions
 from weft.host.batch import Batch, Report
-from weft.host.groups.fold import fold
+from weft.host.groups.extremes import Extremes
+from weft.host.groups.fold import fold, without_gone
 from weft.host.groups.folding import Folding
 from weft.host.groups.groups import Grouped
 from weft.host.groups.view import View, count_values, start_group
@@ -71,7 +72,8 @@ class GroupOwner:
         """Add up what has come; `open_store` gives what earlier batches have stored."""
         grouped, found = self._grouped[emit.id], Settled()
         groups = grouped.groups
-        view = View(grouped, self.topology.store(groups.store), self.functions)
+        extremes = Extremes(grouped, self.topology, open_store, self.functions, found.stored)
+        view = View(grouped, self.topology.store(groups.store), self.functions, extremes)
         segments = open_store(groups.store)
         parts = self._parts(emit, grouped, found, segments, open_store)
         if parts is not None:
@@ -100,10 +102,10 @@ class GroupOwner:
     ) -> Frame | None:
         """All parts of groups, values of COUNT(DISTINCT) counted; None if there are none."""
         came = self._came.pop(emit.id, [])
-        if not came:
+        arrived = without_gone(fold(came)) if came else None
+        if arrived is None or not arrived.num_rows:
             first = not grouped.groups.grouping.keys and not segments and self._owns_the_only_group(emit)
             return start_group(grouped) if first and not self.batch.job else None
-        arrived = fold(came)
         counted = []
         for argument, name in grouped.groups.values:
             store = self.topology.store(name)

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from weft.expr.evaluate import Functions
-from weft.host.batch import Batch, Report, State, Watermarks
+from weft.host.batch import Batch, Report, State
 from weft.host.crash import CrashPoint, reach
 from weft.host.envelope import Envelope
 from weft.host.groups.view import read_view
+from weft.host.idle import Silence
 from weft.host.ingest import ingests
 from weft.host.migration.migrate import Change, Job, Migration
 from weft.host.migration.reread import Rereading
@@ -63,8 +64,15 @@ class MemoryResults:
 class InProcess:
     """A running topology."""
 
-    def __init__(self, topology: Topology, functions: Functions | None = None, state: State | None = None) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        functions: Functions | None = None,
+        state: State | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.topology, self.epoch = topology, Epoch(0, topology)
+        self._silence = Silence(now)
         self.functions: Functions = functions or {}
         self.state: State = state or MemoryState()
         self.manifest = Manifest()
@@ -84,11 +92,12 @@ class InProcess:
         batch = self.manifest.next(self.topology, number, crash=crash, barrier=barrier)
         fresh: dict[str, list[pa.RecordBatch]] = defaultdict(list)
         began = time.perf_counter()
-        envelopes = list(self._read(self.topology, tables, batch.watermarks))
+        envelopes = list(self._read(self.topology, tables, batch))
         self.spent = {(0, 0): time.perf_counter() - began}
         report = self._waves(self.topology, batch, envelopes, fresh)
         reach(crash, "commit before", number)
-        self.manifest = self.manifest.after(self.epoch, number, report)
+        idle = self._silence.after(self.topology.streams, report.rows_in, self.manifest.idle)
+        self.manifest = self.manifest.after(self.epoch, number, report, idle=idle)
         self._retain()
         for query, rows in fresh.items():
             self.results[query] += rows
@@ -132,7 +141,7 @@ class InProcess:
 
     def _job(self, job: Job, batch: Batch) -> Report:
         again = {name: self.tables[name] for name in job.tables if name in self.tables}
-        envelopes = [*self._reread(job), *self._read(job.topology, again, batch.watermarks)]
+        envelopes = [*self._reread(job), *self._read(job.topology, again, batch)]
         return self._waves(job.topology, batch, envelopes, self._past)
 
     def _retain(self) -> None:
@@ -176,7 +185,9 @@ class InProcess:
             return shape.view(pa.Table.from_batches(self.results[query], schema=emit.schema))
         return settle(self.results[query], emit.schema, query)
 
-    def _read(self, topology: Topology, tables: Mapping[str, pa.Table], watermarks: Watermarks) -> Iterator[Envelope]:
+    def _read(self, topology: Topology, tables: Mapping[str, pa.Table], batch: Batch) -> Iterator[Envelope]:
         for task, (name, ingest) in enumerate(ingests(topology, self.functions).items()):
             if name in tables:
-                yield from ingest.run((("", rows) for rows in tables[name].to_batches()), task, watermarks)
+                yield from ingest.run(
+                    (("", rows) for rows in tables[name].to_batches()), task, batch.watermarks, batch.number
+                )

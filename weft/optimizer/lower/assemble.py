@@ -14,7 +14,7 @@ Waves and fields come last (`lower.flow`), when all users of a node are known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
@@ -24,6 +24,7 @@ from weft.optimizer.lower.edges import StartDraft, begin, edges, find_watched_ke
 from weft.optimizer.lower.flow import Flow, KeepDraft, NodeDraft, ProbeDraft
 from weft.optimizer.lower.groups import fields_at_end, group_stores, with_groups
 from weft.optimizer.lower.labels import digest, shorten
+from weft.optimizer.lower.matching import subscription_edge, subscription_store, with_matching
 from weft.optimizer.lower.relabel import Renamed, relabel
 from weft.optimizer.lower.stores import (
     StoreDraft,
@@ -76,13 +77,15 @@ def draw(
     nodes.flow.fill()
     stores, starts, emits = nodes.stores.stores(), nodes.finish_starts(), nodes.flow.finish_emits()
     views = [store for emit, plan in zip(emits, made, strict=True) for store in group_stores(emit, plan)]
-    streams = _streams(plan.query for plan in made)
+    matched = [plan for plan in made if plan.query.subscribers is not None]
+    streams = _streams([plan.query for plan in made])
+    drawn = edges(nodes.stores.drafts, nodes.flow.starts.values(), nodes.flow.first_wave)
     return Topology(
         made[0].workers if made else 1,
         tuple(stream for stream in streams if not stream.depth),
         clocks(made, policy),
-        (*stores, *views),
-        edges(nodes.stores.drafts, nodes.flow.starts.values(), nodes.flow.first_wave),
+        (*stores, *views, *map(subscription_store, matched)),
+        (*drawn, *map(subscription_edge, matched)),
         starts,
         nodes.finish_probes(),
         emits,
@@ -91,8 +94,9 @@ def draw(
     )
 
 
-def _streams(queries: Iterable[Query]) -> tuple[Stream, ...]:
-    return tuple({r.stream.name: r.stream for query in queries for r in query.relations}.values())
+def _streams(queries: Sequence[Query]) -> tuple[Stream, ...]:
+    found = {r.stream.name: r.stream for query in queries for r in query.relations}
+    return (*found.values(), *(query.subscribers.stream for query in queries if query.subscribers is not None))
 
 
 def _widest_first(plans: Sequence[Ways]) -> list[Ways]:
@@ -322,6 +326,6 @@ class _Query:
         called = tuple(self.called.items())
         emit = Emit(f"emit {plan.name}", plan.name, plan.query.outputs, fields_at_end(plan), called)
         emit = replace(emit, into=fed_by(plan.name))
-        emit = with_groups(emit, plan)
+        emit = with_matching(with_groups(emit, plan), plan)
         self.flow.emits[emit.id] = emit
         return emit
