@@ -16,6 +16,10 @@ from typing import Literal as OneOf
 import pyarrow as pa
 
 Format = OneOf["rows", "debezium"]
+FORMATS: tuple[Format, ...] = ("rows", "debezium")
+
+BEFORE, AFTER, OP, PAYLOAD = "before", "after", "op", "payload"
+"""Columns of Debezium's envelope; all may be fields of one, the last."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,16 +86,8 @@ def derive(made: Sequence[Query], times: str | None = None) -> Stream:
     even = _unite(made)
     depth = 1 + max(relation.stream.depth for query in even for relation in query.relations)
     name = SIGN + _digest(*map(_content, even), times or "")
-    changes = Changes() if any(map(_takes_back, even)) else None
+    changes = Changes() if any(query.gives_changes for query in even) else None
     return Stream(name, even[0].schema, weight=times, changes=changes, depth=depth, made=even)
-
-
-def _takes_back(query: Query) -> bool:
-    """Whether rows of a branch may be taken back: those of groups that change, and those made of such rows."""
-    grouping = query.grouping
-    if grouping is None:
-        return query.is_changing
-    return grouping.closing is None and not grouping.is_distinct
 
 
 def hidden(queries: Mapping[str, Query]) -> dict[str, Query]:

@@ -83,14 +83,14 @@ class Stream:
     """The queries whose results are the rows of a derived stream.  Its name says what they are."""
 
     @property
-    def source(self) -> pa.Schema:
-        """The columns that are read."""
-        return self.schema if self.changes is None or self.changes.source is None else self.changes.source
-
-    @property
     def rank(self) -> int:
         """What orders the rows of one batch: those of tables, of streams, then of derived streams by depth."""
         return 0 if self.table else 1 + self.depth
+
+    @property
+    def source(self) -> pa.Schema:
+        """The columns that are read."""
+        return self.schema if self.changes is None or self.changes.source is None else self.changes.source
 
     def __repr__(self) -> str:
         shown = [f"{field.name} {field.type}" for field in self.schema]
@@ -264,6 +264,13 @@ class Query:
         streams = [relation.stream for relation in self.relations]
         own = [stream for stream in streams if not stream.table] or streams
         return any(stream.changes is not None for stream in own)
+
+    @property
+    def gives_changes(self) -> bool:
+        """Whether its results, as rows of a derived stream, may be taken back."""
+        if self.grouping is None:
+            return self.is_changing
+        return self.grouping.closing is None and (not self.grouping.is_distinct or self.is_changing)
 
     @property
     def is_view(self) -> bool:

@@ -54,14 +54,13 @@ def fold(frames: Sequence[Frame]) -> Frame:
 def without_gone(frame: Frame) -> Frame:
     """A folded frame without the rows that count nothing and add nothing: all that came was taken back.
 
-    A sum of floats does not decide: what is left of it is rounding.
+    Another row may have been taken back than came: then the count is 0, and a sum is not.
     """
     weights = weight_of(frame)
     if weights is None or not pc.any(pc.equal(weights, 0)).as_py():
         return frame
-    counts = [frame.column(name) for name in frame.schema.names if name == WEIGHT or name.startswith(MEASURE)]
-    exact = [column for column in counts if pt.is_integer(column.type)]
-    return frame.filter(reduce(pc.or_kleene, (pc.not_equal(column, 0) for column in exact)))
+    sums = [n for n in frame.schema.names if n == WEIGHT or (n.startswith(MEASURE) and united_by(n) == "sum")]
+    return frame.filter(reduce(pc.or_, (pc.not_equal(frame.column(name), 0) for name in sums)))
 
 
 def weighted(frame: Frame) -> Frame:

@@ -164,7 +164,10 @@ class SparkBatches:
         *,
         on_progress: Callable[[Progress], None],
         crash: CrashPoint | None = None,
+        sample: int = 0,
     ) -> None:
+        self.sample = sample
+        """Rows that each task draws of a stream, for statistics."""
         self.spark, self.work_now, self.changes = spark, work, changes
         self.on_progress, self.crash = on_progress, crash
         self.place, self.ledger = place, ledger
@@ -370,7 +373,7 @@ class SparkBatches:
 
     def _ship(self, topology: Topology, functions: Functions | None = None) -> Any:
         known = self.work_now.functions if functions is None else functions
-        return self.spark.sparkContext.broadcast(Shipment.of(topology, known))
+        return self.spark.sparkContext.broadcast(Shipment.of(topology, known, self.sample))
 
     # ----------------------------------------------------------------------------------------- batches
 
@@ -428,7 +431,9 @@ class SparkBatches:
         self.delivery.publish(self.work_now, manifest)
         self.ledger.collect()
         self.ledger.announce(number)
-        self.on_progress(self._progress(number, time.perf_counter() - began, report, rows))
+        seconds = time.perf_counter() - began
+        self.on_progress(self._progress(number, seconds, report, rows))
+        self.changes.seen(manifest, report, seconds)
 
     def _places(self) -> Iterator[Path]:
         """Where a batch writes: state, results, and what Spark sends between workers on this machine."""

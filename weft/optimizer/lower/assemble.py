@@ -325,7 +325,6 @@ class _Query:
         plan = self.plan
         called = tuple(self.called.items())
         emit = Emit(f"emit {plan.name}", plan.name, plan.query.outputs, fields_at_end(plan), called)
-        emit = replace(emit, into=fed_by(plan.name))
-        emit = with_matching(with_groups(emit, plan), plan)
+        emit = with_matching(with_groups(replace(emit, into=fed_by(plan.name)), plan), plan)
         self.flow.emits[emit.id] = emit
         return emit
