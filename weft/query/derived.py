@@ -30,7 +30,7 @@ SIGN = "#"
 
 __all__ = [
     "Closes", "Derived", "add_branch", "all_rows", "branches", "derive", "different_rows", "fed_by", "hidden",
-    "is_hidden",
+    "is_hidden", "needs_past",
 ]  # fmt: skip
 
 
@@ -99,6 +99,11 @@ def hidden(queries: Mapping[str, Query]) -> dict[str, Query]:
                 mine = {_branch_name(stream.name, place): branch for place, branch in enumerate(stream.made)}
                 found |= hidden(mine) | mine
     return found
+
+
+def needs_past(query: Query) -> bool:
+    """Whether a new query must begin with its results among old rows: later ones are taken from what it reads."""
+    return query.grouping is not None and any(r.stream.depth and r.stream.changes for r in query.relations)
 
 
 def _branch_name(stream: str, place: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -63,6 +63,27 @@ class QueryHandle:
     def to_memory(self) -> QueryHandle:
         """Keep results of this session in memory, for `table()`."""
         return self.to("memory")
+
+    def to_kafka(
+        self,
+        servers: str,
+        topic: str,
+        *,
+        key: str | Sequence[str] | None = None,
+        value: str = "json",
+        registry: str | None = None,
+        patience: str | float = "1 minute",
+        options: Mapping[str, Any] | None = None,
+    ) -> QueryHandle:
+        """Send results to a topic, each exactly once for readers that read committed records.
+
+        Every batch is one transaction.  `key` names the column, or the columns, that records are keyed by.  `value` is
+        "json" or "avro", with the number of the schema in front if a `registry` is given.  The records of an aggregate
+        query are keyed by its groups: the last record of a key counts, and one without value says that the group has
+        left.  `options` go to librdkafka as they are; they are never shown or written.
+        """
+        more = {"registry": registry, "patience": patience, "options": options}
+        return self.to("kafka", servers, topic, key, value, more)
 
     def foreach_batch(self, function: Callable[[Any, int], object]) -> QueryHandle:
         """Call `function(df, batch_id)` with the results of every batch, before the batch is committed.

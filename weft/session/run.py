@@ -21,7 +21,7 @@ from weft.host.state.checkpoint import Checkpoint
 from weft.observe.counters import Counters
 from weft.observe.epochs import EpochRecord
 from weft.observe.listener import Listener
-from weft.observe.live import LiveLine
+from weft.observe.live import Live
 from weft.observe.notice import Notice
 from weft.observe.progress import Progress
 from weft.observe.report import RunReport, Tally
@@ -67,12 +67,13 @@ class Watch:
 class Journal:
     """The batches of a run so far; each is shown when it ends."""
 
-    def __init__(self, live: LiveLine, watch: Watch, listeners: Sequence[Listener] = ()) -> None:
+    def __init__(self, live: Live, watch: Watch, listeners: Sequence[Listener] = ()) -> None:
         self._live, self._watch, self._listeners = live, watch, listeners
         self.began = time.perf_counter()
         self.tally = Tally()
         self._holding = Holding()
         self._starting: float | None = None
+        self._closed = False
 
     def tell(self, notice: Notice) -> None:
         """Add a notice that belongs to no batch."""
@@ -104,8 +105,13 @@ class Journal:
     def close(self, how: str, why: str | None = None) -> None:
         """No further batch will come: the run is "done", was "stopped", or has "failed"."""
         self._live.close()
-        for listener in self._listeners:
+        for listener in () if self._closed else self._listeners:
             listener.end(how, why)
+        self._closed = True
+
+    def fail(self, error: BaseException) -> None:
+        """The run has ended by itself, whether or not anybody waits for it."""
+        self.close("failed", str(error))
 
 
 class Handle:

@@ -32,7 +32,7 @@ from weft.host.state.checkpoint import Checkpoint
 from weft.host.state.manifest import Manifest
 from weft.host.work import Work
 from weft.observe.counters import Counters
-from weft.observe.live import LiveLine
+from weft.observe.live import Live, choose_live
 from weft.observe.notice import Notice
 from weft.observe.report import RunReport
 from weft.optimizer.choose import Choice
@@ -97,12 +97,13 @@ class Session:
         spark: SparkSession | None = None,
         workers: int | None = None,
         *,
-        progress: bool | None = None,
+        progress: bool | Live | None = None,
     ) -> None:
         """Open a session on a checkpoint folder.
 
         If `spark` is None, a local Spark session is started.  If `workers` is None, the number is that of the
         checkpoint, or one worker per core.  `progress` shows a live line; None shows it on a terminal only.
+        Or it is an object that shows the run: see `weft.observe.live.Live`.
         """
         check_spark(spark)
         self.checkpoint = Checkpoint(checkpoint)
@@ -462,8 +463,9 @@ class Session:
 
         Stages are "parsed" (the query as written), "resolved" (what it means), "candidates" (the plans that were
         considered, and why one won), "chosen" (that plan as a tree) and "topology" (stores, how long they keep rows
-        and why, and what each arriving tuple does).  Formats are "text", "json" and "mermaid".  In the stages "chosen"
-        and "topology", `analyze` shows what the committed batches of the checkpoint did, beside what was expected.
+        and why, and what each arriving tuple does).  Formats are "text", "json", "mermaid", "svg" and "html".  In the
+        stages "chosen" and "topology", `analyze` shows what the committed batches of the checkpoint did, beside what
+        was expected.
         """
         subject = Subject(
             {name: handle.query for name, handle in self._roster.queries.items()},
@@ -526,7 +528,7 @@ class Session:
             publish_results_left(self.checkpoint, kept)
             claim_sinks(self.checkpoint, self._roster.queries, kept)
             watch = Watch(lambda: self.workers, self._uneven)
-            journal = Journal(LiveLine(self._progress), watch, listen(self))
+            journal = Journal(choose_live(self._progress), watch, listen(self))
             self._changes = changes = SessionChanges(self, journal.tell)
             if self._following.is_on(every is not None):
                 changes.adaptation = open_adaptation(self, self._following, lambda why: changes.ask(why=why))
@@ -622,6 +624,7 @@ class Session:
             self.checkpoint.ledger,
             self._changes,
             on_progress=journal.note,
+            on_failure=journal.fail,
             crash=self.crash_point,
             sample=0 if self._changes.adaptation is None else ROWS,
         )

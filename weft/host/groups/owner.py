@@ -107,7 +107,8 @@ class GroupOwner:
             first = not grouped.groups.grouping.keys and not segments and self._owns_the_only_group(emit)
             return start_group(grouped) if first and not self.batch.job else None
         counted = []
-        for argument, name in grouped.groups.values:
+        fresh = [entry for entry in grouped.groups.values if entry[0] in arrived.schema.names]
+        for argument, name in fresh:  # old groups that come again have their values counted
             store = self.topology.store(name)
             values, new = count_values(grouped, argument, store, arrived, open_store(name))
             found.stored[name] = values

@@ -98,7 +98,8 @@ class InProcess:
         self.spent = {(0, 0): time.perf_counter() - began}
         report = self._waves(self.topology, batch, envelopes, fresh)
         reach(crash, "commit before", number)
-        idle = self._silence.after(self.topology.streams, report.rows_in, self.manifest.idle)
+        known = self.manifest
+        idle = self._silence.after(self.topology.streams, report.rows_in, known.idle, known.newest, report.newest)
         self.manifest = self.manifest.after(self.epoch, number, report, idle=idle)
         self._retain()
         for query, rows in fresh.items():
