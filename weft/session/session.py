@@ -251,6 +251,12 @@ class Session:
                 detail=f"its queries are {', '.join(known) or 'none'}.",
                 hint="drop one of these.",
             )
+        if readers := self._roster.readers(name):
+            raise QueryError(
+                f'query "{name}" is read by others',
+                detail=f"they are: {', '.join(readers)}.",
+                hint=f'drop them first: s.drop("{readers[0]}").',
+            )
         if self.is_running and {*self._roster.queries} == {name}:
             raise PlanError(
                 f'query "{name}" is the last one of a running session',
@@ -316,7 +322,7 @@ class Session:
         """
         check_name("query", name, self._roster.queries)
         check_choice("start", start, STARTS)
-        handle = self._catalog.read_query(name, query, cross_product, closed)
+        handle = self._catalog.read_query(name, query, cross_product, closed, self._roster.readable())
         handle.start, handle.backfill, handle.must_be_complete = start, backfill, complete
         require_all_rows(handle)
         handle.wishes = read_wishes(strategy, budget, placement, capacity, arrival, parallelism, skewed)

@@ -78,19 +78,21 @@ class GroupOwner:
         parts = self._parts(emit, grouped, found, segments, open_store)
         if parts is not None:
             found.stored[groups.store] = parts
-            if groups.grouping.closing is None and (rows := self._changes(emit, view, parts, segments)) is not None:
-                found.results.append(rows)
+            if groups.grouping.closing is None:
+                found.results += self._changes(emit, view, parts, segments, found.stored)
         mark = None if emit.into and groups.grouping.closing is None else self.batch.watermarks.get(groups.clock)
         if mark is not None and not self.batch.job and not groups.grouping.is_distinct:
             found.results.append(view.closed(segments, self.batch.before.get(groups.clock), mark))
         found.results = [rows for rows in found.results if rows.num_rows]
         return found
 
-    def _changes(self, emit: Emit, view: View, parts: Frame, segments: Sequence[Segment]) -> Frame | None:
-        """What parts of groups change in the view, as others want it; nobody does in a migration."""
+    def _changes(
+        self, emit: Emit, view: View, parts: Frame, segments: Sequence[Segment], stored: dict[str, Frame]
+    ) -> list[Frame]:
+        """What parts of groups change in the view, as others want it; only those who read it do in a migration."""
         if emit.into:
-            return view.deltas(parts, segments)
-        return None if self.batch.job else view.changes(parts, segments)
+            return [view.deltas(parts, segments, stored)]
+        return [] if self.batch.job else [view.changes(parts, segments)]
 
     def _parts(
         self,

@@ -94,9 +94,7 @@ class Cascade:
     def _ends(self, stream: str) -> _Ends:
         if stream not in self._known:
             stores = (s.id for s in self.new.stores if s.stream == stream and s.id not in self.there)
-            joins = {
-                s.id for s in self.new.stores if s.members and s.counted != "groups" and s.id not in self.there
-            }
+            joins = {s.id for s in self.new.stores if s.members and s.counted != "groups" and s.id not in self.there}
             keeps = [(k.origin, k.id) for k in self.new.keeps if k.store in joins and self._owns(stream, k)]
             emits = [emit for emit in self.new.emits if self._last(_labels(emit)) == stream and self._is_end(emit)]
             nodes = [(label, emit.id) for emit in emits for label in _labels(emit) if stream_of(label) == stream]
@@ -166,7 +164,7 @@ class _Draft:
         whole = replace(store, id=f"{store.id}~whole")
         owner = (Column("", HASH, pa.int64()),)
         self.edges.append(Edge(emit.id, "", (), store.columns, "key", owner, emit.tasks, (NEVER_LATE,), (), (), wave=0))
-        self.nodes[emit.id] = replace(emit, groups=replace(emit.groups, store=whole.id))
+        self.nodes[emit.id] = replace(emit, groups=replace(emit.groups, store=whole.id, again=True))
         self.stores[whole.id] = whole
         self._follow(emit.into)
         return self._finish("")

@@ -65,8 +65,7 @@ def stores_of(node: Node) -> tuple[str, ...]:
         return (node.store,)
     if node.matching is not None:
         return (node.matching.store,)
-    groups = node.groups
-    return () if groups is None else (groups.store, *(store for _, store in groups.values))
+    return () if node.groups is None else node.groups.stores
 
 
 def remaining(chosen: tuple[Expr, ...], passed: tuple[Expr, ...]) -> tuple[Expr, ...]:
