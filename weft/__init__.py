@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from weft.observe.progress import Progress
     from weft.observe.report import RunReport
     from weft.optimizer.written.plan import Plan
-    from weft.query.builder import col, count, fn, from_, lit, rel, window
+    from weft.query.builder import col, count, exists, fn, from_, lit, rel, value_of, window
     from weft.query.model import Query, Stream
     from weft.session import Session
     from weft.session.query import QueryHandle
@@ -74,6 +74,7 @@ __all__ = [
     "__version__",
     "col",
     "count",
+    "exists",
     "fn",
     "from_",
     "lit",
@@ -81,6 +82,7 @@ __all__ = [
     "rel",
     "ship",
     "spark",
+    "value_of",
     "window",
 ]
 
@@ -96,7 +98,7 @@ _HOMES = {
     "weft.observe.progress": ("Progress",),
     "weft.observe.report": ("RunReport",),
     "weft.optimizer.written.plan": ("Plan",),
-    "weft.query.builder": ("col", "count", "fn", "from_", "lit", "rel", "window"),
+    "weft.query.builder": ("col", "count", "exists", "fn", "from_", "lit", "rel", "value_of", "window"),
     "weft.query.model": ("Query", "Stream"),
     "weft.session.query": ("QueryHandle",),
     "weft.session.run": ("Handle",),

@@ -12,6 +12,7 @@ layer needs no parser.  Texts and spans only serve error messages.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
@@ -74,6 +75,17 @@ class Join:
 
 Tree = Join | int
 """A join, or the place of a source."""
+
+
+def joins(tree: Tree) -> Iterator[Join]:
+    """The joins of a tree, in the order in which their conditions are written."""
+    if not isinstance(tree, int):
+        yield from (*joins(tree.left), *joins(tree.right), tree)
+
+
+def is_inner(tree: Tree) -> bool:
+    """Whether all joins of a tree are inner joins, so that it can be made flat."""
+    return all(join.kind == "inner" for join in joins(tree))
 
 
 @dataclass(frozen=True, slots=True)
