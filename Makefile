@@ -8,7 +8,7 @@ BENCH  := .venv/.installed-bench
 N      ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format fuzz chaos bench bench-plans bench-skew bench-queries bench-peers bench-views bench-scale bench-adaptive wheel constraints clean
+.PHONY: help setup browser demo demo-console test check format fuzz chaos bench bench-plans bench-skew bench-queries bench-peers bench-views bench-scale bench-adaptive bench-console kafka wheel constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -23,8 +23,14 @@ $(BENCH): $(STAMP)
 	@sh scripts/setup dev,bench
 	@touch $@
 
+browser: ## install Chromium for the tests of the console (needs root and apt-get)
+	@sh scripts/browser
+
 demo: $(STAMP) ## run three continuous joins and check every row of them
 	@$(PY) -m weft.cli demo
+
+demo-console: $(STAMP) ## show a job that goes on in the browser, and choose its plan there
+	@$(PY) -m weft.cli demo --console
 
 test: $(STAMP) ## run all tests: plain ones on two processes, then those on Spark in one
 	$(PY) -m pytest -n 2 -m "not spark"
@@ -73,6 +79,9 @@ bench-adaptive: $(BENCH) ## compare plans that follow the data with those that d
 
 bench-scale: $(BENCH) ## measure how Weft's cost grows with state, batches, workers and relations
 	$(PY) -m bench.scale
+
+kafka: $(STAMP) ## run a Kafka broker on this machine until Ctrl-C
+	$(PY) -m bench.broker
 
 wheel: $(STAMP) ## build dist/weft-*.whl, to install elsewhere
 	$(PY) -m pip wheel . --no-deps -q -w dist && ls dist

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from weft import read
+    from weft.console.serve import Console
     from weft.errors import (
         HostError,
         InternalError,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         StateError,
         WeftError,
     )
+    from weft.launch.spark import tuned_session as spark
     from weft.observe.counters import Counters
     from weft.observe.notice import Notice
     from weft.observe.progress import Progress
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Console",
     "Counters",
     "Handle",
     "HostError",
@@ -75,10 +78,12 @@ __all__ = [
     "lit",
     "read",
     "rel",
+    "spark",
     "window",
 ]
 
 _HOMES = {
+    "weft.console.serve": ("Console",),
     "weft.errors": (
         "HostError", "InternalError", "ParseError", "PlanError", "QueryError",
         "SinkError", "SourceError", "StateError", "WeftError",
@@ -102,6 +107,8 @@ def __getattr__(name: str) -> Any:
     """Load a public name when it is first used: worker processes import parts of Weft and need no SQL front end."""
     if name in ("read", "testing"):
         return importlib.import_module(f"weft.{name}")
+    if name == "spark":
+        return importlib.import_module("weft.launch.spark").tuned_session
     if name not in _HOME:
         raise AttributeError(f"module 'weft' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)

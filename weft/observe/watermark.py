@@ -130,6 +130,11 @@ def as_time(microseconds: int) -> Moment:
         return microseconds
 
 
+def in_micros(moment: Moment) -> int:
+    """A time in microseconds since 1970."""
+    return moment if isinstance(moment, int) else (moment - EPOCH) // datetime.timedelta(microseconds=1)
+
+
 def say_time(moment: Moment) -> str:
     """A time as text; one that no datetime can hold too."""
     if isinstance(moment, datetime.datetime):

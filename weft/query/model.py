@@ -9,7 +9,7 @@ a result arrives (strict rule): newest - time < window.  None is full history.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal as OneOf
 
@@ -17,15 +17,20 @@ import pyarrow as pa
 
 from weft.errors import QueryError
 from weft.expr.model import Expr, aliases
+from weft.query.changes import Changes
 from weft.query.duration import format_duration
 from weft.query.grouping import OP, Grouping
 from weft.query.names import suggestion
+from weft.query.parameters import Subscribers
 
 TIME = "#t"
 """Name of the hidden column that holds a row's event time in microseconds."""
 
 WEIGHT = "#w"
 """Name of the hidden column that says how often a row counts; where it is absent every row counts once."""
+
+BATCH = "#n"
+"""Name of the hidden column that holds the number of the batch in which a row came."""
 
 COPY = "#copy"
 """Name of the hidden column that says whether a row that lies on several workers is a copy of the first one."""
@@ -68,8 +73,24 @@ class Stream:
     are not kept to wait for its rows."""
     weight: str | None = None
     """Column that says how often a row counts; None means once."""
+    changes: Changes | None = None
+    """How rows are taken back; None means never."""
     idle: int | None = None
     """After so many microseconds without a row, others' watermark goes on without the stream; None means never."""
+    depth: int = 0
+    """0 for an input.  A derived stream is made of streams of lesser depths, in the same batch."""
+    made: tuple[Query, ...] = field(default=(), compare=False, repr=False)
+    """The queries whose results are the rows of a derived stream.  Its name says what they are."""
+
+    @property
+    def rank(self) -> int:
+        """What orders the rows of one batch: those of tables, of streams, then of derived streams by depth."""
+        return 0 if self.table else 1 + self.depth
+
+    @property
+    def source(self) -> pa.Schema:
+        """The columns that are read."""
+        return self.schema if self.changes is None or self.changes.source is None else self.changes.source
 
     def __repr__(self) -> str:
         shown = [f"{field.name} {field.type}" for field in self.schema]
@@ -81,7 +102,7 @@ class Stream:
     def __post_init__(self) -> None:
         _refuse_duplicates(f'column of stream "{self.name}"', self.schema.names)
         for column in self.schema.names:
-            if column in (TIME, WEIGHT, COPY, HASH, PAIR, OP) or column.startswith((LATE, MEASURE)):
+            if column in (TIME, WEIGHT, BATCH, COPY, HASH, PAIR, OP) or column.startswith((LATE, MEASURE)):
                 raise QueryError(
                     f'column name "{column}" of stream "{self.name}" is reserved', hint="rename the column."
                 )
@@ -178,12 +199,17 @@ class Query:
     """Whether parts that no predicate connects may be multiplied."""
     grouping: Grouping | None = None
     """What is made of the joined rows; None if they are the results."""
+    subscribers: Subscribers | None = None
+    """Whom the joined rows are matched with; None if they are for all."""
+    late_by: tuple[tuple[str, int], ...] = ()
+    """(Stream, lateness) of the streams whose watermark says which rows are late; its own if there are none."""
 
     def __post_init__(self) -> None:
         _refuse_duplicates("alias", [relation.alias for relation in self.relations])
         if dotted := [relation.alias for relation in self.relations if "." in relation.alias]:
             raise QueryError(f"alias {dotted[0]!r} has a dot in it", hint="give it another name with AS.")
-        shown = self.outputs if self.grouping is None else self.grouping.outputs
+        made = self.grouping or self.subscribers
+        shown = self.outputs if made is None else made.outputs
         _refuse_duplicates("output name", [output.name for output in shown])
         if any(output.name == WEIGHT for output in shown):
             raise QueryError(
@@ -233,6 +259,20 @@ class Query:
         return replace(self, relations=tuple(wider))
 
     @property
+    def is_changing(self) -> bool:
+        """Whether joined rows may be taken back.  A change of a table is met only by later rows of streams."""
+        streams = [relation.stream for relation in self.relations]
+        own = [stream for stream in streams if not stream.table] or streams
+        return any(stream.changes is not None for stream in own)
+
+    @property
+    def gives_changes(self) -> bool:
+        """Whether its results, as rows of a derived stream, may be taken back."""
+        if self.grouping is None:
+            return self.is_changing
+        return self.grouping.closing is None and (not self.grouping.is_distinct or self.is_changing)
+
+    @property
     def is_view(self) -> bool:
         """Whether results change: those of a join, or different rows, are there for good."""
         return self.grouping is not None and not self.grouping.is_distinct
@@ -240,8 +280,8 @@ class Query:
     @property
     def schema(self) -> pa.Schema:
         """Schema of the result."""
-        if self.grouping is not None:
-            return self.grouping.schema
+        if (made := self.grouping or self.subscribers) is not None:
+            return made.schema
         return pa.schema([(output.name, output.expr.type) for output in self.outputs])
 
 

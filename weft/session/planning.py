@@ -55,8 +55,9 @@ class Request:
 
     @property
     def needs_look(self) -> bool:
-        """Whether the plan is chosen by a quick sample of the sources."""
-        return self.statistics is None and self.wishes.strategy != "flat" and len(self.query.relations) > 1
+        """Whether the plan is chosen by a quick sample of the sources; results of other queries have no sample."""
+        unknown = self.statistics is None and not any(r.stream.depth for r in self.query.relations)
+        return unknown and self.wishes.strategy != "flat" and len(self.query.relations) > 1
 
 
 def merge_statistics(every: Statistics | None, own: Statistics | None) -> Statistics | None:

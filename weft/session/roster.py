@@ -20,6 +20,7 @@ from weft.optimizer.choose import Choice
 from weft.optimizer.cost.prices import Prices
 from weft.optimizer.plan import Sharing, topology
 from weft.optimizer.wishes import Wishes
+from weft.query.derived import hidden
 from weft.query.model import Query, begin_at, keep_apart
 from weft.session.catalog import Catalog
 from weft.session.complete import as_moment, complete_from, say_moment
@@ -83,7 +84,10 @@ class Roster:
         if self.planned is None:
             # Sorted by name, not by registration: a session that resumes must get the plan its state was made by.
             requests = {name: self._request(self.queries[name]) for name in sorted(self.queries)}
+            parts = hidden({name: request.query for name, request in requests.items()})
+            requests |= {name: Request(parts[name], Wishes(), self.statistics, self.given) for name in sorted(parts)}
             kept = self.kept()
+            kept |= hidden(kept)
             made = {name: plan for name, plan in self.checkpoint.plans().items() if name in kept}
             self.planned = plan_queries(
                 requests, self.workers, self.prices, self.inputs(), self.given, made, self.sharing,

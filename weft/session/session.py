@@ -15,7 +15,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -33,7 +32,7 @@ from weft.host.state.checkpoint import Checkpoint
 from weft.host.state.manifest import Manifest
 from weft.host.work import Work
 from weft.observe.counters import Counters
-from weft.observe.live import LiveLine
+from weft.observe.live import Live, choose_live
 from weft.observe.notice import Notice
 from weft.observe.report import RunReport
 from weft.optimizer.choose import Choice
@@ -41,9 +40,11 @@ from weft.optimizer.cost.papers import Arrival
 from weft.optimizer.plan import SHARINGS, Sharing
 from weft.optimizer.wishes import read_statistics, read_wishes
 from weft.optimizer.written.plan import Plan
+from weft.query.changes import Format
 from weft.query.draft import Draft
 from weft.query.duration import parse_duration
 from weft.query.model import Stream, Unit
+from weft.query.parameters import Strategy
 from weft.read import as_source
 from weft.session.adapting import Following, open_adaptation, promise_cure, show_switches
 from weft.session.arguments import (
@@ -58,6 +59,8 @@ from weft.session.arguments import (
 )
 from weft.session.catalog import Catalog, refuse_frame
 from weft.session.changes import SessionChanges
+from weft.session.changing import read_changes, require_all_rows
+from weft.session.following import listen
 from weft.session.improve import improve, is_unfinished
 from weft.session.outlets import check_sinks, claim_sinks, publish_results_left, visit_sinks
 from weft.session.planning import (
@@ -69,12 +72,16 @@ from weft.session.roster import Roster
 from weft.session.run import Handle, Journal, Watch
 from weft.session.shown import show_session
 from weft.session.snapshot import Snapshot
+from weft.session.subscriptions import STRATEGIES, Asked, Subscriptions, read_key, read_subscriptions
+from weft.session.window import Window
 from weft.stats.drawn import ROWS
 from weft.stats.model import Statistics
 from weft.topology.model import Policy, Topology
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from weft.console.serve import Console
 
 
 POLICIES: tuple[Policy, ...] = ("min", "max")
@@ -90,15 +97,16 @@ class Session:
         spark: SparkSession | None = None,
         workers: int | None = None,
         *,
-        progress: bool | None = None,
+        progress: bool | Live | None = None,
     ) -> None:
         """Open a session on a checkpoint folder.
 
         If `spark` is None, a local Spark session is started.  If `workers` is None, the number is that of the
         checkpoint, or one worker per core.  `progress` shows a live line; None shows it on a terminal only.
+        Or it is an object that shows the run: see `weft.observe.live.Live`.
         """
         check_spark(spark)
-        self.checkpoint = Checkpoint(Path(checkpoint))
+        self.checkpoint = Checkpoint(checkpoint)
         self._spark = spark
         self.lock = threading.RLock()
         """Held while the session changes, and while a run takes it as it is."""
@@ -109,6 +117,7 @@ class Session:
         self._following = Following()
         self._handle: Handle | None = None
         self._changes: SessionChanges | None = None
+        self._window = Window()
         self.crash_point: CrashPoint | None = None
         """Where the next run dies; for tests."""
 
@@ -122,6 +131,8 @@ class Session:
         lateness: str | datetime.timedelta | float | None = None,
         unique: Sequence[str] = (),
         bad_files: BadFiles = "fail",
+        changes: str | None = None,
+        format: Format = "rows",  # noqa: A002 - the word that sources use
         idle: str | datetime.timedelta | float | None = None,
         static: bool = False,
     ) -> Stream:
@@ -131,6 +142,9 @@ class Session:
         are given here.  Without a lateness, rows that are older than the newest one of their stream may be dropped.
         `bad_files` says what happens if a file cannot be read: "fail" ends the run and says which, "skip" leaves the
         file out, says so in the report, and goes on.
+        `changes` names a column that says what happens to its row: insert or delete, +I, -U, +U or -D, +1 or -1.
+        `format="debezium"` reads envelopes with the row before and the row after.  Queries over such a stream are
+        views; a row that is deleted takes back the results that it had a part in: see docs/changes.md.
         `idle` says after how long without a row the watermark of others goes on without this stream; rows that come
         too late when it wakes are dropped and counted.  `static` declares a table, see :meth:`table`.
         """
@@ -141,7 +155,8 @@ class Session:
         read = read_bad_files(name, as_source(name, source), bad_files)
         event_time, late = read_timing(read, event_time, lateness)
         named = tuple([unique] if isinstance(unique, str) else unique)
-        stream = Stream(name, read.schema, event_time, unit, late, named, idle=read_idle(idle))
+        schema, how = read_changes(name, read.schema, changes, format)
+        stream = Stream(name, schema, event_time, unit, late, named, changes=how, idle=read_idle(idle))
         with self.lock:
             self._catalog.add_stream(stream, read)
         if self._spark is None and read.frame is not None:
@@ -302,14 +317,51 @@ class Session:
         check_name("query", name, self._roster.queries)
         check_choice("start", start, STARTS)
         handle = self._catalog.read_query(name, query, cross_product, closed)
-        handle.asked, handle.start = handle.query, start
-        handle.query = self._roster.begin_at(handle, self._roster.known().get(name), self.checkpoint.last + 1)
+        handle.start, handle.backfill, handle.must_be_complete = start, backfill, complete
+        require_all_rows(handle)
         handle.wishes = read_wishes(strategy, budget, placement, capacity, arrival, parallelism, skewed)
         handle.statistics = read_statistics(statistics)
-        handle.backfill, handle.must_be_complete = backfill, complete
+        self._register(handle)
+        return handle
+
+    def _register(self, handle: QueryHandle) -> None:
+        """Add a query to the session."""
+        name, handle.asked = handle.name, handle.query
+        handle.query = self._roster.begin_at(handle, self._roster.known().get(name), self.checkpoint.last + 1)
         handle.on_sink, handle.find_start = self._add_sink, self._roster.complete_from
         with self._changing(added=name):
             self._roster.queries[name] = handle
+
+    def subscriptions(
+        self,
+        name: str,
+        query: str,
+        *,
+        parameters: object,
+        key: str | Sequence[str],
+        operation: str | None = None,
+        window: str | None = None,
+        start: str = "now",
+        strategy: Strategy = "auto",
+    ) -> Subscriptions:
+        """Register one query for many subscribers, who differ in its parameters (`:name`): see docs/subscriptions.md.
+
+        `parameters` brings a row for each subscription; `key` names the columns that tell subscriptions apart.
+        Results have these columns first.  `a.add(table)` and `a.remove(keys)` change subscriptions, also while the
+        session runs, from the next batch on.  Rows of `parameters` may do the same by a column that `operation` names:
+        "insert", "delete" or "update".
+        A subscription meets rows that come after it; with `start="state"` these also join with older ones.  A condition
+        with a parameter that is NULL always holds.  `window` names a column with a window of the subscription's own, in
+        seconds.
+        `strategy` is "narrow" (subscriptions are asked before every join), "join" (after it), "auto" (whichever is
+        cheaper) or "naive" (after the join, one by one; for comparison).
+        """
+        check_name("query", name, self._roster.queries)
+        check_choice("start", start, STARTS)
+        asked = Asked(name, read_key(key), operation, window, check_choice("strategy", strategy, STRATEGIES), start)
+        with self.lock:
+            handle = read_subscriptions(self._catalog, asked, query, parameters, self.checkpoint.root)
+        self._register(handle)
         return handle
 
     @contextmanager
@@ -411,8 +463,9 @@ class Session:
 
         Stages are "parsed" (the query as written), "resolved" (what it means), "candidates" (the plans that were
         considered, and why one won), "chosen" (that plan as a tree) and "topology" (stores, how long they keep rows
-        and why, and what each arriving tuple does).  Formats are "text", "json" and "mermaid".  In the stages "chosen"
-        and "topology", `analyze` shows what the committed batches of the checkpoint did, beside what was expected.
+        and why, and what each arriving tuple does).  Formats are "text", "json", "mermaid", "svg" and "html".  In the
+        stages "chosen" and "topology", `analyze` shows what the committed batches of the checkpoint did, beside what
+        was expected.
         """
         subject = Subject(
             {name: handle.query for name, handle in self._roster.queries.items()},
@@ -429,18 +482,29 @@ class Session:
             else shown
         )
 
-    def run(self) -> RunReport:
-        """Join everything that is available now, then return.  Ctrl-C or SIGTERM stops after the current batch."""
-        return self._begin(every=None).finish()
+    def run(self, *, console: bool | Console = False) -> RunReport:
+        """Join everything that is available now, then return.  Ctrl-C or SIGTERM stops after the current batch.
 
-    def start(self, every: str | datetime.timedelta | float = "1 second") -> Handle:
-        """Run in the background until stopped, looking for new input this often."""
-        return self._begin(every=parse_duration(every) / 1_000_000)
+        `console` shows the run in a browser, see :meth:`start`.
+        """
+        return self._begin(None, console).finish()
+
+    def start(self, every: str | datetime.timedelta | float = "1 second", *, console: bool | Console = False) -> Handle:
+        """Run in the background until stopped, looking for new input this often.
+
+        `console=True` shows the session in a browser: the address is printed, and is `h.console.url`.  With
+        `weft.Console(...)` you choose the port, the address, and whether the page may change the session.  The console
+        stays open when the run has ended, until `s.close()` or the end of the process.
+        """
+        return self._begin(parse_duration(every) / 1_000_000, console)
 
     def close(self) -> None:
-        """Stop the run, if there is one, and release the checkpoint."""
-        if self._handle is not None:
-            self._handle.stop()
+        """Stop the run, if there is one, release the checkpoint, and close the console."""
+        try:
+            if self._handle is not None:
+                self._handle.stop()
+        finally:
+            self._window.close()
 
     def __repr__(self) -> str:
         return show_session(self)
@@ -451,7 +515,7 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _begin(self, *, every: float | None) -> Handle:
+    def _begin(self, every: float | None, console: bool | Console) -> Handle:
         if self._handle is not None:
             if self._handle.active:
                 raise PlanError("the session is already running", hint="stop it first: h.stop(), or s.close().")
@@ -464,11 +528,13 @@ class Session:
             publish_results_left(self.checkpoint, kept)
             claim_sinks(self.checkpoint, self._roster.queries, kept)
             watch = Watch(lambda: self.workers, self._uneven)
-            journal = Journal(LiveLine(self._progress), watch)
+            journal = Journal(choose_live(self._progress), watch, listen(self))
             self._changes = changes = SessionChanges(self, journal.tell)
             if self._following.is_on(every is not None):
                 changes.adaptation = open_adaptation(self, self._following, lambda why: changes.ask(why=why))
-            self._handle = handle = Handle(self.checkpoint, self._run(journal), journal, self._changes)
+            handle = Handle(self.checkpoint, self._run(journal), journal, self._changes)
+            handle.console = self._window.open(self, handle, console)
+            self._handle = handle
         except BaseException:
             self.checkpoint.release()
             raise
@@ -554,9 +620,11 @@ class Session:
         batches = SparkBatches(
             self._spark,
             self.work(),
-            self.checkpoint.root,
+            self.checkpoint.place,
+            self.checkpoint.ledger,
             self._changes,
             on_progress=journal.note,
+            on_failure=journal.fail,
             crash=self.crash_point,
             sample=0 if self._changes.adaptation is None else ROWS,
         )

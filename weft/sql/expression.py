@@ -12,6 +12,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from weft.expr.model import Call, Column, Expr, Literal, Span
+from weft.query.parameters import PARAMETERS
 from weft.sql import forms
 from weft.sql.cursor import Cursor
 from weft.sql.interval import interval_literal
@@ -146,6 +147,8 @@ def _between(cursor: Cursor, left: Expr, start: int, _op: str) -> Expr:
 
 def _in(cursor: Cursor, left: Expr, start: int, _op: str) -> Expr:
     cursor.expect("(", "IN is followed by a list in parentheses.")
+    if forms.sees_subquery(cursor):
+        return Call("in_query", (left, forms.subquery(cursor)), None, cursor.span_from(start))
     return Call("in", (left, *forms.arguments(cursor, parse_condition)), None, cursor.span_from(start))
 
 
@@ -248,12 +251,22 @@ def _primary(cursor: Cursor) -> Expr:
         return _parenthesis(cursor)
     if token.kind in ("word", "name"):
         return _named(cursor)
+    if cursor.accept(":"):
+        return _parameter(cursor)
     raise cursor.unexpected("an expression is missing", "write a column, a constant, a function or (...).")
+
+
+def _parameter(cursor: Cursor) -> Expr:
+    start = cursor.at - 1
+    if cursor.token.kind not in ("word", "name"):
+        raise cursor.unexpected("the name of a parameter is missing", "write :name.")
+    return Column(PARAMETERS, cursor.next().text, None, cursor.span_from(start))
 
 
 def _parenthesis(cursor: Cursor) -> Expr:
     start = cursor.at - 1
-    forms.refuse_subquery(cursor)
+    if forms.sees_subquery(cursor):
+        return Call("subquery", (forms.subquery(cursor),), None, cursor.span_from(start))
     inner = parse_condition(cursor)
     if cursor.sees(","):
         raise cursor.fail(cursor.token.span, "row values are not supported", hint="compare the columns one by one.")

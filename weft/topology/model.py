@@ -30,6 +30,11 @@ origin ROWS.  Positions are places in one order of all labels, tables first: so 
 result agree on which member is the newest in it.
 
 Order within a wave: first rows are stored, then tuples go on by the position of their origin.
+
+A *derived* stream has the results of some queries as its rows: their emits say so, and hand rows to its edges instead
+of giving them out.  Its stores are filled, and its tuples start, in a later wave of the same batch.  Labels of derived
+streams come after those of all streams they are made of.  So a tuple of an input sees no row of a derived stream of its
+own batch, and a tuple of a derived stream sees all rows of the inputs: stamps need no other rule.
 """
 
 from __future__ import annotations
@@ -44,6 +49,7 @@ import pyarrow as pa
 from weft.expr.model import Expr, text_of
 from weft.query.grouping import OP, Grouping
 from weft.query.model import COPY, HASH, MEASURE, PAIR, TIME, WEIGHT, Output, Stream
+from weft.topology.matching import Matching, Sieve
 from weft.topology.measures import parts, travelling_name
 from weft.topology.spread import Spread
 
@@ -169,6 +175,8 @@ class Store:
     """Empty if rows are kept one by one.  Else equal rows are one: those of a join, or the groups of a query."""
     measures: tuple[str, ...] = ()
     """Hidden columns that rows of a counted join have beside their weight."""
+    ended_by: tuple[str, ...] = ()
+    """Columns that name a subscription: a row that is marked as removed ends all earlier ones with these values."""
 
     @property
     def is_fed_by_rows(self) -> bool:
@@ -239,6 +247,8 @@ class Probe:
     """Numbers of the rows that are found here."""
     folds: bool = False
     """Whether tuples with equal fields become one before they look: all users add their results up."""
+    sieve: Sieve | None = None
+    """Which tuples need not look, since nobody wants what they would find; None if all do."""
 
     @property
     def gathers(self) -> bool:
@@ -284,7 +294,7 @@ class Groups:
     stream: str = ""
     """The stream of that event time."""
     values: tuple[tuple[str, str], ...] = ()
-    """(Argument, counted store of its values in each group) of every COUNT(DISTINCT)."""
+    """(Argument, counted store of its values in each group) of aggregates that need the values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +315,10 @@ class Emit:
     tasks: int = 1
     groups: Groups | None = None
     """What is made of the tuples; None if they are the results."""
+    matching: Matching | None = None
+    """Whom the tuples are matched with; None if they are for all."""
+    into: str = ""
+    """The derived stream whose rows the results are; empty if they leave."""
 
     @property
     def users(self) -> tuple[str, ...]:
@@ -324,9 +338,10 @@ class Emit:
     def schema(self) -> pa.Schema:
         """The columns of results.  Changes of a view also have the keys of their groups, and what changes."""
         if self.groups is None:
-            return pa.schema([(output.name, output.expr.type) for output in self.outputs])
+            shown = self.outputs if self.matching is None else self.matching.outputs
+            return pa.schema([(output.name, output.expr.type) for output in shown])
         grouping = self.groups.grouping
-        return grouping.schema if grouping.is_distinct else grouping.changes_schema(self.outputs)
+        return grouping.schema if grouping.is_distinct or self.into else grouping.changes_schema(self.outputs)
 
     @property
     def position(self) -> int:
@@ -379,6 +394,8 @@ class Edge:
     """For route "spread"."""
     watch: tuple[tuple[str, Expr, tuple[Expr, ...]], ...] = ()
     """(Name, join key, selection): values of these keys are counted on arrival, so that skew is noticed."""
+    wave: int = 1
+    """The wave in which its rows are stored and start; later than 1 for a derived stream."""
 
 
 Node = Probe | Keep | Emit
@@ -398,11 +415,24 @@ class Topology:
     probes: tuple[Probe, ...]
     emits: tuple[Emit, ...]
     keeps: tuple[Keep, ...] = ()
+    derived: tuple[Stream, ...] = ()
+    """Streams whose rows are results of queries."""
 
     @cached_property
     def waves(self) -> int:
         """How many waves follow the reading of the input."""
-        return max([1, *(node.wave for node in self.nodes.values())])
+        return max([1, *(node.wave for node in self.nodes.values()), *(edge.wave for edge in self.edges)])
+
+    @cached_property
+    def stores_late(self) -> bool:
+        """Whether rows are stored after wave 1: then workers handle what comes to them in the order of its rank."""
+        return bool(self.keeps or self.derived)
+
+    @cached_property
+    def late_stores(self) -> frozenset[str]:
+        """Stores that are filled after wave 1."""
+        made = {stream.name for stream in self.derived}
+        return frozenset(store.id for store in self.stores if store.members or store.stream in made)
 
     @cached_property
     def nodes(self) -> Mapping[str, Node]:
@@ -443,6 +473,14 @@ class Topology:
         """Labels of relations that are tables."""
         tables = {stream.name for stream in self.streams if stream.table}
         return frozenset(label for emit in self.emits for label, _ in emit.aliases if stream_of(label) in tables)
+
+    def stamp(self, label: str) -> tuple[int, str]:
+        """What orders the rows of one batch."""
+        return self._ranks[stream_of(label)], label
+
+    @cached_property
+    def _ranks(self) -> Mapping[str, int]:
+        return {stream.name: stream.rank for stream in (*self.streams, *self.derived)}
 
     @cached_property
     def measures_at(self) -> Mapping[str, frozenset[str]]:

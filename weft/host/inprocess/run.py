@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from weft.expr.evaluate import Functions
-from weft.host.batch import Batch, Report, State, Watermarks
+from weft.host.batch import Batch, Report, State
 from weft.host.crash import CrashPoint, reach
 from weft.host.envelope import Envelope
 from weft.host.groups.view import read_view
@@ -94,11 +94,12 @@ class InProcess:
         batch = self.manifest.next(self.topology, number, crash=crash, barrier=barrier)
         fresh: dict[str, list[pa.RecordBatch]] = defaultdict(list)
         began = time.perf_counter()
-        envelopes = list(self._read(self.topology, tables, batch.watermarks))
+        envelopes = list(self._read(self.topology, tables, batch))
         self.spent = {(0, 0): time.perf_counter() - began}
         report = self._waves(self.topology, batch, envelopes, fresh)
         reach(crash, "commit before", number)
-        idle = self._silence.after(self.topology.streams, report.rows_in, self.manifest.idle)
+        known = self.manifest
+        idle = self._silence.after(self.topology.streams, report.rows_in, known.idle, known.newest, report.newest)
         self.manifest = self.manifest.after(self.epoch, number, report, idle=idle)
         self._retain()
         for query, rows in fresh.items():
@@ -143,7 +144,7 @@ class InProcess:
 
     def _job(self, job: Job, batch: Batch) -> Report:
         again = {name: self.tables[name] for name in job.tables if name in self.tables}
-        envelopes = [*self._reread(job), *self._read(job.topology, again, batch.watermarks)]
+        envelopes = [*self._reread(job), *self._read(job.topology, again, batch)]
         return self._waves(job.topology, batch, envelopes, self._past)
 
     def _retain(self) -> None:
@@ -158,7 +159,7 @@ class InProcess:
         """All waves, one after the other; results go to `fresh`."""
         for wave in range(1, topology.waves + 1):
             inbox: dict[int, list[Envelope]] = defaultdict(list)
-            if wave > 1 and topology.keeps:
+            if wave > 1 and topology.stores_late:
                 envelopes.sort(key=lambda envelope: envelope.seq)
             for envelope in envelopes:
                 inbox[envelope.dest].append(envelope)
@@ -187,7 +188,9 @@ class InProcess:
             return shape.view(pa.Table.from_batches(self.results[query], schema=emit.schema))
         return settle(self.results[query], emit.schema, query)
 
-    def _read(self, topology: Topology, tables: Mapping[str, pa.Table], watermarks: Watermarks) -> Iterator[Envelope]:
+    def _read(self, topology: Topology, tables: Mapping[str, pa.Table], batch: Batch) -> Iterator[Envelope]:
         for task, (name, ingest) in enumerate(ingests(topology, self.functions, self.sample).items()):
             if name in tables:
-                yield from ingest.run((("", rows) for rows in tables[name].to_batches()), task, watermarks)
+                yield from ingest.run(
+                    (("", rows) for rows in tables[name].to_batches()), task, batch.watermarks, batch.number
+                )

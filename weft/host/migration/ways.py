@@ -63,6 +63,8 @@ def stores_of(node: Node) -> tuple[str, ...]:
     """The stores that a node reads or fills."""
     if not isinstance(node, Emit):
         return (node.store,)
+    if node.matching is not None:
+        return (node.matching.store,)
     groups = node.groups
     return () if groups is None else (groups.store, *(store for _, store in groups.values))
 

@@ -8,7 +8,6 @@ new query of the same name must not get them.  Doing it again changes nothing.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -32,7 +31,7 @@ def publish_left(ledger: Ledger, folders: Mapping[str, Iterable[str]]) -> None:
         for place in places:
             if results.files and Path(place, MARKER).exists():
                 _sink(query, place).take(results)
-        shutil.rmtree(staged / query, ignore_errors=True)
+        ledger.discard(staged / query)
 
 
 def _sink(query: str, place: str) -> ParquetSink:

@@ -25,7 +25,7 @@ from typing import Any
 from weft.errors import SourceError, StateError
 from weft.host.results.part import Part
 from weft.host.sources.files import list_files
-from weft.host.state.durable import sync_folder, write_durably
+from weft.host.state.durable import published, sync_folder, write_durably
 
 _RESTORE = "restore it from a backup of the checkpoint, or start again from an empty checkpoint."
 
@@ -130,6 +130,7 @@ class FileLog:
             os.fsync(file.fileno())
         if fresh:
             sync_folder(self.log.parent)
+        published(self.log)
         self._size += len(content)
 
     def _read(self) -> int:

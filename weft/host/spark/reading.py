@@ -8,8 +8,8 @@ each batch.  So the next batch may have another plan.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -23,6 +23,7 @@ from weft.host.sources.feeds import Feeds
 from weft.host.sources.source import Piece
 from weft.host.spark.exchange import Plan, open_plan, partition, single, to_rows, wire_errors
 from weft.host.spark.reader import SCHEMA
+from weft.observe.notice import Notice
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +31,16 @@ if TYPE_CHECKING:
 
 class Reading(Protocol):
     """The input of a batch, before it is read."""
+
+    @property
+    def lag(self) -> Mapping[str, Mapping[str, int]]:
+        """Stream -> partition -> records that wait behind the batch, as far as that is known."""
+        return {}
+
+    @property
+    def notices(self) -> Sequence[Notice]:
+        """What the batch has to say about its sources."""
+        return ()
 
     def envelopes(self, plan: Any, batch: Batch) -> DataFrame:
         """Wave 0 of the batch under a plan (a broadcast Shipment)."""
@@ -44,16 +55,18 @@ class Shares:
     feeds: Any
     """Broadcast of Feeds."""
     shares: Sequence[Sequence[Piece]]
+    lag: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    notices: Sequence[Notice] = ()
 
     def envelopes(self, plan: Any, batch: Batch) -> DataFrame:
         """Partition p reads share p.  Rows never pass through the JVM one by one."""
         count = len(self.shares)
-        task = ReadTask(plan, batch.watermarks, self.feeds, self.shares)
+        task = ReadTask(plan, batch.watermarks, batch.number, self.feeds, self.shares)
         return self.spark.range(0, count, 1, count).mapInArrow(task, SCHEMA)
 
 
 @dataclass(frozen=True)
-class SparkRows:
+class SparkRows(Reading):
     """Input that comes through Spark: rows of streams, or pieces of files."""
 
     frame: DataFrame
@@ -61,7 +74,7 @@ class SparkRows:
 
     def envelopes(self, plan: Any, batch: Batch) -> DataFrame:
         """Every partition turns its rows and pieces into envelopes."""
-        return self.frame.mapInArrow(IngestTask(plan, batch.watermarks, self.feeds), SCHEMA)
+        return self.frame.mapInArrow(IngestTask(plan, batch.watermarks, batch.number, self.feeds), SCHEMA)
 
 
 @dataclass(frozen=True)
@@ -70,6 +83,7 @@ class ReadTask:
 
     plan: Any
     watermarks: Watermarks
+    number: int
     feeds: Any
     shares: Sequence[Sequence[Piece]]
 
@@ -80,7 +94,7 @@ class ReadTask:
         task, feeds = partition(), self.feeds.value
         pieces = sorted(self.shares[task], key=lambda piece: piece.stream)
         inputs = ((piece.stream, feeds, piece) for piece in pieces)
-        return _ingest(open_plan(self.plan.value), inputs, task, self.watermarks)
+        return _ingest(open_plan(self.plan.value), inputs, task, self.watermarks, self.number)
 
 
 @dataclass(frozen=True)
@@ -89,11 +103,12 @@ class IngestTask:
 
     plan: Any
     watermarks: Watermarks
+    number: int
     feeds: Feeds
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read the rows and pieces of this partition."""
-        return _ingest(open_plan(self.plan.value), self._inputs(batches), partition(), self.watermarks)
+        return _ingest(open_plan(self.plan.value), self._inputs(batches), partition(), self.watermarks, self.number)
 
     def _inputs(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Input]:
         for batch in batches:
@@ -110,13 +125,15 @@ Input = tuple[str, Feeds | None, Any]
 
 
 @wire_errors
-def _ingest(plan: Plan, inputs: Iterable[Input], task: int, watermarks: Watermarks) -> Iterator[pa.RecordBatch]:
+def _ingest(
+    plan: Plan, inputs: Iterable[Input], task: int, watermarks: Watermarks, number: int
+) -> Iterator[pa.RecordBatch]:
     """All inputs of a task as envelopes; inputs of one stream must follow each other."""
     for stream, mine in itertools.groupby(inputs, key=itemgetter(0)):
         ingest = plan.ingests.get(stream)
         if ingest is None:
             continue  # no query reads it now
-        yield from to_rows(ingest.run(_rows_of(mine, ingest), task, watermarks))
+        yield from to_rows(ingest.run(_rows_of(mine, ingest), task, watermarks, number))
 
 
 def _rows_of(inputs: Iterable[Input], ingest: Ingest) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -127,7 +144,7 @@ def _rows_of(inputs: Iterable[Input], ingest: Ingest) -> Iterator[tuple[str, pa.
                 for rows in reader:
                     yield "", rows
         else:
-            for rows in feeds.by_stream[stream].reader.read(found, ingest.columns, ingest.stream.schema):
+            for rows in feeds.by_stream[stream].reader.read(found, ingest.columns, ingest.stream.source):
                 yield f" in {found.file}", rows
 
 

@@ -70,6 +70,8 @@ def _query(query: Query, names: Mapping[str, str], rename: Rename) -> Query:
         tuple(Output(output.name, rename(output.expr)) for output in query.outputs),
         query.cross_product,
         query.grouping,
+        query.subscribers,
+        query.late_by,
     )
 
 

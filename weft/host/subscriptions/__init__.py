@@ -1,0 +1,1 @@
+"""Subscriptions at work: which are there, and which of them joined tuples meet."""
