@@ -8,7 +8,7 @@ BENCH  := .venv/.installed-bench
 N      ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo demo-console test check format fuzz chaos bench bench-plans bench-skew bench-queries bench-peers bench-views bench-scale bench-console kafka wheel constraints clean
+.PHONY: help setup browser demo demo-console test check format fuzz chaos bench bench-plans bench-skew bench-queries bench-peers bench-views bench-scale bench-adaptive bench-console kafka wheel constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -49,6 +49,7 @@ format: $(STAMP) ## format the code and fix what the linter can fix
 fuzz: $(STAMP) ## compare random joins, and sessions that change, with the oracle (N=10000)
 	$(PY) -m tests.fuzz --n $(or $(N),10000)
 	$(PY) -m tests.migrations --n $$(( $(or $(N),10000) / 10 ))
+	$(PY) -m tests.adapt.lives --n $$(( $(or $(N),10000) / 50 + 1 ))
 
 chaos: $(STAMP) ## kill runs, start them again and compare the results (N=100)
 	$(PY) -m tests.chaos --n $(or $(N),100)
@@ -72,6 +73,9 @@ bench-peers: $(BENCH) ## compare Weft with its peers, each in an environment of 
 
 bench-views: $(BENCH) ## compare aggregates over joins with enumerated joins and with peers (up to an hour)
 	$(PY) -m bench.views
+
+bench-adaptive: $(BENCH) ## compare plans that follow the data with those that do not, over time
+	$(PY) -m bench.adaptive
 
 bench-scale: $(BENCH) ## measure how Weft's cost grows with state, batches, workers and relations
 	$(PY) -m bench.scale
