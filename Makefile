@@ -8,7 +8,7 @@ BENCH  := .venv/.installed-bench
 N      ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-console test check format fuzz chaos bench bench-plans bench-skew bench-queries bench-peers bench-views bench-scale kafka wheel constraints clean
+.PHONY: help setup browser demo demo-console test check format fuzz chaos bench bench-plans bench-skew bench-queries bench-peers bench-views bench-scale bench-console kafka wheel constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -22,6 +22,9 @@ $(STAMP): pyproject.toml constraints.txt scripts/setup
 $(BENCH): $(STAMP)
 	@sh scripts/setup dev,bench
 	@touch $@
+
+browser: ## install Chromium for the tests of the console (needs root and apt-get)
+	@sh scripts/browser
 
 demo: $(STAMP) ## run three continuous joins and check every row of them
 	@$(PY) -m weft.cli demo

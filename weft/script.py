@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 from weft.errors import SourceError, WeftError
 from weft.expr.model import Span
 from weft.host.state.checkpoint import describe_query, is_same_query
+from weft.observe.live import Live
 from weft.query.caret import point
 from weft.session.complete import say_complete
 from weft.session.planning import remember_choice
@@ -93,11 +94,17 @@ def parse_script(text: str, *, folder: Path, name: str = "job") -> Script:
     )
 
 
-def open_session(script: Script, *, checkpoint: Path | None = None, workers: int | None = None) -> Session:
+def open_session(
+    script: Script,
+    *,
+    checkpoint: Path | None = None,
+    workers: int | None = None,
+    progress: bool | Live | None = None,
+) -> Session:
     """A session with the script's streams and queries declared and nothing started."""
     import weft
 
-    session = weft.Session(checkpoint=str(checkpoint or script.checkpoint))
+    session = weft.Session(checkpoint=str(checkpoint or script.checkpoint), progress=progress)
     for name, value in script.options.items():
         with _name_statement(f"SET {name}", point(script.text, script.places[name])):
             session.options(**_read_files({name: value}, script.folder))

@@ -16,6 +16,7 @@ from weft.host.results.sinks import SINKS, VIEW_SINKS
 from weft.query.draft import Draft
 from weft.query.model import Query, Stream
 from weft.query.resolve import FunctionSignature, Views
+from weft.query.whole import as_view
 from weft.sql import parse, parse_fragments, resolve
 from weft.stats.model import Statistics
 
@@ -124,7 +125,7 @@ class QueryHandle:
         if self.query.is_view and kind not in VIEW_SINKS:
             raise SinkError(
                 f"a {kind} sink takes rows that never change",
-                detail=f'query "{self.name}" is an aggregate: its rows change.',
+                detail=f'rows of query "{self.name}" change.',
                 hint=f"use one of: {', '.join(VIEW_SINKS)}.",
             )
         if not self.query.is_view and kind == "parquet" and len(arguments) > 2:
@@ -171,7 +172,7 @@ def read_query(
 ) -> QueryHandle:
     """The handle of a query that was written as SQL text or with the builder."""
     draft = read_draft("query", query)
-    made = resolve(draft, streams, functions, cross_product, views)
+    made = as_view(resolve(draft, streams, functions, cross_product, views))
     handle = QueryHandle(name, made.closed() if closed else made, draft)
     handle.text = query if isinstance(query, str) else None
     return handle

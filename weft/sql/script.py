@@ -46,7 +46,7 @@ from weft.sql.options import (
     read_options,
     read_string,
 )
-from weft.sql.statement import read_select
+from weft.sql.statement import read_body, read_select
 from weft.sql.tokens import Token
 from weft.sql.topics import FORM, FROM_KAFKA, TO_KAFKA, Topic, read_topic
 from weft.sql.typename import read_type
@@ -137,7 +137,7 @@ class Statements:
 
 def parse_statements(text: str) -> Statements:
     """The statements of the script `text`, checked."""
-    cursor = Cursor(text)
+    cursor = Cursor(text, read_body)
     script = _Script()
     while not cursor.at_end:
         if not cursor.accept(";"):

@@ -73,6 +73,8 @@ class InProcess:
     ) -> None:
         self.topology, self.epoch = topology, Epoch(0, topology)
         self._silence = Silence(now)
+        self.sample = 0
+        """Rows that are drawn of each stream of a batch, for statistics."""
         self.functions: Functions = functions or {}
         self.state: State = state or MemoryState()
         self.manifest = Manifest()
@@ -187,7 +189,7 @@ class InProcess:
         return settle(self.results[query], emit.schema, query)
 
     def _read(self, topology: Topology, tables: Mapping[str, pa.Table], batch: Batch) -> Iterator[Envelope]:
-        for task, (name, ingest) in enumerate(ingests(topology, self.functions).items()):
+        for task, (name, ingest) in enumerate(ingests(topology, self.functions, self.sample).items()):
             if name in tables:
                 yield from ingest.run(
                     (("", rows) for rows in tables[name].to_batches()), task, batch.watermarks, batch.number

@@ -73,7 +73,7 @@ class SparkRun:
 
     def start(self, every: float | None) -> None:
         """Begin.  If `every` is None, read what is there now and end; else go on, a batch every so many seconds."""
-        warm(self.batches.spark, self.batches.topology.workers)
+        warm(self.batches.spark.sparkContext, self.batches.topology.workers)
         try:
             self._pace = self._choose_pace()
             self._pace.check()  # before anything is touched
@@ -168,10 +168,14 @@ class SparkBatches:
         changes: Changes,
         *,
         on_progress: Callable[[Progress], None],
+        on_failure: Callable[[BaseException], None] = lambda _error: None,
         crash: CrashPoint | None = None,
+        sample: int = 0,
     ) -> None:
+        self.sample = sample
+        """Rows that each task draws of a stream, for statistics."""
         self.spark, self.work_now, self.changes = spark, work, changes
-        self.on_progress, self.crash = on_progress, crash
+        self.on_progress, self.on_failure, self.crash = on_progress, on_failure, crash
         self.place, self.ledger = place, ledger
         self.manifest = self.ledger.last()
         self._silence = Silence()
@@ -317,6 +321,8 @@ class SparkBatches:
     def end(self) -> None:
         """No batch will come any more."""
         self._give_up()
+        if self.failure is not None:
+            self.on_failure(self.failure)
 
     def _restate(self, work: Work) -> Summary:
         """The same state under another description: nothing has to move."""
@@ -375,7 +381,7 @@ class SparkBatches:
 
     def _ship(self, topology: Topology, functions: Functions | None = None) -> Any:
         known = self.work_now.functions if functions is None else functions
-        return self.spark.sparkContext.broadcast(Shipment.of(topology, known))
+        return self.spark.sparkContext.broadcast(Shipment.of(topology, known, self.sample))
 
     # ----------------------------------------------------------------------------------------- batches
 
@@ -434,7 +440,9 @@ class SparkBatches:
         self.delivery.publish(self.work_now, manifest)
         self.ledger.collect()
         self.ledger.announce(number)
-        self.on_progress(self._progress(number, time.perf_counter() - began, report, rows))
+        seconds = time.perf_counter() - began
+        self.on_progress(self._progress(number, seconds, report, rows))
+        self.changes.seen(manifest, report, seconds)
 
     def _places(self) -> Iterator[Path]:
         """Where a batch writes: state, results, and what Spark sends between workers on this machine."""
