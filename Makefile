@@ -8,7 +8,7 @@ BENCH  := .venv/.installed-bench
 N      ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo demo-console test check format fuzz chaos bench bench-plans bench-skew bench-queries bench-peers bench-views bench-scale bench-adaptive bench-console kafka wheel constraints clean
+.PHONY: help setup browser demo demo-console test check format fuzz chaos bench bench-plans bench-skew bench-queries bench-peers bench-views bench-scale bench-adaptive bench-console bench-kafka kafka wheel constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -79,6 +79,9 @@ bench-adaptive: $(BENCH) ## compare plans that follow the data with those that d
 
 bench-scale: $(BENCH) ## measure how Weft's cost grows with state, batches, workers and relations
 	$(PY) -m bench.scale
+
+bench-kafka: $(BENCH) ## joins of Kafka topics: throughput and latency, beside Spark's own (half an hour)
+	$(PY) -m bench.kafka
 
 kafka: $(STAMP) ## run a Kafka broker on this machine until Ctrl-C
 	$(PY) -m bench.broker
