@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         StateError,
         WeftError,
     )
+    from weft.launch.spark import tuned_session as spark
     from weft.observe.counters import Counters
     from weft.observe.notice import Notice
     from weft.observe.progress import Progress
@@ -77,6 +78,7 @@ __all__ = [
     "lit",
     "read",
     "rel",
+    "spark",
     "window",
 ]
 
@@ -105,6 +107,8 @@ def __getattr__(name: str) -> Any:
     """Load a public name when it is first used: worker processes import parts of Weft and need no SQL front end."""
     if name in ("read", "testing"):
         return importlib.import_module(f"weft.{name}")
+    if name == "spark":
+        return importlib.import_module("weft.launch.spark").tuned_session
     if name not in _HOME:
         raise AttributeError(f"module 'weft' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)

@@ -20,6 +20,7 @@ is run again changes nothing, whatever it drops or creates.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -29,11 +30,14 @@ from typing import TYPE_CHECKING, Any
 from weft.errors import SourceError, WeftError
 from weft.expr.model import Span
 from weft.host.state.checkpoint import describe_query, is_same_query
+from weft.observe.live import Live
 from weft.query.caret import point
 from weft.session.complete import say_complete
 from weft.session.planning import remember_choice
 from weft.sql.advice import for_scripts
-from weft.sql.script import Options, QueryStatement, StreamStatement, ViewStatement, parse_statements
+from weft.sql.options import Options
+from weft.sql.script import QueryStatement, StreamStatement, ViewStatement, parse_statements
+from weft.sql.topics import Topic
 
 if TYPE_CHECKING:
     from weft import Session
@@ -90,11 +94,17 @@ def parse_script(text: str, *, folder: Path, name: str = "job") -> Script:
     )
 
 
-def open_session(script: Script, *, checkpoint: Path | None = None, workers: int | None = None) -> Session:
+def open_session(
+    script: Script,
+    *,
+    checkpoint: Path | None = None,
+    workers: int | None = None,
+    progress: bool | Live | None = None,
+) -> Session:
     """A session with the script's streams and queries declared and nothing started."""
     import weft
 
-    session = weft.Session(checkpoint=str(checkpoint or script.checkpoint))
+    session = weft.Session(checkpoint=str(checkpoint or script.checkpoint), progress=progress)
     for name, value in script.options.items():
         with _name_statement(f"SET {name}", point(script.text, script.places[name])):
             session.options(**_read_files({name: value}, script.folder))
@@ -102,7 +112,7 @@ def open_session(script: Script, *, checkpoint: Path | None = None, workers: int
         session.options(workers=workers)
     for stream in script.streams:
         with _name_statement(f"{stream.kind} {stream.name}", point(script.text, stream.span)):
-            _declare(session, stream)
+            _declare(session, stream, script.folder)
     for view in script.views:
         with _name_statement(f"view {view.name}", point(script.text, view.span)):
             session.view(view.name, view.draft)
@@ -116,16 +126,41 @@ def open_session(script: Script, *, checkpoint: Path | None = None, workers: int
     return session
 
 
-def _declare(session: Session, stream: StreamStatement) -> None:
+def _declare(session: Session, stream: StreamStatement, folder: Path) -> None:
     from weft import read
 
     options: dict[str, Any] = dict(stream.options)
-    most = options.pop("max_files", None)
-    source = getattr(read, stream.format)(str(stream.path), max_files=most, schema=stream.schema)
+    if stream.topic is not None:
+        how = _read_topic(stream.topic, folder)
+        source: object = read.kafka(stream.topic.servers, stream.topic.name, schema=stream.schema, **how)
+    else:
+        most = options.pop("max_files", None)
+        source = getattr(read, stream.format)(str(stream.path), max_files=most, schema=stream.schema)
     if stream.is_table:
         session.table(stream.name, source)
     else:
         session.stream(stream.name, source, **options)
+
+
+def _read_topic(topic: Topic, folder: Path) -> dict[str, Any]:
+    """How a topic is read or written; what begins with env: is in the environment."""
+    how = {name: _from_environment(name, value) for name, value in topic.options.items()}
+    if "bad_folder" in how:
+        how["bad_folder"] = folder / how["bad_folder"]
+    if "options" in how:
+        how["options"] = {name: _from_environment(name, value) for name, value in how["options"].items()}
+    return how
+
+
+def _from_environment(option: str, value: Any) -> Any:
+    if not isinstance(value, str) or not value.startswith("env:"):
+        return value
+    if (found := os.environ.get(value[4:])) is None:
+        hint = "set the variable before the run."
+        raise SourceError(
+            f"the environment has no variable {value[4:]}", detail=f'option "{option}" is in it.', hint=hint
+        )
+    return found
 
 
 def _read_files(options: Options, folder: Path) -> dict[str, Any]:
@@ -156,7 +191,10 @@ def _register(session: Session, query: QueryStatement, known: Mapping[str, Any] 
     if known is not None and not is_same_query(known, describe_query(handle.query)):
         session.drop(query.name)
         handle = session.query(query.name, query.draft, **options)
-    handle.to_parquet(str(query.path), mode=mode, merge=merge)
+    if query.topic is not None:
+        handle.to_kafka(query.topic.servers, query.topic.name, **_read_topic(query.topic, folder))
+    else:
+        handle.to_parquet(str(query.path), mode=mode, merge=merge)
 
 
 def _known(session: Session) -> Mapping[str, Mapping[str, Any]]:

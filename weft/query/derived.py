@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from weft.expr.coerce import unify
 from weft.expr.model import Column, Expr, text_of, transform
 from weft.expr.types import ExprError
+from weft.query.changes import Changes
 from weft.query.draft import Closes, Draft, Item, Named, Source, Star
 from weft.query.model import Output, Query, Stream
 
@@ -85,7 +86,8 @@ def derive(made: Sequence[Query], times: str | None = None) -> Stream:
     even = _unite(made)
     depth = 1 + max(relation.stream.depth for query in even for relation in query.relations)
     name = SIGN + _digest(*map(_content, even), times or "")
-    return Stream(name, even[0].schema, weight=times, depth=depth, made=even)
+    changes = Changes() if any(query.gives_changes for query in even) else None
+    return Stream(name, even[0].schema, weight=times, changes=changes, depth=depth, made=even)
 
 
 def hidden(queries: Mapping[str, Query]) -> dict[str, Query]:
@@ -152,7 +154,7 @@ def _content(query: Query) -> str:
     asked = sorted(text_of(transform(predicate, placed)) for predicate in query.predicates)
     given = _texts((output.name, transform(output.expr, placed)) for output in query.outputs)
     joined = [(r.stream.name, r.stream.event_time, r.window, r.since) for r in query.relations]
-    return repr((asked, given, joined, _grouping(query)))
+    return repr((asked, given, joined, query.late_by, _grouping(query)))
 
 
 def _grouping(query: Query) -> object:
@@ -161,7 +163,7 @@ def _grouping(query: Query) -> object:
         return None
     having = None if made.having is None else text_of(made.having)
     counted = [(one.kind, one.argument, str(one.type)) for one in made.aggregates]
-    return made.keys, counted, _texts((o.name, o.expr) for o in made.outputs), having, made.window
+    return made.keys, counted, _texts((o.name, o.expr) for o in made.outputs), having, made.window, made.closing
 
 
 def _texts(exprs: Iterable[tuple[str, Expr]]) -> list[tuple[str, str, str]]:

@@ -1,8 +1,9 @@
 """A query as written: names not yet looked up, types not yet known.
 
 A table factor of FROM is the name of a stream, a table, a view or a WITH, or a derived table: a draft of its own.
-UNION ALL is a draft that has further ones.  JOINs are flat: parentheses only say which sources stand left and right of
-a USING.
+UNION ALL is a draft that has further ones.
+Inner joins are flat: parentheses only say which sources stand left and right of a USING.  Where one join is no inner
+join, FROM is a tree.  A subquery inside an expression is a call with a constant that holds its draft.
 
 SQL text and the builder both end in a Draft; `weft.query.resolve` makes it a Query.  Conditions and items may
 still be SQL fragments (the builder takes them); `weft.sql` parses those before it resolves, so that this
@@ -54,6 +55,25 @@ class Using:
     """Which sources stand on the left."""
     right: range
     span: Span | None = field(default=None, compare=False, repr=False)
+
+
+JoinKind = OneOf["inner", "left", "right", "full", "semi", "anti"]
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Two parts of FROM joined."""
+
+    kind: JoinKind
+    left: Tree
+    right: Tree
+    on: tuple[Condition, ...] = ()
+    using: Using | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+Tree = Join | int
+"""A join, or the place of a source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +138,7 @@ class Draft:
     """A whole-number column of what is selected that says how often each row counts; it is not shown."""
     closes: Closes | None = None
     """None if rows of groups come at once, and are taken back when they change."""
+    crossed: bool = False
+    """Whether parts that no condition connects are multiplied on purpose."""
+    tree: Tree | None = None
+    """FROM, where it has a join that is no inner join; `conditions` are then those of WHERE alone."""

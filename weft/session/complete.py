@@ -60,6 +60,11 @@ def say_moment(microseconds: int) -> str:
     return say_complete(as_moment(microseconds))
 
 
+def is_never(microseconds: int) -> bool:
+    """Whether that moment never comes."""
+    return as_moment(microseconds) == datetime.datetime.max  # noqa: DTZ901 - event times have no zone
+
+
 def say_complete(moment: datetime.datetime) -> str:
     """The same, of a time that people read."""
     never = moment == datetime.datetime.max  # noqa: DTZ901 - event times have no zone

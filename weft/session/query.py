@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from weft.host.results.sinks import SINKS, VIEW_SINKS
 from weft.query.draft import Draft
 from weft.query.model import Query, Stream
 from weft.query.resolve import FunctionSignature, Views
+from weft.query.whole import as_view
 from weft.sql import parse, parse_fragments, resolve
 from weft.stats.model import Statistics
 
@@ -63,6 +64,27 @@ class QueryHandle:
         """Keep results of this session in memory, for `table()`."""
         return self.to("memory")
 
+    def to_kafka(
+        self,
+        servers: str,
+        topic: str,
+        *,
+        key: str | Sequence[str] | None = None,
+        value: str = "json",
+        registry: str | None = None,
+        patience: str | float = "1 minute",
+        options: Mapping[str, Any] | None = None,
+    ) -> QueryHandle:
+        """Send results to a topic, each exactly once for readers that read committed records.
+
+        Every batch is one transaction.  `key` names the column, or the columns, that records are keyed by.  `value` is
+        "json" or "avro", with the number of the schema in front if a `registry` is given.  The records of an aggregate
+        query are keyed by its groups: the last record of a key counts, and one without value says that the group has
+        left.  `options` go to librdkafka as they are; they are never shown or written.
+        """
+        more = {"registry": registry, "patience": patience, "options": options}
+        return self.to("kafka", servers, topic, key, value, more)
+
     def foreach_batch(self, function: Callable[[Any, int], object]) -> QueryHandle:
         """Call `function(df, batch_id)` with the results of every batch, before the batch is committed.
 
@@ -77,7 +99,7 @@ class QueryHandle:
         if self.query.is_view and kind not in VIEW_SINKS:
             raise SinkError(
                 f"a {kind} sink takes rows that never change",
-                detail=f'query "{self.name}" is an aggregate: its rows change.',
+                detail=f'rows of query "{self.name}" change.',
                 hint=f"use one of: {', '.join(VIEW_SINKS)}.",
             )
         if not self.query.is_view and kind == "parquet" and len(arguments) > 2:
@@ -124,7 +146,7 @@ def read_query(
 ) -> QueryHandle:
     """The handle of a query that was written as SQL text or with the builder."""
     draft = read_draft("query", query)
-    made = resolve(draft, streams, functions, cross_product, views)
+    made = as_view(resolve(draft, streams, functions, cross_product, views))
     handle = QueryHandle(name, made.closed() if closed else made, draft)
     handle.text = query if isinstance(query, str) else None
     return handle

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from weft.errors import PlanError
+from weft.errors import PlanError, WeftError
 from weft.host.state.checkpoint import FILES, Checkpoint, describe, describe_query, is_same_query
 from weft.host.state.manifest import Manifest
 from weft.host.work import Work
@@ -149,6 +149,18 @@ class Roster:
             self.asked_workers, self.wishes = before.workers, before.wishes
             self.given, self.statistics = before.given, before.statistics
             self.planned, self.assembled = before.planned, before.assembled
+
+    def adopt(self, found: tuple[Choice, ...]) -> bool:
+        """Go on with other plans of the same queries; if they do not fit the state, nothing changes."""
+        with self.lock:
+            before = self.snapshot()
+            try:
+                self.planned, self.assembled = found, None
+                self.fit()
+            except WeftError:
+                self.restore(before)
+                return False
+            return True
 
     def forget(self, name: str) -> None:
         """Take a new query out again, as if it had never been added."""

@@ -19,8 +19,9 @@ from weft.explain.uneven import is_uneven
 from weft.host.run import Run
 from weft.host.state.checkpoint import Checkpoint
 from weft.observe.counters import Counters
+from weft.observe.epochs import EpochRecord
 from weft.observe.listener import Listener
-from weft.observe.live import LiveLine
+from weft.observe.live import Live
 from weft.observe.notice import Notice
 from weft.observe.progress import Progress
 from weft.observe.report import RunReport, Tally
@@ -66,7 +67,7 @@ class Watch:
 class Journal:
     """The batches of a run so far; each is shown when it ends."""
 
-    def __init__(self, live: LiveLine, watch: Watch, listeners: Sequence[Listener] = ()) -> None:
+    def __init__(self, live: Live, watch: Watch, listeners: Sequence[Listener] = ()) -> None:
         self._live, self._watch, self._listeners = live, watch, listeners
         self.began = time.perf_counter()
         self.tally = Tally()
@@ -156,13 +157,19 @@ class Handle:
         """The last `n` batches, the newest at the end.  A run keeps its last 1,000 batches."""
         return self._journal.tally.recent(n)
 
-    def epochs(self) -> list[Turn]:
+    def changes(self) -> list[Turn]:
         """All changes of the plan so far."""
         return list(self._changes.turns)
 
+    def epochs(self) -> list[EpochRecord]:
+        """The epochs that have ended: what each showed, and what was decided by it; none where plans are pinned."""
+        found = self._changes.adaptation
+        return [] if found is None else found.epochs()
+
     def report(self) -> RunReport:
         """The sum of all batches so far."""
-        return replace(self._journal.report(self._ended, self._stopped), signal=self._signal)
+        made = self._journal.report(self._ended, self._stopped)
+        return replace(made, signal=self._signal, epochs=tuple(self.epochs()))
 
     def stop(self) -> RunReport:
         """Let the current batch finish, then stop.  A run that has failed meanwhile raises."""

@@ -170,6 +170,7 @@ class _Walk:
         found = tuples.fields | {f"{prefix}{column}" for column in store.columns}
         reads = [*probe.route_key, *probe.equal, *(b.expr for b in (*probe.low, *probe.high)), *probe.residual]
         reads += [measure.expr for measure in probe.measures]
+        reads += [] if probe.sieve is None else [expr for _, expr in probe.sieve.known]
         self._reads(probe.id, {c.field for expr in reads for c in columns(expr)} | set(probe.carry), found)
         key = store.indexes[probe.index]
         kinds = [(a.type, b.type) for a, b in zip(key.equal, probe.equal, strict=True)]

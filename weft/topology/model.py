@@ -294,7 +294,7 @@ class Groups:
     stream: str = ""
     """The stream of that event time."""
     values: tuple[tuple[str, str], ...] = ()
-    """(Argument, counted store of its values in each group) of every COUNT(DISTINCT)."""
+    """(Argument, counted store of its values in each group) of aggregates that need the values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +341,7 @@ class Emit:
             shown = self.outputs if self.matching is None else self.matching.outputs
             return pa.schema([(output.name, output.expr.type) for output in shown])
         grouping = self.groups.grouping
-        return grouping.schema if grouping.is_distinct else grouping.changes_schema(self.outputs)
+        return grouping.schema if grouping.is_distinct or self.into else grouping.changes_schema(self.outputs)
 
     @property
     def position(self) -> int:

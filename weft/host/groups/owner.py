@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 
 from weft.expr.evaluate import Functions
 from weft.host.batch import Batch, Report
-from weft.host.groups.fold import fold
+from weft.host.groups.extremes import Extremes
+from weft.host.groups.fold import fold, without_gone
 from weft.host.groups.folding import Folding
 from weft.host.groups.groups import Grouped
 from weft.host.groups.view import View, count_values, start_group
@@ -71,20 +72,25 @@ class GroupOwner:
         """Add up what has come; `open_store` gives what earlier batches have stored."""
         grouped, found = self._grouped[emit.id], Settled()
         groups = grouped.groups
-        view = View(grouped, self.topology.store(groups.store), self.functions)
+        extremes = Extremes(grouped, self.topology, open_store, self.functions, found.stored)
+        view = View(grouped, self.topology.store(groups.store), self.functions, extremes)
         segments = open_store(groups.store)
         parts = self._parts(emit, grouped, found, segments, open_store)
         if parts is not None:
             found.stored[groups.store] = parts
-            if emit.into:
-                found.results.append(view.deltas(parts, segments))
-            elif not self.batch.job:
-                found.results.append(view.changes(parts, segments))
-        mark = None if emit.into else self.batch.watermarks.get(groups.clock)
+            if groups.grouping.closing is None and (rows := self._changes(emit, view, parts, segments)) is not None:
+                found.results.append(rows)
+        mark = None if emit.into and groups.grouping.closing is None else self.batch.watermarks.get(groups.clock)
         if mark is not None and not self.batch.job and not groups.grouping.is_distinct:
             found.results.append(view.closed(segments, self.batch.before.get(groups.clock), mark))
         found.results = [rows for rows in found.results if rows.num_rows]
         return found
+
+    def _changes(self, emit: Emit, view: View, parts: Frame, segments: Sequence[Segment]) -> Frame | None:
+        """What parts of groups change in the view, as others want it; nobody does in a migration."""
+        if emit.into:
+            return view.deltas(parts, segments)
+        return None if self.batch.job else view.changes(parts, segments)
 
     def _parts(
         self,
@@ -96,10 +102,10 @@ class GroupOwner:
     ) -> Frame | None:
         """All parts of groups, values of COUNT(DISTINCT) counted; None if there are none."""
         came = self._came.pop(emit.id, [])
-        if not came:
+        arrived = without_gone(fold(came)) if came else None
+        if arrived is None or not arrived.num_rows:
             first = not grouped.groups.grouping.keys and not segments and self._owns_the_only_group(emit)
             return start_group(grouped) if first and not self.batch.job else None
-        arrived = fold(came)
         counted = []
         for argument, name in grouped.groups.values:
             store = self.topology.store(name)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from weft.errors import StateError
 from weft.host.batch import Batch, Report
 from weft.host.crash import CrashPoint
 from weft.host.migration.compare import Comparison, Fill, Sources
@@ -22,7 +23,7 @@ from weft.host.migration.ways import Way, moving, remaining, replaying, ways_to
 from weft.host.state.compaction import horizon
 from weft.host.state.manifest import Manifest
 from weft.host.state.segment import SegmentRef
-from weft.topology.model import Edge, Epoch, Store, Topology
+from weft.topology.model import Edge, Epoch, Store, Topology, stream_of
 
 
 @dataclass(frozen=True)
@@ -174,6 +175,19 @@ class Migration:
         for query in self._backfill:
             if (job := self._past(query)) is not None:
                 yield job
+            else:
+                self._require_rows(query)
+
+    def _require_rows(self, query: str) -> None:
+        """Refuse a view of rows that change if they were read before and nobody has kept them."""
+        emit, read = self.new.emit_of[query], self.manifest.totals.rows_in
+        lost = [stream_of(label) for label, _ in emit.aliases if read.get(stream_of(label))]
+        if lost and emit.groups is not None and emit.groups.grouping.changing:
+            raise StateError(
+                f'query "{query}" cannot be complete',
+                detail=f'rows of stream "{lost[0]}" were read before and not kept.',
+                hint="start from an empty checkpoint, with this query in it.",
+            )
 
     def _move(self) -> Job:
         stores = tuple(self.new.store(name) for name in self.found.moves)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from weft.host.results.foreach import ForeachSink
+from weft.host.results.kafka import KafkaSink, KafkaView
 from weft.host.results.memory import MemorySink
 from weft.host.results.parquet import ParquetSink
 from weft.host.results.sink import Sink
@@ -14,6 +15,7 @@ SINKS: Mapping[str, Callable[..., Sink]] = {
     "parquet": ParquetSink,
     "memory": MemorySink,
     "foreach": ForeachSink,
+    "kafka": KafkaSink,
 }
 """Kind -> maker of such a sink, from the name of a query, the schema of its results, and the user's arguments."""
 
@@ -21,5 +23,6 @@ VIEW_SINKS: Mapping[str, Callable[..., Sink]] = {
     "parquet": folder_of_view,
     "memory": MemoryView,
     "foreach": ForeachSink,
+    "kafka": KafkaView,
 }
 """The same for views, from the shape of their changes instead of a schema."""

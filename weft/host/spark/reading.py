@@ -144,7 +144,7 @@ def _rows_of(inputs: Iterable[Input], ingest: Ingest) -> Iterator[tuple[str, pa.
                 for rows in reader:
                     yield "", rows
         else:
-            for rows in feeds.by_stream[stream].reader.read(found, ingest.columns, ingest.stream.schema):
+            for rows in feeds.by_stream[stream].reader.read(found, ingest.columns, ingest.stream.source):
                 yield f" in {found.file}", rows
 
 

@@ -262,6 +262,7 @@ def _stream(stream: Stream, source: Source) -> dict[str, Any]:
         "lateness": format_duration(stream.lateness),
         "read": "once, as a table" if stream.table else "as a stream",
         "source": source.describe(),
+        **({} if stream.changes is None else {"changes": str(stream.changes)}),
     }
 
 
@@ -368,7 +369,7 @@ def say_changes(found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
 
 def _differences(what: str, found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
     return [
-        f"{what}, {key}: {say_difference(found.get(key), mine[key])}"
-        for key in mine
-        if key not in ("apart", "means") and found.get(key) != mine[key]
+        f"{what}, {key}: {say_difference(found.get(key), mine.get(key))}"
+        for key in {**mine, **found}
+        if key not in ("apart", "means") and found.get(key) != mine.get(key)
     ]
