@@ -86,6 +86,9 @@ bench-kafka: $(BENCH) ## joins of Kafka topics: throughput and latency, beside S
 kafka: $(STAMP) ## run a Kafka broker on this machine until Ctrl-C
 	$(PY) -m bench.broker
 
+bench-console: $(BENCH) ## measure what the console costs a session, without and with three viewers (five minutes)
+	$(PY) -m bench.console
+
 wheel: $(STAMP) ## build dist/weft-*.whl, to install elsewhere
 	$(PY) -m pip wheel . --no-deps -q -w dist && ls dist
 
