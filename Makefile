@@ -8,7 +8,9 @@ BENCH  := .venv/.installed-bench
 N      ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo demo-console test check format fuzz chaos bench bench-plans bench-skew bench-queries bench-peers bench-views bench-scale bench-adaptive bench-console bench-kafka kafka wheel constraints clean
+DOCS   := .venv/.installed-docs
+
+.PHONY: help setup browser demo demo-console docs test check format fuzz chaos bench bench-plans bench-skew bench-queries bench-peers bench-views bench-scale bench-adaptive bench-console bench-kafka kafka wheel constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -54,6 +56,16 @@ fuzz: $(STAMP) ## compare random joins, and sessions that change, with the oracl
 chaos: $(STAMP) ## kill runs, start them again and compare the results (N=100)
 	$(PY) -m tests.chaos --n $(or $(N),100)
 
+$(DOCS): $(STAMP)
+	@sh scripts/setup dev,docs
+	@touch $@
+
+docs: $(DOCS) ## build the documentation into site/; every link is checked
+	$(PY) -m mkdocs build --strict --quiet && echo "site/index.html"
+
+docs-serve: $(DOCS) ## show the documentation while you write it
+	$(PY) -m mkdocs serve
+
 bench: $(BENCH) ## measure throughput on the TPC-H Q3 join
 	$(PY) -m bench.q3
 
@@ -91,6 +103,9 @@ bench-console: $(BENCH) ## measure what the console costs a session, without and
 
 wheel: $(STAMP) ## build dist/weft-*.whl, to install elsewhere
 	$(PY) -m pip wheel . --no-deps -q -w dist && ls dist
+
+dist: $(STAMP) ## build wheel and source distribution into dist/, and try the wheel in a new environment
+	$(PY) scripts/dist.py
 
 constraints: $(BENCH) ## write constraints.txt from what .venv holds now
 	$(PY) scripts/constraints.py > constraints.new

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from weft.session.run import Handle
     from weft.stats.model import Statistics
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Console",

@@ -259,4 +259,4 @@ def _name_statement(statement: str, place: str) -> Iterator[None]:
     except WeftError as error:
         parts = (error.detail,) if "^" in (error.detail or "") else (place, error.detail)
         where = "\n".join(part for part in parts if part)
-        raise type(error)(error.message, detail=f"in {statement}, {where}", hint=for_scripts(error.hint)) from error
+        raise error.restate(detail=f"in {statement}, {where}", hint=for_scripts(error.hint)) from error
