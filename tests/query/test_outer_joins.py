@@ -184,3 +184,32 @@ def test_the_builder_says_the_same_as_sql() -> None:
     for built, text in pairs:
         assert to_query(built, STREAMS).schema == plain(text).schema
         assert plain_sql(to_query(built, STREAMS)) == plain_sql(to_query(text, STREAMS)), text
+
+
+ADDED = [
+    "SELECT a.k, c.z FROM a LEFT JOIN c ON a.k = c.k",
+    "SELECT a.k FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k)",
+    "SELECT a.k FROM a WHERE x IN (SELECT x FROM b) AND NOT EXISTS (SELECT 1 FROM c WHERE c.j = a.k)",
+    "SELECT a.k, EXISTS (SELECT 1 FROM c WHERE c.k = a.k) AS e FROM a",
+]
+TAKEN_BACK = [
+    "SELECT a.k, b.k AS l FROM a LEFT JOIN b ON a.k = b.k",
+    "SELECT k FROM a WHERE k NOT IN (SELECT k FROM b)",
+]
+
+
+@pytest.mark.parametrize("text", [*ADDED, *TAKEN_BACK])
+def test_rows_are_taken_back_only_where_a_partner_may_come_later(text: str) -> None:
+    """Partners in a table are there before the row; one partner more changes nothing for EXISTS."""
+    data = tables(random.Random(3), 9)
+    session = weft.Session("never-made", workers=2)
+    for name in "ab":
+        session.stream(name, weft.read.batches([data[name]]))
+    session.table("c", weft.read.batches([data["c"]]))
+    assert session.query("q", text).query.is_changing == (text in TAKEN_BACK)
+    trial = Trial(session)
+    for first in (0, 3, 6):
+        fed = {name: data[name].slice(first, 3) for name in "ab"}
+        trial.feed({**fed, "c": data["c"]} if first == 0 else fed)
+        with connect({**{name: data[name].slice(0, first + 3) for name in "ab"}, "c": data["c"]}) as con:
+            assert sorted(str(tuple(row.values())) for row in trial.table("q").to_pylist()) == rows(con, text)

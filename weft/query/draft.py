@@ -150,6 +150,8 @@ class Draft:
     """A whole-number column of what is selected that says how often each row counts; it is not shown."""
     closes: Closes | None = None
     """None if rows of groups come at once, and are taken back when they change."""
+    grows: bool = False
+    """Whether `times` never falls, and so no row of a group is taken back, if no row of its inputs is."""
     crossed: bool = False
     """Whether parts that no condition connects are multiplied on purpose."""
     tree: Tree | None = None

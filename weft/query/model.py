@@ -270,7 +270,10 @@ class Query:
         """Whether its results, as rows of a derived stream, may be taken back."""
         if self.grouping is None:
             return self.is_changing
-        return self.grouping.closing is None and (not self.grouping.is_distinct or self.is_changing)
+        if self.grouping.closing is not None:
+            return False
+        stays = self.grouping.is_distinct or self.grouping.grows is not None
+        return self.is_changing or not stays
 
     @property
     def is_view(self) -> bool:
