@@ -33,6 +33,7 @@ from weft.host.weights import attach_weights, product, weight_of
 from weft.observe.counters import bump
 from weft.observe.watermark import as_time, say_time
 from weft.query.model import BATCH, Stream
+from weft.stats.drawn import Drawing
 from weft.topology.model import NEVER_LATE, TIME, Edge, Topology
 
 MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
@@ -49,6 +50,8 @@ class Ingest:
     edges: tuple[Edge, ...]
     workers: int
     functions: Functions
+    sample: int = 0
+    """Rows that a task draws of the stream, for statistics."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -76,7 +79,7 @@ class Ingest:
 
         Batches come with their place, for errors.
         """
-        report, watcher = Report(), Watcher()
+        report, watcher, drawing = Report(), Watcher(), Drawing(self.sample, task)
         began = time.perf_counter()
         seq = task << 32
         came = task << 40  # rows of one task, in their order
@@ -88,11 +91,14 @@ class Ingest:
             bump(report.rows_in, self.stream.name, raw.num_rows)
             self._count_left_out(raw, report)
             self._count_refused(frame, watermarks, report)
+            drawing.see(frame)
             for edge, dest, piece in self._route(frame, row, watermarks, report, watcher):
                 yield Envelope(dest, seq, edge.id, piece)
                 seq += 1
             row += raw.num_rows
         report.sketches.update(watcher.plain())
+        if drawn := drawing.plain():
+            report.samples[self.stream.name] = drawn
         report.seconds["0"] = time.perf_counter() - began
         yield Envelope(task % self.workers, seq, REPORT, report=report.plain())
 
@@ -185,20 +191,20 @@ class Ingest:
         return mark_late(frame, edge.clocks, watermarks)
 
 
-def ingests(topology: Topology, functions: Functions) -> dict[str, Ingest]:
+def ingests(topology: Topology, functions: Functions, sample: int = 0) -> dict[str, Ingest]:
     """Wave 0 of every stream of a topology, by the name of the stream."""
-    return _ingests(topology, topology.streams, functions)
+    return _ingests(topology, topology.streams, functions, sample)
 
 
 def derived_ingests(topology: Topology, functions: Functions) -> dict[str, Ingest]:
     """How rows of derived streams reach their edges, by the name of the stream."""
-    return _ingests(topology, topology.derived, functions)
+    return _ingests(topology, topology.derived, functions, 0)
 
 
-def _ingests(topology: Topology, streams: Iterable[Stream], functions: Functions) -> dict[str, Ingest]:
+def _ingests(topology: Topology, streams: Iterable[Stream], functions: Functions, sample: int) -> dict[str, Ingest]:
     return {
         stream.name: Ingest(
-            stream, tuple(e for e in topology.edges if e.stream == stream.name), topology.workers, functions
+            stream, tuple(e for e in topology.edges if e.stream == stream.name), topology.workers, functions, sample
         )
         for stream in streams
     }

@@ -77,6 +77,17 @@ class TimeWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class Closing:
+    """A key that is an event time: the group is final once the watermark is later than it by more than a length."""
+
+    key: str
+    length: int
+    """In microseconds."""
+    step: int = 1
+    """Microseconds in one step of the key."""
+
+
+@dataclass(frozen=True, slots=True)
 class Grouping:
     """How joined rows become groups, and groups become rows of the view."""
 
@@ -92,6 +103,10 @@ class Grouping:
     """Whether joined rows may be taken back.  The streams say so: it is no part of what names the groups."""
     multiset: bool = field(default=False, repr=False)
     """Whether a group is in the view as often as it counts: it is a joined row with all its columns."""
+    closing: Closing | None = field(default=None, repr=False)
+    """When a group is final, if its row comes only then; None if rows come at once."""
+    grows: str | None = field(default=None, repr=False)
+    """The output that says how often the row of a group counts, if that never falls and nothing else changes."""
 
     latest: bool = field(default=False, repr=False)
     """Whether a group is a key, whose last row is in the view (`weft.query.upserts`)."""

@@ -201,6 +201,8 @@ class Query:
     """What is made of the joined rows; None if they are the results."""
     subscribers: Subscribers | None = None
     """Whom the joined rows are matched with; None if they are for all."""
+    late_by: tuple[tuple[str, int], ...] = ()
+    """(Stream, lateness) of the streams whose watermark says which rows are late; its own if there are none."""
 
     def __post_init__(self) -> None:
         _refuse_duplicates("alias", [relation.alias for relation in self.relations])
@@ -268,7 +270,10 @@ class Query:
         """Whether its results, as rows of a derived stream, may be taken back."""
         if self.grouping is None:
             return self.is_changing
-        return not self.grouping.is_distinct
+        if self.grouping.closing is not None:
+            return False
+        stays = self.grouping.is_distinct or self.grouping.grows is not None
+        return self.is_changing or not stays
 
     @property
     def is_view(self) -> bool:

@@ -72,9 +72,12 @@ class Catalog:
         """The functions by name, in lower case."""
         return {name: function for name, (_, function) in self._functions.items()}
 
-    def read_query(self, name: str, query: str | Draft, cross_product: bool, closed: bool) -> QueryHandle:
-        """The handle of a query that was written as SQL text or with the builder."""
-        return read_query(name, query, self.visible, self.signatures, self.views, cross_product, closed)
+    def read_query(
+        self, name: str, query: str | Draft, cross_product: bool, closed: bool, views: Views | None = None
+    ) -> QueryHandle:
+        """The handle of a query that was written as SQL text or with the builder; it may read `views`."""
+        known = self.views if views is None else views
+        return read_query(name, query, self.visible, self.signatures, known, cross_product, closed)
 
 
 def refuse_frame(name: str) -> QueryError:

@@ -50,13 +50,13 @@ class Known:
             index = segment.indexes[name]
             for mine, rows in probe(index, len(codes), codes, None, None, None, CHUNK):
                 met = cut(segment.rows.take(pa.array(rows)), store.columns)
-                same = same_keys(parts.select(list(keys)).take(pa.array(mine)), met)
+                same = same_rows(parts.select(list(keys)).take(pa.array(mine)), met)
                 found.append(Known(met.filter(pa.array(same)), mine[same].astype(np.int64)))
         return [known for known in found if len(known.parts)]
 
 
-def same_keys(parts: Frame, rows: Frame) -> npt.NDArray[np.bool_]:
-    """Which rows have the keys of the parts beside them: a hash may be the same by chance."""
+def same_rows(parts: Frame, rows: Frame) -> npt.NDArray[np.bool_]:
+    """Which rows are equal to the parts beside them, in all columns of the parts: a hash may be the same by chance."""
     same = np.ones(parts.num_rows, dtype=np.bool_)
     for name in parts.schema.names:
         one, other = parts.column(name), rows.column(name)

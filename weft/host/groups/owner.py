@@ -82,15 +82,21 @@ class GroupOwner:
         parts = self._parts(emit, grouped, found, segments, open_store)
         if parts is not None:
             found.stored[groups.store] = parts
-            if emit.into:
-                found.results.append(view.deltas(parts, segments))
-            elif not self.batch.job:
-                found.results.append(view.changes(parts, segments))
-        mark = None if emit.into else self.batch.watermarks.get(groups.clock)
+            if groups.grouping.closing is None:
+                found.results += self._changes(emit, view, parts, segments, found.stored)
+        mark = None if emit.into and groups.grouping.closing is None else self.batch.watermarks.get(groups.clock)
         if mark is not None and not self.batch.job and not groups.grouping.is_distinct:
             found.results.append(view.closed(segments, self.batch.before.get(groups.clock), mark))
         found.results = [rows for rows in found.results if rows.num_rows]
         return found
+
+    def _changes(
+        self, emit: Emit, view: View, parts: Frame, segments: Sequence[Segment], stored: dict[str, Frame]
+    ) -> list[Frame]:
+        """What parts of groups change in the view, as others want it; only those who read it do in a migration."""
+        if emit.into:
+            return [view.deltas(parts, segments, stored)]
+        return [] if self.batch.job else [view.changes(parts, segments)]
 
     def _settle_latest(self, emit: Emit, grouped: Grouped, open_store: Opener) -> Settled:
         """Replace the present rows of some keys."""
@@ -116,7 +122,8 @@ class GroupOwner:
             first = not grouped.groups.grouping.keys and not segments and self._owns_the_only_group(emit)
             return start_group(grouped) if first and not self.batch.job else None
         counted = []
-        for argument, name in grouped.groups.values:
+        fresh = [entry for entry in grouped.groups.values if entry[0] in arrived.schema.names]
+        for argument, name in fresh:  # old groups that come again have their values counted
             store = self.topology.store(name)
             values, new = count_values(grouped, argument, store, arrived, open_store(name))
             found.stored[name] = values

@@ -22,7 +22,7 @@ from weft.host.sources.feeds import Offset
 from weft.host.spark.pace import Batches
 from weft.host.spark.reading import Shares
 from weft.host.state.durable import read_sealed, write_sealed
-from weft.launch.spark import batch_settings
+from weft.launch.settings import batch_settings
 from weft.observe.notice import Notice
 
 PAUSE = 0.01

@@ -83,8 +83,8 @@ class Shelf:
     def _shrinks(self, store: Store) -> bool:
         """Whether rows are kept for ever and may be taken back: then merging is what removes them."""
         names = [stream_of(label) for label in store.members] or [store.stream]
-        every = (*self.topology.streams, *self.topology.derived)
-        changing = {stream.name for stream in every if stream.changes is not None}
+        streams = (*self.topology.streams, *self.topology.derived)
+        changing = {stream.name for stream in streams if stream.changes is not None}
         return store.retention is None and not changing.isdisjoint(names)
 
     def _merge(self, store: Store, group: Sequence[SegmentRef], number: int, is_oldest: bool) -> SegmentRef | None:

@@ -18,7 +18,7 @@ from weft.query.changes import GONE, ORDER
 from weft.query.grouping import Grouping
 from weft.query.model import Query
 from weft.topology.measures import extremes, parts, travelling_name, valued
-from weft.topology.model import HASH, NEVER_LATE, PAIR, TIME, Clock, Emit, Groups, Key, Measure, Policy, Store
+from weft.topology.model import HASH, NEVER_LATE, PAIR, SHOWN, TIME, Clock, Emit, Groups, Key, Measure, Policy, Store
 
 OWNER = Column("", HASH, pa.int64())
 
@@ -57,7 +57,8 @@ def with_groups(emit: Emit, plan: Ways) -> Emit:
     clock = window_clock(plan)
     stream = _timed_stream(plan, grouping)
     values = tuple((name, f"{_name(plan)}-values-{digest(_content(plan), name)}") for name in valued(grouping))
-    groups = Groups(_name(plan, _content(plan)), grouping, clock.id if clock else "", stream, values)
+    shown = f"{_name(plan)}-shown-{_content(plan)}" if emit.into and _adds_floats(plan) else ""
+    groups = Groups(_name(plan, _content(plan)), grouping, clock.id if clock else "", stream, values, shown)
     return replace(emit, groups=groups, route="key", route_key=(OWNER,), tasks=plan.workers)
 
 
@@ -75,7 +76,18 @@ def group_stores(emit: Emit, plan: Ways) -> tuple[Store, ...]:
     for argument, name in groups.values:
         columns = (*groups.grouping.keys, HASH, *timed, argument, PAIR)
         made.append(_store(plan, groups, name, columns, PAIR, *([HASH] if argument in searched else [])))
+    if groups.shown:
+        outputs = tuple(f"{SHOWN}{place}" for place in range(len(groups.grouping.outputs)))
+        made.append(_store(plan, groups, groups.shown, (*groups.grouping.keys, HASH, *timed, *outputs), HASH))
     return tuple(made)
+
+
+def _adds_floats(plan: Ways) -> bool:
+    """Whether the row of a group depends on the order in which its rows are added up."""
+    grouping = plan.query.grouping
+    assert grouping is not None
+    types = {output.name: output.expr.type for output in plan.query.outputs}
+    return any(part.number in ("float", "finite") for part in parts(grouping, types))
 
 
 def _store(plan: Ways, groups: Groups, name: str, columns: tuple[str, ...], *indexes: str) -> Store:
@@ -84,7 +96,8 @@ def _store(plan: Ways, groups: Groups, name: str, columns: tuple[str, ...], *ind
     clocks = (groups.clock or NEVER_LATE,)
     expiry = ((groups.clock, 0),) if groups.clock else ()
     by = tuple(Key((Column("", code, pa.int64()),)) for code in indexes)
-    why = "until its window is closed" if groups.clock else "full history"
+    why = "until no more rows can come to it" if groups.grouping.closing else "until its window is closed"
+    why = why if groups.clock else "full history"
     return Store(
         name, "", (), columns, (OWNER,), by, expiry, why,
         (f"{plan.name}.groups",), plan.workers, labels, (), None, digest(content, plan.workers), 0, clocks, content,
@@ -93,16 +106,20 @@ def _store(plan: Ways, groups: Groups, name: str, columns: tuple[str, ...], *ind
 
 
 def window_clock(plan: Ways, policy: Policy = "min") -> Clock | None:
-    """The clock that closes windows of event time: that of all streams of the query that have one."""
+    """The clock that closes groups: that of all streams of the query that have an event time."""
     grouping = plan.query.grouping
-    if grouping is None or grouping.window is None:
+    if grouping is None or (grouping.window is None and grouping.closing is None):
         return None
+    if plan.query.late_by:
+        return Clock(f"clock-{digest(plan.query.late_by)}", plan.query.late_by, policy)
     timed = {r.stream.name: r.stream.lateness for r in plan.query.relations if r.stream.event_time is not None}
     streams = tuple(sorted(timed.items()))
     return Clock(f"clock-{digest(streams)}", streams, policy)
 
 
 def _timed_stream(plan: Ways, grouping: Grouping) -> str:
+    if grouping.closing is not None:
+        return plan.query.late_by[0][0]
     if grouping.window is None:
         return ""
     found = {output.name: output.expr for output in plan.query.outputs}[grouping.window.key]
@@ -124,4 +141,5 @@ def _content(plan: Ways) -> str:
     asked = sorted(predicate_text(transform(predicate, placed)) for predicate in query.predicates)
     made = [(output.name, text_of(transform(output.expr, placed))) for output in query.outputs]
     joined = [(relation.stream.name, relation.window, relation.since) for relation in query.relations]
-    return digest(plan.name, asked, made, joined, query.grouping)
+    closed = (query.late_by, query.grouping and query.grouping.closing) if query.late_by else ()
+    return digest(plan.name, asked, made, joined, query.grouping, *closed)
