@@ -81,6 +81,8 @@ class View:
         was, shown = pc.and_(was, changed), pc.and_(shown, changed)
         if groups.shown:
             stored[groups.shown] = to_store(now, self._shown_store, gone, was, added, shown)
+        if groups.grouping.grows is not None and gone.schema == added.schema:
+            added, was = _grown(gone, added, pc.and_(was, shown), groups.grouping.grows), pc.and_not(was, shown)
         return pa.concat_batches(
             [
                 _weighted(found.filter(mask), weight)
@@ -189,6 +191,12 @@ def read_view(
     view = View(grouped, topology.store(grouped.groups.store), functions, extremes)
     rows = view.whole(opened(grouped.groups.store))
     return pa.Table.from_batches([rows])
+
+
+def _grown(gone: Frame, added: Frame, both: pa.Array, times: str) -> Frame:
+    """The added rows; one that was there before counts as often as it is there more."""
+    more = pc.if_else(both, pc.subtract(added.column(times), gone.column(times)), added.column(times))
+    return added.set_column(added.schema.get_field_index(times), times, more)
 
 
 def _between(times: pa.Array, first: int | None, end: int | None) -> pa.Array:
