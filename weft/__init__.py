@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         StateError,
         WeftError,
     )
+    from weft.launch.ship import ship
     from weft.launch.spark import tuned_session as spark
     from weft.observe.counters import Counters
     from weft.observe.notice import Notice
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from weft.session.run import Handle
     from weft.stats.model import Statistics
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Console",
@@ -79,6 +80,7 @@ __all__ = [
     "lit",
     "read",
     "rel",
+    "ship",
     "spark",
     "value_of",
     "window",
@@ -90,6 +92,7 @@ _HOMES = {
         "HostError", "InternalError", "ParseError", "PlanError", "QueryError",
         "SinkError", "SourceError", "StateError", "WeftError",
     ),
+    "weft.launch.ship": ("ship",),
     "weft.observe.counters": ("Counters",),
     "weft.observe.notice": ("Notice",),
     "weft.observe.progress": ("Progress",),

@@ -108,6 +108,9 @@ class Grouping:
     grows: str | None = field(default=None, repr=False)
     """The output that says how often the row of a group counts, if that never falls and nothing else changes."""
 
+    latest: bool = field(default=False, repr=False)
+    """Whether a group is a key, whose last row is in the view (`weft.query.upserts`)."""
+
     @property
     def is_distinct(self) -> bool:
         """Whether the row of a group never changes once it is there."""

@@ -263,7 +263,7 @@ class Query:
         """Whether joined rows may be taken back.  A change of a table is met only by later rows of streams."""
         streams = [relation.stream for relation in self.relations]
         own = [stream for stream in streams if not stream.table] or streams
-        return any(stream.changes is not None for stream in own)
+        return any(stream.changes is not None and not stream.changes.is_log for stream in own)
 
     @property
     def gives_changes(self) -> bool:

@@ -144,6 +144,8 @@ class Inputs:
 
     def _sample(self, name: str, queries: Sequence[Query], most: int, seed: int) -> Sample | None:
         stream = self.streams[name]
+        if stream.changes is not None and (stream.changes.is_log or stream.changes.format != "rows"):
+            return None  # its rows are not those of the source
         return self.sources[name].sample(stream, needed_columns(stream, queries), most, seed)
 
 

@@ -51,7 +51,14 @@ class QueryHandle:
         """
         return self.find_start(self)
 
-    def to_parquet(self, path: str | os.PathLike[str], *, mode: str | None = None, merge: bool = True) -> QueryHandle:
+    def to_parquet(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        mode: str | None = None,
+        merge: bool = True,
+        partition_by: str | Sequence[str] | None = None,
+    ) -> QueryHandle:
         """Write results to a folder that holds every result exactly once.
 
         The results of an aggregate query change, so there are three modes: "changes" (the default) has every group that
@@ -60,7 +67,11 @@ class QueryHandle:
 
         Small files of many batches are merged, in one step that readers cannot see half done.  `merge=False` keeps all
         files as they are: for readers that remember which files they have read.
+
+        `partition_by` names columns whose values become folders: `day=2026-01-01/`.  Such files are not merged.
         """
+        if partition_by is not None and mode is None:
+            return self.to("partitioned", path, partition_by)
         return self.to("parquet", path, merge, *([] if mode is None else [mode]))
 
     def to_memory(self) -> QueryHandle:
@@ -87,6 +98,21 @@ class QueryHandle:
         """
         more = {"registry": registry, "patience": patience, "options": options}
         return self.to("kafka", servers, topic, key, value, more)
+
+    def to_table(
+        self,
+        table: str,
+        *,
+        format: str = "parquet",  # noqa: A002
+        options: Mapping[str, Any] | None = None,
+    ) -> QueryHandle:
+        """Append results to a table of Spark's catalog, each batch once, also if it is run again.
+
+        A Delta table knows which batches it has: it gets the name of the query and the number of the batch with every
+        write.  Tables of other formats get a column `weft_batch`, and are partitioned by it: a batch that is run again
+        replaces its partition.  `options` go to Spark's DataFrameWriter.
+        """
+        return self.to("table", table, format, dict(options or {}))
 
     def foreach_batch(self, function: Callable[[Any, int], object]) -> QueryHandle:
         """Call `function(df, batch_id)` with the results of every batch, before the batch is committed.

@@ -14,6 +14,7 @@ from weft.expr.model import Column, Expr, aliases, columns, text_of, transform
 from weft.expr.safe import cannot_fail
 from weft.optimizer.lower.labels import digest, predicate_text, shorten
 from weft.optimizer.lower.ways import Ways
+from weft.query.changes import GONE, ORDER
 from weft.query.grouping import Grouping
 from weft.query.model import Query
 from weft.topology.measures import extremes, parts, travelling_name, valued
@@ -67,7 +68,10 @@ def group_stores(emit: Emit, plan: Ways) -> tuple[Store, ...]:
     if groups is None:
         return ()
     timed = (TIME,) if groups.clock else ()
-    made = [_store(plan, groups, groups.store, (*groups.grouping.keys, HASH, *timed), HASH)]
+    kept = groups.grouping.keys
+    if groups.grouping.latest:
+        kept = tuple(output.name for output in emit.outputs if output.name not in (ORDER, GONE))
+    made = [_store(plan, groups, groups.store, (*kept, HASH, *timed), HASH)]
     searched = {part.argument for part in extremes(groups.grouping)}
     for argument, name in groups.values:
         columns = (*groups.grouping.keys, HASH, *timed, argument, PAIR)
