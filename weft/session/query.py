@@ -159,7 +159,7 @@ class QueryHandle:
         raise SinkError(f'query "{self.name}" has no memory sink', hint="call q.to_memory() before the run.")
 
     def __repr__(self) -> str:
-        joined = ", ".join(f"{r.stream.name} {r.alias}" for r in self.query.relations)
+        joined = ", ".join(f"{'(SELECT)' if r.stream.made else r.stream.name} {r.alias}" for r in self.query.relations)
         into = ", ".join(str(sink) for sink in self.sinks) or "no sink yet"
         return f"<query {self.name}: {joined}; {into}>"
 
