@@ -111,7 +111,7 @@ def test_the_demonstration_loses_nothing_whatever_the_viewer_chooses(spark: Spar
         wanted = """
             SELECT m.id AS machine, r.site, j.owner, t.id AS task, f.reason
             FROM rack r JOIN machine m ON m.rack = r.id JOIN task t ON t.machine = m.id
-            JOIN job j ON j.id = t.job JOIN failure f ON f.task = t.id WHERE j.class = 'production'"""
+            JOIN job j ON j.id = t.job JOIN failure f ON f.machine = t.machine WHERE j.class = 'production'"""
         both = f"(({wanted}) EXCEPT ALL (FROM found)) UNION ALL ((FROM found) EXCEPT ALL ({wanted}))"
         assert connection.execute(both).fetchall() == []
         assert connection.execute("SELECT count(*) > 10 FROM found").fetchall() == [(True,)]

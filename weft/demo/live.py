@@ -73,7 +73,9 @@ class LiveDemo:
         new = {**self.chosen, **wanted}
         plan = strategy(new["scheme"], new["local"])
         if any(new[name] != self.chosen[name] for name in ("scheme", "local", "workers")):
-            self.session.options(strategy=plan, workers=int(new["workers"]))
+            # A plan that spreads frequent values must know them.
+            seen = self.session.observed() if self.session.checkpoint.last >= 0 else None
+            self.session.options(strategy=plan, workers=int(new["workers"]), statistics=seen)
         self.feeder.skew = new["skew"]
         self.chosen = new
 

@@ -13,6 +13,7 @@ from weft.errors import QueryError, SinkError, WeftError
 from weft.host.results.changes import Shape
 from weft.host.results.sink import Sink
 from weft.host.results.sinks import SINKS, VIEW_SINKS
+from weft.query.derived import closed as as_closed
 from weft.query.draft import Draft
 from weft.query.model import Query, Stream
 from weft.query.resolve import FunctionSignature, Views
@@ -30,6 +31,8 @@ class QueryHandle:
         """The query as it was given; `query` also says from which batch on rows count."""
         self.text: str | None = None
         """The query as SQL; None if it was built."""
+        self.views: Views = {}
+        """What the text may read besides streams."""
         self.sinks: list[Sink] = []
         self.wishes: dict[str, Any] = {}
         self.statistics: Statistics | None = None
@@ -173,7 +176,8 @@ def read_query(
     """The handle of a query that was written as SQL text or with the builder."""
     draft = read_draft("query", query)
     made = as_view(resolve(draft, streams, functions, cross_product, views))
-    handle = QueryHandle(name, made.closed() if closed else made, draft)
+    handle = QueryHandle(name, as_closed(made) if closed else made, draft)
+    handle.views = views
     handle.text = query if isinstance(query, str) else None
     return handle
 
