@@ -220,15 +220,16 @@ def test_keys_headers_and_times_are_columns(broker: Broker, tmp_path: Path) -> N
     produce(broker, topic, [b'{"n":1}', None], key=b'{"k":7}', **more)
     source = weft.read.kafka(
         broker.servers, topic, schema=N, key="json", key_schema={"k": int},
-        columns=["#timestamp", "#partition", "#offset", "#key", "#headers", "#op"],
+        columns=["#timestamp", "#partition", "#offset", "#key", "#headers", "#change"],
     )  # fmt: skip
     first, second = drain(source, source.open("s", str(tmp_path)))[0]
     told = {
         "n": 1, "k": 7, "#timestamp": datetime.datetime(2026, 1, 1, 0, 0, 0, 123_000),  # noqa: DTZ001
-        "#partition": 0, "#offset": 0, "#key": '{"k":7}', "#headers": '{"who": "me", "empty": null}', "#op": "upsert",
+        "#partition": 0, "#offset": 0, "#key": '{"k":7}', "#change": "upsert",
+        "#headers": '{"who": "me", "empty": null}',
     }  # fmt: skip
     assert first == told
-    assert second == {**told, "n": None, "#offset": 1, "#op": "delete"}
+    assert second == {**told, "n": None, "#offset": 1, "#change": "delete"}
 
 
 def test_text_bytes_and_csv_are_read_too(broker: Broker, tmp_path: Path) -> None:

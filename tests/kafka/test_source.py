@@ -18,6 +18,21 @@ PAIRS = "SELECT a.id AS aid, b.id AS bid FROM a JOIN b ON a.k = b.k"
 COLUMNS = {"id": "BIGINT", "k": "BIGINT"}
 
 
+def test_the_last_record_of_each_key_counts_and_a_tombstone_takes_it_away(broker: Broker, tmp_path: Path) -> None:
+    topic = make_topic(broker, 2)
+    for at in range(300):
+        key, partition = at % 10, at % 2
+        value = None if at >= 290 and key < 5 else {"v": at}
+        produce(broker, topic, [value], key=b'{"k":%d}' % key, partition=partition)
+    s = weft.Session(tmp_path / "state", workers=2)
+    source = weft.read.kafka(broker.servers, topic, schema={"v": int}, key="json", key_schema={"k": int}, max_rows=120)
+    s.stream("t", source, key=["k"])
+    s.stream("b", weft.read.batches([pa.table({"k": [*range(10)]})]))
+    q = s.query("q", "SELECT t.k, t.v FROM t JOIN b ON t.k = b.k").to_memory()
+    s.run()
+    assert answer(q.table()) == {(key, 290 + key): 1 for key in range(5, 10)}
+
+
 def rows(start: int, count: int) -> list[dict[str, int]]:
     return [{"id": at, "k": at % 50} for at in range(start, start + count)]
 
