@@ -10,7 +10,7 @@ import pytest
 import weft
 from bench.broker import Broker
 from tests.kafka._kit import make_topic, produce
-from tests.spark._kit import answer, oracle
+from tests.spark._kit import answer, drop, framed, oracle
 
 pytestmark = pytest.mark.spark
 
@@ -31,6 +31,22 @@ def test_the_last_record_of_each_key_counts_and_a_tombstone_takes_it_away(broker
     q = s.query("q", "SELECT t.k, t.v FROM t JOIN b ON t.k = b.k").to_memory()
     s.run()
     assert answer(q.table()) == {(key, 290 + key): 1 for key in range(5, 10)}
+
+
+def test_a_topic_beside_a_stream_of_spark_and_no_secret_in_the_checkpoint(broker: Broker, tmp_path: Path) -> None:
+    topic, options = make_topic(broker, 2), {"client.id": "me", "sasl.password": "open sesame"}
+    produce(broker, topic, rows(0, 60))
+    drop(tmp_path / "b", "0.parquet", pa.Table.from_pylist(rows(100, 40)))
+    s = weft.Session(tmp_path / "state", workers=2)
+    s.stream("a", weft.read.kafka(broker.servers, topic, schema=COLUMNS, options=options))
+    s.stream("b", framed(tmp_path / "b", schema="id LONG, k LONG"))
+    q = s.query("q", PAIRS).to_parquet(tmp_path / "out")
+    told = f"{s!r}{s.explain()}{s.explain(format='json')}{s.sources}{q!r}{s.run()}"
+    inputs = {"a": pa.Table.from_pylist(rows(0, 60)), "b": pa.Table.from_pylist(rows(100, 40))}
+    assert answer(tmp_path / "out") == oracle(PAIRS, **inputs)
+    assert "sesame" not in told
+    kept = [path for path in (tmp_path / "state").rglob("*") if path.is_file() and b"sesame" in path.read_bytes()]
+    assert kept == []
 
 
 def rows(start: int, count: int) -> list[dict[str, int]]:
