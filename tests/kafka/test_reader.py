@@ -192,6 +192,19 @@ def test_a_topic_that_was_created_anew_is_refused(broker: Broker, tmp_path: Path
         reader.check(3)
 
 
+def test_a_topic_is_sampled_for_statistics(broker: Broker, tmp_path: Path) -> None:
+    topic = make_topic(broker, 3)
+    produce(broker, topic, [b"bad", *numbers(at % 10 for at in range(3000))])
+    s = weft.Session(tmp_path / "state", workers=2)
+    for name in ("a", "b"):
+        s.stream(name, weft.read.kafka(broker.servers, topic, schema=N))
+    s.query("q", "SELECT a.n FROM a JOIN b ON a.n = b.n")
+    assert s.analyze().rows("a") == 3000
+    few = s.analyze(sample=300)
+    assert few.rows("a") == pytest.approx(3000, rel=0.01)
+    assert few.predicate("a.n = b.n") == pytest.approx(0.1, rel=0.2)
+
+
 BAD = [b'{"n":1}', b"oops", None, b'{"n":"x"}', b'{"n":2}']
 
 

@@ -49,6 +49,29 @@ def test_a_topic_beside_a_stream_of_spark_and_no_secret_in_the_checkpoint(broker
     assert kept == []
 
 
+def test_a_partition_that_is_behind_loses_nothing_and_lag_is_told(broker: Broker, tmp_path: Path) -> None:
+    """Within a partition rows are in the order of time; the other one is ten times as long, and far behind."""
+    topic = make_topic(broker, 2)
+    produce(broker, topic, [{"id": at, "k": 1, "ts": at * 10} for at in range(30)], partition=0)
+    produce(broker, topic, [{"id": at, "k": 1, "ts": at} for at in range(300)], partition=1)
+    s = weft.Session(tmp_path / "state", workers=2)
+    source = weft.read.kafka(broker.servers, topic, schema={**COLUMNS, "ts": int}, max_rows=60)
+    s.stream("a", source, event_time="ts", lateness=0)
+    q = s.query(
+        "q", "SELECT x.id, y.id AS other FROM a x, a y WHERE x.ts = y.ts AND x.k = y.k WITHIN INTERVAL '1' SECOND"
+    )
+    q.to_memory()
+    handle = s.start(every=0.01)
+    while handle.report().rows_in.get("a", 0) < 330:
+        assert not handle.wait(0.1)
+    report = handle.stop()
+    assert report.late == {}
+    lags = [progress.lag["a"] for progress in handle.history()]
+    assert sum(lags[0].values()) == 330 - handle.history()[0].total_in
+    assert lags[-1] == {"0": 0, "1": 0}
+    assert q.table().num_rows == 330 + 2 * 30
+
+
 def rows(start: int, count: int) -> list[dict[str, int]]:
     return [{"id": at, "k": at % 50} for at in range(start, start + count)]
 
