@@ -192,6 +192,19 @@ def test_a_topic_that_was_created_anew_is_refused(broker: Broker, tmp_path: Path
         reader.check(3)
 
 
+def test_a_topic_is_sampled_for_statistics(broker: Broker, tmp_path: Path) -> None:
+    topic = make_topic(broker, 3)
+    produce(broker, topic, [b"bad", *numbers(at % 10 for at in range(3000))])
+    s = weft.Session(tmp_path / "state", workers=2)
+    for name in ("a", "b"):
+        s.stream(name, weft.read.kafka(broker.servers, topic, schema=N))
+    s.query("q", "SELECT a.n FROM a JOIN b ON a.n = b.n")
+    assert s.analyze().rows("a") == 3000
+    few = s.analyze(sample=300)
+    assert few.rows("a") == pytest.approx(3000, rel=0.01)
+    assert few.predicate("a.n = b.n") == pytest.approx(0.1, rel=0.2)
+
+
 BAD = [b'{"n":1}', b"oops", None, b'{"n":"x"}', b'{"n":2}']
 
 
@@ -220,15 +233,16 @@ def test_keys_headers_and_times_are_columns(broker: Broker, tmp_path: Path) -> N
     produce(broker, topic, [b'{"n":1}', None], key=b'{"k":7}', **more)
     source = weft.read.kafka(
         broker.servers, topic, schema=N, key="json", key_schema={"k": int},
-        columns=["#timestamp", "#partition", "#offset", "#key", "#headers", "#op"],
+        columns=["#timestamp", "#partition", "#offset", "#key", "#headers", "#change"],
     )  # fmt: skip
     first, second = drain(source, source.open("s", str(tmp_path)))[0]
     told = {
         "n": 1, "k": 7, "#timestamp": datetime.datetime(2026, 1, 1, 0, 0, 0, 123_000),  # noqa: DTZ001
-        "#partition": 0, "#offset": 0, "#key": '{"k":7}', "#headers": '{"who": "me", "empty": null}', "#op": "upsert",
+        "#partition": 0, "#offset": 0, "#key": '{"k":7}', "#change": "upsert",
+        "#headers": '{"who": "me", "empty": null}',
     }  # fmt: skip
     assert first == told
-    assert second == {**told, "n": None, "#offset": 1, "#op": "delete"}
+    assert second == {**told, "n": None, "#offset": 1, "#change": "delete"}
 
 
 def test_text_bytes_and_csv_are_read_too(broker: Broker, tmp_path: Path) -> None:
