@@ -50,7 +50,8 @@ def make_changing_case(seed: int) -> Case:
     rng = random.Random(seed + 2)
     names = [name for name in case.streams if rng.random() < 0.75] or [next(iter(case.streams))]
     for name in names:
-        _let_change(rng, case, case.streams[name])
+        stream = case.streams[name]
+        (_let_replace if stream.event_time is None and rng.random() < 0.6 else _let_change)(rng, case, stream)
     return case
 
 
@@ -67,6 +68,25 @@ def _let_change(rng: random.Random, case: Case, stream: StreamCase) -> None:
             batch[stream.name] = pa.Table.from_pylist(rows, schema)
     case.streams[stream.name] = replace(stream, schema=schema)
     case.how[stream.name] = {"changes": OP}
+
+
+def _let_replace(rng: random.Random, case: Case, stream: StreamCase) -> None:
+    """Make the rows of a stream upserts: of few keys, so that most replace others, and with keys that go."""
+    key, has_op = rng.choice([["n"], ["n", "j"]]), rng.random() < 0.5
+    schema = stream.schema.append(pa.field(OP, pa.string())) if has_op else stream.schema
+    for batch in case.batches:
+        rows = _tame(batch.pop(stream.name, stream.schema.empty_table()))
+        rows = [row | {"n": rng.randrange(8), "j": rng.randrange(2)} for row in rows for _ in range(rng.choice([1, 2]))]
+        for row in rows:
+            gone = rng.random() < 0.2
+            if has_op:
+                row[OP] = rng.choice(["delete", "-D"] if gone else ["insert", "+U", "u", "UPSERT"])
+            elif gone:
+                row |= {name: None for name in row if name not in key}
+        if rows or rng.random() < 0.3:
+            batch[stream.name] = pa.Table.from_pylist(rows, schema)
+    case.streams[stream.name] = replace(stream, schema=schema)
+    case.how[stream.name] = {"key": key, **({"changes": OP} if has_op else {})}
 
 
 def _changes(

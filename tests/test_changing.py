@@ -33,4 +33,5 @@ def test_cases_have_all_there_is_to_draw() -> None:
     for part in ("GROUP BY", "SELECT DISTINCT", "min(", "max(", "count(DISTINCT", "HAVING", "WITHIN"):
         assert sum(part in text for text in texts) >= 8, part
     assert sum("GROUP BY" not in text for text in texts) >= 50
+    assert sum("key" in how for case in cases for how in case.how.values()) >= 30
     assert sum(len(case.how) < len(case.streams) for case in cases) >= 20, "some streams do not change"

@@ -4,8 +4,9 @@
     cost     seconds to read, send and store what the other plan cannot take over
     switch   if the plan differs, gain > threshold (K-15), and what is saved in the coming epochs exceeds the cost
 
-So that plans do not flap, another switch within ten epochs must pay by the statistics of each of the last three.  State
-that has outgrown the budget is different: then the plan that fits is taken at once, whatever it costs.
+So that plans do not flap, another switch within ten epochs must save a quarter of the work by the statistics of
+each of the last three.  State that has outgrown the budget is different: then the plan that fits is taken at once,
+whatever it costs.
 
 What must hold: what a user asked for is kept.  A plan by hand is never changed, and one by the name of a strategy only
 within it.
@@ -32,6 +33,10 @@ COMING = 10
 """So many epochs are taken to be like the last one."""
 PATIENCE = 3
 """By the statistics of so many epochs a plan must pay if the last change is less than `COMING` epochs ago."""
+
+
+MUCH = 0.25
+"""And it must save so much by each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +107,13 @@ def _paid(
     gathered: Gathering,
     threshold: float,
 ) -> bool:
-    """Whether plans would have paid by earlier statistics too."""
+    """Whether plans would have paid well by earlier statistics too."""
+    least = max(threshold, MUCH) if earlier else threshold
     then = replace(now, chosen=found)
     prices = (
         tuple(price(choose_again(which, known, gathered, made=True)) for which in (now, then)) for known in earlier
     )
-    return all(1 - after / before > threshold for before, after in prices if before)
+    return all(1 - after / before > least for before, after in prices if before)
 
 
 def _weigh(

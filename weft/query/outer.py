@@ -219,10 +219,15 @@ class _Rewriter:
         items.append(Item(_sum(counted.alias, _OWN), _OWN))
         groups = Draft((counted,), (), tuple(items), times=_OWN)
         groups = replace(groups, group_by=tuple(map(Condition, keys)), having=tuple(having))
+        groups = replace(groups, grows=all(one.kind == "semi" or self._is_settled(one) for one, _ in found))
         if anchor is not None:
             time = next(name for name, key in names.items() if key == anchor[0])
             groups = replace(groups, closes=Closes(time, anchor[1]))
         return self._read(self._derived(groups), names, term, [one.mark for one, _ in found if one.mark is not None])
+
+    def _is_settled(self, one: Count) -> bool:
+        """Whether rows have all their partners when they come."""
+        return all(self.known.is_fixed(source) for term in one.right for source in term.sources)
 
     def _anchor(self, term: Term, pairs: list[Term]) -> tuple[Key, int] | None:
         """An event time of the term, and after how long no more partners can come; None if rows come at once."""

@@ -96,6 +96,8 @@ class _Resolver:
             query = group(
                 query, flat.entries, keys, having, distinct=draft.distinct, united=united, closes=draft.closes
             )
+            if draft.grows and query.grouping is not None:
+                query = replace(query, grouping=replace(query.grouping, grows=draft.times))
         else:
             query = replace(query, outputs=tuple(_output(entry, united=united) for entry in flat.entries))
         if not query.cross_product:
@@ -148,6 +150,11 @@ class _Known:
         """Whether it is a table."""
         stream = self._stream(source)
         return stream is not None and stream.table
+
+    def is_fixed(self, source: Source) -> bool:
+        """Whether it is a table that never changes."""
+        stream = self._stream(source)
+        return stream is not None and stream.table and stream.changes is None
 
     def _stream(self, source: Source) -> Stream | None:
         named = source.derived is None and find(source.stream, self.views) is None

@@ -58,7 +58,15 @@ _PLANNING: _Known = {
     "strategy": _TEXT, "budget": _SIZE, "placement": _TEXT, "capacity": _NUMBER, "arrival": _TEXT,
     "statistics": _TEXT,
 }  # fmt: skip
-_SETTINGS: _Known = {"checkpoint": _TEXT, "workers": _WHOLE, "watermark": _TEXT, "sharing": _TEXT, **_PLANNING}
+_FOLLOWING: _Known = {"adapt": _FLAG, "epoch": _TEXT, "threshold": _NUMBER}
+_SETTINGS: _Known = {
+    "checkpoint": _TEXT,
+    "workers": _WHOLE,
+    "watermark": _TEXT,
+    "sharing": _TEXT,
+    **_FOLLOWING,
+    **_PLANNING,
+}
 _STREAM_OPTIONS: _Known = {
     "event_time": _TEXT, "unit": _TEXT, "lateness": _TEXT, "max_files": _WHOLE, "unique": _NAMES,
     "bad_files": _TEXT, "idle": _TEXT, "static": _FLAG,

@@ -498,7 +498,7 @@ def _in_batch(error: WeftError, number: int) -> WeftError:
     if not isinstance(error, QueryError):
         return error
     detail = f"in batch {number}, {error.detail}" if error.detail else f"in batch {number}."
-    return QueryError(error.message, detail=detail, hint=error.hint)
+    return error.restate(detail=detail, hint=error.hint)
 
 
 def _quote_spark(error: BaseException) -> str:
