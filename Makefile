@@ -8,7 +8,7 @@ BENCH  := .venv/.installed-bench
 N      ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format fuzz chaos bench bench-plans bench-skew bench-queries bench-peers bench-views bench-scale wheel constraints clean
+.PHONY: help setup demo test check format fuzz chaos bench bench-plans bench-skew bench-queries bench-peers bench-views bench-scale bench-subscriptions wheel constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -69,6 +69,12 @@ bench-views: $(BENCH) ## compare aggregates over joins with enumerated joins and
 
 bench-scale: $(BENCH) ## measure how Weft's cost grows with state, batches, workers and relations
 	$(PY) -m bench.scale
+
+bench-subscriptions: $(BENCH) ## one join for many subscriptions: kernel, the paper's figures, peers (25 minutes)
+	$(PY) -m bench.subscriptions
+	$(PY) -m bench.subscriptions --boxes 500000 --results 1,4 --only
+	$(PY) -m bench.subscriptionfigures
+	$(PY) -m bench.subscribed
 
 wheel: $(STAMP) ## build dist/weft-*.whl, to install elsewhere
 	$(PY) -m pip wheel . --no-deps -q -w dist && ls dist
