@@ -8,7 +8,9 @@ BENCH  := .venv/.installed-bench
 N      ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format fuzz chaos bench bench-plans bench-skew bench-queries bench-peers bench-views bench-scale bench-subscriptions wheel constraints clean
+DOCS   := .venv/.installed-docs
+
+.PHONY: help setup browser demo demo-console docs test check format fuzz chaos bench bench-plans bench-skew bench-queries bench-peers bench-views bench-scale bench-adaptive bench-console bench-kafka bench-subscriptions kafka wheel constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -23,8 +25,14 @@ $(BENCH): $(STAMP)
 	@sh scripts/setup dev,bench
 	@touch $@
 
+browser: ## install Chromium for the tests of the console (needs root and apt-get)
+	@sh scripts/browser
+
 demo: $(STAMP) ## run three continuous joins and check every row of them
 	@$(PY) -m weft.cli demo
+
+demo-console: $(STAMP) ## show a job that goes on in the browser, and choose its plan there
+	@$(PY) -m weft.cli demo --console
 
 test: $(STAMP) ## run all tests: plain ones on two processes, then those on Spark in one
 	$(PY) -m pytest -n 2 -m "not spark"
@@ -43,9 +51,20 @@ format: $(STAMP) ## format the code and fix what the linter can fix
 fuzz: $(STAMP) ## compare random joins, and sessions that change, with the oracle (N=10000)
 	$(PY) -m tests.fuzz --n $(or $(N),10000)
 	$(PY) -m tests.migrations --n $$(( $(or $(N),10000) / 10 ))
+	$(PY) -m tests.adapt.lives --n $$(( $(or $(N),10000) / 50 + 1 ))
 
 chaos: $(STAMP) ## kill runs, start them again and compare the results (N=100)
 	$(PY) -m tests.chaos --n $(or $(N),100)
+
+$(DOCS): $(STAMP)
+	@sh scripts/setup dev,docs
+	@touch $@
+
+docs: $(DOCS) ## build the documentation into site/; every link is checked
+	$(PY) -m mkdocs build --strict --quiet && echo "site/index.html"
+
+docs-serve: $(DOCS) ## show the documentation while you write it
+	$(PY) -m mkdocs serve
 
 bench: $(BENCH) ## measure throughput on the TPC-H Q3 join
 	$(PY) -m bench.q3
@@ -67,6 +86,9 @@ bench-peers: $(BENCH) ## compare Weft with its peers, each in an environment of 
 bench-views: $(BENCH) ## compare aggregates over joins with enumerated joins and with peers (up to an hour)
 	$(PY) -m bench.views
 
+bench-adaptive: $(BENCH) ## compare plans that follow the data with those that do not, over time
+	$(PY) -m bench.adaptive
+
 bench-scale: $(BENCH) ## measure how Weft's cost grows with state, batches, workers and relations
 	$(PY) -m bench.scale
 
@@ -76,8 +98,20 @@ bench-subscriptions: $(BENCH) ## one join for many subscriptions: kernel, the pa
 	$(PY) -m bench.subscriptionfigures
 	$(PY) -m bench.subscribed
 
+bench-kafka: $(BENCH) ## joins of Kafka topics: throughput and latency, beside Spark's own (half an hour)
+	$(PY) -m bench.kafka
+
+kafka: $(STAMP) ## run a Kafka broker on this machine until Ctrl-C
+	$(PY) -m bench.broker
+
+bench-console: $(BENCH) ## measure what the console costs a session, without and with three viewers (five minutes)
+	$(PY) -m bench.console
+
 wheel: $(STAMP) ## build dist/weft-*.whl, to install elsewhere
 	$(PY) -m pip wheel . --no-deps -q -w dist && ls dist
+
+dist: $(STAMP) ## build wheel and source distribution into dist/, and try the wheel in a new environment
+	$(PY) scripts/dist.py
 
 constraints: $(BENCH) ## write constraints.txt from what .venv holds now
 	$(PY) scripts/constraints.py > constraints.new

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
+import urllib.parse
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from weft import cli
+from weft.cli import commands
+from weft.cli.command import EXIT_CODES
+from weft.cli.terminal import has_colours
 
 JOB = """
 SET checkpoint = 'state';
@@ -39,21 +44,26 @@ def job(tmp_path: Path) -> Path:
     return folder / "job.sql"
 
 
+COMMANDS = [command.name for command in commands.COMMANDS]
+
+
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("--help") == 0
     said = capsys.readouterr().out
-    assert [name for name in ("demo", "run", "explain", "queries", "status", "doctor") if name not in said] == []
+    assert [name for name in COMMANDS if name not in said] == []
 
 
 @pytest.mark.parametrize(
     ("command", "options"),
     [
         ("demo", ["--orders", "--seed", "--keep", "--workers"]),
-        ("run", ["SCRIPT", "--every", "--workers"]),
-        ("explain", ["SCRIPT", "--stage", "--format", "--analyze", "--no-analyze", "--workers"]),
-        ("queries", ["CHECKPOINT"]),
-        ("status", ["CHECKPOINT"]),
-        ("doctor", ["--checkpoint", "--spark", "--no-spark", "--prepare"]),
+        ("init", ["FOLDER"]),
+        ("run", ["SCRIPT", "--every", "--workers", "--watch", "--json"]),
+        ("explain", ["SCRIPT", "--stage", "--format", "--analyze", "--no-analyze", "--workers", "--json", "--open"]),
+        ("queries", ["CHECKPOINT", "--json"]),
+        ("status", ["CHECKPOINT", "--json"]),
+        ("doctor", ["--checkpoint", "--spark", "--no-spark", "--prepare", "--json"]),
+        ("completion", ["SHELL"]),
         ("calibrate", ["--quick", "--no-quick", "--dry-run", "--no-dry-run"]),
         ("bench", []),
     ],
@@ -92,7 +102,7 @@ def test_wrong_arguments_are_refused_with_the_usage(arguments: list[str], capsys
 
 def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("--version") == 0
-    assert capsys.readouterr().out.strip() == "0.1.0"
+    assert capsys.readouterr().out.strip() == "0.2.0"
 
 
 def test_unknown_command_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -198,6 +208,157 @@ def test_explain_before_the_first_run_has_nothing_measured(job: Path, capsys: py
     assert call("explain", str(job), "--analyze") == 0
     assert "notice nothing-measured" in capsys.readouterr().out
     assert sorted(path.name for path in job.parent.iterdir()) == ["in", "job.sql"]
+
+
+def test_help_says_what_exit_codes_mean(capsys: pytest.CaptureFixture[str]) -> None:
+    call("--help")
+    said = capsys.readouterr().out
+    assert [code for code, meaning in EXIT_CODES if f"  {code:<4} {meaning}" not in said] == []
+
+
+def test_explain_as_json_is_the_format_json(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("explain", str(job), "--json") == 0
+    assert json.loads(capsys.readouterr().out)["stage"] == "topology"
+
+
+def test_explain_opens_a_page_that_stands_alone(
+    job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr("webbrowser.open", shown.append)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert call("explain", str(job), "--open", "--stage", "chosen") == 0
+    assert capsys.readouterr().out.strip() == shown[0]
+    page = Path(urllib.parse.unquote(urllib.parse.urlparse(shown[0]).path)).read_text()
+    assert "<svg" in page
+    assert "query pairs" in page
+
+
+def test_doctor_as_json_is_a_list_of_findings(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("doctor", "--no-spark", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {"Python", "Java", "PySpark"} <= {finding["name"] for finding in found}
+    assert {finding["level"] for finding in found} <= {"ok", "warn"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "terminal", "coloured"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"NO_COLOR": "1"}, True, False),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, True, False),
+        ({"FORCE_COLOR": "1"}, False, True),
+        ({"TERM": "dumb"}, True, False),
+    ],
+)
+def test_colours_are_for_terminals_whose_reader_wants_them(
+    environ: dict[str, str], terminal: bool, coloured: bool
+) -> None:
+    stream = io.StringIO()
+    stream.isatty = lambda: terminal  # type: ignore[method-assign]
+    assert has_colours(stream, environ) is coloured
+
+
+def test_error_on_a_terminal_is_coloured_unless_that_is_not_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    call("status", str(tmp_path))
+    assert capsys.readouterr().err.startswith("\x1b[31merror:\x1b[0m ")
+    monkeypatch.setenv("NO_COLOR", "1")
+    call("status", str(tmp_path))
+    assert capsys.readouterr().err.startswith("error: ")
+
+
+# ----------------------------------------------------------------------------------------------- a new job
+
+
+def test_a_new_job_is_planned_and_nothing_is_written_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("init", str(tmp_path / "my job")) == 0
+    assert "weft run job.sql" in capsys.readouterr().out
+    monkeypatch.chdir(tmp_path / "my job")
+    assert call("explain", "job.sql") == 0
+    assert "query shipped" in capsys.readouterr().out
+    compile(Path("job.py").read_text(), "job.py", "exec")
+    Path("job.sql").write_text("-- mine")
+    assert call("init") == 2
+    assert "has files of these names: in/orders/0001.csv" in capsys.readouterr().err
+    assert Path("job.sql").read_text() == "-- mine"
+
+
+@pytest.mark.spark
+def test_a_new_job_runs_and_tells_programs_what_it_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call("init") == 0
+    capsys.readouterr()
+    assert call("run", "job.sql", "--json", "--watch") == 0
+    said = capsys.readouterr()
+    report = json.loads(said.out)
+    assert said.err.splitlines()[0].startswith("batch 0  11 rows in")  # no terminal: a line for each batch
+    assert report["rows_in"] == {"orders": 4, "payments": 4, "shipments": 3}
+    assert report["last"]["state"]["rows"] == 14
+    rows = pq.read_table("out/shipped").sort_by("paid").to_pylist()
+    assert [(row["customer"], row["paid"], row["carrier"]) for row in rows] == [
+        ("Bob", 15.5, "Rail"), ("Bob", 20.0, "Rail"), ("Ann", 120.0, "Road"),
+    ]  # fmt: skip
+    assert pq.read_table("out/paid_by_customer").num_rows == 3
+    assert call("status", "state", "--json") == 0
+    status = json.loads(capsys.readouterr().out)
+    assert (status["batch"], status["streams"]["orders"]) == (0, {"rows": 4, "late": 0})
+    assert call("queries", "state", "--json") == 0
+    queries = json.loads(capsys.readouterr().out)
+    assert {query["query"]: query["results"] for query in queries} == report["rows_out"]
+    exec(compile(Path("job.py").read_text(), "job.py", "exec"), {})
+    assert pq.read_table("out_py/shipped").num_rows == 3
+
+
+# --------------------------------------------------------------------------------------------- completion
+
+
+def complete(*words: str) -> list[str]:
+    """What bash offers for the last word."""
+    given = " ".join(f"'{word}'" for word in words)
+    script = f"""
+        source <({sys.executable} -m weft.cli completion bash)
+        COMP_WORDS=({given}); COMP_CWORD={len(words) - 1}; _weft; printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_bash_completes_commands_options_values_and_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert complete("weft", "") == [*COMMANDS, "--help", "--version"]
+    assert complete("weft", "re") == []
+    assert complete("weft", "run", "--w") == ["--workers", "--watch"]
+    assert complete("weft", "explain", "job.sql", "--stage", "c") == ["candidates", "chosen"]
+    assert complete("weft", "completion", "") == ["bash", "zsh", "fish"]
+    (tmp_path / "state").mkdir()
+    (tmp_path / "job.sql").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(Path(cli.__file__).parents[2]))
+    assert complete("weft", "run", "j") == ["job.sql"]
+    assert complete("weft", "status", "") == ["state"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_names_every_option(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("completion", shell) == 0
+    said = capsys.readouterr().out
+    words = {word for command in commands.COMMANDS for option in command.options for word in option.spellings}
+    dashes = "-l " if shell == "fish" else "--"
+    assert [word for word in words if f"{dashes}{word[2:]}" not in said] == []
+
+
+def test_completion_for_another_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("completion", "tcsh") == 2
+    assert "hint: use one of: bash, zsh, fish." in capsys.readouterr().err
 
 
 @pytest.mark.spark

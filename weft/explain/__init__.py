@@ -1,4 +1,5 @@
-"""Explaining plans: five stages from the text of a query to its topology, each as text, JSON or a mermaid chart.
+"""Explaining plans: five stages from the text of a query to its topology, each as text, JSON, a chart
+(mermaid, SVG), or a page of HTML.
 
     parsed       what was written
     resolved     what it means: names, types, windows, how long rows are kept
@@ -18,8 +19,10 @@ from weft.errors import PlanError
 from weft.explain import candidates, chosen, parsed, resolved, topology
 from weft.explain.data import to_json
 from weft.explain.mermaid import mermaid
+from weft.explain.page import html
 from weft.explain.pages import Page
 from weft.explain.subject import Subject
+from weft.explain.svg import svg
 from weft.explain.text import text
 
 __all__ = ["FORMATS", "MEASURED", "STAGES", "Subject", "explain"]
@@ -28,7 +31,9 @@ STAGES: Mapping[str, Callable[[Subject], Page]] = {
     "parsed": parsed.page, "resolved": resolved.page, "candidates": candidates.page, "chosen": chosen.page,
     "topology": topology.page,
 }  # fmt: skip
-FORMATS: Mapping[str, Callable[[Page], str]] = {"text": text, "json": to_json, "mermaid": mermaid}
+FORMATS: Mapping[str, Callable[[Page], str]] = {
+    "text": text, "json": to_json, "mermaid": mermaid, "svg": svg, "html": html,
+}  # fmt: skip
 MEASURED = ("chosen", "topology")
 """Stages that can show what was measured."""
 

@@ -5,6 +5,7 @@ node to the next.  The shelf of a worker is all its stores (`weft.host.state.sto
 
 In wave 1 rows of the streams arrive.  They are written as one new segment per store.  Only then do probes start, so
 that every probe sees a complete store.  In later waves partly joined tuples arrive and are handled in order of arrival.
+Rows of derived streams arrive in later waves, and are stored and start there in the same way.
 A hop to a store on the same worker is taken at once, without an envelope.
 
 Why every result comes once although all new rows are stored before any probe: a probe sees all rows of earlier
@@ -29,17 +30,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from weft.expr.evaluate import Functions, evaluate, filter_mask
+from weft.host.arrived import Arrived
 from weft.host.batch import Batch, Report, ResultWriter, State
 from weft.host.crash import reach
-from weft.host.envelope import REPORT, Envelope, Frame, gather, join, slices
+from weft.host.envelope import REPORT, Envelope, Frame, join, slices
 from weft.host.groups.folding import Folding
 from weft.host.groups.owner import GroupOwner
 from weft.host.groups.travel import measured, without_measures
 from weft.host.hidden import carry_over, cut
+from weft.host.ingest import derived_ingests
 from weft.host.lookup import lookup
 from weft.host.marks import refuse
 from weft.host.routing import route
-from weft.host.state.compaction import MOST_BYTES, horizon, is_expired
+from weft.host.state.compaction import horizon, is_expired
 from weft.host.state.segment import SegmentRef
 from weft.host.state.stores import Shelf
 from weft.host.subscriptions.book import Book, open_book
@@ -56,6 +59,8 @@ KEEP_BYTES = 128 << 20
 """Rows of an intermediate store are written in portions of about this many bytes."""
 
 
+Begun = tuple[Start, Sequence[Frame]]
+"""Tuples that begin their way."""
 GoOn = Callable[[Node, Frame], Iterator[Envelope]]
 """What happens to tuples next."""
 
@@ -82,6 +87,7 @@ class Worker:
         self.waiting, self.arrived = Folding(), Folding()
         """Tuples that wait for equal ones: before they are sent, and where they have come."""
         self.owned = GroupOwner(topology, number, batch, functions, self.report)
+        self.derived = derived_ingests(topology, functions)
         self._kept: dict[tuple[str, str], list[Frame]] = defaultdict(list)
         """(Store, origin) -> rows that are not written yet."""
         self._kept_bytes: dict[tuple[str, str], int] = defaultdict(int)
@@ -90,13 +96,14 @@ class Worker:
 
     def run(self, wave: int, arrivals: Iterable[Envelope]) -> Iterator[Envelope]:
         """Do everything this worker does in a wave, and yield what it sends."""
-        self.wave = wave
+        self.wave, self._seq = wave, self.number << 32 | wave << 26
         reach(self.batch.crash, f"wave {wave} before", self.batch.number)
         began = time.perf_counter()
         yield from self._first(arrivals) if wave == 1 else self._later(arrivals)
         for emit in self.owned.emits:
             if (parts := self.owned.pending(emit)) is not None:
                 yield from self._send_parts(emit, parts)
+        yield from self._settle_groups()
         self._finish()
         self.report.files.extend(self.results.close())
         self.report.seconds[str(wave)] = time.perf_counter() - began
@@ -104,43 +111,33 @@ class Worker:
         yield self._envelope(self.number, REPORT, report=self.report.plain())
 
     def _first(self, arrivals: Iterable[Envelope]) -> Iterator[Envelope]:
-        rows: dict[str, list[tuple[int, Frame]]] = defaultdict(list)
+        rows = Arrived(self.topology)
         for envelope in arrivals:
-            if envelope.edge == REPORT:
+            if envelope.edge == REPORT or not rows.take(envelope, 1):
                 yield envelope
-            else:
-                rows[envelope.edge].append((envelope.seq, envelope.frame))
-        frames = {edge: gather(_sort(rows.pop(edge)), MOST_BYTES) for edge in sorted(rows)}
-        for edge, found in frames.items():
-            for store in self.topology.edge_by_id[edge].stores:
-                self.delta[store, ROWS] = self.shelf.keep(store, ROWS, found)
-        begin, edges = self.topology.start_by_id, self.topology.edge_by_id
-        starts = [(begin[start], found) for edge, found in frames.items() for start in edges[edge].starts]
-        position = FIRST
-        for start, found in sorted(starts, key=lambda entry: entry[0].position):
-            if start.position != position:
-                yield from self._go_on()
-                self._write_kept()
-                position = start.position
-            yield from self._start(start, found)
-        yield from self._go_on()
+        yield from self._begin(self._store(rows))
 
     def _later(self, arrivals: Iterable[Envelope]) -> Iterator[Envelope]:
         for ref in self.state.recall(self.batch.number, self.number, self._last_storing_wave(self.wave - 1)):
             self.delta[ref.store, ref.origin].append(ref)
         waiting: dict[str, list[Frame]] = defaultdict(list)
         size: dict[str, float] = defaultdict(float)
+        rows, starts = Arrived(self.topology), list[Begun]()
         position = FIRST
         for envelope in arrivals:
-            if envelope.edge == REPORT or self.nodes[envelope.edge].wave > self.wave:
+            if envelope.edge == REPORT or self._is_early(envelope):
                 yield envelope
                 continue
+            if rows.take(envelope, self.wave):
+                continue
             node = self.nodes[envelope.edge]
-            if self.topology.keeps and node.position != position:
+            if self.topology.stores_late and node.position != position:
                 yield from self._answer(waiting)
                 yield from self._go_on()
                 self._write_kept()
+                starts += self._store(rows)
                 position = node.position
+                yield from self._begin(starts, position)
             if node.gathers and isinstance(node, Probe):  # parts of groups have been gathered before they were sent
                 yield from self._arrive(node, envelope.frame)
                 continue
@@ -151,6 +148,36 @@ class Worker:
                 yield from self._visit(node, waiting.pop(node.id))
         yield from self._answer(waiting)
         yield from self._go_on()
+        self._write_kept()
+        starts += self._store(rows)
+        yield from self._begin(starts)
+
+    def _is_early(self, envelope: Envelope) -> bool:
+        """Whether an envelope is for a later wave."""
+        place = self.nodes.get(envelope.edge) or self.topology.edge_by_id[envelope.edge]
+        return place.wave > self.wave
+
+    def _store(self, rows: Arrived) -> list[Begun]:
+        """Store rows of streams that have come; return what starts with them, by position."""
+        frames = rows.pop()
+        for edge, found in frames.items():
+            for store in self.topology.edge_by_id[edge].stores:
+                self.delta[store, ROWS] = self.shelf.keep(store, ROWS, found)
+        begin, edges = self.topology.start_by_id, self.topology.edge_by_id
+        starts = [(begin[start], found) for edge, found in frames.items() for start in edges[edge].starts]
+        return sorted(starts, key=lambda entry: entry[0].position)
+
+    def _begin(self, starts: list[Begun], before: int | None = None) -> Iterator[Envelope]:
+        """Let tuples start, by position: all of them, or those whose position comes before one."""
+        position = FIRST
+        while starts and (before is None or starts[0][0].position < before):
+            start, found = starts.pop(0)
+            if start.position != position:
+                yield from self._go_on()
+                self._write_kept()
+                position = start.position
+            yield from self._start(start, found)
+        yield from self._go_on()
 
     def _answer(self, waiting: dict[str, list[Frame]]) -> Iterator[Envelope]:
         while waiting:
@@ -160,23 +187,22 @@ class Worker:
     def _finish(self) -> None:
         """Write pending rows, note new segments for later waves, merge the segments that are due.
 
-        Stores of streams are complete after wave 1, intermediate ones after the last wave: each is merged then.
+        Stores of inputs are complete after wave 1, all others after the last wave: each is merged then.
         """
+        late = self.topology.late_stores
         self._write_kept()
-        if self.wave == self.topology.waves:
-            self._settle_groups()
         refs = [ref for found in self.delta.values() for ref in found]
         if self._last_storing_wave(self.wave) == self.wave and self.wave < self.topology.waves:
             self.state.note(self.batch.number, self.number, self.wave, refs)
         if self.wave == 1:
-            self.shelf.tidy(self.old, refs, [s.id for s in self.topology.stores if not s.members])
+            self.shelf.tidy(self.old, refs, [s.id for s in self.topology.stores if s.id not in late])
         if self.wave == self.topology.waves:
-            self.shelf.tidy(self.old, refs, [s.id for s in self.topology.stores if s.members])
+            self.shelf.tidy(self.old, refs, [s.id for s in self.topology.stores if s.id in late])
         self.state.settle()
 
     def _last_storing_wave(self, wave: int) -> int:
         """The last wave, up to this one, in which rows may have been stored."""
-        return wave if self.topology.keeps else 1
+        return wave if self.topology.stores_late else 1
 
     # ------------------------------------------------------------------------------------------ tuples
 
@@ -216,7 +242,7 @@ class Worker:
             case Emit() if node.groups is not None:
                 self.owned.take(node, frames)
             case Emit():
-                self._emit(node, frames)
+                yield from self._emit(node, frames)
 
     def _forward(self, node: Node, frame: Frame) -> Iterator[Envelope]:
         """Hand the frame to the next node, here or by envelope."""
@@ -287,14 +313,24 @@ class Worker:
             for after in following:
                 yield from self._forward(after, matches)
 
-    def _emit(self, emit: Emit, frames: Sequence[Frame]) -> None:
+    def _emit(self, emit: Emit, frames: Sequence[Frame]) -> Iterator[Envelope]:
         names = [output.name for output in emit.outputs]
         for frame in frames:
             columns = [evaluate(output.expr, frame, self.functions) for output in emit.outputs]
             rows = attach_weights(pa.RecordBatch.from_arrays(columns, names=names), weight_of(frame))
             for found in [rows] if emit.matching is None else match(self._book(emit), rows, self.functions):
-                bump(self.report.results, emit.query, found.num_rows)
-                self.results.write(emit.query, found)
+                yield from self._give(emit, found)
+
+    def _give(self, emit: Emit, rows: Frame) -> Iterator[Envelope]:
+        """Give results out, or hand them to the derived stream whose rows they are."""
+        if not emit.into:
+            bump(self.report.results, emit.query, rows.num_rows)
+            self.results.write(emit.query, rows)
+            return
+        if (stream := self.derived.get(emit.into)) is not None:  # in a migration nobody may want its rows
+            for edge, dest, piece in stream.hand_on(rows, self._sent, self.report):
+                yield self._envelope(dest, edge.id, frame=piece)
+            self._sent += rows.num_rows
 
     def _book(self, emit: Emit) -> Book:
         """The subscriptions of a query."""
@@ -311,15 +347,14 @@ class Worker:
         else:
             yield from self._post(emit, route(parts, "key", emit.route_key, emit.tasks, self.functions, 0))
 
-    def _settle_groups(self) -> None:
-        """Add the parts of groups that have come to the stores, and write what that changes in the views."""
-        for emit in self.owned.emits:
+    def _settle_groups(self) -> Iterator[Envelope]:
+        """Add the parts of groups that have come to the stores, and give out what that changes in the views."""
+        for emit in (emit for emit in self.owned.emits if emit.wave == self.wave):
             found = self.owned.settle(emit, lambda store: [self.state.open(ref) for ref in self.old[store]])
             for store, rows in found.stored.items():
                 self.delta[store, ROWS] += self.shelf.keep(store, ROWS, [rows], f"-w{self.wave}")
             for rows in found.results:
-                bump(self.report.results, emit.query, rows.num_rows)
-                self.results.write(emit.query, rows)
+                yield from self._give(emit, rows)
 
     def _keep(self, keep: Keep, frames: Sequence[Frame]) -> None:
         self._kept[keep.store, keep.origin] += frames
@@ -338,10 +373,6 @@ class Worker:
         self._seq += 1
         rank = self.nodes[edge].position - FIRST if edge in self.nodes else 0
         return Envelope(dest, rank << 48 | self._seq, edge, **content)  # type: ignore[arg-type]
-
-
-def _sort(found: list[tuple[int, Frame]]) -> list[Frame]:
-    return [frame for _, frame in sorted(found, key=lambda entry: entry[0])]
 
 
 def _portions(frames: Sequence[Frame]) -> Iterator[Frame]:

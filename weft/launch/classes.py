@@ -34,7 +34,7 @@ class Archive:
     def stem(self) -> Path:
         """Its path without size and suffix."""
         spec = util.find_spec("pyspark")
-        parts = [str(self.home), _stamp(self.home / "bin" / "java"), _stamp(self.home / "lib" / "modules")]
+        parts = [str(self.home), stamp(self.home / "bin" / "java"), stamp(self.home / "lib" / "modules")]
         parts += [str(spec.origin) if spec else "", metadata.version("pyspark")]
         digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
         return cache_folder(os.environ) / f"classes-{digest}"
@@ -95,7 +95,8 @@ class Archive:
         return self.stem.with_name(f"{self.stem.name}-{file.stat().st_size}.jsa")
 
 
-def _stamp(path: Path) -> str:
+def stamp(path: Path) -> str:
+    """What changes when a file does: its size and time."""
     try:
         found = path.stat()
     except OSError:

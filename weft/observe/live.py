@@ -1,12 +1,34 @@
-"""The progress line on the terminal while a run is going on."""
+"""What shows a run while it is going on, and the simplest of it: one line on the terminal."""
 
 from __future__ import annotations
 
 import shutil
 import sys
+from typing import Protocol
 
 from weft.observe.notice import Notice
 from weft.observe.progress import Progress
+
+
+class Live(Protocol):
+    """Shows a run: it is told of every batch, in the thread that runs them."""
+
+    def show(self, progress: Progress) -> None:
+        """Show a finished batch."""
+        ...
+
+    def tell(self, notice: Notice) -> None:
+        """Show a notice that belongs to no batch."""
+        ...
+
+    def close(self) -> None:
+        """The run is over."""
+        ...
+
+
+def choose_live(wanted: bool | Live | None) -> Live:
+    """What shows a run: what the user brings, or the line on the terminal."""
+    return LiveLine(wanted) if wanted is None or isinstance(wanted, bool) else wanted
 
 
 class LiveLine:

@@ -10,7 +10,7 @@ class Notice:
     """Something worth knowing."""
 
     kind: str
-    """A stable name: one of `weft.explain.notices.KINDS`, or "bad-files"."""
+    """A stable name: one of `weft.explain.notices.KINDS`, or "bad-files" or "lost-records"."""
     message: str
     detail: str
     hint: str

@@ -41,6 +41,11 @@ class Counted:
         return self.counters.late
 
     @property
+    def unreadable(self) -> Mapping[str, int]:
+        """Stream -> records left out because they cannot be read as declared."""
+        return self.counters.unreadable
+
+    @property
     def untimed(self) -> Mapping[str, int]:
         """Stream -> rows dropped because their event time is NULL."""
         return self.counters.untimed
@@ -71,6 +76,8 @@ class Progress(Counted):
     """Query -> its watermark, the stream it waits for, and for how long.  A query that drops nothing has none."""
     newest: Mapping[str, int] = field(default_factory=dict)
     """Stream -> the newest event time so far, in microseconds."""
+    lag: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Stream -> partition -> records that waited when the batch had been planned; streams that know it."""
 
     @property
     def total_in(self) -> int:
@@ -95,6 +102,10 @@ class Progress(Counted):
             parts.append(f"watermark {say_time(self.watermark)}{self._held()}")
         if dropped := sum(self.late.values()):
             parts.append(f"{dropped:,} late rows dropped")
+        if bad := sum(self.unreadable.values()):
+            parts.append(f"{bad:,} unreadable records left out")
+        if waiting := sum(count for partitions in self.lag.values() for count in partitions.values()):
+            parts.append(f"{waiting:,} records wait")
         if missing := sum(self.untimed.values()):
             parts.append(f"{missing:,} rows without event time dropped")
         parts += [f"notice: {notice.message}" for notice in self.notices]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from weft.observe.notice import Notice
@@ -19,6 +19,7 @@ HELD = 40
 EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - event times have no zone
 Moment = datetime.datetime | int
 """A time; in microseconds if no datetime can hold it."""
+_NONE: Mapping[str, int | None] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,26 +36,39 @@ class Watermark:
     """For how many batches it has not moved while others of its streams have."""
     seconds: float = 0.0
     """And for how long."""
+    idle: tuple[str, ...] = ()
+    """Streams of the query that it does not wait for: they have been silent for long."""
 
     def __str__(self) -> str:
         stands = f"none: {self.stream} has brought no row" if self.at is None else say_time(self.at)
         long = f"{count_batches(self.batches)}, {self.seconds:,.0f} s"
-        return f"{stands}, held by {self.stream} for {long}" if self.batches else stands
+        stands = f"{stands}, held by {self.stream} for {long}" if self.batches else stands
+        return f"{stands}; {', '.join(self.idle)} idle" if self.idle else stands
 
 
-def read_watermarks(clocks: Iterable[Clock], newest: Mapping[str, int]) -> dict[str, Watermark]:
-    """Query -> its watermark, given the newest event time of each stream in microseconds."""
-    made = {clock: _read(clock, newest) for clock in clocks if clock.streams}
+def read_watermarks(
+    clocks: Iterable[Clock],
+    newest: Mapping[str, int],
+    idle: Collection[str] = (),
+    marks: Mapping[str, int | None] = _NONE,
+) -> dict[str, Watermark]:
+    """Query -> its watermark, given the newest event time of each stream in microseconds, and which streams are idle.
+
+    `marks` are the watermarks by clock, where it is known that they stand higher.
+    """
+    made = {clock: _read(clock, newest, idle, marks) for clock in clocks if clock.streams}
     return {query: mark for clock, mark in made.items() for query in clock.queries}
 
 
-def _read(clock: Clock, newest: Mapping[str, int]) -> Watermark:
-    names = [name for name, _ in clock.streams]
-    missing = [name for name in names if name not in newest]
-    choose = min if clock.policy == "min" else max
-    holds = missing[0] if missing else choose(clock.streams, key=lambda given: newest[given[0]] - given[1])[0]
-    mark = clock.watermark(dict(newest))
-    return Watermark(None if mark is None else as_time(mark), holds, tuple(name for name in names if name != holds))
+def _read(clock: Clock, newest: Mapping[str, int], idle: Collection[str], marks: Mapping[str, int | None]) -> Watermark:
+    silent = tuple(name for name, _ in clock.streams if name in idle)
+    given = [(name, late) for name, late in clock.streams if name not in silent] or list(clock.streams)
+    missing = [name for name, _ in given if name not in newest]
+    choose = min if clock.policy == "min" and len(silent) < len(clock.streams) else max
+    holds = missing[0] if missing else choose(given, key=lambda one: newest[one[0]] - one[1])[0]
+    mark = marks.get(clock.id, clock.watermark(newest, idle))
+    others = tuple(name for name, _ in clock.streams if name != holds)
+    return Watermark(None if mark is None else as_time(mark), holds, others, idle=silent)
 
 
 class Holding:
@@ -102,9 +116,9 @@ def _held(query: str, mark: Watermark, more: list[str]) -> Notice:
         f"{mark.stream} holds the watermark of {query} {stand}; {count_batches(mark.batches)}"
         + (f" (also of {', '.join(more)})" if more else ""),
         f"rows of {others} have come meanwhile, for {mark.seconds:,.0f} s; they are kept until {mark.stream} goes on.",
-        f"if {mark.stream} does not change, declare it as a table; if it is often silent, let it send a row now and "
-        "then, or let the fastest stream decide, with a new checkpoint.",
-        f's.table("{mark.stream}", source), or s.options(watermark="max")',
+        f"if {mark.stream} is often silent, say after how long others go on without it; if it does not change, "
+        "declare it as a table.",
+        f's.stream("{mark.stream}", ..., idle="30 seconds"), or static=True',
     )
 
 
@@ -114,6 +128,11 @@ def as_time(microseconds: int) -> Moment:
         return EPOCH + datetime.timedelta(microseconds=microseconds)
     except OverflowError:
         return microseconds
+
+
+def in_micros(moment: Moment) -> int:
+    """A time in microseconds since 1970."""
+    return moment if isinstance(moment, int) else (moment - EPOCH) // datetime.timedelta(microseconds=1)
 
 
 def say_time(moment: Moment) -> str:

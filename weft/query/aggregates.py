@@ -70,6 +70,14 @@ def has_aggregate(expr: Expr) -> bool:
     return any(is_aggregate(node) for node in walk(expr))
 
 
+def calls_aggregate(written: object) -> bool:
+    """The same of what is written, its names not looked up."""
+    named = (
+        node.name.lower() for node in (walk(written) if isinstance(written, Expr) else ()) if isinstance(node, Udf)
+    )
+    return any(name in AGGREGATES for name in named)
+
+
 def refuse_aggregates(expr: Expr, place: str) -> None:
     """Refuse what only a grouped row has: aggregates and windows."""
     for node in walk(expr):

@@ -30,6 +30,8 @@ from weft.query.aggregates import (
     refuse_marks,
 )
 from weft.query.caret import pointing_into
+from weft.query.closing import find_closing
+from weft.query.draft import Closes
 from weft.query.grouping import Aggregate, Grouping, TimeWindow, argument_field, key_field, value_field
 from weft.query.model import Output, Query
 from weft.query.names import find
@@ -69,28 +71,38 @@ def find_named(written: Expr, entries: Sequence[Entry]) -> Entry | None:
 
 
 def group(
-    query: Query, entries: Sequence[Entry], keys: Sequence[Entry], having: Sequence[Entry], *, distinct: bool
+    query: Query,
+    entries: Sequence[Entry],
+    keys: Sequence[Entry],
+    having: Sequence[Entry],
+    *,
+    distinct: bool,
+    united: bool = False,
+    closes: Closes | None = None,
 ) -> Query:
-    """The join with its outputs, and the groups that are made of them."""
+    """The join with its outputs, and the groups that are made of them; if `united`, outputs get types from others."""
     if distinct and not keys and not having and not any(has_aggregate(entry.expr) for entry in entries):
         keys = entries
     groups = _Groups(query)
     for key in keys:
         with pointing_into(key.text):
             groups.add_key(key.expr)
-    outputs = tuple(_output(groups, entry) for entry in entries)
+    outputs = tuple(_output(groups, entry, united=united) for entry in entries)
     kept = tuple(_condition(groups, entry) for entry in having)
     if distinct:
         _require_distinct(groups, outputs, entries)
     one = reduce(lambda left, right: add_types(Call("and", (left, right))), kept) if kept else None
-    grouping = Grouping(tuple(groups.keys), tuple(groups.aggregates), outputs, one, groups.window)
+    closing = None if closes is None else find_closing(query, groups.keys, outputs, closes)
+    grouping = Grouping(
+        tuple(groups.keys), tuple(groups.aggregates), outputs, one, groups.window, query.is_changing, closing=closing
+    )
     return replace(query, outputs=tuple(groups.outputs()), grouping=grouping)
 
 
-def _output(groups: _Groups, entry: Entry) -> Output:
+def _output(groups: _Groups, entry: Entry, *, united: bool) -> Output:
     with pointing_into(entry.text):
         expr = groups.finish(entry.expr)
-        if pt.is_null(expr.type) or pt.is_interval(expr.type):
+        if not united and (pt.is_null(expr.type) or pt.is_interval(expr.type)):
             raise ExprError("this output has no type of its own", hint="write CAST(NULL AS type).", span=expr.span)
         return Output(entry.name, expr)
 

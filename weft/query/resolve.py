@@ -1,14 +1,15 @@
 """From a draft to a query: names looked up, types found, everything checked.
 
 Names are looked up exactly first and then ignoring case, if only one fits.  A column without alias belongs to the
-only alias that has it.  Derived tables, WITHs and views are put in place: a query is one flat join.  After this step
-it is known to be valid.  Errors point at the SQL text where there is one.
+only alias that has it.  Derived tables, WITHs and views that are plain joins are put in place: a query is one flat
+join.  Others become derived streams.  After this step it is known to be valid.  Errors point at the SQL text where
+there is one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import pyarrow as pa
@@ -20,14 +21,19 @@ from weft.expr.model import Call, Column, Expr, Literal, Span, Udf, conjuncts, t
 from weft.expr.rules import condition as require_condition
 from weft.expr.types import ExprError, normalize
 from weft.expr.typing import add_types
-from weft.query.aggregates import AGGREGATES, NOT_DONE, PARTS, WINDOW, has_aggregate, refuse_aggregates
+from weft.query.aggregates import AGGREGATES, NOT_DONE, PARTS, WINDOW, calls_aggregate, has_aggregate, refuse_aggregates
 from weft.query.caret import locate_error, pointing_into
-from weft.query.connectivity import require_connected
+from weft.query.closing import has_closing, timed_streams
+from weft.query.connectivity import adds_single_rows, require_connected
+from weft.query.derived import Derived, all_rows, branches, derive
 from weft.query.draft import Condition, Draft, Item, Named, Source, Star, Using, Within
 from weft.query.groups import Entry, find_entry, find_named, group
 from weft.query.model import Output, Query, Relation, Stream
 from weft.query.names import find, suggestion
 from weft.query.parameters import PARAMETERS, REMOVED
+from weft.query.qualify import EventTime
+from weft.query.rewrite import is_plain, rewrite
+from weft.query.timebounds import retention, step_of
 from weft.query.visible import Visible, numbered, unique_names
 
 _FORMS = frozenset(
@@ -54,19 +60,111 @@ def resolve(
     functions: Mapping[str, FunctionSignature],
     cross_product: bool = False,
     views: Views = MappingProxyType({}),
+    derived: Iterable[Derived] = (),
 ) -> Query:
-    """The query that `draft` states over `streams` and `views`."""
-    flat = _Inliner(draft, streams, functions).flatten(draft, views)
-    query = Query(flat.relations, flat.predicates, (), cross_product)
-    if flat.is_grouped:
-        keys = tuple(flat.scope.key(condition, flat.entries) for condition in draft.group_by)
-        having = tuple(flat.scope.having(condition, flat.entries, keys) for condition in draft.having)
-        query = group(query, flat.entries, keys, having, distinct=draft.distinct)
-    else:
-        query = replace(query, outputs=tuple(_output(entry) for entry in flat.entries))
-    if not cross_product:
-        require_connected(query)
+    """The query that `draft` states over `streams`, `views` and derived streams, which may use those before them."""
+    views = add_views(views, (one.named for one in derived))
+    resolver = _Resolver(streams, functions, cross_product)
+    draft = resolver.plain(draft, views)
+    whole = all_rows(draft, draft.text) if draft.unions else draft
+    query = resolver.query(whole, views)
+    if has_closing(query):
+        query = _Resolver(streams, functions, cross_product, timed_streams(query)).query(whole, views)
     return query
+
+
+@dataclass(frozen=True)
+class _Resolver:
+    """What drafts are resolved with."""
+
+    streams: Mapping[str, Stream]
+    functions: Mapping[str, FunctionSignature]
+    cross_product: bool
+    late_by: tuple[tuple[str, int], ...] = ()
+    known: dict[tuple[int, int, Within], tuple[Draft, Views, Stream]] = field(default_factory=dict)
+    """Derived streams by the draft they are made of: one that is read at several places is made once."""
+
+    def query(self, draft: Draft, views: Views, default: Within = None, *, united: bool = False) -> Query:
+        """One SELECT; where it is united with others, its columns get types from them."""
+        flat = _Inliner(draft, self).flatten(draft, views, default=default)
+        crossed = self.cross_product or draft.crossed
+        query = Query(flat.relations, flat.predicates, (), crossed, late_by=self.late_by)
+        query = replace(query, cross_product=crossed or adds_single_rows(query))
+        if flat.is_grouped:
+            keys = tuple(flat.scope.key(condition, flat.entries) for condition in draft.group_by)
+            having = tuple(flat.scope.having(condition, flat.entries, keys) for condition in draft.having)
+            query = group(
+                query, flat.entries, keys, having, distinct=draft.distinct, united=united, closes=draft.closes
+            )
+            if draft.grows and query.grouping is not None:
+                query = replace(query, grouping=replace(query.grouping, grows=draft.times))
+        else:
+            query = replace(query, outputs=tuple(_output(entry, united=united) for entry in flat.entries))
+        if not query.cross_product:
+            require_connected(query)
+        return query
+
+    def plain(self, draft: Draft, views: Views, default: Within = None) -> Draft:
+        """The draft without outer joins and subqueries."""
+        if is_plain(draft):
+            return draft
+        return rewrite(draft, lambda part: _Known(self, part, add_views(views, part.named), default))
+
+    def stream(self, draft: Draft, views: Views, default: Within) -> Stream:
+        """What a draft gives as a derived stream."""
+        place = id(draft), id(views), default
+        if place not in self.known:
+            self.known[place] = draft, views, self._stream(draft, views, default)
+        return self.known[place][2]
+
+    def _stream(self, draft: Draft, views: Views, default: Within) -> Stream:
+        parts = branches(draft)
+        made = [self.query(part, views, default, united=len(parts) > 1) for part in parts]
+        with pointing_into(draft.text):
+            return derive(made, draft.times)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the sources of a SELECT are: see `weft.query.qualify.Known`."""
+
+    resolver: _Resolver
+    draft: Draft
+    views: Views
+    default: Within
+
+    def columns(self, source: Source) -> dict[str, pa.DataType]:
+        """Name -> type."""
+        found = _Inliner(self.draft, self.resolver).visible(self.draft, source, self.views, self.default)
+        return {name: expr.type for name, expr in found.columns.items()}
+
+    def event_time(self, source: Source) -> EventTime | None:
+        """Of a stream; columns of others may have other names."""
+        stream = None if source.columns else self._stream(source)
+        if stream is None or stream.event_time is None:
+            return None
+        whole = pt.is_integer(stream.schema.field(stream.event_time).type)
+        return EventTime(stream.event_time, step_of(stream) if whole else None)
+
+    def is_table(self, source: Source) -> bool:
+        """Whether it is a table."""
+        stream = self._stream(source)
+        return stream is not None and stream.table
+
+    def is_fixed(self, source: Source) -> bool:
+        """Whether it is a table that never changes."""
+        stream = self._stream(source)
+        return stream is not None and stream.table and stream.changes is None
+
+    def _stream(self, source: Source) -> Stream | None:
+        named = source.derived is None and find(source.stream, self.views) is None
+        name = find(source.stream, self.resolver.streams) if named else None
+        return None if name is None else self.resolver.streams[name]
+
+    def reach(self, draft: Draft, alias: str) -> int | None:
+        """As long as a row is kept for new partners."""
+        query = self.resolver.query(draft, self.views, self.default, united=True)
+        return retention(query)[alias]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +206,8 @@ class _Inliner:
     table, to all streams in it that have none.
     """
 
-    def __init__(self, draft: Draft, streams: Mapping[str, Stream], functions: Mapping[str, FunctionSignature]) -> None:
-        self.streams, self.functions = streams, functions
+    def __init__(self, draft: Draft, resolver: _Resolver) -> None:
+        self.resolver, self.streams, self.functions = resolver, resolver.streams, resolver.functions
         self.taken = {source.alias for source in draft.sources}
 
     def flatten(self, draft: Draft, views: Views, prefix: str | None = None, default: Within = None) -> _Flat:
@@ -133,6 +231,10 @@ class _Inliner:
         grouped = bool(draft.distinct or draft.group_by or draft.having) or any(has_aggregate(e.expr) for e in entries)
         return _Flat(relations, predicates, entries, scope, grouped)
 
+    def visible(self, draft: Draft, source: Source, views: Views, default: Within) -> Visible:
+        """What one entry of FROM shows."""
+        return self._source(draft, source, views, source.alias, default).table
+
     def _name(self, draft: Draft, source: Source, prefix: str | None) -> str:
         if prefix is None:
             return source.alias
@@ -148,13 +250,19 @@ class _Inliner:
         if inner is None and (named := find(source.stream, views)) is not None:
             view = views[named]
             inner, known, columns = view.draft, view.views, (*source.columns, *view.columns[len(source.columns) :])
+        inherited = default if source.within is None else source.within
         if inner is not None:
-            flat = self.flatten(inner, known, name, default if source.within is None else source.within)
-            _refuse_groups(draft, source, flat)
+            inner = self.resolver.plain(inner, known, inherited)
+        if inner is not None and not _is_derived(inner):
+            flat = self.flatten(inner, known, name, inherited)
             outputs = tuple(_output(entry) for entry in flat.entries)
             return _Part(flat.relations, flat.predicates, _visible(draft, source, columns, outputs))
-        relation = _relation(draft, source, self.streams, (*views, *self.streams), name, default)
-        fields = relation.stream.schema
+        if inner is not None:
+            relation = Relation(name, self.resolver.stream(inner, known, inherited))
+        else:
+            relation = _relation(draft, source, self.streams, (*views, *self.streams), name, default)
+        counts = relation.stream.weight if relation.stream.made else None
+        fields = [field for field in relation.stream.schema if field.name != counts]
         outputs = tuple(Output(field.name, Column(name, field.name, normalize(field.type))) for field in fields)
         return _Part((relation,), (), _visible(draft, source, columns, outputs))
 
@@ -168,15 +276,10 @@ class _Part:
     table: Visible
 
 
-def _refuse_groups(draft: Draft, source: Source, flat: _Flat) -> None:
-    if flat.is_grouped:
-        raise locate_error(
-            "a derived table that groups rows is not supported",
-            draft.text,
-            source.span,
-            detail=f'"{source.alias}" has GROUP BY, DISTINCT or an aggregate, and its rows change as others come.',
-            hint="group in the outermost SELECT, or register the inner SELECT as a query and join its results later.",
-        )
+def _is_derived(draft: Draft) -> bool:
+    """Whether the rows of a draft are a stream of their own: they are no plain join that can be put in place."""
+    asked = draft.unions or draft.distinct or draft.group_by or draft.having or draft.times or draft.closes
+    return bool(asked) or any(calls_aggregate(item.expr) for item in draft.items)
 
 
 def _relation(
@@ -464,10 +567,11 @@ def _no_column(alias: str, column: Column, columns: Collection[str]) -> ExprErro
     )
 
 
-def _output(entry: Entry) -> Output:
+def _output(entry: Entry, *, united: bool = False) -> Output:
     with pointing_into(entry.text):
         refuse_aggregates(entry.expr, "a query without GROUP BY")
-        return Output(entry.name, _require_type(add_types(entry.expr)))
+        typed = add_types(entry.expr)
+        return Output(entry.name, typed if united else _require_type(typed))
 
 
 def _require_type(expr: Expr) -> Expr:

@@ -66,6 +66,22 @@ def read_timing(
     return column, parse_duration(lateness) if lateness else 0
 
 
+def read_idle(idle: str | datetime.timedelta | float | None) -> int | None:
+    """After how many microseconds without rows a stream is idle; None if never."""
+    return None if idle is None else parse_duration(idle)
+
+
+def refuse_static(name: str, event_time: object, lateness: object, idle: object) -> None:
+    """Refuse what makes no sense for a static stream, which is a table."""
+    given = {"an event time": event_time, "a lateness": lateness, "a time after which it is idle": idle}
+    if found := [what for what, value in given.items() if value is not None]:
+        raise QueryError(
+            f'stream "{name}" is static and has {found[0]}',
+            detail="a static stream is a table: it is read before all others and takes no part in the watermark.",
+            hint="leave event_time, lateness and idle out, or leave static out.",
+        )
+
+
 def read_bad_files(name: str, source: Source, bad_files: BadFiles) -> Source:
     """The source, which leaves out bad files if that is wanted."""
     check_choice("bad_files", bad_files, ("fail", "skip"))

@@ -8,7 +8,6 @@ from weft.errors import SinkError
 from weft.host.results.left import publish_left
 from weft.host.results.sink import Sink
 from weft.host.state.checkpoint import Checkpoint
-from weft.host.state.manifest import Ledger
 from weft.session.query import QueryHandle
 
 
@@ -45,4 +44,4 @@ def publish_results_left(checkpoint: Checkpoint, kept: Collection[str]) -> None:
     """Publish results that a run which died has left of queries that go."""
     notes = checkpoint.notes()
     going = {name: notes.get(name, {}).get("into", ()) for name in checkpoint.queries() if name not in kept}
-    publish_left(Ledger(checkpoint.root), going)
+    publish_left(checkpoint.ledger, going)

@@ -10,21 +10,27 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from weft.errors import WeftError
 from weft.explain.uneven import is_uneven
 from weft.host.run import Run
 from weft.host.state.checkpoint import Checkpoint
 from weft.observe.counters import Counters
-from weft.observe.live import LiveLine
+from weft.observe.epochs import EpochRecord
+from weft.observe.listener import Listener
+from weft.observe.live import Live
 from weft.observe.notice import Notice
 from weft.observe.progress import Progress
 from weft.observe.report import RunReport, Tally
 from weft.observe.watermark import Holding, count_batches
 from weft.session.changes import SessionChanges, Turn
 from weft.signals import noting
+
+if TYPE_CHECKING:
+    from weft.console.serve import Served
 
 RECENT = 10
 """The load is judged over this many of the last batches: values and their order change while a stream runs."""
@@ -61,17 +67,25 @@ class Watch:
 class Journal:
     """The batches of a run so far; each is shown when it ends."""
 
-    def __init__(self, live: LiveLine, watch: Watch) -> None:
-        self._live, self._watch = live, watch
+    def __init__(self, live: Live, watch: Watch, listeners: Sequence[Listener] = ()) -> None:
+        self._live, self._watch, self._listeners = live, watch, listeners
         self.began = time.perf_counter()
         self.tally = Tally()
         self._holding = Holding()
         self._starting: float | None = None
+        self._closed = False
 
     def tell(self, notice: Notice) -> None:
         """Add a notice that belongs to no batch."""
         self.tally.tell(notice)
         self._live.tell(notice)
+        for listener in self._listeners:
+            listener.tell(notice)
+
+    def begin(self, every: float | None) -> None:
+        """A run begins."""
+        for listener in self._listeners:
+            listener.begin(every)
 
     def note(self, progress: Progress) -> None:
         """Add a batch that has ended."""
@@ -81,14 +95,23 @@ class Journal:
         progress = self._watch.see(replace(progress, watermarks=marks, notices=(*progress.notices, *told)))
         self.tally.add(progress)
         self._live.show(progress)
+        for listener in self._listeners:
+            listener.note(progress)
 
     def report(self, ended: float | None, stopped: bool) -> RunReport:
         """The report so far, of a run that has ended then."""
         return self.tally.report((ended or time.perf_counter()) - self.began, self._starting, stopped=stopped)
 
-    def close(self) -> None:
-        """End the live line: no further batch will come."""
+    def close(self, how: str, why: str | None = None) -> None:
+        """No further batch will come: the run is "done", was "stopped", or has "failed"."""
         self._live.close()
+        for listener in () if self._closed else self._listeners:
+            listener.end(how, why)
+        self._closed = True
+
+    def fail(self, error: BaseException) -> None:
+        """The run has ended by itself, whether or not anybody waits for it."""
+        self.close("failed", str(error))
 
 
 class Handle:
@@ -98,8 +121,11 @@ class Handle:
         self._checkpoint, self._run, self._journal, self._changes = checkpoint, run, journal, changes
         self._stopped = False
         self._signal: int | None = None
+        self._failure: str | None = None
         self._ended: float | None = None
         self._ending = threading.Lock()
+        self.console: Served | None = None
+        """The console of this run; None if there is none."""
 
     def __repr__(self) -> str:
         tally, how = self._journal.tally, "going on" if self.active else "ended"
@@ -110,9 +136,11 @@ class Handle:
 
     def begin(self, every: float | None) -> None:
         """Start the run.  If `every` is None, read what is there now; else go on, a batch every so many seconds."""
+        self._journal.begin(every)
         try:
             self._run.start(every)
-        except BaseException:
+        except BaseException as error:
+            self._fail(error)
             self.settle()
             raise
 
@@ -129,13 +157,19 @@ class Handle:
         """The last `n` batches, the newest at the end.  A run keeps its last 1,000 batches."""
         return self._journal.tally.recent(n)
 
-    def epochs(self) -> list[Turn]:
+    def changes(self) -> list[Turn]:
         """All changes of the plan so far."""
         return list(self._changes.turns)
 
+    def epochs(self) -> list[EpochRecord]:
+        """The epochs that have ended: what each showed, and what was decided by it; none where plans are pinned."""
+        found = self._changes.adaptation
+        return [] if found is None else found.epochs()
+
     def report(self) -> RunReport:
         """The sum of all batches so far."""
-        return replace(self._journal.report(self._ended, self._stopped), signal=self._signal)
+        made = self._journal.report(self._ended, self._stopped)
+        return replace(made, signal=self._signal, epochs=tuple(self.epochs()))
 
     def stop(self) -> RunReport:
         """Let the current batch finish, then stop.  A run that has failed meanwhile raises."""
@@ -143,6 +177,9 @@ class Handle:
             self._stopped = True
             try:
                 self._run.stop()
+            except BaseException as error:
+                self._fail(error)
+                raise
             finally:
                 self.settle()
         return self.report()
@@ -152,8 +189,14 @@ class Handle:
         with self._ending:
             if self._ended is None and not self.active:
                 self._ended = time.perf_counter()
-                self._journal.close()
+                how = "failed" if self._failure else "stopped" if self._stopped else "done"
+                self._journal.close(how, self._failure)
                 self._checkpoint.release()
+
+    def _fail(self, error: BaseException) -> None:
+        """Remember why the run has failed; an interrupted wait is no failure."""
+        if isinstance(error, WeftError) and self._failure is None:
+            self._failure = str(error)
 
     def wait(self, seconds: float | None = None) -> RunReport | None:
         """Wait for the end, at most so many seconds, and return the report; None if the run has not ended.
@@ -164,6 +207,9 @@ class Handle:
         while self._ended is None:
             try:
                 self._run.wait(0.2)
+            except BaseException as error:
+                self._fail(error)
+                raise
             finally:
                 self.settle()
             if limit is not None and time.monotonic() >= limit:

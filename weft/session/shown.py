@@ -15,7 +15,7 @@ MOST = 4
 def show_session(session: Session) -> str:
     """What a session holds and whether it runs."""
     state = "running" if session.is_running else "not running"
-    head = f"<session, checkpoint {session.checkpoint.root}, {state}>"
+    head = f"<session, checkpoint {session.checkpoint.shown}, {state}>"
     streams = (repr(stream) for stream in session.streams.values())
     queries = (repr(query) for query in session.queries.values())
     return "\n".join([head, *_first(streams, "stream", "streams"), *_first(queries, "query", "queries")])

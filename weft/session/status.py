@@ -13,9 +13,68 @@ from weft.errors import StateError
 from weft.explain.words import table
 from weft.host.state.checkpoint import Checkpoint
 from weft.host.state.manifest import Ledger, Manifest
-from weft.observe.watermark import read_watermarks
-from weft.session.complete import say_moment
+from weft.observe.watermark import read_watermarks, say_time
+from weft.session.complete import as_moment, is_never, say_moment
 from weft.topology.model import Epoch
+
+
+def read_queries(root: Path) -> list[dict[str, Any]]:
+    """The queries of a checkpoint as JSON-able data."""
+    checkpoint = _open(root)
+    rows, notes = Ledger(checkpoint.root).last().totals.results, checkpoint.notes()
+    return [
+        {
+            "query": name,
+            "select": said["select"],
+            "from": said["from"],
+            "where": said["where"] or None,
+            "into": list(notes.get(name, {}).get("into", ())),
+            "results": rows.get(name, 0),
+            "since_batch": notes.get(name, {}).get("began"),
+            "complete_from": _complete(notes.get(name, {}).get("complete from")),
+        }
+        for name, said in sorted(checkpoint.queries().items())
+    ]
+
+
+def read_status(root: Path) -> dict[str, Any]:
+    """How far a checkpoint is, as JSON-able data."""
+    checkpoint = _open(root)
+    ledger = Ledger(checkpoint.root)
+    epoch, manifest = ledger.epoch(), ledger.last()
+    if epoch is None:
+        return {"checkpoint": checkpoint.shown, "batch": None}
+    marks, totals = read_watermarks(epoch.topology.clocks, manifest.newest), manifest.totals
+    return {
+        "checkpoint": checkpoint.shown,
+        "batch": manifest.batch if manifest.batch >= 0 else None,
+        "epoch": epoch.number,
+        "workers": epoch.topology.workers,
+        "streams": {
+            stream.name: {"rows": totals.rows_in.get(stream.name, 0), "late": totals.late.get(stream.name, 0)}
+            for stream in epoch.topology.streams
+        },
+        "watermarks": {
+            query: {"at": None if mark.at is None else say_time(mark.at), "waits_for": mark.stream}
+            for query, mark in marks.items()
+        },
+        "stores": {
+            store.id: {"rows": manifest.held.get(store.id, 0), "users": list(store.users)}
+            for store in epoch.topology.stores
+        },
+        "state": {
+            "rows": sum(ref.rows for ref in manifest.segments),
+            "bytes": sum(ref.bytes for ref in manifest.segments),
+            "segments": len(manifest.segments),
+        },
+    }
+
+
+def _complete(moment: int | None) -> str | None:
+    """From which event time on results are complete, or "never"; None if nothing is missing."""
+    if moment is None:
+        return None
+    return "never" if is_never(moment) else str(as_moment(moment))
 
 
 def show_queries(root: Path) -> str:
@@ -35,8 +94,8 @@ def show_status(root: Path) -> str:
     ledger = Ledger(checkpoint.root)
     epoch, manifest = ledger.epoch(), ledger.last()
     if epoch is None:
-        return f"checkpoint {checkpoint.root}\nno batch has been committed\n"
-    return "\n".join([f"checkpoint {checkpoint.root}", *_progress(epoch, manifest), *_stores(epoch, manifest)]) + "\n"
+        return f"checkpoint {checkpoint.shown}\nno batch has been committed\n"
+    return "\n".join([f"checkpoint {checkpoint.shown}", *_progress(epoch, manifest), *_stores(epoch, manifest)]) + "\n"
 
 
 def _open(root: Path) -> Checkpoint:
@@ -71,7 +130,7 @@ def _progress(epoch: Epoch, manifest: Manifest) -> Iterator[str]:
         for stream in epoch.topology.streams
     ]
     yield from table(rows, "")
-    marks = read_watermarks(epoch.topology.clocks, manifest.newest)
+    marks = read_watermarks(epoch.topology.clocks, manifest.newest, manifest.idle, manifest.watermarks(epoch.topology))
     yield from table(
         [(f"query {query}", f"watermark {mark}", f"waits for {mark.stream}") for query, mark in marks.items()], ""
     )

@@ -1,7 +1,7 @@
 """The grammar of a continuous query.
 
     [WITH name AS (SELECT ...), ...] SELECT item, ... FROM ... [WHERE condition] [GROUP BY key, ...]
-    [HAVING condition] [WITHIN length] [;]
+    [HAVING condition] [WITHIN length] [UNION [ALL] SELECT ...] [;]
 
 WITHIN after a table factor is the window of that alias; at the very end, or before GROUP BY, it is the default of all
 others.
@@ -10,20 +10,22 @@ Everything else SQL knows is refused by name.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from weft.expr.model import Expr, conjuncts
+from weft.query.derived import add_branch, different_rows
 from weft.query.draft import Condition, Draft, Item, Star
 from weft.sql.cursor import Cursor
 from weft.sql.expression import parse_condition
-from weft.sql.forms import refuse_subquery
 from weft.sql.grouped import read_groups
 from weft.sql.interval import window_length
 from weft.sql.refused import refuse_clause
-from weft.sql.sources import read_condition, read_from, read_with
+from weft.sql.sources import is_select, read_condition, read_from, read_parenthesised, read_with
 
 
 def parse_select(text: str) -> Draft:
     """One SELECT statement as a draft."""
-    cursor = Cursor(text)
+    cursor = Cursor(text, read_body)
     draft = read_select(cursor)
     while cursor.accept(";"):
         pass
@@ -41,30 +43,45 @@ def read_select(cursor: Cursor) -> Draft:
 
 
 def read_body(cursor: Cursor) -> Draft:
-    """Read a SELECT as far as it goes."""
-    named = read_with(cursor, read_body)
+    """Read SELECTs that UNION joins, as far as they go."""
+    named, start = read_with(cursor, read_body), cursor.at
+    draft = _branch(cursor)
+    while cursor.accept("UNION"):
+        is_all = cursor.accept("ALL") or (cursor.accept("DISTINCT") and False)
+        draft = add_branch(draft, _branch(cursor))
+        if not is_all:
+            draft = different_rows(draft, cursor.source(cursor.span_from(start)))
+    return replace(draft, named=(*named, *draft.named)) if named else draft
+
+
+def _branch(cursor: Cursor) -> Draft:
+    """One SELECT of a UNION."""
+    return read_parenthesised(cursor, read_body) if cursor.sees("(") and is_select(cursor) else _select(cursor)
+
+
+def _select(cursor: Cursor) -> Draft:
     distinct = _begin(cursor)
     items = _items(cursor)
     cursor.expect("FROM", "a query reads FROM at least one stream.")
     found = read_from(cursor, read_body)
     conditions = found.conditions
     if cursor.accept("WHERE"):
-        conditions.extend(conjuncts(read_condition(cursor, "WHERE")))
+        conditions.extend(Condition(part, cursor.text) for part in conjuncts(read_condition(cursor, "WHERE")))
     default = window_length(cursor) if cursor.accept("WITHIN") else None
     groups = read_groups(cursor)
     if default is None and cursor.accept("WITHIN"):
         default = window_length(cursor)
     return Draft(
         tuple(found.sources),
-        tuple(Condition(condition, cursor.text) for condition in conditions),
+        tuple(conditions),
         items,
         default,
         cursor.text,
         usings=tuple(found.usings),
-        named=named,
         group_by=groups.by,
         having=groups.having,
         distinct=distinct,
+        tree=found.tree,
     )
 
 
@@ -112,7 +129,6 @@ def _item(cursor: Cursor) -> Item:
     star = _star(cursor)
     if star is not None:
         return Item(star, None, cursor.text, cursor.source(cursor.span_from(start)))
-    refuse_subquery(cursor)
     if cursor.sees("FROM") or cursor.at_end:
         raise cursor.unexpected("the SELECT list is empty or ends with a comma", "name a column, or write *.")
     expr = parse_condition(cursor)
@@ -148,7 +164,7 @@ def _star(cursor: Cursor) -> Star | None:
 
 def parse_item(text: str) -> Item:
     """One entry of a SELECT list, as the builder takes it."""
-    cursor = Cursor(text)
+    cursor = Cursor(text, read_body)
     item = _item(cursor)
     if not cursor.at_end:
         raise cursor.unexpected("the expression should end here", _END_HINT)
@@ -161,7 +177,7 @@ def parse_expression(text: str) -> Expr:
     >>> parse_expression("o.price")
     Column(alias='o', name='price', type=None)
     """
-    cursor = Cursor(text)
+    cursor = Cursor(text, read_body)
     expr = parse_condition(cursor)
     if not cursor.at_end:
         refuse_clause(cursor)

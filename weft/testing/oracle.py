@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import atexit
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from inspect import Parameter, Signature
 from typing import Any
 
@@ -24,12 +24,16 @@ from weft.expr.types import normalize_schema, sql_name
 from weft.query.grouping import TimeWindow
 from weft.query.model import Output, Query, Relation, Stream
 from weft.query.timebounds import retention
+from weft.query.whole import as_join
 from weft.testing.grouped import BATCH, Marks, grouped_sql
+from weft.testing.left import input_of, left
 from weft.topology.model import Policy
 
 Rename = Callable[[Expr], Expr]
 Tables = Mapping[str, pa.Table]
 """Rows by stream."""
+Idle = Sequence[Collection[str]]
+"""The streams that are idle when each batch begins; empty where none ever is."""
 
 _TIME = '"#t"'
 _BATCH = BATCH.strip('"')
@@ -47,7 +51,7 @@ def _answer(query: Query, tables: Tables, functions: Functions | None, marks: Ma
     registry = _Registry(duck, functions or {})
     try:
         for stream in {relation.stream.name: relation.stream for relation in query.relations}.values():
-            duck.register(f"in {stream.name}", _rows(tables.get(stream.name), stream))
+            duck.register(f"in {stream.name}", _rows(duck, tables.get(stream.name), stream))
         statement = _statement(query, registry.rename, marks)
         found: pa.Table = duck.sql(statement).to_arrow_table()
     finally:
@@ -92,6 +96,7 @@ def oracle_sql(query: Query, rename: Rename = lambda expr: expr) -> str:
 
 
 def _statement(query: Query, rename: Rename, marks: Marks) -> str:
+    query = as_join(query)
     if query.grouping is None:
         return _join_sql(query, [f"{_sql(o.expr, rename)} AS {_quote(o.name)}" for o in query.outputs], rename)
     window = query.grouping.window
@@ -120,28 +125,32 @@ def expires(query: Query) -> bool:
     return len(query.relations) > 1 and any(keep is not None for keep in retention(query).values())
 
 
-def survivors(query: Query, batches: Sequence[Tables], policy: Policy = "min") -> dict[str, pa.Table]:
+def survivors(query: Query, batches: Sequence[Tables], policy: Policy = "min", idle: Idle = ()) -> dict[str, pa.Table]:
     """The rows of all micro-batches that are not late for the query when they arrive.
 
     A row is late if it lies below the watermark at the start of its batch: the least (or with policy "max" the
     greatest), over the query's streams with an event time, of the newest time seen in earlier batches minus the
-    stream's lateness.
+    stream's lateness.  `idle` says, for each batch, which streams are idle when it begins.
     """
-    kept, _ = _accept(query, batches, policy)
+    kept, _ = _accept(query, batches, policy, idle)
     return {name: table.drop_columns([_BATCH]) for name, table in kept.items()}
 
 
-def _accept(query: Query, batches: Sequence[Tables], policy: Policy) -> tuple[dict[str, pa.Table], Marks]:
+def _accept(
+    query: Query, batches: Sequence[Tables], policy: Policy, idle: Idle = ()
+) -> tuple[dict[str, pa.Table], Marks]:
     """The rows that are not late, each with its batch, and the watermark at the start of each batch."""
     streams = {relation.stream.name: relation.stream for relation in query.relations}
-    kept = {name: [_number(_cast(None, stream), 0)] for name, stream in streams.items()}
+    kept = {name: [_number(_given(None, stream), 0)] for name, stream in streams.items()}
     newest: dict[str, int] = {}
     marks: list[int | None] = []
     for number, batch in enumerate(batches):
-        marks.append(watermark(streams.values(), newest, policy))
+        found = watermark(streams.values(), newest, policy, idle[number] if idle else ())
+        reached = [mark for mark in (*marks[-1:], found) if mark is not None]
+        marks.append(max(reached, default=None))
         for name, stream in streams.items():
-            if name in batch:
-                table = _cast(batch[name], stream)
+            if (fed := input_of(stream).name) in batch:
+                table = _given(batch[fed], stream)
                 mark = marks[-1] if expires(query) else None
                 in_time = table if mark is None else table.filter(_in_time(table, stream, mark))
                 kept[name].append(_number(in_time, number))
@@ -154,10 +163,14 @@ def _number(table: pa.Table, batch: int) -> pa.Table:
 
 
 def expected_after_lateness(
-    query: Query, batches: Sequence[Tables], functions: Functions | None = None, policy: Policy = "min"
+    query: Query,
+    batches: Sequence[Tables],
+    functions: Functions | None = None,
+    policy: Policy = "min",
+    idle: Idle = (),
 ) -> pa.Table:
     """The answer over the rows that are not late, and over windows of event time that were open when they came."""
-    kept, marks = _accept(query, batches, policy)
+    kept, marks = _accept(query, batches, policy, idle)
     return _answer(query, kept, functions, marks)
 
 
@@ -171,13 +184,19 @@ def expected_after_each_batch(
         yield _answer(query, so_far, functions, marks)
 
 
-def watermark(streams: Iterable[Stream], newest: Mapping[str, int], policy: Policy) -> int | None:
-    """The event time below which rows are late, given the newest time of each stream; None if there is none yet."""
+def watermark(
+    streams: Iterable[Stream], newest: Mapping[str, int], policy: Policy, idle: Collection[str] = ()
+) -> int | None:
+    """The event time below which rows are late, given the newest time of each stream; None if there is none yet.
+
+    It does not wait for idle streams; if all are idle, the greatest counts.
+    """
     timed = [stream for stream in streams if stream.event_time is not None]
-    if not timed or any(stream.name not in newest for stream in timed):
+    awake = [stream for stream in timed if stream.name not in idle]
+    if not timed or any(stream.name not in newest for stream in awake):
         return None
-    marks = [newest[stream.name] - stream.lateness for stream in timed]
-    return min(marks) if policy == "min" else max(marks)
+    marks = [newest[stream.name] - stream.lateness for stream in awake or timed if stream.name in newest]
+    return min(marks) if policy == "min" and awake else max(marks, default=None)
 
 
 def _in_time(table: pa.Table, stream: Stream, mark: int) -> pa.ChunkedArray | pa.Scalar:
@@ -222,15 +241,23 @@ _database: Any = None
 """One database per process; every call has a cursor of its own."""
 
 
-def _rows(table: pa.Table | None, stream: Stream) -> pa.Table:
-    """The rows of a stream with their types, and with their batch if they have one."""
+def _rows(duck: Any, table: pa.Table | None, stream: Stream) -> pa.Table:
+    """The rows of a stream with their types, and with their batch if they have one; of changes, what is left."""
+    if table is not None and stream.changes is not None:
+        table = left(duck, table, stream)
     found = _cast(table, stream)
     return found.append_column(_BATCH, table[_BATCH]) if table is not None and _BATCH in table.schema.names else found
 
 
 def _cast(table: pa.Table | None, stream: Stream) -> pa.Table:
     schema = normalize_schema(stream.schema)
-    return schema.empty_table() if table is None else table.select(stream.schema.names).cast(schema)
+    return schema.empty_table() if table is None else table.select(schema.names).cast(schema)
+
+
+def _given(table: pa.Table | None, stream: Stream) -> pa.Table:
+    """The rows as the source gives them."""
+    schema = normalize_schema(input_of(stream).source)
+    return schema.empty_table() if table is None else table.select(schema.names).cast(schema)
 
 
 def _source(relation: Relation) -> str:

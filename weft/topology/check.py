@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from weft.errors import InternalError
 from weft.expr.model import columns
 from weft.query.model import Query
-from weft.topology.model import NEVER_LATE, ROWS, TIME, Emit, Keep, Node, Probe, Start, Store, Topology
+from weft.topology.model import NEVER_LATE, ROWS, TIME, Edge, Emit, Keep, Node, Probe, Start, Store, Topology
 
 
 def check(topology: Topology, queries: Mapping[str, Query]) -> None:
@@ -52,7 +52,7 @@ def check(topology: Topology, queries: Mapping[str, Query]) -> None:
 def _check_clocks(topology: Topology) -> None:
     """Rows are marked for every clock of those who use them, and expire by clocks that there are."""
     known = {clock.id for clock in topology.clocks} | {NEVER_LATE}
-    timed = {stream.name for stream in topology.streams if stream.event_time is not None}
+    timed = {stream.name for stream in (*topology.streams, *topology.derived) if stream.event_time is not None}
     for edge in topology.edges:
         users = {clock for start in edge.starts for clock in topology.clocks_at[start]}
         users |= {clock for store in edge.stores for clock in topology.store(store).clocks}
@@ -69,9 +69,7 @@ class _Fed:
 
     def __init__(self, topology: Topology) -> None:
         self.workers, self.tables = topology.workers, topology.tables
-        self.groups = {
-            name for e in topology.emits if e.groups for name in (e.groups.store, *(s for _, s in e.groups.values))
-        }
+        self.groups = {name for e in topology.emits if e.groups for name in e.groups.stores}
         self.starts = Counter(start for edge in topology.edges for start in edge.starts)
         self.stores = Counter(store for edge in topology.edges for store in edge.stores)
         self.keeps: dict[str, list[Keep]] = defaultdict(list)
@@ -79,6 +77,10 @@ class _Fed:
         """Probe -> tuples that came to it, and what it made of them."""
         for keep in topology.keeps:
             self.keeps[keep.store].append(keep)
+        self.edges: dict[str, list[Edge]] = defaultdict(list)
+        for edge in topology.edges:
+            for name in (*edge.stores, *edge.starts):
+                self.edges[name].append(edge)
 
     def check(self, store: Store) -> None:
         """A stream's store has one edge; an intermediate one has one keep for each member that is ever the newest."""
@@ -114,7 +116,8 @@ class _Walk:
     def run(self) -> int:
         """Follow all ways; how many of them end in the results."""
         fields = frozenset(f"{self.start.label}.{column}" for column in self.start.columns)
-        return self._follow(self.start.then, _Tuple((self.start.label,), fields, 1))
+        wave = max((edge.wave for edge in self.fed.edges[self.start.id]), default=1)
+        return self._follow(self.start.then, _Tuple((self.start.label,), fields, wave))
 
     def _follow(self, following: Sequence[str], tuples: _Tuple) -> int:
         mine = [node for node in map(self._node, following) if self.query in node.users]
@@ -125,6 +128,7 @@ class _Walk:
                 met = sorted(tuples.met) == sorted(self.labels)
                 _must(met, f"the way from {self.start.id} meets {tuples.met} instead of each relation once")
                 self._reads(node.id, set(node.fields), tuples.fields)
+                self._hand_over(node, tuples.wave)
                 ended += 1
             elif isinstance(node, Keep):
                 self._keep(node, tuples)
@@ -135,6 +139,12 @@ class _Walk:
     def _node(self, name: str) -> Node:
         _must(name in self.nodes, f"node {name} is missing")
         return self.nodes[name]
+
+    def _hand_over(self, emit: Emit, wave: int) -> None:
+        """Rows of a derived stream are there before its stores are filled."""
+        made = max(wave, emit.wave)
+        early = [e.id for e in self.topology.edges if emit.into and e.stream == emit.into and e.wave <= made]
+        _must(not early, f"{early} bring rows of {emit.into} before {emit.id} makes them")
 
     def _keep(self, keep: Keep, tuples: _Tuple) -> None:
         store = self.topology.store(keep.store)
@@ -173,14 +183,14 @@ class _Walk:
 
     def _sees(self, probe: Probe, store: Store) -> None:
         """A probe sees exactly the older origins of this batch, and runs after their rows are stored."""
-        older = [label for label in probe.members if self._stamp(label) < self._stamp(self.start.label)]
+        stamp = self.topology.stamp
+        older = [label for label in probe.members if stamp(label) < stamp(self.start.label)]
         wanted = older if store.members else [ROWS] * len(older)
         _must(list(probe.sees) == wanted, f"probe {probe.id} sees {probe.sees} instead of {wanted}")
         late = [k.id for k in self.fed.keeps[store.id] if k.origin in older and k.wave > probe.wave]
+        if older and not store.members:
+            late += [edge.id for edge in self.fed.edges[store.id] if edge.wave > probe.wave]
         _must(not late, f"probe {probe.id} does not wait for {late}")
-
-    def _stamp(self, label: str) -> tuple[bool, str]:
-        return label not in self.topology.tables, label
 
     def _reads(self, who: str, wanted: set[str], there: AbstractSet[str]) -> None:
         _must(wanted <= there, f"{who} reads {sorted(wanted - there)}, which no tuple carries")

@@ -30,11 +30,16 @@ origin ROWS.  Positions are places in one order of all labels, tables first: so 
 result agree on which member is the newest in it.
 
 Order within a wave: first rows are stored, then tuples go on by the position of their origin.
+
+A *derived* stream has the results of some queries as its rows: their emits say so, and hand rows to its edges instead
+of giving them out.  Its stores are filled, and its tuples start, in a later wave of the same batch.  Labels of derived
+streams come after those of all streams they are made of.  So a tuple of an input sees no row of a derived stream of its
+own batch, and a tuple of a derived stream sees all rows of the inputs: stamps need no other rule.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal as OneOf
@@ -49,8 +54,8 @@ from weft.topology.measures import parts, travelling_name
 from weft.topology.spread import Spread
 
 __all__ = [
-    "COPY", "FIRST", "HASH", "MEASURE", "NEVER_LATE", "OP", "PAIR", "ROWS", "TIME", "WEIGHT", "Bound", "Clock", "Edge",
-    "Emit", "Epoch", "Groups", "Keep", "Key", "Measure", "Node", "Probe", "Route", "Start", "Store", "Topology",
+    "COPY", "FIRST", "HASH", "MEASURE", "NEVER_LATE", "OP", "PAIR", "ROWS", "SHOWN", "TIME", "WEIGHT", "Bound", "Clock",
+    "Edge", "Emit", "Epoch", "Groups", "Keep", "Key", "Measure", "Node", "Probe", "Route", "Start", "Store", "Topology",
 ]  # fmt: skip
 
 EARLIEST = -(2**63)
@@ -59,6 +64,8 @@ ROWS = ""
 """The origin of all rows of a stream."""
 FIRST = -1
 """Position of what is handled before all probes."""
+SHOWN = "#s"
+"""Beginning of the names of columns that hold what a group has shown."""
 NEVER_LATE = ""
 """The clock of users for whom no row is ever late; it has no watermark and no marks."""
 
@@ -81,12 +88,17 @@ class Clock:
     queries: tuple[str, ...] = ()
     """The queries for which it says what is late."""
 
-    def watermark(self, newest: dict[str, int]) -> int | None:
-        """Newest event time minus lateness, of the slowest or the fastest stream; None while a stream has no rows."""
-        if any(stream not in newest for stream, _ in self.streams):
+    def watermark(self, newest: Mapping[str, int], idle: Collection[str] = ()) -> int | None:
+        """Newest event time minus lateness, of the slowest or the fastest stream; None while a stream has no rows.
+
+        Idle streams have no part in it.  If all are idle, the fastest of them decides: none waits for another.
+        """
+        awake = [given for given in self.streams if given[0] not in idle]
+        if any(stream not in newest for stream, _ in awake):
             return None
-        marks = [newest[stream] - lateness for stream, lateness in self.streams]
-        return max(EARLIEST, min(marks) if self.policy == "min" else max(marks))
+        known = awake or [given for given in self.streams if given[0] in newest]
+        choose = min if awake and self.policy == "min" else max
+        return max((EARLIEST, choose(newest[s] - lateness for s, lateness in known))) if known else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +296,16 @@ class Groups:
     stream: str = ""
     """The stream of that event time."""
     values: tuple[tuple[str, str], ...] = ()
-    """(Argument, counted store of its values in each group) of every COUNT(DISTINCT)."""
+    """(Argument, counted store of its values in each group) of aggregates that need the values."""
+    shown: str = ""
+    """The store of the rows that groups have shown to those who read them; empty if they can be worked out again."""
+    again: bool = False
+    """Whether groups that are there come again, in a migration: what they have shown is all that they show."""
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """All stores of the groups."""
+        return (self.store, *(store for _, store in self.values), *((self.shown,) if self.shown else ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +328,8 @@ class Emit:
     """What is made of the tuples; None if they are the results."""
     matching: Matching | None = None
     """Whom the tuples are matched with; None if they are for all."""
+    into: str = ""
+    """The derived stream whose rows the results are; empty if they leave."""
 
     @property
     def users(self) -> tuple[str, ...]:
@@ -329,7 +352,7 @@ class Emit:
             shown = self.outputs if self.matching is None else self.matching.outputs
             return pa.schema([(output.name, output.expr.type) for output in shown])
         grouping = self.groups.grouping
-        return grouping.schema if grouping.is_distinct else grouping.changes_schema(self.outputs)
+        return grouping.schema if grouping.is_distinct or self.into else grouping.changes_schema(self.outputs)
 
     @property
     def position(self) -> int:
@@ -382,6 +405,8 @@ class Edge:
     """For route "spread"."""
     watch: tuple[tuple[str, Expr, tuple[Expr, ...]], ...] = ()
     """(Name, join key, selection): values of these keys are counted on arrival, so that skew is noticed."""
+    wave: int = 1
+    """The wave in which its rows are stored and start; later than 1 for a derived stream."""
 
 
 Node = Probe | Keep | Emit
@@ -401,11 +426,24 @@ class Topology:
     probes: tuple[Probe, ...]
     emits: tuple[Emit, ...]
     keeps: tuple[Keep, ...] = ()
+    derived: tuple[Stream, ...] = ()
+    """Streams whose rows are results of queries."""
 
     @cached_property
     def waves(self) -> int:
         """How many waves follow the reading of the input."""
-        return max([1, *(node.wave for node in self.nodes.values())])
+        return max([1, *(node.wave for node in self.nodes.values()), *(edge.wave for edge in self.edges)])
+
+    @cached_property
+    def stores_late(self) -> bool:
+        """Whether rows are stored after wave 1: then workers handle what comes to them in the order of its rank."""
+        return bool(self.keeps or self.derived)
+
+    @cached_property
+    def late_stores(self) -> frozenset[str]:
+        """Stores that are filled after wave 1."""
+        made = {stream.name for stream in self.derived}
+        return frozenset(store.id for store in self.stores if store.members or store.stream in made)
 
     @cached_property
     def nodes(self) -> Mapping[str, Node]:
@@ -446,6 +484,14 @@ class Topology:
         """Labels of relations that are tables."""
         tables = {stream.name for stream in self.streams if stream.table}
         return frozenset(label for emit in self.emits for label, _ in emit.aliases if stream_of(label) in tables)
+
+    def stamp(self, label: str) -> tuple[int, str]:
+        """What orders the rows of one batch."""
+        return self._ranks[stream_of(label)], label
+
+    @cached_property
+    def _ranks(self) -> Mapping[str, int]:
+        return {stream.name: stream.rank for stream in (*self.streams, *self.derived)}
 
     @cached_property
     def measures_at(self) -> Mapping[str, frozenset[str]]:

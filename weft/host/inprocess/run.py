@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from weft.host.batch import Batch, Report, State
 from weft.host.crash import CrashPoint, reach
 from weft.host.envelope import Envelope
 from weft.host.groups.view import read_view
+from weft.host.idle import Silence
 from weft.host.ingest import ingests
 from weft.host.migration.migrate import Change, Job, Migration
 from weft.host.migration.reread import Rereading
@@ -63,8 +64,17 @@ class MemoryResults:
 class InProcess:
     """A running topology."""
 
-    def __init__(self, topology: Topology, functions: Functions | None = None, state: State | None = None) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        functions: Functions | None = None,
+        state: State | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.topology, self.epoch = topology, Epoch(0, topology)
+        self._silence = Silence(now)
+        self.sample = 0
+        """Rows that are drawn of each stream of a batch, for statistics."""
         self.functions: Functions = functions or {}
         self.state: State = state or MemoryState()
         self.manifest = Manifest()
@@ -88,7 +98,9 @@ class InProcess:
         self.spent = {(0, 0): time.perf_counter() - began}
         report = self._waves(self.topology, batch, envelopes, fresh)
         reach(crash, "commit before", number)
-        self.manifest = self.manifest.after(self.epoch, number, report)
+        known = self.manifest
+        idle = self._silence.after(self.topology.streams, report.rows_in, known.idle, known.newest, report.newest)
+        self.manifest = self.manifest.after(self.epoch, number, report, idle=idle)
         self._retain()
         for query, rows in fresh.items():
             self.results[query] += rows
@@ -147,7 +159,7 @@ class InProcess:
         """All waves, one after the other; results go to `fresh`."""
         for wave in range(1, topology.waves + 1):
             inbox: dict[int, list[Envelope]] = defaultdict(list)
-            if wave > 1 and topology.keeps:
+            if wave > 1 and topology.stores_late:
                 envelopes.sort(key=lambda envelope: envelope.seq)
             for envelope in envelopes:
                 inbox[envelope.dest].append(envelope)
@@ -177,7 +189,7 @@ class InProcess:
         return settle(self.results[query], emit.schema, query)
 
     def _read(self, topology: Topology, tables: Mapping[str, pa.Table], batch: Batch) -> Iterator[Envelope]:
-        for task, (name, ingest) in enumerate(ingests(topology, self.functions).items()):
+        for task, (name, ingest) in enumerate(ingests(topology, self.functions, self.sample).items()):
             if name in tables:
                 yield from ingest.run(
                     (("", rows) for rows in tables[name].to_batches()), task, batch.watermarks, batch.number

@@ -8,13 +8,13 @@ new query of the same name must not get them.  Doing it again changes nothing.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
 
 from weft.host.results.parquet import MARKER, ParquetSink
+from weft.host.results.partitioned import BY, PartitionedFolder
 from weft.host.results.sink import Results
 from weft.host.results.views import FolderOfChanges, Snapshot
 from weft.host.state.manifest import Ledger
@@ -32,12 +32,15 @@ def publish_left(ledger: Ledger, folders: Mapping[str, Iterable[str]]) -> None:
         for place in places:
             if results.files and Path(place, MARKER).exists():
                 _sink(query, place).take(results)
-        shutil.rmtree(staged / query, ignore_errors=True)
+        ledger.discard(staged / query)
 
 
 def _sink(query: str, place: str) -> ParquetSink:
     """The sink that the folder was made by."""
-    mode = json.loads(Path(place, MARKER).read_text()).get("mode")
+    marker = json.loads(Path(place, MARKER).read_text())
+    mode, by = marker.get("mode"), marker.get(BY)
+    if by is not None:
+        return PartitionedFolder.again(query, place, by)
     if mode is None:
         return ParquetSink(query, pa.schema([]), place)
     return Snapshot.again(query, place) if mode == "snapshot" else FolderOfChanges.again(query, place, mode)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from weft.host.batch import Batch
+from weft.host.state.place import Place
 from weft.host.weights import repeat
 from weft.topology.model import Topology
 
@@ -26,8 +27,9 @@ GROUP_BYTES = 64 << 20
 class StagedResults:
     """Parquet files of one task, one per query that has results."""
 
-    def __init__(self, folder: str, batch: Batch, worker: int, wave: int, topology: Topology) -> None:
-        self.folder, self.run, self.worker, self.wave = Path(folder), batch.run.strip("-"), worker, wave
+    def __init__(self, place: Place, folder: str, batch: Batch, worker: int, wave: int, topology: Topology) -> None:
+        self.place, self.folder = place, place.folder / folder
+        self.run, self.worker, self.wave = batch.run.strip("-"), worker, wave
         self.prefix = f"{batch.number:012d}" + (f"-{batch.job}" if batch.job else "")
         self.schemas = {emit.query: emit.schema for emit in topology.emits}
         self.writers: dict[str, pq.ParquetWriter] = {}
@@ -56,6 +58,7 @@ class StagedResults:
             writer.close()
             _sync(self._aside(query))
             os.replace(self._aside(query), self._final(query))
+            self.place.keep(str(self._final(query).relative_to(self.place.folder)))
             files.append({"query": query, "file": f"{self.run}/{self._final(query).name}", "rows": self.counts[query]})
         return files
 

@@ -7,11 +7,12 @@ the same rows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weft.errors import SourceError
 from weft.host.sources.files import shares
-from weft.host.sources.source import CanSkip, Piece, Position, Reader
+from weft.host.sources.source import CanLag, CanSkip, Piece, Position, Reader
+from weft.observe.notice import Notice
 
 Offset = Mapping[str, Position]
 """Stream -> how far it has been read; a stream that is missing is at its beginning."""
@@ -71,7 +72,8 @@ class Feeds:
         begin, until = self._full(start), self._full(end)
         found: list[Piece] = []
         for stream, feed in self.by_stream.items():
-            found += feed.reader.pieces(begin[stream], until[stream])
+            pieces = feed.reader.pieces(begin[stream], until[stream])
+            found += [replace(piece, order=order) for order, piece in enumerate(pieces)]
         return shares(found, tasks)
 
     def skip(self, error: SourceError, start: Offset, end: Offset) -> tuple[str, str] | None:
@@ -86,6 +88,17 @@ class Feeds:
         """All files that were left out."""
         readers = (feed.reader for feed in self.by_stream.values())
         return [file for reader in readers if isinstance(reader, CanSkip) for file in reader.skipped()]
+
+    def lag(self, offset: Offset, known: Offset) -> dict[str, Mapping[str, int]]:
+        """Stream -> partition -> records that wait, for the streams that know it."""
+        at = self._full(offset)
+        found = ((stream, feed.reader) for stream, feed in self.by_stream.items() if stream in known)
+        return {name: reader.lag(at[name], known[name]) for name, reader in found if isinstance(reader, CanLag)}
+
+    def notices(self) -> list[Notice]:
+        """What the next batch has to say about the sources."""
+        readers = (feed.reader for feed in self.by_stream.values())
+        return [said for reader in readers if isinstance(reader, CanLag) for said in reader.notices()]
 
     def check(self, offset: Offset) -> None:
         """Refuse if it is no longer known which rows were read up to an offset."""

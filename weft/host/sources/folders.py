@@ -117,6 +117,7 @@ class FolderReader:
     def end(self, start: Position, known: Position) -> Position:
         """After all files that are known, or after as many as a batch may have."""
         first, last, most = _count(start), _count(known), self._source.max_files
+        self._log.forget(first)
         return max(first, last if most is None else min(last, first + most))
 
     def pieces(self, start: Position, end: Position) -> list[Piece]:
@@ -147,7 +148,7 @@ class FolderReader:
 
     def check(self, position: Position) -> None:
         """Refuse if the log does not know all files that were read."""
-        self._log.between(0, _count(position))
+        self._log.check(_count(position))
 
     def read(self, piece: Piece, columns: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Rows of a part."""

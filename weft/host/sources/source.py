@@ -13,13 +13,14 @@ A new source is a module with a class that extends `Source`, and a line in `weft
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import pyarrow as pa
 
 from weft.errors import SourceError
+from weft.observe.notice import Notice
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,6 +40,8 @@ class Piece:
     groups: tuple[int, ...] | None
     bytes: int
     stream: str = ""
+    order: int = field(default=0, kw_only=True)
+    """Its place among all that a batch reads of the stream."""
 
 
 class Reader(Protocol):
@@ -82,6 +85,19 @@ class CanSkip(Protocol):
 
     def skipped(self) -> Sequence[str]:
         """All files that were left out."""
+        ...
+
+
+@runtime_checkable
+class CanLag(Protocol):
+    """A reader that knows how many records wait."""
+
+    def lag(self, position: Position, known: Position) -> Mapping[str, int]:
+        """Partition -> records between a position and the end that is known."""
+        ...
+
+    def notices(self) -> Sequence[Notice]:
+        """What the next batch has to say about the source."""
         ...
 
 

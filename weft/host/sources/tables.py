@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from weft.expr.types import normalize_schema
 from weft.host.sources.files import guard
 from weft.host.sources.folders import FileSource, FolderReader
 from weft.host.sources.source import Source
+from weft.host.state.durable import published
 
 if TYPE_CHECKING:
     from weft.query.model import Stream
@@ -89,6 +91,7 @@ def _write(table: pa.Table, path: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(aside, path)
+    published(Path(path))
 
 
 def _check_same(table: pa.Table, path: str, number: int) -> None:

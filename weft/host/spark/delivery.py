@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -23,7 +22,9 @@ from weft.host.crash import CrashPoint, reach
 from weft.host.groups.view import read_view
 from weft.host.results.sink import Results
 from weft.host.spark.sources import quote_columns
-from weft.host.state.manifest import FileState, Ledger, Manifest
+from weft.host.state.durable import published
+from weft.host.state.manifest import Ledger, Manifest
+from weft.host.state.place import Place
 from weft.host.work import Work
 from weft.query.grouping import OP, Grouping
 
@@ -34,12 +35,13 @@ Files = Sequence[Mapping[str, Any]]
 class Delivery:
     """The results of one checkpoint on their way to sinks."""
 
-    def __init__(self, spark: SparkSession, ledger: Ledger, run: str, crash: CrashPoint | None) -> None:
-        self.spark, self.ledger, self.run, self.crash = spark, ledger, run, crash
+    def __init__(self, spark: SparkSession, ledger: Ledger, place: Place, run: str, crash: CrashPoint | None) -> None:
+        self.spark, self.ledger, self.place, self.run, self.crash = spark, ledger, place, run, crash
 
     def hand_over(self, work: Work, number: int, epoch: int, files: Files, only: Sequence[str] | None = None) -> None:
         """Call the sinks that see a batch before its commit.  They are called even if it has no rows."""
         folder = self.ledger.staging_folder(number, epoch)
+        self.ledger.fetch(folder, files)
         for query, sinks in work.sinks.items():
             for sink in sinks:
                 if sink.when == "before commit" and (only is None or query in only):
@@ -50,13 +52,14 @@ class Delivery:
         if manifest.batch < 0:
             return
         staged = self.ledger.staged(manifest)
+        self.ledger.fetch(staged, manifest.files)
         left = [entry for entry in manifest.files if (staged / entry["query"] / entry["file"]).exists()]
         for query, sinks in work.sinks.items():
             results = self._results(work, query, manifest.batch, staged, left)
             for sink in sinks:
                 if results.files and sink.when == "after commit":
                     sink.take(results)
-        shutil.rmtree(staged, ignore_errors=True)
+        self.ledger.discard(staged)
 
     def restore(self, work: Work, manifest: Manifest) -> None:
         """Let sinks that show a whole view begin with it."""
@@ -78,6 +81,7 @@ class Delivery:
                 pq.write_table(rows, file)
                 file.flush()
                 os.fsync(file.fileno())
+            published(place)
             yield {"query": query, "file": str(name), "rows": rows.num_rows}
 
     def _results(self, work: Work, query: str, number: int, staged: Path, found: Files) -> Results:
@@ -90,21 +94,23 @@ class Delivery:
         schema = from_arrow_schema(emit.schema)
         if not files:
             found = self.spark.createDataFrame([], schema)
+        elif self.place.depot is not None:  # workers on other machines cannot see the driver's files
+            found = self.spark.createDataFrame(pa.concat_tables(map(pq.read_table, files)), schema)
         else:
             found = self.spark.read.schema(schema).parquet(*(_PATTERN.sub(r"\\\g<0>", str(file)) for file in files))
         return found if emit.groups is None else _changed(found, emit.groups.grouping)
 
     def _view(self, work: Work, query: str, manifest: Manifest) -> pa.Table:
         """The view of an aggregate query, from the state that a manifest names."""
-        emit, state = work.topology.emit_of[query], FileState(str(self.ledger.segments), str(self.ledger.notes))
-        return read_view(emit, work.topology, work.functions, manifest.segments, state)
+        emit = work.topology.emit_of[query]
+        return read_view(emit, work.topology, work.functions, manifest.segments, self.place.state())
 
 
 def _changed(changes: DataFrame, grouping: Grouping) -> DataFrame:
     """What a batch changed in a view, for functions of the user; where groups can leave it, with what happened."""
     if grouping.is_distinct:
         return changes
-    extra = [OP] if grouping.having is not None else []
+    extra = [OP] if grouping.can_leave else []
     seen = changes.where(changes[f"`{OP}`"] != "final")
     return seen.select(*quote_columns([*(output.name for output in grouping.outputs), *extra]))
 

@@ -24,7 +24,7 @@ from weft.host.batch import Batch
 from weft.host.envelope import Envelope, pack, unpack
 from weft.host.ingest import Ingest, ingests
 from weft.host.results.staged import StagedResults
-from weft.host.state.manifest import FileState
+from weft.host.state.place import Place
 from weft.host.worker import Worker
 from weft.topology.model import Topology
 
@@ -110,9 +110,9 @@ class Shipment:
     content: bytes
 
     @staticmethod
-    def of(topology: Topology, functions: Functions) -> Shipment:
-        """Pack a plan and the user's functions."""
-        return Shipment(cloudpickle.dumps((topology, dict(functions))))
+    def of(topology: Topology, functions: Functions, sample: int = 0) -> Shipment:
+        """Pack a plan, the user's functions, and how many rows are drawn for statistics."""
+        return Shipment(cloudpickle.dumps((topology, dict(functions), sample)))
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,8 @@ def open_plan(shipment: Shipment) -> Plan:
 
 @functools.lru_cache(maxsize=8)
 def _open_once(content: bytes) -> Plan:
-    topology, functions = cloudpickle.loads(content)
-    return Plan(topology, functions, ingests(topology, functions))
+    topology, functions, sample = cloudpickle.loads(content)
+    return Plan(topology, functions, ingests(topology, functions, sample))
 
 
 @dataclass(frozen=True)
@@ -143,9 +143,9 @@ class WaveTask:
     """Broadcast of a Shipment."""
     batch: Batch
     wave: int
-    segments: str
-    notes: str
+    place: Place
     staging: str
+    """The folder of results, within the place."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the wave."""
@@ -155,10 +155,10 @@ class WaveTask:
     def _run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         number = partition()
         plan = open_plan(self.plan.value)
-        state = FileState(self.segments, self.notes, self.batch.run)
+        state = self.place.state(self.batch.run)
         if self.wave == 1 and self.batch.level is None:  # a migration knows only some of the state
             state.forget(ref.name for refs in self.batch.live.values() for ref in refs)
-        results = StagedResults(self.staging, self.batch, number, self.wave, plan.topology)
+        results = StagedResults(self.place, self.staging, self.batch, number, self.wave, plan.topology)
         worker = Worker(plan.topology, number, self.batch, state, plan.functions, results)
         yield from to_rows(worker.run(self.wave, from_rows(batches)))
 

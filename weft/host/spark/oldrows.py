@@ -12,24 +12,25 @@ from weft.host.batch import Batch
 from weft.host.migration.reread import Piece, Rereading
 from weft.host.spark.exchange import open_plan, partition, to_rows, wire_errors
 from weft.host.spark.reader import SCHEMA
-from weft.host.state.segment import SegmentFiles
+from weft.host.spark.reading import Reading
+from weft.host.state.place import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)
-class OldRows:
+class OldRows(Reading):
     """Pieces of segments, divided among tasks."""
 
     spark: SparkSession
-    segments: str
+    place: Place
     shares: Sequence[Sequence[Piece]]
 
     def envelopes(self, plan: Any, batch: Batch) -> DataFrame:  # noqa: ARG002 - old rows were not late
         """Partition p reads share p."""
         count = len(self.shares)
-        task = RereadTask(plan, self.segments, self.shares)
+        task = RereadTask(plan, self.place, self.shares)
         return self.spark.range(0, count, 1, count).mapInArrow(task, SCHEMA)
 
 
@@ -38,7 +39,7 @@ class RereadTask:
     """Reads one share."""
 
     plan: Any
-    segments: str
+    place: Place
     shares: Sequence[Sequence[Piece]]
 
     def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -49,7 +50,7 @@ class RereadTask:
 
     @wire_errors
     def _read(self, task: int) -> Iterator[pa.RecordBatch]:
-        plan, files = open_plan(self.plan.value), SegmentFiles(self.segments)
+        plan, files = open_plan(self.plan.value), self.place.state()
         streams = {stream.name: stream for stream in plan.topology.streams}
         reading = Rereading(plan.topology.edge_by_id, streams, plan.functions)
         yield from to_rows(reading.envelopes(((piece, files.open(piece.ref)) for piece in self.shares[task]), task))

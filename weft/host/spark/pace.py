@@ -33,6 +33,11 @@ class Batches(Protocol):
         """Whether a batch is needed although nothing new has come: windows have closed."""
         ...
 
+    @property
+    def has_to_go_on(self) -> bool:
+        """Whether a batch is needed although nothing new has come: a stream that others waited for is idle now."""
+        ...
+
     def open_feeds(self) -> Feeds:
         """The streams of the plan that are read at our own pace."""
         ...

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from pyspark.sql import SparkSession
@@ -21,7 +22,7 @@ from weft.host.sources.feeds import Offset
 from weft.host.spark.pace import Batches
 from weft.host.spark.reading import Shares
 from weft.host.state.durable import read_sealed, write_sealed
-from weft.launch.spark import batch_settings
+from weft.launch.settings import batch_settings
 from weft.observe.notice import Notice
 
 PAUSE = 0.01
@@ -58,6 +59,7 @@ class Polling:
         for name, value in batch_settings().items():
             self.spark.conf.set(name, value)
         self._error: BaseException | None = None
+        self._waiting: Mapping[str, Mapping[str, int]] = {}
 
     def check(self) -> None:
         """Refuse if something of the checkpoint is missing."""
@@ -129,13 +131,16 @@ class Polling:
     def _work_once(self, begun: Offset | None, until: Offset | None) -> bool:
         """Run the next batch, if there is new input; return whether there was."""
         start = self._batches.manifest.offsets
-        end = begun or self._feeds.end(start, self._known(until))
-        if self._feeds.is_empty(start, end) and not self._batches.has_to_close:
+        known = {} if begun else self._known(until)
+        end = begun or self._feeds.end(start, known)
+        needed = self._batches.has_to_close or (until is None and self._batches.has_to_go_on)
+        if begun is None and self._feeds.is_empty(start, end) and not needed:
             return False
         number = self._batches.manifest.batch + 1
         if begun is None:
             write_sealed(self._next, asdict(Next(number, end)))
         self.spark.sparkContext.setJobDescription(f"Weft, batch {number}")
+        self._waiting = self._feeds.lag(end, known)
         while not self._try(start, end, number):
             pass  # another file was left out
         return True
@@ -145,7 +150,8 @@ class Polling:
         tasks = self._batches.epoch.topology.workers
         try:
             shares = self._feeds.deal(start, end, tasks) or [[]]  # a file may have no rows
-            self._batches.work(Shares(self.spark, self._shipped, shares), number, end)
+            rows = Shares(self.spark, self._shipped, shares, self._waiting, self._feeds.notices())
+            self._batches.work(rows, number, end)
         except Exception as error:
             cause = error if isinstance(error, SourceError) else self._batches.failure
             left = self._feeds.skip(cause, start, end) if isinstance(cause, SourceError) else None

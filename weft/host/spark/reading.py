@@ -8,8 +8,8 @@ each batch.  So the next batch may have another plan.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,10 +19,12 @@ from pyspark import cloudpickle
 from weft.host.batch import Batch, Watermarks
 from weft.host.envelope import PAYLOAD_BYTES, PAYLOAD_ROWS
 from weft.host.ingest import Ingest
+from weft.host.parts import number
 from weft.host.sources.feeds import Feeds
 from weft.host.sources.source import Piece
 from weft.host.spark.exchange import Plan, open_plan, partition, single, to_rows, wire_errors
 from weft.host.spark.reader import SCHEMA
+from weft.observe.notice import Notice
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +32,16 @@ if TYPE_CHECKING:
 
 class Reading(Protocol):
     """The input of a batch, before it is read."""
+
+    @property
+    def lag(self) -> Mapping[str, Mapping[str, int]]:
+        """Stream -> partition -> records that wait behind the batch, as far as that is known."""
+        return {}
+
+    @property
+    def notices(self) -> Sequence[Notice]:
+        """What the batch has to say about its sources."""
+        return ()
 
     def envelopes(self, plan: Any, batch: Batch) -> DataFrame:
         """Wave 0 of the batch under a plan (a broadcast Shipment)."""
@@ -44,6 +56,8 @@ class Shares:
     feeds: Any
     """Broadcast of Feeds."""
     shares: Sequence[Sequence[Piece]]
+    lag: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    notices: Sequence[Notice] = ()
 
     def envelopes(self, plan: Any, batch: Batch) -> DataFrame:
         """Partition p reads share p.  Rows never pass through the JVM one by one."""
@@ -53,7 +67,7 @@ class Shares:
 
 
 @dataclass(frozen=True)
-class SparkRows:
+class SparkRows(Reading):
     """Input that comes through Spark: rows of streams, or pieces of files."""
 
     frame: DataFrame
@@ -131,8 +145,10 @@ def _rows_of(inputs: Iterable[Input], ingest: Ingest) -> Iterator[tuple[str, pa.
                 for rows in reader:
                     yield "", rows
         else:
-            for rows in feeds.by_stream[stream].reader.read(found, ingest.columns, ingest.stream.schema):
-                yield f" in {found.file}", rows
+            first = found.order << 40
+            for rows in feeds.by_stream[stream].reader.read(found, ingest.columns, ingest.stream.source):
+                yield f" in {found.file}", number(rows, first)
+                first += rows.num_rows
 
 
 @dataclass(frozen=True)

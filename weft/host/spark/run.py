@@ -32,6 +32,7 @@ from weft.expr.evaluate import Functions
 from weft.host.batch import Batch, Report
 from weft.host.crash import CrashPoint, is_crash, reach
 from weft.host.envelope import unpack
+from weft.host.idle import Silence
 from weft.host.ingest import ingests
 from weft.host.migration.migrate import Job, Migration, Runner, Summary
 from weft.host.migration.prepare import ROUNDS, Preparation
@@ -39,6 +40,7 @@ from weft.host.migration.reread import share
 from weft.host.sources.feeds import Feeds, Offset
 from weft.host.spark.delivery import Delivery
 from weft.host.spark.exchange import Shipment, WaveTask
+from weft.host.spark.missing import explain_missing
 from weft.host.spark.oldrows import OldRows
 from weft.host.spark.pace import Pace
 from weft.host.spark.polling import Polling
@@ -48,6 +50,7 @@ from weft.host.spark.sources import open_feeds, quote_columns, unite
 from weft.host.spark.streaming import Streaming, United
 from weft.host.state.checkpoint import FILES, is_same_query
 from weft.host.state.manifest import Ledger
+from weft.host.state.place import Place
 from weft.host.state.room import check_room
 from weft.host.work import Changes, Work
 from weft.launch.warm import warm
@@ -70,7 +73,7 @@ class SparkRun:
 
     def start(self, every: float | None) -> None:
         """Begin.  If `every` is None, read what is there now and end; else go on, a batch every so many seconds."""
-        warm(self.batches.spark, self.batches.topology.workers)
+        warm(self.batches.spark.sparkContext, self.batches.topology.workers)
         try:
             self._pace = self._choose_pace()
             self._pace.check()  # before anything is touched
@@ -82,8 +85,15 @@ class SparkRun:
     def _choose_pace(self) -> Pace:
         """Our own pace if no stream is a DataFrame of Spark, else Spark's."""
         batches = self.batches
-        if not batches.work_now.session["brought"]:
+        brought = batches.work_now.session["brought"]
+        if not brought:
             return Polling(batches.spark, batches)
+        if batches.place.depot is not None:
+            raise SourceError(
+                f'stream "{brought[-1]}" is a DataFrame, and the checkpoint is a URL',
+                detail="Spark keeps the offsets of its streams in files of its own, which are not in this checkpoint.",
+                hint="use weft.read.kafka, .parquet, .csv or .json, or a checkpoint in a folder that machines share.",
+            )
         if skips := [name for name, s in batches.work_now.sources.items() if getattr(s, "bad_files", "fail") == "skip"]:
             raise SourceError(
                 f'stream "{skips[0]}" has bad_files="skip" beside a stream that Spark brings',
@@ -139,7 +149,11 @@ class SparkRun:
         hint = f"if the checkpoint was changed or damaged, restore {self.batches.ledger.root} from a backup."
         spark = isinstance(error, PySparkException | Py4JError)
         what = "the Spark query failed" if spark else f"the run failed: {type(error).__name__}: {first_line(error)}"
-        return from_wire(str(error)) or HostError(what, detail=_quote_spark(error), hint=hint)
+        return (
+            from_wire(str(error))
+            or explain_missing(str(error))
+            or HostError(what, detail=_quote_spark(error), hint=hint)
+        )
 
 
 class SparkBatches:
@@ -149,18 +163,24 @@ class SparkBatches:
         self,
         spark: SparkSession,
         work: Work,
-        checkpoint: Path,
+        place: Place,
+        ledger: Ledger,
         changes: Changes,
         *,
         on_progress: Callable[[Progress], None],
+        on_failure: Callable[[BaseException], None] = lambda _error: None,
         crash: CrashPoint | None = None,
+        sample: int = 0,
     ) -> None:
+        self.sample = sample
+        """Rows that each task draws of a stream, for statistics."""
         self.spark, self.work_now, self.changes = spark, work, changes
-        self.on_progress, self.crash = on_progress, crash
-        self.ledger = Ledger(checkpoint)
+        self.on_progress, self.on_failure, self.crash = on_progress, on_failure, crash
+        self.place, self.ledger = place, ledger
         self.manifest = self.ledger.last()
+        self._silence = Silence()
         self.run = f"-{uuid.uuid4().hex[:6]}"
-        self.delivery = Delivery(spark, self.ledger, self.run, crash)
+        self.delivery = Delivery(spark, ledger, place, self.run, crash)
         self.at_once = AT_ONCE
         """A change that reads no more rows than this is made between two batches."""
         self._preparing: Preparation | None = None
@@ -301,6 +321,8 @@ class SparkBatches:
     def end(self) -> None:
         """No batch will come any more."""
         self._give_up()
+        if self.failure is not None:
+            self.on_failure(self.failure)
 
     def _restate(self, work: Work) -> Summary:
         """The same state under another description: nothing has to move."""
@@ -343,7 +365,7 @@ class SparkBatches:
     def _input(self, job: Job, work: Work, tasks: int) -> Reading:
         """Old rows, or tables as far as they were read."""
         if not job.tables:
-            return OldRows(self._jobs, str(self.ledger.segments), share(job.pieces, tasks))
+            return OldRows(self._jobs, self.place, share(job.pieces, tasks))
         read = [stream for stream in work.topology.streams if stream.name in job.tables]
         feeds = open_feeds(work.sources, read, str(self.ledger.root / "sources"))
         return Shares(
@@ -359,7 +381,7 @@ class SparkBatches:
 
     def _ship(self, topology: Topology, functions: Functions | None = None) -> Any:
         known = self.work_now.functions if functions is None else functions
-        return self.spark.sparkContext.broadcast(Shipment.of(topology, known))
+        return self.spark.sparkContext.broadcast(Shipment.of(topology, known, self.sample))
 
     # ----------------------------------------------------------------------------------------- batches
 
@@ -367,6 +389,11 @@ class SparkBatches:
     def has_to_close(self) -> bool:
         """Whether windows have closed whose final rows were not given out: that needs a batch, even an empty one."""
         return self.manifest.has_closed(self.topology)
+
+    @property
+    def has_to_go_on(self) -> bool:
+        """Whether a stream that a watermark waits for has become idle: the manifest of a batch has to say so."""
+        return self._silence.holds(self.topology, self.manifest.newest, self.manifest.idle)
 
     def work(self, rows: Reading, number: int, offsets: Offset) -> None:
         """Run a batch.  An error is kept in `failure`, since Spark wraps it in a message of its own."""
@@ -386,7 +413,7 @@ class SparkBatches:
         self._notices.append(notice)
 
     def _unforeseen_error(self, error: BaseException, number: int) -> WeftError:
-        return HostError(
+        return explain_missing(str(error)) or HostError(
             f"batch {number} failed: {type(error).__name__}: {first_line(error)}",
             detail=_quote_spark(error)
             if isinstance(error, PySparkException | Py4JError)
@@ -402,7 +429,9 @@ class SparkBatches:
         batch = self.manifest.next(self.topology, number, self.run, self.crash, barrier)
         report = self._run(rows, self.plan, self.topology, batch, self.ledger.staging_folder(number))
         self.delivery.hand_over(self.work_now, number, 0, report.files)
-        manifest = self.manifest.after(self.epoch, number, report, offsets)
+        before = self.manifest
+        idle = self._silence.after(self.topology.streams, report.rows_in, before.idle, before.newest, report.newest)
+        manifest = self.manifest.after(self.epoch, number, report, offsets, idle)
         self._written = sum(ref["bytes"] for ref in report.added)
         reach(self.crash, "commit before", number)
         self.ledger.commit(manifest)
@@ -411,7 +440,9 @@ class SparkBatches:
         self.delivery.publish(self.work_now, manifest)
         self.ledger.collect()
         self.ledger.announce(number)
-        self.on_progress(self._progress(number, time.perf_counter() - began, report))
+        seconds = time.perf_counter() - began
+        self.on_progress(self._progress(number, seconds, report, rows))
+        self.changes.seen(manifest, report, seconds)
 
     def _places(self) -> Iterator[Path]:
         """Where a batch writes: state, results, and what Spark sends between workers on this machine."""
@@ -422,10 +453,11 @@ class SparkBatches:
     def _run(self, rows: Reading, plan: Any, topology: Topology, batch: Batch, staging: Path) -> Report:
         """Run all waves as one job, and return the counters of all tasks."""
         frame = rows.envelopes(plan, batch)
+        folder = str(staging.relative_to(self.ledger.root))
         for wave in range(1, topology.waves + 1):
-            task = WaveTask(plan, batch, wave, str(self.ledger.segments), str(self.ledger.notes), str(staging))
+            task = WaveTask(plan, batch, wave, self.place, folder)
             frame = frame.repartitionById(topology.workers, "dest")
-            if wave > 1 and topology.keeps:
+            if wave > 1 and topology.stores_late:
                 frame = frame.sortWithinPartitions("seq")  # rows to store come first, see weft.host.worker
             frame = frame.mapInArrow(task, SCHEMA)
         report = Report()
@@ -433,12 +465,13 @@ class SparkBatches:
             report.merge(unpack(row.dest, row.seq, row.edge, _buffer(row.payload)).report or {})
         return report
 
-    def _progress(self, number: int, seconds: float, report: Report) -> Progress:
+    def _progress(self, number: int, seconds: float, report: Report, rows: Reading) -> Progress:
         segments = self.manifest.segments
-        marks = [mark for mark in self.manifest.watermarks(self.topology).values() if mark is not None]
+        found = self.manifest.watermarks(self.topology)
+        marks = [mark for mark in found.values() if mark is not None]
         zeros = Counters(  # streams without rows and queries without results are shown too
             rows_in={stream.name: 0 for stream in self.topology.streams},
-            results={emit.query: 0 for emit in self.topology.emits},
+            results={emit.query: 0 for emit in self.topology.emits if not emit.into},
         )
         return Progress(
             batch=number,
@@ -448,9 +481,10 @@ class SparkBatches:
             segments=len(segments),
             watermark=as_time(min(marks)) if marks else None,
             counters=Counters.total([zeros, report]),
-            watermarks=read_watermarks(self.topology.clocks, self.manifest.newest),
+            watermarks=read_watermarks(self.topology.clocks, self.manifest.newest, self.manifest.idle, found),
             newest=self.manifest.newest,
-            notices=self._told(),
+            notices=(*self._told(), *rows.notices),
+            lag=rows.lag,
         )
 
     def _told(self) -> tuple[Notice, ...]:
@@ -463,7 +497,7 @@ def _in_batch(error: WeftError, number: int) -> WeftError:
     if not isinstance(error, QueryError):
         return error
     detail = f"in batch {number}, {error.detail}" if error.detail else f"in batch {number}."
-    return QueryError(error.message, detail=detail, hint=error.hint)
+    return error.restate(detail=detail, hint=error.hint)
 
 
 def _quote_spark(error: BaseException) -> str:

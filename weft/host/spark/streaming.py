@@ -20,7 +20,7 @@ from weft.errors import HostError, StateError, WeftError
 from weft.host.sources.feeds import Feeds
 from weft.host.spark.pace import Batches
 from weft.host.spark.reading import SparkRows
-from weft.launch.spark import batch_settings
+from weft.launch.settings import batch_settings
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -26,9 +25,12 @@ from weft.errors import StateError
 from weft.expr.render import to_sql
 from weft.expr.spelling import spell
 from weft.host.sources.source import Source
+from weft.host.state.depot import Depot, read_url
 from weft.host.state.difference import say_difference
 from weft.host.state.durable import write_durably
 from weft.host.state.manifest import Ledger
+from weft.host.state.mirror import Mirror
+from weft.host.state.place import Place
 from weft.query.duration import format_duration
 from weft.query.model import Query, Relation, Stream
 from weft.query.unfold import keys, unfold
@@ -37,11 +39,28 @@ from weft.topology.model import Topology
 
 
 class Checkpoint:
-    """A folder with the state of one session."""
+    """The state of one session: a folder, or a depot and the driver's mirror of it."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root.absolute()
+    def __init__(self, place: str | os.PathLike[str]) -> None:
+        self._mirror = None if (url := read_url(place)) is None else Mirror(Depot(url))
+        self.root = self._mirror.root if self._mirror is not None else Path(place).absolute()
+        """The folder, or the mirror."""
         self._lock: int | None = None
+
+    @property
+    def shown(self) -> str:
+        """Where it is, for people."""
+        return str(self.root) if self._mirror is None else self._mirror.depot.shown
+
+    @property
+    def place(self) -> Place:
+        """Where tasks find it."""
+        return Place(str(self.root), None if self._mirror is None else self._mirror.depot)
+
+    @property
+    def ledger(self) -> Ledger:
+        """Its manifests and what they own."""
+        return Ledger(self.root, None if self._mirror is None else self._mirror.depot)
 
     @property
     def id(self) -> str:
@@ -124,7 +143,7 @@ class Checkpoint:
 
     def _refuse(self, differences: Sequence[str]) -> StateError:
         return StateError(
-            f"checkpoint {self.root} belongs to another session",
+            f"checkpoint {self.shown} belongs to another session",
             detail="\n  ".join(["what differs:", *differences]),
             hint='use the same streams and queries, drop a query that is meant to go: s.drop("name"), '
             "or use an empty checkpoint folder.",
@@ -132,6 +151,8 @@ class Checkpoint:
 
     def release(self) -> None:
         """Let other runs use it."""
+        if self._mirror is not None:
+            self._mirror.release()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -139,7 +160,7 @@ class Checkpoint:
     def _bind(self, owner: str, mine: Mapping[str, Any]) -> None:
         """Bind the checkpoint to this session, and remove what a run left that committed nothing."""
         for part in _PARTS:
-            shutil.rmtree(self.root / part, ignore_errors=True)
+            self.ledger.discard(self.root / part)
         (self.root / "done").unlink(missing_ok=True)
         write_durably(self.root / "session.json", _text(owner, mine))
 
@@ -149,26 +170,29 @@ class Checkpoint:
             strangers = [p.name for p in self.root.iterdir() if not p.name.startswith(".") and p.name not in _BEFORE]
         except OSError as error:
             hint = "choose a folder that can be written, or one that does not exist yet."
-            raise StateError(f"checkpoint {self.root} cannot be made", detail=f"{error}.", hint=hint) from error
+            raise StateError(f"checkpoint {self.shown} cannot be made", detail=f"{error}.", hint=hint) from error
         if strangers and not (self.root / "session.json").exists() and not (self.root / "manifests").exists():
             raise StateError(
-                f"folder {self.root} is not a checkpoint",
+                f"folder {self.shown} is not a checkpoint",
                 detail=f"it holds other files: {', '.join(sorted(strangers)[:5])}.",
                 hint="choose an empty folder, or one that does not exist yet.",
             )
 
     def _take_lock(self) -> None:
+        if self._mirror is not None:
+            self._mirror.take()
+            return
         try:
             lock = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT)
         except OSError as error:
             hint = "make the folder writable, or choose another checkpoint."
-            raise StateError(f"checkpoint {self.root} cannot be locked", detail=f"{error}.", hint=hint) from error
+            raise StateError(f"checkpoint {self.shown} cannot be locked", detail=f"{error}.", hint=hint) from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(lock)
             raise StateError(
-                f"checkpoint {self.root} is in use", detail="another run holds its lock.", hint="stop that run first."
+                f"checkpoint {self.shown} is in use", detail="another run holds its lock.", hint="stop that run first."
             ) from error
         self._lock = lock
 
@@ -238,6 +262,7 @@ def _stream(stream: Stream, source: Source) -> dict[str, Any]:
         "lateness": format_duration(stream.lateness),
         "read": "once, as a table" if stream.table else "as a stream",
         "source": source.describe(),
+        **({} if stream.changes is None else {"changes": str(stream.changes)}),
     }
 
 
@@ -344,7 +369,7 @@ def say_changes(found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
 
 def _differences(what: str, found: Mapping[str, Any], mine: Mapping[str, Any]) -> list[str]:
     return [
-        f"{what}, {key}: {say_difference(found.get(key), mine[key])}"
-        for key in mine
-        if key not in ("apart", "means") and found.get(key) != mine[key]
+        f"{what}, {key}: {say_difference(found.get(key), mine.get(key))}"
+        for key in {**mine, **found}
+        if key not in ("apart", "means") and found.get(key) != mine.get(key)
     ]

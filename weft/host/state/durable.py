@@ -1,4 +1,7 @@
-"""Files that are either complete or missing, even after a crash; some with a checksum."""
+"""Files that are either complete or missing, even after a crash; some with a checksum.
+
+A folder can be shared: then its durable files go to a place that other machines see, before the write returns.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,41 @@ def write_durably(final: Path, content: bytes) -> None:
         os.fsync(file.fileno())
     os.replace(aside, final)
     sync_folder(final.parent)
+    published(final)
+
+
+def remove_durably(path: Path) -> None:
+    """Remove a file, wherever it was shared."""
+    path.unlink(missing_ok=True)
+    if (hooks := _hooks(path)) is not None:
+        hooks[1](path)
+
+
+def published(path: Path) -> None:
+    """A file is complete: if its folder is shared, let others have it."""
+    if (hooks := _hooks(path)) is not None:
+        hooks[0](path)
+
+
+Hook = Callable[[Path], None]
+_shared: dict[Path, tuple[Hook, Hook]] = {}
+"""Folder -> what shares a file of it, and what takes one back."""
+
+
+def share(root: Path, put: Hook, remove: Hook) -> None:
+    """Let others have the durable files of a folder."""
+    _shared[root] = (put, remove)
+
+
+def unshare(root: Path) -> None:
+    """Share nothing of a folder any more."""
+    _shared.pop(root, None)
+
+
+def _hooks(path: Path) -> tuple[Hook, Hook] | None:
+    if not _shared:
+        return None
+    return next((hooks for root, hooks in _shared.items() if path.is_relative_to(root)), None)
 
 
 def sync_folder(path: Path) -> None:

@@ -19,9 +19,11 @@ from typing import Any
 from weft.errors import StateError
 from weft.host.batch import Batch, Report
 from weft.host.crash import CrashPoint
+from weft.host.parts import advance
 from weft.host.sources.source import Position
 from weft.host.state.compaction import horizon, is_expired
-from weft.host.state.durable import read_sealed, write_sealed
+from weft.host.state.depot import Depot
+from weft.host.state.durable import read_sealed, remove_durably, write_sealed
 from weft.host.state.segment import SegmentFiles, SegmentRef
 from weft.observe.counters import Counters, bump
 from weft.observe.measured import Measured
@@ -60,10 +62,13 @@ class Manifest:
     """Whether a migration wrote it, after the batch."""
     marks: Mapping[str, int | None] = field(default_factory=dict)
     """Clock id -> watermark when the batch began."""
+    idle: tuple[str, ...] = ()
+    """Streams that have been silent for long: watermarks do not wait for them."""
 
     def watermarks(self, topology: Topology) -> dict[str, int | None]:
-        """Clock id -> watermark."""
-        return {clock.id: clock.watermark(dict(self.newest)) for clock in topology.clocks}
+        """Clock id -> watermark.  It never goes back, also when a stream wakes that was idle."""
+        found = {clock.id: clock.watermark(self.newest, self.idle) for clock in topology.clocks}
+        return {clock: _later(mark, self.marks.get(clock)) for clock, mark in found.items()}
 
     def next(
         self,
@@ -81,18 +86,23 @@ class Manifest:
         return Batch(number, self.watermarks(topology), there, run, crash, before=self.marks, barrier=barrier)
 
     def after(
-        self, epoch: Epoch, number: int, report: Report, offsets: Mapping[str, Position] | None = None
+        self,
+        epoch: Epoch,
+        number: int,
+        report: Report,
+        offsets: Mapping[str, Position] | None = None,
+        idle: tuple[str, ...] = (),
     ) -> Manifest:
-        """The manifest of batch `number`, given what its workers reported and how far it has read."""
+        """The manifest of batch `number`, given what its workers reported, how far it has read, and who is idle."""
         gone = set(report.removed)
-        newest = dict(self.newest)
-        for stream, moment in report.newest.items():
-            newest[stream] = max(moment, newest.get(stream, moment))
+        newest = advance(self.newest, report.newest, idle)
         totals, sketches = Counters.total([self.totals, report]), merge_sketches(self.sketches, report.sketches)
         read = {**self.offsets, **(offsets or {})}
         files = tuple(report.files)
         began = self.watermarks(epoch.topology)
-        made = Manifest(number, (), newest, files, totals, sketches, read, epoch.number, self.partial, marks=began)
+        made = Manifest(
+            number, (), newest, files, totals, sketches, read, epoch.number, self.partial, False, began, idle
+        )
         refs = [*(ref for ref in self.segments if ref.name not in gone), *(SegmentRef(**ref) for ref in report.added)]
         marks = made.watermarks(epoch.topology)
         limits = {s.id: horizon(s, began if s.counted == "groups" else marks) for s in epoch.topology.stores}
@@ -150,8 +160,9 @@ class Manifest:
 class Ledger:
     """The manifests of a checkpoint folder, and the files they own.  Reading creates no files and no folders."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, depot: Depot | None = None) -> None:
+        self.root, self.depot = root, depot
+        """The folder, or the driver's mirror of the depot that has the files."""
         self.folder = root / "manifests"
         self.segments = root / "segments"
         self.results = root / "results"
@@ -229,21 +240,30 @@ class Ledger:
         paths = sorted(self.folder.glob("*.json"))
         kept = [_read(path) for path in paths[-KEPT:]]
         for path in paths[:-KEPT]:
-            path.unlink()
+            remove_durably(path)
         if kept:
             for plan in sorted(self.epochs.glob("*.json"))[: -KEPT - 1]:
                 if int(plan.stem) < min(manifest.epoch for manifest in kept):
-                    plan.unlink()
+                    remove_durably(plan)
             self._sweep({ref.name for manifest in kept for ref in manifest.segments}, kept[-1].batch)
 
     def _sweep(self, live: Iterable[str], batch: int) -> None:
-        keep = {str(self.segments / name) for name in (*live, *self.guarded)}
-        for path in self.segments.glob("*/*/*"):
-            if str(path) not in keep and not self.young(path.name):
-                path.unlink(missing_ok=True)
-        for note in self.notes.glob("*"):
-            if int(note.name.lstrip(".").split("-")[0]) <= batch and not self.young(note.name):
-                note.unlink(missing_ok=True)
+        keep = {*live, *self.guarded}
+        self._drop("segments", lambda name: name not in keep)
+        self._drop("notes", lambda name: int(name.lstrip(".").split("-")[0]) <= batch)
+
+    def _drop(self, folder: str, is_old: Callable[[str], bool]) -> None:
+        """Remove the files of a folder that are old, and were not written by a migration in progress."""
+        root = self.root / folder
+        if self.depot is not None:
+            there = [name.partition("/")[2] for name in self.depot.list(folder)]
+        else:
+            there = [str(path.relative_to(root)) for path in root.glob("*/*/*" if folder == "segments" else "*")]
+        old = [name for name in there if is_old(name) and not self.young(name.rpartition("/")[2])]
+        if self.depot is not None:
+            self.depot.remove(f"{folder}/{name}" for name in old)
+        for name in old:
+            (root / name).unlink(missing_ok=True)
 
     def staging_folder(self, batch: int, epoch: int = 0) -> Path:
         """Where workers put the results of a batch, or those that the migration to an epoch makes."""
@@ -255,7 +275,21 @@ class Ledger:
 
     def unstage(self, batch: int, epoch: int = 0) -> None:
         """Remove the staged results of a batch or a migration."""
-        shutil.rmtree(self.staging_folder(batch, epoch), ignore_errors=True)
+        self.discard(self.staging_folder(batch, epoch))
+
+    def discard(self, folder: Path) -> None:
+        """Remove a folder of staged results."""
+        shutil.rmtree(folder, ignore_errors=True)
+        if self.depot is not None:
+            self.depot.remove(self.depot.list(str(folder.relative_to(self.root))))
+
+    def fetch(self, folder: Path, files: Iterable[Mapping[str, Any]]) -> None:
+        """Let the driver have staged results that workers on other machines made."""
+        for entry in files if self.depot is not None else ():
+            path = folder / entry["query"] / entry["file"]
+            if not path.exists():
+                assert self.depot is not None
+                self.depot.get(str(path.relative_to(self.root)), path)
 
 
 class FileState(SegmentFiles):
@@ -278,11 +312,16 @@ class FileState(SegmentFiles):
         try:
             return tuple(SegmentRef(**ref) for ref in json.loads(path.read_text()))
         except FileNotFoundError as error:
-            raise StateError(
-                f"note {path} is missing",
-                detail="a later wave cannot see the state that a worker wrote in an earlier one.",
-                hint="the checkpoint must lie on a file system that all workers share.",
-            ) from error
+            raise refuse_missing_note(str(path)) from error
+
+
+def refuse_missing_note(note: str) -> StateError:
+    """The error for a wave that does not find what an earlier one wrote."""
+    return StateError(
+        f"note {note} is missing",
+        detail="a later wave cannot see the state that a worker wrote in an earlier one.",
+        hint="the checkpoint must lie on a file system that all workers share, or be a URL such as s3://bucket/path.",
+    )
 
 
 def _read_session(path: Path) -> Mapping[str, Any]:
@@ -297,6 +336,10 @@ def _read_session(path: Path) -> Mapping[str, Any]:
 _sessions: dict[Path, tuple[int, Mapping[str, Any]]] = {}
 
 
+def _later(mark: int | None, before: int | None) -> int | None:
+    return max((moment for moment in (mark, before) if moment is not None), default=None)
+
+
 def _read(path: Path) -> Manifest:
     return read_sealed(path, _manifest)
 
@@ -309,5 +352,5 @@ def _manifest(plain: dict[str, Any]) -> Manifest:
             hint="start again from an empty checkpoint.",
         )
     segments = tuple(SegmentRef(**ref) for ref in plain.pop("segments"))
-    totals = Counters.of(plain.pop("totals"))
-    return Manifest(segments=segments, files=tuple(plain.pop("files")), totals=totals, **plain)
+    totals, idle = Counters.of(plain.pop("totals")), tuple(plain.pop("idle", ()))
+    return Manifest(segments=segments, files=tuple(plain.pop("files")), totals=totals, idle=idle, **plain)

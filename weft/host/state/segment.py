@@ -116,10 +116,10 @@ class SegmentFiles:
         with open(aside, "wb") as file:
             _write(file, segment, halfway)
         self._opened.pop(name, None)
-        self._syncing.append(_syncers().submit(_sync, os.open(aside, os.O_RDONLY)))
         with pa.memory_map(str(aside)) as mapped:
             buffer = mapped.read_buffer()
         os.replace(aside, final)
+        self._syncing.append(self.secure(name))
         found = checksum(buffer)
         _open[str(final)] = (
             _version(str(final)),
@@ -127,18 +127,23 @@ class SegmentFiles:
         )  # just written: it need not be checked when it is opened
         return buffer.size, found
 
+    def secure(self, name: str) -> Future[None]:
+        """Begin to make a file durable that was written."""
+        return syncers().submit(_sync, os.open(Path(self.root, name), os.O_RDONLY))
+
     def settle(self) -> None:
-        """Wait until everything written is on the disk."""
+        """Wait until everything written is durable."""
         while self._syncing:
             self._syncing.pop().result()
 
     def open(self, ref: SegmentRef) -> Segment:
-        """Map the segment, and check it if this process has not done so."""
+        """The segment behind a reference."""
         if ref.name not in self._opened:
-            self._opened[ref.name] = self._map(ref)
+            self._opened[ref.name] = self.load(ref)
         return self._opened[ref.name]
 
-    def _map(self, ref: SegmentRef) -> Segment:
+    def load(self, ref: SegmentRef) -> Segment:
+        """Map the file, and check it if this process has not done so."""
         path = str(Path(self.root, ref.name))
         seen = _version(path)
         known = _open.get(path)
@@ -155,7 +160,7 @@ class SegmentFiles:
 
 
 @functools.cache
-def _syncers() -> ThreadPoolExecutor:
+def syncers() -> ThreadPoolExecutor:
     """Threads that wait for the disk; each worker process starts them when it first needs them."""
     return ThreadPoolExecutor(4)
 

@@ -39,6 +39,7 @@ from weft.optimizer.lower.stores import (
 )
 from weft.optimizer.lower.unite import Decide, check_selections, unite, unite_implied
 from weft.optimizer.lower.ways import Hop, Keeping, Line, Ways, kept_joins
+from weft.query.derived import fed_by
 from weft.query.model import Query, Stream
 from weft.topology.check import check
 from weft.topology.matching import Sieve
@@ -78,16 +79,19 @@ def draw(
     stores, starts, emits = nodes.stores.stores(), nodes.finish_starts(), nodes.flow.finish_emits()
     views = [store for emit, plan in zip(emits, made, strict=True) for store in group_stores(emit, plan)]
     matched = [plan for plan in made if plan.query.subscribers is not None]
+    streams = _streams([plan.query for plan in made])
+    drawn = edges(nodes.stores.drafts, nodes.flow.starts.values(), nodes.flow.first_wave)
     return Topology(
         made[0].workers if made else 1,
-        _streams([plan.query for plan in made]),
+        tuple(stream for stream in streams if not stream.depth),
         clocks(made, policy),
         (*stores, *views, *map(subscription_store, matched)),
-        (*edges(nodes.stores.drafts, nodes.flow.starts.values()), *map(subscription_edge, matched)),
+        (*drawn, *map(subscription_edge, matched)),
         starts,
         nodes.finish_probes(),
         emits,
         nodes.finish_keeps(),
+        tuple(replace(stream, made=()) for stream in streams if stream.depth),
     )
 
 
@@ -333,6 +337,6 @@ class _Query:
         plan = self.plan
         called = tuple(self.called.items())
         emit = Emit(f"emit {plan.name}", plan.name, plan.query.outputs, fields_at_end(plan), called)
-        emit = with_matching(with_groups(emit, plan), plan)
+        emit = with_matching(with_groups(replace(emit, into=fed_by(plan.name)), plan), plan)
         self.flow.emits[emit.id] = emit
         return emit

@@ -5,7 +5,7 @@ A start also takes its rows from an edge of a store that brings more than it wan
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -73,17 +73,22 @@ class _EdgeDraft:
     starts: list[str] = field(default_factory=list)
     watch: dict[tuple[str, Expr, Selection], None] = field(default_factory=dict)
 
-    def finish(self, name: str) -> Edge:
+    def finish(self, name: str, wave: int) -> Edge:
         columns = tuple(sorted(self.columns | (set() if NEVER_LATE in self.clocks else {TIME})))
         route, key, tasks, spread = self.place
         return Edge(
             name, self.stream, self.selection, columns, route, key, tasks, tuple(sorted(self.clocks)),
-            tuple(self.stores), tuple(self.starts), spread, tuple(self.watch),
+            tuple(self.stores), tuple(self.starts), spread, tuple(self.watch), wave,
         )  # fmt: skip
 
 
-def edges(stores: Iterable[StoreDraft], starts: Iterable[StartDraft]) -> tuple[Edge, ...]:
-    """One edge for all stores and starts that want the same rows of a stream on the same workers."""
+def edges(
+    stores: Iterable[StoreDraft], starts: Iterable[StartDraft], wave: Callable[[str], int] = lambda _stream: 1
+) -> tuple[Edge, ...]:
+    """One edge for all stores and starts that want the same rows of a stream on the same workers.
+
+    `wave` says when the rows of a stream are there.
+    """
     drafts: dict[str, _EdgeDraft] = {}
 
     def draw(stream: str, chosen: tuple[Expr, ...], place: Place, clocks: set[str]) -> _EdgeDraft:
@@ -102,7 +107,7 @@ def edges(stores: Iterable[StoreDraft], starts: Iterable[StartDraft]) -> tuple[E
         edge.columns |= start.columns | {c.name for part in start.filter for c in columns(part)}
         edge.starts.append(start.id)
         edge.watch |= {(name, key, start.filter): None for name, key in start.watch}
-    return tuple(edge.finish(name) for name, edge in drafts.items())
+    return tuple(edge.finish(name, wave(edge.stream)) for name, edge in drafts.items())
 
 
 def find_watched_keys(plan: Ways, label: str, alias: str) -> dict[tuple[str, Expr], None]:

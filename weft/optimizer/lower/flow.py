@@ -1,7 +1,8 @@
 """What flows through the nodes of a topology: when, and which fields.  Worked out once all lines are laid.
 
 Waves, forwards: a node on the tuple's own worker runs at once, any other in the next wave.  A probe of an intermediate
-store waits until all rows that it may see are stored, whichever query fills the store.
+store waits until all rows that it may see are stored, whichever query fills the store.  Tuples of a derived stream
+start in the wave after the last of its rows is made.
 
 Fields, backwards: a probe carries what any node after it reads, whichever query it belongs to.  A store holds what its
 probes read or hand on; an intermediate one also the event times that say when a row may go.  Every frame has at least
@@ -70,6 +71,7 @@ class Flow:
         self.keeps: dict[str, KeepDraft] = {}
         self.emits: dict[str, Emit] = {}
         self._waves: dict[str, int] = {}
+        self._first: dict[str, int] = {}
         self._carried: dict[str, set[str]] = {}
         self._held: dict[str, set[str]] = {}
 
@@ -88,22 +90,41 @@ class Flow:
     def _wave(self, node: NodeDraft) -> int:
         part = node.hop if isinstance(node, ProbeDraft) else node.part
         # The first hop needs no wave of its own: the edge that brings a row to its store brings the tuple there too.
-        arrival = 1 if isinstance(node.before, StartDraft) else self.wave(node.before) + (part.route != "local")
+        if isinstance(node.before, StartDraft):
+            arrival = self.first_wave(node.before.stream)
+        else:
+            arrival = self.wave(node.before) + (part.route != "local")
         if isinstance(node, KeepDraft):
             return arrival
         filling = (keep for keep in self._filling.get(node.draft.key, ()) if keep.origin in node.sees)
-        return max([arrival, *map(self.wave, filling)])
+        there = self.first_wave(node.draft.stream) if node.sees and not node.draft.members else 1
+        return max([arrival, there, *map(self.wave, filling)])
+
+    def first_wave(self, stream: str) -> int:
+        """The wave in which the rows of a stream are stored and start: for a derived one, after they are made."""
+        if stream not in self._first:
+            made = (emit for emit in self.emits.values() if stream and emit.into == stream)
+            self._first[stream] = 1 + max(map(self._settled_in, made), default=0)
+        return self._first[stream]
 
     def finish_emits(self) -> tuple[Emit, ...]:
-        """The emits; groups are settled in the last wave, when all their parts have come."""
+        """The emits; groups are settled in the last wave, when all their parts have come, or before they are read."""
         waves = [1, *map(self.wave, self.probes.values()), *map(self.wave, self.keeps.values())]
-        waves += [1 + self._made_in(emit) for emit in self.emits.values() if emit.groups and emit.tasks > 1]
+        waves += [self._settled_in(emit) for emit in self.emits.values()]
         last = max(waves)
-        return tuple(replace(emit, wave=last) if emit.groups else emit for emit in self.emits.values())
+        return tuple(
+            replace(emit, wave=self._settled_in(emit) if emit.into else last) if emit.groups else emit
+            for emit in self.emits.values()
+        )
+
+    def _settled_in(self, emit: Emit) -> int:
+        """The first wave in which all results of an emit can be there."""
+        return self._made_in(emit) + (emit.groups is not None and emit.tasks > 1)
 
     def _made_in(self, emit: Emit) -> int:
         """The last wave in which tuples come to an emit."""
-        return max((self.wave(look) for look in self.probes.values() if emit.id in look.then), default=1)
+        met = [self.wave(look) for look in self.probes.values() if emit.id in look.then]
+        return max([*met, *(self.first_wave(s.stream) for s in self.starts.values() if emit.id in s.then)], default=1)
 
     @cached_property
     def _filling(self) -> dict[str, list[KeepDraft]]:

@@ -7,7 +7,7 @@
     orders~@0:1         all rows, in stores that are not shared with other labels
 
 What must hold: a label is a function of the query alone, and two relations of one query never have the same.  The order
-of labels, tables first, is the order of stamps (`weft.topology.model`), in every query the same.
+of labels, tables first and derived streams last, is that of stamps (`weft.topology.model`), in every query the same.
 
 Rejected: matching self joins up to renaming.  Two queries that list equal relations in different orders may share
 less; they never get a wrong answer.
@@ -79,6 +79,6 @@ def name_by_label(query: Query) -> Callable[[Expr], Expr]:
     return lambda expr: transform(expr, named)
 
 
-def stamp_order(query: Query) -> dict[str, tuple[bool, str]]:
-    """Alias -> what orders the stamps of rows that come in one batch: tables before streams, then by label."""
-    return {alias: (not query.relation(alias).stream.table, label) for alias, label in labels(query).items()}
+def stamp_order(query: Query) -> dict[str, tuple[int, str]]:
+    """Alias -> what orders the stamps of rows that come in one batch: the rank of its stream, then its label."""
+    return {alias: (query.relation(alias).stream.rank, label) for alias, label in labels(query).items()}

@@ -111,7 +111,7 @@ class Ways:
     """Alias -> how long past its own time a row may find a partner; None is for ever."""
     lines: tuple[Line, ...]
     """Lines into kept joins first, smaller joins before larger ones; lines to the results last."""
-    stamps: Mapping[str, tuple[bool, str]] = field(default_factory=dict)
+    stamps: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     """Alias -> what orders the stamps of rows that come in one batch."""
     measures: Mapping[str, tuple[Measure, ...]] = field(default_factory=dict)
     """Alias -> numbers of its rows that travel with tuples, for an aggregate query."""
@@ -119,6 +119,8 @@ class Ways:
     @cached_property
     def clocked(self) -> bool:
         """Whether anything in this query ever expires, so that late rows have to be refused."""
+        if self.query.late_by:
+            return True
         return len(self.query.relations) > 1 and any(keep is not None for keep in self.retention.values())
 
     @cached_property
@@ -126,6 +128,8 @@ class Ways:
         """All streams of the query with an event time, if anything ever expires."""
         if not self.clocked:
             return None
+        if self.query.late_by:
+            return Clock(f"clock-{digest(self.query.late_by)}", self.query.late_by)
         timed = {r.stream.name: r.stream.lateness for r in self.query.relations if r.stream.event_time is not None}
         streams = tuple(sorted(timed.items()))
         return Clock(f"clock-{digest(streams)}", streams)
@@ -358,7 +362,7 @@ class _Planner:
 
     # ----------------------------------------------------------------------------------------- orders
 
-    def _grade(self, trip: _Trip, s: Step, store: int) -> tuple[int, tuple[bool, str]]:
+    def _grade(self, trip: _Trip, s: Step, store: int) -> tuple[int, tuple[int, str]]:
         """How good a store is as the next one where no order is given; less is better, ties go by label."""
         if s.equalities and not self.local and self._is_local(trip, s, store):
             kind = 0

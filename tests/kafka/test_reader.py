@@ -1,0 +1,270 @@
+"""The reader of a topic, without Spark: what lies between two positions, and what it says when something is wrong."""
+
+from __future__ import annotations
+
+import datetime
+import pickle
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+import weft
+from bench.broker import Broker
+from tests.kafka._kit import QUIET, add_partitions, make_topic, produce
+from weft.errors import SourceError, StateError
+from weft.host.parts import left_out, place_of
+from weft.host.sources.kafka.reader import KafkaReader
+from weft.host.sources.kafka.source import KafkaSource
+from weft.host.sources.source import Position
+
+pytestmark = pytest.mark.spark  # one process, one broker
+
+N = {"n": "BIGINT"}
+
+
+def numbers(values: Iterable[int]) -> list[dict[str, int]]:
+    return [{"n": value} for value in values]
+
+
+def read(source: KafkaSource, reader: KafkaReader, start: Position, end: Position) -> list[dict[str, Any]]:
+    """All rows between two positions, as other processes read them."""
+    away: KafkaReader = pickle.loads(pickle.dumps(reader))
+    found = []
+    for piece in reader.pieces(start, end):
+        for batch in away.read(piece, source.schema.names, source.schema):
+            found += batch.to_pylist()
+    return found
+
+
+def drain(source: KafkaSource, reader: KafkaReader, start: Position | None = None) -> tuple[list[Any], Position]:
+    """All rows that are there now, in as many batches as it takes, and where they end."""
+    at = reader.beginning() if start is None else start
+    known, found = reader.discover(), []
+    while (end := reader.end(at, known)) != at:
+        found += read(source, reader, at, end)
+        at = end
+    return found, at
+
+
+def values(rows: Iterable[dict[str, Any]]) -> list[int]:
+    return sorted(row["n"] for row in rows)
+
+
+def test_every_record_is_read_once_in_batches_of_limited_size(broker: Broker, tmp_path: Path) -> None:
+    topic = make_topic(broker, 3)
+    produce(broker, topic, numbers(range(500)))
+    source = weft.read.kafka(broker.servers, topic, schema=N, max_rows=90)
+    reader = source.open("s", str(tmp_path))
+    rows, end = drain(source, reader)
+    assert values(rows) == [*range(500)]
+    produce(broker, topic, numbers(range(500, 600)))
+    more, _ = drain(source, reader, end)
+    assert values(more) == [*range(500, 600)]
+
+
+def test_an_empty_topic_has_nothing_to_read_and_a_missing_one_is_refused(broker: Broker, tmp_path: Path) -> None:
+    source = weft.read.kafka(broker.servers, make_topic(broker), schema=N)
+    assert drain(source, source.open("s", str(tmp_path)))[0] == []
+    missing = weft.read.kafka(broker.servers, "no-such-topic", schema=N)
+    with pytest.raises(SourceError, match="there is no topic no-such-topic"):
+        missing.open("m", str(tmp_path)).discover()
+
+
+def test_partitions_that_are_added_are_read_from_their_first_record(broker: Broker, tmp_path: Path) -> None:
+    topic = make_topic(broker, 1)
+    produce(broker, topic, numbers(range(10)))
+    source = weft.read.kafka(broker.servers, topic, schema=N, start="latest", columns=["#partition"])
+    reader = source.open("s", str(tmp_path))
+    assert drain(source, reader)[0] == []
+    add_partitions(broker, topic, 3)
+    for partition in range(3):
+        produce(broker, topic, numbers([100 + partition]), partition=partition)
+    rows, end = drain(source, reader)
+    assert {(row["n"], row["#partition"]) for row in rows} == {(100, 0), (101, 1), (102, 2)}
+    assert end == {"0": 11, "1": 1, "2": 1}
+
+
+def test_where_a_stream_begins_is_kept_and_can_be_a_time_or_offsets(broker: Broker, tmp_path: Path) -> None:
+    topic = make_topic(broker, 1)
+    moment = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    for at in range(6):
+        produce(broker, topic, numbers([at]), timestamp=round((moment.timestamp() + at) * 1000))
+
+    def first(name: str, start: Any) -> list[int]:
+        source = weft.read.kafka(broker.servers, topic, schema=N, start=start)
+        return values(drain(source, source.open(name, str(tmp_path)))[0])
+
+    assert first("all", "earliest") == [0, 1, 2, 3, 4, 5]
+    assert first("offset", {0: 4}) == [4, 5]
+    assert first("time", moment + datetime.timedelta(seconds=2)) == [2, 3, 4, 5]
+    assert first("text", "2026-01-01T00:00:05+00:00") == [5]
+    assert first("future", moment + datetime.timedelta(days=9)) == []
+    assert first("latest", "latest") == []
+    produce(broker, topic, numbers([6]))
+    assert first("latest", "latest") == [6], "it still begins where it began"
+    with pytest.raises(SourceError, match="has no partition 7"):
+        first("wrong", {7: 0})
+
+
+def test_only_committed_records_are_read_and_gaps_are_no_trouble(broker: Broker, tmp_path: Path) -> None:
+    topic = make_topic(broker, 1)
+    producer = Producer({"bootstrap.servers": broker.servers, "transactional.id": topic, **QUIET})
+    producer.init_transactions(60)
+
+    def transaction(values: Iterable[int], commit: bool) -> None:
+        producer.begin_transaction()
+        for value in values:
+            producer.produce(topic, b'{"n":%d}' % value)
+        producer.flush(60)
+        producer.commit_transaction(60) if commit else producer.abort_transaction(60)
+
+    for at in range(0, 60, 20):
+        transaction(range(at, at + 10), commit=True)
+        transaction(range(at + 10, at + 20), commit=False)
+    producer.begin_transaction()
+    producer.produce(topic, b'{"n":999}')
+    producer.flush(60)
+    source = weft.read.kafka(broker.servers, topic, schema=N, max_rows=7)
+    reader = source.open("s", str(tmp_path))
+    rows, end = drain(source, reader)
+    assert values(rows) == [*range(10), *range(20, 30), *range(40, 50)]
+    producer.commit_transaction(60)
+    assert values(drain(source, reader, end)[0]) == [999]
+
+
+def test_a_compacted_topic_has_gaps(broker: Broker, tmp_path: Path) -> None:
+    config = {
+        "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "100",
+        "segment.bytes": "1048576", "max.compaction.lag.ms": "100", "delete.retention.ms": "0",
+    }  # fmt: skip
+    topic = make_topic(broker, 1, config)
+    source = weft.read.kafka(broker.servers, topic, schema=N, key="string", columns=["#key", "#offset"])
+    at, rows = 0, []
+    while len(rows) == at:  # the cleaner works in its own time: go on until it has removed something
+        for _ in range(20):
+            produce(broker, topic, numbers([at]), key=f"k{at % 3}")
+            at += 1
+        rows, end = drain(source, source.open(f"s{at}", str(tmp_path)))
+    latest = {row["#key"]: row["n"] for row in rows}
+    assert latest == {f"k{n % 3}": n for n in range(at - 3, at)}
+    assert end == {"0": at}
+
+
+def test_deleted_records_are_an_error_that_counts_them_or_are_passed(broker: Broker, tmp_path: Path) -> None:
+    topic = make_topic(broker, 1)
+    produce(broker, topic, numbers(range(50)))
+    options = {"servers": broker.servers, "topic": topic, "schema": N, "max_rows": 10}
+    source = weft.read.kafka(**options)
+    reader = source.open("s", str(tmp_path))
+    at = reader.end(reader.beginning(), reader.discover())
+    assert at == {"0": 10}
+    _delete_before(broker, topic, 35)
+    with pytest.raises(SourceError, match=r"25 records of topic .* were deleted before they were read"):
+        reader.end(at, reader.discover())
+    with pytest.raises(SourceError, match="deleted before they were read"):
+        read(source, reader, at, {"0": 20})
+    lenient = weft.read.kafka(**options, on_loss="continue")
+    again = lenient.open("s", str(tmp_path))
+    first = again.end(at, again.discover())
+    assert [notice.kind for notice in again.notices()] == ["lost-records"]
+    assert read(lenient, again, at, first) == []
+    assert values(drain(lenient, again, at)[0]) == [*range(35, 50)]
+
+
+def _delete_before(broker: Broker, topic: str, offset: int) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.servers, **QUIET})
+    for future in admin.delete_records([TopicPartition(topic, 0, offset)]).values():
+        future.result(60)
+
+
+def test_a_topic_that_was_created_anew_is_refused(broker: Broker, tmp_path: Path) -> None:
+    topic = make_topic(broker, 1)
+    produce(broker, topic, numbers(range(5)))
+    reader = weft.read.kafka(broker.servers, topic, schema=N).open("s", str(tmp_path))
+    with pytest.raises(SourceError, match="is not the one that was read before"):
+        reader.end({"0": 9}, reader.discover())
+    with pytest.raises(StateError, match="is not a position in a topic"):
+        reader.check(3)
+
+
+BAD = [b'{"n":1}', b"oops", None, b'{"n":"x"}', b'{"n":2}']
+
+
+def test_a_bad_record_is_named_or_left_out_or_kept_apart(broker: Broker, tmp_path: Path) -> None:
+    topic = make_topic(broker, 1)
+    produce(broker, topic, BAD, key=b"k")
+    strict = weft.read.kafka(broker.servers, topic, schema=N)
+    with pytest.raises(SourceError, match=f"the record at offset 1 of topic {topic}, partition 0 cannot be read"):
+        drain(strict, strict.open("f", str(tmp_path)))
+    for policy in ("skip", "sink"):
+        source = weft.read.kafka(broker.servers, topic, schema=N, bad=policy, bad_folder=tmp_path / "bad")
+        reader = source.open(policy, str(tmp_path))
+        (piece,) = reader.pieces(reader.beginning(), reader.discover())
+        (batch,) = reader.read(piece, ["n"], source.schema)
+        assert batch.column("n").to_pylist() == [1, None, 2]
+        assert (left_out(batch), place_of("s", batch)) == (2, "s#0")
+    drain(source, reader)  # the same part again: its file is replaced
+    kept = pq.read_table(tmp_path / "bad").to_pylist()
+    assert [(row["offset"], row["value"], row["key"]) for row in kept] == [(1, b"oops", b"k"), (3, b'{"n":"x"}', b"k")]
+    assert all(row["error"] and row["topic"] == topic for row in kept)
+
+
+def test_keys_headers_and_times_are_columns(broker: Broker, tmp_path: Path) -> None:
+    topic = make_topic(broker, 1)
+    more = {"headers": [("who", b"me"), ("empty", None)], "timestamp": 1_767_225_600_123}
+    produce(broker, topic, [b'{"n":1}', None], key=b'{"k":7}', **more)
+    source = weft.read.kafka(
+        broker.servers, topic, schema=N, key="json", key_schema={"k": int},
+        columns=["#timestamp", "#partition", "#offset", "#key", "#headers", "#op"],
+    )  # fmt: skip
+    first, second = drain(source, source.open("s", str(tmp_path)))[0]
+    told = {
+        "n": 1, "k": 7, "#timestamp": datetime.datetime(2026, 1, 1, 0, 0, 0, 123_000),  # noqa: DTZ001
+        "#partition": 0, "#offset": 0, "#key": '{"k":7}', "#headers": '{"who": "me", "empty": null}', "#op": "upsert",
+    }  # fmt: skip
+    assert first == told
+    assert second == {**told, "n": None, "#offset": 1, "#op": "delete"}
+
+
+def test_text_bytes_and_csv_are_read_too(broker: Broker, tmp_path: Path) -> None:
+    topic = make_topic(broker, 1)
+    produce(broker, topic, [b"1,a", b'2,"b,c"'])
+    sources = {
+        "string": ([{"value": "1,a"}, {"value": '2,"b,c"'}], {}),
+        "bytes": ([{"value": b"1,a"}, {"value": b'2,"b,c"'}], {}),
+        "csv": ([{"n": 1, "s": "a"}, {"n": 2, "s": "b,c"}], {"schema": {"n": int, "s": str}}),
+    }
+    for kind, (rows, more) in sources.items():
+        source = weft.read.kafka(broker.servers, topic, value=kind, **more)
+        assert drain(source, source.open(kind, str(tmp_path)))[0] == rows
+
+
+def test_only_wanted_columns_are_parsed(broker: Broker, tmp_path: Path) -> None:
+    topic = make_topic(broker, 1)
+    produce(broker, topic, [b'{"n":1,"other":"not a number"}'])
+    source = weft.read.kafka(broker.servers, topic, schema={"n": int, "other": int})
+    reader = source.open("s", str(tmp_path))
+    (piece,) = reader.pieces(reader.beginning(), reader.discover())
+    assert [batch.to_pylist() for batch in reader.read(piece, ["n"], source.schema)] == [[{"n": 1}]]
+    with pytest.raises(SourceError, match="offset 0"):
+        [*reader.read(piece, ["n", "other"], source.schema)]
+
+
+def test_a_broker_that_does_not_answer_is_named_and_no_option_is_shown(tmp_path: Path) -> None:
+    options = {"sasl.password": "quite-secret", "sasl.username": "nobody", "sasl.mechanism": "PLAIN"}
+    source = weft.read.kafka("127.0.0.1:9", "t", schema=N, patience=0.5, options=options)
+    with pytest.raises(SourceError) as caught:
+        source.open("s", str(tmp_path)).discover()
+    assert "127.0.0.1:9" in str(caught.value)
+    wrong = weft.read.kafka("127.0.0.1:9", "t", schema=N, options={"acks": "quite-secret"})
+    with pytest.raises(SourceError, match="an option of Kafka is refused") as refused:
+        wrong.open("s", str(tmp_path)).discover()
+    shown = f"{caught.value}{refused.value!r}{source!r}{source.describe()}{refused.value}"
+    assert "acks" in shown
+    assert "quite-secret" not in shown
+    assert not [*tmp_path.iterdir()], "nothing is written"

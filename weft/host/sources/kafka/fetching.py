@@ -1,0 +1,141 @@
+"""Reads records of one partition between two offsets.
+
+Offsets have gaps: a compacted topic loses records, and the marks of transactions have offsets too.  So a part is read
+to its end when a record behind it comes, or when there is no further record.  Only committed records are read.
+
+A consumer takes a while to connect, so a process keeps its consumers from one part to the next.  It waits for data in
+short steps: a long wait for the partition of one part would hold up the next part.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from weft.errors import SourceError
+from weft.host.sources.kafka.cluster import Connection, kafka_client
+from weft.host.sources.kafka.positions import Stretch
+
+CHUNK = 20_000
+"""Records that are taken at a time."""
+STEP = 0.05
+"""Seconds between two looks at what has come."""
+SETTINGS = {
+    "group.id": "weft",  # the client asks for a name; Weft never joins a group, and commits nothing
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "isolation.level": "read_committed",
+    "fetch.wait.max.ms": 10,
+    "fetch.queue.backoff.ms": 5,
+    "queued.min.messages": CHUNK,  # what is fetched beyond the end of a part is thrown away
+    "fetch.message.max.bytes": 4 << 20,
+}
+
+
+@dataclass(frozen=True)
+class Fetching:
+    """How records are fetched."""
+
+    connection: Connection
+    continues: bool = False
+    """Whether reading goes on behind records that were deleted; else that is an error."""
+
+    def records(self, part: Stretch) -> Iterator[list[Any]]:
+        """The records of a part, many at a time, in order."""
+        with _consumer(self) as consumer:
+            yield from _read(self, consumer, part)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings of a consumer."""
+        reset = {"auto.offset.reset": "earliest" if self.continues else "error"}
+        return self.connection.settings() | SETTINGS | reset | dict(self.connection.options)
+
+
+class _Consumer:
+    """A consumer, and the last thing it complained about."""
+
+    def __init__(self, fetching: Fetching) -> None:
+        self.trouble = "no record came"
+        self.client = fetching.connection.make("confluent_kafka", "Consumer", fetching.settings, error_cb=self._note)
+
+    def _note(self, error: Any) -> None:
+        self.trouble = str(error.str())
+
+
+_idle: dict[str, list[_Consumer]] = {}
+"""Settings -> consumers that are connected and have nothing to do."""
+_lock = threading.Lock()
+
+
+@contextmanager
+def _consumer(fetching: Fetching) -> Iterator[_Consumer]:
+    """A consumer of these settings.  It is kept for later if nothing goes wrong."""
+    key = repr(sorted(fetching.settings.items(), key=lambda item: item[0]))
+    with _lock:
+        found = _idle[key].pop() if _idle.get(key) else None
+    consumer = found or _Consumer(fetching)
+    try:
+        yield consumer
+    except BaseException:
+        consumer.client.close()
+        raise
+    consumer.client.unassign()
+    with _lock:
+        _idle.setdefault(key, []).append(consumer)
+
+
+def _read(fetching: Fetching, consumer: _Consumer, part: Stretch) -> Iterator[list[Any]]:
+    kafka = kafka_client()
+    consumer.client.assign([kafka.TopicPartition(part.topic, part.partition, part.start)])
+    at, ended = part.start, False
+    limit = time.monotonic() + fetching.connection.patience
+    while at < part.end and not ended:
+        found = consumer.client.consume(min(CHUNK, part.end - at), STEP)
+        records = [record for record in found if record.error() is None]
+        ended = any(_ends(fetching, part, at, event) for event in found if event.error() is not None)
+        if records:
+            at = records[-1].offset() + 1
+            if at > part.end:
+                records = [record for record in records if record.offset() < part.end]
+            limit = time.monotonic() + fetching.connection.patience
+            if records:
+                yield records
+        elif time.monotonic() > limit:
+            raise fetching.connection.fail(f"{part.file} cannot be read at offset {at}", consumer.trouble)
+
+
+def _ends(fetching: Fetching, part: Stretch, at: int, event: Any) -> bool:
+    """Whether an event says that there are no more records of the part; one that says anything worse is raised.
+
+    A broker that has just come up may not know all records yet: then its end lies before ours, and we wait.
+    """
+    code, error = kafka_client().KafkaError, event.error()
+    if error.code() == code._PARTITION_EOF:
+        return bool(event.offset() >= part.end)
+    if error.code() in (code._AUTO_OFFSET_RESET, code.OFFSET_OUT_OF_RANGE):
+        raise lost(part.topic, {part.partition: (at, None)})
+    if error.retriable() or error.code() in (code._TRANSPORT, code._ALL_BROKERS_DOWN, code._TIMED_OUT):
+        return False
+    raise fetching.connection.fail(f"{part.file} cannot be read at offset {at}", error.str())
+
+
+def lost(topic: str, gone: Mapping[int, tuple[int, int | None]]) -> SourceError:
+    """The error about records that were deleted before they were read: partition -> next offset, first that exists."""
+    counts = [first - at for at, first in gone.values() if first is not None]
+    many = f"{sum(counts):,} records" if len(counts) == len(gone) else "records"
+    where = "; ".join(
+        f"partition {partition} was to be read from offset {at}"
+        + (f" and begins at {first}" if first is not None else ", which is gone")
+        for partition, (at, first) in gone.items()
+    )
+    return SourceError(
+        f"{many} of topic {topic} were deleted before they were read",
+        detail=f"{where}.",
+        hint='keep records longer (retention.ms), or go on without them: weft.read.kafka(..., on_loss="continue").',
+    )

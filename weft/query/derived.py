@@ -1,0 +1,214 @@
+"""Derived streams: what a query reads of another one in the same batch.
+
+    SELECT ... FROM (SELECT k, SUM(v) AS s FROM a GROUP BY k) d JOIN c ON ...
+
+A derived stream is the union (UNION ALL) of the results of its branches.  A plain join in FROM is not one: it is put in
+place (`weft.query.resolve`).  What groups rows, tells them apart, unites several SELECTs or says how often rows count
+becomes one.  Its branches are queries that nobody registered: they are planned like all others, and have hidden names.
+
+What must hold: a branch reads streams, tables, views and derived streams of lesser depth.  All branches have the same
+columns.  The name of a derived stream says what its rows are, so queries that read the same share it.  The rows of an
+aggregate branch are its changes: the row of a group that changed with weight -1, its new row with weight +1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from weft.expr.coerce import unify
+from weft.expr.model import Column, Expr, text_of, transform
+from weft.expr.types import ExprError
+from weft.query import model
+from weft.query.changes import Changes
+from weft.query.draft import Closes, Draft, Item, Named, Source, Star
+from weft.query.model import Output, Query, Relation, Stream
+
+SIGN = "#"
+"""How names of derived streams begin."""
+
+
+__all__ = [
+    "Closes", "Derived", "add_branch", "all_rows", "begin_at", "branches", "closed", "derive", "different_rows",
+    "fed_by", "hidden", "is_hidden", "needs_past", "reads",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A derived stream as a query states it, before names are looked up."""
+
+    name: str
+    """Unique within the query that states it, such as "#1"."""
+    branches: tuple[Draft, ...]
+    """What it is the union of."""
+    times: str | None = None
+    """A whole-number column of all branches that says how often each row counts; it is not a column of the stream."""
+    closes: Closes | None = None
+    """None if rows come at once, and are taken back when they change."""
+
+    @property
+    def named(self) -> Named:
+        """The same as an entry of WITH."""
+        first, *rest = self.branches
+        return Named(self.name, replace(first, unions=tuple(rest), times=self.times, closes=self.closes))
+
+
+# ---------------------------------------------------------------------------------------------- drafts
+
+
+def add_branch(draft: Draft, branch: Draft) -> Draft:
+    """The draft with the rows of one more SELECT, or of one more UNION ALL."""
+    return replace(draft, unions=(*draft.unions, replace(branch, unions=()), *branch.unions))
+
+
+def different_rows(draft: Draft, text: str) -> Draft:
+    """SELECT DISTINCT * FROM (draft)."""
+    return replace(all_rows(draft, text), distinct=True)
+
+
+def all_rows(draft: Draft, text: str) -> Draft:
+    """SELECT * FROM (draft)."""
+    return Draft((Source(text, "rows", derived=draft),), (), (Item(Star(), text=draft.text),), text=draft.text)
+
+
+def branches(draft: Draft) -> tuple[Draft, ...]:
+    """The SELECTs of a draft; WITH of the first one is for all of them."""
+    rest = (replace(branch, named=(*draft.named, *branch.named)) for branch in draft.unions)
+    return (replace(draft, unions=()), *rest)
+
+
+# --------------------------------------------------------------------------------------------- streams
+
+
+def derive(made: Sequence[Query], times: str | None = None) -> Stream:
+    """The derived stream that has the rows of some queries; a column of theirs may say how often each row counts."""
+    even = _unite(made)
+    depth = 1 + max(relation.stream.depth for query in even for relation in query.relations)
+    name = SIGN + _digest(*map(_content, even), times or "")
+    changes = Changes() if any(query.gives_changes for query in even) else None
+    return Stream(name, even[0].schema, weight=times, changes=changes, depth=depth, made=even)
+
+
+def hidden(queries: Mapping[str, Query]) -> dict[str, Query]:
+    """Hidden name -> a branch of a derived stream that one of the queries reads, each after those it reads itself."""
+    found: dict[str, Query] = {}
+    for query in queries.values():
+        for stream in (relation.stream for relation in query.relations if relation.stream.made):
+            if _branch_name(stream.name, 0) not in found:
+                mine = {_branch_name(stream.name, place): branch for place, branch in enumerate(stream.made)}
+                found |= hidden(mine) | mine
+    return found
+
+
+def closed(query: Query) -> Query:
+    """The query, and all that it reads, with windows that include their end."""
+    return _over(query, lambda _, branch: closed(branch)).closed()
+
+
+def begin_at(query: Query, since: Mapping[str, int]) -> Query:
+    """The query over rows that come in a batch or later, by alias; so are the queries that it reads."""
+
+    def begun(relation: Relation, branch: Query) -> Query:
+        batch = since.get(relation.alias, relation.since)
+        return begin_at(branch, dict.fromkeys(branch.aliases, batch)) if batch else branch
+
+    return model.begin_at(_over(query, begun), since)
+
+
+def _over(query: Query, change: Callable[[Relation, Query], Query]) -> Query:
+    """The query with changed branches of the derived streams that it reads."""
+    relations = tuple(
+        replace(r, stream=derive([change(r, branch) for branch in r.stream.made], r.stream.weight))
+        if r.stream.made
+        else r
+        for r in query.relations
+    )
+    return replace(query, relations=relations)
+
+
+def reads(draft: Draft) -> set[str]:
+    """The names that a draft and all SELECTs in it stand FROM."""
+    inner = [source.derived for source in draft.sources if source.derived is not None]
+    inner += [*draft.unions, *(named.draft for named in draft.named)]
+    own = {source.stream for source in draft.sources if source.derived is None}
+    return own.union(*map(reads, inner))
+
+
+def needs_past(query: Query) -> bool:
+    """Whether a new query must begin with its results among old rows: later ones are taken from what it reads."""
+    return query.grouping is not None and any(r.stream.depth and r.stream.changes for r in query.relations)
+
+
+def _branch_name(stream: str, place: int) -> str:
+    return f"{stream}-{place}"
+
+
+def is_hidden(query: str) -> bool:
+    """Whether this is the name of a branch."""
+    return query.startswith(SIGN)
+
+
+def fed_by(query: str) -> str:
+    """The derived stream that has the rows of a query; empty if it is no branch."""
+    return query.partition("-")[0] if is_hidden(query) else ""
+
+
+def _unite(made: Sequence[Query]) -> tuple[Query, ...]:
+    """The queries with the same columns: names of the first one, types that hold the values of all."""
+    if len(made) == 1:
+        return tuple(made)
+    shown = [_outputs(query) for query in made]
+    if wrong := [outputs for outputs in shown if len(outputs) != len(shown[0])]:
+        raise ExprError(
+            "the SELECTs of a UNION have different numbers of columns",
+            detail=f"the first one has {len(shown[0])}, another one {len(wrong[0])}.",
+            hint="select as many columns in each of them.",
+        )
+    columns = [unify([output.expr for output in column], "UNION") for column in zip(*shown, strict=True)]
+    names = [output.name for output in shown[0]]
+    return tuple(
+        _with_outputs(query, tuple(Output(name, column[place]) for name, column in zip(names, columns, strict=True)))
+        for place, query in enumerate(made)
+    )
+
+
+def _outputs(query: Query) -> tuple[Output, ...]:
+    return query.outputs if query.grouping is None else query.grouping.outputs
+
+
+def _with_outputs(query: Query, outputs: tuple[Output, ...]) -> Query:
+    if query.grouping is None:
+        return replace(query, outputs=outputs)
+    return replace(query, grouping=replace(query.grouping, outputs=outputs))
+
+
+def _content(query: Query) -> str:
+    """What decides the rows of a query, however it calls its relations."""
+    places = {alias: str(place) for place, alias in enumerate(query.aliases)}
+
+    def placed(node: Expr) -> Expr:
+        return Column(places.get(node.alias, ""), node.name, node.type) if isinstance(node, Column) else node
+
+    asked = sorted(text_of(transform(predicate, placed)) for predicate in query.predicates)
+    given = _texts((output.name, transform(output.expr, placed)) for output in query.outputs)
+    joined = [(r.stream.name, r.stream.event_time, r.window, r.since) for r in query.relations]
+    return repr((asked, given, joined, query.late_by, _grouping(query)))
+
+
+def _grouping(query: Query) -> object:
+    made = query.grouping
+    if made is None:
+        return None
+    having = None if made.having is None else text_of(made.having)
+    counted = [(one.kind, one.argument, str(one.type)) for one in made.aggregates]
+    return made.keys, counted, _texts((o.name, o.expr) for o in made.outputs), having, made.window, made.closing
+
+
+def _texts(exprs: Iterable[tuple[str, Expr]]) -> list[tuple[str, str, str]]:
+    return [(name, text_of(expr), str(expr.type)) for name, expr in exprs]
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.blake2b("|".join(parts).encode(), digest_size=6).hexdigest()
