@@ -16,6 +16,7 @@ from weft.host.results.sinks import SINKS, VIEW_SINKS
 from weft.query.draft import Draft
 from weft.query.model import Query, Stream
 from weft.query.resolve import FunctionSignature, Views
+from weft.session.shown import markup_query
 from weft.sql import parse, parse_fragments, resolve
 from weft.stats.model import Statistics
 
@@ -111,6 +112,9 @@ class QueryHandle:
         joined = ", ".join(f"{r.stream.name} {r.alias}" for r in self.query.relations)
         into = ", ".join(str(sink) for sink in self.sinks) or "no sink yet"
         return f"<query {self.name}: {joined}; {into}>"
+
+    def _repr_html_(self) -> str:
+        return markup_query(self)
 
 
 def read_query(
