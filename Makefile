@@ -10,7 +10,7 @@ N      ?=
 .DEFAULT_GOAL := help
 DOCS   := .venv/.installed-docs
 
-.PHONY: help setup demo demo-console test check format fuzz chaos bench bench-plans bench-skew bench-queries bench-peers bench-views bench-scale kafka wheel constraints clean
+.PHONY: help setup browser demo demo-console docs test check format fuzz chaos bench bench-plans bench-skew bench-queries bench-peers bench-views bench-scale bench-adaptive bench-console bench-kafka kafka wheel constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -24,6 +24,9 @@ $(STAMP): pyproject.toml constraints.txt scripts/setup
 $(BENCH): $(STAMP)
 	@sh scripts/setup dev,bench
 	@touch $@
+
+browser: ## install Chromium for the tests of the console (needs root and apt-get)
+	@sh scripts/browser
 
 demo: $(STAMP) ## run three continuous joins and check every row of them
 	@$(PY) -m weft.cli demo
@@ -48,6 +51,7 @@ format: $(STAMP) ## format the code and fix what the linter can fix
 fuzz: $(STAMP) ## compare random joins, and sessions that change, with the oracle (N=10000)
 	$(PY) -m tests.fuzz --n $(or $(N),10000)
 	$(PY) -m tests.migrations --n $$(( $(or $(N),10000) / 10 ))
+	$(PY) -m tests.adapt.lives --n $$(( $(or $(N),10000) / 50 + 1 ))
 
 chaos: $(STAMP) ## kill runs, start them again and compare the results (N=100)
 	$(PY) -m tests.chaos --n $(or $(N),100)
@@ -82,11 +86,20 @@ bench-peers: $(BENCH) ## compare Weft with its peers, each in an environment of 
 bench-views: $(BENCH) ## compare aggregates over joins with enumerated joins and with peers (up to an hour)
 	$(PY) -m bench.views
 
+bench-adaptive: $(BENCH) ## compare plans that follow the data with those that do not, over time
+	$(PY) -m bench.adaptive
+
 bench-scale: $(BENCH) ## measure how Weft's cost grows with state, batches, workers and relations
 	$(PY) -m bench.scale
 
+bench-kafka: $(BENCH) ## joins of Kafka topics: throughput and latency, beside Spark's own (half an hour)
+	$(PY) -m bench.kafka
+
 kafka: $(STAMP) ## run a Kafka broker on this machine until Ctrl-C
 	$(PY) -m bench.broker
+
+bench-console: $(BENCH) ## measure what the console costs a session, without and with three viewers (five minutes)
+	$(PY) -m bench.console
 
 wheel: $(STAMP) ## build dist/weft-*.whl, to install elsewhere
 	$(PY) -m pip wheel . --no-deps -q -w dist && ls dist

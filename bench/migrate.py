@@ -102,7 +102,7 @@ def run_once(s: weft.Session) -> Any:
     """The change that a run begins with."""
     handle = s.start(every="1 second")
     handle.stop()
-    return handle.epochs()[-1]
+    return handle.changes()[-1]
 
 
 def measure_pause(root: Path, rows: int, batch: int) -> list[str]:
@@ -127,7 +127,7 @@ def measure_pause(root: Path, rows: int, batch: int) -> list[str]:
         watcher = threading.Thread(target=_note_ends, args=(handle, ends, stop))
         watcher.start()
         s.options(strategy=BY_B)
-        wait(handle, lambda: bool(handle.epochs()))
+        wait(handle, lambda: bool(handle.changes()))
         turned = time.perf_counter() - asked
         wait(handle, lambda: len(ends) > 5)
         stop.set()
@@ -135,7 +135,7 @@ def measure_pause(root: Path, rows: int, batch: int) -> list[str]:
         wait(handle, lambda: handle.report().rows_in.get("x", 0) * 2 >= (feed.count - 10) * batch)
         watcher.join()
     gaps = [b - a for a, b in pairwise(ends)]
-    turn = handle.epochs()[-1]
+    turn = handle.changes()[-1]
     made, wanted = q.table().num_rows, feed.answer()
     if made != wanted:
         raise SystemExit(f"{made:,} results instead of {wanted:,}")
@@ -197,7 +197,7 @@ def measure_eleventh(root: Path, rows: int, batch: int) -> list[str]:
             wait(handle, lambda known=seen: handle.report().count > known)  # type: ignore[misc]
         stop.set()
         feeder.join()
-    turn = handle.epochs()[-1]
+    turn = handle.changes()[-1]
     gaps = [b - a for a, b in pairwise(results["others"])]
     first = f"first result {results['new'][0] - asked:.2f} s after it was added"
     return [

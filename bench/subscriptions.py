@@ -7,6 +7,7 @@ dimension, placed at random, so that a join result lies in `selectivity` of all 
 dimensions, each of its join results the others.
 
 bits    `weft.kernels.bitsets`: the tuple narrows once, every result narrows what is left
+naive   the same sets, but every result is looked up in all dimensions
 tree    `weft.kernels.boxes`: every result is looked up in all dimensions; a box is a point of twice as many
 brute   every result is compared with every box, as numpy does it
 
@@ -66,13 +67,14 @@ def make(boxes: int, dimensions: Sequence[int], selectivity: float, tuples: int,
 Found = set[tuple[int, int]]
 
 
-def ask_bits(sets: BitSets, work: Work) -> tuple[Ints, Ints]:
+def ask_bits(sets: BitSets, work: Work, *, naive: bool = False) -> tuple[Ints, Ints]:
     """Pairs of a result and a slot."""
     width = work.low.shape[1]
-    first = work.points[np.searchsorted(work.which, np.arange(work.tuples)), : work.mine]
-    left = sets.narrow(range(work.mine), first)
-    left = sets.narrow(range(work.mine, width), work.points[:, work.mine :], of=(left, work.which))
-    return sets.matches(left, work.points)
+    parts = [[*range(width)]] if naive else [[*range(work.mine)], [*range(work.mine, width)]]
+    levels = np.zeros(len(work.which), dtype=np.int64)
+    levels[1:] = 0 if naive else work.which[1:] == work.which[:-1]
+    found = [*sets.find(parts, work.points, levels)] or [(levels[:0], levels[:0])]
+    return np.concatenate([owners for owners, _ in found]), np.concatenate([slots for _, slots in found])
 
 
 def seconds(do: Callable[[], object], times: int = 3) -> float:
@@ -147,6 +149,8 @@ def _measure(work: Work, results: int, asked: argparse.Namespace) -> None:
     print(f"  bits   {work.tuples / spent:12,.0f} tuples/s  {len(work.which) / spent:12,.0f} results/s  "
           f"built in {built:.2f} s, {sets.nbytes / len(sets.low):.0f} bytes a box, "
           f"{asked.added:,} added in {added:.3f} s")  # fmt: skip
+    naive = seconds(lambda: ask_bits(sets, work, naive=True))
+    print(f"  naive  {work.tuples / naive:12,.0f} tuples/s  {len(work.which) / naive:12,.0f} results/s")
     if asked.only:
         return
     box = np.empty(len(sets.low), dtype=np.int64)

@@ -8,6 +8,10 @@ import tempfile
 
 from hypothesis import HealthCheck, settings
 
+from tests.browser import browser
+
+__all__ = ["browser"]
+
 # The same examples in every run: what is random and new belongs to `make fuzz`.  A slow machine is no failure.
 settings.register_profile("weft", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("weft")

@@ -144,6 +144,8 @@ class Case:
     workers: int
     policy: Policy = "min"
     batches: list[Tables] = field(default_factory=list)
+    how: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Stream -> what its declaration says beside."""
 
     def _statistics(self) -> weft.Statistics | None:
         """Any numbers at all, for half of the cases: they may change the plan, never the answer."""
@@ -175,6 +177,7 @@ class Case:
                 event_time=stream.event_time,
                 unit=stream.unit,  # type: ignore[arg-type]
                 lateness=lateness or stream.lateness,
+                **self.how.get(stream.name, {}),
             )
         if plans is None:
             for name, text in self.queries.items():

@@ -46,7 +46,7 @@ from tests.fuzz import (
     some_plans,
 )
 from weft.host.batch import Watermarks
-from weft.host.groups import folding, view
+from weft.host.groups import folding, known
 from weft.host.groups.view import read_view
 from weft.host.results.changes import Shape
 from weft.query.grouping import OP, TimeWindow
@@ -218,14 +218,14 @@ def make_grouped_case(seed: int) -> Case:
 def check_groups(case: Case) -> Tally:
     """Run the case and compare after every batch; often again in another order, where nothing is late."""
     rng = random.Random(case.seed + 1)
-    tally = _check(rng, case, case.batches, None, case.workers)
+    tally = check(rng, case, case.batches, None, case.workers)
     if rng.random() < 0.4:
         batches = rng.choice([cut, shuffled])(rng, case)
-        tally += _check(rng, case, batches, FOREVER, rng.randint(1, 5), most=1)
+        tally += check(rng, case, batches, FOREVER, rng.randint(1, 5), most=1)
     return tally
 
 
-def _check(
+def check(
     rng: random.Random, case: Case, batches: list[Tables], lateness: str | None, workers: int, most: int | None = None
 ) -> Tally:
     """The plans of all queries run in one session, which shares what it can, or each in a session of its own."""
@@ -246,7 +246,7 @@ def _check(
     return tally
 
 
-GROUP_LIMITS: Limits = ((folding, "MANY", (2, 10, 262_144)), (view, "CHUNK", (3, 20, 1 << 20)))
+GROUP_LIMITS: Limits = ((folding, "MANY", (2, 10, 262_144)), (known, "CHUNK", (3, 20, 1 << 20)))
 """Tuples and parts of groups that wait for others, and rows that are looked at together."""
 
 
@@ -338,8 +338,8 @@ def with_op(changes: pa.Table, op: str) -> pa.Table:
 
 
 def keys_of(rows: pa.Table, shape: Shape) -> Counter[Any]:
-    """The groups of some rows."""
-    return Counter(rows_of(rows.select(list(shape.keys))))
+    """The groups of some rows; of a multiset, the rows themselves."""
+    return Counter(rows_of(rows.select(list(shape.outputs if shape.multiset else shape.keys))))
 
 
 def closed(window: TimeWindow | None, rows: pa.Table, mark: int | None) -> pa.Array:

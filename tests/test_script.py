@@ -67,7 +67,7 @@ def test_last_semicolon_may_be_missing() -> None:
 def test_refusal_points_with_a_caret() -> None:
     error = refusal(f"{STREAM}\nCREATE QUERY q INTO CSV 'out' AS SELECT 1;")
     assert error.detail == "line 2, column 21\n  CREATE QUERY q INTO CSV 'out' AS SELECT 1;\n  " + " " * 20 + "^^^"
-    assert error.hint == "results of a script go to Parquet folders."
+    assert error.hint == "results of a script go to Parquet folders, or to KAFKA 'broker:9092' TOPIC 'name'."
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ is run again changes nothing, whatever it drops or creates.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -29,12 +30,15 @@ from typing import TYPE_CHECKING, Any
 from weft.errors import SourceError, WeftError
 from weft.expr.model import Span
 from weft.host.state.checkpoint import describe_query, is_same_query
+from weft.host.state.depot import read_url
 from weft.observe.live import Live
 from weft.query.caret import point
 from weft.session.complete import say_complete
 from weft.session.planning import remember_choice
 from weft.sql.advice import for_scripts
-from weft.sql.script import Options, QueryStatement, StreamStatement, ViewStatement, parse_statements
+from weft.sql.options import Options
+from weft.sql.script import QueryStatement, StreamStatement, ViewStatement, parse_statements
+from weft.sql.topics import Topic
 
 if TYPE_CHECKING:
     from weft import Session
@@ -79,7 +83,7 @@ def parse_script(text: str, *, folder: Path, name: str = "job") -> Script:
     said = parse_statements(text)
     settings = dict(said.settings)
     return Script(
-        checkpoint=folder / str(settings.pop("checkpoint", f"{name}.checkpoint")),
+        checkpoint=_place(folder, str(settings.pop("checkpoint", f"{name}.checkpoint"))),
         streams=tuple(replace(stream, path=folder / stream.path) for stream in said.streams),
         queries=tuple(replace(query, path=folder / query.path) for query in said.queries),
         drops=said.drops,
@@ -89,6 +93,11 @@ def parse_script(text: str, *, folder: Path, name: str = "job") -> Script:
         text=text,
         places=said.places,
     )
+
+
+def _place(folder: Path, checkpoint: str) -> Path:
+    """A URL as it is; a folder counts from that of the script."""
+    return Path(checkpoint) if read_url(checkpoint) is not None else folder / checkpoint
 
 
 def open_session(
@@ -109,7 +118,7 @@ def open_session(
         session.options(workers=workers)
     for stream in script.streams:
         with _name_statement(f"{stream.kind} {stream.name}", point(script.text, stream.span)):
-            _declare(session, stream)
+            _declare(session, stream, script.folder)
     for view in script.views:
         with _name_statement(f"view {view.name}", point(script.text, view.span)):
             session.view(view.name, view.draft)
@@ -123,16 +132,41 @@ def open_session(
     return session
 
 
-def _declare(session: Session, stream: StreamStatement) -> None:
+def _declare(session: Session, stream: StreamStatement, folder: Path) -> None:
     from weft import read
 
     options: dict[str, Any] = dict(stream.options)
-    most = options.pop("max_files", None)
-    source = getattr(read, stream.format)(str(stream.path), max_files=most, schema=stream.schema)
+    if stream.topic is not None:
+        how = _read_topic(stream.topic, folder)
+        source: object = read.kafka(stream.topic.servers, stream.topic.name, schema=stream.schema, **how)
+    else:
+        most = options.pop("max_files", None)
+        source = getattr(read, stream.format)(str(stream.path), max_files=most, schema=stream.schema)
     if stream.is_table:
         session.table(stream.name, source)
     else:
         session.stream(stream.name, source, **options)
+
+
+def _read_topic(topic: Topic, folder: Path) -> dict[str, Any]:
+    """How a topic is read or written; what begins with env: is in the environment."""
+    how = {name: _from_environment(name, value) for name, value in topic.options.items()}
+    if "bad_folder" in how:
+        how["bad_folder"] = folder / how["bad_folder"]
+    if "options" in how:
+        how["options"] = {name: _from_environment(name, value) for name, value in how["options"].items()}
+    return how
+
+
+def _from_environment(option: str, value: Any) -> Any:
+    if not isinstance(value, str) or not value.startswith("env:"):
+        return value
+    if (found := os.environ.get(value[4:])) is None:
+        hint = "set the variable before the run."
+        raise SourceError(
+            f"the environment has no variable {value[4:]}", detail=f'option "{option}" is in it.', hint=hint
+        )
+    return found
 
 
 def _read_files(options: Options, folder: Path) -> dict[str, Any]:
@@ -163,7 +197,10 @@ def _register(session: Session, query: QueryStatement, known: Mapping[str, Any] 
     if known is not None and not is_same_query(known, describe_query(handle.query)):
         session.drop(query.name)
         handle = session.query(query.name, query.draft, **options)
-    handle.to_parquet(str(query.path), mode=mode, merge=merge)
+    if query.topic is not None:
+        handle.to_kafka(query.topic.servers, query.topic.name, **_read_topic(query.topic, folder))
+    else:
+        handle.to_parquet(str(query.path), mode=mode, merge=merge)
 
 
 def _known(session: Session) -> Mapping[str, Mapping[str, Any]]:

@@ -29,13 +29,19 @@ def brute(low: Any, high: Any, there: Any, points: Any, valid: Any) -> list[tupl
 
 
 def found_in(sets: BitSets, box_of: Any, points: Any, valid: Any, parts: list[list[int]]) -> list[tuple[int, int]]:
-    left, which = None, np.arange(len(points))
-    for part in parts:
-        of = None if left is None else (left, which)
-        left = sets.narrow(part, points[:, part], valid[:, part], of)
-    assert left is not None
-    owners, slots = sets.matches(left, points, valid)
-    return sorted(zip(owners.tolist(), box_of[slots].tolist(), strict=True))
+    """All pairs, each part narrowed only where a point differs from the one before it."""
+    levels = np.full(len(points), len(parts))
+    for level in range(len(parts) - 1, -1, -1):
+        part = parts[level]
+        new = (points[1:, part] != points[:-1, part]).any(axis=1) | (valid[1:, part] != valid[:-1, part]).any(axis=1)
+        levels[1:][new] = level
+    levels[:1] = 0
+    found = [*sets.find(parts, points, levels, valid, most=7)]
+    pairs = [(int(o), int(box_of[s])) for owners, slots in found for o, s in zip(owners, slots, strict=True)]
+    for part in parts:  # what is found by all parts is not ruled out by one
+        wanted = sets.has_any(part, points[:, part], valid[:, part])
+        assert all(wanted[owner] for owner, _ in pairs)
+    return sorted(pairs)
 
 
 @pytest.mark.parametrize("seed", range(80))
@@ -64,6 +70,9 @@ def test_boxes_come_and_go(seed: int) -> None:
         points = rng.integers(-wide - 1, 2 * wide, (25, width))
         points[rng.random((25, width)) < 0.05] = rng.choice([LOWEST, HIGHEST])
         valid = rng.random((25, width)) < 0.9
+        for column in range(width):  # points that follow each other agree in some dimensions
+            run = int(rng.integers(1, 6))
+            points[:, column], valid[:, column] = (a[np.arange(25) // run * run, column] for a in (points, valid))
         order = rng.permutation(width).tolist()
         cut = int(rng.integers(1, width + 1))
         parts = [part for part in (order[:cut], order[cut:]) if part]
@@ -71,24 +80,26 @@ def test_boxes_come_and_go(seed: int) -> None:
 
 
 def test_many_results_continue_one_tuple() -> None:
-    """The example of the paper's figure 5: step one once, then each stored partner narrows what it left."""
+    """The example of the paper's figure 5: two stored partners of one tuple, of which one is for q3."""
     b = np.array([[0, 5], [6, 8], [7, 7], [8, 9], [0, 6], [10, 20]])
     c = np.array([[0, 10], [0, 10], [20, 40], [20, 30], [50, 60], [60, 70]])
     low, high = np.stack([b[:, 0], c[:, 0]], axis=1), np.stack([b[:, 1], c[:, 1]], axis=1)
     sets = BitSets(low, high)
     name = dict(zip(sets.slots.tolist(), ("q1", "q2", "q3", "q4", "q5", "q6"), strict=True))
-    first = sets.narrow([0], np.array([[7]]))
-    bits = [(int(w), int(x)) for w, x in zip(first.words, first.bits, strict=True)]
-    assert {name[w * 64 + i] for w, x in bits for i in range(64) if x >> i & 1} == {"q2", "q3"}
-    both = sets.narrow([1], np.array([[25], [55]]), of=(first, np.array([0, 0])))
-    owners, slots = sets.matches(both, np.array([[7, 25], [7, 55]]))
+    ((owners, slots),) = sets.find([[0], [1]], np.array([[7, 25], [7, 55]]), np.array([0, 1]))
     assert [(int(o), name[int(s)]) for o, s in zip(owners, slots, strict=True)] == [(0, "q3")]
+    assert sets.has_any([0], np.array([[7], [30]])).tolist() == [True, False]
 
 
-def test_a_box_is_removed_once() -> None:
+def test_a_box_is_removed_once_and_restored() -> None:
     low, high = np.zeros((3, 1), dtype=np.int64), np.ones((3, 1), dtype=np.int64)
     sets = BitSets(low, high)
+
+    def slots() -> list[int]:
+        return sorted(int(s) for _, some in sets.find([[0]], np.array([[1]]), np.array([0])) for s in some)
+
     for _ in range(2):
         sets.remove(sets.slots[:1])
-        _, slots = sets.matches(sets.narrow([0], np.array([[1]])), np.array([[1]]))
-        assert sorted(slots.tolist()) == sorted(sets.slots[1:].tolist())
+        assert slots() == sorted(sets.slots[1:].tolist())
+    sets.restore()
+    assert slots() == sorted(sets.slots.tolist())

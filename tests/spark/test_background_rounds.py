@@ -82,7 +82,7 @@ def test_what_an_earlier_round_took_is_kept_while_batches_merge_it(
         handle = s.start(every=0.01)
         second = s.query("second", text.format("m"), strategy="flat", backfill=True).to_memory()
         limit = time.monotonic() + 90
-        while not handle.epochs():
+        while not handle.changes():
             assert second.error is None
             assert time.monotonic() < limit
             put(tmp_path, number)
@@ -92,6 +92,6 @@ def test_what_an_earlier_round_took_is_kept_while_batches_merge_it(
         while min(handle.report().rows_in.get(name, 0) for name in "ab") < (number - 5) * ROWS:
             assert time.monotonic() < limit
             handle.wait(0.05)
-    assert handle.epochs()[-1].taken > 0
+    assert handle.changes()[-1].taken > 0
     assert found(first) == pairs(tmp_path, "k")
     assert found(second) == pairs(tmp_path, "m")

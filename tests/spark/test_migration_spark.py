@@ -130,8 +130,8 @@ def test_a_running_session_changes_and_no_result_is_lost_or_doubled(
         until(lambda: handle.report().count > number)
 
     def turned(count: int) -> int:
-        until(lambda: len(handle.epochs()) >= count)
-        return handle.epochs()[count - 1].batch
+        until(lambda: len(handle.changes()) >= count)
+        return handle.changes()[count - 1].batch
 
     batch(0)
     chain = session.query("chain", CHAIN, backfill=True)
@@ -159,8 +159,8 @@ def test_a_running_session_changes_and_no_result_is_lost_or_doubled(
     assert set(session.queries) == {"base", "chain", "near"}
     session.drop("base")
     make_input(tmp_path, 1, seed=10, first=5)
-    until(lambda: any("dropped" in turn.why for turn in handle.epochs()))
-    dropped = next(turn.batch for turn in handle.epochs() if "dropped" in turn.why)
+    until(lambda: any("dropped" in turn.why for turn in handle.changes()))
+    dropped = next(turn.batch for turn in handle.changes() if "dropped" in turn.why)
     batch(5)
     make_input(tmp_path, 1, seed=11, first=6)
     batch(6)

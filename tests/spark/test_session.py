@@ -293,7 +293,7 @@ def test_a_session_changes_while_it_runs(tmp_path: Path, kind: str) -> None:
         s.drop("q")
         drop(tmp_path / "a", "2.parquet", rows((2, 1)))
         _wait(handle, lambda: handle.report().rows_in.get("a", 0) == 3)
-        assert [turn.why for turn in handle.epochs()][-1] == 'query "q" is dropped'
+        assert [turn.why for turn in handle.changes()][-1] == 'query "q" is dropped'
     assert answer(tmp_path / "out") == {(i, 10): 1 for i in range(2)}
     assert answer(tmp_path / "late") == {(i, 10): 1 for i in range(3)}
 

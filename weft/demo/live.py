@@ -10,11 +10,15 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from weft.console.controls import Choice, Controls
 from weft.console.serve import Console
 from weft.demo.cluster import LATENESS, QUERIES, STREAMS, Feeder
 from weft.session import Session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SCHEMES = ("by cost", "hash", "random", "hybrid")
 LOCAL = ("traditional", "kept joins")
@@ -36,15 +40,16 @@ def strategy(scheme: str, local: str) -> str:
 class LiveDemo:
     """A session that goes on until it is stopped."""
 
-    def __init__(self, folder: Path, seed: int = 1) -> None:
+    def __init__(self, folder: Path, seed: int = 1, spark: SparkSession | None = None) -> None:
         self.feeder = Feeder(folder / "streams", seed)
         self.chosen = {"scheme": SCHEMES[0], "local": LOCAL[0], "workers": "2", "skew": SKEWS[0]}
-        self.session = self._declare(folder)
+        self.session = self._declare(folder, spark)
 
-    def _declare(self, folder: Path) -> Session:
+    def _declare(self, folder: Path, spark: SparkSession | None) -> Session:
         import weft
 
-        session = weft.Session(checkpoint=str(folder / "demo"), workers=int(self.chosen["workers"]), progress=False)
+        workers = int(self.chosen["workers"])
+        session = weft.Session(checkpoint=str(folder / "demo"), spark=spark, workers=workers, progress=False)
         for name in STREAMS:
             source = weft.read.parquet(str(folder / "streams" / name))
             session.stream(name, source, event_time="ts", lateness=LATENESS)
@@ -68,7 +73,9 @@ class LiveDemo:
         new = {**self.chosen, **wanted}
         plan = strategy(new["scheme"], new["local"])
         if any(new[name] != self.chosen[name] for name in ("scheme", "local", "workers")):
-            self.session.options(strategy=plan, workers=int(new["workers"]))
+            # A plan that spreads frequent values must know them.
+            seen = self.session.observed() if self.session.checkpoint.last >= 0 else None
+            self.session.options(strategy=plan, workers=int(new["workers"]), statistics=seen)
         self.feeder.skew = new["skew"]
         self.chosen = new
 

@@ -30,15 +30,15 @@ def equal(left: Datum, right: Datum) -> pa.Array:
     rows = max(len(side) for side in (left, right) if isinstance(side, pa.Array | pa.ChunkedArray))
     a, b = (pa.repeat(side, rows) if isinstance(side, pa.Scalar) else side for side in (left, right))
     unknown = _mask(pc.or_(pc.is_null(a), pc.is_null(b)))
-    return pa.array(_same(a, b), pa.bool_(), mask=unknown)
+    return pa.array(same_values(a, b), pa.bool_(), mask=unknown)
 
 
-def _same(left: pa.Array, right: pa.Array) -> Bools:
+def same_values(left: pa.Array, right: pa.Array) -> Bools:
     """Whether values are the same: both NULL, or equal in all parts."""
     present, other = _mask(pc.is_valid(left)), _mask(pc.is_valid(right))
     if pt.is_struct(left.type):
         fields = range(left.type.num_fields)
-        parts = [_same(pc.struct_field(left, [at]), pc.struct_field(right, [at])) for at in fields]
+        parts = [same_values(pc.struct_field(left, [at]), pc.struct_field(right, [at])) for at in fields]
         equal_parts = np.logical_and.reduce(parts) if parts else np.ones(len(left), dtype=bool)
     elif pt.is_list(left.type):
         equal_parts = _same_lists(left, right, present & other)
@@ -57,7 +57,7 @@ def _same_lists(left: pa.Array, right: pa.Array, both: Bools) -> Bools:
     if len(rows):
         a, b = (side.take(pa.array(rows)).flatten() for side in (left, right))
         starts = np.cumsum(counts[0][rows]) - counts[0][rows]
-        same[rows] = np.logical_and.reduceat(_same(a, b), starts)
+        same[rows] = np.logical_and.reduceat(same_values(a, b), starts)
     return same
 
 

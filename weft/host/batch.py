@@ -81,6 +81,8 @@ class Report(Counters):
     """Stream -> newest event time, a maximum."""
     sketches: dict[str, Any] = field(default_factory=dict)
     """Join key -> its frequent values and its number of distinct values, see weft.host.watch."""
+    samples: dict[str, list[Any]] = field(default_factory=dict)
+    """Stream -> rows drawn of it, see weft.stats.drawn."""
     files: list[dict[str, Any]] = field(default_factory=list)
     """Result files."""
     added: list[dict[str, Any]] = field(default_factory=list)
@@ -95,12 +97,14 @@ class Report(Counters):
             self.newest[key] = max(value, self.newest.get(key, value))
         if found := other.get("sketches"):
             self.sketches.update(merge_sketches(self.sketches, found))
+        for stream, drawn in other.get("samples", {}).items():
+            self.samples.setdefault(stream, []).extend(drawn)
         for name in _LISTS:
             getattr(self, name).extend(other.get(name, []))
 
     def plain(self) -> dict[str, Any]:
         """Everything that is not empty, as data for JSON."""
-        own = {name: value for name in ("newest", "sketches", *_LISTS) if (value := getattr(self, name))}
+        own = {name: value for name in ("newest", "sketches", "samples", *_LISTS) if (value := getattr(self, name))}
         return Counters.plain(self) | own
 
 

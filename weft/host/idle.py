@@ -1,4 +1,4 @@
-"""Idle streams: those that have brought no row for as long as their declaration says.
+"""Idle streams, and idle parts of streams: those that have brought no row for as long as their declaration says.
 
 An idle stream has no part in watermarks, so that rows of others do not wait for it for ever.  When it brings rows again
 it takes part again; a watermark never goes back, so rows of it that lie below are late, and are counted.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+from weft.host.parts import advance, parts_of
 from weft.query.model import Stream
 from weft.topology.model import Topology
 
@@ -27,22 +28,33 @@ class Silence:
         self._last: dict[str, float] = {}
         """Stream -> when it last brought rows."""
 
-    def after(self, streams: Iterable[Stream], rows_in: Mapping[str, int], idle: Collection[str]) -> tuple[str, ...]:
-        """The streams that are idle after a batch, given its rows and the streams that were idle when it began."""
-        now = self._now()
-        self._last |= {name: now for name, count in rows_in.items() if count}
-        kept = {name for name in idle if not rows_in.get(name)}
-        return tuple(sorted({*kept, *self._silent(streams, now)}))
+    def after(
+        self,
+        streams: Iterable[Stream],
+        rows_in: Mapping[str, int],
+        idle: Collection[str],
+        places: Iterable[str] = (),
+        seen: Iterable[str] = (),
+    ) -> tuple[str, ...]:
+        """The streams and parts that are idle after a batch, given its rows and those that were idle when it began.
 
-    def _silent(self, streams: Iterable[Stream], now: float) -> Iterator[str]:
+        `places` are all parts that ever brought rows, `seen` are those that did in this batch.
+        """
+        now, woken = self._now(), {*seen, *(name for name, count in rows_in.items() if count)}
+        self._last |= dict.fromkeys(woken, now)
+        return tuple(sorted({*idle, *self._silent(streams, now, {*places, *seen})} - woken))
+
+    def _silent(self, streams: Iterable[Stream], now: float, places: Iterable[str]) -> Iterator[str]:
         for stream in streams:
-            since = self._last.get(stream.name, self._began)
-            if stream.idle is not None and (now - since) * SECOND >= stream.idle:
-                yield stream.name
+            for place in (stream.name, *parts_of(stream.name, places)):
+                since = self._last.get(place, self._began)
+                if stream.idle is not None and (now - since) * SECOND >= stream.idle:
+                    yield place
 
     def holds(self, plan: Topology, newest: Mapping[str, int], idle: Collection[str]) -> bool:
-        """Whether a watermark waits for a stream that has become idle since the last batch."""
-        found = {*idle, *self._silent(plan.streams, self._now())}
+        """Whether a watermark waits for a stream, or a part of one, that has become idle since the last batch."""
+        found = {*idle, *self._silent(plan.streams, self._now(), newest)}
+        then = advance(newest, {}, found)
         return len(found) > len(idle) and any(
-            clock.watermark(newest, found) != clock.watermark(newest, idle) for clock in plan.clocks
+            clock.watermark(then, found) != clock.watermark(newest, idle) for clock in plan.clocks
         )

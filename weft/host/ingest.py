@@ -24,13 +24,16 @@ from weft.host.batch import Report, Watermarks
 from weft.host.envelope import REPORT, Envelope, Frame, slices
 from weft.host.hidden import cut
 from weft.host.marks import drop_late, mark_late
-from weft.host.parts import left_out, place_of
+from weft.host.ops import read_changes, source_columns
+from weft.host.parts import left_out, order_of, place_of
 from weft.host.routing import route, spread_rows
+from weft.host.upserts import read_upserts
 from weft.host.watch import Watcher
 from weft.host.weights import attach_weights, product, weight_of
 from weft.observe.counters import bump
 from weft.observe.watermark import as_time, say_time
 from weft.query.model import BATCH, Stream
+from weft.stats.drawn import Drawing
 from weft.topology.model import NEVER_LATE, TIME, Edge, Topology
 
 MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
@@ -47,10 +50,17 @@ class Ingest:
     edges: tuple[Edge, ...]
     workers: int
     functions: Functions
+    sample: int = 0
+    """Rows that a task draws of the stream, for statistics."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns to read from the source; at least one, so that rows can be counted."""
+        """Columns to read from the source."""
+        return source_columns(self.stream, self.wanted)
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """Columns of the stream that are needed; at least one, so that rows can be counted."""
         reads = {c for edge in self.edges for c in edge.columns}
         reads |= {c.name for edge in self.edges for expr in (*edge.filter, *edge.route_key) for c in columns(expr)}
         watched = [expr for edge in self.edges for _, key, chosen in edge.watch for expr in (key, *chosen)]
@@ -69,22 +79,35 @@ class Ingest:
 
         Batches come with their place, for errors.
         """
-        report, watcher = Report(), Watcher()
+        report, watcher, drawing = Report(), Watcher(), Drawing(self.sample, task)
         began = time.perf_counter()
         seq = task << 32
+        came = task << 40  # rows of one task, in their order
         row = task  # spreads the first rows of different tasks over the workers
         for where, raw in batches:
-            frame = conform(raw, self.stream, self.columns, where)
-            frame = self._stamp(frame, place_of(self.stream.name, raw), report, number)
+            first = order_of(raw, came)
+            came = first + raw.num_rows
+            frame = self._stamp(self._read(raw, where, first), place_of(self.stream.name, raw), report, number)
+            bump(report.rows_in, self.stream.name, raw.num_rows)
             self._count_left_out(raw, report)
             self._count_refused(frame, watermarks, report)
+            drawing.see(frame)
             for edge, dest, piece in self._route(frame, row, watermarks, report, watcher):
                 yield Envelope(dest, seq, edge.id, piece)
                 seq += 1
             row += raw.num_rows
         report.sketches.update(watcher.plain())
+        if drawn := drawing.plain():
+            report.samples[self.stream.name] = drawn
         report.seconds["0"] = time.perf_counter() - began
         yield Envelope(task % self.workers, seq, REPORT, report=report.plain())
+
+    def _read(self, raw: pa.RecordBatch, where: str, first: int) -> Frame:
+        """The rows in the declared types; those of a stream that changes with their weights."""
+        frame = conform(raw, self.stream, self.columns, where)
+        if self.stream.changes is not None and self.stream.changes.is_log:
+            return read_upserts(frame, self.stream, self.wanted, where, first)
+        return read_changes(frame, self.stream, self.wanted, where)
 
     def _count_left_out(self, raw: pa.RecordBatch, report: Report) -> None:
         if count := left_out(raw):
@@ -100,7 +123,6 @@ class Ingest:
         yield from self._route(frame, row, {}, report, Watcher())
 
     def _stamp(self, frame: Frame, place: str, report: Report, number: int) -> Frame:
-        bump(report.rows_in, self.stream.name, frame.num_rows)
         frame = self._weigh(frame)
         if any(BATCH in edge.columns for edge in self.edges):
             frame = frame.append_column(BATCH, pa.repeat(pa.scalar(number, pa.int64()), frame.num_rows))
@@ -169,20 +191,20 @@ class Ingest:
         return mark_late(frame, edge.clocks, watermarks)
 
 
-def ingests(topology: Topology, functions: Functions) -> dict[str, Ingest]:
+def ingests(topology: Topology, functions: Functions, sample: int = 0) -> dict[str, Ingest]:
     """Wave 0 of every stream of a topology, by the name of the stream."""
-    return _ingests(topology, topology.streams, functions)
+    return _ingests(topology, topology.streams, functions, sample)
 
 
 def derived_ingests(topology: Topology, functions: Functions) -> dict[str, Ingest]:
     """How rows of derived streams reach their edges, by the name of the stream."""
-    return _ingests(topology, topology.derived, functions)
+    return _ingests(topology, topology.derived, functions, 0)
 
 
-def _ingests(topology: Topology, streams: Iterable[Stream], functions: Functions) -> dict[str, Ingest]:
+def _ingests(topology: Topology, streams: Iterable[Stream], functions: Functions, sample: int) -> dict[str, Ingest]:
     return {
         stream.name: Ingest(
-            stream, tuple(e for e in topology.edges if e.stream == stream.name), topology.workers, functions
+            stream, tuple(e for e in topology.edges if e.stream == stream.name), topology.workers, functions, sample
         )
         for stream in streams
     }
@@ -241,7 +263,7 @@ def conform(raw: pa.RecordBatch, stream: Stream, wanted: Sequence[str], where: s
     """The wanted columns in their declared types, or an error that names the column and the place."""
     arrays = []
     for name in wanted:
-        declared = stream.schema.field(name).type
+        declared = stream.source.field(name).type
         if name not in raw.schema.names:
             raise SourceError(
                 f'column "{name}" of stream "{stream.name}" is missing{where}',
@@ -255,6 +277,8 @@ def conform(raw: pa.RecordBatch, stream: Stream, wanted: Sequence[str], where: s
 def _cast(column: pa.Array, declared: pa.DataType, name: str, stream: Stream, where: str) -> pa.Array:
     if column.type == declared:
         return column
+    if pa.types.is_null(column.type):
+        return pa.nulls(len(column), declared)
     try:
         if normalize(column.type) != declared and not _widens(column.type, declared):
             raise pa.ArrowInvalid(f"it is {column.type}, declared is {declared}")
@@ -271,6 +295,10 @@ def _cast(column: pa.Array, declared: pa.DataType, name: str, stream: Stream, wh
 
 def _widens(found: pa.DataType, declared: pa.DataType) -> bool:
     """Whether every value found fits the declared type, or a checked cast finds the one that does not."""
+    if pa.types.is_struct(found) and pa.types.is_struct(declared):
+        pairs = zip(found, declared, strict=False)
+        alike = [field.name for field in found] == [field.name for field in declared]
+        return alike and all(one.type == other.type or _widens(one.type, other.type) for one, other in pairs)
     whole = pa.types.is_integer(found) and (pa.types.is_integer(declared) or pa.types.is_floating(declared))
     real = pa.types.is_floating(found) and pa.types.is_floating(declared) and found.bit_width <= declared.bit_width
     exact = pa.types.is_decimal(found) and pa.types.is_decimal(declared)

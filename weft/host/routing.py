@@ -8,6 +8,7 @@ A spread may send a row to several workers.  Where each copy goes depends on the
     heavy value   by the row's number along its stream's side of the value's grid, copied along the other sides
 
 A row's place depends on its values and its number only.  So numbers must be the same when a batch is repeated.
+The number of a row that may be taken back is a code of its values: the row that takes it back comes to the same place.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from weft.expr.evaluate import Functions, evaluate
 from weft.expr.logic import nan_to_null
 from weft.expr.model import Expr
 from weft.host.envelope import Frame
+from weft.host.weights import weight_of
 from weft.kernels.cells import hash_slots
-from weft.kernels.codes import Ints, destinations, equality_codes
+from weft.kernels.codes import HIGHEST, Ints, destinations, equality_codes, group_codes
 from weft.kernels.numbers import Numbers, parts_of, plain_numbers
-from weft.query.model import COPY
+from weft.query.model import COPY, TIME
 from weft.topology.spread import Axis, Cube, Heavy, Regions, Spread
 
 
@@ -41,13 +43,29 @@ def route(
         for worker in range(workers):
             yield worker, frame
     else:
-        anywhere = ((np.arange(frame.num_rows) + row) % workers).astype(np.int32)
-        if kind == "key":
-            codes = equality_codes([evaluate(expr, frame, functions) for expr in key])
-            owners = destinations(codes.values, workers)
-            # A NULL key equals nothing: a keyed probe never needs that row, a broadcast one finds it anywhere.
-            anywhere = owners if codes.valid is None else np.where(codes.valid, owners, anywhere)
-        yield from split(frame, anywhere, workers)
+        yield from split(frame, _owners(frame, kind, key, workers, functions, row), workers)
+
+
+def _owners(
+    frame: Frame, kind: str, key: Sequence[Expr], workers: int, functions: Functions, row: int
+) -> npt.NDArray[np.int32]:
+    """The worker of each row: the owner of its key, or any one."""
+    if kind != "key":
+        return (number_rows(frame, row) % workers).astype(np.int32)
+    codes = equality_codes([evaluate(expr, frame, functions) for expr in key])
+    owners = destinations(codes.values, workers)
+    if codes.valid is None:
+        return owners
+    # A NULL key equals nothing: a keyed probe never needs that row, a broadcast one finds it anywhere.
+    return np.where(codes.valid, owners, (number_rows(frame, row) % workers).astype(np.int32))
+
+
+def number_rows(frame: Frame, row: int) -> Ints:
+    """A number for each row: counted from `row` on, or a code of its values if rows have weights."""
+    if weight_of(frame) is None:
+        return np.arange(frame.num_rows, dtype=np.int64) + row
+    own = [frame.column(name) for name in frame.schema.names if not name.startswith("#") or name == TIME]
+    return group_codes(own, frame.num_rows) & HIGHEST
 
 
 def split(frame: Frame, dest: npt.NDArray[np.int32], workers: int) -> Iterator[tuple[int, Frame]]:
@@ -86,7 +104,7 @@ def cube_places(frame: Frame, cube: Cube, functions: Functions, row: int) -> tup
     takes the lowest digit, so that consecutive rows visit every combination of random slots once.
     """
     rows = np.arange(frame.num_rows, dtype=np.int64)
-    digits, home = rows + row, np.zeros(frame.num_rows, dtype=np.int64)
+    digits, home = number_rows(frame, row), np.zeros(frame.num_rows, dtype=np.int64)
     for position, axis in enumerate(cube.axes):
         home *= axis.size
         if axis.kind == "random":
@@ -158,7 +176,8 @@ def region_places(frame: Frame, regions: Regions, functions: Functions, row: int
     """
     column = nan_to_null(evaluate(regions.key, frame, functions))
     rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
-    ranges = _ranges(regions, plain_numbers(column.drop_null()), rows + row)
+    numbers = number_rows(frame, row)
+    ranges = _ranges(regions, plain_numbers(column.drop_null()), numbers[rows])
     counts = np.array([len(workers) for workers in regions.workers])
     flat = np.array([worker for workers in regions.workers for worker in workers], dtype=np.int64)
     starts = np.concatenate([[0], np.cumsum(counts)])[:-1]
@@ -167,7 +186,7 @@ def region_places(frame: Frame, regions: Regions, functions: Functions, row: int
     alone = np.setdiff1d(np.arange(frame.num_rows), rows[copies > 0])
     found = flat[np.repeat(starts[ranges], copies) + within]
     return np.concatenate([np.repeat(rows, copies), alone]), np.concatenate(
-        [found, (alone + row) % workers_of(regions)]
+        [found, numbers[alone] % workers_of(regions)]
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from weft.errors import WeftError
 from weft.expr.evaluate import Functions
+from weft.host.batch import Report
 from weft.host.migration.migrate import Change, Summary
 from weft.host.results.sink import Sink
 from weft.host.sources.source import Source
@@ -45,6 +46,10 @@ class Changes(Protocol):
 
     def wanted(self) -> Work | None:
         """The next work; None if everything stays as it is."""
+        ...
+
+    def seen(self, manifest: Manifest, report: Report, seconds: float) -> None:
+        """A batch was committed, in so many seconds; its plan may change before the next one."""
         ...
 
     def made(self, before: Mapping[str, Any], work: Work, summary: Summary, manifest: Manifest, seconds: float) -> None:

@@ -11,13 +11,14 @@ ends.  A set is an array of words, 64 slots each.  Above the words lies a second
 word is not 0.  `alive` has the bits of boxes that were not removed.
 
 Narrow.  A point of slab s_d in each dimension d of a part leaves  alive & set(d1, s_d1) & set(d2, s_d2) & ...  The
-second level is combined first, and only words whose bit is left are read.  What is left of a point is the list of its
-words that are not 0; a further part of the point goes through that list only.
+second level is combined first, and only words whose bit is left are read.  What is left is the list of words that are
+not 0; the next part goes through that list only.  A point that agrees with the one before it in the first parts takes
+over what they have left.  All points go through one block of words before the next: the sets of a block fit a cache.
 
 Why the answer is right.  If a code c lies in the interval of a box, the slab of c meets the interval, so the bit of the
 box is set there: no box that the point lies in is ever lost.  A bit of the second level is set whenever a bit of its
 word is, so no word that is not 0 is passed over.  Bits are only taken away by narrowing.  What is left at the end is
-compared with the ends themselves (`matches`), so no other box stays; and each has one bit, so it comes once.
+compared with the ends themselves, so no other box stays; and each has one bit, so it comes once.
 
 Boxes come and go.  A box that comes gets the next slot, and its bits in the slabs that it meets: cuts need not fit its
 ends, they decide the cost alone.  A box that goes loses its bit in `alive`, and that is all.  Slots are not used again;
@@ -27,8 +28,7 @@ so that words are 0 more often.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,17 +41,12 @@ from weft.kernels.codes import HIGHEST, LOWEST, Bools, Ints
 SLABS = 128
 """Slabs of a dimension: each costs a bit a box."""
 
+BLOCK = 128
+"""Words that all points are looked up in before the next ones: their sets fit a cache."""
+MOST = 65_536
+
 Words = npt.NDArray[np.uint64]
 Slabs = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """What is left of some points: of point i, words[starts[i]:starts[i + 1]], and their bits."""
-
-    starts: Ints
-    words: npt.NDArray[np.int32]
-    bits: Words
 
 
 class BitSets:
@@ -122,33 +117,40 @@ class BitSets:
 
     # -------------------------------------------------------------------------------------------- questions
 
-    def narrow(
-        self,
-        dimensions: Sequence[int],
-        points: Ints,
-        valid: Bools | None = None,
-        of: tuple[Left, Ints] | None = None,
-    ) -> Left:
-        """What is left of points by some of their dimensions; a column of `points` and of `valid` for each.
+    def find(
+        self, parts: Sequence[Sequence[int]], points: Ints, levels: Ints, valid: Bools | None = None, most: int = MOST
+    ) -> Iterator[tuple[Ints, Ints]]:
+        """All (point, slot), about `most` at a time; `parts` are all dimensions, in the order of narrowing.
 
-        `of` is what is left of others already, and for each point which of them it continues.
+        `levels` says for each point which part is the first in which it differs from the point before it: what is left
+        by the parts before that is used again.
         """
+        asked = np.array([d for part in parts for d in part], dtype=np.int64)
+        cuts = np.cumsum([0, *map(len, parts)], dtype=np.int64)
+        slabs, known = self._slabs(asked, points, valid)
+        owners, slots = (np.empty(most + BLOCK * 64, dtype=np.int64) for _ in range(2))
+        block = row = 0
+        while block * BLOCK < len(self.alive):
+            found, block, row = _find(
+                self.sets, self.above, self.alive, self.low, self.high, asked, cuts, slabs,
+                np.ascontiguousarray(points), known, levels, block, row, most, owners, slots,
+            )  # fmt: skip
+            if found:
+                yield owners[:found].copy(), slots[:found].copy()
+
+    def has_any(self, dimensions: Sequence[int], points: Ints, valid: Bools | None = None) -> Bools:
+        """Whether something may be left of points by some of their dimensions: a column of `points` for each."""
         slabs = np.stack([self._slab(d, points[:, i]) for i, d in enumerate(dimensions)], axis=1)
         if valid is not None:
             slabs = np.where(valid, slabs, self.none)
-        asked = np.array(dimensions, dtype=np.int64)
-        if of is None:
-            starts, words, bits = _narrow(self.sets, self.above, self.alive, asked, slabs)
-        else:
-            left, which = of
-            starts, words, bits = _narrow_left(self.sets, asked, slabs, left.starts, left.words, left.bits, which)
-        return Left(starts, words, bits)
+        return _has_any(self.sets, self.above, self.alive, np.array(dimensions, dtype=np.int64), slabs)
 
-    def matches(self, left: Left, points: Ints, valid: Bools | None = None) -> tuple[Ints, Ints]:
-        """All (point, slot) of what is left, compared with the ends of all dimensions."""
-        known = np.ones(points.shape, dtype=np.bool_) if valid is None else np.ascontiguousarray(valid)
-        whole = np.ascontiguousarray(points)
-        return _matches(self.low, self.high, left.starts, left.words, left.bits, whole, known)
+    def _slabs(self, asked: Ints, points: Ints, valid: Bools | None) -> tuple[Slabs, Bools]:
+        """The slabs of whole points, a column for each dimension in the order asked, and where points have codes."""
+        slabs = np.stack([self._slab(int(d), points[:, d]) for d in asked], axis=1)
+        if valid is None:
+            return slabs, np.ones((1, points.shape[1]), dtype=np.bool_)
+        return np.where(valid[:, asked], slabs, self.none), np.ascontiguousarray(valid)
 
 
 def _cuts(low: Ints, high: Ints, slabs: int) -> Ints:
@@ -174,7 +176,6 @@ _SETS = types.Array(types.uint64, 3, "C")
 _INTS2 = types.Array(types.int64, 2, "C", readonly=True)
 _INTS = types.Array(types.int64, 1, "C", readonly=True)
 _BOOLS2 = types.Array(types.bool_, 2, "C", readonly=True)
-_LEFT = types.Tuple((types.int64[::1], types.int32[::1], types.uint64[::1]))
 
 
 @njit(types.void(_SETS, _SETS, _INTS, _INTS2, _INTS2, _BOOLS2), cache=True)
@@ -214,79 +215,116 @@ def _lowest(bits: Any) -> Any:
     return np.int64((x * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
-@njit(_LEFT(_SETS, _SETS, types.uint64[::1], _INTS, _INTS2), cache=True)
-def _narrow(sets: Any, above: Any, alive: Any, asked: Any, slabs: Any) -> Any:
-    starts = np.zeros(len(slabs) + 1, dtype=np.int64)
-    words, bits = np.empty(1024, dtype=np.int32), np.empty(1024, dtype=np.uint64)
-    full, found = np.uint64(0xFFFFFFFFFFFFFFFF), 0
+@njit(inline="always")
+def _from_sets(
+    sets: Any, above: Any, alive: Any, asked: Any, upto: Any, slabs: Any, i: Any, begin: Any, end: Any,
+    words: Any, bits: Any,
+) -> Any:  # fmt: skip
+    """What the first part leaves of the words in a block; how many words are not 0."""
+    found = 0
+    for group in range(begin >> 6, (end + 63) >> 6):
+        some = np.uint64(0xFFFFFFFFFFFFFFFF)
+        for k in range(upto):
+            some &= above[asked[k], slabs[i, k], group]
+        while some:
+            word = (group << 6) + _lowest(some)
+            some &= some - np.uint64(1)
+            left = alive[word]
+            for k in range(upto):
+                left &= sets[asked[k], slabs[i, k], word]
+            words[found], bits[found] = word, left
+            found += 1 if left else 0
+    return found
+
+
+@njit(inline="always")
+def _from_words(
+    sets: Any, asked: Any, first: Any, upto: Any, slabs: Any, i: Any, its_words: Any, its_bits: Any, count: Any,
+    words: Any, bits: Any,
+) -> Any:  # fmt: skip
+    """What a further part leaves of some words; how many are not 0."""
+    found = 0
+    for at in range(count):
+        word, left = its_words[at], its_bits[at]
+        for k in range(first, upto):
+            left &= sets[asked[k], slabs[i, k], word]
+        words[found], bits[found] = word, left
+        found += 1 if left else 0
+    return found
+
+
+@njit(inline="always")
+def _is_inside(low: Any, high: Any, slot: Any, points: Any, i: Any, valid: Any, at: Any) -> Any:
+    for d in range(low.shape[1]):
+        if valid[at, d]:
+            if points[i, d] < low[slot, d] or points[i, d] > high[slot, d]:
+                return False
+        elif low[slot, d] != LOWEST or high[slot, d] != HIGHEST:
+            return False
+    return True
+
+
+@njit(
+    types.UniTuple(types.int64, 3)(
+        _SETS, _SETS, types.uint64[::1], types.int64[:, ::1], types.int64[:, ::1], _INTS, _INTS, _INTS2, _INTS2,
+        _BOOLS2, _INTS, types.int64, types.int64, types.int64, types.int64[::1], types.int64[::1],
+    ),
+    cache=True,
+)  # fmt: skip
+def _find(
+    sets: Any, above: Any, alive: Any, low: Any, high: Any, asked: Any, cuts: Any, slabs: Any, points: Any, valid: Any,
+    levels: Any, block: int, row: int, most: int, owners: Any, slots: Any,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Fill the output from a block and a point on; return how much there is, and where to continue."""
+    depth, found = len(cuts) - 1, 0
+    words, bits = np.empty((depth, BLOCK), dtype=np.int32), np.empty((depth, BLOCK), dtype=np.uint64)
+    counts = np.zeros(depth, dtype=np.int64)
+    while block * BLOCK < len(alive):
+        begin, end, fresh = block * BLOCK, min(len(alive), (block + 1) * BLOCK), True
+        while row < len(slabs):
+            level = 0 if fresh else levels[row]
+            fresh = False
+            if level == 0:
+                counts[0] = _from_sets(
+                    sets, above, alive, asked, cuts[1], slabs, row, begin, end, words[0], bits[0]
+                )  # fmt: skip
+                level = 1
+            for at in range(level, depth):
+                counts[at] = _from_words(
+                    sets, asked, cuts[at], cuts[at + 1], slabs, row, words[at - 1], bits[at - 1], counts[at - 1],
+                    words[at], bits[at],
+                )  # fmt: skip
+            for at in range(counts[depth - 1]):
+                left = bits[depth - 1, at]
+                while left:
+                    slot = (np.int64(words[depth - 1, at]) << 6) + _lowest(left)
+                    left &= left - np.uint64(1)
+                    if _is_inside(low, high, slot, points, row, valid, row if len(valid) > 1 else 0):
+                        owners[found], slots[found] = row, slot
+                        found += 1
+            row += 1
+            if found >= most:
+                return found, block, row
+        block, row = block + 1, 0
+    return found, block, row
+
+
+@njit(types.bool_[::1](_SETS, _SETS, types.uint64[::1], _INTS, _INTS2), cache=True)
+def _has_any(sets: Any, above: Any, alive: Any, asked: Any, slabs: Any) -> Any:
+    out = np.zeros(len(slabs), dtype=np.bool_)
     for i in range(len(slabs)):
-        for group in range(above.shape[2]):
-            some = full
+        group, there = 0, False
+        while group < above.shape[2] and not there:
+            some = np.uint64(0xFFFFFFFFFFFFFFFF)
             for k in range(len(asked)):
                 some &= above[asked[k], slabs[i, k], group]
-            while some:
+            while some and not there:
                 word = (group << 6) + _lowest(some)
                 some &= some - np.uint64(1)
                 left = alive[word]
                 for k in range(len(asked)):
                     left &= sets[asked[k], slabs[i, k], word]
-                if left:
-                    if found == len(words):
-                        words = np.concatenate((words, np.empty(found, dtype=np.int32)))
-                        bits = np.concatenate((bits, np.empty(found, dtype=np.uint64)))
-                    words[found], bits[found] = word, left
-                    found += 1
-        starts[i + 1] = found
-    return starts, words[:found].copy(), bits[:found].copy()
-
-
-@njit(_LEFT(_SETS, _INTS, _INTS2, _INTS, types.int32[::1], types.uint64[::1], _INTS), cache=True)
-def _narrow_left(sets: Any, asked: Any, slabs: Any, of: Any, its_words: Any, its_bits: Any, which: Any) -> Any:
-    starts = np.zeros(len(slabs) + 1, dtype=np.int64)
-    words, bits = np.empty(1024, dtype=np.int32), np.empty(1024, dtype=np.uint64)
-    found = 0
-    for i in range(len(slabs)):
-        for at in range(of[which[i]], of[which[i] + 1]):
-            word, left = its_words[at], its_bits[at]
-            for k in range(len(asked)):
-                left &= sets[asked[k], slabs[i, k], word]
-            if left:
-                if found == len(words):
-                    words = np.concatenate((words, np.empty(found, dtype=np.int32)))
-                    bits = np.concatenate((bits, np.empty(found, dtype=np.uint64)))
-                words[found], bits[found] = word, left
-                found += 1
-        starts[i + 1] = found
-    return starts, words[:found].copy(), bits[:found].copy()
-
-
-@njit(
-    types.UniTuple(types.int64[::1], 2)(
-        types.int64[:, ::1], types.int64[:, ::1], _INTS, types.int32[::1], types.uint64[::1], _INTS2, _BOOLS2
-    ),
-    cache=True,
-)
-def _matches(low: Any, high: Any, starts: Any, words: Any, bits: Any, points: Any, valid: Any) -> Any:
-    owners, slots = np.empty(1024, dtype=np.int64), np.empty(1024, dtype=np.int64)
-    found, width = 0, low.shape[1]
-    for i in range(len(starts) - 1):
-        for at in range(starts[i], starts[i + 1]):
-            left = bits[at]
-            while left:
-                slot = (np.int64(words[at]) << 6) + _lowest(left)
-                left &= left - np.uint64(1)
-                d = 0
-                while d < width:
-                    if valid[i, d]:
-                        if points[i, d] < low[slot, d] or points[i, d] > high[slot, d]:
-                            break
-                    elif low[slot, d] != LOWEST or high[slot, d] != HIGHEST:
-                        break
-                    d += 1
-                if d == width:
-                    if found == len(owners):
-                        owners = np.concatenate((owners, np.empty(found, dtype=np.int64)))
-                        slots = np.concatenate((slots, np.empty(found, dtype=np.int64)))
-                    owners[found], slots[found] = i, slot
-                    found += 1
-    return owners[:found].copy(), slots[:found].copy()
+                there = left != 0
+            group += 1
+        out[i] = there
+    return out

@@ -96,9 +96,22 @@ ABSENT = np.int64(0x5851F42D4C957F2D)
 def group_codes(columns: Sequence[pa.Array], count: int) -> Ints:
     """One code per row, equal for rows that are equal if NULL equals NULL and NaN equals NaN."""
     mixed = np.zeros(count, dtype=np.int64)
-    for part in map(_equality, columns):
+    for part in (_nested(column) if pa.types.is_nested(column.type) else _equality(column) for column in columns):
         mixed = _mix_into(mixed, part.values if part.valid is None else np.where(part.valid, part.values, ABSENT))
     return mixed
+
+
+def _nested(column: pa.Array) -> Codes:
+    """Codes of structs and lists, made of those of their parts; in a list also of their places."""
+    if pa.types.is_struct(column.type):
+        parts = [pc.struct_field(column, [at]) for at in range(column.type.num_fields)]
+        return Codes(group_codes(parts, len(column)), _valid(column), exact=False)
+    counts = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    ends = np.cumsum(counts)
+    values = column.flatten()
+    places = np.arange(len(values)) - np.repeat(ends - counts, counts)
+    sums = np.concatenate([[0], np.cumsum(_mix_into(places, group_codes([values], len(values))))])
+    return Codes(_mix_into(counts, sums[ends] - sums[ends - counts]), _valid(column), exact=False)
 
 
 def end_codes(column: pa.Array, *, upper: bool, strict: bool = False) -> Codes:

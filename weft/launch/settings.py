@@ -13,8 +13,9 @@ from weft.launch.plain import is_plain
 # since Spark gives the user's functions times in its session's zone (NEEDED); and the settings of BATCHES_NEED.
 NEEDED = {"spark.sql.session.timeZone": "UTC"}
 BATCHES_NEED = {
-    # Payloads have megabytes: ten thousand of them, which is Spark's default, do not fit into one Arrow batch.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
+    # A payload has megabytes, a row of a stream that Spark brings a hundred bytes.  Many of the one must not come at a
+    # time, and few of the other cost much: so bytes are limited, and rows hardly are.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(4 << 20),
     # The plan of a batch is fixed: partition p of every wave is worker p.  And each adaptive stage costs a round trip.
     "spark.sql.adaptive.enabled": "false",
@@ -49,6 +50,7 @@ QUICKLY = {
 }
 JVM = "-XX:TieredStopAtLevel=1 -Xms64m"
 """The JVM only schedules tasks and moves bytes: it should compile quickly; the peak speed of code matters little."""
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 YOUNG = 64
 """Megabytes of young objects per core: most of what is allocated are payloads, which live for a short time."""
 
@@ -58,12 +60,15 @@ def batch_settings() -> Mapping[str, str]:
     return BATCHES_NEED if is_plain() else BATCHES_NEED | BATCHES_QUICKLY
 
 
-def quick_settings(cores: int, java_options: str) -> dict[str, str]:
-    """The settings of a session that starts sooner; the file of classes comes with `java_options`."""
+def quick_settings(cores: int, java_options: str, mine: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The settings of a session that starts sooner; the file of classes comes with `java_options`, the user's win."""
     log = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
     collector = "-XX:+UseSerialGC" if cores <= 2 else "-XX:+UseParallelGC"  # Java's default costs 100 MB more
     flags = f"{log} {JVM} {collector} -XX:MaxNewSize={YOUNG * max(2, cores)}m {java_options}"
-    return {"spark.driver.extraJavaOptions": flags, **NEEDED, **QUICKLY}
+    ours, own = {JAVA_OPTIONS: flags, **NEEDED, **QUICKLY}, dict(mine or {})
+    if (more := own.pop(JAVA_OPTIONS, None)) is not None:
+        ours[JAVA_OPTIONS] += f" {more}"  # the JVM takes the last of two flags that differ
+    return {**ours, **own}
 
 
 def count_cores(workers: int) -> int:

@@ -18,55 +18,79 @@ from weft.launch.interpreter import worker_python
 from weft.launch.java import ensure_java
 from weft.launch.jvm import Starting, use_jvm
 from weft.launch.plain import is_plain
-from weft.launch.settings import NEEDED, count_cores, quick_settings
+from weft.launch.settings import NEEDED, batch_settings, count_cores, quick_settings
 from weft.launch.warm import warm
 
 
-def local_session(workers: int) -> SparkSession:
+def tuned_session(
+    settings: Mapping[str, object] | None = None,
+    *,
+    master: str | None = None,
+    workers: int | None = None,
+    **more: object,
+) -> SparkSession:
+    """The Spark session that Weft would start, with your own settings on top.
+
+    Settings have Spark's names: `weft.spark({"spark.driver.memory": "8g"})`, or `weft.spark(spark_driver_memory="8g")`.
+    `workers` is the number of cores of a local session; None is all of the machine.  With a `master` the session runs
+    there, with the settings that Weft's batches need and none of those for a quick start on this machine.
+    """
+    named = {name.replace("_", "."): value for name, value in more.items()}
+    mine = {name: _text(value) for name, value in {**(settings or {}), **named}.items()}
+    if master is not None and not master.startswith("local["):
+        ensure_java()
+        return _start(master, {**NEEDED, **batch_settings(), **mine})
+    cores = int(master[6:-1]) if master is not None and master[6:-1].isdigit() else workers or os.cpu_count() or 1
+    return local_session(cores, mine)
+
+
+def local_session(workers: int, mine: Mapping[str, str] | None = None) -> SparkSession:
     """A local Spark session with one core per worker, up to the number of cores of the machine."""
-    if (begun := ahead.take()) is not None:
+    if not mine and (begun := ahead.take()) is not None:
         return begun
-    cores = count_cores(workers)
-    java = ensure_java()
-    return _start_plainly(cores) if is_plain() else _start_with(Archive(java.home), cores)
+    cores, java, mine = count_cores(workers), ensure_java(), mine or {}
+    return _start_plainly(cores, mine) if is_plain() else _start_with(Archive(java.home), cores, mine)
 
 
-def _start_plainly(cores: int) -> SparkSession:
+def _start_plainly(cores: int, mine: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    return _start(cores, NEEDED)
+    return _start(f"local[{cores}]", {**NEEDED, **mine})
 
 
-def _start_with(archive: Archive, cores: int) -> SparkSession:
+def _start_with(archive: Archive, cores: int, mine: Mapping[str, str]) -> SparkSession:
     """Start with the file of classes if it exists, and without it if that fails."""
     options = archive.options()
     try:
-        spark = start_quickly(cores, options)
+        spark = start_quickly(cores, options, mine=mine)
         archive.trust()
     except HostError:
         if not options:
             raise
         forget_jvm()
-        spark = start_quickly(cores, "")
+        spark = start_quickly(cores, "", mine=mine)
         archive.doubt()
     return spark
 
 
-def start_quickly(cores: int, java_options: str, jvm: Starting | None = None) -> SparkSession:
+def start_quickly(
+    cores: int, java_options: str, jvm: Starting | None = None, mine: Mapping[str, str] | None = None
+) -> SparkSession:
     """A session with everything that makes it start sooner; the file of classes comes with `java_options`.
 
     If the JVM has been started already, the session is made in it; then the JVM has the settings from its command line.
+    `mine` are settings of the user, which win.
     """
     os.environ.setdefault("PYSPARK_PYTHON", worker_python())
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    settings = {} if jvm is not None else quick_settings(cores, java_options)
+    settings = {} if jvm is not None else quick_settings(cores, java_options, mine or {})
     if jvm is not None:
         use_jvm(jvm)
     with _telling():
         context = SparkContext.getOrCreate(_configure(cores, settings))
     context.setLogLevel("OFF")
     warm(context, cores)  # beside what follows, which the JVM does alone
-    return make_bare(context) or _start(cores, settings)
+    return (None if mine else make_bare(context)) or _start(f"local[{cores}]", settings)
 
 
 def forget_jvm() -> None:
@@ -77,8 +101,13 @@ def forget_jvm() -> None:
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
 
 
-def _start(cores: int, settings: Mapping[str, str]) -> SparkSession:
-    builder = SparkSession.builder.appName("weft").master(f"local[{cores}]")
+def _text(value: object) -> str:
+    """A setting as Spark reads it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _start(master: str, settings: Mapping[str, str]) -> SparkSession:
+    builder = SparkSession.builder.appName("weft").master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
     with _telling():

@@ -172,38 +172,39 @@ class Tail:
 
 
 def shrink(lines: Iterable[Line], now: float, limit: int = LIMIT // 2) -> list[Line]:
-    """The same history in fewer lines."""
-    young = [line for line in lines if now - when(line) <= TIERS[-1][0]]
-    points = [line for line in young if line["is"] == "point"]
-    events = [line for line in young if line["is"] != "point"][-EVENTS:]
+    """The same history in fewer lines, in the same order."""
+    young = [(place, line) for place, line in enumerate(lines) if now - when(line) <= TIERS[-1][0]]
+    events = [(place, line) for place, line in young if line["is"] != "point"][-EVENTS:]
     coarse = 1.0
     while True:
-        fewer = _merge(points, events, now, coarse)
-        if len(fewer) <= 100 or sum(len(json.dumps(line)) for line in fewer) <= limit:
-            return sorted([*fewer, *events], key=when)
+        fewer = _merge(young, now, coarse)
+        if len(fewer) <= 100 or sum(len(json.dumps(line)) for _, line in fewer) <= limit:
+            return [line for _, line in sorted([*fewer, *events], key=lambda found: found[0])]
         coarse *= 2
 
 
-def _merge(points: list[Line], events: list[Line], now: float, coarse: float) -> list[Line]:
-    """Points added up by age; points of two runs are never added."""
-    starts = sorted(line["at"] for line in events if line["is"] == "start")
-    made: list[tuple[object, Point]] = []
+def _merge(lines: list[tuple[int, Line]], now: float, coarse: float) -> list[tuple[int, Line]]:
+    """Points added up by age, with the place of the last of each; points of two runs are never added."""
+    count = sum(line["is"] == "point" for _, line in lines)
     single = max(1, int(SINGLE / coarse))
-    run = 0
-    for place, line in enumerate(points):
+    made: list[tuple[object, int, Point]] = []
+    run = seen = 0
+    for place, line in lines:
+        run += line["is"] == "start"
+        if line["is"] != "point":
+            continue
+        seen += 1
         point = Point.of(line)
-        while run < len(starts) and starts[run] <= point.until:
-            run += 1
-        width = _width(now - point.until, len(points) - place <= single, coarse)
+        width = _width(now - point.until, count - seen < single, coarse)
         group = (run, width, int(point.until / width)) if width else (run, place)
         if width and made and made[-1][0] == group:
-            made[-1] = group, made[-1][1] + point
+            made[-1] = group, place, made[-1][2] + point
         else:
-            made.append((group, point))
-    bare = max(0, len(made) - max(1, int(DETAILED / coarse)))
+            made.append((group, place, point))
+    bare = len(made) - max(1, int(DETAILED / coarse))
     return [
-        {"is": "point", **(replace(point, nodes={}) if place < bare else point).plain()}
-        for place, (_, point) in enumerate(made)
+        (place, {"is": "point", **(replace(point, nodes={}) if at < bare else point).plain()})
+        for at, (_, place, point) in enumerate(made)
     ]
 
 

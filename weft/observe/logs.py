@@ -74,6 +74,7 @@ def batch_numbers(progress: Progress) -> dict[str, Any]:
         "event": "batch", "batch": progress.batch, "seconds": round(progress.seconds, 4), "rows_in": progress.total_in,
         "results": progress.total_out, "late": sum(progress.late.values()), "state_rows": progress.state_rows,
         "state_bytes": progress.state_bytes, "segments": progress.segments, "watermark": min(marks, default=None),
+        "waiting": sum(count for waiting in progress.lag.values() for count in waiting.values()),
         "rows_by_stream": dict(progress.rows_in), "results_by_query": dict(progress.rows_out),
     }  # fmt: skip
 

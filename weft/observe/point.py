@@ -15,7 +15,7 @@ from weft.observe.counters import Counters, Counts
 from weft.observe.progress import Progress
 from weft.observe.watermark import Watermark, in_micros
 
-SUMS = ("rows", "late", "untimed", "results", "load", "waves")
+SUMS = ("rows", "late", "untimed", "unreadable", "results", "load", "waves")
 NODES = ("probed", "matched", "stored")
 """Counters of single nodes that a batch keeps."""
 
@@ -39,6 +39,7 @@ class Point:
     rows: Counts = field(default_factory=dict)
     late: Counts = field(default_factory=dict)
     untimed: Counts = field(default_factory=dict)
+    unreadable: Counts = field(default_factory=dict)
     results: Counts = field(default_factory=dict)
     load: Counts = field(default_factory=dict)
     waves: dict[str, float] = field(default_factory=dict)
@@ -51,6 +52,8 @@ class Point:
     """Stream -> the newest event time so far, in microseconds."""
     marks: tuple[tuple[int | None, str, int, float, tuple[str, ...]], ...] = ()
     """Watermark in microseconds, the stream that holds it, for how many batches and seconds, and its queries."""
+    lag: Counts = field(default_factory=dict)
+    """Stream -> records that waited to be read, where that is known."""
     memory: Counts = field(default_factory=dict)
     """Process -> resident bytes on the machine of the driver."""
     nodes: Mapping[str, Counts] = field(default_factory=dict)
@@ -76,7 +79,7 @@ class Point:
             self.since, later.until, later.batch, self.batches + later.batches, self.seconds + later.seconds,
             max(self.slowest, later.slowest), later.state_rows, later.state_bytes, later.segments,
             sent=self.sent + later.sent, routed=self.routed + later.routed, moved=self.moved + later.moved,
-            newest=later.newest, marks=later.marks, memory=later.memory or self.memory, **sums,
+            newest=later.newest, marks=later.marks, lag=later.lag, memory=later.memory or self.memory, **sums,
         )  # fmt: skip
 
 
@@ -89,9 +92,11 @@ def see_batch(progress: Progress, since: float, until: float, memory: Counts) ->
     return Point(
         round(since, 3), round(until, 3), progress.batch, 1, round(progress.seconds, 4), round(progress.seconds, 4),
         progress.state_rows, progress.state_bytes, progress.segments,
-        dict(counters.rows_in), dict(counters.late), dict(counters.untimed), dict(counters.results),
+        dict(counters.rows_in), dict(counters.late), dict(counters.untimed), dict(counters.unreadable),
+        dict(counters.results),
         dict(counters.load), {wave: round(spent, 4) for wave, spent in counters.seconds.items()},
-        *_moved(counters), dict(progress.newest), _marks(progress.watermarks), memory,
+        *_moved(counters), dict(progress.newest), _marks(progress.watermarks),
+        {stream: sum(waiting.values()) for stream, waiting in progress.lag.items()}, memory,
         {name: dict(getattr(counters, name)) for name in NODES},
     )  # fmt: skip
 

@@ -11,12 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from weft.observe.counters import Counters
+from weft.observe.epochs import EpochRecord
 from weft.observe.markup import markup_report
 from weft.observe.notice import Notice
 from weft.observe.progress import Counted, Progress, human_bytes
 
 KEPT = 1000
 """Batches whose progress is kept."""
+SHOWN = 10
+"""Epochs that a report prints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,8 @@ class RunReport(Counted):
     """The signal that stopped the run, if one did: 2 is Ctrl-C, 15 SIGTERM."""
     notices: tuple[Notice, ...] = ()
     """All notices of the run; of each kind only the last."""
+    epochs: tuple[EpochRecord, ...] = ()
+    """The epochs that have ended, where plans follow the data; at most 1,000."""
 
     @property
     def speed(self) -> float:
@@ -62,6 +67,7 @@ class RunReport(Counted):
             lines.append(
                 f"  state  {last.state_rows:,} rows, {human_bytes(last.state_bytes)}, {last.segments} segments"
             )
+        lines += [f"  {epoch.line()}" for epoch in self.epochs[-SHOWN:]]
         lines += [f"  {line}" for notice in self.notices for line in notice.lines()]
         return "\n".join(lines)
 

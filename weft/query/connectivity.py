@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from weft.errors import PlanError
 from weft.expr.model import aliases
-from weft.query.model import Query
+from weft.query.model import Query, Stream
 
 
 def parts(query: Query) -> tuple[tuple[str, ...], ...]:
@@ -33,3 +33,15 @@ def require_connected(query: Query) -> None:
             detail=f"no predicate over two aliases connects {names}.",
             hint="add a join condition, or pass cross_product=True if every combination is wanted.",
         )
+
+
+def adds_single_rows(query: Query) -> bool:
+    """Whether all parts but one are single rows, as an aggregate without GROUP BY is: nothing is multiplied then."""
+    found = parts(query)
+    many = [part for part in found if not all(_is_single(query.relation(alias).stream) for alias in part)]
+    return len(found) > 1 and len(many) <= 1
+
+
+def _is_single(stream: Stream) -> bool:
+    made = [query.grouping for query in stream.made]
+    return len(made) == 1 and made[0] is not None and not made[0].keys

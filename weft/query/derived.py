@@ -14,22 +14,24 @@ aggregate branch are its changes: the row of a group that changed with weight -1
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from weft.expr.coerce import unify
 from weft.expr.model import Column, Expr, text_of, transform
 from weft.expr.types import ExprError
+from weft.query import model
+from weft.query.changes import Changes
 from weft.query.draft import Closes, Draft, Item, Named, Source, Star
-from weft.query.model import Output, Query, Stream
+from weft.query.model import Output, Query, Relation, Stream
 
 SIGN = "#"
 """How names of derived streams begin."""
 
 
 __all__ = [
-    "Closes", "Derived", "add_branch", "all_rows", "branches", "derive", "different_rows", "fed_by", "hidden",
-    "is_hidden",
+    "Closes", "Derived", "add_branch", "all_rows", "begin_at", "branches", "closed", "derive", "different_rows",
+    "fed_by", "hidden", "is_hidden", "needs_past", "reads",
 ]  # fmt: skip
 
 
@@ -85,7 +87,8 @@ def derive(made: Sequence[Query], times: str | None = None) -> Stream:
     even = _unite(made)
     depth = 1 + max(relation.stream.depth for query in even for relation in query.relations)
     name = SIGN + _digest(*map(_content, even), times or "")
-    return Stream(name, even[0].schema, weight=times, depth=depth, made=even)
+    changes = Changes() if any(query.gives_changes for query in even) else None
+    return Stream(name, even[0].schema, weight=times, changes=changes, depth=depth, made=even)
 
 
 def hidden(queries: Mapping[str, Query]) -> dict[str, Query]:
@@ -97,6 +100,45 @@ def hidden(queries: Mapping[str, Query]) -> dict[str, Query]:
                 mine = {_branch_name(stream.name, place): branch for place, branch in enumerate(stream.made)}
                 found |= hidden(mine) | mine
     return found
+
+
+def closed(query: Query) -> Query:
+    """The query, and all that it reads, with windows that include their end."""
+    return _over(query, lambda _, branch: closed(branch)).closed()
+
+
+def begin_at(query: Query, since: Mapping[str, int]) -> Query:
+    """The query over rows that come in a batch or later, by alias; so are the queries that it reads."""
+
+    def begun(relation: Relation, branch: Query) -> Query:
+        batch = since.get(relation.alias, relation.since)
+        return begin_at(branch, dict.fromkeys(branch.aliases, batch)) if batch else branch
+
+    return model.begin_at(_over(query, begun), since)
+
+
+def _over(query: Query, change: Callable[[Relation, Query], Query]) -> Query:
+    """The query with changed branches of the derived streams that it reads."""
+    relations = tuple(
+        replace(r, stream=derive([change(r, branch) for branch in r.stream.made], r.stream.weight))
+        if r.stream.made
+        else r
+        for r in query.relations
+    )
+    return replace(query, relations=relations)
+
+
+def reads(draft: Draft) -> set[str]:
+    """The names that a draft and all SELECTs in it stand FROM."""
+    inner = [source.derived for source in draft.sources if source.derived is not None]
+    inner += [*draft.unions, *(named.draft for named in draft.named)]
+    own = {source.stream for source in draft.sources if source.derived is None}
+    return own.union(*map(reads, inner))
+
+
+def needs_past(query: Query) -> bool:
+    """Whether a new query must begin with its results among old rows: later ones are taken from what it reads."""
+    return query.grouping is not None and any(r.stream.depth and r.stream.changes for r in query.relations)
 
 
 def _branch_name(stream: str, place: int) -> str:
@@ -152,7 +194,7 @@ def _content(query: Query) -> str:
     asked = sorted(text_of(transform(predicate, placed)) for predicate in query.predicates)
     given = _texts((output.name, transform(output.expr, placed)) for output in query.outputs)
     joined = [(r.stream.name, r.stream.event_time, r.window, r.since) for r in query.relations]
-    return repr((asked, given, joined, _grouping(query)))
+    return repr((asked, given, joined, query.late_by, _grouping(query)))
 
 
 def _grouping(query: Query) -> object:
@@ -161,7 +203,7 @@ def _grouping(query: Query) -> object:
         return None
     having = None if made.having is None else text_of(made.having)
     counted = [(one.kind, one.argument, str(one.type)) for one in made.aggregates]
-    return made.keys, counted, _texts((o.name, o.expr) for o in made.outputs), having, made.window
+    return made.keys, counted, _texts((o.name, o.expr) for o in made.outputs), having, made.window, made.closing
 
 
 def _texts(exprs: Iterable[tuple[str, Expr]]) -> list[tuple[str, str, str]]:

@@ -1,8 +1,9 @@
 """A query as written: names not yet looked up, types not yet known.
 
 A table factor of FROM is the name of a stream, a table, a view or a WITH, or a derived table: a draft of its own.
-UNION ALL is a draft that has further ones.  JOINs are flat: parentheses only say which sources stand left and right of
-a USING.
+UNION ALL is a draft that has further ones.
+Inner joins are flat: parentheses only say which sources stand left and right of a USING.  Where one join is no inner
+join, FROM is a tree.  A subquery inside an expression is a call with a constant that holds its draft.
 
 SQL text and the builder both end in a Draft; `weft.query.resolve` makes it a Query.  Conditions and items may
 still be SQL fragments (the builder takes them); `weft.sql` parses those before it resolves, so that this
@@ -11,6 +12,7 @@ layer needs no parser.  Texts and spans only serve error messages.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
@@ -54,6 +56,36 @@ class Using:
     """Which sources stand on the left."""
     right: range
     span: Span | None = field(default=None, compare=False, repr=False)
+
+
+JoinKind = OneOf["inner", "left", "right", "full", "semi", "anti"]
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Two parts of FROM joined."""
+
+    kind: JoinKind
+    left: Tree
+    right: Tree
+    on: tuple[Condition, ...] = ()
+    using: Using | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+Tree = Join | int
+"""A join, or the place of a source."""
+
+
+def joins(tree: Tree) -> Iterator[Join]:
+    """The joins of a tree, in the order in which their conditions are written."""
+    if not isinstance(tree, int):
+        yield from (*joins(tree.left), *joins(tree.right), tree)
+
+
+def is_inner(tree: Tree) -> bool:
+    """Whether all joins of a tree are inner joins, so that it can be made flat."""
+    return all(join.kind == "inner" for join in joins(tree))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +150,9 @@ class Draft:
     """A whole-number column of what is selected that says how often each row counts; it is not shown."""
     closes: Closes | None = None
     """None if rows of groups come at once, and are taken back when they change."""
+    grows: bool = False
+    """Whether `times` never falls, and so no row of a group is taken back, if no row of its inputs is."""
+    crossed: bool = False
+    """Whether parts that no condition connects are multiplied on purpose."""
+    tree: Tree | None = None
+    """FROM, where it has a join that is no inner join; `conditions` are then those of WHERE alone."""

@@ -17,7 +17,7 @@ SELECT DISTINCT has keys and no aggregates: a group never changes, so its row is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 
@@ -77,6 +77,17 @@ class TimeWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class Closing:
+    """A key that is an event time: the group is final once the watermark is later than it by more than a length."""
+
+    key: str
+    length: int
+    """In microseconds."""
+    step: int = 1
+    """Microseconds in one step of the key."""
+
+
+@dataclass(frozen=True, slots=True)
 class Grouping:
     """How joined rows become groups, and groups become rows of the view."""
 
@@ -88,11 +99,32 @@ class Grouping:
     having: Expr | None = None
     """Which groups are in the view, over the same columns; None means all."""
     window: TimeWindow | None = None
+    changing: bool = field(default=False, repr=False)
+    """Whether joined rows may be taken back.  The streams say so: it is no part of what names the groups."""
+    multiset: bool = field(default=False, repr=False)
+    """Whether a group is in the view as often as it counts: it is a joined row with all its columns."""
+    closing: Closing | None = field(default=None, repr=False)
+    """When a group is final, if its row comes only then; None if rows come at once."""
+    grows: str | None = field(default=None, repr=False)
+    """The output that says how often the row of a group counts, if that never falls and nothing else changes."""
+
+    latest: bool = field(default=False, repr=False)
+    """Whether a group is a key, whose last row is in the view (`weft.query.upserts`)."""
 
     @property
     def is_distinct(self) -> bool:
         """Whether the row of a group never changes once it is there."""
-        return bool(self.keys) and not self.aggregates
+        return bool(self.keys) and not self.aggregates and not self.changing
+
+    @property
+    def can_leave(self) -> bool:
+        """Whether a group may leave the view."""
+        return self.having is not None or self.changing
+
+    @property
+    def named_by(self) -> tuple[str, ...]:
+        """The keys that changes of the view have beside its columns; the columns of a joined row name it already."""
+        return () if self.multiset else self.keys
 
     @property
     def schema(self) -> pa.Schema:
@@ -102,4 +134,4 @@ class Grouping:
     def changes_schema(self, joined: tuple[Output, ...]) -> pa.Schema:
         """Schema of what a batch changes, given the outputs of the join: a row of the view, its keys, what happened."""
         types = {output.name: output.expr.type for output in joined} | ({self.window.key: START} if self.window else {})
-        return pa.schema([*self.schema, *((name, types[name]) for name in self.keys), (OP, pa.string())])
+        return pa.schema([*self.schema, *((name, types[name]) for name in self.named_by), (OP, pa.string())])

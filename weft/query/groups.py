@@ -30,6 +30,8 @@ from weft.query.aggregates import (
     refuse_marks,
 )
 from weft.query.caret import pointing_into
+from weft.query.closing import find_closing
+from weft.query.draft import Closes
 from weft.query.grouping import Aggregate, Grouping, TimeWindow, argument_field, key_field, value_field
 from weft.query.model import Output, Query
 from weft.query.names import find
@@ -76,6 +78,7 @@ def group(
     *,
     distinct: bool,
     united: bool = False,
+    closes: Closes | None = None,
 ) -> Query:
     """The join with its outputs, and the groups that are made of them; if `united`, outputs get types from others."""
     if distinct and not keys and not having and not any(has_aggregate(entry.expr) for entry in entries):
@@ -89,7 +92,10 @@ def group(
     if distinct:
         _require_distinct(groups, outputs, entries)
     one = reduce(lambda left, right: add_types(Call("and", (left, right))), kept) if kept else None
-    grouping = Grouping(tuple(groups.keys), tuple(groups.aggregates), outputs, one, groups.window)
+    closing = None if closes is None else find_closing(query, groups.keys, outputs, closes)
+    grouping = Grouping(
+        tuple(groups.keys), tuple(groups.aggregates), outputs, one, groups.window, query.is_changing, closing=closing
+    )
     return replace(query, outputs=tuple(groups.outputs()), grouping=grouping)
 
 

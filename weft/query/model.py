@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from weft.errors import QueryError
 from weft.expr.model import Expr, aliases
+from weft.query.changes import Changes
 from weft.query.duration import format_duration
 from weft.query.grouping import OP, Grouping
 from weft.query.names import suggestion
@@ -72,6 +73,8 @@ class Stream:
     are not kept to wait for its rows."""
     weight: str | None = None
     """Column that says how often a row counts; None means once."""
+    changes: Changes | None = None
+    """How rows are taken back; None means never."""
     idle: int | None = None
     """After so many microseconds without a row, others' watermark goes on without the stream; None means never."""
     depth: int = 0
@@ -83,6 +86,11 @@ class Stream:
     def rank(self) -> int:
         """What orders the rows of one batch: those of tables, of streams, then of derived streams by depth."""
         return 0 if self.table else 1 + self.depth
+
+    @property
+    def source(self) -> pa.Schema:
+        """The columns that are read."""
+        return self.schema if self.changes is None or self.changes.source is None else self.changes.source
 
     def __repr__(self) -> str:
         shown = [f"{field.name} {field.type}" for field in self.schema]
@@ -193,6 +201,8 @@ class Query:
     """What is made of the joined rows; None if they are the results."""
     subscribers: Subscribers | None = None
     """Whom the joined rows are matched with; None if they are for all."""
+    late_by: tuple[tuple[str, int], ...] = ()
+    """(Stream, lateness) of the streams whose watermark says which rows are late; its own if there are none."""
 
     def __post_init__(self) -> None:
         _refuse_duplicates("alias", [relation.alias for relation in self.relations])
@@ -247,6 +257,23 @@ class Query:
         """The query with windows that include their end: times are whole microseconds, so windows grow by one."""
         wider = (replace(r, window=None if r.window is None else r.window + 1) for r in self.relations)
         return replace(self, relations=tuple(wider))
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether joined rows may be taken back.  A change of a table is met only by later rows of streams."""
+        streams = [relation.stream for relation in self.relations]
+        own = [stream for stream in streams if not stream.table] or streams
+        return any(stream.changes is not None and not stream.changes.is_log for stream in own)
+
+    @property
+    def gives_changes(self) -> bool:
+        """Whether its results, as rows of a derived stream, may be taken back."""
+        if self.grouping is None:
+            return self.is_changing
+        if self.grouping.closing is not None:
+            return False
+        stays = self.grouping.is_distinct or self.grouping.grows is not None
+        return self.is_changing or not stays
 
     @property
     def is_view(self) -> bool:

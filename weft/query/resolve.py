@@ -9,7 +9,7 @@ there is one.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import pyarrow as pa
@@ -23,13 +23,17 @@ from weft.expr.types import ExprError, normalize
 from weft.expr.typing import add_types
 from weft.query.aggregates import AGGREGATES, NOT_DONE, PARTS, WINDOW, calls_aggregate, has_aggregate, refuse_aggregates
 from weft.query.caret import locate_error, pointing_into
-from weft.query.connectivity import require_connected
+from weft.query.closing import has_closing, timed_streams
+from weft.query.connectivity import adds_single_rows, require_connected
 from weft.query.derived import Derived, all_rows, branches, derive
 from weft.query.draft import Condition, Draft, Item, Named, Source, Star, Using, Within
 from weft.query.groups import Entry, find_entry, find_named, group
 from weft.query.model import Output, Query, Relation, Stream
 from weft.query.names import find, suggestion
 from weft.query.parameters import PARAMETERS
+from weft.query.qualify import EventTime
+from weft.query.rewrite import is_plain, rewrite
+from weft.query.timebounds import retention, step_of
 from weft.query.visible import Visible, numbered, unique_names
 
 _FORMS = frozenset(
@@ -60,8 +64,13 @@ def resolve(
 ) -> Query:
     """The query that `draft` states over `streams`, `views` and derived streams, which may use those before them."""
     views = add_views(views, (one.named for one in derived))
+    resolver = _Resolver(streams, functions, cross_product)
+    draft = resolver.plain(draft, views)
     whole = all_rows(draft, draft.text) if draft.unions else draft
-    return _Resolver(streams, functions, cross_product).query(whole, views)
+    query = resolver.query(whole, views)
+    if has_closing(query):
+        query = _Resolver(streams, functions, cross_product, timed_streams(query)).query(whole, views)
+    return query
 
 
 @dataclass(frozen=True)
@@ -71,27 +80,91 @@ class _Resolver:
     streams: Mapping[str, Stream]
     functions: Mapping[str, FunctionSignature]
     cross_product: bool
+    late_by: tuple[tuple[str, int], ...] = ()
+    known: dict[tuple[int, int, Within], tuple[Draft, Views, Stream]] = field(default_factory=dict)
+    """Derived streams by the draft they are made of: one that is read at several places is made once."""
 
     def query(self, draft: Draft, views: Views, default: Within = None, *, united: bool = False) -> Query:
         """One SELECT; where it is united with others, its columns get types from them."""
         flat = _Inliner(draft, self).flatten(draft, views, default=default)
-        query = Query(flat.relations, flat.predicates, (), self.cross_product)
+        crossed = self.cross_product or draft.crossed
+        query = Query(flat.relations, flat.predicates, (), crossed, late_by=self.late_by)
+        query = replace(query, cross_product=crossed or adds_single_rows(query))
         if flat.is_grouped:
             keys = tuple(flat.scope.key(condition, flat.entries) for condition in draft.group_by)
             having = tuple(flat.scope.having(condition, flat.entries, keys) for condition in draft.having)
-            query = group(query, flat.entries, keys, having, distinct=draft.distinct, united=united)
+            query = group(
+                query, flat.entries, keys, having, distinct=draft.distinct, united=united, closes=draft.closes
+            )
+            if draft.grows and query.grouping is not None:
+                query = replace(query, grouping=replace(query.grouping, grows=draft.times))
         else:
             query = replace(query, outputs=tuple(_output(entry, united=united) for entry in flat.entries))
-        if not self.cross_product:
+        if not query.cross_product:
             require_connected(query)
         return query
 
+    def plain(self, draft: Draft, views: Views, default: Within = None) -> Draft:
+        """The draft without outer joins and subqueries."""
+        if is_plain(draft):
+            return draft
+        return rewrite(draft, lambda part: _Known(self, part, add_views(views, part.named), default))
+
     def stream(self, draft: Draft, views: Views, default: Within) -> Stream:
         """What a draft gives as a derived stream."""
+        place = id(draft), id(views), default
+        if place not in self.known:
+            self.known[place] = draft, views, self._stream(draft, views, default)
+        return self.known[place][2]
+
+    def _stream(self, draft: Draft, views: Views, default: Within) -> Stream:
         parts = branches(draft)
         made = [self.query(part, views, default, united=len(parts) > 1) for part in parts]
         with pointing_into(draft.text):
             return derive(made, draft.times)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the sources of a SELECT are: see `weft.query.qualify.Known`."""
+
+    resolver: _Resolver
+    draft: Draft
+    views: Views
+    default: Within
+
+    def columns(self, source: Source) -> dict[str, pa.DataType]:
+        """Name -> type."""
+        found = _Inliner(self.draft, self.resolver).visible(self.draft, source, self.views, self.default)
+        return {name: expr.type for name, expr in found.columns.items()}
+
+    def event_time(self, source: Source) -> EventTime | None:
+        """Of a stream; columns of others may have other names."""
+        stream = None if source.columns else self._stream(source)
+        if stream is None or stream.event_time is None:
+            return None
+        whole = pt.is_integer(stream.schema.field(stream.event_time).type)
+        return EventTime(stream.event_time, step_of(stream) if whole else None)
+
+    def is_table(self, source: Source) -> bool:
+        """Whether it is a table."""
+        stream = self._stream(source)
+        return stream is not None and stream.table
+
+    def is_fixed(self, source: Source) -> bool:
+        """Whether it is a table that never changes."""
+        stream = self._stream(source)
+        return stream is not None and stream.table and stream.changes is None
+
+    def _stream(self, source: Source) -> Stream | None:
+        named = source.derived is None and find(source.stream, self.views) is None
+        name = find(source.stream, self.resolver.streams) if named else None
+        return None if name is None else self.resolver.streams[name]
+
+    def reach(self, draft: Draft, alias: str) -> int | None:
+        """As long as a row is kept for new partners."""
+        query = self.resolver.query(draft, self.views, self.default, united=True)
+        return retention(query)[alias]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +231,10 @@ class _Inliner:
         grouped = bool(draft.distinct or draft.group_by or draft.having) or any(has_aggregate(e.expr) for e in entries)
         return _Flat(relations, predicates, entries, scope, grouped)
 
+    def visible(self, draft: Draft, source: Source, views: Views, default: Within) -> Visible:
+        """What one entry of FROM shows."""
+        return self._source(draft, source, views, source.alias, default).table
+
     def _name(self, draft: Draft, source: Source, prefix: str | None) -> str:
         if prefix is None:
             return source.alias
@@ -174,6 +251,8 @@ class _Inliner:
             view = views[named]
             inner, known, columns = view.draft, view.views, (*source.columns, *view.columns[len(source.columns) :])
         inherited = default if source.within is None else source.within
+        if inner is not None:
+            inner = self.resolver.plain(inner, known, inherited)
         if inner is not None and not _is_derived(inner):
             flat = self.flatten(inner, known, name, inherited)
             outputs = tuple(_output(entry) for entry in flat.entries)

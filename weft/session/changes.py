@@ -14,12 +14,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from weft.adapt.adaptation import Adaptation
 from weft.errors import SinkError, WeftError
+from weft.host.batch import Report
 from weft.host.migration.migrate import Summary
 from weft.host.state.checkpoint import say_changes
 from weft.host.state.manifest import Manifest
 from weft.host.work import Work
 from weft.observe.notice import Notice
+from weft.session.adapting import see_batch
 
 if TYPE_CHECKING:
     from weft.session.session import Session
@@ -62,11 +65,20 @@ class SessionChanges:
         self._since: dict[str, float] = {}
         """New query -> when it was added."""
         self.turns: list[Turn] = []
+        self.adaptation: Adaptation | None = None
+        """Follows the data, if that is wanted."""
+        self._why = ""
 
-    def ask(self, added: str | None = None) -> None:
-        """Let the run take the session as it is now, from its next batch on."""
+    def seen(self, manifest: Manifest, report: Report, seconds: float) -> None:
+        """A batch was committed."""
+        if self.adaptation is not None:
+            self.adaptation.see(see_batch(manifest, report, seconds))
+
+    def ask(self, added: str | None = None, why: str = "") -> None:
+        """Let the run take the session as it is now, from its next batch on.  `why` is said when that is done."""
         with self._lock:
             self._asked += 1
+            self._why = why
             if added is not None:
                 self._since[added] = time.monotonic()
 
@@ -100,7 +112,7 @@ class SessionChanges:
             self._session.note_made(self._next)
             self._since = {name: at for name, at in self._since.items() if name not in work.sinks}
         past = sum(summary.results.values())
-        why = "; ".join(say_changes(before, work.session)) or "the same queries"
+        why = self._why or "; ".join(say_changes(before, work.session)) or "the same queries"
         turn = Turn(manifest.epoch, manifest.batch, seconds, summary.taken, summary.moved, summary.filled, past, why)
         self.turns.append(turn)
         self._tell(_changed(turn))

@@ -85,5 +85,5 @@ def refuse_incomplete(found: Mapping[str, int]) -> None:
         raise StateError(
             f'query "{name}" cannot be complete',
             detail=f"rows it needs were read before and not kept; it would be {say_moment(moment)}.",
-            hint="leave complete=True out, or start from an empty checkpoint.",
+            hint="start from an empty checkpoint; if its rows are never taken back, complete=True may be left out.",
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -13,9 +13,11 @@ from weft.errors import QueryError, SinkError, WeftError
 from weft.host.results.changes import Shape
 from weft.host.results.sink import Sink
 from weft.host.results.sinks import SINKS, VIEW_SINKS
+from weft.query.derived import closed as as_closed
 from weft.query.draft import Draft
 from weft.query.model import Query, Stream
 from weft.query.resolve import FunctionSignature, Views
+from weft.query.whole import as_view
 from weft.session.shown import markup_query
 from weft.sql import parse, parse_fragments, resolve
 from weft.stats.model import Statistics
@@ -30,6 +32,8 @@ class QueryHandle:
         """The query as it was given; `query` also says from which batch on rows count."""
         self.text: str | None = None
         """The query as SQL; None if it was built."""
+        self.views: Views = {}
+        """What the text may read besides streams."""
         self.sinks: list[Sink] = []
         self.wishes: dict[str, Any] = {}
         self.statistics: Statistics | None = None
@@ -48,7 +52,14 @@ class QueryHandle:
         """
         return self.find_start(self)
 
-    def to_parquet(self, path: str | os.PathLike[str], *, mode: str | None = None, merge: bool = True) -> QueryHandle:
+    def to_parquet(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        mode: str | None = None,
+        merge: bool = True,
+        partition_by: str | Sequence[str] | None = None,
+    ) -> QueryHandle:
         """Write results to a folder that holds every result exactly once.
 
         The results of an aggregate query change, so there are three modes: "changes" (the default) has every group that
@@ -57,12 +68,52 @@ class QueryHandle:
 
         Small files of many batches are merged, in one step that readers cannot see half done.  `merge=False` keeps all
         files as they are: for readers that remember which files they have read.
+
+        `partition_by` names columns whose values become folders: `day=2026-01-01/`.  Such files are not merged.
         """
+        if partition_by is not None and mode is None:
+            return self.to("partitioned", path, partition_by)
         return self.to("parquet", path, merge, *([] if mode is None else [mode]))
 
     def to_memory(self) -> QueryHandle:
         """Keep results of this session in memory, for `table()`."""
         return self.to("memory")
+
+    def to_kafka(
+        self,
+        servers: str,
+        topic: str,
+        *,
+        key: str | Sequence[str] | None = None,
+        value: str = "json",
+        registry: str | None = None,
+        patience: str | float = "1 minute",
+        options: Mapping[str, Any] | None = None,
+    ) -> QueryHandle:
+        """Send results to a topic, each exactly once for readers that read committed records.
+
+        Every batch is one transaction.  `key` names the column, or the columns, that records are keyed by.  `value` is
+        "json" or "avro", with the number of the schema in front if a `registry` is given.  The records of an aggregate
+        query are keyed by its groups: the last record of a key counts, and one without value says that the group has
+        left.  `options` go to librdkafka as they are; they are never shown or written.
+        """
+        more = {"registry": registry, "patience": patience, "options": options}
+        return self.to("kafka", servers, topic, key, value, more)
+
+    def to_table(
+        self,
+        table: str,
+        *,
+        format: str = "parquet",  # noqa: A002
+        options: Mapping[str, Any] | None = None,
+    ) -> QueryHandle:
+        """Append results to a table of Spark's catalog, each batch once, also if it is run again.
+
+        A Delta table knows which batches it has: it gets the name of the query and the number of the batch with every
+        write.  Tables of other formats get a column `weft_batch`, and are partitioned by it: a batch that is run again
+        replaces its partition.  `options` go to Spark's DataFrameWriter.
+        """
+        return self.to("table", table, format, dict(options or {}))
 
     def foreach_batch(self, function: Callable[[Any, int], object]) -> QueryHandle:
         """Call `function(df, batch_id)` with the results of every batch, before the batch is committed.
@@ -78,7 +129,7 @@ class QueryHandle:
         if self.query.is_view and kind not in VIEW_SINKS:
             raise SinkError(
                 f"a {kind} sink takes rows that never change",
-                detail=f'query "{self.name}" is an aggregate: its rows change.',
+                detail=f'rows of query "{self.name}" change.',
                 hint=f"use one of: {', '.join(VIEW_SINKS)}.",
             )
         if not self.query.is_view and kind == "parquet" and len(arguments) > 2:
@@ -128,8 +179,9 @@ def read_query(
 ) -> QueryHandle:
     """The handle of a query that was written as SQL text or with the builder."""
     draft = read_draft("query", query)
-    made = resolve(draft, streams, functions, cross_product, views)
-    handle = QueryHandle(name, made.closed() if closed else made, draft)
+    made = as_view(resolve(draft, streams, functions, cross_product, views))
+    handle = QueryHandle(name, as_closed(made) if closed else made, draft)
+    handle.views = views
     handle.text = query if isinstance(query, str) else None
     return handle
 

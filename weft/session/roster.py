@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from weft.errors import PlanError
+from weft.errors import PlanError, WeftError
 from weft.host.state.checkpoint import FILES, Checkpoint, describe, describe_query, is_same_query
 from weft.host.state.manifest import Manifest
 from weft.host.work import Work
@@ -20,8 +20,9 @@ from weft.optimizer.choose import Choice
 from weft.optimizer.cost.prices import Prices
 from weft.optimizer.plan import Sharing, topology
 from weft.optimizer.wishes import Wishes
-from weft.query.derived import hidden
-from weft.query.model import Query, begin_at, keep_apart
+from weft.query.derived import begin_at, hidden, needs_past, reads
+from weft.query.model import Query, keep_apart
+from weft.query.resolve import View, Views
 from weft.session.catalog import Catalog
 from weft.session.complete import as_moment, complete_from, say_moment
 from weft.session.fit import Fit, refuse_incomplete, refuse_loss
@@ -95,6 +96,18 @@ class Roster:
             )  # fmt: skip
         return self.planned
 
+    def readable(self) -> Views:
+        """The queries that others may read FROM, as views; a name of a stream or a view means that."""
+        shown = {name: handle for name, handle in self.queries.items() if handle.query.subscribers is None}
+        own = {name: View(handle.draft, (), handle.views) for name, handle in shown.items()}
+        return {name: view for name, view in own.items() if name not in self.catalog.streams} | dict(self.catalog.views)
+
+    def readers(self, name: str) -> list[str]:
+        """The queries that read a query."""
+        if name in self.catalog.streams or name in self.catalog.views:
+            return []
+        return sorted(other for other, handle in self.queries.items() if name in reads(handle.draft))
+
     def _request(self, handle: QueryHandle) -> Request:
         """A query with its wishes and statistics, and those of the session."""
         wishes = replace(self.wishes, **handle.wishes)
@@ -150,6 +163,18 @@ class Roster:
             self.given, self.statistics = before.given, before.statistics
             self.planned, self.assembled = before.planned, before.assembled
 
+    def adopt(self, found: tuple[Choice, ...]) -> bool:
+        """Go on with other plans of the same queries; if they do not fit the state, nothing changes."""
+        with self.lock:
+            before = self.snapshot()
+            try:
+                self.planned, self.assembled = found, None
+                self.fit()
+            except WeftError:
+                self.restore(before)
+                return False
+            return True
+
     def forget(self, name: str) -> None:
         """Take a new query out again, as if it had never been added."""
         with self.lock:
@@ -166,7 +191,8 @@ class Roster:
         with self.lock:
             sinks = {name: tuple(handle.sinks) for name, handle in self.queries.items()}
             kept = self.kept()
-            new = (name for name, handle in self.queries.items() if handle.backfill and name not in kept)
+            past = (name for name, handle in self.queries.items() if handle.backfill or needs_past(handle.query))
+            new = (name for name in past if name not in kept)
             note = noting(self.topology, self.policy, self.queries, self.choices, kept, self.checkpoint.notes())
             functions, sources = self.catalog.functions, dict(self.catalog.sources)
             return Work(self.topology, functions, sinks, sources, self.describe(), tuple(new), note)

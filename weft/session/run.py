@@ -19,6 +19,7 @@ from weft.explain.uneven import is_uneven
 from weft.host.run import Run
 from weft.host.state.checkpoint import Checkpoint
 from weft.observe.counters import Counters
+from weft.observe.epochs import EpochRecord
 from weft.observe.listener import Listener
 from weft.observe.live import Live
 from weft.observe.notice import Notice
@@ -72,6 +73,7 @@ class Journal:
         self.tally = Tally()
         self._holding = Holding()
         self._starting: float | None = None
+        self._closed = False
 
     def tell(self, notice: Notice) -> None:
         """Add a notice that belongs to no batch."""
@@ -103,8 +105,13 @@ class Journal:
     def close(self, how: str, why: str | None = None) -> None:
         """No further batch will come: the run is "done", was "stopped", or has "failed"."""
         self._live.close()
-        for listener in self._listeners:
+        for listener in () if self._closed else self._listeners:
             listener.end(how, why)
+        self._closed = True
+
+    def fail(self, error: BaseException) -> None:
+        """The run has ended by itself, whether or not anybody waits for it."""
+        self.close("failed", str(error))
 
 
 class Handle:
@@ -153,13 +160,19 @@ class Handle:
         """The last `n` batches, the newest at the end.  A run keeps its last 1,000 batches."""
         return self._journal.tally.recent(n)
 
-    def epochs(self) -> list[Turn]:
+    def changes(self) -> list[Turn]:
         """All changes of the plan so far."""
         return list(self._changes.turns)
 
+    def epochs(self) -> list[EpochRecord]:
+        """The epochs that have ended: what each showed, and what was decided by it; none where plans are pinned."""
+        found = self._changes.adaptation
+        return [] if found is None else found.epochs()
+
     def report(self) -> RunReport:
         """The sum of all batches so far."""
-        return replace(self._journal.report(self._ended, self._stopped), signal=self._signal)
+        made = self._journal.report(self._ended, self._stopped)
+        return replace(made, signal=self._signal, epochs=tuple(self.epochs()))
 
     def stop(self) -> RunReport:
         """Let the current batch finish, then stop.  A run that has failed meanwhile raises."""

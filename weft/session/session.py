@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from weft.errors import PlanError, QueryError, WeftError
+from weft.errors import PlanError, QueryError
 from weft.explain import Subject, explain
 from weft.explain.uneven import uneven_load
 from weft.host.crash import CrashPoint
@@ -31,18 +31,22 @@ from weft.host.sources.source import Source
 from weft.host.state.checkpoint import Checkpoint
 from weft.host.state.manifest import Manifest
 from weft.host.work import Work
+from weft.observe.counters import Counters
 from weft.observe.live import Live, choose_live
+from weft.observe.notice import Notice
 from weft.observe.report import RunReport
 from weft.optimizer.choose import Choice
 from weft.optimizer.cost.papers import Arrival
 from weft.optimizer.plan import SHARINGS, Sharing
 from weft.optimizer.wishes import read_statistics, read_wishes
 from weft.optimizer.written.plan import Plan
+from weft.query.changes import Format
 from weft.query.draft import Draft
 from weft.query.duration import parse_duration
 from weft.query.model import Stream, Unit
 from weft.query.parameters import Strategy
 from weft.read import as_source
+from weft.session.adapting import Following, open_adaptation, promise_cure, show_switches
 from weft.session.arguments import (
     check_choice,
     check_name,
@@ -55,6 +59,7 @@ from weft.session.arguments import (
 )
 from weft.session.catalog import Catalog, refuse_frame
 from weft.session.changes import SessionChanges
+from weft.session.changing import read_changes, read_names, require_all_rows
 from weft.session.following import listen
 from weft.session.improve import improve, is_unfinished
 from weft.session.outlets import check_sinks, claim_sinks, publish_results_left, visit_sinks
@@ -69,6 +74,7 @@ from weft.session.shown import markup_session, show_session
 from weft.session.snapshot import Snapshot
 from weft.session.subscriptions import STRATEGIES, Asked, Subscriptions, read_key, read_subscriptions
 from weft.session.window import Window
+from weft.stats.drawn import ROWS
 from weft.stats.model import Statistics
 from weft.topology.model import Policy, Topology
 
@@ -108,6 +114,7 @@ class Session:
         self._roster = Roster(self.checkpoint, self._catalog, self.lock, self._cores)
         self._roster.asked_workers = None if workers is None else check_whole("workers", workers)
         self._progress = progress
+        self._following = Following()
         self._handle: Handle | None = None
         self._changes: SessionChanges | None = None
         self._window = Window()
@@ -124,6 +131,9 @@ class Session:
         lateness: str | datetime.timedelta | float | None = None,
         unique: Sequence[str] = (),
         bad_files: BadFiles = "fail",
+        changes: str | None = None,
+        key: str | Sequence[str] = (),
+        format: Format = "rows",  # noqa: A002 - the word that sources use
         idle: str | datetime.timedelta | float | None = None,
         static: bool = False,
     ) -> Stream:
@@ -133,6 +143,10 @@ class Session:
         are given here.  Without a lateness, rows that are older than the newest one of their stream may be dropped.
         `bad_files` says what happens if a file cannot be read: "fail" ends the run and says which, "skip" leaves the
         file out, says so in the report, and goes on.
+        `changes` names a column that says what happens to its row: insert or delete, +I, -U, +U or -D, +1 or -1.
+        `key` names columns: a new row with the same key replaces the old one; a row that is deleted, or in which all
+        other columns are NULL, takes it away.  `format="debezium"` reads envelopes with the rows before and after.
+        Queries over a stream that changes are views: what is deleted takes back its results; see docs/changes.md.
         `idle` says after how long without a row the watermark of others goes on without this stream; rows that come
         too late when it wakes are dropped and counted.  `static` declares a table, see :meth:`table`.
         """
@@ -142,8 +156,9 @@ class Session:
         self._catalog.check_free("stream", name)
         read = read_bad_files(name, as_source(name, source), bad_files)
         event_time, late = read_timing(read, event_time, lateness)
-        named = tuple([unique] if isinstance(unique, str) else unique)
-        stream = Stream(name, read.schema, event_time, unit, late, named, idle=read_idle(idle))
+        named = read_names(unique)
+        schema, how = read_changes(name, read.schema, changes, format, read_names(key), event_time)
+        stream = Stream(name, schema, event_time, unit, late, named, changes=how, idle=read_idle(idle))
         with self.lock:
             self._catalog.add_stream(stream, read)
         if self._spark is None and read.frame is not None:
@@ -185,6 +200,9 @@ class Session:
         placement: str | None = None,
         capacity: float | None = None,
         arrival: Arrival | None = None,
+        adapt: bool | None = None,
+        epoch: str | datetime.timedelta | float | None = None,
+        threshold: float | None = None,
     ) -> Session:
         """Set options for planning, for the whole session.  An option that is not given keeps its value.
 
@@ -193,7 +211,16 @@ class Session:
         which rows are late.  `sharing` says what queries have in common: "global" (the default) chooses the plans of
         all queries together, "local" gives each its own best plan and has equal parts once, "none" runs every query as
         if it were alone.  The other options are explained at :meth:`query`.
+
+        `adapt` says whether plans follow the data; without it they do in :meth:`start` and do not in :meth:`run`.  An
+        `epoch` is what statistics are made of: "10 seconds", "1 minute of events" or "20 batches".  A plan is changed
+        if another one is predicted to save more than the part `threshold` of the work.  These three count from the
+        next run on.
         """
+        self._following = self._following.having(adapt, epoch, threshold)
+        others = (workers, watermark, sharing, strategy, statistics, budget, placement, capacity, arrival)
+        if all(other is None for other in others):
+            return self
         if watermark is not None:
             self._check_idle("a watermark policy")
         with self._changing():
@@ -225,6 +252,12 @@ class Session:
                 f'the session has no query "{name}"',
                 detail=f"its queries are {', '.join(known) or 'none'}.",
                 hint="drop one of these.",
+            )
+        if readers := self._roster.readers(name):
+            raise QueryError(
+                f'query "{name}" is read by others',
+                detail=f"they are: {', '.join(readers)}.",
+                hint=f'drop them first: s.drop("{readers[0]}").',
             )
         if self.is_running and {*self._roster.queries} == {name}:
             raise PlanError(
@@ -291,8 +324,9 @@ class Session:
         """
         check_name("query", name, self._roster.queries)
         check_choice("start", start, STARTS)
-        handle = self._catalog.read_query(name, query, cross_product, closed)
+        handle = self._catalog.read_query(name, query, cross_product, closed, self._roster.readable())
         handle.start, handle.backfill, handle.must_be_complete = start, backfill, complete
+        require_all_rows(handle)
         handle.wishes = read_wishes(strategy, budget, placement, capacity, arrival, parallelism, skewed)
         handle.statistics = read_statistics(statistics)
         self._register(handle)
@@ -365,13 +399,7 @@ class Session:
             with self.lock:
                 if self._roster.planned is not chosen or not self.is_running or self._changes is None:
                     return
-                before = self.snapshot()
-                try:
-                    self._roster.planned, self._roster.assembled = found, None
-                    self.fit()
-                except WeftError:
-                    self.restore(before)  # the plan that runs is good enough
-                else:
+                if self.adopt(found):
                     self._changes.ask()
 
         improve(chosen, use)
@@ -455,7 +483,12 @@ class Session:
             analyze,
             read_measured(self.checkpoint) if analyze else None,
         )
-        return explain(subject, stage, format)
+        shown, made = explain(subject, stage, format), show_switches(self.checkpoint.root)
+        return (
+            "\n".join([shown, "", "plans that followed the data", *(f"  {line}" for line in made)])
+            if (made and analyze and format == "text")
+            else shown
+        )
 
     def run(self, *, console: bool | Console = False) -> RunReport:
         """Join everything that is available now, then return.  Ctrl-C or SIGTERM stops after the current batch.
@@ -505,9 +538,11 @@ class Session:
             kept = self._roster.kept()
             publish_results_left(self.checkpoint, kept)
             claim_sinks(self.checkpoint, self._roster.queries, kept)
-            watch = Watch(lambda: self.workers, lambda n, load: uneven_load(load, n, self.choices, self.observed))
+            watch = Watch(lambda: self.workers, self._uneven)
             journal = Journal(choose_live(self._progress), watch, listen(self))
-            self._changes = SessionChanges(self, journal.tell)
+            self._changes = changes = SessionChanges(self, journal.tell)
+            if self._following.is_on(every is not None):
+                changes.adaptation = open_adaptation(self, self._following, lambda why: changes.ask(why=why))
             handle = Handle(self.checkpoint, self._run(journal), journal, self._changes)
             handle.console = self._window.open(self, handle, console)
             self._handle = handle
@@ -519,6 +554,12 @@ class Session:
             self._improve()
         self._roster.dropped.clear()
         return handle
+
+    def _uneven(self, workers: int, load: Counters) -> Notice | None:
+        """The notice of uneven load; where plans follow the data, it says when that will be cured."""
+        found = uneven_load(load, workers, self.choices, self.observed)
+        following = self._changes.adaptation if self._changes is not None else None
+        return found if following is None else promise_cure(found, following.epoch)
 
     def claim(self) -> None:
         """Take the checkpoint for this session, as a run does, or refuse.  `s.checkpoint.release()` releases it."""
@@ -545,6 +586,15 @@ class Session:
     def restore(self, before: Snapshot) -> None:
         """Undo all changes since a snapshot."""
         self._roster.restore(before)
+
+    def adopt(self, found: tuple[Choice, ...]) -> bool:
+        """Go on with other plans of the same queries; if they do not fit the state, nothing changes."""
+        return self._roster.adopt(found)
+
+    @property
+    def following(self) -> Following:
+        """What is wished of plans that follow the data."""
+        return self._following
 
     def forget(self, name: str) -> None:
         """Take a new query out again, as if it had never been added."""
@@ -585,6 +635,8 @@ class Session:
             self.checkpoint.ledger,
             self._changes,
             on_progress=journal.note,
+            on_failure=journal.fail,
             crash=self.crash_point,
+            sample=0 if self._changes.adaptation is None else ROWS,
         )
         return SparkRun(batches)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from weft.errors import ParseError
 from weft.expr.model import Span
+from weft.query.draft import Draft
 from weft.sql.tokens import Token, error, tokenize
 
 RESERVED = frozenset([
@@ -20,8 +23,10 @@ RESERVED = frozenset([
 class Cursor:
     """Where the parser stands in a text."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, select: Callable[[Cursor], Draft]) -> None:
         self.text = text
+        self.select = select
+        """Reads the SELECT of a subquery."""
         self.tokens = tokenize(text)
         self.at = 0
 

@@ -147,6 +147,8 @@ def _between(cursor: Cursor, left: Expr, start: int, _op: str) -> Expr:
 
 def _in(cursor: Cursor, left: Expr, start: int, _op: str) -> Expr:
     cursor.expect("(", "IN is followed by a list in parentheses.")
+    if forms.sees_subquery(cursor):
+        return Call("in_query", (left, forms.subquery(cursor)), None, cursor.span_from(start))
     return Call("in", (left, *forms.arguments(cursor, parse_condition)), None, cursor.span_from(start))
 
 
@@ -263,7 +265,8 @@ def _parameter(cursor: Cursor) -> Expr:
 
 def _parenthesis(cursor: Cursor) -> Expr:
     start = cursor.at - 1
-    forms.refuse_subquery(cursor)
+    if forms.sees_subquery(cursor):
+        return Call("subquery", (forms.subquery(cursor),), None, cursor.span_from(start))
     inner = parse_condition(cursor)
     if cursor.sees(","):
         raise cursor.fail(cursor.token.span, "row values are not supported", hint="compare the columns one by one.")

@@ -1,4 +1,4 @@
-"""Expressions with a syntax of their own: calls, CASE, CAST, EXTRACT, SUBSTRING, TRIM.
+"""Expressions with a syntax of their own: calls, CASE, CAST, EXTRACT, SUBSTRING, TRIM, EXISTS and other subqueries.
 
 Each function reads one form; `read` reads an expression inside it.
 """
@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from weft.expr.model import Call, Expr, Literal, Span, Udf
 from weft.sql.cursor import Cursor
+from weft.sql.refused import refuse_clause
 from weft.sql.typename import read_type
 
 Read = Callable[[Cursor], Expr]
@@ -17,12 +18,20 @@ _ORDER = "ORDER BY in a call is not supported"
 _ORDER_HINT = "aggregates here do not depend on an order: leave it out."
 
 
-def refuse_subquery(cursor: Cursor) -> None:
-    """Subqueries have a message of their own."""
-    if cursor.sees_any("SELECT", "WITH", "VALUES"):
-        raise cursor.fail(
-            cursor.token.span, "subqueries are not supported", hint="join the streams in one FROM clause."
-        )
+def sees_subquery(cursor: Cursor) -> bool:
+    """Whether a SELECT begins here, behind a parenthesis."""
+    if cursor.sees("VALUES"):
+        raise cursor.fail(cursor.token.span, "VALUES is not supported", hint="list the values: IN (1, 2).")
+    return cursor.sees_any("SELECT", "WITH")
+
+
+def subquery(cursor: Cursor) -> Literal:
+    """A SELECT up to and with its closing parenthesis, as a constant that holds its draft."""
+    start = cursor.at
+    draft = cursor.select(cursor)
+    refuse_clause(cursor)
+    cursor.expect(")", "the parenthesis is never closed.")
+    return Literal(draft, None, cursor.span_from(start))
 
 
 def function(cursor: Cursor, read: Read) -> Expr:
@@ -63,7 +72,6 @@ def filtered(cursor: Cursor, read: Read, call: Expr, start: int) -> Expr:
 
 def arguments(cursor: Cursor, read: Read) -> tuple[Expr, ...]:
     """Expressions up to the closing parenthesis."""
-    refuse_subquery(cursor)
     args = [read(cursor)]
     while cursor.accept(","):
         args.append(read(cursor))
@@ -159,8 +167,12 @@ def trim(cursor: Cursor, read: Read) -> Expr:
 
 
 def exists(cursor: Cursor, _read: Read) -> Expr:
-    """EXISTS, which is refused."""
-    raise cursor.fail(cursor.token.span, "EXISTS is not supported", hint="join the streams in one FROM clause.")
+    """EXISTS (SELECT ...)."""
+    start = cursor.at
+    cursor.next(), cursor.next()
+    if not sees_subquery(cursor):
+        raise cursor.unexpected("EXISTS takes a SELECT", "write EXISTS (SELECT ... FROM ... WHERE ...).")
+    return Call("exists", (subquery(cursor),), None, cursor.span_from(start))
 
 
 def if_(cursor: Cursor, read: Read) -> Expr:

@@ -33,7 +33,7 @@ def refuse_clause(cursor: Cursor) -> None:
         message, hint = _NOT_YET[clause]
         raise cursor.fail(cursor.read(*clause.split()), message, hint=hint)
     if cursor.token.upper in JOINS:
-        raise outer_join(cursor, cursor.at)
+        raise unknown_join(cursor, cursor.at)
 
 
 def unsupported_clause(cursor: Cursor) -> str | None:
@@ -43,11 +43,10 @@ def unsupported_clause(cursor: Cursor) -> str | None:
     return next((clause for clause in _NOT_YET if cursor.sees(*clause.split())), None)
 
 
-def outer_join(cursor: Cursor, start: int) -> Exception:
-    """The error for a join that is not an inner join; its words begin at token `start`."""
-    words = [token.upper for token in cursor.tokens[start : cursor.at]]
+def unknown_join(cursor: Cursor, start: int) -> Exception:
+    """The error for a kind of join that Weft does not have; its words begin at token `start`."""
     while cursor.token.upper in (*JOINS, "INNER", "JOIN"):
-        words.append(cursor.next().upper)
-    kind = " ".join(word for word in words if word != "JOIN")
-    hint = "only inner joins are continuous here: write JOIN ... ON."
+        cursor.next()
+    kind = " ".join(token.upper for token in cursor.tokens[start : cursor.at] if token.upper != "JOIN")
+    hint = "joins are: [INNER] JOIN, LEFT, RIGHT, FULL, SEMI and ANTI JOIN, CROSS JOIN, each also NATURAL."
     return cursor.fail(cursor.span_from(start), f"{kind} joins are not supported", hint=hint)

@@ -2,9 +2,11 @@
 
     SET name = value;
     CREATE STREAM name [(column TYPE, ...)] FROM PARQUET | CSV | JSON 'folder' [WITH (option = value, ...)];
+    CREATE STREAM name [(column TYPE, ...)] FROM KAFKA 'servers' TOPIC 'topic' [(option = value, ...)] [WITH (...)];
     CREATE TABLE name [(column TYPE, ...)] FROM PARQUET | CSV | JSON 'folder';
     CREATE VIEW name AS SELECT ...;
     CREATE QUERY name INTO PARQUET 'folder' [WITH (option = value, ...)] AS SELECT ...;
+    CREATE QUERY name INTO KAFKA 'servers' TOPIC 'topic' [(option = value, ...)] [WITH (...)] AS SELECT ...;
     DROP QUERY name;
 
 Only these statements exist.  One cursor reads the whole script, and the grammar of queries reads a SELECT from it, so
@@ -20,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from typing import Literal as OneOf
 
 import pyarrow as pa
@@ -29,39 +30,43 @@ from weft.errors import ParseError
 from weft.expr.model import Span
 from weft.query.draft import Draft
 from weft.sql.cursor import Cursor
-from weft.sql.statement import read_select
+from weft.sql.options import COUNTS as _COUNTS
+from weft.sql.options import FLAG as _FLAG
+from weft.sql.options import FLAGS as _FLAGS
+from weft.sql.options import NAMES as _NAMES
+from weft.sql.options import NUMBER as _NUMBER
+from weft.sql.options import SIZE as _SIZE
+from weft.sql.options import TEXT as _TEXT
+from weft.sql.options import WHOLE as _WHOLE
+from weft.sql.options import Known as _Known
+from weft.sql.options import (
+    Options,
+    Value,
+    read_assignment,
+    read_options,
+    read_string,
+)
+from weft.sql.statement import read_body, read_select
 from weft.sql.tokens import Token
+from weft.sql.topics import FORM, FROM_KAFKA, TO_KAFKA, Topic, read_topic
 from weft.sql.typename import read_type
 
-Format = OneOf["parquet", "csv", "json"]
-Value = str | bool | int | float | list[str] | dict[str, int] | dict[str, bool]
-Options = Mapping[str, Value]
+Format = OneOf["parquet", "csv", "json", "kafka"]
 
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """What the value of a setting or an option may be."""
-
-    types: tuple[type, ...]
-    words: str
-    example: str
-
-
-_TEXT = _Kind((str,), "a string", "'text'")
-_FLAG = _Kind((bool,), "TRUE or FALSE", "TRUE")
-_WHOLE = _Kind((int,), "a whole number", "4")
-_NUMBER = _Kind((int, float), "a number", "1000")
-_SIZE = _Kind((int, float, str), "a number of rows, or a string with a unit", "'2 GB'")
-_NAMES = _Kind((list,), "a list of strings", "('a', 'b')")
-_COUNTS = _Kind((dict,), "whole numbers by alias", "('a' = 2)")
-_FLAGS = _Kind((dict,), "TRUE or FALSE by column", "('a.k' = TRUE)")
-_Known = Mapping[str, _Kind]
 
 _PLANNING: _Known = {
     "strategy": _TEXT, "budget": _SIZE, "placement": _TEXT, "capacity": _NUMBER, "arrival": _TEXT,
     "statistics": _TEXT,
 }  # fmt: skip
-_SETTINGS: _Known = {"checkpoint": _TEXT, "workers": _WHOLE, "watermark": _TEXT, "sharing": _TEXT, **_PLANNING}
+_FOLLOWING: _Known = {"adapt": _FLAG, "epoch": _TEXT, "threshold": _NUMBER}
+_SETTINGS: _Known = {
+    "checkpoint": _TEXT,
+    "workers": _WHOLE,
+    "watermark": _TEXT,
+    "sharing": _TEXT,
+    **_FOLLOWING,
+    **_PLANNING,
+}
 _STREAM_OPTIONS: _Known = {
     "event_time": _TEXT, "unit": _TEXT, "lateness": _TEXT, "max_files": _WHOLE, "unique": _NAMES,
     "bad_files": _TEXT, "idle": _TEXT, "static": _FLAG,
@@ -70,8 +75,7 @@ _QUERY_OPTIONS: _Known = {
     "cross_product": _FLAG, "closed": _FLAG, **_PLANNING, "parallelism": _COUNTS, "skewed": _FLAGS,
     "start": _TEXT, "backfill": _FLAG, "complete": _FLAG, "merge": _FLAG, "mode": _TEXT,
 }  # fmt: skip
-_FORMATS: dict[str, Format] = {"PARQUET": "parquet", "CSV": "csv", "JSON": "json"}
-
+_FORMATS: dict[str, Format] = {"PARQUET": "parquet", "CSV": "csv", "JSON": "json", "KAFKA": "kafka"}
 _SET = "SET name = value;"
 _STREAM = "CREATE STREAM name FROM PARQUET 'folder' WITH (event_time = 'column');"
 _TABLE = "CREATE TABLE name FROM PARQUET 'folder';"
@@ -92,6 +96,8 @@ class StreamStatement:
     is_table: bool = False
     schema: pa.Schema | None = None
     """The columns, if they are declared."""
+    topic: Topic | None = None
+    """Where rows come from, if that is no folder."""
     span: Span = field(default=Span(0, 0), compare=False, repr=False)
 
     @property
@@ -117,6 +123,8 @@ class QueryStatement:
     path: Path
     draft: Draft
     options: Options = field(default_factory=dict)
+    topic: Topic | None = None
+    """Where results go, if that is no folder."""
     span: Span = field(default=Span(0, 0), compare=False, repr=False)
 
 
@@ -137,7 +145,7 @@ class Statements:
 
 def parse_statements(text: str) -> Statements:
     """The statements of the script `text`, checked."""
-    cursor = Cursor(text)
+    cursor = Cursor(text, read_body)
     script = _Script()
     while not cursor.at_end:
         if not cursor.accept(";"):
@@ -168,7 +176,7 @@ class _Script:
     def read(self, cursor: Cursor) -> None:
         """Read one statement, up to its semicolon."""
         if cursor.accept("SET"):
-            name, value = _read_assignment(cursor, "setting", _SETTINGS)
+            name, value = read_assignment(cursor, "setting", _SETTINGS)
             _end(cursor, _SET)
             self.settings[name.text.lower()], self.places[name.text.lower()] = value, name.span
         elif cursor.accept("CREATE", "STREAM"):
@@ -216,10 +224,11 @@ class _Script:
 
 def _read_stream(cursor: Cursor, name: Token) -> StreamStatement:
     schema = _read_columns(cursor)
-    form, path = _read_folder(cursor, "stream")
-    options = _read_options(cursor, _STREAM_OPTIONS)
+    form, place = _read_place(cursor, "stream")
+    options = read_options(cursor, _STREAM_OPTIONS)
     _end(cursor, _STREAM)
-    return StreamStatement(name.text, form, path, options, schema=schema, span=name.span)
+    path, topic = (Path(), place) if isinstance(place, Topic) else (place, None)
+    return StreamStatement(name.text, form, path, options, schema=schema, topic=topic, span=name.span)
 
 
 def _read_columns(cursor: Cursor) -> pa.Schema | None:
@@ -240,7 +249,10 @@ def _read_columns(cursor: Cursor) -> pa.Schema | None:
 
 def _read_table(cursor: Cursor, name: Token) -> StreamStatement:
     schema = _read_columns(cursor)
-    form, path = _read_folder(cursor, "table")
+    form, path = _read_place(cursor, "table")
+    if isinstance(path, Topic):
+        hint = "read it as a stream that does not change: CREATE STREAM ... WITH (static = TRUE)."
+        raise cursor.fail(name.span, "a table is read from files", hint=hint)
     if cursor.sees("WITH"):
         hint = "leave WITH out; what has an event time or grows is a stream: CREATE STREAM."
         raise cursor.unexpected("a table has no options", hint)
@@ -248,120 +260,29 @@ def _read_table(cursor: Cursor, name: Token) -> StreamStatement:
     return StreamStatement(name.text, form, path, is_table=True, schema=schema, span=name.span)
 
 
-def _read_folder(cursor: Cursor, what: str) -> tuple[Format, Path]:
-    """`FROM PARQUET 'folder'`."""
+def _read_place(cursor: Cursor, what: str) -> tuple[Format, Path | Topic]:
+    """`FROM PARQUET 'folder'`, or `FROM KAFKA 'servers' TOPIC 'topic'`."""
     cursor.expect("FROM", _FORMS[what])
     form = _FORMATS.get(cursor.token.upper)
     if form is None:
         raise cursor.unexpected("a format is missing", f"formats are: {', '.join(_FORMATS)}.")
     cursor.next()
-    return form, Path(_read_string(cursor, f"the folder of the {what}"))
+    if form == "kafka":
+        return form, read_topic(cursor, FROM_KAFKA)
+    return form, Path(read_string(cursor, f"the folder of the {what}"))
 
 
 def _read_query(cursor: Cursor, name: Token) -> QueryStatement:
     cursor.expect("INTO", _QUERY)
-    if not cursor.accept("PARQUET"):
-        raise cursor.unexpected("PARQUET is missing", "results of a script go to Parquet folders.")
-    path = Path(_read_string(cursor, "the folder of the results"))
-    options = _read_options(cursor, _QUERY_OPTIONS)
+    topic = read_topic(cursor, TO_KAFKA) if cursor.accept("KAFKA") else None
+    if topic is None and not cursor.accept("PARQUET"):
+        raise cursor.unexpected("PARQUET is missing", f"results of a script go to Parquet folders, or to {FORM}.")
+    path = Path() if topic else Path(read_string(cursor, "the folder of the results"))
+    options = read_options(cursor, _QUERY_OPTIONS)
     cursor.expect("AS", _QUERY)
-    return QueryStatement(name.text, path, read_select(cursor), options, name.span)
+    return QueryStatement(name.text, path, read_select(cursor), options, topic, name.span)
 
 
 def _end(cursor: Cursor, form: str) -> None:
     if not cursor.ends_statement:
         raise cursor.unexpected("the statement should end here", f"statements end with ; as in {form}")
-
-
-def _read_options(cursor: Cursor, known: _Known) -> dict[str, Value]:
-    """`WITH (name = value, ...)`, or nothing."""
-    options: dict[str, Value] = {}
-    if not cursor.accept("WITH"):
-        return options
-    cursor.expect("(", "WITH (option = value, ...).")
-    while True:
-        name, value = _read_assignment(cursor, "option", known)
-        if name.text.lower() in options:
-            raise cursor.fail(name.span, f'option "{name.text.lower()}" is given twice', hint="leave one of them out.")
-        options[name.text.lower()] = value
-        if not cursor.accept(","):
-            break
-    cursor.expect(")", "WITH (option = value, ...).")
-    return options
-
-
-def _read_assignment(cursor: Cursor, what: str, known: _Known) -> tuple[Token, Value]:
-    hint = f"{what}s are: {', '.join(known)}."
-    name = cursor.word(f"the name of the {what}", hint)
-    key = name.text.lower()
-    if key not in known:
-        raise cursor.fail(name.span, f'unknown {what} "{key}"', hint=hint)
-    cursor.expect("=", f"as in {key} = {known[key].example}.")
-    return name, _read_value(cursor, key, known[key])
-
-
-def _read_value(cursor: Cursor, name: str, kind: _Kind) -> Value:
-    """A value of one kind; a single string may stand for a list of one."""
-    start = cursor.at
-    value = _read_any_value(cursor, name)
-    if kind is _NAMES and isinstance(value, str):
-        value = [value]
-    if type(value) not in kind.types or not _is_of(kind, value):  # TRUE is an int in Python, but not a number here
-        hint = f"write {name} = {kind.example}."
-        raise cursor.fail(cursor.span_from(start), f'"{name}" takes {kind.words}', hint=hint)
-    return value
-
-
-def _read_any_value(cursor: Cursor, name: str) -> Value:
-    if cursor.accept("("):
-        return _read_list(cursor)
-    if cursor.sees_any("TRUE", "FALSE"):
-        return cursor.next().upper == "TRUE"
-    if cursor.token.kind == "number" or cursor.sees("-"):
-        return _read_number(cursor)
-    return _read_string(cursor, f"a value for {name}")
-
-
-def _is_of(kind: _Kind, value: Value) -> bool:
-    """Whether the values of a mapping are of the right type."""
-    wanted = {_COUNTS: int, _FLAGS: bool}.get(kind)
-    return wanted is None or (isinstance(value, dict) and all(type(item) is wanted for item in value.values()))
-
-
-def _read_list(cursor: Cursor) -> Value:
-    """`('a', 'b')`, or `('a' = value, 'b' = value)`."""
-    first = _read_string(cursor, "an item")
-    if cursor.sees("="):
-        return _read_mapping(cursor, first)
-    items = [first]
-    while cursor.accept(","):
-        items.append(_read_string(cursor, "an item"))
-    cursor.expect(")", "a list is written ('a', 'b').")
-    return items
-
-
-def _read_mapping(cursor: Cursor, first: str) -> Value:
-    items: dict[str, Any] = {}
-    key = first
-    while True:
-        cursor.expect("=", "values by name are written ('a' = 2, 'b' = 4).")
-        items[key] = _read_any_value(cursor, key)
-        if not cursor.accept(","):
-            break
-        key = _read_string(cursor, "a name")
-    cursor.expect(")", "values by name are written ('a' = 2, 'b' = 4).")
-    return items
-
-
-def _read_number(cursor: Cursor) -> int | float:
-    sign = "-" if cursor.accept("-") else ""
-    if cursor.token.kind != "number":
-        raise cursor.unexpected("a number is missing", "a minus sign stands before a number.")
-    text = cursor.next().text
-    return int(sign + text) if text.isdigit() else float(sign + text)
-
-
-def _read_string(cursor: Cursor, what: str) -> str:
-    if cursor.token.kind != "string":
-        raise cursor.unexpected(f"{what} is missing", "write it in single quotes.")
-    return cursor.next().text

@@ -2,27 +2,29 @@
 
     item {, item}       item: factor {JOIN factor [ON condition | USING (column, ...)]}
     factor: name [[AS] alias [(column, ...)]] [WITHIN length] | (SELECT ...) [AS] alias ... | (item)
+    JOIN: [NATURAL] [INNER | LEFT | RIGHT | FULL [OUTER] | [LEFT] SEMI | [LEFT] ANTI] JOIN | CROSS JOIN
 
-A comma binds weaker than JOIN.  Joins are inner joins, so they need no tree: parentheses are read and forgotten, but
-for USING and NATURAL, which merge columns of what stands left and right of them.  `read` reads the SELECT of a derived
-table up to its parenthesis.
+A comma binds weaker than JOIN.  FROM is read as a tree.  One of inner joins alone is made flat: its parentheses mean
+nothing, but for USING and NATURAL, which merge columns of what stands left and right of them.  `read` reads the SELECT
+of a derived table up to its parenthesis.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal as OneOf
 
 from weft.expr.model import Expr, Span, conjuncts
-from weft.query.draft import Draft, Named, Source, Using, Within
+from weft.query.draft import Condition, Draft, Join, JoinKind, Named, Source, Tree, Using, Within, is_inner, joins
 from weft.sql.cursor import Cursor
 from weft.sql.expression import parse_condition
 from weft.sql.interval import window_length
-from weft.sql.refused import JOINS, outer_join, refuse_clause, unsupported_clause
+from weft.sql.refused import JOINS, refuse_clause, unknown_join, unsupported_clause
 
 ReadSelect = Callable[[Cursor], Draft]
 
-_ENDS = ("JOIN", "WHERE", "GROUP", "HAVING", "WITHIN", "INNER", "CROSS", "UNION", ";", ",", ")")
+_ENDS = ("JOIN", "WHERE", "GROUP", "HAVING", "WITHIN", "INNER", "CROSS", "NATURAL", "UNION", ";", ",", ")")
 
 
 @dataclass(slots=True)
@@ -30,54 +32,98 @@ class Found:
     """What FROM says, as far as it is read."""
 
     sources: list[Source] = field(default_factory=list)
-    conditions: list[Expr] = field(default_factory=list)
+    conditions: list[Condition] = field(default_factory=list)
     usings: list[Using] = field(default_factory=list)
+    tree: Tree | None = None
+    """Where not all joins are inner joins."""
 
 
 def read_from(cursor: Cursor, read: ReadSelect) -> Found:
     """Read what stands behind FROM."""
     found = Found()
-    _item(cursor, read, found)
+    tree = _item(cursor, read, found.sources)
     while cursor.accept(","):
-        _item(cursor, read, found)
+        tree = Join("inner", tree, _item(cursor, read, found.sources))
     refuse_clause(cursor)
+    if is_inner(tree):
+        found.conditions = [condition for join in joins(tree) for condition in join.on]
+        found.usings = [join.using for join in joins(tree) if join.using is not None]
+    else:
+        found.tree = tree
     return found
 
 
-def _item(cursor: Cursor, read: ReadSelect, found: Found) -> None:
+def _item(cursor: Cursor, read: ReadSelect, sources: list[Source]) -> Tree:
     """One factor and all that is joined to it."""
-    first = len(found.sources)
-    _factor(cursor, read, found)
-    while cursor.sees("CROSS") or cursor.sees("INNER") or cursor.sees("JOIN") or cursor.sees("NATURAL"):
-        middle, start = len(found.sources), cursor.at
-        kind = cursor.next().upper
-        if kind == "NATURAL" and not cursor.accept("INNER") and not cursor.sees("JOIN"):
-            raise outer_join(cursor, start)
-        if kind != "JOIN":
-            cursor.expect("JOIN", "write CROSS JOIN, NATURAL JOIN or INNER JOIN.")
-        span = cursor.span_from(start)
-        _factor(cursor, read, found)
-        sides = range(first, middle), range(middle, len(found.sources))
-        if kind == "NATURAL":
-            found.usings.append(Using(None, *sides, span))
-        elif kind != "CROSS":
-            _join_condition(cursor, found, *sides)
+    first = len(sources)
+    tree = _factor(cursor, read, sources)
+    while (kind := _kind(cursor)) is not None:
+        tree = _join(cursor, read, sources, (first, tree), kind)
+    return tree
 
 
-def _join_condition(cursor: Cursor, found: Found, left: range, right: range) -> None:
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """The words before a table factor that is joined."""
+
+    kind: JoinKind
+    manner: OneOf["", "natural", "cross"]
+    span: Span
+
+
+def _kind(cursor: Cursor) -> _Kind | None:
+    """Read the words up to JOIN, if they are those of a join."""
+    start = cursor.at
+    if cursor.accept("CROSS", "JOIN"):
+        return _Kind("inner", "cross", cursor.span_from(start))
+    manner: OneOf["", "natural"] = "natural" if cursor.accept("NATURAL") else ""
+    words = next((words for words in _KINDS if cursor.sees(*words, "JOIN")), None)
+    if words is None:
+        if manner or cursor.sees_any("CROSS", "INNER"):
+            raise cursor.unexpected("JOIN is missing", "write CROSS JOIN, NATURAL JOIN or INNER JOIN.")
+        return None
+    cursor.read(*words, "JOIN")
+    return _Kind(_KINDS[words], manner, cursor.span_from(start))
+
+
+_KINDS: dict[tuple[str, ...], JoinKind] = {
+    (): "inner", ("INNER",): "inner", ("LEFT",): "left", ("LEFT", "OUTER"): "left", ("RIGHT",): "right",
+    ("RIGHT", "OUTER"): "right", ("FULL",): "full", ("FULL", "OUTER"): "full", ("SEMI",): "semi", ("ANTI",): "anti",
+    ("LEFT", "SEMI"): "semi", ("LEFT", "ANTI"): "anti",
+}  # fmt: skip
+
+
+def _join(cursor: Cursor, read: ReadSelect, sources: list[Source], left: tuple[int, Tree], how: _Kind) -> Tree:
+    """The right side of a join and its condition; in `a JOIN b JOIN c ON p ON q` the second JOIN is a right side."""
+    (first, tree), middle = left, len(sources)
+    right = _factor(cursor, read, sources)
+    if not how.manner:
+        while not cursor.sees_any("ON", "USING") and (inner := _kind(cursor)) is not None:
+            right = _join(cursor, read, sources, (middle, right), inner)
+    sides = range(first, middle), range(middle, len(sources))
+    if how.manner == "natural":
+        return Join(how.kind, tree, right, (), Using(None, *sides, how.span), how.span)
+    if how.manner == "cross":
+        return Join("inner", tree, right, (), None, how.span)
+    on, using = _join_condition(cursor, sources, *sides)
+    return Join(how.kind, tree, right, on, using, how.span)
+
+
+def _join_condition(
+    cursor: Cursor, sources: list[Source], left: range, right: range
+) -> tuple[tuple[Condition, ...], Using | None]:
     start = cursor.at
     if cursor.sees("USING") and not cursor.sees("USING", "SAMPLE"):
         cursor.next()
         columns = read_names(cursor, "USING (column, ...).")
-        found.usings.append(Using(columns, left, right, cursor.span_from(start)))
-        return
+        return (), Using(columns, left, right, cursor.span_from(start))
     refuse_clause(cursor)
     if not cursor.accept("ON"):
         raise cursor.unexpected(
-            f'JOIN "{found.sources[-1].alias}" has no ON',
+            f'JOIN "{sources[-1].alias}" has no ON',
             hint="write ON condition or USING (column), or CROSS JOIN and the condition in WHERE.",
         )
-    found.conditions.extend(conjuncts(read_condition(cursor, "ON")))
+    return tuple(Condition(part, cursor.text) for part in conjuncts(read_condition(cursor, "ON"))), None
 
 
 def read_names(cursor: Cursor, form: str) -> tuple[str, ...]:
@@ -98,15 +144,13 @@ def read_condition(cursor: Cursor, clause: str) -> Expr:
     return parse_condition(cursor)
 
 
-def _factor(cursor: Cursor, read: ReadSelect, found: Found) -> None:
+def _factor(cursor: Cursor, read: ReadSelect, sources: list[Source]) -> Tree:
     if cursor.sees("LATERAL"):
-        raise outer_join(cursor, cursor.at)
-    if not cursor.sees("("):
-        found.sources.append(_stream(cursor))
-    elif is_select(cursor):
-        found.sources.append(_derived(cursor, read))
-    else:
-        _parenthesis(cursor, read, found)
+        raise unknown_join(cursor, cursor.at)
+    if cursor.sees("(") and not is_select(cursor):
+        return _parenthesis(cursor, read, sources)
+    sources.append(_derived(cursor, read) if cursor.sees("(") else _stream(cursor))
+    return len(sources) - 1
 
 
 def is_select(cursor: Cursor, at: int = 0) -> bool:
@@ -128,14 +172,15 @@ def _behind(cursor: Cursor, at: int) -> int:
     return at
 
 
-def _parenthesis(cursor: Cursor, read: ReadSelect, found: Found) -> None:
+def _parenthesis(cursor: Cursor, read: ReadSelect, sources: list[Source]) -> Tree:
     cursor.next()
-    _item(cursor, read, found)
+    tree = _item(cursor, read, sources)
     refuse_clause(cursor)
     cursor.expect(")", "the parenthesis is never closed.")
     if cursor.is_name() or cursor.sees("AS"):
         hint = "give each stream in it an alias, or write (SELECT * FROM ...) AS name."
         raise cursor.fail(cursor.token.span, "a join in parentheses has no alias", hint=hint)
+    return tree
 
 
 def _derived(cursor: Cursor, read: ReadSelect) -> Source:

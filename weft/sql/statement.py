@@ -17,7 +17,6 @@ from weft.query.derived import add_branch, different_rows
 from weft.query.draft import Condition, Draft, Item, Star
 from weft.sql.cursor import Cursor
 from weft.sql.expression import parse_condition
-from weft.sql.forms import refuse_subquery
 from weft.sql.grouped import read_groups
 from weft.sql.interval import window_length
 from weft.sql.refused import refuse_clause
@@ -26,7 +25,7 @@ from weft.sql.sources import is_select, read_condition, read_from, read_parenthe
 
 def parse_select(text: str) -> Draft:
     """One SELECT statement as a draft."""
-    cursor = Cursor(text)
+    cursor = Cursor(text, read_body)
     draft = read_select(cursor)
     while cursor.accept(";"):
         pass
@@ -67,14 +66,14 @@ def _select(cursor: Cursor) -> Draft:
     found = read_from(cursor, read_body)
     conditions = found.conditions
     if cursor.accept("WHERE"):
-        conditions.extend(conjuncts(read_condition(cursor, "WHERE")))
+        conditions.extend(Condition(part, cursor.text) for part in conjuncts(read_condition(cursor, "WHERE")))
     default = window_length(cursor) if cursor.accept("WITHIN") else None
     groups = read_groups(cursor)
     if default is None and cursor.accept("WITHIN"):
         default = window_length(cursor)
     return Draft(
         tuple(found.sources),
-        tuple(Condition(condition, cursor.text) for condition in conditions),
+        tuple(conditions),
         items,
         default,
         cursor.text,
@@ -82,6 +81,7 @@ def _select(cursor: Cursor) -> Draft:
         group_by=groups.by,
         having=groups.having,
         distinct=distinct,
+        tree=found.tree,
     )
 
 
@@ -129,7 +129,6 @@ def _item(cursor: Cursor) -> Item:
     star = _star(cursor)
     if star is not None:
         return Item(star, None, cursor.text, cursor.source(cursor.span_from(start)))
-    refuse_subquery(cursor)
     if cursor.sees("FROM") or cursor.at_end:
         raise cursor.unexpected("the SELECT list is empty or ends with a comma", "name a column, or write *.")
     expr = parse_condition(cursor)
@@ -165,7 +164,7 @@ def _star(cursor: Cursor) -> Star | None:
 
 def parse_item(text: str) -> Item:
     """One entry of a SELECT list, as the builder takes it."""
-    cursor = Cursor(text)
+    cursor = Cursor(text, read_body)
     item = _item(cursor)
     if not cursor.at_end:
         raise cursor.unexpected("the expression should end here", _END_HINT)
@@ -178,7 +177,7 @@ def parse_expression(text: str) -> Expr:
     >>> parse_expression("o.price")
     Column(alias='o', name='price', type=None)
     """
-    cursor = Cursor(text)
+    cursor = Cursor(text, read_body)
     expr = parse_condition(cursor)
     if not cursor.at_end:
         refuse_clause(cursor)

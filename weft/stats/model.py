@@ -183,6 +183,40 @@ class Statistics:
             predicates=self._predicates | other._predicates,
         )
 
+    def follow(self, newer: Statistics, weight: float, jump: float) -> Statistics:
+        """The newer numbers, drawn towards these, so that chance does not look like change.
+
+        A number moves by `weight` of the way, on a scale of ratios.  One that differs by more than the factor `jump`
+        is taken as it is: that is no chance.  Rows only grow, so they are the newer ones, and so are frequent values
+        and quantiles.
+        """
+        plain = {
+            name: _Table((key, _near(old.get(key), value, weight, jump)) for key, value in new.items())
+            for name in _NUMBERS
+            for old, new in ((getattr(self, name), getattr(newer, name)),)
+        }
+        return self.merge(newer).merge(
+            Statistics(
+                rates=plain["_rates"],
+                widths=plain["_widths"],
+                distinct=plain["_distinct"],
+                selectivities=plain["_selectivities"],
+                predicates=plain["_predicates"],
+            )
+        )
+
+    def differences(self, other: Statistics, factor: float) -> dict[str, tuple[float, float]]:
+        """What is known in both and differs by more than a factor: name -> (here, there)."""
+        found: dict[str, tuple[float, float]] = {}
+        for name, what in _NUMBERS.items():
+            here, there = getattr(self, name), getattr(other, name)
+            for key in here.keys() & there.keys():
+                low, high = sorted((here[key], there[key]))
+                if high > factor * low:
+                    named = f"{what} {' - '.join(key) if isinstance(key, tuple) else key}"
+                    found[named] = here[key], there[key]
+        return dict(sorted(found.items()))
+
     def __repr__(self) -> str:
         parts: list[tuple[str, Mapping[Any, Any]]] = [
             ("rows", self._rows), ("rates", self._rates), ("widths", self._widths), ("distinct counts", self._distinct),
@@ -225,6 +259,18 @@ class Statistics:
 
 
 _PARTS = ("rows", "rates", "widths", "distinct", "heavy", "quantiles", "selectivities", "predicates")
+
+
+_NUMBERS = {
+    "_rates": "rate of", "_widths": "width of", "_distinct": "values of",
+    "_selectivities": "share of pairs", "_predicates": "share of",
+}  # fmt: skip
+
+
+def _near(old: float | None, new: float, weight: float, jump: float) -> float:
+    if old is None or not min(old, new) > 0 or not 1 / jump <= new / old <= jump:
+        return new
+    return float(old * (new / old) ** weight)
 
 
 def _check(kind: str, given: Mapping[str, float] | None, most: float | None = None) -> _Table[str, float]:

@@ -24,7 +24,9 @@ from weft.expr.types import normalize_schema, sql_name
 from weft.query.grouping import TimeWindow
 from weft.query.model import Output, Query, Relation, Stream
 from weft.query.timebounds import retention
+from weft.query.whole import as_join
 from weft.testing.grouped import BATCH, Marks, grouped_sql
+from weft.testing.left import input_of, left
 from weft.topology.model import Policy
 
 Rename = Callable[[Expr], Expr]
@@ -49,7 +51,7 @@ def _answer(query: Query, tables: Tables, functions: Functions | None, marks: Ma
     registry = _Registry(duck, functions or {})
     try:
         for stream in {relation.stream.name: relation.stream for relation in query.relations}.values():
-            duck.register(f"in {stream.name}", _rows(tables.get(stream.name), stream))
+            duck.register(f"in {stream.name}", _rows(duck, tables.get(stream.name), stream))
         statement = _statement(query, registry.rename, marks)
         found: pa.Table = duck.sql(statement).to_arrow_table()
     finally:
@@ -94,6 +96,7 @@ def oracle_sql(query: Query, rename: Rename = lambda expr: expr) -> str:
 
 
 def _statement(query: Query, rename: Rename, marks: Marks) -> str:
+    query = as_join(query)
     if query.grouping is None:
         return _join_sql(query, [f"{_sql(o.expr, rename)} AS {_quote(o.name)}" for o in query.outputs], rename)
     window = query.grouping.window
@@ -138,7 +141,7 @@ def _accept(
 ) -> tuple[dict[str, pa.Table], Marks]:
     """The rows that are not late, each with its batch, and the watermark at the start of each batch."""
     streams = {relation.stream.name: relation.stream for relation in query.relations}
-    kept = {name: [_number(_cast(None, stream), 0)] for name, stream in streams.items()}
+    kept = {name: [_number(_given(None, stream), 0)] for name, stream in streams.items()}
     newest: dict[str, int] = {}
     marks: list[int | None] = []
     for number, batch in enumerate(batches):
@@ -146,8 +149,8 @@ def _accept(
         reached = [mark for mark in (*marks[-1:], found) if mark is not None]
         marks.append(max(reached, default=None))
         for name, stream in streams.items():
-            if name in batch:
-                table = _cast(batch[name], stream)
+            if (fed := input_of(stream).name) in batch:
+                table = _given(batch[fed], stream)
                 mark = marks[-1] if expires(query) else None
                 in_time = table if mark is None else table.filter(_in_time(table, stream, mark))
                 kept[name].append(_number(in_time, number))
@@ -238,15 +241,23 @@ _database: Any = None
 """One database per process; every call has a cursor of its own."""
 
 
-def _rows(table: pa.Table | None, stream: Stream) -> pa.Table:
-    """The rows of a stream with their types, and with their batch if they have one."""
+def _rows(duck: Any, table: pa.Table | None, stream: Stream) -> pa.Table:
+    """The rows of a stream with their types, and with their batch if they have one; of changes, what is left."""
+    if table is not None and stream.changes is not None:
+        table = left(duck, table, stream)
     found = _cast(table, stream)
     return found.append_column(_BATCH, table[_BATCH]) if table is not None and _BATCH in table.schema.names else found
 
 
 def _cast(table: pa.Table | None, stream: Stream) -> pa.Table:
     schema = normalize_schema(stream.schema)
-    return schema.empty_table() if table is None else table.select(stream.schema.names).cast(schema)
+    return schema.empty_table() if table is None else table.select(schema.names).cast(schema)
+
+
+def _given(table: pa.Table | None, stream: Stream) -> pa.Table:
+    """The rows as the source gives them."""
+    schema = normalize_schema(input_of(stream).source)
+    return schema.empty_table() if table is None else table.select(schema.names).cast(schema)
 
 
 def _source(relation: Relation) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from weft.adapt.adaptation import Adaptation
 from weft.errors import HostError, QueryError
 from weft.explain import Subject, explain
 from weft.expr.evaluate import Functions
@@ -28,6 +29,8 @@ from weft.optimizer.plan import choices, topology
 from weft.optimizer.wishes import Wishes
 from weft.query.model import Query
 from weft.session import Session
+from weft.session.adapting import open_adaptation, see_batch
+from weft.stats.drawn import ROWS
 from weft.topology.model import Epoch, Topology
 
 
@@ -39,6 +42,7 @@ class Trial:
     is the checkpoint of the session, the trial treats it as a run does: it claims it, and migrates its state to the
     plan of the session.  `tables` is what the tables held in earlier batches: a change may read them again.
     `now` is the clock, in seconds, by which streams become idle.
+    With `adapt` plans follow the data, as in `s.start()`; decisions are made between two batches, not beside them.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class Trial:
         state: Path | None = None,
         tables: Mapping[str, pa.Table] | None = None,
         now: Callable[[], float] = time.monotonic,
+        adapt: bool = False,
     ) -> None:
         self._session = queries if isinstance(queries, Session) else None
         self._ledger = None if state is None else Ledger(state)
@@ -66,6 +71,15 @@ class Trial:
         self.reports: list[Report] = []
         if self._ledger is not None:
             self._resume(self._ledger)
+        self.adaptation = self._follow(now) if adapt else None
+
+    def _follow(self, now: Callable[[], float]) -> Adaptation:
+        if self._session is None or not self._is_bound:
+            raise _unbound("plans follow the data in the checkpoint of a session.")
+        self._run.sample = ROWS
+        return open_adaptation(
+            self._session, self._session.following, lambda _why: None, start=lambda work: work(), now=now
+        )
 
     def _resume(self, ledger: Ledger) -> None:
         """Go on from the last batch in the folder."""
@@ -99,7 +113,16 @@ class Trial:
         finally:
             self._commit(before)
         self.reports.append(report)
+        if self.adaptation is not None:
+            self._adapt(self.adaptation, report)
         return report
+
+    def _adapt(self, adaptation: Adaptation, report: Report) -> None:
+        """Follow the data: the plan may change before the next batch."""
+        assert self._session is not None
+        adaptation.see(see_batch(self.manifest, report, sum(self.spent.values())))
+        if self._session.topology != self.topology:
+            self.change()
 
     def change(self) -> Summary:
         """Go on with the session as it is now, as a run does between two batches; the trial must use its checkpoint.
@@ -107,11 +130,7 @@ class Trial:
         A crash before the commit leaves everything as it was.
         """
         if self._session is None or not self._is_bound:
-            raise HostError(
-                "the trial has no checkpoint to change",
-                detail="queries come and go in the checkpoint of a session.",
-                hint="make the trial with it: Trial(session, state=session.checkpoint.root).",
-            )
+            raise _unbound("queries come and go in the checkpoint of a session.")
         self._fit()
         return self._migrate(self._session.work())
 
@@ -212,6 +231,11 @@ class Trial:
         for ref in self.segments:
             found[ref.store] += measure(ref)
         return dict(found)
+
+
+def _unbound(detail: str) -> HostError:
+    hint = "make the trial with it: Trial(session, state=session.checkpoint.root)."
+    return HostError("the trial has no checkpoint to change", detail=detail, hint=hint)
 
 
 def _queries(given: Session | Mapping[str, Query]) -> dict[str, Query]:

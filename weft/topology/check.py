@@ -69,9 +69,7 @@ class _Fed:
 
     def __init__(self, topology: Topology) -> None:
         self.workers, self.tables = topology.workers, topology.tables
-        self.groups = {
-            name for e in topology.emits if e.groups for name in (e.groups.store, *(s for _, s in e.groups.values))
-        }
+        self.groups = {name for e in topology.emits if e.groups for name in e.groups.stores}
         self.starts = Counter(start for edge in topology.edges for start in edge.starts)
         self.stores = Counter(store for edge in topology.edges for store in edge.stores)
         self.keeps: dict[str, list[Keep]] = defaultdict(list)
@@ -170,6 +168,7 @@ class _Walk:
         found = tuples.fields | {f"{prefix}{column}" for column in store.columns}
         reads = [*probe.route_key, *probe.equal, *(b.expr for b in (*probe.low, *probe.high)), *probe.residual]
         reads += [measure.expr for measure in probe.measures]
+        reads += [] if probe.sieve is None else [expr for _, expr in probe.sieve.known]
         self._reads(probe.id, {c.field for expr in reads for c in columns(expr)} | set(probe.carry), found)
         key = store.indexes[probe.index]
         kinds = [(a.type, b.type) for a, b in zip(key.equal, probe.equal, strict=True)]

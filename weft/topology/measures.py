@@ -6,6 +6,12 @@
     limb i of x     their sum, for whole numbers and decimals: of 32 bits of the argument, the last limb of all the rest
     least x, greatest x
     values x        how many different values there are; the values themselves are in a store of their own
+    finite x, nan x, above x, below x
+                    instead of float, where rows may be taken back: the sum of finite arguments, and how many are NaN,
+                    infinite and negative infinite, since these cannot be subtracted
+
+Where rows may be taken back, the next least value must be known when the least one goes.  So least and greatest are no
+numbers of a group there, but are found among its values, which have a store of their own.
 
 A sum in limbs is exact: limbs are added up as 64-bit numbers, far from overflow, and put together when the value is
 asked for.  COUNT(*) needs nothing, since it is the weight of the group.
@@ -25,7 +31,23 @@ from weft.expr.model import Expr, text_of
 from weft.query.grouping import Aggregate, Grouping
 from weft.query.model import MEASURE
 
-Number = OneOf["valid", "true", "float", "limb0", "limb1", "limb2", "least", "greatest", "values"]
+Number = OneOf[
+    "valid",
+    "true",
+    "float",
+    "limb0",
+    "limb1",
+    "limb2",
+    "least",
+    "greatest",
+    "values",
+    "finite",
+    "nan",
+    "above",
+    "below",
+]
+
+EXTREMES = ("least", "greatest")
 
 TWO_LIMBS = 19
 """Decimals of this precision have two limbs, longer ones three: so no limb but the last exceeds 32 bits by much."""
@@ -67,14 +89,16 @@ def limbs(kind: pa.DataType) -> tuple[Number, ...]:
     return ("limb0", "limb1") if kind.bit_width == 64 else ("limb0",)
 
 
-def numbers(aggregate: Aggregate, kind: pa.DataType | None) -> tuple[Number, ...]:
+def numbers(aggregate: Aggregate, kind: pa.DataType | None, changing: bool = False) -> tuple[Number, ...]:
     """The numbers of an aggregate whose argument has a type."""
     match aggregate.kind:
         case "count":
             return () if aggregate.argument is None else ("valid",)
         case "sum" | "avg":
             assert kind is not None
-            return (*(("float",) if pt.is_floating(kind) else limbs(kind)), "valid")
+            if not pt.is_floating(kind):
+                return (*limbs(kind), "valid")
+            return ("finite", "nan", "above", "below", "valid") if changing else ("float", "valid")
         case "min":
             return ("least",)
         case "max":
@@ -92,5 +116,20 @@ def parts(grouping: Grouping, types: Mapping[str, pa.DataType]) -> tuple[Part, .
 def _parts(grouping: Grouping, types: Mapping[str, pa.DataType]) -> Iterator[Part]:
     for aggregate in grouping.aggregates:
         argument = aggregate.argument or ""
-        for number in numbers(aggregate, types.get(argument)):
-            yield Part(number, argument)
+        for number in numbers(aggregate, types.get(argument), grouping.changing):
+            if not (grouping.changing and number in EXTREMES):
+                yield Part(number, argument)
+
+
+def valued(grouping: Grouping) -> tuple[str, ...]:
+    """Arguments whose values are kept: those that are counted, and those whose least or greatest may go."""
+    kinds = ("distinct", "min", "max") if grouping.changing else ("distinct",)
+    asked = (aggregate.argument for aggregate in grouping.aggregates if aggregate.kind in kinds)
+    return tuple(dict.fromkeys(name for name in asked if name is not None))
+
+
+def extremes(grouping: Grouping) -> tuple[Part, ...]:
+    """What is found among the values of an argument, where rows may be taken back."""
+    kinds: dict[str, Number] = {"min": "least", "max": "greatest"}
+    asked = ((a.kind, a.argument) for a in grouping.aggregates if grouping.changing)
+    return tuple(dict.fromkeys(Part(kinds[kind], argument) for kind, argument in asked if kind in kinds and argument))

@@ -17,17 +17,18 @@ import pyarrow as pa
 
 from weft.expr import model as expr
 from weft.query import grouping
+from weft.query.changes import Changes
 from weft.query.model import Output, Stream
 from weft.topology import matching, model, spread
 
 _RECORDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
-        expr.Column, expr.Literal, expr.Call, expr.Udf, Output, Stream, spread.Heavy, spread.Axis, spread.Cube,
+        expr.Column, expr.Literal, expr.Call, expr.Udf, Output, Stream, Changes, spread.Heavy, spread.Axis, spread.Cube,
         spread.Regions, model.Clock, model.Key, model.Store, model.Bound, model.Probe, model.Keep, model.Emit,
         model.Start, model.Edge, model.Topology, model.Epoch, model.Measure, model.Groups,
         matching.Matching, matching.Dimension, matching.End, matching.Sieve,
-        grouping.Grouping, grouping.Aggregate, grouping.TimeWindow,
+        grouping.Grouping, grouping.Aggregate, grouping.TimeWindow, grouping.Closing,
     )
 }  # fmt: skip
 _VALUES: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {

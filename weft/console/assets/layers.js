@@ -142,7 +142,8 @@ function settle(layer) {
   }
 }
 
-function curve(chain) {
+// A line through the places of a chain of nodes.
+export function curve(chain) {
   const ends = chain.map((node, at) => ({ x: node.x + (at === 0 ? node.width : 0), y: node.y + node.height / 2 }));
   let path = `M${ends[0].x},${ends[0].y}`;
   for (let at = 1; at < ends.length; at += 1) {

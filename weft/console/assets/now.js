@@ -66,21 +66,21 @@ export class Now {
     if (!known.length) return ["none yet", `waits for ${last.marks[0][1]}`];
     const [at, stream] = known.reduce((low, mark) => (mark[0] < low[0] ? mark : low));
     const newest = Math.max(...Object.values(last.newest ?? {}));
-    return [`${seconds((newest - at) / 1e6)} behind`, `${moment(at)}, held by ${stream}`];
+    return [seconds((newest - at) / 1e6), `behind the newest row, held by ${stream}`];
   }
 
   table(window, last) {
     const perSecond = rates(window, (point) => point.rows), late = {};
-    for (const point of this.app.points) for (const counter of ["late", "untimed"]) for (const [name, count] of Object.entries(point[counter] ?? {})) late[name] = (late[name] ?? 0) + count;
+    for (const point of this.app.points) for (const counter of ["late", "untimed", "unreadable"]) for (const [name, count] of Object.entries(point[counter] ?? {})) late[name] = (late[name] ?? 0) + count;
     const newest = Math.max(...Object.values(last.newest ?? {}), -Infinity);
     const rows = Object.keys(this.app.streams).sort().map((name) => {
       const at = last.newest?.[name];
       const lag = at === undefined ? null : last.until - at / 1e6;
       return [name, `${number(perSecond[name] ?? 0)}`, at === undefined ? "–" : moment(at), at === undefined ? "–" : seconds((newest - at) / 1e6),
-        lag === null ? "–" : Math.abs(lag) < WEEK ? seconds(lag) : "–", late[name] ? whole(late[name]) : "0"];
+        lag === null ? "–" : Math.abs(lag) < WEEK ? seconds(lag) : "–", last.lag?.[name] === undefined ? "–" : whole(last.lag[name]), late[name] ? whole(late[name]) : "0"];
     });
-    this.sources.replaceChildren(el("h2", {}, "Sources"), table(["stream", "rows/s", "newest event time", "behind the newest stream", "behind the clock", "dropped"], rows, [1, 3, 4, 5]),
-      el("p", { class: "quiet" }, "Dropped rows came below the watermark, or without an event time, in the last 15 minutes."));
+    this.sources.replaceChildren(el("h2", {}, "Sources"), table(["stream", "rows/s", "newest event time", "behind the newest stream", "behind the clock", "records waiting", "dropped"], rows, [1, 3, 4, 5, 6]),
+      el("p", { class: "quiet" }, "Dropped rows came below the watermark, without an event time, or could not be read, in the last 15 minutes."));
   }
 
   listMarks(last) {

@@ -10,7 +10,7 @@ What must hold: the sum over all rows of the weight, and of every measure, does 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from weft.errors import HostError
+from weft.expr.nested import is_nested, same_values
 from weft.host.envelope import join
 from weft.host.hidden import Frame
 from weft.host.weights import attach_weights, weight_of
@@ -37,7 +38,7 @@ def fold(frames: Sequence[Frame]) -> Frame:
     if frame.num_rows < 2:
         return frame
     keys = [name for name in frame.schema.names if name != WEIGHT and not name.startswith(MEASURE)]
-    ids, firsts = _group(frame, keys)
+    ids, firsts = group_rows(frame, keys)
     if len(firsts) == frame.num_rows:
         return frame
     first = pa.array(firsts)
@@ -50,6 +51,18 @@ def fold(frames: Sequence[Frame]) -> Frame:
     return pa.RecordBatch.from_arrays(made, names=frame.schema.names)
 
 
+def without_gone(frame: Frame) -> Frame:
+    """A folded frame without the rows that count nothing and add nothing: all that came was taken back.
+
+    Another row may have been taken back than came: then the count is 0, and a sum is not.
+    """
+    weights = weight_of(frame)
+    if weights is None or not pc.any(pc.equal(weights, 0)).as_py():
+        return frame
+    sums = [n for n in frame.schema.names if n == WEIGHT or (n.startswith(MEASURE) and united_by(n) == "sum")]
+    return frame.filter(reduce(pc.or_, (pc.not_equal(frame.column(name), 0) for name in sums)))
+
+
 def weighted(frame: Frame) -> Frame:
     """The frame with a column of weights."""
     if weight_of(frame) is not None:
@@ -57,7 +70,7 @@ def weighted(frame: Frame) -> Frame:
     return attach_weights(frame, pa.array(np.ones(frame.num_rows, dtype=np.int64)))
 
 
-def _group(frame: Frame, keys: Sequence[str]) -> tuple[Places, Places]:
+def group_rows(frame: Frame, keys: Sequence[str]) -> tuple[Places, Places]:
     """The group of every row, and the first row of every group."""
     told = [frame.column(name) for name in keys if name != HASH]  # the hash is that of other columns
     ids, firsts = group_ids(group_codes(told, frame.num_rows))
@@ -71,6 +84,8 @@ def _group(frame: Frame, keys: Sequence[str]) -> tuple[Places, Places]:
 
 def is_same(one: pa.Array, other: pa.Array) -> bool:
     """Whether two columns hold the same values, NULL and NaN being values like any other."""
+    if is_nested(one.type):
+        return bool(same_values(one, other).all())
     if pt.is_floating(one.type):
         one, other = (c.view(pa.int64() if c.type.bit_width == 64 else pa.int32()) for c in (one, other))
     return bool(one.equals(other))

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from weft.host.envelope import join
-from weft.host.groups.fold import fold
+from weft.host.groups.fold import fold, without_gone
 from weft.host.hidden import Frame
 
 MANY = 262_144
@@ -54,7 +54,7 @@ class Folding:
         frames, before = self._frames.pop(node), self._rows.pop(node)
         if node in self._useless:
             return join(frames)
-        folded = fold(frames)
+        folded = without_gone(fold(frames))
         if folded.num_rows > SHRINKS * before:
             self._useless.add(node)
         elif again and folded.num_rows < MANY // 2:

@@ -23,7 +23,7 @@ from weft.host.groups.measures import to_numbers
 from weft.host.hidden import Frame
 from weft.host.weights import weight_of
 from weft.kernels.codes import group_codes
-from weft.query.grouping import START
+from weft.query.grouping import START, Closing
 from weft.topology.measures import Part, parts, travelling_name
 from weft.topology.model import HASH, TIME, WEIGHT, Emit, Groups
 
@@ -64,6 +64,12 @@ class Grouped:
         """Arguments whose different values are counted."""
         return tuple(name for name, _ in self.groups.values)
 
+    @cached_property
+    def carried(self) -> tuple[str, ...]:
+        """Outputs of the join that stay as they are: all others of the last row of a key."""
+        grouping = self.groups.grouping
+        return tuple(self.types.keys() - {*grouping.keys}) if grouping.latest else ()
+
     def split(self, frame: Frame, functions: Functions, watermarks: Watermarks) -> tuple[Frame, int]:
         """The parts of groups that tuples make, and how many rows came too late for their window."""
         weights = weight_of(frame)
@@ -71,21 +77,25 @@ class Grouped:
         brought = {part.name: name for part, name in self.travelling.items() if name in frame.schema.names}
         found |= {name: frame.column(column) for name, column in brought.items()}
         rest = {part.argument for part in self.parts if part.name not in brought}
-        wanted = {*self.groups.grouping.keys, *self.arguments, *rest}
+        wanted = {*self.groups.grouping.keys, *self.arguments, *rest, *self.carried}
         found |= {o.name: evaluate(o.expr, frame, functions) for o in self.emit.outputs if o.name in wanted}
         rows = pa.RecordBatch.from_arrays(list(found.values()), names=list(found))
         late = 0
         if self.groups.grouping.window is not None:
             rows, late = self._windows(rows, watermarks.get(self.groups.clock))
+        if self.groups.grouping.closing is not None:
+            rows, late = self._open(rows, self.groups.grouping.closing, watermarks.get(self.groups.clock))
         return self._measure(rows), late
 
     def _measure(self, rows: Frame) -> Frame:
         grouping = self.groups.grouping
-        keys = {name: _as_key(rows.column(name)) for name in (*grouping.keys, *self.arguments)}
+        keys = {name: _as_key(rows.column(name)) for name in (*grouping.keys, *self.arguments, *self.carried)}
         made = {name: keys[name] for name in grouping.keys}
         made[HASH] = pa.array(group_codes([*made.values()], rows.num_rows))
         if grouping.window is not None:
             made[TIME] = self._last_moment(made[grouping.window.key])
+        if grouping.closing is not None:
+            made[TIME] = _last_time(made[grouping.closing.key], grouping.closing)
         made |= keys
         weights = rows.column(WEIGHT)
         made[WEIGHT] = weights
@@ -100,6 +110,15 @@ class Grouped:
         """The last microsecond of each window: once the watermark is later, the window is closed."""
         assert self.groups.grouping.window is not None
         return pa.array(_numbers(starts) + self.groups.grouping.window.length - 1)
+
+    def _open(self, rows: Frame, closing: Closing, mark: int | None) -> tuple[Frame, int]:
+        """The rows of groups that are not final yet, and how many were."""
+        rows = rows.filter(pc.is_valid(rows.column(closing.key)))
+        if mark is None:
+            return rows, 0
+        is_open = pc.greater_equal(_last_time(rows.column(closing.key), closing), mark)
+        found = rows.filter(is_open)
+        return found, rows.num_rows - found.num_rows
 
     def _windows(self, rows: Frame, mark: int | None) -> tuple[Frame, int]:
         """The rows once for each of their windows that is not closed, and how many windows were."""
@@ -122,6 +141,15 @@ class Grouped:
 def _numbers(times: pa.Array) -> npt.NDArray[np.int64]:
     numbers: npt.NDArray[np.int64] = times.cast(MICROSECONDS).view(pa.int64()).to_numpy(zero_copy_only=False)
     return numbers
+
+
+def _last_time(times: pa.Array, closing: Closing) -> pa.Array:
+    """The last event time at which rows can come to each group."""
+    if pt.is_timestamp(times.type):
+        steps = times.cast(MICROSECONDS).view(pa.int64())
+    else:
+        steps = times.view(pa.int32()).cast(pa.int64()) if pt.is_date32(times.type) else times.cast(pa.int64())
+    return pc.add(pc.multiply(steps, closing.step), closing.length)
 
 
 def _as_key(column: pa.Array) -> pa.Array:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,10 +29,18 @@ FITS = 2.0**63 * (1 - 1e-9)
 """Products below this fit into 64 bits, however they were rounded."""
 
 
+SPECIAL: Mapping[str, Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]]] = {
+    "nan": np.isnan,
+    "above": np.isposinf,
+    "below": np.isneginf,
+}
+"""Arguments that are counted instead of added up."""
+
+
 def to_numbers(number: str, argument: pa.Array, weights: pa.Array) -> pa.Array:
     """One number for each row, counted as often as the row."""
     if number in ("least", "greatest"):
-        return _orderable(argument)
+        return orderable(argument)
     if number == "values":
         return pa.array(np.zeros(len(argument), dtype=np.int64))  # found where the values are kept
     valid = pc.is_valid(argument).to_numpy(zero_copy_only=False)
@@ -41,6 +49,9 @@ def to_numbers(number: str, argument: pa.Array, weights: pa.Array) -> pa.Array:
         return pa.array(np.where(valid, count, 0))
     if number == "true":
         return pa.array(np.where(pc.fill_null(argument, False).to_numpy(zero_copy_only=False), count, 0))
+    if number in SPECIAL:
+        special = SPECIAL[number](pc.fill_null(argument, 0).to_numpy(zero_copy_only=False))
+        return pa.array(np.where(valid & special, count, 0))
     values = np.where(valid, _limb(number, argument), 0)
     if values.dtype == np.float64:
         return pa.array(values * count)
@@ -55,6 +66,9 @@ def to_numbers(number: str, argument: pa.Array, weights: pa.Array) -> pa.Array:
 
 def _limb(number: str, argument: pa.Array) -> npt.NDArray[Any]:
     kind = argument.type
+    if number == "finite":
+        floats = pc.fill_null(argument, 0).cast(pa.float64()).to_numpy(zero_copy_only=False)
+        return np.where(np.isfinite(floats), floats, 0.0)
     if number == "float":
         return pc.fill_null(argument, 0).cast(pa.float64()).to_numpy(zero_copy_only=False)
     if not pt.is_decimal(kind):
@@ -76,7 +90,7 @@ def _words(column: pa.Array) -> tuple[Ints, Ints]:
     return raw[0::2], raw[1::2]
 
 
-def _orderable(argument: pa.Array) -> pa.Array:
+def orderable(argument: pa.Array) -> pa.Array:
     """The argument in a form whose least and greatest Arrow finds as SQL does: NaN is greater than all numbers."""
     if not pt.is_floating(argument.type):
         return argument
@@ -86,10 +100,14 @@ def _orderable(argument: pa.Array) -> pa.Array:
     return pa.array(values, mask=pc.is_null(argument).to_numpy(zero_copy_only=False))
 
 
-def to_value(aggregate: Aggregate, kind: pa.DataType | None, rows: Frame, say: Callable[[int], str]) -> pa.Array:
+def to_value(
+    aggregate: Aggregate, kind: pa.DataType | None, rows: Frame, say: Callable[[int], str], changing: bool = False
+) -> pa.Array:
     """The value of an aggregate for each group; `say` names the group of a row, for errors."""
     argument = aggregate.argument or ""
-    found = {n: rows.column(Part(n, argument).name) for n in numbers(aggregate, kind)}
+    found = {n: rows.column(Part(n, argument).name) for n in numbers(aggregate, kind, changing)}
+    if "finite" in found:
+        found["float"] = _with_special(found)
     match aggregate.kind:
         case "count":
             counts = found["valid"] if "valid" in found else weight_of(rows)
@@ -108,6 +126,14 @@ def to_value(aggregate: Aggregate, kind: pa.DataType | None, rows: Frame, say: C
     if aggregate.kind == "avg":
         return _average(found, kind, valid)
     return _sum(found, valid, aggregate, say)
+
+
+def _with_special(found: Mapping[Number, pa.Array]) -> pa.Array:
+    """Sums of floats, given those of finite ones and how many are not."""
+    names: tuple[Number, ...] = ("finite", "nan", "above", "below")
+    sums, nan, above, below = (found[name].to_numpy(zero_copy_only=False) for name in names)
+    sums = np.where(above > 0, np.inf, np.where(below > 0, -np.inf, sums))
+    return pa.array(np.where((nan > 0) | ((above > 0) & (below > 0)), np.nan, sums))
 
 
 def _plain(values: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -177,4 +203,5 @@ def blank_measure(part: Part, kind: pa.DataType, count: int) -> pa.Array:
     """The measure of groups that count nothing."""
     if part.number in ("least", "greatest"):
         return pa.nulls(count, pa.int64() if pt.is_floating(kind) else kind)
-    return pa.array(np.zeros(count, dtype=np.float64 if part.number == "float" else np.int64))
+    is_real = part.number in ("float", "finite")
+    return pa.array(np.zeros(count, dtype=np.float64 if is_real else np.int64))

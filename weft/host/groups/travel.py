@@ -91,7 +91,7 @@ def measured_rows(rows: Frame, label: str, measures: Sequence[Measure], function
     weights = weight_of(rows)
     counts = _ones(rows.num_rows) if weights is None else weights
     for measure in measures:
-        if united_by(measure.name) != "sum" or measure.number == "float":
+        if united_by(measure.name) != "sum" or measure.number in ("float", "finite"):
             return None
         numbers = to_numbers(measure.number, evaluate(measure.expr, named, functions), counts)
         rows = rows.append_column(measure.name, numbers)

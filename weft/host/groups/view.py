@@ -13,29 +13,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.expr.evaluate import Functions, evaluate
 from weft.host.batch import State
-from weft.host.groups.fold import fold, too_large, unite
+from weft.host.groups.extremes import Extremes
+from weft.host.groups.fold import fold
 from weft.host.groups.groups import Grouped
+from weft.host.groups.known import WAS, Known, add_up, same_rows
 from weft.host.groups.measures import blank_measure, to_value
+from weft.host.groups.shown import shown_before, to_store
 from weft.host.hidden import Frame, cut
 from weft.host.state.segment import Segment, SegmentRef
 from weft.kernels.codes import Ints, group_codes
-from weft.kernels.index import probe
 from weft.query.grouping import value_field
 from weft.topology.measures import Part
-from weft.topology.model import HASH, MEASURE, PAIR, TIME, WEIGHT, Emit, Store, Topology
-
-WAS = "#was"
-"""How often a group counted before."""
-CHUNK = 1 << 20
+from weft.topology.model import HASH, PAIR, TIME, WEIGHT, Emit, Store, Topology
 
 
 @dataclass(frozen=True)
@@ -45,13 +41,16 @@ class View:
     grouped: Grouped
     store: Store
     functions: Functions
+    extremes: Extremes
 
     # ------------------------------------------------------------------------------------------ changes
 
     def changes(self, parts: Frame, segments: Sequence[Segment]) -> Frame:
         """The rows of the view that the parts of a batch change, given what earlier batches have."""
         before = Known.of(parts, HASH, self.store, segments)
-        now = add_up(before, parts)
+        now = self.extremes.fill(add_up(before, parts))
+        if self.grouped.groups.grouping.multiset:
+            return self._counted(now, _positive(now, WEIGHT) - _positive(now, WAS))
         shown, was = self._in_view(now), self._was_in_view(now, before, parts)
         ops = pc.if_else(shown, pc.if_else(was, "update", "insert"), pc.if_else(was, "delete", None))
         wanted = pc.is_valid(ops)
@@ -59,25 +58,60 @@ class View:
             wanted = pc.equal(ops, "insert")
         return self.rows(now.filter(wanted), ops.filter(wanted))
 
-    def deltas(self, parts: Frame, segments: Sequence[Segment]) -> Frame:
-        """The same as rows with weights: what a group showed before is taken back, what it shows now is added."""
+    def _counted(self, groups: Frame, more: Ints) -> Frame:
+        """Rows of groups, each as often as there are more of them now, or fewer."""
+        places = pa.array(np.repeat(np.arange(groups.num_rows), np.abs(more)))
+        ops = pa.array(np.where(more > 0, "insert", "delete"))
+        return self.rows(groups, ops).take(places)
+
+    def deltas(self, parts: Frame, segments: Sequence[Segment], stored: dict[str, Frame]) -> Frame:
+        """The changes as rows with weights: what a group showed before is taken back, what it shows now is added.
+
+        `stored` gets what is to be remembered of them.
+        """
+        groups = self.grouped.groups
         before = Known.of(parts, HASH, self.store, segments)
-        now, old = add_up(before, parts), add_up(before, self._blank(parts))
-        shown, was = self._in_view(now), self._was_in_view(now, before, parts)
-        added, gone = self._outputs(now), self._outputs(old)
-        same = pa.array(_same_keys(gone, added))
+        now = self.extremes.fill(add_up(before, parts))
+        shown, added = self._in_view(now), self._outputs(now)
+        gone, was = self._gone(now, before, parts, added)
+        if groups.again and groups.shown:
+            return _weighted(gone.filter(was), 1)
+        same = pa.array(same_rows(gone, added)) if gone.schema == added.schema else pa.repeat(False, len(was))
         changed = pc.invert(pc.and_(same, pc.and_(shown, was)))
-        rows = ((gone, pc.and_(was, changed), -1), (added, pc.and_(shown, changed), 1))
-        return pa.concat_batches([_weighted(found.filter(mask), weight) for found, mask, weight in rows])
+        was, shown = pc.and_(was, changed), pc.and_(shown, changed)
+        if groups.shown:
+            stored[groups.shown] = to_store(now, self._shown_store, gone, was, added, shown)
+        if groups.grouping.grows is not None and gone.schema == added.schema:
+            added, was = _grown(gone, added, pc.and_(was, shown), groups.grouping.grows), pc.and_not(was, shown)
+        return pa.concat_batches(
+            [
+                _weighted(found.filter(mask), weight)
+                for found, mask, weight in ((gone, was, -1), (added, shown, 1))
+                if found.schema == added.schema
+            ]
+        )
+
+    def _gone(self, now: Frame, before: Sequence[Known], parts: Frame, added: Frame) -> tuple[Frame, pa.Array]:
+        """What the groups of some parts showed before, and which of them did."""
+        groups = self.grouped.groups
+        if not groups.shown:
+            return self._outputs(self._as_before(before, parts)), self._was_in_view(now, before, parts)
+        segments = self.extremes.open(groups.shown)
+        return shown_before(now, groups.grouping.keys, added.schema.names, self._shown_store, segments)
+
+    @property
+    def _shown_store(self) -> Store:
+        return self.extremes.topology.store(self.grouped.groups.shown)
 
     def _outputs(self, groups: Frame) -> Frame:
         finished, outputs = self.finish(groups), self.grouped.groups.grouping.outputs
         arrays = [evaluate(output.expr, finished, self.functions) for output in outputs]
         return pa.RecordBatch.from_arrays(arrays, names=[output.name for output in outputs])
 
-    def _blank(self, parts: Frame) -> Frame:
-        """Parts of the same groups that count nothing."""
-        return blank(self.grouped, parts.select([name for name in parts.schema.names if name in self.store.columns]))
+    def _as_before(self, before: Sequence[Known], parts: Frame) -> Frame:
+        """The groups of some parts as they were without them."""
+        names = [name for name in parts.schema.names if name in self.store.columns]
+        return self.extremes.fill(add_up(before, blank(self.grouped, parts.select(names))), fresh=False)
 
     def _was_in_view(self, now: Frame, before: Sequence[Known], parts: Frame) -> pa.Array:
         """Which of the groups had a row before."""
@@ -86,12 +120,12 @@ class View:
             return pa.array(np.zeros(now.num_rows, dtype=np.bool_))
         if grouping.keys and grouping.having is None:
             return pc.greater(now.column(WAS), 0)
-        return self._in_view(add_up(before, self._blank(parts)))
+        return self._in_view(self._as_before(before, parts))
 
     def _in_view(self, groups: Frame) -> pa.Array:
         """Which groups have a row: those that count, and pass HAVING."""
         grouping = self.grouped.groups.grouping
-        there = pc.greater(groups.column(WEIGHT), 0 if grouping.keys else -1)
+        there = pc.greater(groups.column(WEIGHT), 0) if grouping.keys else pa.repeat(True, groups.num_rows)
         if grouping.having is None:
             return there
         return pc.and_(there, pc.fill_null(evaluate(grouping.having, self.finish(groups), self.functions), False))
@@ -112,7 +146,9 @@ class View:
             found = [rows.filter(chosen(rows.column(TIME))) for rows in found]
         if not any(rows.num_rows for rows in found):
             return pa.RecordBatch.from_pylist([], schema=self.grouped.emit.schema)
-        groups = fold(found)
+        groups = self.extremes.fill(fold(found))
+        if self.grouped.groups.grouping.multiset:
+            return self._counted(groups, _positive(groups, WEIGHT))
         groups = groups.filter(self._in_view(groups))
         return self.rows(groups, pa.array([op] * groups.num_rows, pa.string()))
 
@@ -121,8 +157,8 @@ class View:
         grouping = self.grouped.groups.grouping
         finished = self.finish(groups)
         arrays = [evaluate(output.expr, finished, self.functions) for output in grouping.outputs]
-        if not grouping.is_distinct:
-            arrays += [*(groups.column(name) for name in grouping.keys), ops.cast(pa.string())]
+        if not grouping.is_distinct and not self.grouped.emit.into:
+            arrays += [*(groups.column(name) for name in grouping.named_by), ops.cast(pa.string())]
         return pa.RecordBatch.from_arrays(arrays, schema=self.grouped.emit.schema)
 
     def finish(self, groups: Frame) -> Frame:
@@ -131,7 +167,8 @@ class View:
         made = {name: groups.column(name) for name in grouping.keys}
         for place, aggregate in enumerate(grouping.aggregates):
             kind = types.get(aggregate.argument or "")
-            made[value_field(place)] = to_value(aggregate, kind, groups, lambda row: self._say(groups, row))
+            value = to_value(aggregate, kind, groups, lambda row: self._say(groups, row), grouping.changing)
+            made[value_field(place)] = value
         made[WEIGHT] = groups.column(WEIGHT)  # rows are counted by a column, even if there is no other
         return pa.RecordBatch.from_arrays(list(made.values()), names=list(made))
 
@@ -145,9 +182,21 @@ def read_view(
 ) -> pa.Table:
     """All rows of a view, read from the state."""
     grouped = Grouped.of(emit)
-    view = View(grouped, topology.store(grouped.groups.store), functions)
-    rows = view.whole([state.open(ref) for ref in refs if ref.store == grouped.groups.store])
+    known = tuple(refs)
+
+    def opened(store: str) -> list[Segment]:
+        return [state.open(ref) for ref in known if ref.store == store]
+
+    extremes = Extremes(grouped, topology, opened, functions)
+    view = View(grouped, topology.store(grouped.groups.store), functions, extremes)
+    rows = view.whole(opened(grouped.groups.store))
     return pa.Table.from_batches([rows])
+
+
+def _grown(gone: Frame, added: Frame, both: pa.Array, times: str) -> Frame:
+    """The added rows; one that was there before counts as often as it is there more."""
+    more = pc.if_else(both, pc.subtract(added.column(times), gone.column(times)), added.column(times))
+    return added.set_column(added.schema.get_field_index(times), times, more)
 
 
 def _between(times: pa.Array, first: int | None, end: int | None) -> pa.Array:
@@ -155,64 +204,6 @@ def _between(times: pa.Array, first: int | None, end: int | None) -> pa.Array:
     if first is not None:
         mask = pc.and_(mask, pc.greater_equal(times, first))
     return mask if end is None else pc.and_(mask, pc.less(times, end))
-
-
-@dataclass(frozen=True)
-class Known:
-    """What earlier batches have of the groups of some parts: rows of segments, and the parts that they belong to."""
-
-    rows: Frame
-    parts: Ints
-
-    @staticmethod
-    def of(parts: Frame, code: str, store: Store, segments: Sequence[Segment]) -> list[Known]:
-        """From each segment that has any; a segment has at most one row of a group."""
-        codes: Ints = parts.column(code).to_numpy(zero_copy_only=False)
-        keys = [name for name in store.columns if name not in (code, HASH, TIME)]
-        found = []
-        for segment in segments:
-            index = segment.indexes[store.indexes[0].name]
-            for mine, rows in probe(index, len(codes), codes, None, None, None, CHUNK):
-                met = cut(segment.rows.take(pa.array(rows)), store.columns)
-                same = _same_keys(parts.select(keys).take(pa.array(mine)), met)
-                found.append(Known(met.filter(pa.array(same)), mine[same].astype(np.int64)))
-        return [known for known in found if len(known.parts)]
-
-
-def _same_keys(parts: Frame, rows: Frame) -> npt.NDArray[np.bool_]:
-    """Which rows have the keys of the parts beside them: a hash may be the same by chance."""
-    same = np.ones(parts.num_rows, dtype=np.bool_)
-    for name in parts.schema.names:
-        one, other = parts.column(name), rows.column(name)
-        if pa.types.is_floating(one.type):
-            one, other = (c.view(pa.int64() if c.type.bit_width == 64 else pa.int32()) for c in (one, other))
-        equal = pc.fill_null(pc.equal(one, other), False)
-        if one.null_count or other.null_count:
-            equal = pc.or_(equal, pc.and_(pc.is_null(one), pc.is_null(other)))
-        same &= equal.to_numpy(zero_copy_only=False)
-    return same
-
-
-def add_up(known: Sequence[Known], parts: Frame) -> Frame:
-    """The parts with all that earlier batches have of their groups; and how often the groups counted then."""
-    ids = np.concatenate([np.arange(parts.num_rows), *(found.parts for found in known)]).astype(np.int32)
-    made, was = [], _zeros(parts)
-    for name in parts.schema.names:
-        column = parts.column(name)
-        if known and (name == WEIGHT or name.startswith(MEASURE)):
-            every = pa.concat_arrays([column, *(found.rows.column(name) for found in known)])
-            column = unite(name, every, ids, parts.num_rows, partial(_largest, parts, name, ids, every))
-        made.append(column)
-    if known:
-        before = pa.concat_arrays([_zeros(parts), *(found.rows.column(WEIGHT) for found in known)])
-        was = unite(WEIGHT, before, ids, parts.num_rows)
-    return pa.RecordBatch.from_arrays([*made, was], names=[*parts.schema.names, WAS])
-
-
-def _largest(parts: Frame, name: str, ids: npt.NDArray[np.int32], numbers: pa.Array) -> str:
-    """Names the group whose sum is the largest."""
-    sizes = np.bincount(ids, np.abs(numbers.to_numpy(zero_copy_only=False).astype(np.float64)))
-    return too_large(parts.slice(int(sizes.argmax()), 1), name)
 
 
 def blank(grouped: Grouped, groups: Frame) -> Frame:
@@ -231,7 +222,7 @@ def start_group(grouped: Grouped) -> Frame:
 def count_values(
     grouped: Grouped, argument: str, store: Store, parts: Frame, segments: Sequence[Segment]
 ) -> tuple[Frame, Frame]:
-    """For COUNT(DISTINCT argument): the values of a batch to be stored, and parts of groups that count the new ones."""
+    """The values of an argument in a batch, to be stored, and parts of groups that count the new ones."""
     of_group = [name for name in store.columns if name not in (argument, PAIR)]
     values = fold([parts.filter(pc.is_valid(parts.column(argument))).select([*of_group, argument, WEIGHT])])
     keys = [values.column(name) for name in (*grouped.groups.grouping.keys, argument)]
@@ -239,8 +230,15 @@ def count_values(
     both = add_up(Known.of(values, PAIR, store, segments), values)
     now, was = (pc.greater(both.column(name), 0).cast(pa.int64()) for name in (WEIGHT, WAS))
     counted = blank(grouped, values.select(of_group))
-    name = Part("values", argument).name
-    return values, counted.set_column(counted.schema.get_field_index(name), name, pc.subtract(now, was))
+    if (at := counted.schema.get_field_index(name := Part("values", argument).name)) >= 0:
+        counted = counted.set_column(at, name, pc.subtract(now, was))
+    return values, counted
+
+
+def _positive(groups: Frame, name: str) -> Ints:
+    """How often groups count; what is owed counts nothing."""
+    counts: Ints = np.maximum(groups.column(name).to_numpy(zero_copy_only=False), 0)
+    return counts
 
 
 def _weighted(rows: Frame, weight: int) -> Frame:

@@ -73,6 +73,8 @@ class InProcess:
     ) -> None:
         self.topology, self.epoch = topology, Epoch(0, topology)
         self._silence = Silence(now)
+        self.sample = 0
+        """Rows that are drawn of each stream of a batch, for statistics."""
         self.functions: Functions = functions or {}
         self.state: State = state or MemoryState()
         self.manifest = Manifest()
@@ -96,7 +98,8 @@ class InProcess:
         self.spent = {(0, 0): time.perf_counter() - began}
         report = self._waves(self.topology, batch, envelopes, fresh)
         reach(crash, "commit before", number)
-        idle = self._silence.after(self.topology.streams, report.rows_in, self.manifest.idle)
+        known = self.manifest
+        idle = self._silence.after(self.topology.streams, report.rows_in, known.idle, known.newest, report.newest)
         self.manifest = self.manifest.after(self.epoch, number, report, idle=idle)
         self._retain()
         for query, rows in fresh.items():
@@ -186,7 +189,7 @@ class InProcess:
         return settle(self.results[query], emit.schema, query)
 
     def _read(self, topology: Topology, tables: Mapping[str, pa.Table], batch: Batch) -> Iterator[Envelope]:
-        for task, (name, ingest) in enumerate(ingests(topology, self.functions).items()):
+        for task, (name, ingest) in enumerate(ingests(topology, self.functions, self.sample).items()):
             if name in tables:
                 yield from ingest.run(
                     (("", rows) for rows in tables[name].to_batches()), task, batch.watermarks, batch.number

@@ -5,6 +5,7 @@
     final            the window of the group is closed: this is its last row
 
 A change also holds the keys of its group, so that a later one replaces it even if the keys are not among the outputs.
+The rows of a join over streams that change have no keys: an insert adds a row, a delete takes an equal one away.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weft.host.groups.fold import fold
+from weft.host.weights import attach_weights
 from weft.query.grouping import OP, Grouping
-from weft.query.model import Query
+from weft.query.model import WEIGHT, Query
 
 PLACE = "#n"
 BATCH = "#batch"
@@ -34,6 +38,8 @@ class Shape:
     """Whether a group can leave the view."""
     closes: bool
     """Whether groups are windows of event time, which close."""
+    multiset: bool = False
+    """Whether rows have no keys: a change adds one row, or takes an equal one away."""
 
     @staticmethod
     def of(query: Query) -> Shape:
@@ -45,14 +51,18 @@ class Shape:
     def of_grouping(grouping: Grouping, schema: pa.Schema) -> Shape:
         """For a grouping whose changes have a schema."""
         outputs = tuple(output.name for output in grouping.outputs)
-        return Shape(schema, grouping.keys, outputs, grouping.having is not None, grouping.window is not None)
+        return Shape(
+            schema, grouping.named_by, outputs, grouping.can_leave, grouping.window is not None, grouping.multiset
+        )
 
     def view(self, changes: pa.Table) -> pa.Table:
         """The rows of the view after some changes, given in their order."""
         return self.latest(changes).select(list(self.outputs))
 
     def latest(self, changes: pa.Table) -> pa.Table:
-        """The last change of every group that is in the view."""
+        """The last change of every group that is in the view; of a multiset, every row that is left."""
+        if self.multiset:
+            return _left(changes, self.outputs)
         seen = changes.filter(pc.not_equal(changes.column(OP), "final"))
         if self.keys:
             numbered = seen.select(list(self.keys)).append_column(PLACE, pa.array(range(seen.num_rows), pa.int64()))
@@ -61,6 +71,19 @@ class Shape:
         else:
             seen = seen.slice(max(0, seen.num_rows - 1))
         return seen.filter(pc.not_equal(seen.column(OP), "delete"))
+
+
+def _left(changes: pa.Table, outputs: Sequence[str]) -> pa.Table:
+    """The rows that were added and not taken away again."""
+    one = changes.combine_chunks().to_batches()
+    if not one:
+        return changes
+    added = pc.equal(one[0].column(OP), "insert")
+    weights = pc.if_else(added, pa.scalar(1, pa.int64()), pa.scalar(-1, pa.int64()))
+    counted = fold([attach_weights(one[0].select(list(outputs)), weights)])
+    times = np.maximum(counted.column(WEIGHT).to_numpy(zero_copy_only=False), 0)
+    rows = counted.select(list(outputs)).take(pa.array(np.repeat(np.arange(counted.num_rows), times)))
+    return pa.Table.from_batches([rows.append_column(OP, pa.repeat("insert", rows.num_rows))], schema=changes.schema)
 
 
 def changed_rows(changes: pa.Table, columns: Sequence[str], batch: int) -> pa.Table:

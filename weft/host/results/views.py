@@ -1,7 +1,7 @@
-"""Sinks for the views of aggregate queries: in memory, as folders of changes or of final rows, as one file of now.
+"""Sinks of queries whose rows change: in memory, as folders of changes or of final rows, as one file of now.
 
 A sink that shows the whole view is given it when a run begins (`restore`), so it is right on a checkpoint of any age.
-After that it takes changes.  Taking the same changes twice changes nothing: a row of a group replaces an earlier one.
+After that it takes changes.  What must hold: to hand over the changes of a batch again changes nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VIEW, KNOWN = "view.parquet", "_view.parquet"
 DONE = b"weft.batch"
 """Metadata of the file: the last batch whose changes it holds."""
 KEYS = b"weft.keys"
-"""Metadata of the file: the columns that name a group."""
+"""Metadata of the file: the columns that name a group; null if rows are counted instead."""
 
 
 class MemoryView(Sink):
@@ -38,6 +38,8 @@ class MemoryView(Sink):
         self._known = shape.schema.empty_table()
         self._taken: list[pa.Table] = []
         self._is_restored = False
+        self._seen: tuple[int, frozenset[str]] = (-1, frozenset())
+        """The last batch, and which of its files were taken: a run may hand them over again."""
 
     def restore(self, view: Callable[[], pa.Table]) -> None:
         """Begin with what the state says, once."""
@@ -46,7 +48,10 @@ class MemoryView(Sink):
 
     def take(self, results: Results) -> None:
         """Take the changes of a batch."""
-        self._taken += [pq.read_table(path, schema=self.shape.schema) for path in results.files]
+        seen = self._seen[1] if self._seen[0] == results.batch else frozenset()
+        new = [path for path in results.files if path.name not in seen]
+        self._taken += [pq.read_table(path, schema=self.shape.schema) for path in new]
+        self._seen = (results.batch, seen | {path.name for path in new})
         results.on_placed()
         if sum(table.num_rows for table in self._taken) > 65_536 + self._known.num_rows:
             self._settle()
@@ -102,8 +107,9 @@ class Snapshot(ParquetSink):
     def again(query: str, path: str) -> Snapshot:
         """The sink of a folder that exists."""
         schema, outputs = pq.read_schema(Path(path, KNOWN)), pq.read_schema(Path(path, VIEW)).names
-        keys = tuple(json.loads((schema.metadata or {})[KEYS]))
-        return Snapshot(query, Shape(schema.remove_metadata(), keys, tuple(outputs), True, False), path)
+        keys = json.loads((schema.metadata or {})[KEYS])
+        shape = Shape(schema.remove_metadata(), tuple(keys or ()), tuple(outputs), True, False, keys is None)
+        return Snapshot(query, shape, path)
 
     def _mark(self, owner: str) -> dict[str, str]:
         return {**super()._mark(owner), "mode": "snapshot"}
@@ -149,8 +155,11 @@ class Snapshot(ParquetSink):
             ) from error
         results.on_placed()
 
+    def _keys(self) -> str:
+        return json.dumps(None if self.shape.multiset else self.shape.keys)
+
     def _show(self, known: pa.Table, batch: int) -> None:
-        marked = known.replace_schema_metadata({DONE: str(batch), KEYS: json.dumps(self.shape.keys)})
+        marked = known.replace_schema_metadata({DONE: str(batch), KEYS: self._keys()})
         shown = known.select(list(self.shape.outputs)).replace_schema_metadata(None)
         for table, name in ((marked, KNOWN), (shown, VIEW)):
             aside = self.path / f".{name}.tmp"

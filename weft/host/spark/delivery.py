@@ -110,7 +110,7 @@ def _changed(changes: DataFrame, grouping: Grouping) -> DataFrame:
     """What a batch changed in a view, for functions of the user; where groups can leave it, with what happened."""
     if grouping.is_distinct:
         return changes
-    extra = [OP] if grouping.having is not None else []
+    extra = [OP] if grouping.can_leave else []
     seen = changes.where(changes[f"`{OP}`"] != "final")
     return seen.select(*quote_columns([*(output.name for output in grouping.outputs), *extra]))
 

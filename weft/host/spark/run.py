@@ -40,6 +40,7 @@ from weft.host.migration.reread import share
 from weft.host.sources.feeds import Feeds, Offset
 from weft.host.spark.delivery import Delivery
 from weft.host.spark.exchange import Shipment, WaveTask
+from weft.host.spark.missing import explain_missing
 from weft.host.spark.oldrows import OldRows
 from weft.host.spark.pace import Pace
 from weft.host.spark.polling import Polling
@@ -148,7 +149,11 @@ class SparkRun:
         hint = f"if the checkpoint was changed or damaged, restore {self.batches.ledger.root} from a backup."
         spark = isinstance(error, PySparkException | Py4JError)
         what = "the Spark query failed" if spark else f"the run failed: {type(error).__name__}: {first_line(error)}"
-        return from_wire(str(error)) or HostError(what, detail=_quote_spark(error), hint=hint)
+        return (
+            from_wire(str(error))
+            or explain_missing(str(error))
+            or HostError(what, detail=_quote_spark(error), hint=hint)
+        )
 
 
 class SparkBatches:
@@ -163,10 +168,14 @@ class SparkBatches:
         changes: Changes,
         *,
         on_progress: Callable[[Progress], None],
+        on_failure: Callable[[BaseException], None] = lambda _error: None,
         crash: CrashPoint | None = None,
+        sample: int = 0,
     ) -> None:
+        self.sample = sample
+        """Rows that each task draws of a stream, for statistics."""
         self.spark, self.work_now, self.changes = spark, work, changes
-        self.on_progress, self.crash = on_progress, crash
+        self.on_progress, self.on_failure, self.crash = on_progress, on_failure, crash
         self.place, self.ledger = place, ledger
         self.manifest = self.ledger.last()
         self._silence = Silence()
@@ -312,6 +321,8 @@ class SparkBatches:
     def end(self) -> None:
         """No batch will come any more."""
         self._give_up()
+        if self.failure is not None:
+            self.on_failure(self.failure)
 
     def _restate(self, work: Work) -> Summary:
         """The same state under another description: nothing has to move."""
@@ -370,7 +381,7 @@ class SparkBatches:
 
     def _ship(self, topology: Topology, functions: Functions | None = None) -> Any:
         known = self.work_now.functions if functions is None else functions
-        return self.spark.sparkContext.broadcast(Shipment.of(topology, known))
+        return self.spark.sparkContext.broadcast(Shipment.of(topology, known, self.sample))
 
     # ----------------------------------------------------------------------------------------- batches
 
@@ -402,7 +413,7 @@ class SparkBatches:
         self._notices.append(notice)
 
     def _unforeseen_error(self, error: BaseException, number: int) -> WeftError:
-        return HostError(
+        return explain_missing(str(error)) or HostError(
             f"batch {number} failed: {type(error).__name__}: {first_line(error)}",
             detail=_quote_spark(error)
             if isinstance(error, PySparkException | Py4JError)
@@ -418,7 +429,8 @@ class SparkBatches:
         batch = self.manifest.next(self.topology, number, self.run, self.crash, barrier)
         report = self._run(rows, self.plan, self.topology, batch, self.ledger.staging_folder(number))
         self.delivery.hand_over(self.work_now, number, 0, report.files)
-        idle = self._silence.after(self.topology.streams, report.rows_in, self.manifest.idle)
+        before = self.manifest
+        idle = self._silence.after(self.topology.streams, report.rows_in, before.idle, before.newest, report.newest)
         manifest = self.manifest.after(self.epoch, number, report, offsets, idle)
         self._written = sum(ref["bytes"] for ref in report.added)
         reach(self.crash, "commit before", number)
@@ -428,7 +440,9 @@ class SparkBatches:
         self.delivery.publish(self.work_now, manifest)
         self.ledger.collect()
         self.ledger.announce(number)
-        self.on_progress(self._progress(number, time.perf_counter() - began, report, rows))
+        seconds = time.perf_counter() - began
+        self.on_progress(self._progress(number, seconds, report, rows))
+        self.changes.seen(manifest, report, seconds)
 
     def _places(self) -> Iterator[Path]:
         """Where a batch writes: state, results, and what Spark sends between workers on this machine."""

@@ -41,10 +41,10 @@ def groups(refs: Sequence[SegmentRef], retention: int | None) -> list[list[Segme
 
 
 def counted_groups(refs: Sequence[SegmentRef], _retention: int | None) -> list[list[SegmentRef]]:
-    """The segments of a counted store to be merged: the newest ones, from the oldest that has no more rows than they.
+    """The segments to be merged where rows are added up: the newest, from the oldest that has no more rows than they.
 
-    Merged rows are added up, so a segment has at most one row for each group.  This keeps the sizes of segments falling
-    by half or more: a store has at most twice as many rows as groups, and few segments.
+    A segment has at most one row of a kind, and none that was taken back in it.  This keeps the sizes of segments
+    falling by half or more: a store has at most twice as many rows as there are different ones, and few segments.
     """
     newer, start = 0, len(refs)
     for place in range(len(refs) - 1, -1, -1):
@@ -52,7 +52,9 @@ def counted_groups(refs: Sequence[SegmentRef], _retention: int | None) -> list[l
             start = place
         newer += refs[place].rows
     due = list(refs[start:])
-    return [due] if len(due) > 1 and sum(ref.bytes for ref in due) <= MOST_BYTES else []
+    while sum(ref.bytes for ref in due) > MOST_BYTES:
+        due = due[1:]
+    return [due] if len(due) > 1 else []
 
 
 def _runs(tier: Sequence[SegmentRef], retention: int | None) -> list[list[SegmentRef]]:

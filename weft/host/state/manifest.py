@@ -95,7 +95,7 @@ class Manifest:
     ) -> Manifest:
         """The manifest of batch `number`, given what its workers reported, how far it has read, and who is idle."""
         gone = set(report.removed)
-        newest = advance(self.newest, report.newest)
+        newest = advance(self.newest, report.newest, idle)
         totals, sketches = Counters.total([self.totals, report]), merge_sketches(self.sketches, report.sketches)
         read = {**self.offsets, **(offsets or {})}
         files = tuple(report.files)

@@ -18,16 +18,17 @@ from weft.expr.evaluate import Functions, evaluate
 from weft.host.batch import Batch, Report, State
 from weft.host.crash import reach
 from weft.host.envelope import Frame, gather, join
-from weft.host.groups.fold import fold
+from weft.host.groups.fold import fold, without_gone
 from weft.host.hidden import carry_over, cut
 from weft.host.marks import refuse
 from weft.host.state.compaction import MOST_BYTES, counted_groups, groups, horizon
 from weft.host.state.segment import Segment, SegmentRef
 from weft.host.subscriptions.ended import purge, settle
+from weft.host.weights import weight_of
 from weft.kernels.codes import Ints, equality_codes, order_codes
 from weft.kernels.index import Index, build
 from weft.observe.counters import bump
-from weft.topology.model import ROWS, TIME, Key, Store, Topology
+from weft.topology.model import HASH, ROWS, TIME, Key, Store, Topology, stream_of
 
 LATEST = np.iinfo(np.int64).max
 
@@ -46,9 +47,8 @@ class Shelf:
         store = self.topology.store(name)
         mine = (refuse(frame, store.clocks) for frame in frames)
         parts = gather([own_rows(store, frame) for frame in mine if frame.num_rows], MOST_BYTES)
-        if store.counted:
-            parts = [fold([part]) for part in parts]
-        elif store.ended_by:
+        parts = [part for part in (_add_up(store, part) for part in parts) if part.num_rows]
+        if store.ended_by:
             parts = [left for part in parts if (left := settle(part, store.ended_by)).num_rows]
         label = f"{self.batch.number:012d}{self.batch.run}{_mark(store, origin)}{label}"
         return [
@@ -77,8 +77,15 @@ class Shelf:
         barrier, sides = self.batch.barrier, [refs]
         if barrier is not None:
             sides = [[r for r in refs if r.last_batch <= barrier], [r for r in refs if r.last_batch > barrier]]
-        due = counted_groups if store.counted or store.ended_by else groups
+        due = counted_groups if store.counted or store.ended_by or self._shrinks(store) else groups
         return [group for side in sides for group in due(side, store.retention)]
+
+    def _shrinks(self, store: Store) -> bool:
+        """Whether rows are kept for ever and may be taken back: then merging is what removes them."""
+        names = [stream_of(label) for label in store.members] or [store.stream]
+        streams = (*self.topology.streams, *self.topology.derived)
+        changing = {stream.name for stream in streams if stream.changes is not None}
+        return store.retention is None and not changing.isdisjoint(names)
 
     def _merge(self, store: Store, group: Sequence[SegmentRef], number: int, is_oldest: bool) -> SegmentRef | None:
         rows = join([cut(self.state.open(ref).rows, store.columns) for ref in group])
@@ -86,8 +93,7 @@ class Shelf:
         if limit is not None:
             rows = rows.filter(pc.greater_equal(rows.column(TIME), limit))
         rows = refuse(rows, store.clocks)
-        if store.counted and rows.num_rows:
-            rows = fold([rows])
+        rows = _add_up(store, rows)
         if store.ended_by:
             rows = purge(rows, store.ended_by, is_oldest=is_oldest)
         if rows.num_rows == 0:
@@ -124,6 +130,17 @@ class Shelf:
             checksum,
             origin,
         )
+
+
+def _add_up(store: Store, rows: Frame) -> Frame:
+    """Equal rows become one if they are counted; what was taken back goes.  Rows that all count once stay as they are.
+
+    The only group of a query without GROUP BY stays, whatever it counts: it says that there was a batch.
+    """
+    if rows.num_rows == 0 or not (store.counted or weight_of(rows) is not None):
+        return rows
+    folded = fold([rows])
+    return folded if store.counted == "groups" and set(store.columns) == {HASH} else without_gone(folded)
 
 
 def _mark(store: Store, origin: str) -> str:

@@ -140,10 +140,15 @@ def points(frame: Frame, dimensions: Sequence[Dimension], functions: Functions) 
     if not dimensions:
         return np.zeros((frame.num_rows, 1), dtype=np.int64), None
     found = [value_codes(evaluate(d.value, frame, functions), d) for d in dimensions]
+    return side_by_side(found, frame.num_rows)
+
+
+def side_by_side(found: Sequence[tuple[Ints, Bools | None]], count: int) -> tuple[Ints, Bools | None]:
+    """Codes of several dimensions, a column each."""
     codes = np.stack([values for values, _ in found], axis=1)
     if all(valid is None for _, valid in found):
         return codes, None
-    known = [np.ones(frame.num_rows, dtype=np.bool_) if valid is None else valid for _, valid in found]
+    known = [np.ones(count, dtype=np.bool_) if valid is None else valid for _, valid in found]
     return codes, np.stack(known, axis=1)
 
 

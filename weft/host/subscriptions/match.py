@@ -5,8 +5,8 @@ narrowed part by part, a part being the dimensions of one relation: for each run
 once, then for each run that also agrees in the second, and so on (the steps of PDFA, K-30).  The part with the fewest
 runs comes first: it is that of the arriving tuple.  What is left at the end is compared with the values themselves.
 
-Nothing is built for a tuple that no subscription is left for.  Memory is bounded: tuples are taken in steps, and the
-pairs of tuples and subscriptions in chunks.
+Nothing is built for a tuple that no subscription is left for.  Memory is bounded: pairs of tuples and subscriptions
+come in chunks.
 """
 
 from __future__ import annotations
@@ -20,33 +20,50 @@ import pyarrow.compute as pc
 from weft.expr.evaluate import Functions, evaluate, filter_mask
 from weft.expr.model import Expr, columns
 from weft.host.envelope import Frame
-from weft.host.subscriptions.book import Book, Page, points
+from weft.host.subscriptions.book import Book, points, side_by_side, value_codes
 from weft.host.weights import attach_weights, weight_of
-from weft.kernels.bitsets import Left
 from weft.kernels.codes import Bools, Ints
 from weft.topology.matching import Dimension, Matching
 
-STEP_BYTES = 16 << 20
-"""What is left of the tuples of a step has at most about this many bytes."""
 CHUNK_PAIRS = 65_536
 """Results are built for about this many pairs at a time."""
-WORD = 12
-"""Bytes of a word that is left."""
 
 
 def match(book: Book, joined: Frame, functions: Functions) -> Iterator[Frame]:
     """The results of joined tuples."""
     matching = book.matching
     codes, valid = points(joined, matching.dimensions, functions)
-    parts = split(matching.dimensions) if matching.shared else [[*range(codes.shape[1])]]
+    parts, levels = _steps(matching, codes, valid)
     for page in book.pages:
-        step = max(64, STEP_BYTES // (WORD * len(page.sets.alive)))
-        for start in range(0, joined.num_rows, step):
-            some = slice(start, start + step)
-            for owners, rows in _pairs(page, parts, codes[some], None if valid is None else valid[some]):
-                made = _results(matching, joined, page.segment.rows, owners + start, rows, functions)
-                if made.num_rows:
-                    yield made
+        for owners, slots in page.sets.find(parts, codes, levels, valid, CHUNK_PAIRS):
+            made = _results(matching, joined, page.segment.rows, owners, page.rows[slots], functions)
+            if made.num_rows:
+                yield made
+
+
+def is_wanted(book: Book, known: Sequence[int], values: Sequence[pa.Array]) -> Bools:
+    """For which tuples a subscription may be left, by some dimensions and the values of tuples there."""
+    dimensions = book.matching.dimensions
+    found = [value_codes(column, dimensions[place]) for place, column in zip(known, values, strict=True)]
+    codes, valid = side_by_side(found, len(values[0]))
+    wanted = np.zeros(len(codes), dtype=np.bool_)
+    for page in book.pages:
+        wanted |= page.sets.has_any(known, codes, valid)
+    return wanted
+
+
+def _steps(matching: Matching, codes: Ints, valid: Bools | None) -> tuple[list[list[int]], Ints]:
+    """Dimensions by the relations that they are of, those with the fewest runs first; and for each tuple the first part
+    in which it differs from the tuple before it."""
+    if not matching.shared:
+        return [[*range(codes.shape[1])]], np.zeros(len(codes), dtype=np.int64)
+    parts = split(matching.dimensions)
+    found = [(part, _changes(codes[:, part], None if valid is None else valid[:, part])) for part in parts]
+    found.sort(key=lambda one: int(one[1].sum()))
+    levels = np.full(len(codes), len(parts), dtype=np.int64)
+    for level in range(len(found) - 1, -1, -1):
+        levels[found[level][1]] = level
+    return [part for part, _ in found], levels
 
 
 def split(dimensions: Sequence[Dimension]) -> list[list[int]]:
@@ -57,23 +74,6 @@ def split(dimensions: Sequence[Dimension]) -> list[list[int]]:
     return [*parts.values()] or [[0]]
 
 
-def narrow(page: Page, parts: Sequence[list[int]], codes: Ints, valid: Bools | None) -> Left:
-    """What is left for each tuple, narrowed part by part."""
-    count = len(codes)
-    changes = [_changes(codes[:, part], None if valid is None else valid[:, part]) for part in parts]
-    order = sorted(range(len(parts)), key=lambda i: int(changes[i].sum()))
-    left, which, new = None, np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
-    for number, i in enumerate(order):
-        new = new | changes[i] if number < len(order) - 1 else np.ones(count, dtype=np.bool_)
-        heads, part = np.flatnonzero(new), parts[i]
-        asked = np.ascontiguousarray(codes[heads][:, part])
-        known = None if valid is None else np.ascontiguousarray(valid[heads][:, part])
-        left = page.sets.narrow(part, asked, known, None if left is None else (left, which[heads]))
-        which = np.cumsum(new) - 1
-    assert left is not None
-    return left
-
-
 def _changes(codes: Ints, valid: Bools | None) -> Bools:
     """Where a tuple differs from the one before it."""
     new = np.ones(len(codes), dtype=np.bool_)
@@ -81,22 +81,6 @@ def _changes(codes: Ints, valid: Bools | None) -> Bools:
     if valid is not None:
         new[1:] |= (valid[1:] != valid[:-1]).any(axis=1)
     return new
-
-
-def _pairs(page: Page, parts: Sequence[list[int]], codes: Ints, valid: Bools | None) -> Iterator[tuple[Ints, Ints]]:
-    """Tuples and the rows of subscriptions that they lie in, in chunks."""
-    left = narrow(page, parts, codes, valid)
-    most = np.concatenate([[0], np.cumsum(np.bitwise_count(left.bits), dtype=np.int64)])[left.starts]
-    start = 0
-    while start < len(codes):
-        end = max(start + 1, int(np.searchsorted(most, most[start] + CHUNK_PAIRS, side="right")) - 1)
-        first, last = left.starts[start], left.starts[end]
-        if last > first:
-            some = Left(left.starts[start : end + 1] - first, left.words[first:last], left.bits[first:last])
-            owners, slots = page.sets.matches(some, codes[start:end], None if valid is None else valid[start:end])
-            if len(owners):
-                yield owners + start, page.rows[slots]
-        start = end
 
 
 def _results(

@@ -21,6 +21,7 @@ from weft.optimizer.graph.joingraph import JoinGraph
 from weft.optimizer.graph.predicates import equality
 from weft.query.model import Query
 from weft.stats.model import Statistics
+from weft.topology.measures import valued
 
 
 def count_groups(query: Query, graph: JoinGraph, statistics: Statistics) -> Groups | None:
@@ -56,7 +57,7 @@ def _live(query: Query, inside: frozenset[str]) -> Iterator[Expr]:
                 (found.target,) if found is not None and len(aliases(found.target)) == 1 else _split(predicate, inside)
             )
     assert query.grouping is not None
-    whole = {*query.grouping.keys, *(a.argument for a in query.grouping.aggregates if a.kind == "distinct")}
+    whole = {*query.grouping.keys, *valued(query.grouping)}
     for output in query.outputs:
         if output.name in whole or len(aliases(output.expr)) > 1 or not cannot_fail(output.expr):
             yield from _split(output.expr, inside)

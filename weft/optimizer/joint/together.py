@@ -64,9 +64,9 @@ def choose_together(choices: Sequence[Choice], time_limit: float | None = None) 
     open_ = [choice for choice in choices if is_open(choice)]
     if not open_ or len(choices) < 2:
         return tuple(choices)
-    separate = _price(choices)
+    separate = price_together(choices)
     joint, solution = plan_together(choices, separate, TIME_LIMIT if time_limit is None else time_limit)
-    together = _price(joint)
+    together = price_together(joint)
     used = together < separate * (1 - 1e-9)
     note = Together(
         len(open_), used, min(together, separate), separate, solution.ended, solution.gap, time.monotonic() - began,
@@ -189,7 +189,7 @@ def _candidate(draft: Draft, shape: Shape, solution: Solution) -> Candidate:
     return shape.choice.maker.follow("together", draft.lines(shape, solution))
 
 
-def _price(choices: Sequence[Choice]) -> float:
+def price_together(choices: Sequence[Choice]) -> float:
     """Predicted seconds of all queries, with holding rows."""
     made = draw([choice.chosen.ways for choice in choices], decide=unite_by_cost(choices))
     return whole_bill(made, choices, with_holding(choices[0].known.prices)).seconds

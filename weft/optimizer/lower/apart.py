@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain
 
 from weft.optimizer.lower.labels import digest
-from weft.topology.model import Clock, Emit, Topology
+from weft.topology.model import Clock, Emit, Groups, Topology
 
 
 def set_apart(made: Mapping[str, Topology]) -> Topology:
@@ -49,11 +49,21 @@ def _rename(plan: Topology, mark: str) -> Topology:
         edges=tuple(replace(e, id=e.id + mark, stores=mine(e.stores), starts=mine(e.starts)) for e in plan.edges),
         starts=tuple(replace(start, id=start.id + mark, then=mine(start.then)) for start in plan.starts),
         probes=tuple(replace(p, id=p.id + mark, store=p.store + mark, then=mine(p.then)) for p in plan.probes),
-        emits=tuple(_rename_matching(emit, mark) for emit in plan.emits),
+        emits=tuple(_rename_emit(emit, mark) for emit in plan.emits),
         keeps=tuple(replace(keep, id=keep.id + mark, store=keep.store + mark) for keep in plan.keeps),
     )
 
 
-def _rename_matching(emit: Emit, mark: str) -> Emit:
-    matching = emit.matching
-    return emit if matching is None else replace(emit, matching=replace(matching, store=matching.store + mark))
+def _rename_emit(emit: Emit, mark: str) -> Emit:
+    matching, groups = emit.matching, emit.groups
+    return replace(
+        emit,
+        matching=matching and replace(matching, store=matching.store + mark),
+        groups=groups and _groups(groups, mark),
+    )
+
+
+def _groups(groups: Groups, mark: str) -> Groups:
+    values = tuple((argument, store + mark) for argument, store in groups.values)
+    shown = groups.shown + mark if groups.shown else ""
+    return replace(groups, store=groups.store + mark, values=values, shown=shown)

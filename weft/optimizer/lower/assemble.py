@@ -24,7 +24,7 @@ from weft.optimizer.lower.edges import StartDraft, begin, edges, find_watched_ke
 from weft.optimizer.lower.flow import Flow, KeepDraft, NodeDraft, ProbeDraft
 from weft.optimizer.lower.groups import fields_at_end, group_stores, with_groups
 from weft.optimizer.lower.labels import digest, shorten
-from weft.optimizer.lower.matching import subscription_edge, subscription_store, with_matching
+from weft.optimizer.lower.matching import sieve_of, subscription_edge, subscription_store, with_matching
 from weft.optimizer.lower.relabel import Renamed, relabel
 from weft.optimizer.lower.stores import (
     StoreDraft,
@@ -42,6 +42,7 @@ from weft.optimizer.lower.ways import Hop, Keeping, Line, Ways, kept_joins
 from weft.query.derived import fed_by
 from weft.query.model import Query, Stream
 from weft.topology.check import check
+from weft.topology.matching import Sieve
 from weft.topology.model import ROWS, Emit, Keep, Policy, Probe, Start, Topology
 
 
@@ -162,6 +163,7 @@ class _Nodes:
             then=tuple(look.then),
             measures=tuple(look.measures),
             folds=self.folding.issuperset(look.users),
+            sieve=look.sieve,
         )
 
     def finish_keeps(self) -> tuple[Keep, ...]:
@@ -193,8 +195,10 @@ class _Query:
             self._store(target)  # relations in query order, for people
         for line in needed:
             node: StartDraft | ProbeDraft = self._start(line)
+            bound = {line.start}
             for hop in line.hops:
-                node = self._look(line.start, node, hop)
+                node = self._look(line.start, node, hop, self._sieve(emit, line, bound))
+                bound |= hop.step.target
             if line.keep is None:
                 node.then[emit.id] = None
             else:
@@ -280,7 +284,13 @@ class _Query:
         start.measures |= dict.fromkeys(self.plan.measures.get(label, ()))
         return start
 
-    def _look(self, label: str, before: StartDraft | ProbeDraft, hop: Hop) -> ProbeDraft:
+    def _sieve(self, emit: Emit, line: Line, bound: AbstractSet[str]) -> Sieve | None:
+        """What tuples on the way to the results must pass before they look further; rows of kept joins pass all."""
+        asked = self.plan.query.subscribers
+        narrows = asked is not None and asked.strategy in ("auto", "narrow") and all(x.keep is None for x in self.lines)
+        return sieve_of(emit, self.plan, bound) if narrows and line.keep is None else None
+
+    def _look(self, label: str, before: StartDraft | ProbeDraft, hop: Hop, sieve: Sieve | None = None) -> ProbeDraft:
         draft = self._store((hop.store, hop.home))
         if draft.members and (narrower := check_windows(self.plan, draft)):
             hop = replace(hop, step=replace(hop.step, residual=(*hop.step.residual, *narrower)))
@@ -297,11 +307,13 @@ class _Query:
             limits,
             *(text_of(expr) for expr in step.also),
             *([b.dimension for b in (*step.low, *step.high)] if step.also else ()),
+            *([] if sieve is None else [sieve]),
         )
         way = (hop.route, *map(text_of, hop.route_key), hop.tasks, sees)
         members = tuple(sorted(step.target, key=lambda member: self.plan.stamps[member]))
         name = f"{'+'.join(members)}@{digest(*content, *way)}"
-        look = self.flow.probes.setdefault(name, ProbeDraft(name, label, before, hop, members, draft, sees))
+        made = ProbeDraft(name, label, before, hop, members, draft, sees, sieve=sieve)
+        look = self.flow.probes.setdefault(name, made)
         draft.indexes.add(step.key)
         if len(members) == 1:
             look.measures |= dict.fromkeys(self.plan.measures.get(members[0], ()))

@@ -24,6 +24,7 @@ from weft.optimizer.lower.edges import StartDraft
 from weft.optimizer.lower.stores import StoreDraft
 from weft.optimizer.lower.ways import Hop, Keeping
 from weft.query.model import Stream
+from weft.topology.matching import Sieve
 from weft.topology.model import Emit, Measure
 
 
@@ -41,6 +42,7 @@ class ProbeDraft:
     then: dict[str, None] = field(default_factory=dict)
     users: dict[str, None] = field(default_factory=dict)
     measures: dict[Measure, None] = field(default_factory=dict)
+    sieve: Sieve | None = None
 
 
 @dataclass(eq=False)
@@ -149,7 +151,7 @@ class Flow:
         if name in self.keeps:
             return self._hold(self.keeps[name].draft)
         look = self.probes[name]
-        return look.hop.fields(self.carry(look))
+        return look.hop.fields(self.carry(look)) | _sifted(look.sieve)
 
     def carry(self, look: ProbeDraft) -> set[str]:
         """Fields that live on after a probe."""
@@ -187,6 +189,11 @@ class Flow:
 def _read(measures: Iterable[Measure]) -> set[str]:
     """Columns that numbers of a relation are worked out of."""
     return {column.name for measure in measures for column in columns(measure.expr)}
+
+
+def _sifted(sieve: Sieve | None) -> set[str]:
+    """Fields that a sieve reads."""
+    return set() if sieve is None else {column.field for _, expr in sieve.known for column in columns(expr)}
 
 
 def map_columns(fields: Iterable[str]) -> set[str]:

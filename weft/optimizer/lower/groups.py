@@ -6,7 +6,6 @@ changes once in a batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -15,10 +14,11 @@ from weft.expr.model import Column, Expr, aliases, columns, text_of, transform
 from weft.expr.safe import cannot_fail
 from weft.optimizer.lower.labels import digest, predicate_text, shorten
 from weft.optimizer.lower.ways import Ways
+from weft.query.changes import GONE, ORDER
 from weft.query.grouping import Grouping
 from weft.query.model import Query
-from weft.topology.measures import parts, travelling_name
-from weft.topology.model import HASH, NEVER_LATE, PAIR, TIME, Clock, Emit, Groups, Key, Measure, Policy, Store
+from weft.topology.measures import extremes, parts, travelling_name, valued
+from weft.topology.model import HASH, NEVER_LATE, PAIR, SHOWN, TIME, Clock, Emit, Groups, Key, Measure, Policy, Store
 
 OWNER = Column("", HASH, pa.int64())
 
@@ -43,7 +43,7 @@ def travelling(query: Query) -> dict[str, tuple[Measure, ...]]:
 def fields_at_end(plan: Ways) -> tuple[str, ...]:
     """Fields that an emit reads; at least one, so that rows are counted."""
     query, moved = plan.query, {m.expr for found in plan.measures.values() for m in found}
-    counted = set() if query.grouping is None else {*query.grouping.keys, *_distinct(query.grouping)}
+    counted = set() if query.grouping is None else {*query.grouping.keys, *valued(query.grouping)}
     read = (o.expr for o in query.outputs if o.name in counted or o.expr not in moved)
     found = sorted({column.field for expr in read for column in columns(expr)})
     return tuple(found) or (f"{query.aliases[0]}.{query.relations[0].stream.schema.names[0]}",)
@@ -56,8 +56,9 @@ def with_groups(emit: Emit, plan: Ways) -> Emit:
         return emit
     clock = window_clock(plan)
     stream = _timed_stream(plan, grouping)
-    values = tuple((name, f"{_name(plan)}-values-{digest(_content(plan), name)}") for name in _distinct(grouping))
-    groups = Groups(_name(plan, _content(plan)), grouping, clock.id if clock else "", stream, values)
+    values = tuple((name, f"{_name(plan)}-values-{digest(_content(plan), name)}") for name in valued(grouping))
+    shown = f"{_name(plan)}-shown-{_content(plan)}" if emit.into and _adds_floats(plan) else ""
+    groups = Groups(_name(plan, _content(plan)), grouping, clock.id if clock else "", stream, values, shown)
     return replace(emit, groups=groups, route="key", route_key=(OWNER,), tasks=plan.workers)
 
 
@@ -67,46 +68,62 @@ def group_stores(emit: Emit, plan: Ways) -> tuple[Store, ...]:
     if groups is None:
         return ()
     timed = (TIME,) if groups.clock else ()
-    made = [_store(plan, groups, groups.store, (*groups.grouping.keys, HASH, *timed), HASH)]
+    kept = groups.grouping.keys
+    if groups.grouping.latest:
+        kept = tuple(output.name for output in emit.outputs if output.name not in (ORDER, GONE))
+    made = [_store(plan, groups, groups.store, (*kept, HASH, *timed), HASH)]
+    searched = {part.argument for part in extremes(groups.grouping)}
     for argument, name in groups.values:
         columns = (*groups.grouping.keys, HASH, *timed, argument, PAIR)
-        made.append(_store(plan, groups, name, columns, PAIR))
+        made.append(_store(plan, groups, name, columns, PAIR, *([HASH] if argument in searched else [])))
+    if groups.shown:
+        outputs = tuple(f"{SHOWN}{place}" for place in range(len(groups.grouping.outputs)))
+        made.append(_store(plan, groups, groups.shown, (*groups.grouping.keys, HASH, *timed, *outputs), HASH))
     return tuple(made)
 
 
-def _store(plan: Ways, groups: Groups, name: str, columns: tuple[str, ...], index: str) -> Store:
+def _adds_floats(plan: Ways) -> bool:
+    """Whether the row of a group depends on the order in which its rows are added up."""
+    grouping = plan.query.grouping
+    assert grouping is not None
+    types = {output.name: output.expr.type for output in plan.query.outputs}
+    return any(part.number in ("float", "finite") for part in parts(grouping, types))
+
+
+def _store(plan: Ways, groups: Groups, name: str, columns: tuple[str, ...], *indexes: str) -> Store:
     content = digest(name, _content(plan))
     labels = tuple(sorted(plan.query.aliases, key=lambda label: plan.stamps[label]))
     clocks = (groups.clock or NEVER_LATE,)
     expiry = ((groups.clock, 0),) if groups.clock else ()
-    why = "until its window is closed" if groups.clock else "full history"
+    by = tuple(Key((Column("", code, pa.int64()),)) for code in indexes)
+    why = "until no more rows can come to it" if groups.grouping.closing else "until its window is closed"
+    why = why if groups.clock else "full history"
     return Store(
-        name, "", (), columns, (OWNER,), (Key((Column("", index, pa.int64()),)),), expiry, why,
+        name, "", (), columns, (OWNER,), by, expiry, why,
         (f"{plan.name}.groups",), plan.workers, labels, (), None, digest(content, plan.workers), 0, clocks, content,
         "groups",
     )  # fmt: skip
 
 
 def window_clock(plan: Ways, policy: Policy = "min") -> Clock | None:
-    """The clock that closes windows of event time: that of all streams of the query that have one."""
+    """The clock that closes groups: that of all streams of the query that have an event time."""
     grouping = plan.query.grouping
-    if grouping is None or grouping.window is None:
+    if grouping is None or (grouping.window is None and grouping.closing is None):
         return None
+    if plan.query.late_by:
+        return Clock(f"clock-{digest(plan.query.late_by)}", plan.query.late_by, policy)
     timed = {r.stream.name: r.stream.lateness for r in plan.query.relations if r.stream.event_time is not None}
     streams = tuple(sorted(timed.items()))
     return Clock(f"clock-{digest(streams)}", streams, policy)
 
 
 def _timed_stream(plan: Ways, grouping: Grouping) -> str:
+    if grouping.closing is not None:
+        return plan.query.late_by[0][0]
     if grouping.window is None:
         return ""
     found = {output.name: output.expr for output in plan.query.outputs}[grouping.window.key]
     return plan.query.relation(min(aliases(found))).stream.name
-
-
-def _distinct(grouping: Grouping) -> Sequence[str]:
-    asked = (aggregate.argument for aggregate in grouping.aggregates if aggregate.kind == "distinct")
-    return tuple(dict.fromkeys(name for name in asked if name is not None))
 
 
 def _name(plan: Ways, content: str = "") -> str:
@@ -124,4 +141,5 @@ def _content(plan: Ways) -> str:
     asked = sorted(predicate_text(transform(predicate, placed)) for predicate in query.predicates)
     made = [(output.name, text_of(transform(output.expr, placed))) for output in query.outputs]
     joined = [(relation.stream.name, relation.window, relation.since) for relation in query.relations]
-    return digest(plan.name, asked, made, joined, query.grouping)
+    closed = (query.late_by, query.grouping and query.grouping.closing) if query.late_by else ()
+    return digest(plan.name, asked, made, joined, query.grouping, *closed)

@@ -6,7 +6,7 @@ of joined tuples with parameters become dimensions; the others are checked on th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from weft.expr.model import Call, Column, Expr, aliases, columns, text_of, transform
@@ -63,7 +63,7 @@ def subscription_edge(plan: Ways) -> Edge:
     )  # fmt: skip
 
 
-def sieve_of(emit: Emit, plan: Ways, bound: Sequence[str]) -> Sieve | None:
+def sieve_of(emit: Emit, plan: Ways, bound: Collection[str]) -> Sieve | None:
     """What tuples that hold some relations must pass, if they hold a whole dimension."""
     if emit.matching is None:
         return None

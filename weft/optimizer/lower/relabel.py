@@ -71,6 +71,7 @@ def _query(query: Query, names: Mapping[str, str], rename: Rename) -> Query:
         query.cross_product,
         query.grouping,
         query.subscribers,
+        query.late_by,
     )
 
 

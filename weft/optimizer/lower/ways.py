@@ -119,6 +119,8 @@ class Ways:
     @cached_property
     def clocked(self) -> bool:
         """Whether anything in this query ever expires, so that late rows have to be refused."""
+        if self.query.late_by:
+            return True
         return len(self.query.relations) > 1 and any(keep is not None for keep in self.retention.values())
 
     @cached_property
@@ -126,6 +128,8 @@ class Ways:
         """All streams of the query with an event time, if anything ever expires."""
         if not self.clocked:
             return None
+        if self.query.late_by:
+            return Clock(f"clock-{digest(self.query.late_by)}", self.query.late_by)
         timed = {r.stream.name: r.stream.lateness for r in self.query.relations if r.stream.event_time is not None}
         streams = tuple(sorted(timed.items()))
         return Clock(f"clock-{digest(streams)}", streams)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
-from weft.errors import SourceError
+from weft.errors import SourceError, WeftError
 
 Answer = TypeVar("Answer")
 SHOWN = frozenset({"bootstrap.servers", "client.id", "group.id", "security.protocol", "sasl.mechanism", "debug"})
@@ -43,6 +43,7 @@ class Connection:
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     patience: float = 60.0
     """Seconds to wait for a broker that does not answer."""
+    error: type[WeftError] = SourceError
 
     def settings(self, **more: Any) -> dict[str, Any]:
         """The settings of a client; those of the user come last."""
@@ -56,10 +57,10 @@ class Connection:
             text = text.replace(secret, "***")
         return text
 
-    def fail(self, what: str, why: object, hint: str = "") -> SourceError:
+    def fail(self, what: str, why: object, hint: str = "") -> WeftError:
         """An error that quotes a message of the client."""
         usual = f"see that a broker answers at {self.servers}, and that the options are right; nothing was lost."
-        return SourceError(what, detail=f"{self.redact(str(why)).rstrip('.')}.", hint=hint or usual)
+        return self.error(what, detail=f"{self.redact(str(why)).rstrip('.')}.", hint=hint or usual)
 
     def make(self, module: str, kind: str, settings: Mapping[str, Any], **more: Any) -> Any:
         """A client of librdkafka."""
@@ -70,7 +71,7 @@ class Connection:
             refused = (kafka_client().KafkaException, ValueError, TypeError)
             if isinstance(error, refused):
                 hint = "correct the option; librdkafka documents all of them in its CONFIGURATION.md."
-                raise self.fail("an option of Kafka is refused", _said(error), hint) from None
+                raise self.fail("an option of Kafka is refused", said(error), hint) from None
             raise
 
 
@@ -108,7 +109,7 @@ class Topic:
         self._trouble = str(error.str())
 
     def _look_up(self) -> list[int]:
-        found = self._admin.list_topics(self.name, timeout=5).topics[self.name]
+        found = self._admin.list_topics(self.name, timeout=min(5, self.connection.patience)).topics[self.name]
         if found.error is not None:
             raise kafka_client().KafkaException(found.error)
         return list(found.partitions)
@@ -140,7 +141,7 @@ class Topic:
             except kafka_client().KafkaException as error:
                 self._refuse(error.args[0])
                 if time.monotonic() > limit:
-                    why = self._trouble or _said(error)
+                    why = self._trouble or said(error)
                     raise self.connection.fail(f"topic {self.name} cannot be read", why) from None
                 self._admin.poll(0.2)
 
@@ -158,7 +159,7 @@ class Topic:
             raise self.connection.fail(f"topic {self.name} may not be read", error.str())
 
 
-def _said(error: BaseException) -> str:
+def said(error: BaseException) -> str:
     """What an exception of librdkafka says."""
     first = error.args[0] if error.args else error
     return str(first.str()) if hasattr(first, "str") else str(first)

@@ -13,10 +13,12 @@ from typing import Literal as OneOf
 import pyarrow as pa
 
 from weft.errors import SourceError
+from weft.host.sources.kafka.avro import Avro, columns_of, read_avro_schema
 from weft.host.sources.kafka.cluster import Connection, Topic
 from weft.host.sources.kafka.declared import read_declared
 from weft.host.sources.kafka.reader import KafkaReader
 from weft.host.sources.kafka.records import EXTRA, TEXT_KEY, Rows
+from weft.host.sources.kafka.registry import Registry
 from weft.host.sources.kafka.sifting import Policy
 from weft.host.sources.kafka.values import VALUE, Csv, Format, Json, Kind, Plain
 from weft.host.sources.source import Source
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 KeyKind = OneOf["json", "string", "bytes", "none"]
 Start = str | Mapping[int, int] | datetime.datetime
-KINDS: tuple[Kind, ...] = ("json", "csv", "string", "bytes")
+KINDS: tuple[Kind, ...] = ("json", "avro", "csv", "string", "bytes")
 KEYS: tuple[KeyKind, ...] = ("json", "string", "bytes", "none")
 
 
@@ -51,6 +53,8 @@ class KafkaSource(Source):
     bad: Policy = "fail"
     bad_folder: str | None = None
     on_loss: OneOf["fail", "continue"] = "fail"
+    avro: Avro | None = None
+    """How Avro values are read."""
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -96,6 +100,8 @@ class KafkaSource(Source):
         return topic.earliest(partitions) | dict(given)
 
     def _format(self) -> Format:
+        if self.avro is not None:
+            return self.avro
         if self.value == "csv":
             return Csv(tuple(self.declared.names))
         return Json() if self.value == "json" else Plain()
@@ -115,27 +121,30 @@ def kafka(
     bad: Policy = "fail",
     bad_folder: str | os.PathLike[str] | None = None,
     on_loss: OneOf["fail", "continue"] = "fail",
+    registry: str | None = None,
     patience: str | float = "1 minute",
     options: Mapping[str, Any] | None = None,
 ) -> KafkaSource:
     """Records of a topic, at most `max_rows` per batch; a run finds new ones as they arrive.
 
-    `value` says how values are read: "json", "csv", "string" or "bytes".  `schema` names the columns of JSON and CSV
-    with their types.  `key="json"` reads columns from keys too, those of `key_schema`.  `columns` adds what Kafka says
-    of a record: "#timestamp", "#partition", "#offset", "#key", "#headers", "#op".  `start` is "earliest", "latest", a
-    time, or offsets by partition.  `bad` says what happens to a record that cannot be read: the run fails, or goes on
-    without it, or keeps it in `bad_folder`.  `on_loss` says what happens if records were deleted before they were read.
+    `value` says how values are read: "json", "avro", "csv", "string" or "bytes".  `schema` names the columns of JSON
+    and CSV with their types; for Avro it is the schema that values were written by, unless a `registry` has it.
+    `key="json"` reads columns from keys too, those of `key_schema`.  `columns` adds what Kafka says of a record:
+    "#timestamp", "#partition", "#offset", "#key", "#headers", "#op".  `start` is "earliest", "latest", a time, or
+    offsets by partition.  `bad` says what happens to a record that cannot be read: the run fails, or goes on without
+    it, or keeps it in `bad_folder`.  `on_loss` says what happens if records were deleted before they were read.
     `options` go to librdkafka as they are; they are never shown or written.
     """
     _choose("value", value, KINDS)
     _choose("key", key, KEYS)
     _choose("bad", bad, ("fail", "skip", "sink"))
     _choose("on_loss", on_loss, ("fail", "continue"))
+    avro, schema = _read_avro(topic, schema, registry) if value == "avro" else (None, schema)
     connection = Connection(servers, dict(options or {}), parse_duration(patience) / 1_000_000)
     return KafkaSource(
         connection, _check_topic(topic), value, _read_columns(topic, value, schema), _read_keys(key, key_schema),
         _read_extra(columns, key), _read_start(start), _check_rows(max_rows), bad,
-        None if bad_folder is None else os.path.abspath(bad_folder), on_loss,
+        None if bad_folder is None else os.path.abspath(bad_folder), on_loss, avro,
     )  # fmt: skip
 
 
@@ -157,13 +166,28 @@ def _check_rows(most: int | None) -> int | None:
 
 
 def _read_columns(topic: str, value: Kind, given: object) -> pa.Schema:
-    if value in ("json", "csv"):
+    if value in ("json", "csv", "avro"):
         return read_declared(given, f"topic {topic}")
     if given is not None:
         raise SourceError(
             f"values of kind {value!r} have one column", hint=f'leave schema out; the column is "{VALUE}".'
         )
     return pa.schema([(VALUE, pa.string() if value == "string" else pa.binary())])
+
+
+def _read_avro(topic: str, given: object, registry: str | None) -> tuple[Avro, object]:
+    """How values are read, and their columns: all fields, unless only some are declared."""
+    known = None if registry is None else Registry(registry)
+    written = read_avro_schema(given)
+    if known is None and written is None:
+        raise SourceError(
+            f"the Avro schema of topic {topic} is not given",
+            detail="an Avro value does not say which fields it has.",
+            hint='pass schema={"type": "record", ...}, or the address of a registry: registry="http://host:8081".',
+        )
+    if given is None and known is not None:
+        written = known.latest(f"{topic}-value")
+    return Avro(None if known is not None else written, known), given if written is None else columns_of(written)
 
 
 def _read_keys(key: KeyKind, given: object) -> pa.Schema:

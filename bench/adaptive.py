@@ -1,0 +1,254 @@
+"""Plans that follow the data beside those that do not: the same streams, three ways, in one run on Spark.
+
+    python -m bench.adaptive [--scenarios orders tiny hot sizes mix stable] [--batches 40] [--rows 20000]
+
+    static      the plan of the first seconds, for ever
+    adaptive    `s.options(adapt=True)`
+    hindsight   at every change the plan that is chosen by a sample of what is to come; the time to move is not counted
+
+Every answer is compared with DuckDB's.  Writes the numbers as JSON and a picture over time of each scenario to
+bench/results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import weft
+from bench.drift import SCENARIOS, Batch, Scenario
+from bench.machine import machine_line, versions
+from bench.picture import ceiling, frame, head, key, text
+from bench.saying import block, say
+from weft.errors import WeftError
+from weft.optimizer.written.plan import write
+
+RESULTS = Path(__file__).parent / "results"
+WAYS = ("static", "adaptive", "hindsight")
+COLOURS = {"static": "#ee6677", "adaptive": "#228833", "hindsight": "#4477aa"}
+GOALS = {"orders": 3.0, "tiny": 3.0, "stable": 0.95}
+"""How many times as fast as static adaptive should be over the whole run."""
+NEAR = 1.25
+"""After a change a batch should take no more than this many times hindsight's."""
+BOX = (70, 50, 800, 280)
+
+
+@dataclass
+class Way:
+    """One run of a scenario."""
+
+    seconds: list[float] = field(default_factory=list)
+    """Of each batch."""
+    switches: list[int] = field(default_factory=list)
+    """Batches with which another plan began."""
+    right: bool = False
+    failed: str = ""
+    epochs: list[str] = field(default_factory=list)
+
+    @property
+    def total(self) -> float:
+        """Seconds of all batches."""
+        return sum(self.seconds)
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is run."""
+
+    batches: int = 40
+    rows: int = 20_000
+    epoch: int = 3
+    """Batches of an epoch."""
+    every: float = 0.5
+    workers: int = 2
+
+
+# ------------------------------------------------------------------------------------------------- runs
+
+
+def open_session(root: Path, scenario: Scenario, batches: Sequence[Batch], size: Size, plans: Mapping[str, Any]) -> Any:
+    """The session of a scenario; queries without a plan are planned by what their streams show first."""
+    s = weft.Session(root / "checkpoint", workers=size.workers, progress=False)
+    for name in batches[0]:
+        s.stream(name, weft.read.batches([batch[name] for batch in batches]), event_time="ts")
+    for name, sql in scenario.queries.items():
+        windowed = f"{sql} WITHIN INTERVAL '{scenario.window}' SECOND"
+        s.query(name, windowed, strategy=plans.get(name)).to_parquet(root / "out" / name)
+    return s
+
+
+def plan_by(scenario: Scenario, batches: Sequence[Batch], size: Size) -> dict[str, Any]:
+    """The plans that fit some batches."""
+    with tempfile.TemporaryDirectory() as folder:
+        s = open_session(Path(folder), scenario, batches, size, {})
+        s.analyze(20_000)
+        return {choice.name: write(choice.query, choice.chosen.layout) for choice in s.choices}
+
+
+def run(root: Path, scenario: Scenario, batches: Sequence[Batch], size: Size, way: str) -> Way:
+    """One way to run a scenario."""
+    made = Way()
+    try:
+        if way == "hindsight":
+            _run_with_hindsight(root, scenario, batches, size, made)
+        else:
+            _run_through(root, scenario, batches, size, made, adapt=way == "adaptive")
+    except WeftError as error:
+        made.failed = error.message
+    made.right = not made.failed and is_right(root, scenario, batches)
+    return made
+
+
+def _run_through(
+    root: Path, scenario: Scenario, batches: Sequence[Batch], size: Size, made: Way, *, adapt: bool
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        first = open_session(Path(folder), scenario, batches[:2], size, {}).analyze(20_000)
+    with open_session(root, scenario, batches, size, {}) as s:
+        s._roster.statistics = first  # measured, not given by hand: so later measurements win
+        s.options(adapt=adapt, epoch=f"{size.epoch} batches")
+        handle = s.start(every=size.every)
+        while handle.active and handle.report().count < len(batches):
+            handle.wait(0.1)
+        report = handle.stop()
+        made.seconds += [batch.seconds for batch in report.batches]
+        made.switches += [turn.batch + 1 for turn in handle.changes()]
+        made.epochs += [epoch.line() for epoch in report.epochs]
+
+
+def _run_with_hindsight(root: Path, scenario: Scenario, batches: Sequence[Batch], size: Size, made: Way) -> None:
+    phases = [scenario.phase(at, len(batches)) for at in range(len(batches))]
+    for phase in sorted({*phases}):
+        begin, end = phases.index(phase), len(phases) - phases[::-1].index(phase)
+        plans = plan_by(scenario, batches[begin:end], size)
+        with open_session(root, scenario, batches[:end], size, plans) as s:
+            report = s.run()
+            made.seconds += [batch.seconds for batch in report.batches]
+            made.switches += [begin] if begin else []
+
+
+def is_right(root: Path, scenario: Scenario, batches: Sequence[Batch]) -> bool:
+    """Whether all results are DuckDB's."""
+    tables = {name: pa.concat_tables([batch[name] for batch in batches]) for name in batches[0]}
+    with tempfile.TemporaryDirectory() as folder, duckdb.connect() as duck:
+        s = open_session(Path(folder), scenario, batches[:1], Size(), {})
+        for name, rows in tables.items():
+            duck.register(name, rows)
+        for name in scenario.queries:
+            found = pq.read_table(root / "out" / name)
+            duck.register("found", found)
+            sql = windowed_sql(scenario, name, s.queries[name].query)
+            different = f"((FROM found) EXCEPT ALL ({sql})) UNION ALL (({sql}) EXCEPT ALL (FROM found))"
+            if duck.sql(f"SELECT count(*) FROM ({different})").fetchall() != [(0,)]:
+                return False
+    return True
+
+
+def windowed_sql(scenario: Scenario, name: str, query: Any) -> str:
+    """The query as DuckDB knows it: every row is younger than the window when the newest one comes."""
+    times = [f"{alias}.ts" for alias in query.aliases]
+    sql = scenario.queries[name]
+    joined = f"greatest({', '.join(times)}) - least({', '.join(times)}) < {scenario.window}"
+    return f"{sql} {'AND' if 'WHERE' in sql else 'WHERE'} {joined}"
+
+
+# ----------------------------------------------------------------------------------------------- verdicts
+
+
+def recovered(adaptive: Way, hindsight: Way, change: int, end: int) -> int | None:
+    """After how many batches from a change on no batch up to `end` takes more than NEAR times hindsight's.
+
+    None if the last ones still do.  The median of three counts, so that a batch that is slow by chance does not.
+    """
+    usual = statistics.median(hindsight.seconds[change:end])
+    last = min(end, len(adaptive.seconds)) - 2
+    slow = [at for at in range(change, last) if statistics.median(adaptive.seconds[at : at + 3]) > NEAR * usual]
+    if not slow:
+        return 0
+    return None if slow[-1] == last - 1 else slow[-1] + 1 - change
+
+
+def judge(scenario: Scenario, ways: Mapping[str, Way], size: Size) -> Iterator[str]:
+    """What came of a scenario, for people."""
+    static, adaptive = ways["static"], ways["adaptive"]
+    for name, way in ways.items():
+        state = way.failed or ("right" if way.right else "WRONG")
+        yield f"  {name:<10} {way.total:8.2f} s in {len(way.seconds)} batches, plans changed at {way.switches}, {state}"
+    times = static.total / adaptive.total if adaptive.total else 0.0
+    goal = GOALS.get(scenario.name)
+    yield f"  adaptive is {times:.2f} times as fast as static" + (f" (goal {goal:g})" if goal else "")
+    starts = [next(at for at in range(size.batches) if at >= begin * size.batches) for begin in scenario.phases]
+    for change, end in zip(starts[1:], [*starts[2:], size.batches], strict=True):
+        took = recovered(adaptive, ways["hindsight"], change, end)
+        allowed = 2 * size.epoch + scenario.window
+        yield f"  change at batch {change}: back within {NEAR} of hindsight after {took} batches (goal {allowed})"
+
+
+def draw(scenario: Scenario, ways: Mapping[str, Way], size: Size) -> str:
+    """Seconds of batches over time."""
+    x, y, width, height = BOX
+    most = ceiling(max(second for way in ways.values() for second in way.seconds))
+    parts = [head(900, 390), text(450, 22, f"{scenario.name}: seconds of a batch", "middle", 14)]
+    parts += frame(BOX, [(i / 4, f"{most * i / 4:g}") for i in range(5)])
+    step = width / max(1, size.batches - 1)
+    for begin in scenario.phases[1:]:
+        at = x + begin * size.batches * step
+        parts.append(f'<path d="M{at:.1f} {y}v{height}" stroke="#888888" stroke-dasharray="4"/>')
+        parts.append(text(at + 4, y + 12, "change", "start", 11))
+    for place, (name, way) in enumerate(ways.items()):
+        points = " ".join(
+            f"{x + at * step:.1f},{y + height * (1 - second / most):.1f}" for at, second in enumerate(way.seconds)
+        )
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{COLOURS[name]}" stroke-width="1.5"/>')
+        parts += [
+            f'<circle cx="{x + at * step:.1f}" cy="{y + height}" r="4" fill="{COLOURS[name]}"/>' for at in way.switches
+        ]
+        parts.append(key(x + 150 * place, y + height + 36, COLOURS[name], name))
+    parts.append(text(x + 470, y + height + 36, "dot: another plan begins", "start", 11))
+    return "\n".join([*parts, "</svg>"])
+
+
+def measure(names: Sequence[str], size: Size, into: Path) -> dict[str, Any]:
+    """Run scenarios; write numbers and pictures."""
+    into.mkdir(parents=True, exist_ok=True)
+    found: dict[str, Any] = {}
+    for name in names:
+        scenario = SCENARIOS[name]
+        batches = scenario.batches(size.batches, size.rows)
+        ways = {}
+        for way in WAYS:
+            say(f"{name}, {way}")
+            with tempfile.TemporaryDirectory() as folder:
+                ways[way] = run(Path(folder), scenario, batches, size, way)
+        block(name, judge(scenario, ways, size))
+        (into / f"adaptive-{name}.svg").write_text(draw(scenario, ways, size))
+        found[name] = {way: asdict(made) for way, made in ways.items()}
+    said = {"machine": machine_line(), "versions": versions(), "size": asdict(size), "scenarios": found}
+    (into / "adaptive.json").write_text(json.dumps(said, indent=1))
+    return found
+
+
+def main() -> None:
+    """Measure what is asked for."""
+    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    asked.add_argument("--scenarios", nargs="+", default=[*SCENARIOS], choices=[*SCENARIOS])
+    asked.add_argument("--batches", type=int, default=40)
+    asked.add_argument("--rows", type=int, default=20_000)
+    asked.add_argument("--every", type=float, default=0.5)
+    given = asked.parse_args()
+    print(machine_line())
+    measure(given.scenarios, Size(batches=given.batches, rows=given.rows, every=given.every), RESULTS)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""Random queries over streams that change, compared with the oracle after every batch.
+
+    python -m tests.changing --n 1000 --seed 0     many cases in this process
+    python -m tests.changing --seed 4711 --n 1 -v  one case again, printed in full
+
+Streams, rows, queries and plans are those of `tests.fuzz` and `tests.groups`; some streams change here.  A batch brings
+new rows, takes back some of what is there, replaces rows, brings back what was gone, and has rows more than once, all
+in any order.  After every batch the view must be what DuckDB says of the rows that are left; what a batch is said to
+have changed must be the difference to the batch before, and nothing more; the state must hold what is shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+import traceback
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from tests.fuzz import FOREVER, Case, QueryMaker, StreamCase, make_case
+from tests.groups import GroupedMaker, Tally, check
+
+OP = "op"
+WORDS: dict[str, dict[int, list[object]]] = {
+    "words": {1: ["insert", "INSERT", "update_after"], -1: ["delete", "Delete", "update_before"]},
+    "signs": {1: ["+I", "+U"], -1: ["-D", "-U"]},
+    "numbers": {1: [1], -1: [-1]},
+}
+
+
+class ChangingMaker(QueryMaker):
+    """Random SQL, with groups or without; windows of event time do not close here."""
+
+    def query(self, count: int) -> str:
+        """A query over at most `count` aliases."""
+        if self.rng.random() < 0.45:
+            return QueryMaker(self.rng, self.streams, self.extremes).query(count)
+        maker = GroupedMaker(self.rng, self.streams, self.extremes)
+        maker.windows = False
+        return maker.query(count)
+
+
+def make_changing_case(seed: int) -> Case:
+    """The case of a seed."""
+    case = make_case(seed, queries=2 if seed % 3 == 0 else 1, maker=ChangingMaker)
+    rng = random.Random(seed + 2)
+    names = [name for name in case.streams if rng.random() < 0.75] or [next(iter(case.streams))]
+    for name in names:
+        stream = case.streams[name]
+        (_let_replace if stream.event_time is None and rng.random() < 0.6 else _let_change)(rng, case, stream)
+    return case
+
+
+def _let_change(rng: random.Random, case: Case, stream: StreamCase) -> None:
+    """Make the rows of a stream changes: what it has, and now and then something else."""
+    words = WORDS[rng.choice(list(WORDS))]
+    schema = stream.schema.append(pa.field(OP, pa.int64() if words[1] == [1] else pa.string()))
+    here: list[dict[str, Any]] = []
+    gone: list[dict[str, Any]] = []
+    for batch in case.batches:
+        changes = _changes(rng, _tame(batch.pop(stream.name, stream.schema.empty_table())), here, gone)
+        rows = [row | {OP: rng.choice(words[weight])} for row, weight in changes]
+        if rows or rng.random() < 0.3:
+            batch[stream.name] = pa.Table.from_pylist(rows, schema)
+    case.streams[stream.name] = replace(stream, schema=schema)
+    case.how[stream.name] = {"changes": OP}
+
+
+def _let_replace(rng: random.Random, case: Case, stream: StreamCase) -> None:
+    """Make the rows of a stream upserts: of few keys, so that most replace others, and with keys that go."""
+    key, has_op = rng.choice([["n"], ["n", "j"]]), rng.random() < 0.5
+    schema = stream.schema.append(pa.field(OP, pa.string())) if has_op else stream.schema
+    for batch in case.batches:
+        rows = _tame(batch.pop(stream.name, stream.schema.empty_table()))
+        rows = [row | {"n": rng.randrange(8), "j": rng.randrange(2)} for row in rows for _ in range(rng.choice([1, 2]))]
+        for row in rows:
+            gone = rng.random() < 0.2
+            if has_op:
+                row[OP] = rng.choice(["delete", "-D"] if gone else ["insert", "+U", "u", "UPSERT"])
+            elif gone:
+                row |= {name: None for name in row if name not in key}
+        if rows or rng.random() < 0.3:
+            batch[stream.name] = pa.Table.from_pylist(rows, schema)
+    case.streams[stream.name] = replace(stream, schema=schema)
+    case.how[stream.name] = {"key": key, **({"changes": OP} if has_op else {})}
+
+
+def _changes(
+    rng: random.Random, new: list[dict[str, Any]], here: list[dict[str, Any]], gone: list[dict[str, Any]]
+) -> list[tuple[dict[str, Any], int]]:
+    """What a batch brings: rows with +1 or -1, in any order.  `here` and `gone` are what there is after it."""
+    changes = [(row, 1) for row in new]
+    here += new
+    rng.shuffle(here)
+    for _ in range(rng.randint(0, max(1, len(here) // 2)) if here else 0):
+        row = here.pop()
+        changes.append((row, -1))
+        gone.append(row)
+        if rng.random() < 0.3:  # an update
+            here.append(row | {"k": rng.choice([row["k"], 1, None]), "s": rng.choice(["a", "b"])})
+            changes.append((here[-1], 1))
+    for _ in range(rng.choice([0, 0, 1, 3]) if gone else 0):  # what was gone comes back, perhaps twice
+        here.append(rng.choice(gone))
+        changes.append((here[-1], 1))
+    rng.shuffle(changes)
+    return changes
+
+
+def _tame(rows: pa.Table) -> list[dict[str, Any]]:
+    """Rows without the large floats that swallow others: what is left of a sum then depends on the order."""
+
+    def tamed(value: object) -> object:
+        return 3.0 if isinstance(value, float) and 1e6 < abs(value) < 1e300 else value
+
+    return [{name: tamed(value) for name, value in row.items()} for row in rows.to_pylist()]
+
+
+def check_changing(case: Case) -> Tally:
+    """Run the case under several plans and compare after every batch."""
+    rng = random.Random(case.seed + 1)
+    return check(rng, case, case.batches, rng.choice([None, None, FOREVER]), case.workers)
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.changing", description="random changes against the oracle")
+    parser.add_argument("--n", type=int, default=1000, help="how many cases")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first case")
+    parser.add_argument("--keep-going", action="store_true", help="do not stop at the first failure")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print every case")
+    args = parser.parse_args()
+    began, tally, failed = time.perf_counter(), Tally(), 0
+    for done, seed in enumerate(range(args.seed, args.seed + args.n), start=1):
+        case = make_changing_case(seed)
+        if args.verbose:
+            print(case.describe())
+        try:
+            tally += check_changing(case)
+        except Exception:  # noqa: BLE001 - whatever goes wrong is reported with its case
+            failed += 1
+            print(f"\nFAILED seed {seed}\n{case.describe() if not args.verbose else ''}")
+            print(traceback.format_exc(limit=-6))
+            print(f"repeat: python -m tests.changing --seed {seed} --n 1 -v", flush=True)
+            if not args.keep_going:
+                return 1
+        if done % 100 == 0 or done == args.n:
+            print(f"{done} cases, {tally}, {failed} failed, {time.perf_counter() - began:.0f} s", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""Topics as sinks: every result once for readers of committed records, wherever a run dies."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import weft
+from bench.broker import Broker
+from tests.kafka._kit import consume_all, json_rows, make_topic
+from tests.spark._kit import moment
+from weft.errors import SinkError
+from weft.host.results.kafka import KafkaSink
+from weft.host.results.sink import Results
+from weft.host.sources.kafka.avro import Avro, avro_of
+
+pytestmark = pytest.mark.spark  # one process, one broker
+
+SCHEMA = pa.schema([("k", pa.int64()), ("s", pa.string())])
+
+
+class Death(BaseException):
+    """Stands for a kill: nothing that is there now goes on."""
+
+
+def dying(after: int) -> Callable[[], None]:
+    """Dies at the n-th place that a sink tells of; never if that is negative."""
+    seen = iter(range(100))
+
+    def call() -> None:
+        if next(seen) == after:
+            raise Death
+
+    return call
+
+
+def results(folder: Path, batch: int, count: int, on_placed: Callable[[], None], run: str = "run") -> Results:
+    place = folder / run / f"{batch:012d}-1-0000.parquet"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    rows = {"k": [*range(batch * 100, batch * 100 + count)], "s": [f"b{batch}"] * count}
+    pq.write_table(pa.table(rows, schema=SCHEMA), place)
+    return Results(batch, (place,), lambda: None, on_placed)  # type: ignore[arg-type,return-value]
+
+
+def opened(broker: Broker, topic: str, owner: str, **more: Any) -> KafkaSink:
+    sink = KafkaSink("q", SCHEMA, broker.servers, topic, *more.values())
+    sink.claim(owner, published=False, last=-1)
+    return sink
+
+
+def test_a_run_that_dies_anywhere_loses_nothing_and_doubles_nothing(broker: Broker, tmp_path: Path) -> None:
+    topic, owner = make_topic(broker, 3), tmp_path.name
+    for batch in range(4):
+        sink = opened(broker, topic, owner)
+        with pytest.raises(Death):
+            sink.take(results(tmp_path, batch, 20, dying(batch % 2)))  # before the commit, or after it
+        again = opened(broker, topic, owner)
+        again.take(results(tmp_path, batch, 20, dying(-1)))
+        again.take(results(tmp_path, batch, 20, dying(-1)))
+        found = json_rows(consume_all(broker, topic), "k")
+        assert found == Counter((n * 100 + at,) for n in range(batch + 1) for at in range(20))
+
+
+def test_other_results_of_the_same_batch_are_sent(broker: Broker, tmp_path: Path) -> None:
+    topic, owner = make_topic(broker), tmp_path.name
+    opened(broker, topic, owner).take(results(tmp_path, 0, 2, dying(-1)))
+    opened(broker, topic, owner).take(results(tmp_path, 0, 2, dying(-1), run="another"))
+    assert len(consume_all(broker, topic)) == 4
+
+
+def test_a_run_that_was_taken_over_cannot_send(broker: Broker, tmp_path: Path) -> None:
+    topic, owner = make_topic(broker), tmp_path.name
+    old, new = opened(broker, topic, owner), opened(broker, topic, owner)
+    old.take(results(tmp_path, 0, 1, dying(-1)))
+    new.take(results(tmp_path, 1, 1, dying(-1)))
+    with pytest.raises(SinkError):
+        old.take(results(tmp_path, 2, 1, dying(-1)))
+    assert json_rows(consume_all(broker, topic), "k") == Counter([(0,), (100,)])
+
+
+def test_keys_are_text_or_objects_and_wrong_ones_are_refused(broker: Broker, tmp_path: Path) -> None:
+    topic = make_topic(broker)
+    opened(broker, topic, "one", key="k").take(results(tmp_path, 3, 1, dying(-1)))
+    opened(broker, topic, "two", key=["s", "k"]).take(results(tmp_path, 3, 1, dying(-1)))
+    assert [message.key() for message in consume_all(broker, topic)] == [b"300", b'{"s":"b3","k":300}']
+    with pytest.raises(SinkError, match='has no column "x"'):
+        opened(broker, topic, "three", key="x")
+    with pytest.raises(SinkError, match="there is no topic nowhere"):
+        opened(broker, "nowhere", "four")
+
+
+def test_a_query_sends_its_results_and_another_reads_them(broker: Broker, tmp_path: Path) -> None:
+    topic = make_topic(broker, 2)
+    rows = pa.table({"k": [1, 2, 2], "x": [1.5, float("nan"), None], "ts": [moment(at) for at in range(3)]})
+    names = pa.table({"k": [1, 2], "name": ['a\n"b"', "é"]})
+    s = weft.Session(tmp_path / "state", workers=2)
+    s.stream("a", weft.read.batches([rows]))
+    s.table("n", weft.read.batches([names]))
+    q = s.query("q", "SELECT a.k, a.x, a.ts, n.name FROM a JOIN n ON a.k = n.k")
+    q.to_kafka(broker.servers, topic, key="k")
+    s.run()
+    assert f"to topic {topic}" in repr(q)
+    t = weft.Session(tmp_path / "other", workers=2)
+    columns = {"k": int, "x": float, "ts": "TIMESTAMP", "name": str}
+    t.stream("r", weft.read.kafka(broker.servers, topic, schema=columns), event_time="ts")
+    back = t.query("back", "SELECT r.k, r.x, r.ts, r.name FROM r").to_memory()
+    t.run()
+    wanted = [(1, 1.5, moment(0), 'a\n"b"'), (2, None, moment(1), "é"), (2, None, moment(2), "é")]
+    assert Counter(tuple(row.values()) for row in back.table().to_pylist()) == Counter(wanted)
+
+
+def test_the_last_record_of_each_key_is_the_view(broker: Broker, tmp_path: Path) -> None:
+    topic = make_topic(broker, 1)
+    batches = [pa.table({"k": [1, 2, 1], "x": [5, 1, 5]}), pa.table({"k": [2, 1], "x": [1, -9]})]
+    s = weft.Session(tmp_path / "state", workers=2)
+    s.stream("a", weft.read.batches(batches))
+    q = s.query("q", "SELECT a.k, sum(a.x) AS total FROM a GROUP BY a.k HAVING sum(a.x) > 1")
+    q.to_kafka(broker.servers, topic)
+    s.run()
+    last = {message.key(): message.value() for message in consume_all(broker, topic)}
+    view = [json.loads(value) for value in last.values() if value is not None]
+    assert view == [{"k": 2, "total": 2}]
+    assert None in last.values(), "the group that left is deleted"
+
+
+def test_avro_is_written_as_it_is_read(broker: Broker, tmp_path: Path) -> None:
+    topic = make_topic(broker)
+    sink = KafkaSink("q", SCHEMA, broker.servers, topic, None, "avro")
+    sink.claim("avro", published=False, last=-1)
+    sink.take(results(tmp_path, 1, 3, dying(-1)))
+    values = [message.value() for message in consume_all(broker, topic)]
+    read = Avro(avro_of(SCHEMA, "q")).read(values, SCHEMA)
+    assert read.to_pylist() == [{"k": 100 + at, "s": "b1"} for at in range(3)]

@@ -1,0 +1,215 @@
+"""Outer joins and subqueries: the plain query that Weft makes of a text answers what DuckDB answers to the text."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import weft
+from tests.outer import STREAMS, RandomOuter, connect, plain_sql, rows, tables
+from weft import col, exists, fn, from_, rel, value_of
+from weft.errors import WeftError
+from weft.query.model import Query
+from weft.query.visible import unique_names
+from weft.sql import to_query
+from weft.testing import Trial
+
+
+def plain(text: str) -> Query:
+    return to_query(text, STREAMS, cross_product=True)
+
+
+def is_inner_join(text: str) -> bool:
+    return not any(relation.stream.made for relation in plain(text).relations)
+
+
+def agree(text: str, seeds: range = range(4)) -> None:
+    made = plain(text)
+    for seed in seeds:
+        with connect(tables(random.Random(seed))) as con:
+            assert rows(con, plain_sql(made)) == rows(con, text), (seed, text)
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("start", range(0, 90, 10))
+def test_random_outer_joins_mean_what_they_mean_in_duckdb(start: int) -> None:
+    for seed in range(start, start + 10):
+        rng = random.Random(seed)
+        with connect(tables(rng)) as con:
+            text = RandomOuter(rng, size=5).text()
+            assert rows(con, plain_sql(plain(text))) == rows(con, text), (seed, text)
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("start", range(0, 24, 6))
+def test_random_outer_joins_are_right_after_every_batch(start: int) -> None:
+    for seed in range(start, start + 6):
+        rng = random.Random(seed)
+        data, text = tables(rng), RandomOuter(rng, size=3).text()
+        session = weft.Session("never-made", workers=2)
+        for name, table in data.items():
+            session.stream(name, weft.read.batches([table]))
+        session.query("q", text, cross_product=True)
+        trial = Trial(session)
+        for first in (0, 3, 6):
+            trial.feed({name: table.slice(first, 3) for name, table in data.items()})
+            with connect({name: table.slice(0, first + 3) for name, table in data.items()}) as con:
+                found = sorted(str(tuple(row.values())) for row in trial.table("q").to_pylist())
+                assert found == rows(con, text), (seed, first, text)
+
+
+@pytest.mark.parametrize("kind", ["LEFT", "RIGHT", "FULL", "LEFT OUTER", "RIGHT OUTER", "FULL OUTER", "SEMI", "ANTI"])
+@pytest.mark.parametrize("condition", ["{} JOIN b USING (k)", "{} JOIN b ON a.k = b.k", "NATURAL {} JOIN b"])
+def test_star_lists_the_columns_that_duckdb_lists(kind: str, condition: str) -> None:
+    text = f"SELECT * FROM a {condition.format(kind)}"
+    agree(text)
+    with connect(tables(random.Random(0))) as con:
+        assert unique_names(con.sql(text).columns) == tuple(plain(text).schema.names)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT k, a.k AS l, b.k AS r FROM a FULL JOIN b USING (k)",
+        "SELECT a.*, b.y FROM a RIGHT JOIN b USING (k)",
+        "SELECT k, z FROM a FULL JOIN b USING (k) FULL JOIN c USING (k)",
+        "SELECT a.k, c.j FROM a LEFT JOIN b JOIN c ON b.k = c.k ON a.k = b.k",
+        "SELECT a.k, z FROM (a LEFT JOIN (b LEFT JOIN c ON b.k = c.k) ON a.x = b.x)",
+        "SELECT a.k, d.n FROM a LEFT JOIN (SELECT k, COUNT(*) AS n FROM b GROUP BY k) d ON d.k = a.k",
+        "SELECT a.x, COUNT(b.k) AS n FROM a LEFT JOIN b ON a.k = b.k GROUP BY a.x HAVING COUNT(b.k) < 3",
+        "SELECT DISTINCT a.x FROM a LEFT JOIN b ON a.k = b.k WHERE b.k IS NULL",
+        "WITH p AS (SELECT a.k, b.y FROM a LEFT JOIN b ON a.k = b.k) SELECT p.k, c.j FROM p LEFT JOIN c ON c.k = p.y",
+        "SELECT a.k FROM a LEFT JOIN b ON a.k = b.k UNION ALL SELECT k FROM c WHERE NOT EXISTS (FROM_D)",
+        "SELECT k FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND x IN (SELECT j FROM c WHERE c.k = y))",
+        "SELECT k FROM a WHERE x = (SELECT MAX(x) FROM a AS i WHERE i.k = a.k)",
+        "SELECT k, (SELECT COUNT(*) FROM b WHERE b.k = a.k) AS n FROM a",
+        "SELECT k FROM a WHERE (SELECT COUNT(*) FROM b WHERE b.k = a.k) = 0",
+        "SELECT k FROM a WHERE NOT (NOT EXISTS (SELECT * FROM b WHERE b.k < a.k))",
+        "SELECT k FROM a WHERE CASE WHEN x = 1 THEN EXISTS (SELECT 1 FROM b WHERE b.k = a.k) ELSE x = 2 END",
+        "SELECT x FROM a WHERE x NOT IN (SELECT x FROM b WHERE b.k = 1) OR x IS NULL",
+        "SELECT a.k FROM a LEFT JOIN b ON FALSE",
+        "SELECT k, SUM(x) AS s FROM a GROUP BY k HAVING SUM(x) > (SELECT MAX(k) FROM b) AND COUNT(*) < 9",
+        "SELECT x, COUNT(*) + (SELECT MAX(y) FROM b) AS n FROM a GROUP BY x HAVING x IN (SELECT k FROM c)",
+        "SELECT k, (SELECT MAX(y) FROM b) AS m FROM a",
+        "SELECT a.k, b.y FROM a LEFT JOIN b ON a.k = b.k AND a.x > 1 WHERE b.y IS NULL OR b.y > 1",
+        "SELECT a.k FROM a LEFT JOIN b ON a.k = b.k WHERE FALSE",
+    ],
+)
+def test_these_mean_what_they_mean_in_duckdb(text: str) -> None:
+    agree(text.replace("FROM_D", "SELECT 1 FROM d WHERE d.j = c.j"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT a.k FROM a LEFT JOIN b ON a.k = b.k WHERE b.x > 1",
+        "SELECT a.k FROM a LEFT JOIN b ON a.k = b.k WHERE b.x IS NOT NULL",
+        "SELECT a.k FROM a LEFT JOIN b ON a.k = b.k WHERE b.x + a.x < 5 OR b.x = 1",
+        "SELECT a.k FROM a LEFT JOIN b ON a.k = b.k JOIN c ON c.k = b.x",
+        "SELECT a.k FROM a FULL JOIN b ON a.k = b.k WHERE a.x = b.x",
+        "SELECT a.k FROM a RIGHT JOIN b ON a.k = b.k WHERE lower(a.s::VARCHAR) = '1'",
+        "SELECT c.k FROM (a LEFT JOIN b ON a.k = b.k) JOIN c ON c.j = a.x AND c.z IN (b.x, 3) WHERE b.y IN (1, 2)",
+    ],
+)
+def test_a_condition_that_rejects_nulls_makes_an_inner_join(text: str) -> None:
+    assert is_inner_join(text)
+    agree(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT a.k FROM a LEFT JOIN b ON a.k = b.k WHERE coalesce(b.x, 1) = 1",
+        "SELECT a.k FROM a LEFT JOIN b ON a.k = b.k WHERE b.x = 1 OR a.x = 1",
+        "SELECT a.k FROM a LEFT JOIN b ON a.k = b.k WHERE b.x IS NULL",
+        "SELECT a.k FROM a LEFT JOIN b ON a.k = b.k WHERE b.x IS DISTINCT FROM 1",
+        "SELECT a.k FROM c LEFT JOIN (a LEFT JOIN b ON a.k = b.k) ON c.k = a.k WHERE a.x = 1",
+    ],
+)
+def test_a_condition_that_lets_nulls_through_does_not(text: str) -> None:
+    assert not is_inner_join(text)
+    agree(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("SELECT k FROM a LEFT JOIN b ON a.k = b.k", 'column "k" is ambiguous'),
+        ("SELECT a.nope FROM a LEFT JOIN b ON a.k = b.k", '"a" has no column "nope"'),
+        ("SELECT a.k FROM a LEFT JOIN b AS a ON TRUE", "duplicate alias"),
+        ("SELECT b.k FROM a SEMI JOIN b ON a.k = b.k", 'no alias "b"'),
+        ("SELECT a.k FROM a WHERE x = (SELECT x FROM b WHERE b.k = a.k)", "must be an aggregate"),
+        ("SELECT a.k FROM a WHERE x IN (SELECT k, x FROM b)", "must select one column"),
+        ("SELECT a.k FROM a WHERE x = (SELECT MAX(x) FROM b WHERE b.k < a.k)", "by = alone"),
+        ("SELECT a.k FROM a LEFT JOIN b ON EXISTS (SELECT 1 FROM c)", "cannot stand in ON"),
+        ("SELECT k FROM a WHERE EXISTS (SELECT 1 FROM b WHERE EXISTS (SELECT 1 FROM c WHERE c.k = a.k))", "directly"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_with_a_caret(text: str, says: str) -> None:
+    with pytest.raises(WeftError) as caught:
+        plain(text)
+    assert says in str(caught.value)
+    assert "^" in str(caught.value)
+
+
+def test_the_builder_says_the_same_as_sql() -> None:
+    a, b, c = rel("a"), rel("b"), rel("c")
+    partners = from_(c).where(col("c.k") == col("a.k"), "c.z > 1")
+    largest = from_(rel("d")).where("d.j = a.k").select(fn("max", col("d.x")))
+    pairs = [
+        (
+            from_(a).left_join(b, "a.k = b.k", col("b.x") > 1).select("a.k", "b.y"),
+            "SELECT a.k, b.y FROM a LEFT JOIN b ON a.k = b.k AND b.x > 1",
+        ),
+        (
+            from_(a).join(b, "a.k = b.k").full_join(c, "a.k = c.k").where("c.j = 1 OR a.x = 1").select("a.k", "c.z"),
+            "SELECT a.k, c.z FROM a JOIN b ON a.k = b.k FULL JOIN c ON a.k = c.k WHERE c.j = 1 OR a.x = 1",
+        ),
+        (from_(a).right_join(b, "a.k = b.k").select("b.k"), "SELECT b.k FROM a RIGHT JOIN b ON a.k = b.k"),
+        (from_(a).semi_join(b, "a.k = b.k").select("a.k"), "SELECT a.k FROM a SEMI JOIN b ON a.k = b.k"),
+        (from_(a).anti_join(b, "a.k = b.k").select("a.k"), "SELECT a.k FROM a ANTI JOIN b ON a.k = b.k"),
+        (
+            from_(a).where(~exists(partners.select("c.j")), col("a.x").is_in(partners.select("c.j"))).select("a.k"),
+            (
+                "SELECT a.k FROM a WHERE NOT EXISTS (SELECT c.j FROM c WHERE c.k = a.k AND c.z > 1)"
+                " AND a.x IN (SELECT c.j FROM c WHERE c.k = a.k AND c.z > 1)"
+            ),
+        ),
+        (
+            from_(a).where(col("a.x") < value_of(largest)).select("a.k"),
+            "SELECT a.k FROM a WHERE a.x < (SELECT max(d.x) FROM d WHERE d.j = a.k)",
+        ),
+    ]
+    for built, text in pairs:
+        assert to_query(built, STREAMS).schema == plain(text).schema
+        assert plain_sql(to_query(built, STREAMS)) == plain_sql(to_query(text, STREAMS)), text
+
+
+ADDED = [
+    "SELECT a.k, c.z FROM a LEFT JOIN c ON a.k = c.k",
+    "SELECT a.k FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k)",
+    "SELECT a.k FROM a WHERE x IN (SELECT x FROM b) AND NOT EXISTS (SELECT 1 FROM c WHERE c.j = a.k)",
+    "SELECT a.k, EXISTS (SELECT 1 FROM c WHERE c.k = a.k) AS e FROM a",
+]
+TAKEN_BACK = [
+    "SELECT a.k, b.k AS l FROM a LEFT JOIN b ON a.k = b.k",
+    "SELECT k FROM a WHERE k NOT IN (SELECT k FROM b)",
+]
+
+
+@pytest.mark.parametrize("text", [*ADDED, *TAKEN_BACK])
+def test_rows_are_taken_back_only_where_a_partner_may_come_later(text: str) -> None:
+    """Partners in a table are there before the row; one partner more changes nothing for EXISTS."""
+    data = tables(random.Random(3), 9)
+    session = weft.Session("never-made", workers=2)
+    for name in "ab":
+        session.stream(name, weft.read.batches([data[name]]))
+    session.table("c", weft.read.batches([data["c"]]))
+    assert session.query("q", text).query.is_changing == (text in TAKEN_BACK)
+    trial = Trial(session)
+    for first in (0, 3, 6):
+        fed = {name: data[name].slice(first, 3) for name in "ab"}
+        trial.feed({**fed, "c": data["c"]} if first == 0 else fed)
+        with connect({**{name: data[name].slice(0, first + 3) for name in "ab"}, "c": data["c"]}) as con:
+            assert sorted(str(tuple(row.values())) for row in trial.table("q").to_pylist()) == rows(con, text)

@@ -1,0 +1,88 @@
+"""weft.spark: the session that Weft would start, with the user's settings; and sessions whose workers lack Weft."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from weft.host.spark.missing import explain_missing
+
+pytestmark = pytest.mark.spark
+
+TUNED = """
+import json, sys
+import pyarrow as pa
+import weft
+
+spark = weft.spark({"spark.driver.memory": "1g"}, workers=1, spark_sql_shuffle_partitions=3)
+s = weft.Session(sys.argv[1] + "/state", spark, workers=2, progress=False)
+s.stream("a", weft.read.batches([pa.table({"k": [1, 2]})]))
+q = s.query("q", "SELECT a.k FROM a WHERE a.k > 1").to_memory()
+s.run()
+conf = spark.sparkContext.getConf()
+print(json.dumps([q.table().to_pylist(), conf.get("spark.driver.memory"), conf.get("spark.sql.shuffle.partitions"),
+                  conf.get("spark.sql.session.timeZone"), spark.sparkContext.master]))
+"""
+LACKING = """
+import sys
+import pyarrow as pa
+import weft
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+s = weft.Session(sys.argv[1] + "/state", spark, workers=1, progress=False)
+s.stream("a", weft.read.batches([pa.table({"k": [1, 2]})]))
+s.query("q", "SELECT a.k FROM a").to_memory()
+try:
+    s.run()
+except weft.HostError as error:
+    print(error)
+"""
+BLOCK = """
+import sys
+
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "weft":
+            raise ModuleNotFoundError("No module named 'weft'", name="weft")
+
+sys.meta_path.insert(0, Block())
+"""
+
+
+def run(program: str, root: Path, **more: str) -> str:
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_"))}
+    ours |= {"PYTHONPATH": os.pathsep.join(sys.path), **more}
+    command = [sys.executable, "-c", program, str(root)]
+    ended = subprocess.run(command, env=ours, cwd=root, capture_output=True, text=True, timeout=500, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def test_a_tuned_session_has_the_settings_of_both(tmp_path: Path) -> None:
+    told = json.loads(run(TUNED, tmp_path).splitlines()[-1])
+    assert told == [[{"k": 2}], "1g", "3", "UTC", "local[1]"]
+
+
+def test_workers_that_cannot_import_weft_are_told_so_with_the_cure(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(BLOCK)
+    python = tmp_path / "python"
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={shlex.quote(path)} exec {shlex.quote(sys.executable)} "$@"\n')
+    python.chmod(0o755)
+    said = run(LACKING, tmp_path, PYSPARK_PYTHON=str(python), PYSPARK_DRIVER_PYTHON=sys.executable)
+    assert said.splitlines()[0] == "Spark's workers cannot import weft"
+    assert "PYSPARK_PYTHON=" in said
+
+
+def test_other_errors_are_not_about_missing_packages() -> None:
+    assert explain_missing("ModuleNotFoundError: No module named 'mine'") is None
+    found = explain_missing("... ModuleNotFoundError: No module named 'confluent_kafka' ...")
+    assert found is not None
+    assert "confluent_kafka" in found.message

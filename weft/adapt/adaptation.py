@@ -1,0 +1,216 @@
+"""The loop: an epoch is measured, the next one decides, the one after begins with the new plan (C33).
+
+    epoch i      its batches are gathered
+    epoch i + 1  in the background: statistics of epoch i, plans by them, a verdict; no batch waits for it
+    epoch i + 2  begins with the plan, if that pays
+
+What must hold: statistics of epoch i change the plan no earlier than the start of epoch i + 2 (G-E3).  A decision that
+is not ready by then waits for the next start of an epoch.  If anything goes wrong here, the plan that runs goes on.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from weft.adapt.decide import PATIENCE, Situation, Verdict, decide, overfull, patience
+from weft.adapt.gathering import Gathering, Seen
+from weft.adapt.length import Length
+from weft.adapt.measure import Subject, measure
+from weft.errors import WeftError
+from weft.observe.epochs import EpochRecord
+from weft.optimizer.choose import Choice
+from weft.stats.model import Statistics
+
+KEPT = 1000
+"""Epochs that a run remembers."""
+SWITCHES = 50
+"""Changes of plan that a checkpoint remembers."""
+WEIGHT, JUMP = 0.5, 2.0
+"""How statistics follow those of a new epoch, see `Statistics.follow`."""
+MOVED = 1.5
+"""A number that differs by more than this factor is said to have moved."""
+
+
+class Plans(Protocol):
+    """The plans of a session."""
+
+    def subject(self, before: Statistics) -> Subject:
+        """What statistics are about now."""
+        ...
+
+    def situation(self) -> Situation:
+        """What runs now."""
+        ...
+
+    def use(self, found: tuple[Choice, ...], instead: tuple[Choice, ...], why: str) -> bool:
+        """Go on with other plans, if those that were weighed still run; return whether that is so."""
+        ...
+
+
+def in_background(work: Callable[[], None]) -> None:
+    """Run something beside batches."""
+    threading.Thread(target=work, name="weft-adapt", daemon=True).start()
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """A decision that waits for the start of an epoch."""
+
+    epoch: int
+    """The epoch whose statistics decided."""
+    verdict: Verdict
+    instead: tuple[Choice, ...]
+
+
+class Adaptation:
+    """Follows the epochs of a run."""
+
+    def __init__(
+        self,
+        plans: Plans,
+        length: Length,
+        threshold: float,
+        *,
+        start: Callable[[Callable[[], None]], None] = in_background,
+        now: Callable[[], float] = time.monotonic,
+        saved: Mapping[str, Any] | None = None,
+        save: Callable[[Mapping[str, Any]], None] = lambda _: None,
+    ) -> None:
+        self._plans, self._length, self._threshold = plans, length, threshold
+        self._start, self._now, self._save = start, now, save
+        self._lock = threading.Lock()
+        known = saved or {}
+        self._known = Statistics.from_json(known.get("statistics", "{}"))
+        """Smoothed over all epochs."""
+        self._earlier: deque[Statistics] = deque(maxlen=PATIENCE)
+        """Of the last epochs."""
+        self._squeeze: float = known.get("squeeze", 1.0)
+        self._switched: int | None = known.get("switched")
+        self.switches: list[Mapping[str, Any]] = list(known.get("switches", ()))
+        self._pending: _Pending | None = None
+        self._records: deque[EpochRecord] = deque(maxlen=KEPT)
+        self._before: float | None = None
+        """Microseconds a row in the epoch before the last change of plan, until its effect is known."""
+        self._changed = ""
+        self._open = Gathering(known.get("epoch", 0), known.get("batch", 0), now(), known.get("newest", {}))
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that is running."""
+        return self._open.number
+
+    def epochs(self) -> list[EpochRecord]:
+        """The epochs that have ended, the newest at the end."""
+        with self._lock:
+            return list(self._records)
+
+    def see(self, seen: Seen) -> None:
+        """Take a committed batch; the plan may change with the next one."""
+        self._open.add(seen)
+        if self._length.is_over(self._open.batches, self._now() - self._open.began, self._open.events):
+            self._turn()
+
+    def _turn(self) -> None:
+        ended, number = self._open, self._open.number + 1
+        self._note(ended)
+        self._open = Gathering(number, ended.first + ended.batches, self._now(), ended.newest)
+        self._switch(ended)
+        self._remember()
+        situation, subject = self._plans.situation(), self._plans.subject(self._known)
+        self._start(lambda: self._decide(ended, situation, subject))
+
+    # ------------------------------------------------------------------------------------- the next epoch
+
+    def _decide(self, ended: Gathering, situation: Situation, subject: Subject) -> None:
+        try:
+            found = self._known.follow(measure(subject, ended), WEIGHT, JUMP)
+            verdict = decide(situation, found, ended, self._threshold, self._squeeze, self._asked(ended.number))
+        except Exception as error:  # noqa: BLE001 - the run must not end because of advice
+            said = error.message if isinstance(error, WeftError) else f"{type(error).__name__}: {error}"
+            self._amend(ended.number, decision=f"nothing was decided: {said}")
+            return
+        moved = self._known.differences(found, MOVED)
+        self._known = found
+        self._earlier.append(found)
+        if verdict.forced:
+            self._squeeze = min(self._squeeze, overfull(situation.chosen, ended))
+        shown = tuple(f"{name} {old:.3g} -> {new:.3g}" for name, (old, new) in moved.items())
+        self._conclude(ended.number, verdict, situation.chosen, shown)
+
+    def _asked(self, epoch: int) -> list[Statistics]:
+        """Statistics of the epochs before, by which a plan must pay too."""
+        count = patience(epoch, self._switched) - 1
+        return list(self._earlier)[-count:] if count else []
+
+    def _conclude(self, epoch: int, verdict: Verdict, instead: tuple[Choice, ...], moved: tuple[str, ...]) -> None:
+        ready, why = verdict.pays, verdict.why
+        if ready and not verdict.forced and len(self._earlier) < patience(epoch, self._switched):
+            ready, why = False, f"{why}; the plan was changed a short while ago"
+        if ready:
+            self._pending = _Pending(epoch, verdict, instead)
+        self._amend(
+            epoch,
+            moved=moved,
+            plans=verdict.plans,
+            gain=verdict.gain,
+            cost=verdict.cost,
+            decision=f"the plan changes with epoch {epoch + 2}: {why}" if ready else f"the plan stays: {why}",
+            switch=epoch + 2 if ready else None,
+        )
+
+    # ------------------------------------------------------------------------------ the one after the next
+
+    def _switch(self, ended: Gathering) -> None:
+        """Begin the epoch with the plan that was decided, if one was."""
+        pending, self._pending, self._changed = self._pending, None, ""
+        if pending is None or pending.verdict.found is None:
+            return
+        if pending.epoch + 2 > self._open.number:  # decided so fast that its epoch has not come
+            self._pending = pending
+            return
+        gain = pending.verdict.gain or 0.0
+        why = f"epoch {self._open.number}: plan changed ({gain:+.0%}), {pending.verdict.why}"
+        if self._plans.use(pending.verdict.found, pending.instead, why):
+            self._switched = self._open.number
+            self._before, self._changed = ended.micros, f"plan changed ({gain:+.0%})"
+            made = {"epoch": self._open.number, "batch": self._open.first, "why": pending.verdict.why, "gain": gain}
+            self.switches = [*self.switches, made][-SWITCHES:]
+        else:
+            self._amend(pending.epoch, switch=None, decision="the session has changed meanwhile; the plan stays")
+
+    # ------------------------------------------------------------------------------------------- records
+
+    def _note(self, ended: Gathering) -> None:
+        effect = None
+        if self._before is not None and ended.micros and not self._changed:
+            effect, self._before = self._before / ended.micros, None  # the first whole epoch after the change
+        record = EpochRecord(
+            ended.number, ended.first, ended.first + ended.batches - 1, ended.rows, ended.seconds,
+            changed=self._changed, effect=effect,
+        )  # fmt: skip
+        with self._lock:
+            self._records.append(record)
+
+    def _amend(self, number: int, **what: Any) -> None:
+        with self._lock:
+            for place, record in enumerate(self._records):
+                if record.number == number:
+                    self._records[place] = replace(record, **what)
+
+    def _remember(self) -> None:
+        self._save(
+            {
+                "epoch": self._open.number,
+                "batch": self._open.first,
+                "newest": dict(self._open.since),
+                "switched": self._switched,
+                "squeeze": self._squeeze,
+                "switches": self.switches,
+                "statistics": self._known.to_json(),
+            }
+        )

@@ -1,0 +1,198 @@
+"""Whether another plan pays: both are priced by the same statistics, and the switch by what it has to move.
+
+    gain     the part of the work that the other plan is predicted to save
+    cost     seconds to read, send and store what the other plan cannot take over
+    switch   if the plan differs, gain > threshold (K-15), and what is saved in the coming epochs exceeds the cost
+
+So that plans do not flap, another switch within ten epochs must save a quarter of the work by the statistics of
+each of the last three.  State that has outgrown the budget is different: then the plan that fits is taken at once,
+whatever it costs.
+
+What must hold: what a user asked for is kept.  A plan by hand is never changed, and one by the name of a strategy only
+within it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from weft.adapt.gathering import Gathering
+from weft.errors import PlanError, WeftError
+from weft.optimizer.choose import Choice
+from weft.optimizer.joint.together import price_together
+from weft.optimizer.plan import Sharing, choices
+from weft.optimizer.written.plan import Plan, write
+from weft.stats.model import Statistics
+from weft.topology.model import Topology
+
+FEW = 1000
+"""With fewer rows in an epoch than this nothing is decided."""
+COMING = 10
+"""So many epochs are taken to be like the last one."""
+PATIENCE = 3
+"""By the statistics of so many epochs a plan must pay if the last change is less than `COMING` epochs ago."""
+
+
+MUCH = 0.25
+"""And it must save so much by each of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was decided, and why."""
+
+    why: str
+    gain: float | None = None
+    """The part of the work that the best plan saves; None if there is no other."""
+    cost: float | None = None
+    """Seconds of the switch, as predicted."""
+    plans: int = 0
+    """How many plans were weighed."""
+    pays: bool = False
+    forced: bool = False
+    found: tuple[Choice, ...] | None = None
+    """The plan to switch to, if that pays."""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What runs now."""
+
+    chosen: tuple[Choice, ...]
+    plan: Topology
+    workers: int
+    sharing: Sharing
+    assemble: Callable[[tuple[Choice, ...]], Topology]
+    """The plan that other choices make."""
+    cost: Callable[[Topology], float]
+    """Seconds that a switch to a plan takes."""
+
+
+def decide(
+    now: Situation,
+    known: Statistics,
+    gathered: Gathering,
+    threshold: float,
+    squeeze: float = 1.0,
+    earlier: Sequence[Statistics] = (),
+) -> Verdict:
+    """Whether another plan pays, by the statistics of an epoch, and by those of some earlier ones.
+
+    `squeeze` is the part of the budget that plans may be estimated to fill, where estimates were too low before.
+    """
+    if gathered.rows < FEW:
+        return Verdict(f"{gathered.rows:,} rows are too few to tell")
+    if all(isinstance(choice.wishes.strategy, Plan) for choice in now.chosen):
+        return Verdict("all plans are by hand")
+    over = overfull(now.chosen, gathered)
+    try:
+        kept = choose_again(now, known, gathered, made=True)
+        found = choose_again(now, known, gathered, budget=min(over, squeeze))
+    except PlanError:
+        found = choose_again(now, known, gathered, strategy="flat")  # the inputs alone exceed the budget
+    except WeftError as error:
+        return Verdict(f"no plan was found: {error.message}")
+    verdict = _weigh(now, kept, found, gathered, threshold, forced=over < 1.0)
+    if verdict.pays and not verdict.forced and not _paid(now, found, earlier, gathered, threshold):
+        return replace(verdict, pays=False, found=None, why=f"{verdict.why}, but not in the epochs before")
+    return verdict
+
+
+def _paid(
+    now: Situation,
+    found: tuple[Choice, ...],
+    earlier: Sequence[Statistics],
+    gathered: Gathering,
+    threshold: float,
+) -> bool:
+    """Whether plans would have paid well by earlier statistics too."""
+    least = max(threshold, MUCH) if earlier else threshold
+    then = replace(now, chosen=found)
+    prices = (
+        tuple(price(choose_again(which, known, gathered, made=True)) for which in (now, then)) for known in earlier
+    )
+    return all(1 - after / before > least for before, after in prices if before)
+
+
+def _weigh(
+    now: Situation,
+    kept: tuple[Choice, ...],
+    found: tuple[Choice, ...],
+    gathered: Gathering,
+    threshold: float,
+    *,
+    forced: bool,
+) -> Verdict:
+    plans = sum(len(choice.candidates) for choice in found)
+    plan = now.assemble(found)
+    if plan == now.plan:
+        return Verdict("the plan is the best one" + (" that fits the budget" if forced else ""), plans=plans)
+    before, after = price(kept), price(found)
+    gain, cost = 1 - after / before if before else 0.0, now.cost(plan)
+    made = Verdict("", gain, cost, plans, found=found)
+    if forced:
+        return replace(made, why="state has outgrown its budget: joins are given up", pays=True, forced=True)
+    if gain <= threshold:
+        return replace(made, why=f"the best other plan saves {gain:.0%}, not more than {threshold:.0%}", found=None)
+    saved = gain * gathered.work / now.workers * COMING
+    if saved <= cost:
+        said = f"another plan saves {saved:.2f} s in {COMING} epochs; to switch costs {cost:.2f} s"
+        return replace(made, why=said, found=None)
+    return replace(made, why=f"another plan saves {gain:.0%}", pays=True)
+
+
+def patience(epoch: int, switched: int | None) -> int:
+    """By the statistics of how many epochs a plan must pay, if the plan was last changed in some epoch."""
+    return 1 if switched is None or epoch - switched >= COMING else PATIENCE
+
+
+def price(chosen: Sequence[Choice]) -> float:
+    """Predicted seconds of plans."""
+    return price_together(chosen)
+
+
+def choose_again(
+    now: Situation,
+    known: Statistics,
+    gathered: Gathering,
+    *,
+    made: bool = False,
+    budget: float = 1.0,
+    strategy: str | None = None,
+) -> tuple[Choice, ...]:
+    """The best plans by new statistics, or those that run now with the prices that these give them."""
+    rows = max(1.0, gathered.rows / max(1, gathered.batches))
+    facts = {
+        choice.name: replace(
+            choice.known,
+            statistics=known,
+            batch_rows=rows,
+            measured=known,
+            made=write(choice.query, choice.chosen.layout) if made else None,
+        )
+        for choice in now.chosen
+    }
+    asked = {choice.name: choice.wishes for choice in now.chosen}
+    wishes = {name: replace(wish, budget=wish.budget * budget) for name, wish in asked.items()}
+    if strategy is not None:
+        wishes = {name: replace(wish, strategy=strategy, budget=math.inf) for name, wish in asked.items()}
+    queries = {choice.name: choice.query for choice in now.chosen}
+    found = choices(queries, now.workers, wishes, facts, now.sharing)
+    return tuple(replace(choice, wishes=asked[choice.name]) for choice in found)
+
+
+def overfull(chosen: Sequence[Choice], gathered: Gathering) -> float:
+    """By what the budget has to be multiplied so that a plan which is estimated to fit does fit; 1 if state fits.
+
+    A budget is for each query; state is shared, so all of it is compared with all budgets together.
+    """
+    if gathered.last is None or any(math.isinf(choice.wishes.budget) for choice in chosen):
+        return 1.0
+    budget = sum(choice.wishes.budget for choice in chosen)
+    held = gathered.last.bytes if chosen[0].wishes.unit == "bytes" else sum(gathered.last.held.values())
+    if held <= budget:
+        return 1.0
+    expected = sum(choice.maker.storage(choice.chosen) for choice in chosen)
+    return max(1e-3, min(0.99, expected / held))

@@ -1,0 +1,82 @@
+"""What probes really did: the share of pairs that join, for pairs of aliases that today's plan asks about.
+
+A probe that many tuples made says exactly how many partners they have.  Where the tuples so far and the rows of the
+store are connected by the predicates of one pair of aliases, that is the share of the pair:
+
+    share = matches / (tuples * rows that could match)
+
+What must hold: nothing is said where the numbers mean something else: in cubes, where a tuple is on several workers,
+in stores that hold counts instead of rows, and in queries in which only some aliases have windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from weft.adapt.gathering import Gathering
+from weft.optimizer.cost.estimate import estimate
+from weft.query.model import Query
+from weft.stats.model import Pair, Statistics
+from weft.stats.names import Names, between
+from weft.topology.model import Probe, Topology
+
+FEW = 1000.0
+"""With fewer pairs than this nothing is said."""
+
+
+def measure_hops(
+    plan: Topology, queries: Mapping[str, Query], names: Names, known: Statistics, gathered: Gathering
+) -> Statistics:
+    """The shares of pairs, from what probes did; `known` says how many rows the windows hold."""
+    sums: dict[Pair, tuple[float, float]] = {}
+    for name, query in queries.items():
+        if name in plan.emit_of and _is_plain(query):
+            for pair, matched, pairs in _hops(plan, name, query, known, gathered):
+                if names.is_one_pair(query, *pair):
+                    before = sums.get(pair, (0.0, 0.0))
+                    sums[pair] = before[0] + matched, before[1] + pairs
+    # What was never found among many pairs is rare, not impossible: streams go on.
+    shares = {pair: min(1.0, max(0.5, found) / pairs) for pair, (found, pairs) in sums.items() if pairs >= FEW}
+    return Statistics(selectivities=shares)
+
+
+def _is_plain(query: Query) -> bool:
+    windowed = {r.window is not None for r in query.relations if not r.stream.table}
+    return len(query.relations) > 1 and len(windowed) == 1
+
+
+def _hops(
+    plan: Topology, name: str, query: Query, known: Statistics, gathered: Gathering
+) -> Iterator[tuple[Pair, float, float]]:
+    """(Two aliases, matches, pairs that were compared) of each probe that decides about one pair."""
+    alias, sizes = plan.aliases_of(name), estimate(query, known)
+    for probe, covered in _walk(plan, name):
+        store, counters = plan.store(probe.store), gathered.counters
+        if store.counted or store.spread is not None or probe.folds:
+            continue
+        ends = _ends(query, [alias[label] for label in covered], [alias[label] for label in probe.members])
+        if ends is None:
+            continue
+        copies = probe.tasks if probe.route == "broadcast" else 1
+        tuples, held = counters.probed.get(probe.id, 0) / copies, gathered.held(probe.store)
+        if len(probe.members) == 1:
+            held = min(held, sizes.relations[query.position(ends[1])].size)
+        yield (min(ends), max(ends)), counters.matched.get(probe.id, 0), tuples * held
+
+
+def _ends(query: Query, here: Sequence[str], there: Sequence[str]) -> tuple[str, str] | None:
+    """The one pair of aliases whose predicates connect two sides; None if there are several, or none."""
+    found = [(a, b) for a in here for b in there if between(query, a, b)]
+    return found[0] if len(found) == 1 else None
+
+
+def _walk(plan: Topology, query: str) -> Iterator[tuple[Probe, tuple[str, ...]]]:
+    """The probes of a query, each with the labels of the tuples that come to it."""
+    probes = {probe.id: probe for probe in plan.probes if query in probe.users}
+    for start in plan.starts:
+        waiting: list[tuple[str, tuple[str, ...]]] = [(name, (start.label,)) for name in start.then]
+        while waiting:
+            name, covered = waiting.pop()
+            if (probe := probes.get(name)) is not None:
+                yield probe, covered
+                waiting += [(then, (*covered, *probe.members)) for then in probe.then]

@@ -1,0 +1,123 @@
+"""Where results go in Kafka, and how rows become records there."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from typing import Literal as OneOf
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.errors import SinkError
+from weft.host.sources.kafka.avro import avro_of, fastavro, write_avro
+from weft.host.sources.kafka.cluster import Connection
+from weft.host.sources.kafka.registry import HEADER, Registry
+from weft.query.duration import parse_duration
+
+Kind = OneOf["json", "avro"]
+Key = str | Sequence[str] | None
+"""The columns of a key."""
+Record = tuple[bytes | None, bytes | None]
+"""Key and value."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where results go, and how they are written."""
+
+    connection: Connection
+    topic: str
+    key: tuple[str, ...]
+    """Columns of the key; none for records without key."""
+    value: Kind
+    registry: Registry | None
+
+    def __str__(self) -> str:
+        return f"to topic {self.topic} at {self.connection.servers}"
+
+
+def read_place(
+    query: str, columns: Sequence[str], servers: str, topic: str, key: Key, value: Kind, more: Mapping[str, Any]
+) -> Place:
+    """Where the user wants results, checked."""
+    keys = () if key is None else (key,) if isinstance(key, str) else tuple(key)
+    if unknown := [name for name in keys if name not in columns]:
+        hint = f"name some of: {', '.join(columns)}."
+        raise SinkError(f'query "{query}" has no column "{unknown[0]}"', hint=hint)
+    if value not in ("json", "avro"):
+        raise SinkError(f"value is {value!r}", hint="use json or avro.")
+    patience = parse_duration(more.get("patience", "1 minute")) / 1_000_000
+    registry = None if more.get("registry") is None else Registry(more["registry"])
+    connection = Connection(servers, dict(more.get("options") or {}), patience, SinkError)
+    return Place(connection, topic, keys, value, registry)
+
+
+def writer_of(
+    place: Place, schema: pa.Schema, query: str, always_object: bool = False
+) -> Callable[[pa.RecordBatch], Iterator[Record]]:
+    """Turns rows into records."""
+    values = _avro_values(place, schema, query) if place.value == "avro" else _json_values
+
+    def write(rows: pa.RecordBatch) -> Iterator[Record]:
+        keys = _keys(rows, place.key, always_object)
+        return zip(keys, values(rows.select(schema.names)), strict=True)
+
+    return write
+
+
+def _keys(rows: pa.RecordBatch, columns: Sequence[str], always_object: bool) -> Iterator[bytes | None]:
+    """One column as text, several as a JSON object."""
+    if not columns:
+        yield from (None for _ in range(rows.num_rows))
+    elif len(columns) == 1 and not always_object:
+        for value in _plain_column(rows.column(columns[0])):
+            yield None if value is None else (value if isinstance(value, str) else _ENCODE(value)).encode()
+    else:
+        yield from _json_values(rows.select(list(columns)))
+
+
+def _json_values(rows: pa.RecordBatch) -> Iterator[bytes]:
+    columns = [_plain_column(column) for column in rows.columns]
+    names = rows.schema.names
+    for row in zip(*columns, strict=True):
+        yield _ENCODE(dict(zip(names, row, strict=True))).encode()
+
+
+def _avro_values(place: Place, schema: pa.Schema, query: str) -> Callable[[pa.RecordBatch], Iterator[bytes]]:
+    text = avro_of(schema, query)
+    parsed = fastavro().parse_schema(json.loads(text))
+    header = b"" if place.registry is None else HEADER.pack(0, place.registry.register(f"{place.topic}-value", text))
+    return lambda rows: (write_avro(parsed, row, header) for row in rows.to_pylist())
+
+
+def _plain_column(column: pa.Array) -> list[Any]:
+    """A column as values that JSON has; times are text, as ISO 8601 writes them."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        return pc.strftime(column, format="%Y-%m-%dT%H:%M:%S" + ("Z" if kind.tz else "")).to_pylist()
+    if pa.types.is_floating(kind):
+        column = pc.if_else(pc.fill_null(pc.is_finite(column), True), column, pa.scalar(None, kind))
+    return column.to_pylist()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, datetime.datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if isinstance(value, decimal.Decimal):
+        return str(value)
+    if isinstance(value, datetime.timedelta):
+        return value // datetime.timedelta(microseconds=1)
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_plain).encode

@@ -1,0 +1,90 @@
+"""Transactions: records and the marker that names them appear together, or not at all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from weft.host.results.kafkarecords import Place, Record
+from weft.host.sources.kafka.cluster import kafka_client, said
+
+
+class Writer:
+    """A producer of transactions, under a name that one run at a time can have."""
+
+    def __init__(self, place: Place, name: str) -> None:
+        self.place, self.name = place, name
+        connection = place.connection
+        settings = connection.settings(
+            transactional_id=name, transaction_timeout_ms=600_000, linger_ms=20, partitioner="murmur2_random"
+        )
+        self._trouble = ""
+        self._producer = connection.make("confluent_kafka", "Producer", settings, error_cb=self._note)
+        own = {"group.id": name, "isolation.level": "read_committed", "enable.auto.commit": False}
+        self._consumer = connection.make("confluent_kafka", "Consumer", connection.settings() | own)
+        self._call(lambda: self._producer.init_transactions(connection.patience))
+
+    def marker(self) -> str:
+        """Which results were sent last; empty if none were."""
+        at = kafka_client().TopicPartition(self.place.topic, 0)
+        (found,) = self._call(lambda: self._consumer.committed([at], self.place.connection.patience))
+        return str(found.metadata or "") if found.offset >= 0 else ""
+
+    def send(
+        self, records: Iterator[Record], marker: str, batch: int, on_sent: Callable[[], None], limit: float
+    ) -> bool:
+        """Send records and a marker in one transaction; False if it was aborted and may be tried again."""
+        kafka = kafka_client()
+        try:
+            self._producer.begin_transaction()
+            for key, value in records:
+                self._produce(key, value)
+            self._producer.flush(self.place.connection.patience)
+            on_sent()
+            mark = kafka.TopicPartition(self.place.topic, 0, batch + 1, marker)
+            group = self._consumer.consumer_group_metadata()
+            self._retry(lambda: self._producer.send_offsets_to_transaction([mark], group, 10), limit)
+            self._retry(lambda: self._producer.commit_transaction(10), limit)
+        except kafka.KafkaException as error:
+            if not error.args[0].txn_requires_abort() or time.monotonic() > limit:
+                raise self._failed(error) from None
+            self._call(lambda: self._producer.abort_transaction(self.place.connection.patience))
+            return False
+        return True
+
+    def _produce(self, key: bytes | None, value: bytes | None) -> None:
+        while True:
+            try:
+                self._producer.produce(self.place.topic, value, key, on_delivery=None)
+                return
+            except BufferError:
+                self._producer.poll(0.1)  # its queue is full: let some of it go
+
+    def _retry(self, call: Callable[[], object], limit: float) -> None:
+        """Call until it is done; a broker may be away for a while."""
+        while True:
+            try:
+                call()
+                return
+            except kafka_client().KafkaException as error:
+                if not error.args[0].retriable() or time.monotonic() > limit:
+                    raise
+
+    def _call(self, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except kafka_client().KafkaException as error:
+            raise self._failed(error) from None
+
+    def _failed(self, error: BaseException) -> Exception:
+        fenced = kafka_client().KafkaError._FENCED
+        if error.args and getattr(error.args[0], "code", lambda: None)() == fenced:
+            hint = "stop the other run; results are safe in the checkpoint, and are sent by the next run."
+            return self.place.connection.fail(f"another run sends results as {self.name}", said(error), hint)
+        hint = "results are safe in the checkpoint; run again when the broker answers."
+        why = f"{said(error)}; {self._trouble}" if self._trouble else said(error)
+        return self.place.connection.fail(f"results cannot be sent {self.place}", why, hint)
+
+    def _note(self, error: Any) -> None:
+        self._trouble = str(error.str())

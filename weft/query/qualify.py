@@ -1,0 +1,241 @@
+"""A SELECT with every column looked up and every source under an alias of its own.
+
+FROM becomes a tree of joins.  Subqueries in expressions stay as they are; `weft.query.subqueries` puts them into the
+tree.  RIGHT JOIN is LEFT JOIN with its sides exchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Literal as OneOf
+from typing import Protocol
+
+import pyarrow as pa
+
+from weft.expr.model import Call, Column, Expr, Literal, Udf, columns
+from weft.expr.types import ExprError
+from weft.query.aggregates import AGGREGATES
+from weft.query.caret import pointing_into
+from weft.query.draft import Condition, Draft, Item, Join, Source, Star, Tree, Within
+from weft.query.names import find
+from weft.query.scope import Scope, merge
+from weft.query.visible import numbered, unique_names
+
+
+@dataclass(frozen=True, slots=True)
+class EventTime:
+    """The event time of a source."""
+
+    column: str
+    step: int | None
+    """Microseconds in one step of a whole number; None if it is a time of its own."""
+
+
+class Known(Protocol):
+    """What is known of the streams and tables of a SELECT."""
+
+    def columns(self, source: Source) -> Mapping[str, pa.DataType]:
+        """The columns of a table factor of FROM."""
+
+    def event_time(self, source: Source) -> EventTime | None:
+        """Its event time; None if it has none, or is more than one stream."""
+
+    def is_table(self, source: Source) -> bool:
+        """Whether it is a table."""
+
+    def is_fixed(self, source: Source) -> bool:
+        """Whether it is a table that never changes: rows have all their partners in it when they come."""
+
+    def reach(self, draft: Draft, alias: str) -> int | None:
+        """By how many microseconds the last partner of a row may be newer than the row; None if there is no bound."""
+
+
+Kind = OneOf["inner", "left", "full", "semi", "anti", "mark", "where"]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A join of two parts, or conditions on one."""
+
+    kind: Kind
+    left: Part
+    right: Part | None
+    on: tuple[Condition, ...] = ()
+    mark: Column | None = None
+    """Of a mark: the column that says whether a row of the left side has a partner."""
+
+
+Part = Node | Source
+
+
+def sources_of(part: Part | None) -> Iterator[Source]:
+    """All table factors of a part."""
+    if isinstance(part, Source):
+        yield part
+    elif part is not None:
+        yield from (*sources_of(part.left), *sources_of(part.right))
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A SELECT with its names looked up."""
+
+    part: Part
+    where: tuple[Condition, ...]
+    items: tuple[Item, ...]
+    group_by: tuple[Condition, ...]
+    having: tuple[Condition, ...]
+    scope: Scope
+    draft: Draft
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether rows of the join are made groups."""
+        return bool(self.draft.distinct or self.group_by or self.having) or any(
+            has_aggregate(item.expr) for item in self.items if not isinstance(item.expr, Star | str)
+        )
+
+
+class Reader:
+    """Opens a query and the subqueries in it."""
+
+    def __init__(self, known: Known) -> None:
+        self.known = known
+        self.taken: set[str] = set()
+        self.types: dict[tuple[str, str], pa.DataType] = {}
+        """(Alias, column) -> its type."""
+
+    def open(self, draft: Draft, around: Scope | None = None, within: Within = None) -> Opened:
+        """The SELECT that a draft states; `around` are the names of the query around it, `within` is its window."""
+        draft = replace(draft, within=within if draft.within is None else draft.within)
+        part, scope = self._tree(draft, _tree_of(draft), around)
+        items = tuple(self._items(draft, scope))
+        keys = tuple(_key(condition, scope, items) for condition in draft.group_by)
+        having = tuple(_having(condition, scope, items, keys) for condition in draft.having)
+        where = tuple(_resolved(condition, scope) for condition in draft.conditions)
+        return Opened(part, where, items, keys, having, scope, draft)
+
+    def place(self, source: Source, around: Scope | None = None) -> tuple[Source, Scope]:
+        """A source under an alias of its own, and what it shows."""
+        alias = next(name for name in numbered(source.alias) if name not in self.taken)
+        self.taken.add(alias)
+        found = self.known.columns(source)
+        self.types |= {(alias, name): kind for name, kind in found.items()}
+        shown = Scope.of(source.alias, alias, found)
+        return replace(source, alias=alias), replace(shown, around=around)
+
+    def _tree(self, draft: Draft, tree: Tree, around: Scope | None) -> tuple[Part, Scope]:
+        if isinstance(tree, int):
+            source = draft.sources[tree]
+            return self.place(replace(source, within=self._within(source, draft.within)), around)
+        (left, mine), (right, other) = (self._tree(draft, side, around) for side in (tree.left, tree.right))
+        self._refuse_twice(draft, mine, other, tree)
+        scope, on = mine.beside(other), tree.on
+        if tree.using is not None:
+            with pointing_into(draft.text):
+                scope, equal = merge(tree.kind, mine, other, tree.using)
+            on = tuple(Condition(one, draft.text) for one in equal)
+        else:
+            on = tuple(_resolved(condition, scope) for condition in on)
+        if tree.kind == "right":
+            return Node("left", right, left, on), scope
+        return Node(tree.kind, left, right, on), mine if tree.kind in ("semi", "anti") else scope
+
+    def _within(self, source: Source, default: Within) -> Within:
+        if source.within is not None or not isinstance(default, int) or self.known.is_table(source):
+            return source.within
+        return default
+
+    def _refuse_twice(self, draft: Draft, left: Scope, right: Scope, join: Join) -> None:
+        if twice := [alias for alias in right.aliases if alias in left.aliases]:
+            spans = [source.span for source in draft.sources if source.alias == twice[0]]
+            with pointing_into(draft.text):
+                hint = "give each alias a name of its own with AS."
+                raise ExprError(f"duplicate alias {twice[0]!r}", hint=hint, span=spans[-1] or join.span)
+
+    def _items(self, draft: Draft, scope: Scope) -> Iterator[Item]:
+        found: list[Item] = []
+        for item in draft.items:
+            with pointing_into(item.text):
+                found += _item(item, scope)
+        names = unique_names(str(item.name) for item in found)
+        yield from (replace(item, name=name) for item, name in zip(found, names, strict=True))
+
+
+def _tree_of(draft: Draft) -> Tree:
+    """FROM as a tree; USINGs of flat joins are put where both of their sides are complete."""
+    if draft.tree is not None:
+        return draft.tree
+    places: list[Tree] = [*range(len(draft.sources))]
+    if not draft.usings:
+        return reduce(lambda left, right: Join("inner", left, right), places)
+    parts = {place: place for place in range(len(draft.sources))}  # first place -> one behind its last
+    trees: dict[int, Tree] = {place: place for place in parts}
+    for using in draft.usings:
+        left = _united(trees, using.left)
+        right = _united(trees, using.right)
+        trees[using.left.start] = Join("inner", left, right, (), using, using.span)
+    return reduce(lambda left, right: Join("inner", left, right), trees.values())
+
+
+def _united(trees: dict[int, Tree], side: range) -> Tree:
+    parts = [trees.pop(place) for place in side if place in trees]
+    return reduce(lambda left, right: Join("inner", left, right), parts)
+
+
+def _resolved(condition: Condition, scope: Scope) -> Condition:
+    assert not isinstance(condition.expr, str)
+    with pointing_into(condition.text):
+        return replace(condition, expr=scope.resolve(condition.expr))
+
+
+def _item(item: Item, scope: Scope) -> list[Item]:
+    assert not isinstance(item.expr, str)
+    if isinstance(item.expr, Star):
+        return [Item(one.value, one.name, item.text, one.name) for one in scope.star(item.expr)]
+    return [replace(item, expr=scope.resolve(item.expr), name=item.name or _name(item.expr, scope) or item.source)]
+
+
+def _name(expr: Expr, scope: Scope) -> str | None:
+    if isinstance(expr, Call) and expr.op == "struct_extract" and isinstance(expr.args[1], Literal):
+        return str(expr.args[1].value)
+    return scope.name_of(expr) if isinstance(expr, Column) else None
+
+
+def _key(condition: Condition, scope: Scope, items: tuple[Item, ...]) -> Condition:
+    """One key of GROUP BY; a number or the name of an output stays."""
+    expr = condition.expr
+    if isinstance(expr, Column) and not expr.alias and not scope.has(expr) and _is_output(expr, items):
+        return condition
+    return condition if isinstance(expr, Literal) else _resolved(condition, scope)
+
+
+def _having(condition: Condition, scope: Scope, items: tuple[Item, ...], keys: tuple[Condition, ...]) -> Condition:
+    """One condition of HAVING; a name that is no key may be that of an output."""
+    grouped = {column for key in keys if not isinstance(key.expr, str) for column in columns(key.expr)}
+
+    def over_groups(node: Expr) -> Expr:
+        if isinstance(node, Column):
+            if not node.alias and _is_output(node, items) and not (scope.has(node) and scope.resolve(node) in grouped):
+                return node
+            return scope.resolve(node)
+        if isinstance(node, Udf) and node.name.lower() in AGGREGATES:
+            return scope.resolve(node)
+        return replace(node, args=tuple(map(over_groups, node.args))) if isinstance(node, Call | Udf) else node
+
+    assert not isinstance(condition.expr, str)
+    with pointing_into(condition.text):
+        return replace(condition, expr=over_groups(condition.expr))
+
+
+def _is_output(column: Column, items: tuple[Item, ...]) -> bool:
+    return find(column.name, [str(item.name) for item in items]) is not None
+
+
+def has_aggregate(expr: Expr) -> bool:
+    """Whether an aggregate function is called; its name is not looked up yet."""
+    if isinstance(expr, Udf) and expr.name.lower() in AGGREGATES:
+        return True
+    return isinstance(expr, Call | Udf) and any(map(has_aggregate, expr.args))

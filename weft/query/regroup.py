@@ -1,0 +1,78 @@
+"""Subqueries over the groups of a query.
+
+    SELECT k, SUM(x) AS s FROM a GROUP BY k HAVING SUM(x) > (SELECT AVG(y) FROM b)
+
+becomes a query over the groups, in which the condition stands in WHERE:
+
+    SELECT k, s FROM (SELECT k, SUM(x) AS s, SUM(x) AS "#0" FROM a GROUP BY k) WHERE "#0" > (SELECT AVG(y) FROM b)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from weft.expr.model import Call, Column, Expr, Literal, Udf
+from weft.query.aggregates import AGGREGATES, calls_aggregate
+from weft.query.draft import Condition, Draft, Item, Source, Star
+from weft.query.subqueries import SUBQUERIES, has_subquery
+
+_GROUPS = "groups"
+
+
+def regroup(draft: Draft, names: Sequence[str]) -> Draft:
+    """The same query with subqueries in HAVING and SELECT around its groups; `names` are those of its outputs."""
+    if not _asks(draft):
+        return draft
+    over = _Groups()
+    items = tuple(_outer_item(over, item, name) for item, name in zip(draft.items, names, strict=True))
+    asking = tuple(condition for condition in draft.having if has_subquery(condition.expr))
+    where = tuple(replace(condition, expr=over.put(_expr(condition))) for condition in asking)
+    shown = tuple(
+        replace(item, name=name) for item, name in zip(draft.items, names, strict=True) if not has_subquery(item.expr)
+    )
+    having = tuple(condition for condition in draft.having if condition not in asking)
+    inner = replace(draft, items=(*shown, *over.items), having=having, named=(), distinct=False, within=draft.within)
+    source = Source("the groups", _GROUPS, derived=inner)
+    return Draft((source,), where, items, text=draft.text, named=draft.named, distinct=draft.distinct)
+
+
+def _asks(draft: Draft) -> bool:
+    if any(has_subquery(condition.expr) for condition in draft.having):
+        return True
+    grouped = bool(draft.group_by or draft.having) or any(calls_aggregate(item.expr) for item in draft.items)
+    return grouped and any(has_subquery(item.expr) for item in draft.items)
+
+
+def _outer_item(over: _Groups, item: Item, name: str) -> Item:
+    if has_subquery(item.expr):
+        return replace(item, expr=over.put(_expr(item)), name=name)
+    return Item(Column(_GROUPS, name), name)
+
+
+class _Groups:
+    """What conditions around the groups read of them."""
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+
+    def put(self, expr: Expr) -> Expr:
+        """An expression over groups, outside of them."""
+        if isinstance(expr, Column) or (isinstance(expr, Udf) and expr.name.lower() in AGGREGATES):
+            return self._column(expr)
+        if isinstance(expr, Call) and expr.op == "filter":
+            return self._column(expr)
+        if isinstance(expr, Call) and expr.op in SUBQUERIES:
+            return replace(expr, args=(*map(self.put, expr.args[:-1]), expr.args[-1]))
+        return expr if isinstance(expr, Literal) else replace(expr, args=tuple(map(self.put, expr.args)))
+
+    def _column(self, expr: Expr) -> Column:
+        names = [item.name for item in self.items if item.expr == expr] or [f"#{len(self.items)}"]
+        if not any(item.expr == expr for item in self.items):
+            self.items.append(Item(expr, names[0]))
+        return Column(_GROUPS, str(names[0]), None, expr.span)
+
+
+def _expr(written: Condition | Item) -> Expr:
+    assert not isinstance(written.expr, str | Star)
+    return written.expr

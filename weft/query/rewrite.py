@@ -1,0 +1,42 @@
+"""A query with outer joins and subqueries as one of inner joins, UNION ALL and groups.
+
+Four steps: subqueries over groups are put around them (`regroup`), names are looked up (`qualify`), subqueries become
+joins (`subqueries`), and joins that are no inner joins become unions of inner joins and counts of partners (`outer`).
+A query that has neither is left as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from weft.query.derived import branches
+from weft.query.draft import Condition, Draft, Item
+from weft.query.outer import without_outer_joins
+from weft.query.qualify import Known, Reader
+from weft.query.regroup import regroup
+from weft.query.subqueries import has_subquery, unnest
+
+
+def is_plain(draft: Draft) -> bool:
+    """Whether a query has inner joins alone, and no subqueries in expressions."""
+    return all(map(_is_plain, (draft, *draft.unions)))
+
+
+def rewrite(draft: Draft, know: Callable[[Draft], Known]) -> Draft:
+    """The same query, plain; `know` says what is known of the sources of a SELECT."""
+    parts = [part if _is_plain(part) else _rewrite(part, know(part)) for part in branches(draft)]
+    first, *rest = (one for part in parts for one in branches(part))
+    return replace(first, unions=tuple(rest), times=draft.times, closes=draft.closes)
+
+
+def _is_plain(draft: Draft) -> bool:
+    written: tuple[Condition | Item, ...] = (*draft.conditions, *draft.items, *draft.having, *draft.group_by)
+    return draft.tree is None and not any(has_subquery(one.expr) for one in written)
+
+
+def _rewrite(draft: Draft, known: Known) -> Draft:
+    draft = regroup(draft, [str(item.name) for item in Reader(known).open(draft).items])
+    reader = Reader(known)
+    opened = unnest(reader, reader.open(draft))
+    return without_outer_joins(opened, reader)

@@ -1,0 +1,185 @@
+"""Which names a tree of joins shows, and what each of them means.
+
+A name is looked up exactly first and then ignoring case, if only one fits.  Every column gets the alias of the source
+that it belongs to; sources of subqueries may have another alias than the one that is written, so that all aliases of
+a query differ.  USING and NATURAL merge two columns into one: the left one, of a RIGHT JOIN the right one, of a FULL
+JOIN whichever is not NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from weft.expr.model import Call, Column, Expr, Literal, Span, transform
+from weft.expr.types import ExprError
+from weft.query.aggregates import PARTS, WINDOW
+from weft.query.draft import JoinKind, Star, Using
+from weft.query.names import find, suggestion
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A column that a name may mean."""
+
+    alias: str
+    """As it is written; empty if it belongs to both sides of a join."""
+    name: str
+    value: Expr
+    type: pa.DataType
+    place: int = 0
+    """Among the columns of its source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The columns that can be seen at one place, in order."""
+
+    columns: tuple[Shown, ...]
+    merged: tuple[Shown, ...] = ()
+    """Columns that USING has merged into others: only a name with an alias means them."""
+    around: Scope | None = None
+    """What a subquery sees of the query around it."""
+
+    @classmethod
+    def of(cls, written: str, alias: str, columns: Mapping[str, pa.DataType]) -> Scope:
+        """What one source shows."""
+        listed = enumerate(columns.items())
+        return cls(tuple(Shown(written, name, Column(alias, name), kind, at) for at, (name, kind) in listed))
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Aliases as they are written, in order."""
+        return tuple(dict.fromkeys(shown.alias for shown in (*self.columns, *self.merged) if shown.alias))
+
+    def beside(self, other: Scope) -> Scope:
+        """Both sides of a join."""
+        return Scope((*self.columns, *other.columns), (*self.merged, *other.merged), self.around)
+
+    def resolve(self, expr: Expr) -> Expr:
+        """The expression with every column looked up; what nothing here means is left to who resolves it later."""
+        return transform(expr, lambda node: self._column(node) if isinstance(node, Column) else node)
+
+    def star(self, star: Star) -> tuple[Shown, ...]:
+        """What * or alias.* stands for."""
+        if not star.alias:
+            return self.columns
+        alias = self._alias(star.alias, star.span)
+        mine = (shown for shown in (*self.columns, *self.merged) if shown.alias == alias)
+        return tuple(sorted(mine, key=lambda shown: shown.place))
+
+    def name_of(self, column: Column) -> str:
+        """The name that a column has as an output."""
+        found = self._find(column)
+        return found.name if found is not None else column.name
+
+    def has(self, column: Column) -> bool:
+        """Whether a column belongs here, not to a query around."""
+        return self._find(column) is not None
+
+    def _column(self, column: Column) -> Expr:
+        if column.alias.lower() == WINDOW and column.name.lower() in PARTS and find(WINDOW, self.aliases) is None:
+            return column
+        scope: Scope | None = self
+        while scope is not None:
+            found = scope._find(column)
+            if found is not None:
+                return transform(found.value, lambda node: replace(node, span=column.span))
+            struct = scope._field(column)
+            if struct is not None:
+                return struct
+            scope = scope.around
+        raise self._unknown(column)
+
+    def _find(self, column: Column) -> Shown | None:
+        if column.alias:
+            alias = find(column.alias, self.aliases)
+            among = [one for one in (*self.columns, *self.merged) if one.alias == alias]
+        else:
+            among = [*self.columns]
+        fitting = [one for one in among if one.name == column.name]
+        fitting = fitting or [one for one in among if one.name.lower() == column.name.lower()]
+        if len(fitting) > 1:
+            raise ExprError(
+                f'column "{column.name}" is ambiguous',
+                detail=f"these aliases have one: {', '.join(one.alias for one in fitting)}.",
+                hint=f"write {fitting[0].alias}.{column.name}.",
+                span=column.span,
+            )
+        return fitting[0] if fitting else None
+
+    def _field(self, column: Column) -> Expr | None:
+        """`a.b` may also be field b of a column a."""
+        if not column.alias or find(column.alias, self.aliases) is not None:
+            return None
+        owner = self._find(Column("", column.alias, None, column.span))
+        if owner is None or not pt.is_struct(owner.type):
+            return None
+        return Call("struct_extract", (owner.value, Literal(column.name)), None, column.span)
+
+    def _alias(self, name: str, span: Span | None) -> str:
+        alias = find(name, self.aliases)
+        if alias is None:
+            raise ExprError(
+                f'there is no alias "{name}"',
+                detail=f"aliases are: {', '.join(self.aliases)}.",
+                hint=suggestion(name, self.aliases),
+                span=span,
+            )
+        return alias
+
+    def _unknown(self, column: Column) -> ExprError:
+        if column.alias:
+            alias = self._alias(column.alias, column.span)
+            names = [one.name for one in (*self.columns, *self.merged) if one.alias == alias]
+            return ExprError(
+                f'"{alias}" has no column "{column.name}"',
+                detail=f"its columns are: {', '.join(names)}.",
+                hint=suggestion(column.name, names),
+                span=column.span,
+            )
+        return ExprError(
+            f'there is no column "{column.name}"',
+            detail=f"columns are: {', '.join(f'{one.alias}.{one.name}' for one in self.columns)}.",
+            hint=suggestion(column.name, [one.name for one in self.columns]),
+            span=column.span,
+        )
+
+
+def merge(kind: JoinKind, left: Scope, right: Scope, using: Using) -> tuple[Scope, tuple[Expr, ...]]:
+    """What a join with USING or NATURAL shows, and what it compares."""
+    names = using.columns
+    if names is None:
+        names = tuple(dict.fromkeys(one.name for one in right.columns if _holds(left.columns, one.name)))
+    if not names:
+        hint = "write ON with the columns to compare, or CROSS JOIN."
+        raise ExprError("both sides of NATURAL JOIN have no column in common", hint=hint, span=using.span)
+    shown, hidden, compared = [*left.columns], [*left.merged, *right.merged], []
+    rest = [*right.columns]
+    for name in names:
+        mine, other = (_one(side, name, using.span) for side in (shown, rest))
+        compared.append(Call("=", (mine.value, other.value), None, using.span))
+        rest.remove(other)
+        hidden += [other]
+        if kind in ("right", "full"):
+            hidden += [mine]
+            shown[shown.index(mine)] = replace(mine, alias="", value=_merged(kind, mine, other))
+    return Scope((*shown, *rest), tuple(hidden), left.around), tuple(compared)
+
+
+def _merged(kind: JoinKind, left: Shown, right: Shown) -> Expr:
+    return right.value if kind == "right" else Call("coalesce", (left.value, right.value))
+
+
+def _holds(columns: Iterable[Shown], name: str) -> bool:
+    return find(name, [one.name for one in columns]) is not None
+
+
+def _one(columns: Sequence[Shown], name: str, span: Span | None) -> Shown:
+    found = Scope(tuple(columns))._find(Column("", name, None, span))
+    if found is None:
+        raise Scope(tuple(columns))._unknown(Column("", name, None, span))
+    return found

@@ -1,0 +1,321 @@
+"""Subqueries in expressions as joins.
+
+    WHERE EXISTS (SELECT ... FROM b WHERE b.k = a.k)       a semi join; NOT EXISTS an anti join
+    WHERE a.x IN (SELECT y FROM b WHERE p)                 a semi join on p and a.x = y
+    WHERE a.x NOT IN (SELECT y FROM b WHERE p)             an anti join on p and (a.x = y or one of them is NULL)
+    elsewhere, such as below OR                            a mark: a column that says whether there is a partner
+    (SELECT MAX(y) FROM b WHERE b.k = a.k)                 a LEFT JOIN of the aggregate, grouped by b.k
+
+What must hold: a subquery sees the query around it, so names are looked up inside first.  One that groups rows may
+refer to the query around it by equality alone: what it is equal to becomes a key of its groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from weft.expr.model import Call, Column, Expr, Literal, Udf, columns, transform, walk
+from weft.expr.types import ExprError
+from weft.query.aggregates import AGGREGATES
+from weft.query.caret import pointing_into
+from weft.query.draft import Condition, Draft, Item, Source, Star
+from weft.query.nulls import fold, is_null, null
+from weft.query.qualify import Kind, Node, Opened, Part, Reader, has_aggregate, sources_of
+
+SUBQUERIES = ("exists", "in_query", "subquery")
+_MARK = "#found"
+
+
+def has_subquery(written: object) -> bool:
+    """Whether there is a subquery in what is written."""
+    if not isinstance(written, Call | Udf):
+        return False
+    return any(isinstance(node, Call) and node.op in SUBQUERIES for node in walk(written))
+
+
+def unnest(reader: Reader, opened: Opened) -> Opened:
+    """The same query with its subqueries in the tree of joins."""
+    for part in (*_conditions(opened.part), *opened.group_by):
+        _refuse(part, "ON or GROUP BY", "write it in WHERE.")
+    return _Unnester(reader, opened).run()
+
+
+def _conditions(part: Part | None) -> Iterator[Condition]:
+    if isinstance(part, Node):
+        yield from (*_conditions(part.left), *_conditions(part.right), *part.on)
+
+
+def _refuse(written: Condition | Item, place: str, hint: str) -> None:
+    if has_subquery(written.expr):
+        assert isinstance(written.expr, Call | Udf)
+        found = next(node for node in walk(written.expr) if isinstance(node, Call) and node.op in SUBQUERIES)
+        with pointing_into(written.text):
+            raise ExprError(f"a subquery cannot stand in {place}", hint=hint, span=found.span)
+
+
+@dataclass(frozen=True, slots=True)
+class _Joined:
+    """A subquery that can be joined: its tables, its conditions, and what it selects."""
+
+    part: Part
+    on: tuple[Condition, ...]
+    items: tuple[Expr, ...]
+
+
+class _Unnester:
+    """Puts the subqueries of one SELECT into its tree."""
+
+    def __init__(self, reader: Reader, opened: Opened) -> None:
+        self.reader, self.opened = reader, opened
+        self.part = opened.part
+        self.text = ""
+
+    def run(self) -> Opened:
+        """Conditions without subqueries come first: they hold before partners are counted."""
+        opened, mine = self.opened, {source.alias for source in sources_of(self.part)}
+        asking = [one for one in opened.where if has_subquery(one.expr)]
+        near = [one for one in opened.where if one not in asking and {c.alias for c in columns(_expr(one))} <= mine]
+        if near and (asking or any(has_subquery(item.expr) for item in opened.items)):
+            self.part = Node("where", self.part, None, tuple(near))
+        else:
+            near = []
+        where = [one for one in opened.where if one not in near and one not in asking]
+        for condition in asking:
+            where += self._condition(condition)
+        items = tuple(self._item(item) for item in opened.items)
+        return replace(opened, part=self.part, where=tuple(where), items=items)
+
+    def _condition(self, condition: Condition) -> list[Condition]:
+        assert isinstance(condition.expr, Call | Udf)
+        self.text = condition.text
+        with pointing_into(self.text):
+            expr: Expr = condition.expr
+            negated = False
+            while isinstance(expr, Call) and expr.op == "not":
+                expr, negated = expr.args[0], not negated
+            if isinstance(expr, Call) and expr.op in ("exists", "in_query") and not any(map(has_subquery, expr.args)):
+                self._filter(expr, negated)
+                return []
+            return [replace(condition, expr=self._values(condition.expr))]
+
+    def _item(self, item: Item) -> Item:
+        if not has_subquery(item.expr):
+            return item
+        assert isinstance(item.expr, Call | Udf)
+        self.text = item.text
+        with pointing_into(item.text):
+            return replace(item, expr=self._values(item.expr))
+
+    # ---------------------------------------------------------------------------------- semi and anti joins
+
+    def _filter(self, call: Call, negated: bool) -> None:
+        """EXISTS or IN as a condition of its own."""
+        found = self._open(call)
+        kind: Kind = "anti" if negated else "semi"
+        if call.op == "exists":
+            self._join(kind, found, found.on)
+            return
+        value, other = call.args[0], self._only(found, call)
+        equal = Call("=", (value, other), None, call.span)
+        unknown = Call("or", (equal, _is_null(value), _is_null(other)), None, call.span)
+        self._join(kind, found, (*found.on, Condition(unknown if negated else equal, self.text)))
+
+    def _join(self, kind: Kind, found: _Joined, on: tuple[Condition, ...]) -> None:
+        self.part = Node(kind, self.part, found.part, on)
+
+    # -------------------------------------------------------------------------------------- marks and values
+
+    def _values(self, expr: Expr) -> Expr:
+        """The expression with a column in place of every subquery."""
+        if not isinstance(expr, Call | Udf):
+            return expr
+        args = tuple(self._values(arg) for arg in expr.args)
+        expr = replace(expr, args=args)
+        if isinstance(expr, Call) and expr.op in SUBQUERIES:
+            return {"exists": self._exists, "in_query": self._in, "subquery": self._value}[expr.op](expr)
+        return expr
+
+    def _exists(self, call: Call) -> Expr:
+        found = self._open(call)
+        return self._mark(found, found.on)
+
+    def _in(self, call: Call) -> Expr:
+        """TRUE, FALSE, or NULL where a NULL on either side leaves it open."""
+        found, again = self._open(call), self._open(call)
+        value, other, same = call.args[0], self._only(found, call), self._only(again, call)
+        equal = self._mark(found, (*found.on, Condition(Call("=", (value, other), None, call.span), self.text)))
+        unknown = Condition(Call("or", (_is_null(value), _is_null(same))), self.text)
+        is_open = self._mark(again, (*again.on, unknown))
+        return Call("case", (equal, Literal(True), is_open, Literal(None), Literal(False)), None, call.span)
+
+    def _mark(self, found: _Joined, on: tuple[Condition, ...]) -> Column:
+        source = next(iter(sources_of(found.part)))
+        mark = Column(f"{_MARK} {source.alias}", _MARK)
+        self.part = Node("mark", self.part, found.part, on, mark)
+        return mark
+
+    def _value(self, call: Call) -> Expr:
+        """A scalar subquery: one aggregate."""
+        draft = _draft(call)
+        opened = self.reader.open(draft, self.opened.scope, self.opened.draft.within)
+        if len(opened.items) != 1:
+            raise _one_column(call)
+        if not has_aggregate(_expr(opened.items[0])) or opened.group_by or draft.unions:
+            raise ExprError(
+                "a subquery that is a value must be an aggregate",
+                detail="it may have at most one row, whatever rows come.",
+                hint="aggregate it, as in (SELECT MAX(x) FROM ...), or join the stream.",
+                span=call.span,
+            )
+        derived, equal = self._grouped(opened, call)
+        source, shown = self.reader.place(derived)
+        *keys, value = (one.value for one in shown.columns)
+        on = tuple(Condition(Call("=", (k, o), None, call.span), self.text) for k, o in zip(keys, equal, strict=True))
+        self.part = Node("left" if keys else "inner", self.part, source, on)
+        empty = fold(transform(_expr(opened.items[0]), _over_nothing))
+        if not keys or is_null(empty):
+            return value
+        return Call("case", (_is_null(keys[0]), empty, value), None, call.span)
+
+    # ------------------------------------------------------------------------------------------ subqueries
+
+    def _open(self, call: Call) -> _Joined:
+        """The tables, conditions and items of EXISTS or IN."""
+        draft = _draft(call)
+        opened = self.reader.open(draft, self.opened.scope, self.opened.draft.within)
+        if not draft.unions and not (opened.group_by or opened.having) and not _aggregates(opened):
+            inner = unnest(self.reader, opened) if _has_more(opened) else opened
+            self._refuse_far(inner, call)
+            return _Joined(inner.part, inner.where, tuple(_expr(item) for item in inner.items))
+        derived, equal = self._grouped(opened, call)
+        source, shown = self.reader.place(derived)
+        values = [one.value for one in shown.columns]
+        on = tuple(
+            Condition(Call("=", (key, other), None, call.span), self.text)
+            for key, other in zip(values, equal, strict=False)
+        )
+        return _Joined(source, on, tuple(values[len(equal) :]))
+
+    def _refuse_far(self, inner: Opened, call: Call) -> None:
+        """A condition of a subquery inside must not skip a level."""
+        mine = {source.alias for source in sources_of(inner.part)}
+        for condition in _conditions(inner.part):
+            if any(c.alias not in mine and not c.alias.startswith(_MARK) for c in columns(_expr(condition))):
+                raise ExprError(
+                    "a subquery refers to a query that is not directly around it",
+                    hint="join the streams of both subqueries in one.",
+                    span=call.span,
+                )
+
+    def _grouped(self, opened: Opened, call: Call) -> tuple[Source, list[Expr]]:
+        """A subquery that groups rows as a derived table, and what the query around compares its first columns with."""
+        draft, name = opened.draft, "subquery"
+        mine = {source.alias for source in sources_of(opened.part)}
+        far = [one for one in opened.where if any(c.alias not in mine for c in columns(_expr(one)))]
+        if not far:
+            self._refuse_elsewhere(opened, mine, call)
+            return Source(name, name, derived=draft), []
+        if draft.unions:
+            raise ExprError("a subquery with UNION cannot refer to the query around it", span=call.span)
+        sides = [_sides(one, mine, call) for one in far]
+        keys = tuple(Condition(inner, self.text) for inner, _ in sides)
+        items = [Item(inner, f"#key{place}", self.text) for place, (inner, _) in enumerate(sides)]
+        near = tuple(one for one in opened.where if one not in far)
+        rest = replace(opened, where=near)
+        self._refuse_elsewhere(rest, mine, call)
+        flat = self._again(rest)
+        made = replace(flat, items=(*items, *opened.items), group_by=(*keys, *opened.group_by), having=opened.having)
+        return Source(name, name, derived=made), [outer for _, outer in sides]
+
+    def _again(self, opened: Opened) -> Draft:
+        """The draft of a subquery over flat joins."""
+        flat = _flat(opened.part)
+        if flat is None:
+            raise ExprError(
+                "a subquery with an outer join cannot refer to the query around it",
+                hint="put the outer join into a derived table.",
+            )
+        sources, on = flat
+        return Draft(
+            sources, (*on, *opened.where), (), opened.draft.within, opened.draft.text, named=opened.draft.named
+        )
+
+    def _refuse_elsewhere(self, opened: Opened, mine: set[str], call: Call) -> None:
+        written: tuple[Condition | Item, ...] = (
+            *opened.items, *opened.having, *opened.group_by, *_conditions(opened.part), *opened.where,
+        )  # fmt: skip
+        if any(c.alias not in mine and c.alias for one in written for c in columns(_expr(one))):
+            raise ExprError(
+                "a subquery that groups rows refers to the query around it outside of WHERE",
+                hint="compare in its WHERE by =.",
+                span=call.span,
+            )
+
+    def _only(self, found: _Joined, call: Call) -> Expr:
+        if len(found.items) != 1:
+            raise _one_column(call)
+        return found.items[0]
+
+
+def _has_more(opened: Opened) -> bool:
+    written: tuple[Condition | Item, ...] = (*opened.where, *opened.items)
+    return any(has_subquery(one.expr) for one in written)
+
+
+def _aggregates(opened: Opened) -> bool:
+    return any(has_aggregate(_expr(item)) for item in opened.items)
+
+
+def _draft(call: Call) -> Draft:
+    constant = call.args[-1]
+    assert isinstance(constant, Literal)
+    assert isinstance(constant.value, Draft)
+    return constant.value
+
+
+def _expr(written: Condition | Item) -> Expr:
+    assert not isinstance(written.expr, str | Star)
+    return written.expr
+
+
+def _is_null(expr: Expr) -> Expr:
+    return Call("is_null", (expr,))
+
+
+def _one_column(call: Call) -> ExprError:
+    return ExprError("this subquery must select one column", hint="name one column behind SELECT.", span=call.span)
+
+
+def _over_nothing(node: Expr) -> Expr:
+    """What an aggregate is over no rows: a count is 0, everything else NULL."""
+    if isinstance(node, Udf) and node.name.lower() in AGGREGATES:
+        return Literal(0) if AGGREGATES[node.name.lower()] in ("count", "distinct") else null(None)
+    return node
+
+
+def _sides(condition: Condition, mine: set[str], call: Call) -> tuple[Expr, Expr]:
+    """`inner = outer` of a subquery that groups rows."""
+    expr = _expr(condition)
+    if isinstance(expr, Call) and expr.op == "=":
+        first, second = expr.args
+        for inner, outer in ((first, second), (second, first)):
+            inside = {column.alias in mine for column in columns(inner)}
+            outside = {column.alias in mine for column in columns(outer)}
+            if inside == {True} and outside == {False}:
+                return inner, outer
+    raise ExprError(
+        "a subquery that groups rows can be tied to the query around it by = alone",
+        hint="write inner column = outer column, or join first and group around it.",
+        span=expr.span or call.span,
+    )
+
+
+def _flat(part: Part) -> tuple[tuple[Source, ...], tuple[Condition, ...]] | None:
+    """Sources and conditions of inner joins; None if there are others."""
+    if isinstance(part, Source):
+        return (part,), ()
+    left, right = _flat(part.left), ((), ()) if part.right is None else _flat(part.right)
+    if part.kind not in ("inner", "where") or left is None or right is None:
+        return None
+    return (*left[0], *right[0]), (*left[1], *right[1], *part.on)
