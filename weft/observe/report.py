@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from weft.observe.counters import Counters
 from weft.observe.epochs import EpochRecord
+from weft.observe.markup import markup_report
 from weft.observe.notice import Notice
 from weft.observe.progress import Counted, Progress, human_bytes
 
@@ -71,6 +72,9 @@ class RunReport(Counted):
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return markup_report(self)
 
     def _watermark(self, query: str) -> str:
         mark = self.batches[-1].watermarks.get(query) if self.batches else None
