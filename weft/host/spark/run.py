@@ -484,6 +484,7 @@ class SparkBatches:
             newest=self.manifest.newest,
             notices=(*self._told(), *rows.notices),
             lag=rows.lag,
+            workers=self.topology.workers,
         )
 
     def _told(self) -> tuple[Notice, ...]:
