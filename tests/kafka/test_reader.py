@@ -14,7 +14,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 import weft
-from bench.broker import Broker
+from bench.broker import PASSWORD, USER, Broker
 from tests.kafka._kit import QUIET, add_partitions, make_topic, produce
 from weft.errors import SourceError, StateError
 from weft.host.parts import left_out, place_of
@@ -267,6 +267,26 @@ def test_only_wanted_columns_are_parsed(broker: Broker, tmp_path: Path) -> None:
     assert [batch.to_pylist() for batch in reader.read(piece, ["n"], source.schema)] == [[{"n": 1}]]
     with pytest.raises(SourceError, match="offset 0"):
         [*reader.read(piece, ["n", "other"], source.schema)]
+
+
+def test_names_and_passwords_are_passed_on_and_wrong_ones_are_refused(broker: Broker, tmp_path: Path) -> None:
+    topic = make_topic(broker)
+    produce(broker, topic, numbers(range(3)))
+
+    def secured(password: str) -> KafkaSource:
+        options = {
+            "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": USER,
+            "sasl.password": password,
+        }  # fmt: skip
+        return weft.read.kafka(broker.guarded, topic, schema=N, patience=5, options=options)
+
+    source = secured(PASSWORD)
+    assert values(drain(source, source.open("right", str(tmp_path)))[0]) == [0, 1, 2]
+    with pytest.raises(SourceError) as caught:
+        secured("wrong-password").open("wrong", str(tmp_path)).discover()
+    assert "uthentication" in str(caught.value)
+    assert "wrong-password" not in str(caught.value)
+    assert not any(PASSWORD.encode() in path.read_bytes() for path in tmp_path.iterdir())
 
 
 def test_a_broker_that_does_not_answer_is_named_and_no_option_is_shown(tmp_path: Path) -> None:
