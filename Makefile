@@ -8,7 +8,9 @@ BENCH  := .venv/.installed-bench
 N      ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo demo-console test check format fuzz chaos bench bench-plans bench-skew bench-queries bench-peers bench-views bench-scale bench-adaptive bench-console kafka wheel constraints clean
+DOCS   := .venv/.installed-docs
+
+.PHONY: help setup browser demo demo-console docs test check format fuzz chaos bench bench-plans bench-skew bench-queries bench-peers bench-views bench-scale bench-adaptive bench-console bench-kafka bench-subscriptions kafka wheel constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -54,6 +56,16 @@ fuzz: $(STAMP) ## compare random joins, and sessions that change, with the oracl
 chaos: $(STAMP) ## kill runs, start them again and compare the results (N=100)
 	$(PY) -m tests.chaos --n $(or $(N),100)
 
+$(DOCS): $(STAMP)
+	@sh scripts/setup dev,docs
+	@touch $@
+
+docs: $(DOCS) ## build the documentation into site/; every link is checked
+	$(PY) -m mkdocs build --strict --quiet && echo "site/index.html"
+
+docs-serve: $(DOCS) ## show the documentation while you write it
+	$(PY) -m mkdocs serve
+
 bench: $(BENCH) ## measure throughput on the TPC-H Q3 join
 	$(PY) -m bench.q3
 
@@ -80,11 +92,26 @@ bench-adaptive: $(BENCH) ## compare plans that follow the data with those that d
 bench-scale: $(BENCH) ## measure how Weft's cost grows with state, batches, workers and relations
 	$(PY) -m bench.scale
 
+bench-subscriptions: $(BENCH) ## one join for many subscriptions: kernel, the paper's figures, peers (25 minutes)
+	$(PY) -m bench.subscriptions
+	$(PY) -m bench.subscriptions --boxes 500000 --results 1,4 --only
+	$(PY) -m bench.subscriptionfigures
+	$(PY) -m bench.subscribed
+
+bench-kafka: $(BENCH) ## joins of Kafka topics: throughput and latency, beside Spark's own (half an hour)
+	$(PY) -m bench.kafka
+
 kafka: $(STAMP) ## run a Kafka broker on this machine until Ctrl-C
 	$(PY) -m bench.broker
 
+bench-console: $(BENCH) ## measure what the console costs a session, without and with three viewers (five minutes)
+	$(PY) -m bench.console
+
 wheel: $(STAMP) ## build dist/weft-*.whl, to install elsewhere
 	$(PY) -m pip wheel . --no-deps -q -w dist && ls dist
+
+dist: $(STAMP) ## build wheel and source distribution into dist/, and try the wheel in a new environment
+	$(PY) scripts/dist.py
 
 constraints: $(BENCH) ## write constraints.txt from what .venv holds now
 	$(PY) scripts/constraints.py > constraints.new

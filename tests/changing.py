@@ -14,15 +14,20 @@ from __future__ import annotations
 import argparse
 import random
 import sys
+import tempfile
 import time
 import traceback
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from tests.fuzz import FOREVER, Case, QueryMaker, StreamCase, make_case
-from tests.groups import GroupedMaker, Tally, check
+import weft
+from tests.fuzz import FOREVER, Case, Planned, QueryMaker, StreamCase, make_case, plain_functions, some_plans
+from tests.groups import TOLERANCE, GroupedMaker, Tally, check
+from weft.testing import Trial, assert_same_rows, expected_after_each_batch
+from weft.testing.oracle import expires
 
 OP = "op"
 WORDS: dict[str, dict[int, list[object]]] = {
@@ -50,7 +55,8 @@ def make_changing_case(seed: int) -> Case:
     rng = random.Random(seed + 2)
     names = [name for name in case.streams if rng.random() < 0.75] or [next(iter(case.streams))]
     for name in names:
-        _let_change(rng, case, case.streams[name])
+        stream = case.streams[name]
+        (_let_replace if stream.event_time is None and rng.random() < 0.6 else _let_change)(rng, case, stream)
     return case
 
 
@@ -67,6 +73,25 @@ def _let_change(rng: random.Random, case: Case, stream: StreamCase) -> None:
             batch[stream.name] = pa.Table.from_pylist(rows, schema)
     case.streams[stream.name] = replace(stream, schema=schema)
     case.how[stream.name] = {"changes": OP}
+
+
+def _let_replace(rng: random.Random, case: Case, stream: StreamCase) -> None:
+    """Make the rows of a stream upserts: of few keys, so that most replace others, and with keys that go."""
+    key, has_op = rng.choice([["n"], ["n", "j"]]), rng.random() < 0.5
+    schema = stream.schema.append(pa.field(OP, pa.string())) if has_op else stream.schema
+    for batch in case.batches:
+        rows = _tame(batch.pop(stream.name, stream.schema.empty_table()))
+        rows = [row | {"n": rng.randrange(8), "j": rng.randrange(2)} for row in rows for _ in range(rng.choice([1, 2]))]
+        for row in rows:
+            gone = rng.random() < 0.2
+            if has_op:
+                row[OP] = rng.choice(["delete", "-D"] if gone else ["insert", "+U", "u", "UPSERT"])
+            elif gone:
+                row |= {name: None for name in row if name not in key}
+        if rows or rng.random() < 0.3:
+            batch[stream.name] = pa.Table.from_pylist(rows, schema)
+    case.streams[stream.name] = replace(stream, schema=schema)
+    case.how[stream.name] = {"key": key, **({"changes": OP} if has_op else {})}
 
 
 def _changes(
@@ -105,6 +130,43 @@ def check_changing(case: Case) -> Tally:
     return check(rng, case, case.batches, rng.choice([None, None, FOREVER]), case.workers)
 
 
+def check_moving(case: Case, root: Path) -> Tally:
+    """Run the case while workers and plans change and queries are added; compare all of them after every batch."""
+    rng, tally = random.Random(case.seed + 3), Tally()
+    session = case.session(checkpoint=str(root / "state"), plans=[Planned("p0", "q0", {})])
+    wanted = _answers(case, session)
+    trial = Trial(session, state=session.checkpoint.root)
+    for number, batch in enumerate(case.batches):
+        if number and rng.random() < 0.7:
+            _move(rng, case, session, trial, number)
+            tally.taken_up += 1
+        trial.feed(batch)
+        for name in session.queries:
+            assert_same_rows(trial.table(name), wanted[number], f"{name}, batch {number}: ", tolerance=TOLERANCE)
+            tally.views += 1
+            tally.rows += wanted[number].num_rows
+    return tally
+
+
+def _answers(case: Case, session: weft.Session) -> list[pa.Table]:
+    query = session.queries["p0"].query
+    return list(expected_after_each_batch(query, case.batches, plain_functions(), case.policy))
+
+
+def _move(rng: random.Random, case: Case, session: weft.Session, trial: Trial, number: int) -> None:
+    """Another number of workers, or the same query once more under another plan."""
+    query = session.queries["p0"].query
+    if rng.random() < 0.5 or expires(query) or not query.is_changing:  # then old results cannot all be made again
+        session.rescale(rng.randint(1, 4))
+    else:
+        session.query(f"p{number}", case.queries["q0"], **rng.choice(some_plans(rng, query, session.workers)))
+    try:
+        trial.change()
+    except weft.StateError:  # rows that it needs were not kept
+        session.drop(f"p{number}")
+        trial.change()
+
+
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.changing", description="random changes against the oracle")
@@ -120,6 +182,8 @@ def main() -> int:
             print(case.describe())
         try:
             tally += check_changing(case)
+            with tempfile.TemporaryDirectory(prefix="weft-changing-") as folder:
+                tally += check_moving(case, Path(folder))
         except Exception:  # noqa: BLE001 - whatever goes wrong is reported with its case
             failed += 1
             print(f"\nFAILED seed {seed}\n{case.describe() if not args.verbose else ''}")

@@ -102,7 +102,7 @@ def test_wrong_arguments_are_refused_with_the_usage(arguments: list[str], capsys
 
 def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("--version") == 0
-    assert capsys.readouterr().out.strip() == "0.1.0"
+    assert capsys.readouterr().out.strip() == "0.2.0"
 
 
 def test_unknown_command_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

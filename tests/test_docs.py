@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import inspect
+import pickle
 import re
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import weft
+from weft import errors
+from weft.cli import commands
 from weft.query.model import Stream
 from weft.script import open_session, parse_script
-from weft.sql import to_query
+from weft.sql import script, to_query
 
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import railroad  # noqa: E402
+import reference  # noqa: E402
+
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TIME = pa.timestamp("us")
 
@@ -94,5 +106,102 @@ def test_scripts_are_understood(text: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
-        assert (page.parent / target).exists(), target
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", page.read_text()):
+        if target.startswith(("http:", "https:")):
+            continue
+        found = page.parent / target if target else page
+        assert found.exists(), target
+        if anchor and found.suffix == ".md":
+            assert anchor in headings(found), f"{target}#{anchor}"
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors of a page: its headings in lower case, words joined by dashes."""
+    found = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in found}
+
+
+# ------------------------------------------------------------------------------------ pages made from code
+
+
+def test_every_error_has_a_place_on_the_page_of_errors() -> None:
+    page = reference.errors_page()
+    places = reference.find_places()
+    assert len(places) > 150
+    assert [place.anchor for place in places if f'<a id="{place.anchor}"></a>' not in page] == []
+    anchors = re.findall(r'<a id="([^"]+)"', page)
+    assert len(anchors) == len(set(anchors))
+
+
+@pytest.mark.parametrize(
+    "fail",
+    [
+        lambda: weft.Session("unused").stream("a", 7),
+        lambda: to_query("SELECT a.k FROM nothing a", STREAMS),
+        lambda: to_query("SELECT FROM", STREAMS),
+        lambda: weft.read.parquet(["a"]),  # type: ignore[arg-type]
+        lambda: parse_script("SET colour = 'red';", folder=Path()),
+        lambda: open_session(parse_script("CREATE STREAM a FROM PARQUET 'gone';", folder=Path("/nowhere"))),
+    ],
+)
+def test_an_error_names_its_place_on_the_page(fail: Callable[[], object]) -> None:
+    with pytest.raises(weft.WeftError) as error:
+        fail()
+    assert error.value.anchor in {place.anchor for place in reference.find_places()}
+    again = pickle.loads(pickle.dumps(error.value))
+    assert again.anchor == error.value.anchor
+    told = errors.from_wire(errors.to_wire(error.value))
+    assert told is not None
+    assert told.anchor == error.value.anchor
+
+
+def test_the_page_of_the_api_has_every_public_name() -> None:
+    page = reference.api_page()
+    assert [
+        name for name in weft.__all__ if name != "__version__" and f"`{name}`" not in page.replace("weft.", "")
+    ] == []
+    assert "`Session.query`" in page
+
+
+def test_the_page_of_the_command_line_has_every_command_and_exit_code() -> None:
+    page = reference.cli_page()
+    for command in commands.COMMANDS:
+        assert f"## weft {command.name}" in page
+        assert [
+            option.name
+            for option in command.options
+            if f"`{option.metavar if option.is_positional else option.name}" not in page
+        ] == []
+    assert "| 143 |" in page
+
+
+def test_the_page_of_settings_has_every_setting() -> None:
+    page = (ROOT / "docs" / "settings.md").read_text()
+    known = [
+        name
+        for function in (weft.Session.__init__, weft.Session.options, weft.Session.stream, weft.Session.query)
+        for name in inspect.signature(function).parameters
+        if name not in ("self", "name", "source", "query")
+    ]
+    known += [*script._SETTINGS, *script._STREAM_OPTIONS, *script._QUERY_OPTIONS]
+    known += {
+        name
+        for file in (ROOT / "weft").rglob("*.py")
+        for name in re.findall(r"WEFT_[A-Z]+(?:_[A-Z]+)*", file.read_text())
+    }
+    assert sorted({name for name in known if f"`{name}`" not in page}) == []
+
+
+def test_every_rule_of_the_grammar_can_be_drawn_and_names_only_rules_and_values() -> None:
+    values = {"folder", "name", "value", "type", "alias", "number", "expression", "function"}
+    for name, rule in railroad.GRAMMAR.items():
+        drawn = ElementTree.fromstring(railroad.diagram(rule))
+        assert float(drawn.get("width", "0")) > 50, name
+        said = {word for word in re.findall(r"'[^']*'|[a-z]+", rule) if not word.startswith("'")}
+        assert said <= {*railroad.GRAMMAR, *values}
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    nav = (ROOT / "mkdocs.yml").read_text()
+    pages = [page.relative_to(ROOT / "docs") for page in PAGES if (ROOT / "docs") in page.parents]
+    assert [str(page) for page in pages if page.parent.name != "design" and f" {page}\n" not in nav] == []

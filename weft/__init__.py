@@ -33,20 +33,21 @@ if TYPE_CHECKING:
         StateError,
         WeftError,
     )
+    from weft.launch.ship import ship
     from weft.launch.spark import tuned_session as spark
     from weft.observe.counters import Counters
     from weft.observe.notice import Notice
     from weft.observe.progress import Progress
     from weft.observe.report import RunReport
     from weft.optimizer.written.plan import Plan
-    from weft.query.builder import col, count, fn, from_, lit, rel, window
+    from weft.query.builder import col, count, exists, fn, from_, lit, rel, value_of, window
     from weft.query.model import Query, Stream
     from weft.session import Session
     from weft.session.query import QueryHandle
     from weft.session.run import Handle
     from weft.stats.model import Statistics
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Console",
@@ -73,12 +74,15 @@ __all__ = [
     "__version__",
     "col",
     "count",
+    "exists",
     "fn",
     "from_",
     "lit",
     "read",
     "rel",
+    "ship",
     "spark",
+    "value_of",
     "window",
 ]
 
@@ -88,12 +92,13 @@ _HOMES = {
         "HostError", "InternalError", "ParseError", "PlanError", "QueryError",
         "SinkError", "SourceError", "StateError", "WeftError",
     ),
+    "weft.launch.ship": ("ship",),
     "weft.observe.counters": ("Counters",),
     "weft.observe.notice": ("Notice",),
     "weft.observe.progress": ("Progress",),
     "weft.observe.report": ("RunReport",),
     "weft.optimizer.written.plan": ("Plan",),
-    "weft.query.builder": ("col", "count", "fn", "from_", "lit", "rel", "window"),
+    "weft.query.builder": ("col", "count", "exists", "fn", "from_", "lit", "rel", "value_of", "window"),
     "weft.query.model": ("Query", "Stream"),
     "weft.session.query": ("QueryHandle",),
     "weft.session.run": ("Handle",),
@@ -112,6 +117,11 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'weft' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What `%load_ext weft` calls: it brings `%%weft` for SQL in cells."""
+    importlib.import_module("weft.notebook").load(shell)
 
 
 def __dir__() -> list[str]:

@@ -13,12 +13,17 @@
 A message has three layers: the primary line says what is wrong, the detail says where and with which
 values, the hint says what to do.  Errors cross process borders as text, so they can be rebuilt from
 their class name and the three strings.
+
+Every error also knows the function that made it.  The page of errors in the documentation has a place for each of
+these functions, named by `anchor`.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 import traceback
+from typing import Self
 
 
 class WeftError(Exception):
@@ -29,6 +34,8 @@ class WeftError(Exception):
         self.message = message
         self.detail = detail
         self.hint = hint
+        self.anchor = _find_place()
+        """Where the page of errors in the documentation speaks of it."""
 
     def __str__(self) -> str:
         lines = [self.message]
@@ -39,7 +46,13 @@ class WeftError(Exception):
         return "\n".join(lines)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self).__name__, self.message, self.detail, self.hint))
+        return (_rebuild, (type(self).__name__, self.message, self.detail, self.hint, self.anchor))
+
+    def restate(self, *, detail: str | None, hint: str | None) -> Self:
+        """The same error with another detail and hint, and the same place in the documentation."""
+        made = type(self)(self.message, detail=detail, hint=hint)
+        made.anchor = self.anchor
+        return made
 
 
 class ParseError(WeftError):
@@ -96,8 +109,27 @@ _LEAVES: dict[str, type[WeftError]] = {
 _OPEN, _CLOSE = "<<weft-error ", " weft-error>>"
 
 
-def _rebuild(name: str, message: str, detail: str | None, hint: str | None) -> WeftError:
-    return _LEAVES.get(name, WeftError)(message, detail=detail, hint=hint)
+def _rebuild(name: str, message: str, detail: str | None, hint: str | None, anchor: str = "") -> WeftError:
+    made = _LEAVES.get(name, WeftError)(message, detail=detail, hint=hint)
+    made.anchor = anchor
+    return made
+
+
+def name_place(module: str, function: str) -> str:
+    """The name of a place that makes errors.
+
+    >>> name_place("weft.session.catalog", "check_name")
+    'session-catalog-check-name'
+    """
+    return f"{module.removeprefix('weft.')}.{function}".replace(".", "-").replace("_", "-").strip("-").lower()
+
+
+def _find_place() -> str:
+    """The function that makes an error: the first one outside of this module."""
+    frame = sys._getframe(1)
+    while frame.f_globals.get("__name__") == __name__ and frame.f_back is not None:
+        frame = frame.f_back
+    return name_place(str(frame.f_globals.get("__name__", "")), frame.f_code.co_name)
 
 
 def first_line(error: BaseException) -> str:
@@ -114,7 +146,7 @@ def own_traceback(error: BaseException) -> str:
 
 def to_wire(error: WeftError) -> str:
     """The error as one line that can be found again inside the traceback of another process."""
-    text = json.dumps([type(error).__name__, error.message, error.detail, error.hint])
+    text = json.dumps([type(error).__name__, error.message, error.detail, error.hint, error.anchor])
     return f"{_OPEN}{text.encode().hex()}{_CLOSE}"
 
 

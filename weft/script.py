@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 from weft.errors import SourceError, WeftError
 from weft.expr.model import Span
 from weft.host.state.checkpoint import describe_query, is_same_query
+from weft.host.state.depot import read_url
 from weft.observe.live import Live
 from weft.query.caret import point
 from weft.session.complete import say_complete
@@ -82,7 +83,7 @@ def parse_script(text: str, *, folder: Path, name: str = "job") -> Script:
     said = parse_statements(text)
     settings = dict(said.settings)
     return Script(
-        checkpoint=folder / str(settings.pop("checkpoint", f"{name}.checkpoint")),
+        checkpoint=_place(folder, str(settings.pop("checkpoint", f"{name}.checkpoint"))),
         streams=tuple(replace(stream, path=folder / stream.path) for stream in said.streams),
         queries=tuple(replace(query, path=folder / query.path) for query in said.queries),
         drops=said.drops,
@@ -92,6 +93,11 @@ def parse_script(text: str, *, folder: Path, name: str = "job") -> Script:
         text=text,
         places=said.places,
     )
+
+
+def _place(folder: Path, checkpoint: str) -> Path:
+    """A URL as it is; a folder counts from that of the script."""
+    return Path(checkpoint) if read_url(checkpoint) is not None else folder / checkpoint
 
 
 def open_session(
@@ -253,4 +259,4 @@ def _name_statement(statement: str, place: str) -> Iterator[None]:
     except WeftError as error:
         parts = (error.detail,) if "^" in (error.detail or "") else (place, error.detail)
         where = "\n".join(part for part in parts if part)
-        raise type(error)(error.message, detail=f"in {statement}, {where}", hint=for_scripts(error.hint)) from error
+        raise error.restate(detail=f"in {statement}, {where}", hint=for_scripts(error.hint)) from error

@@ -128,3 +128,49 @@ def test_a_group_that_closes_gives_its_row_once(seed: int, workers: int) -> None
     theirs = con.execute(f"SELECT a.k, a.ts, a.x, b.y FROM a LEFT JOIN b ON {BAND}").fetchall()
     assert mine == sorted(map(repr, theirs))
     assert sum(trial.state_rows.values()) < 10
+
+
+# ------------------------------------------------------------------------------------------- corners
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_sum_of_floats_is_taken_back_as_it_was_given(workers: int) -> None:
+    """Sums of floats depend on the order of adding up, which merging changes: what was shown is remembered."""
+    session, rng = weft.Session("never-made", workers=workers), random.Random(3)
+    kinds = pa.schema([("k", pa.int64()), ("x", pa.float64())])
+    session.stream("a", weft.read.batches([kinds.empty_table()]))
+    session.stream("b", weft.read.batches([pa.table({"k": [1]})]))
+    inner = "(SELECT k, sum(x) AS s FROM a GROUP BY k) d"
+    session.query("joined", f"SELECT d.k, s FROM {inner} JOIN b ON d.k = b.k")
+    session.query("counted", f"SELECT count(*) AS n, max(s) AS m FROM {inner}")
+    trial, seen, partners = Trial(session), set[int](), list[int]()
+    for _ in range(25):
+        fresh = [{"k": rng.randrange(4), "x": rng.uniform(-1, 1) * 10 ** rng.randint(-8, 8)} for _ in range(4)]
+        partners.append(rng.randrange(5))
+        seen |= {int(row["k"]) for row in fresh}
+        trial.feed({"a": pa.Table.from_pylist(fresh, kinds), "b": pa.table({"k": [partners[-1]]})})
+        assert trial.table("joined").num_rows == sum(k in seen for k in partners)
+        assert trial.table("counted").to_pylist()[0]["n"] == len(seen)
+
+
+def test_a_query_that_is_read_is_not_dropped() -> None:
+    session = weft.Session("never-made", workers=2)
+    session.stream("a", weft.read.batches([pa.table({"k": [1], "x": [1]})]))
+    session.query("totals", "SELECT k, sum(x) AS s FROM a GROUP BY k")
+    session.query("most", "SELECT max(s) AS m FROM totals")
+    with pytest.raises(WeftError, match="read by others") as caught:
+        session.drop("totals")
+    assert 's.drop("most")' in str(caught.value.hint)
+    session.drop("most")
+    session.drop("totals")
+
+
+def test_windows_are_those_of_the_streams_inside() -> None:
+    session = weft.Session("never-made", workers=2)
+    for name in ("a", "b"):
+        session.stream(name, weft.read.batches([pa.table({"k": [1], "ts": [1]})]), event_time="ts")
+    text = "SELECT n FROM (SELECT a.k, count(*) AS n FROM a JOIN b ON a.k = b.k GROUP BY a.k) d WITHIN '10 seconds'"
+    query = session.query("q", text, closed=True).query
+    (relation,) = query.relations
+    assert relation.window is None
+    assert [inner.window for inner in relation.stream.made[0].relations] == [10_000_001, 10_000_001]

@@ -8,6 +8,7 @@ import pytest
 
 import weft
 from tests.outer import STREAMS, RandomOuter, connect, plain_sql, rows, tables
+from weft import col, exists, fn, from_, rel, value_of
 from weft.errors import WeftError
 from weft.query.model import Query
 from weft.query.visible import unique_names
@@ -150,3 +151,65 @@ def test_what_cannot_be_answered_is_refused_with_a_caret(text: str, says: str) -
         plain(text)
     assert says in str(caught.value)
     assert "^" in str(caught.value)
+
+
+def test_the_builder_says_the_same_as_sql() -> None:
+    a, b, c = rel("a"), rel("b"), rel("c")
+    partners = from_(c).where(col("c.k") == col("a.k"), "c.z > 1")
+    largest = from_(rel("d")).where("d.j = a.k").select(fn("max", col("d.x")))
+    pairs = [
+        (
+            from_(a).left_join(b, "a.k = b.k", col("b.x") > 1).select("a.k", "b.y"),
+            "SELECT a.k, b.y FROM a LEFT JOIN b ON a.k = b.k AND b.x > 1",
+        ),
+        (
+            from_(a).join(b, "a.k = b.k").full_join(c, "a.k = c.k").where("c.j = 1 OR a.x = 1").select("a.k", "c.z"),
+            "SELECT a.k, c.z FROM a JOIN b ON a.k = b.k FULL JOIN c ON a.k = c.k WHERE c.j = 1 OR a.x = 1",
+        ),
+        (from_(a).right_join(b, "a.k = b.k").select("b.k"), "SELECT b.k FROM a RIGHT JOIN b ON a.k = b.k"),
+        (from_(a).semi_join(b, "a.k = b.k").select("a.k"), "SELECT a.k FROM a SEMI JOIN b ON a.k = b.k"),
+        (from_(a).anti_join(b, "a.k = b.k").select("a.k"), "SELECT a.k FROM a ANTI JOIN b ON a.k = b.k"),
+        (
+            from_(a).where(~exists(partners.select("c.j")), col("a.x").is_in(partners.select("c.j"))).select("a.k"),
+            (
+                "SELECT a.k FROM a WHERE NOT EXISTS (SELECT c.j FROM c WHERE c.k = a.k AND c.z > 1)"
+                " AND a.x IN (SELECT c.j FROM c WHERE c.k = a.k AND c.z > 1)"
+            ),
+        ),
+        (
+            from_(a).where(col("a.x") < value_of(largest)).select("a.k"),
+            "SELECT a.k FROM a WHERE a.x < (SELECT max(d.x) FROM d WHERE d.j = a.k)",
+        ),
+    ]
+    for built, text in pairs:
+        assert to_query(built, STREAMS).schema == plain(text).schema
+        assert plain_sql(to_query(built, STREAMS)) == plain_sql(to_query(text, STREAMS)), text
+
+
+ADDED = [
+    "SELECT a.k, c.z FROM a LEFT JOIN c ON a.k = c.k",
+    "SELECT a.k FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k)",
+    "SELECT a.k FROM a WHERE x IN (SELECT x FROM b) AND NOT EXISTS (SELECT 1 FROM c WHERE c.j = a.k)",
+    "SELECT a.k, EXISTS (SELECT 1 FROM c WHERE c.k = a.k) AS e FROM a",
+]
+TAKEN_BACK = [
+    "SELECT a.k, b.k AS l FROM a LEFT JOIN b ON a.k = b.k",
+    "SELECT k FROM a WHERE k NOT IN (SELECT k FROM b)",
+]
+
+
+@pytest.mark.parametrize("text", [*ADDED, *TAKEN_BACK])
+def test_rows_are_taken_back_only_where_a_partner_may_come_later(text: str) -> None:
+    """Partners in a table are there before the row; one partner more changes nothing for EXISTS."""
+    data = tables(random.Random(3), 9)
+    session = weft.Session("never-made", workers=2)
+    for name in "ab":
+        session.stream(name, weft.read.batches([data[name]]))
+    session.table("c", weft.read.batches([data["c"]]))
+    assert session.query("q", text).query.is_changing == (text in TAKEN_BACK)
+    trial = Trial(session)
+    for first in (0, 3, 6):
+        fed = {name: data[name].slice(first, 3) for name in "ab"}
+        trial.feed({**fed, "c": data["c"]} if first == 0 else fed)
+        with connect({**{name: data[name].slice(0, first + 3) for name in "ab"}, "c": data["c"]}) as con:
+            assert sorted(str(tuple(row.values())) for row in trial.table("q").to_pylist()) == rows(con, text)

@@ -14,7 +14,7 @@ import weft
 from tests.objectstore import Store
 from tests.spark._kit import expected, found, make_input, make_session
 from weft.host.crash import CrashPoint, points
-from weft.host.state.depot import Depot
+from weft.host.state.depot import Depot, read_url
 from weft.host.state.place import Place
 
 pytestmark = pytest.mark.spark
@@ -74,6 +74,13 @@ def test_the_newer_of_two_runs_goes_on(tmp_path: Path, store: Store) -> None:
     assert taken[0].count == 2
     assert found(tmp_path) == expected(tmp_path)
     _forget_copies(url)
+
+
+def test_a_url_may_come_as_a_path(tmp_path: Path) -> None:
+    for url in ("s3://bucket/a/b?region=x", "file:///a/b", "gs://b/c"):
+        assert read_url(url) == read_url(Path(url)) == url
+    assert read_url("state") is None
+    assert read_url(tmp_path) is None
 
 
 def test_a_url_shows_no_secret_and_a_wrong_one_is_refused(tmp_path: Path, store: Store) -> None:

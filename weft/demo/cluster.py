@@ -1,8 +1,8 @@
 """Five steady streams of a made-up cluster, with skew that comes and goes, after the demonstration of Squall (6).
 
-Racks and machines are announced, jobs begin, tasks of jobs run on machines, some tasks fail.  Every second brings a
-file of each stream, with the time of day as event time.  In a skewed stretch most tasks run on one machine: whatever is
-placed by machine lies on one worker then.
+Racks and machines are announced, jobs begin, tasks of jobs run on machines, machines fail.  Every second brings a file
+of each stream, with the time of day as event time.  In a skewed stretch most tasks and failures are those of one
+machine: whatever is placed by machine lies on one worker then.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ STREAMS = ("rack", "machine", "job", "task", "failure")
 LATENESS = "2 seconds"
 MACHINES = 60
 """Known at the start."""
-JOBS, TASKS, FAILURES = 40, 400, 150
+JOBS, TASKS, FAILURES = 20, 200, 60
 """Rows a second."""
 STRETCH = 25
 """Seconds of a stretch; every second one is skewed."""
 KEPT = 300
 """Files of each stream that stay."""
 HOT = 0.7
-"""The part of the tasks that run on one machine, in a skewed stretch."""
+"""The part of the tasks and failures that are those of one machine, in a skewed stretch."""
 
 FAILING = """\
 SELECT m.id AS machine, r.site, j.owner, t.id AS task, f.reason
 FROM rack r
 JOIN machine m ON m.rack = r.id
-JOIN task    t WITHIN INTERVAL '20' SECOND ON t.machine = m.id
+JOIN task    t WITHIN INTERVAL '5' SECOND  ON t.machine = m.id
 JOIN job     j WITHIN INTERVAL '60' SECOND ON j.id = t.job
-JOIN failure f WITHIN INTERVAL '20' SECOND ON f.task = t.id
+JOIN failure f WITHIN INTERVAL '5' SECOND  ON f.machine = t.machine
 WHERE j.class = 'production'"""
-"""Machines that fail tasks of production jobs."""
+"""Failures of machines on which tasks of production jobs run."""
 BY_SITE = """\
 SELECT r.site, f.reason, count(*) AS failures
 FROM rack r
 JOIN machine m ON m.rack = r.id
-JOIN task    t WITHIN INTERVAL '20' SECOND ON t.machine = m.id
-JOIN failure f WITHIN INTERVAL '20' SECOND ON f.task = t.id
+JOIN task    t WITHIN INTERVAL '5' SECOND ON t.machine = m.id
+JOIN failure f WITHIN INTERVAL '5' SECOND ON f.machine = t.machine
 GROUP BY r.site, f.reason"""
 QUERIES = {"failing_machines": FAILING, "failures_by_site": BY_SITE}
 
@@ -66,7 +66,6 @@ class Cluster:
         self._random = np.random.default_rng(seed)
         self._ticks = self._tasks = self._jobs = 0
         self._recent_jobs: deque[int] = deque(maxlen=JOBS * 15)
-        self._recent_tasks: deque[int] = deque(maxlen=TASKS * 5)
 
     def tick(self, now: float, skewed: bool) -> Tick:
         """The rows of one second that ends now."""
@@ -76,9 +75,8 @@ class Cluster:
         racks = np.arange(8) if number == 0 else np.array([7 + number])
         new = np.arange(MACHINES) if number == 0 else np.array([machines - 1])
         jobs = self._take(JOBS, "_jobs", self._recent_jobs)
-        tasks = self._take(TASKS, "_tasks", self._recent_tasks)
-        on = random.integers(0, machines, TASKS)
-        on[random.random(TASKS) < (HOT if skewed else 0.0)] = 7
+        tasks = self._take(TASKS, "_tasks", deque())
+        hot = HOT if skewed else 0.0
         tables = {
             "rack": {"id": racks, "site": np.array(["north", "south", "east"])[racks % 3]},
             "machine": {"id": new, "rack": new % (8 + number)},
@@ -86,9 +84,12 @@ class Cluster:
                 "id": jobs, "owner": np.char.add("user", (jobs % 50).astype(str)),
                 "class": np.where(jobs % 4 == 0, "production", "batch"),
             },
-            "task": {"id": tasks, "job": random.choice(np.array(self._recent_jobs), TASKS), "machine": on},
+            "task": {
+                "id": tasks, "job": random.choice(np.array(self._recent_jobs), TASKS),
+                "machine": self._place(TASKS, machines, hot),
+            },
             "failure": {
-                "task": random.choice(np.array(self._recent_tasks), FAILURES),
+                "machine": self._place(FAILURES, machines, hot),
                 "reason": np.array(["memory", "disk", "killed"])[random.integers(0, 3, FAILURES)],
             },
         }  # fmt: skip
@@ -99,6 +100,12 @@ class Cluster:
         setattr(self, counter, first + count)
         recent.extend(range(first, first + count))
         return np.arange(first, first + count)
+
+    def _place(self, rows: int, machines: int, hot: float) -> np.ndarray:
+        """The machine of each row: any one, but a part of them is on machine 7."""
+        places = self._random.integers(0, machines, rows)
+        places[self._random.random(rows) < hot] = 7
+        return places
 
     def _times(self, now: float, made: dict[str, np.ndarray]) -> pa.Array:
         rows = len(next(iter(made.values())))

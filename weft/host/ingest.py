@@ -25,8 +25,9 @@ from weft.host.envelope import REPORT, Envelope, Frame, slices
 from weft.host.hidden import cut
 from weft.host.marks import drop_late, mark_late
 from weft.host.ops import read_changes, source_columns
-from weft.host.parts import left_out, place_of
+from weft.host.parts import left_out, order_of, place_of
 from weft.host.routing import route, spread_rows
+from weft.host.upserts import read_upserts
 from weft.host.watch import Watcher
 from weft.host.weights import attach_weights, product, weight_of
 from weft.observe.counters import bump
@@ -81,9 +82,12 @@ class Ingest:
         report, watcher, drawing = Report(), Watcher(), Drawing(self.sample, task)
         began = time.perf_counter()
         seq = task << 32
+        came = task << 40  # rows of one task, in their order
         row = task  # spreads the first rows of different tasks over the workers
         for where, raw in batches:
-            frame = self._stamp(self._read(raw, where), place_of(self.stream.name, raw), report, number)
+            first = order_of(raw, came)
+            came = first + raw.num_rows
+            frame = self._stamp(self._read(raw, where, first), place_of(self.stream.name, raw), report, number)
             bump(report.rows_in, self.stream.name, raw.num_rows)
             self._count_left_out(raw, report)
             self._count_refused(frame, watermarks, report)
@@ -98,9 +102,11 @@ class Ingest:
         report.seconds["0"] = time.perf_counter() - began
         yield Envelope(task % self.workers, seq, REPORT, report=report.plain())
 
-    def _read(self, raw: pa.RecordBatch, where: str) -> Frame:
+    def _read(self, raw: pa.RecordBatch, where: str, first: int) -> Frame:
         """The rows in the declared types; those of a stream that changes with their weights."""
         frame = conform(raw, self.stream, self.columns, where)
+        if self.stream.changes is not None and self.stream.changes.is_log:
+            return read_upserts(frame, self.stream, self.wanted, where, first)
         return read_changes(frame, self.stream, self.wanted, where)
 
     def _count_left_out(self, raw: pa.RecordBatch, report: Report) -> None:

@@ -22,7 +22,7 @@ from weft.errors import SourceError
 from weft.host.envelope import join
 from weft.host.hidden import Frame
 from weft.host.weights import attach_weights
-from weft.query.changes import AFTER, BEFORE, OP, PAYLOAD
+from weft.query.changes import AFTER, BEFORE, GONE, OP, ORDER, PAYLOAD
 from weft.query.model import Stream
 
 ADDED = ("insert", "update_after", "update_postimage", "+i", "+u", "i", "c", "r", "+1", "1")
@@ -40,7 +40,8 @@ def source_columns(stream: Stream, wanted: Sequence[str]) -> tuple[str, ...]:
         return tuple(wanted)
     if changes.format == "debezium":
         return tuple(changes.source.names)
-    return (*wanted, *(() if changes.op is None else (changes.op,)))
+    own = (name for name in wanted if name not in (ORDER, GONE))
+    return (*own, *(() if changes.op is None else (changes.op,)))
 
 
 def read_changes(frame: Frame, stream: Stream, wanted: Sequence[str], where: str) -> Frame:
@@ -60,7 +61,7 @@ def read_changes(frame: Frame, stream: Stream, wanted: Sequence[str], where: str
 
 def to_weights(ops: pa.Array, stream: Stream, where: str) -> pa.Array:
     """How often each row counts."""
-    _refuse_null(ops, stream, where)
+    refuse_null(ops, stream, where)
     if pt.is_integer(ops.type):
         return pc.cast(ops, pa.int64())
     coded = ops.dictionary_encode()
@@ -71,13 +72,14 @@ def to_weights(ops: pa.Array, stream: Stream, where: str) -> pa.Array:
 def _weight(word: str, stream: Stream, where: str) -> int:
     weight = WEIGHTS.get(word.strip().lower())
     if weight is None:
-        raise _unknown(
+        raise unknown_op(
             word, stream, where, f"{', '.join(ADDED)} for rows that are added, {', '.join(TAKEN)} for rows taken back"
         )
     return weight
 
 
-def _refuse_null(ops: pa.Array, stream: Stream, where: str) -> None:
+def refuse_null(ops: pa.Array, stream: Stream, where: str) -> None:
+    """Refuse rows that do not say what happens to them."""
     if ops.null_count:
         raise SourceError(
             f"{_named(stream)} is NULL in {ops.null_count} rows{where}",
@@ -86,7 +88,8 @@ def _refuse_null(ops: pa.Array, stream: Stream, where: str) -> None:
         )
 
 
-def _unknown(word: str, stream: Stream, where: str, known: str) -> SourceError:
+def unknown_op(word: str, stream: Stream, where: str, known: str) -> SourceError:
+    """The error for a word that says nothing."""
     return SourceError(
         f"{_named(stream)} is {word!r}{where}",
         detail=f"known are {known}.",
@@ -103,18 +106,37 @@ def _named(stream: Stream) -> str:
 
 
 def _open_envelopes(frame: Frame, stream: Stream, wanted: Sequence[str], where: str) -> Frame:
-    """The rows after with +1, the rows before with -1.  An envelope with nothing in it is a tombstone of Kafka."""
-    before, after, ops = (_part(frame, name) for name in (BEFORE, AFTER, OP))
-    there = pc.or_(pc.is_valid(ops), pc.or_(pc.is_valid(before), pc.is_valid(after)))
-    before, after, ops = (column.filter(there) for column in (before, after, ops))
-    _refuse_null(ops, stream, where)
-    if strange := sorted({*ops.unique().to_pylist()} - {*CREATED, UPDATED, DELETED, IGNORED}):
-        raise _unknown(strange[0], stream, where, "c, r, u and d; that a table was emptied cannot be followed")
+    """The rows after with +1, the rows before with -1."""
+    before, after, ops = _parts(frame, stream, where)
     added = pc.is_in(ops, pa.array([*CREATED, UPDATED]))
     taken = pc.is_in(ops, pa.array([UPDATED, DELETED]))
     _refuse_missing(before.filter(taken), stream, where, "before", "an update or a deletion")
     _refuse_missing(after.filter(added), stream, where, "after", "a new row or an update")
-    return join([_rows(after.filter(added), wanted, 1), _rows(before.filter(taken), wanted, -1)])
+    return join([_weighted_rows(after.filter(added), wanted, 1), _weighted_rows(before.filter(taken), wanted, -1)])
+
+
+def open_envelope(
+    frame: Frame, stream: Stream, where: str, order: pa.Array
+) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array]:
+    """Rows before and after, whether the row is gone, and the places of these changes in the order."""
+    before, after, ops, order = _parts(frame, stream, where, order)
+    meant = pc.not_equal(ops, IGNORED)
+    before, after, ops, order = (column.filter(meant) for column in (before, after, ops, order))
+    gone = pc.equal(ops, DELETED)
+    _refuse_missing(before.filter(gone), stream, where, "before", "a deletion")
+    _refuse_missing(after.filter(pc.invert(gone)), stream, where, "after", "a new row or an update")
+    return before, after, gone, order
+
+
+def _parts(frame: Frame, stream: Stream, where: str, *more: pa.Array) -> tuple[pa.Array, ...]:
+    """Rows before, rows after, and ops.  An envelope with nothing in it is a tombstone of Kafka, and is left out."""
+    before, after, ops = (_part(frame, name) for name in (BEFORE, AFTER, OP))
+    there = pc.or_(pc.is_valid(ops), pc.or_(pc.is_valid(before), pc.is_valid(after)))
+    before, after, ops, *others = (column.filter(there) for column in (before, after, ops, *more))
+    refuse_null(ops, stream, where)
+    if strange := sorted({*ops.unique().to_pylist()} - {*CREATED, UPDATED, DELETED, IGNORED}):
+        raise unknown_op(strange[0], stream, where, "c, r, u and d; that a table was emptied cannot be followed")
+    return (before, after, ops, *others)
 
 
 def _part(frame: Frame, name: str) -> pa.Array:
@@ -124,10 +146,14 @@ def _part(frame: Frame, name: str) -> pa.Array:
     return pc.struct_field(payload, [payload.type.get_field_index(name)])
 
 
-def _rows(structs: pa.Array, wanted: Sequence[str], weight: int) -> Frame:
+def fields_of(structs: pa.Array, wanted: Sequence[str]) -> Frame:
+    """Fields of structs as columns."""
     columns = [pc.struct_field(structs, [structs.type.get_field_index(name)]) for name in wanted]
-    rows = pa.RecordBatch.from_arrays(columns, names=list(wanted))
-    return attach_weights(rows, pa.array(np.full(len(structs), weight, dtype=np.int64)))
+    return pa.RecordBatch.from_arrays(columns, names=list(wanted))
+
+
+def _weighted_rows(structs: pa.Array, wanted: Sequence[str], weight: int) -> Frame:
+    return attach_weights(fields_of(structs, wanted), pa.array(np.full(len(structs), weight, dtype=np.int64)))
 
 
 def _refuse_missing(structs: pa.Array, stream: Stream, where: str, part: str, what: str) -> None:

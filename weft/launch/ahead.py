@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from weft.errors import HostError
 from weft.launch.classes import Archive
 from weft.launch.command import note_command, read_command
+from weft.launch.ending import is_up
 from weft.launch.jvm import Starting
 from weft.launch.plain import is_plain
 from weft.launch.settings import count_cores
@@ -71,7 +72,7 @@ _begun: _Begun | None = None
 def begin() -> None:
     """Start Spark for all cores of this machine."""
     global _begun
-    if _begun is not None or is_plain():
+    if _begun is not None or is_plain() or is_up():
         return
     cores = count_cores(os.cpu_count() or 1)
     try:

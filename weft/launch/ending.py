@@ -23,7 +23,7 @@ def hide_interrupts() -> None:
 
 def leave(code: int) -> NoReturn:
     """End the program after an interrupt."""
-    if _is_up():
+    if is_up():
         sys.exit(code)
     end_starting_jvm()
     for stream in (sys.stdout, sys.stderr):
@@ -41,7 +41,7 @@ def end_starting_jvm() -> None:
                 os.kill(int(place.name), signal.SIGKILL)
 
 
-def _is_up() -> bool:
+def is_up() -> bool:
     """Whether PySpark knows its JVM."""
     pyspark = sys.modules.get("pyspark")
     return getattr(getattr(pyspark, "SparkContext", None), "_gateway", None) is not None

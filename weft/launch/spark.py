@@ -98,7 +98,7 @@ def forget_jvm() -> None:
     if SparkContext._gateway is not None:
         with contextlib.suppress(Exception):  # most likely the JVM is gone
             SparkContext._gateway.shutdown()
-    SparkContext._gateway = SparkContext._jvm = None
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
 
 
 def _text(value: object) -> str:

@@ -12,11 +12,12 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from weft.errors import QueryError
-from weft.expr.model import Call, Column, Expr, Literal, Udf
+from weft.expr.model import Call, Column, Expr, Literal, Udf, walk
 from weft.expr.render import to_sql
-from weft.query.draft import Condition, Draft, Item, Source, Star, Within
+from weft.query.draft import Condition, Draft, Item, Join, JoinKind, Source, Star, Tree, Within, is_inner, joins
 from weft.query.duration import parse_duration
 
 __all__ = [
@@ -28,10 +29,12 @@ __all__ = [
     "Term",
     "col",
     "count",
+    "exists",
     "fn",
     "from_",
     "lit",
     "rel",
+    "value_of",
     "window",
 ]
 
@@ -125,9 +128,9 @@ class Term:
         """SQL's LIKE."""
         return _call("like", self, pattern, *([] if escape is None else [escape]))
 
-    def is_in(self, values: Sequence[object]) -> Term:
-        """Whether the value is one of `values`."""
-        return _call("in", self, *values)
+    def is_in(self, values: Sequence[object] | Draft) -> Term:
+        """Whether the value is one of `values`, or one that a query selects."""
+        return _call("in_query", self, values) if isinstance(values, Draft) else _call("in", self, *values)
 
     def is_null(self) -> Term:
         """Whether the value is NULL."""
@@ -172,6 +175,16 @@ def count(value: object = None, *, distinct: bool = False) -> Term:
     return Term(Udf("count", (Call("distinct", args),) if distinct else args))
 
 
+def exists(query: Draft) -> Term:
+    """Whether a query has a row; its conditions may name columns of the query around it."""
+    return _call("exists", query)
+
+
+def value_of(query: Draft) -> Term:
+    """The value of a query that is one aggregate."""
+    return _call("subquery", query)
+
+
 def window(time: object, length: str | dt.timedelta | int, slide: str | dt.timedelta | int | None = None) -> Term:
     """Windows of event time to group by; its bounds are col("window.start") and col("window.end")."""
     lengths = (length,) if slide is None else (length, slide)
@@ -201,6 +214,36 @@ class Builder:
         """The join restricted to rows that satisfy all the conditions."""
         return Builder(replace(self.draft, conditions=(*self.draft.conditions, *map(_condition, conditions))))
 
+    def join(self, source: Source, *on: str | Term) -> Builder:
+        """The join with one more source, on conditions."""
+        return self._join("inner", source, on)
+
+    def left_join(self, source: Source, *on: str | Term) -> Builder:
+        """LEFT JOIN: rows so far that have no partner stay, with NULLs."""
+        return self._join("left", source, on)
+
+    def right_join(self, source: Source, *on: str | Term) -> Builder:
+        """RIGHT JOIN: rows of the new source that have no partner stay, with NULLs."""
+        return self._join("right", source, on)
+
+    def full_join(self, source: Source, *on: str | Term) -> Builder:
+        """FULL JOIN: rows of both sides stay."""
+        return self._join("full", source, on)
+
+    def semi_join(self, source: Source, *on: str | Term) -> Builder:
+        """Rows so far that have a partner."""
+        return self._join("semi", source, on)
+
+    def anti_join(self, source: Source, *on: str | Term) -> Builder:
+        """Rows so far that have no partner."""
+        return self._join("anti", source, on)
+
+    def _join(self, kind: JoinKind, source: Source, on: Sequence[str | Term]) -> Builder:
+        draft, places = self.draft, list[Tree](range(len(self.draft.sources)))
+        left = draft.tree if draft.tree is not None else reduce(lambda a, b: Join("inner", a, b), places)
+        tree = Join(kind, left, len(places), tuple(map(_condition, on)))
+        return Builder(replace(draft, sources=(*draft.sources, source), tree=tree))
+
     def group_by(self, *keys: str | Term) -> Builder:
         """One row for every combination of the keys."""
         return Builder(replace(self.draft, group_by=(*self.draft.group_by, *map(_condition, keys))))
@@ -216,7 +259,11 @@ class Builder:
     def select(self, *items: str | Term, **named: str | Term) -> Draft:
         """The finished query: its output columns, by position or under a name."""
         listed = [_item(item, None) for item in items]
-        return replace(self.draft, items=(*listed, *(_item(item, name) for name, item in named.items())))
+        draft = replace(self.draft, items=(*listed, *(_item(item, name) for name, item in named.items())))
+        if draft.tree is None or not is_inner(draft.tree):
+            return draft
+        on = tuple(condition for join in joins(draft.tree) for condition in join.on)
+        return replace(draft, conditions=(*on, *draft.conditions), tree=None)
 
 
 def _condition(written: str | Term) -> Condition:
@@ -227,7 +274,8 @@ def _item(item: str | Term, name: str | None) -> Item:
     if isinstance(item, str):
         return Item(item, name, item, item)
     expr = _expr(item)
-    return Item(expr, name, "", to_sql(expr))
+    asks = any(isinstance(node, Literal) and isinstance(node.value, Draft) for node in walk(expr))
+    return Item(expr, name, "", "subquery" if asks else to_sql(expr))
 
 
 def from_(*sources: Source, within: Length = None) -> Builder:

@@ -18,6 +18,11 @@ import pyarrow as pa
 Format = OneOf["rows", "debezium"]
 FORMATS: tuple[Format, ...] = ("rows", "debezium")
 
+ORDER = "#order"
+"""Name of the hidden column that says where in the order of its stream a row stands."""
+GONE = "#gone"
+"""Name of the hidden column that says that the key of a row is gone."""
+
 BEFORE, AFTER, OP, PAYLOAD = "before", "after", "op", "payload"
 """Columns of Debezium's envelope; all may be fields of one, the last."""
 
@@ -33,6 +38,11 @@ class Changes:
     key: tuple[str, ...] = ()
     """Columns that name a row; a new row with the same key replaces it."""
     format: Format = "rows"
+
+    @property
+    def is_log(self) -> bool:
+        """Whether rows are upserts: not yet what they change."""
+        return bool(self.key)
 
     def __str__(self) -> str:
         said = [f"column {self.op}"] if self.op is not None and self.format == "rows" else []

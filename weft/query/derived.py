@@ -14,23 +14,24 @@ aggregate branch are its changes: the row of a group that changed with weight -1
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from weft.expr.coerce import unify
 from weft.expr.model import Column, Expr, text_of, transform
 from weft.expr.types import ExprError
+from weft.query import model
 from weft.query.changes import Changes
 from weft.query.draft import Closes, Draft, Item, Named, Source, Star
-from weft.query.model import Output, Query, Stream
+from weft.query.model import Output, Query, Relation, Stream
 
 SIGN = "#"
 """How names of derived streams begin."""
 
 
 __all__ = [
-    "Closes", "Derived", "add_branch", "all_rows", "branches", "derive", "different_rows", "fed_by", "hidden",
-    "is_hidden",
+    "SIGN", "Closes", "Derived", "add_branch", "all_rows", "begin_at", "branch_name", "branches", "closed", "derive",
+    "different_rows", "fed_by", "hidden", "is_hidden", "reads",
 ]  # fmt: skip
 
 
@@ -95,13 +96,48 @@ def hidden(queries: Mapping[str, Query]) -> dict[str, Query]:
     found: dict[str, Query] = {}
     for query in queries.values():
         for stream in (relation.stream for relation in query.relations if relation.stream.made):
-            if _branch_name(stream.name, 0) not in found:
-                mine = {_branch_name(stream.name, place): branch for place, branch in enumerate(stream.made)}
+            if branch_name(stream.name, 0) not in found:
+                mine = {branch_name(stream.name, place): branch for place, branch in enumerate(stream.made)}
                 found |= hidden(mine) | mine
     return found
 
 
-def _branch_name(stream: str, place: int) -> str:
+def closed(query: Query) -> Query:
+    """The query, and all that it reads, with windows that include their end."""
+    return _over(query, lambda _, branch: closed(branch)).closed()
+
+
+def begin_at(query: Query, since: Mapping[str, int]) -> Query:
+    """The query over rows that come in a batch or later, by alias; so are the queries that it reads."""
+
+    def begun(relation: Relation, branch: Query) -> Query:
+        batch = since.get(relation.alias, relation.since)
+        return begin_at(branch, dict.fromkeys(branch.aliases, batch)) if batch else branch
+
+    return model.begin_at(_over(query, begun), since)
+
+
+def _over(query: Query, change: Callable[[Relation, Query], Query]) -> Query:
+    """The query with changed branches of the derived streams that it reads."""
+    relations = tuple(
+        replace(r, stream=derive([change(r, branch) for branch in r.stream.made], r.stream.weight))
+        if r.stream.made
+        else r
+        for r in query.relations
+    )
+    return replace(query, relations=relations)
+
+
+def reads(draft: Draft) -> set[str]:
+    """The names that a draft and all SELECTs in it stand FROM."""
+    inner = [source.derived for source in draft.sources if source.derived is not None]
+    inner += [*draft.unions, *(named.draft for named in draft.named)]
+    own = {source.stream for source in draft.sources if source.derived is None}
+    return own.union(*map(reads, inner))
+
+
+def branch_name(stream: str, place: int) -> str:
+    """The hidden name of a branch."""
     return f"{stream}-{place}"
 
 

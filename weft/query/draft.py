@@ -12,6 +12,7 @@ layer needs no parser.  Texts and spans only serve error messages.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
@@ -76,6 +77,17 @@ Tree = Join | int
 """A join, or the place of a source."""
 
 
+def joins(tree: Tree) -> Iterator[Join]:
+    """The joins of a tree, in the order in which their conditions are written."""
+    if not isinstance(tree, int):
+        yield from (*joins(tree.left), *joins(tree.right), tree)
+
+
+def is_inner(tree: Tree) -> bool:
+    """Whether all joins of a tree are inner joins, so that it can be made flat."""
+    return all(join.kind == "inner" for join in joins(tree))
+
+
 @dataclass(frozen=True, slots=True)
 class Named:
     """One entry of WITH, or a view: a draft under a name."""
@@ -138,6 +150,8 @@ class Draft:
     """A whole-number column of what is selected that says how often each row counts; it is not shown."""
     closes: Closes | None = None
     """None if rows of groups come at once, and are taken back when they change."""
+    grows: bool = False
+    """Whether `times` never falls, and so no row of a group is taken back, if no row of its inputs is."""
     crossed: bool = False
     """Whether parts that no condition connects are multiplied on purpose."""
     tree: Tree | None = None

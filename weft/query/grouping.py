@@ -105,6 +105,11 @@ class Grouping:
     """Whether a group is in the view as often as it counts: it is a joined row with all its columns."""
     closing: Closing | None = field(default=None, repr=False)
     """When a group is final, if its row comes only then; None if rows come at once."""
+    grows: str | None = field(default=None, repr=False)
+    """The output that says how often the row of a group counts, if that never falls and nothing else changes."""
+
+    latest: bool = field(default=False, repr=False)
+    """Whether a group is a key, whose last row is in the view (`weft.query.upserts`)."""
 
     @property
     def is_distinct(self) -> bool:

@@ -263,14 +263,17 @@ class Query:
         """Whether joined rows may be taken back.  A change of a table is met only by later rows of streams."""
         streams = [relation.stream for relation in self.relations]
         own = [stream for stream in streams if not stream.table] or streams
-        return any(stream.changes is not None for stream in own)
+        return any(stream.changes is not None and not stream.changes.is_log for stream in own)
 
     @property
     def gives_changes(self) -> bool:
         """Whether its results, as rows of a derived stream, may be taken back."""
         if self.grouping is None:
             return self.is_changing
-        return self.grouping.closing is None and (not self.grouping.is_distinct or self.is_changing)
+        if self.grouping.closing is not None:
+            return False
+        stays = self.grouping.is_distinct or self.grouping.grows is not None
+        return self.is_changing or not stays
 
     @property
     def is_view(self) -> bool:

@@ -45,6 +45,9 @@ class Known(Protocol):
     def is_table(self, source: Source) -> bool:
         """Whether it is a table."""
 
+    def is_fixed(self, source: Source) -> bool:
+        """Whether it is a table that never changes: rows have all their partners in it when they come."""
+
     def reach(self, draft: Draft, alias: str) -> int | None:
         """By how many microseconds the last partner of a row may be newer than the row; None if there is no bound."""
 

@@ -30,7 +30,7 @@ from weft.query.draft import Condition, Draft, Item, Named, Source, Star, Using,
 from weft.query.groups import Entry, find_entry, find_named, group
 from weft.query.model import Output, Query, Relation, Stream
 from weft.query.names import find, suggestion
-from weft.query.parameters import PARAMETERS
+from weft.query.parameters import PARAMETERS, REMOVED
 from weft.query.qualify import EventTime
 from weft.query.rewrite import is_plain, rewrite
 from weft.query.timebounds import retention, step_of
@@ -96,6 +96,8 @@ class _Resolver:
             query = group(
                 query, flat.entries, keys, having, distinct=draft.distinct, united=united, closes=draft.closes
             )
+            if draft.grows and query.grouping is not None:
+                query = replace(query, grouping=replace(query.grouping, grows=draft.times))
         else:
             query = replace(query, outputs=tuple(_output(entry, united=united) for entry in flat.entries))
         if not query.cross_product:
@@ -148,6 +150,11 @@ class _Known:
         """Whether it is a table."""
         stream = self._stream(source)
         return stream is not None and stream.table
+
+    def is_fixed(self, source: Source) -> bool:
+        """Whether it is a table that never changes."""
+        stream = self._stream(source)
+        return stream is not None and stream.table and stream.changes is None
 
     def _stream(self, source: Source) -> Stream | None:
         named = source.derived is None and find(source.stream, self.views) is None
@@ -490,12 +497,7 @@ class _Scope:
         columns = self.tables[alias].columns
         found = find(column.name, columns)
         if found is None:
-            raise ExprError(
-                f'"{alias}" has no column "{column.name}"',
-                detail=f"its columns are: {', '.join(columns)}.",
-                hint=suggestion(column.name, columns),
-                span=column.span,
-            )
+            raise _no_column(alias, column, columns)
         return alias, found, None
 
     def _is_window_part(self, column: Column) -> bool:
@@ -552,6 +554,17 @@ class _Scope:
             or "register a Python function of that name.",
             span=call.span,
         )
+
+
+def _no_column(alias: str, column: Column, columns: Collection[str]) -> ExprError:
+    shown = [name for name in columns if name != REMOVED]
+    if alias == PARAMETERS:
+        message, detail = f'there is no parameter ":{column.name}"', "columns of the parameters are"
+    else:
+        message, detail = f'"{alias}" has no column "{column.name}"', "its columns are"
+    return ExprError(
+        message, detail=f"{detail}: {', '.join(shown)}.", hint=suggestion(column.name, shown), span=column.span
+    )
 
 
 def _output(entry: Entry, *, united: bool = False) -> Output:

@@ -151,7 +151,7 @@ class _Unnester:
 
     def _mark(self, found: _Joined, on: tuple[Condition, ...]) -> Column:
         source = next(iter(sources_of(found.part)))
-        mark = Column(f"{_MARK} {source.alias}", _MARK)
+        mark = Column(f"{_MARK} {source.alias}", f"{_MARK} {source.alias}")
         self.part = Node("mark", self.part, found.part, on, mark)
         return mark
 
@@ -210,7 +210,7 @@ class _Unnester:
 
     def _grouped(self, opened: Opened, call: Call) -> tuple[Source, list[Expr]]:
         """A subquery that groups rows as a derived table, and what the query around compares its first columns with."""
-        draft, name = opened.draft, f"subquery{call.span.start if call.span else ''}"
+        draft, name = opened.draft, "subquery"
         mine = {source.alias for source in sources_of(opened.part)}
         far = [one for one in opened.where if any(c.alias not in mine for c in columns(_expr(one)))]
         if not far:

@@ -15,6 +15,7 @@ from weft.host.sources.source import Source
 from weft.query.draft import Draft, Named
 from weft.query.model import Stream
 from weft.query.resolve import FunctionSignature, Views, add_views, is_built_in
+from weft.query.upserts import present
 from weft.session.arguments import check_name
 from weft.session.query import QueryHandle, read_draft, read_query
 from weft.sql import resolve
@@ -25,6 +26,9 @@ class Catalog:
 
     def __init__(self) -> None:
         self.streams: dict[str, Stream] = {}
+        """What is read from sources."""
+        self.visible: dict[str, Stream] = {}
+        """What queries read: of a stream of upserts, the present rows."""
         self.sources: dict[str, Source] = {}
         self.views: Views = {}
         self._functions: dict[str, tuple[FunctionSignature, Callable[..., pa.Array]]] = {}
@@ -34,14 +38,15 @@ class Catalog:
         check_name(kind, name, {**self.streams, **self.views})
 
     def add_stream(self, stream: Stream, source: Source) -> Stream:
-        """Add a stream or a table."""
+        """Add a stream or a table; return what queries read of it."""
         self.streams[stream.name], self.sources[stream.name] = stream, source
-        return stream
+        self.visible[stream.name] = present(stream) if stream.changes and stream.changes.is_log else stream
+        return self.visible[stream.name]
 
     def add_view(self, name: str, query: str | Draft) -> None:
         """Add a SELECT that later ones may read; what is wrong in it is said here."""
         draft = read_draft("view", query)
-        resolve(draft, self.streams, self.signatures, True, self.views)
+        resolve(draft, self.visible, self.signatures, True, self.views)
         self.views = add_views(self.views, [Named(name, draft)])
 
     def add_function(self, name: str, function: Callable[..., pa.Array], returns: pa.DataType | None) -> None:
@@ -67,9 +72,12 @@ class Catalog:
         """The functions by name, in lower case."""
         return {name: function for name, (_, function) in self._functions.items()}
 
-    def read_query(self, name: str, query: str | Draft, cross_product: bool, closed: bool) -> QueryHandle:
-        """The handle of a query that was written as SQL text or with the builder."""
-        return read_query(name, query, self.streams, self.signatures, self.views, cross_product, closed)
+    def read_query(
+        self, name: str, query: str | Draft, cross_product: bool, closed: bool, views: Views | None = None
+    ) -> QueryHandle:
+        """The handle of a query that was written as SQL text or with the builder; it may read `views`."""
+        known = self.views if views is None else views
+        return read_query(name, query, self.visible, self.signatures, known, cross_product, closed)
 
 
 def refuse_frame(name: str) -> QueryError:

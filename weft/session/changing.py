@@ -2,22 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pyarrow as pa
 from pyarrow import types as pt
 
 from weft.errors import QueryError
 from weft.query.changes import AFTER, BEFORE, FORMATS, OP, PAYLOAD, Changes, Format
 from weft.query.names import suggestion
+from weft.query.upserts import log_schema
 from weft.session.arguments import check_choice
 from weft.session.query import QueryHandle
 
 
+def read_names(given: str | Sequence[str]) -> tuple[str, ...]:
+    """Names of columns; one may be given alone."""
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
 def read_changes(
-    name: str, schema: pa.Schema, op: str | None, form: Format = "rows"
+    name: str, schema: pa.Schema, op: str | None, form: Format, key: tuple[str, ...], event_time: str | None
 ) -> tuple[pa.Schema, Changes | None]:
     """The columns of a stream, given those of its source, and how it changes; None if it does not."""
-    if check_choice("format", form, FORMATS) == "debezium":
-        return _read_envelope(name, schema, op)
+    is_envelope = check_choice("format", form, FORMATS) == "debezium"
+    shown, how = _read_envelope(name, schema, op) if is_envelope else _read_op(name, schema, op)
+    if not key:
+        return shown, how
+    _check_key(name, shown, key, event_time)
+    made = Changes(op, schema, key) if how is None else replace(how, key=key)
+    return log_schema(shown), made
+
+
+def _check_key(name: str, schema: pa.Schema, key: tuple[str, ...], event_time: str | None) -> None:
+    for column in key:
+        if column not in schema.names:
+            raise QueryError(
+                f'stream "{name}" has no column "{column}"',
+                detail=f"its columns are: {', '.join(schema.names)}.",
+                hint=suggestion(column, schema.names) or "key names the columns that tell rows apart.",
+            )
+    if event_time is not None:
+        raise QueryError(
+            f'stream "{name}" has a key and an event time',
+            detail="the present row of a key has no age: it counts until another one replaces it.",
+            hint="leave event_time out; or send rows that are taken back too, and declare changes instead of key.",
+        )
+
+
+def _read_op(name: str, schema: pa.Schema, op: str | None) -> tuple[pa.Schema, Changes | None]:
+    """The columns of a stream that has a column for what happens to a row."""
     if op is None:
         return schema, None
     if op not in schema.names:

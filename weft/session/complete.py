@@ -12,6 +12,7 @@ import datetime
 from collections.abc import Collection, Mapping
 
 from weft.host.state.manifest import EVER, NEVER
+from weft.query.derived import hidden
 from weft.query.model import Query
 from weft.query.timebounds import retention
 from weft.topology.model import Clock, Policy, Topology
@@ -33,7 +34,9 @@ def complete_from(
     """
     found = {}
     for name, query in queries.items() if partial else ():
-        if moments := _lacks(plan, name, query, _watermark(query, newest, policy, idle), partial):
+        lacked = any(_lacks_any(plan, part, partial) for part in hidden({name: query}))
+        mark = _watermark(query, newest, policy, idle)
+        if moments := [NEVER] if lacked else _lacks(plan, name, query, mark, partial):
             windows = [relation.window for relation in query.relations if not relation.stream.table]
             ends = NEVER in moments or any(window is None for window in windows)
             found[name] = NEVER if ends else max(moments) + max(window for window in windows if window is not None)
@@ -50,6 +53,15 @@ def _lacks(plan: Topology, name: str, query: Query, mark: int | None, partial: M
         if partial[probe.store] >= needed:
             found.append(partial[probe.store])
     return found
+
+
+def _lacks_any(plan: Topology, branch: str, partial: Mapping[str, int]) -> bool:
+    """Whether a branch of a derived stream lacks rows: what is made of it is never whole."""
+    if branch not in plan.emit_of:
+        return False
+    groups = plan.emit_of[branch].groups
+    probed = {probe.store for probe in plan.probes if branch in probe.users}
+    return any(store in partial for store in ({*probed, groups.store} if groups is not None else probed))
 
 
 def _watermark(query: Query, newest: Mapping[str, int], policy: Policy, idle: Collection[str]) -> int | None:

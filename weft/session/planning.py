@@ -30,6 +30,7 @@ from weft.optimizer.known import Known
 from weft.optimizer.plan import Sharing, choices
 from weft.optimizer.wishes import Wishes
 from weft.optimizer.written.plan import Plan, bind, write
+from weft.query.derived import hidden
 from weft.query.model import Query, Stream
 from weft.stats.analyze import Sample, analyze
 from weft.stats.model import Statistics
@@ -122,6 +123,9 @@ class Inputs:
 
     def measure(self, queries: Sequence[Query], given: Statistics, sample: int, seed: int = 0) -> Statistics:
         """Statistics for queries, from at most `sample` rows of each stream."""
+        named = {str(place): query for place, query in enumerate(queries)}
+        every = [*queries, *hidden(named).values()]
+        queries = [query for query in every if not any(r.stream.depth for r in query.relations)]
         drawn = {name: self._sample(name, queries, sample, seed) for name in self.sources}
         samples = {name: found for name, found in drawn.items() if found is not None}
         return analyze(self.streams, samples, queries, self.functions, given, seed).merge(given)
@@ -140,6 +144,8 @@ class Inputs:
 
     def _sample(self, name: str, queries: Sequence[Query], most: int, seed: int) -> Sample | None:
         stream = self.streams[name]
+        if stream.changes is not None and (stream.changes.is_log or stream.changes.format != "rows"):
+            return None  # its rows are not those of the source
         return self.sources[name].sample(stream, needed_columns(stream, queries), most, seed)
 
 

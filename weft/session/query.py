@@ -13,10 +13,13 @@ from weft.errors import QueryError, SinkError, WeftError
 from weft.host.results.changes import Shape
 from weft.host.results.sink import Sink
 from weft.host.results.sinks import SINKS, VIEW_SINKS
+from weft.query.derived import closed as as_closed
 from weft.query.draft import Draft
 from weft.query.model import Query, Stream
 from weft.query.resolve import FunctionSignature, Views
+from weft.query.rewrite import refuse_closed
 from weft.query.whole import as_view
+from weft.session.shown import markup_query
 from weft.sql import parse, parse_fragments, resolve
 from weft.stats.model import Statistics
 
@@ -30,6 +33,8 @@ class QueryHandle:
         """The query as it was given; `query` also says from which batch on rows count."""
         self.text: str | None = None
         """The query as SQL; None if it was built."""
+        self.views: Views = {}
+        """What the text may read besides streams."""
         self.sinks: list[Sink] = []
         self.wishes: dict[str, Any] = {}
         self.statistics: Statistics | None = None
@@ -48,7 +53,14 @@ class QueryHandle:
         """
         return self.find_start(self)
 
-    def to_parquet(self, path: str | os.PathLike[str], *, mode: str | None = None, merge: bool = True) -> QueryHandle:
+    def to_parquet(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        mode: str | None = None,
+        merge: bool = True,
+        partition_by: str | Sequence[str] | None = None,
+    ) -> QueryHandle:
         """Write results to a folder that holds every result exactly once.
 
         The results of an aggregate query change, so there are three modes: "changes" (the default) has every group that
@@ -57,7 +69,11 @@ class QueryHandle:
 
         Small files of many batches are merged, in one step that readers cannot see half done.  `merge=False` keeps all
         files as they are: for readers that remember which files they have read.
+
+        `partition_by` names columns whose values become folders: `day=2026-01-01/`.  Such files are not merged.
         """
+        if partition_by is not None and mode is None:
+            return self.to("partitioned", path, partition_by)
         return self.to("parquet", path, merge, *([] if mode is None else [mode]))
 
     def to_memory(self) -> QueryHandle:
@@ -84,6 +100,21 @@ class QueryHandle:
         """
         more = {"registry": registry, "patience": patience, "options": options}
         return self.to("kafka", servers, topic, key, value, more)
+
+    def to_table(
+        self,
+        table: str,
+        *,
+        format: str = "parquet",  # noqa: A002
+        options: Mapping[str, Any] | None = None,
+    ) -> QueryHandle:
+        """Append results to a table of Spark's catalog, each batch once, also if it is run again.
+
+        A Delta table knows which batches it has: it gets the name of the query and the number of the batch with every
+        write.  Tables of other formats get a column `weft_batch`, and are partitioned by it: a batch that is run again
+        replaces its partition.  `options` go to Spark's DataFrameWriter.
+        """
+        return self.to("table", table, format, dict(options or {}))
 
     def foreach_batch(self, function: Callable[[Any, int], object]) -> QueryHandle:
         """Call `function(df, batch_id)` with the results of every batch, before the batch is committed.
@@ -130,9 +161,12 @@ class QueryHandle:
         raise SinkError(f'query "{self.name}" has no memory sink', hint="call q.to_memory() before the run.")
 
     def __repr__(self) -> str:
-        joined = ", ".join(f"{r.stream.name} {r.alias}" for r in self.query.relations)
+        joined = ", ".join(f"{'(SELECT)' if r.stream.made else r.stream.name} {r.alias}" for r in self.query.relations)
         into = ", ".join(str(sink) for sink in self.sinks) or "no sink yet"
         return f"<query {self.name}: {joined}; {into}>"
+
+    def _repr_html_(self) -> str:
+        return markup_query(self)
 
 
 def read_query(
@@ -146,8 +180,11 @@ def read_query(
 ) -> QueryHandle:
     """The handle of a query that was written as SQL text or with the builder."""
     draft = read_draft("query", query)
+    if closed:
+        refuse_closed(draft)
     made = as_view(resolve(draft, streams, functions, cross_product, views))
-    handle = QueryHandle(name, made.closed() if closed else made, draft)
+    handle = QueryHandle(name, as_closed(made) if closed else made, draft)
+    handle.views = views
     handle.text = query if isinstance(query, str) else None
     return handle
 

@@ -20,8 +20,9 @@ from weft.optimizer.choose import Choice
 from weft.optimizer.cost.prices import Prices
 from weft.optimizer.plan import Sharing, topology
 from weft.optimizer.wishes import Wishes
-from weft.query.derived import hidden
-from weft.query.model import Query, begin_at, keep_apart
+from weft.query.derived import begin_at, hidden, reads
+from weft.query.model import Query, keep_apart
+from weft.query.resolve import View, Views
 from weft.session.catalog import Catalog
 from weft.session.complete import as_moment, complete_from, say_moment
 from weft.session.fit import Fit, refuse_incomplete, refuse_loss
@@ -94,6 +95,18 @@ class Roster:
                 SeenBefore.read(self.checkpoint) if made else None,
             )  # fmt: skip
         return self.planned
+
+    def readable(self) -> Views:
+        """The queries that others may read FROM, as views; a name of a stream or a view means that."""
+        shown = {name: handle for name, handle in self.queries.items() if handle.query.subscribers is None}
+        own = {name: View(handle.draft, (), handle.views) for name, handle in shown.items()}
+        return {name: view for name, view in own.items() if name not in self.catalog.streams} | dict(self.catalog.views)
+
+    def readers(self, name: str) -> list[str]:
+        """The queries that read a query."""
+        if name in self.catalog.streams or name in self.catalog.views:
+            return []
+        return sorted(other for other, handle in self.queries.items() if name in reads(handle.draft))
 
     def _request(self, handle: QueryHandle) -> Request:
         """A query with its wishes and statistics, and those of the session."""

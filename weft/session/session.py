@@ -59,7 +59,7 @@ from weft.session.arguments import (
 )
 from weft.session.catalog import Catalog, refuse_frame
 from weft.session.changes import SessionChanges
-from weft.session.changing import read_changes, require_all_rows
+from weft.session.changing import read_changes, read_names, require_all_rows
 from weft.session.following import listen
 from weft.session.improve import improve, is_unfinished
 from weft.session.outlets import check_sinks, claim_sinks, publish_results_left, visit_sinks
@@ -70,7 +70,7 @@ from weft.session.planning import (
 from weft.session.query import QueryHandle
 from weft.session.roster import Roster
 from weft.session.run import Handle, Journal, Watch
-from weft.session.shown import show_session
+from weft.session.shown import markup_session, show_session
 from weft.session.snapshot import Snapshot
 from weft.session.subscriptions import STRATEGIES, Asked, Subscriptions, read_key, read_subscriptions
 from weft.session.window import Window
@@ -132,6 +132,7 @@ class Session:
         unique: Sequence[str] = (),
         bad_files: BadFiles = "fail",
         changes: str | None = None,
+        key: str | Sequence[str] = (),
         format: Format = "rows",  # noqa: A002 - the word that sources use
         idle: str | datetime.timedelta | float | None = None,
         static: bool = False,
@@ -143,8 +144,9 @@ class Session:
         `bad_files` says what happens if a file cannot be read: "fail" ends the run and says which, "skip" leaves the
         file out, says so in the report, and goes on.
         `changes` names a column that says what happens to its row: insert or delete, +I, -U, +U or -D, +1 or -1.
-        `format="debezium"` reads envelopes with the row before and the row after.  Queries over such a stream are
-        views; a row that is deleted takes back the results that it had a part in: see docs/changes.md.
+        `key` names columns: a new row with the same key replaces the old one; a row that is deleted, or in which all
+        other columns are NULL, takes it away.  `format="debezium"` reads envelopes with the rows before and after.
+        Queries over a stream that changes are views: what is deleted takes back its results; see docs/changes.md.
         `idle` says after how long without a row the watermark of others goes on without this stream; rows that come
         too late when it wakes are dropped and counted.  `static` declares a table, see :meth:`table`.
         """
@@ -154,8 +156,8 @@ class Session:
         self._catalog.check_free("stream", name)
         read = read_bad_files(name, as_source(name, source), bad_files)
         event_time, late = read_timing(read, event_time, lateness)
-        named = tuple([unique] if isinstance(unique, str) else unique)
-        schema, how = read_changes(name, read.schema, changes, format)
+        named = read_names(unique)
+        schema, how = read_changes(name, read.schema, changes, format, read_names(key), event_time)
         stream = Stream(name, schema, event_time, unit, late, named, changes=how, idle=read_idle(idle))
         with self.lock:
             self._catalog.add_stream(stream, read)
@@ -251,6 +253,12 @@ class Session:
                 detail=f"its queries are {', '.join(known) or 'none'}.",
                 hint="drop one of these.",
             )
+        if readers := self._roster.readers(name):
+            raise QueryError(
+                f'query "{name}" is read by others',
+                detail=f"they are: {', '.join(readers)}.",
+                hint=f'drop them first: s.drop("{readers[0]}").',
+            )
         if self.is_running and {*self._roster.queries} == {name}:
             raise PlanError(
                 f'query "{name}" is the last one of a running session',
@@ -316,7 +324,7 @@ class Session:
         """
         check_name("query", name, self._roster.queries)
         check_choice("start", start, STARTS)
-        handle = self._catalog.read_query(name, query, cross_product, closed)
+        handle = self._catalog.read_query(name, query, cross_product, closed, self._roster.readable())
         handle.start, handle.backfill, handle.must_be_complete = start, backfill, complete
         require_all_rows(handle)
         handle.wishes = read_wishes(strategy, budget, placement, capacity, arrival, parallelism, skewed)
@@ -508,6 +516,9 @@ class Session:
 
     def __repr__(self) -> str:
         return show_session(self)
+
+    def _repr_html_(self) -> str:
+        return markup_session(self)
 
     def __enter__(self) -> Session:
         return self

@@ -43,10 +43,10 @@ def read_status(root: Path) -> dict[str, Any]:
     ledger = Ledger(checkpoint.root)
     epoch, manifest = ledger.epoch(), ledger.last()
     if epoch is None:
-        return {"checkpoint": str(checkpoint.root), "batch": None}
+        return {"checkpoint": checkpoint.shown, "batch": None}
     marks, totals = read_watermarks(epoch.topology.clocks, manifest.newest), manifest.totals
     return {
-        "checkpoint": str(checkpoint.root),
+        "checkpoint": checkpoint.shown,
         "batch": manifest.batch if manifest.batch >= 0 else None,
         "epoch": epoch.number,
         "workers": epoch.topology.workers,
@@ -94,8 +94,8 @@ def show_status(root: Path) -> str:
     ledger = Ledger(checkpoint.root)
     epoch, manifest = ledger.epoch(), ledger.last()
     if epoch is None:
-        return f"checkpoint {checkpoint.root}\nno batch has been committed\n"
-    return "\n".join([f"checkpoint {checkpoint.root}", *_progress(epoch, manifest), *_stores(epoch, manifest)]) + "\n"
+        return f"checkpoint {checkpoint.shown}\nno batch has been committed\n"
+    return "\n".join([f"checkpoint {checkpoint.shown}", *_progress(epoch, manifest), *_stores(epoch, manifest)]) + "\n"
 
 
 def _open(root: Path) -> Checkpoint:

@@ -104,7 +104,7 @@ def read_subscriptions(
     _check_columns(asked, source)
     stream = Stream(name, source.schema)
     draft = read_draft("query", query)
-    known = {**catalog.streams, name: stream}
+    known = {**catalog.visible, name: stream}
     joined = resolve(with_parameters(draft, stream), known, catalog.signatures, True, catalog.views)
     made = subscribe(joined, asked.key, asked.strategy, meets_old=asked.start == "state", window=asked.window)
     require_connected(made)

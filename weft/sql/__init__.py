@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from weft.expr.model import conjuncts
-from weft.query.draft import Condition, Draft, Item
+from weft.expr.model import Expr, Literal, conjuncts, transform
+from weft.query.draft import Condition, Draft, Item, Source, Star, Tree
 from weft.query.model import Query, Stream
 from weft.query.resolve import FunctionSignature, Views, resolve
 from weft.sql.statement import parse_expression, parse_item, parse_select
@@ -40,7 +40,29 @@ def parse_fragments(draft: Draft) -> Draft:
         items=tuple(_parse_item(item) for item in draft.items),
         group_by=tuple(_parse(key) for key in draft.group_by),
         having=tuple(part for condition in draft.having for part in _split(condition)),
+        tree=None if draft.tree is None else _parse_tree(draft.tree),
+        sources=tuple(_parse_source(source) for source in draft.sources),
     )
+
+
+def _parse_source(source: Source) -> Source:
+    return source if source.derived is None else replace(source, derived=parse_fragments(source.derived))
+
+
+def _parse_tree(tree: Tree) -> Tree:
+    if isinstance(tree, int):
+        return tree
+    on = tuple(part for condition in tree.on for part in _split(condition))
+    return replace(tree, left=_parse_tree(tree.left), right=_parse_tree(tree.right), on=on)
+
+
+def _parse_subqueries(expr: Expr) -> Expr:
+    def parsed(node: Expr) -> Expr:
+        if isinstance(node, Literal) and isinstance(node.value, Draft):
+            return replace(node, value=parse_fragments(node.value))
+        return node
+
+    return transform(expr, parsed)
 
 
 def _split(condition: Condition) -> tuple[Condition, ...]:
@@ -50,11 +72,15 @@ def _split(condition: Condition) -> tuple[Condition, ...]:
 
 
 def _parse(condition: Condition) -> Condition:
-    return Condition(parse_expression(condition.expr), condition.expr) if isinstance(condition.expr, str) else condition
+    if isinstance(condition.expr, str):
+        return Condition(parse_expression(condition.expr), condition.expr)
+    return replace(condition, expr=_parse_subqueries(condition.expr))
 
 
 def _parse_item(item: Item) -> Item:
-    if not isinstance(item.expr, str):
+    if isinstance(item.expr, Star):
         return item
+    if not isinstance(item.expr, str):
+        return replace(item, expr=_parse_subqueries(item.expr))
     parsed = parse_item(item.expr)
     return replace(parsed, name=item.name or parsed.name)

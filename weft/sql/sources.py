@@ -11,12 +11,12 @@ of a derived table up to its parenthesis.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
 from weft.expr.model import Expr, Span, conjuncts
-from weft.query.draft import Condition, Draft, Join, JoinKind, Named, Source, Tree, Using, Within
+from weft.query.draft import Condition, Draft, Join, JoinKind, Named, Source, Tree, Using, Within, is_inner, joins
 from weft.sql.cursor import Cursor
 from weft.sql.expression import parse_condition
 from weft.sql.interval import window_length
@@ -45,18 +45,12 @@ def read_from(cursor: Cursor, read: ReadSelect) -> Found:
     while cursor.accept(","):
         tree = Join("inner", tree, _item(cursor, read, found.sources))
     refuse_clause(cursor)
-    if all(join.kind == "inner" for join in joins(tree)):
+    if is_inner(tree):
         found.conditions = [condition for join in joins(tree) for condition in join.on]
         found.usings = [join.using for join in joins(tree) if join.using is not None]
     else:
         found.tree = tree
     return found
-
-
-def joins(tree: Tree) -> Iterator[Join]:
-    """The joins of a tree, in the order in which their conditions are read."""
-    if not isinstance(tree, int):
-        yield from (*joins(tree.left), *joins(tree.right), tree)
 
 
 def _item(cursor: Cursor, read: ReadSelect, sources: list[Source]) -> Tree:

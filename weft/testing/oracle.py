@@ -26,7 +26,7 @@ from weft.query.model import Output, Query, Relation, Stream
 from weft.query.timebounds import retention
 from weft.query.whole import as_join
 from weft.testing.grouped import BATCH, Marks, grouped_sql
-from weft.testing.left import left
+from weft.testing.left import input_of, left
 from weft.topology.model import Policy
 
 Rename = Callable[[Expr], Expr]
@@ -149,8 +149,8 @@ def _accept(
         reached = [mark for mark in (*marks[-1:], found) if mark is not None]
         marks.append(max(reached, default=None))
         for name, stream in streams.items():
-            if name in batch:
-                table = _given(batch[name], stream)
+            if (fed := input_of(stream).name) in batch:
+                table = _given(batch[fed], stream)
                 mark = marks[-1] if expires(query) else None
                 in_time = table if mark is None else table.filter(_in_time(table, stream, mark))
                 kept[name].append(_number(in_time, number))
@@ -256,7 +256,7 @@ def _cast(table: pa.Table | None, stream: Stream) -> pa.Table:
 
 def _given(table: pa.Table | None, stream: Stream) -> pa.Table:
     """The rows as the source gives them."""
-    schema = normalize_schema(stream.source)
+    schema = normalize_schema(input_of(stream).source)
     return schema.empty_table() if table is None else table.select(schema.names).cast(schema)
 
 

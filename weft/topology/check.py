@@ -69,9 +69,7 @@ class _Fed:
 
     def __init__(self, topology: Topology) -> None:
         self.workers, self.tables = topology.workers, topology.tables
-        self.groups = {
-            name for e in topology.emits if e.groups for name in (e.groups.store, *(s for _, s in e.groups.values))
-        }
+        self.groups = {name for e in topology.emits if e.groups for name in e.groups.stores}
         self.starts = Counter(start for edge in topology.edges for start in edge.starts)
         self.stores = Counter(store for edge in topology.edges for store in edge.stores)
         self.keeps: dict[str, list[Keep]] = defaultdict(list)

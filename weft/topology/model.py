@@ -54,8 +54,8 @@ from weft.topology.measures import parts, travelling_name
 from weft.topology.spread import Spread
 
 __all__ = [
-    "COPY", "FIRST", "HASH", "MEASURE", "NEVER_LATE", "OP", "PAIR", "ROWS", "TIME", "WEIGHT", "Bound", "Clock", "Edge",
-    "Emit", "Epoch", "Groups", "Keep", "Key", "Measure", "Node", "Probe", "Route", "Start", "Store", "Topology",
+    "COPY", "FIRST", "HASH", "MEASURE", "NEVER_LATE", "OP", "PAIR", "ROWS", "SHOWN", "TIME", "WEIGHT", "Bound", "Clock",
+    "Edge", "Emit", "Epoch", "Groups", "Keep", "Key", "Measure", "Node", "Probe", "Route", "Start", "Store", "Topology",
 ]  # fmt: skip
 
 EARLIEST = -(2**63)
@@ -64,6 +64,8 @@ ROWS = ""
 """The origin of all rows of a stream."""
 FIRST = -1
 """Position of what is handled before all probes."""
+SHOWN = "#s"
+"""Beginning of the names of columns that hold what a group has shown."""
 NEVER_LATE = ""
 """The clock of users for whom no row is ever late; it has no watermark and no marks."""
 
@@ -295,6 +297,15 @@ class Groups:
     """The stream of that event time."""
     values: tuple[tuple[str, str], ...] = ()
     """(Argument, counted store of its values in each group) of aggregates that need the values."""
+    shown: str = ""
+    """The store of the rows that groups have shown to those who read them; empty if they can be worked out again."""
+    again: bool = False
+    """Whether groups that are there come again, in a migration: what they have shown is all that they show."""
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """All stores of the groups."""
+        return (self.store, *(store for _, store in self.values), *((self.shown,) if self.shown else ()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ export class Chart {
       scales: { x: { time: true }, y: { range: (_, low, high) => [this.zero ? Math.min(0, low ?? 0) : low, (high || 1) * 1.05] } },
       axes: [axis, { ...axis, size: 62, values: (_, ticks) => ticks.map((tick) => this.say(tick)) }],
       series: [{}, ...this.series.map(([label, fixed], at) => ({
-        label, stroke: fixed ?? colour(at), width: 1.6, points: { show: data[0].length < 3, size: 5 }, spanGaps: false,
+        label, stroke: fixed ?? colour(at), width: 1.6, points: { show: (plot) => plot.data[0].length < 3, size: 5 }, spanGaps: false,
         fill: this.series.length === 1 ? `${fixed ?? colour(at)}22` : undefined,
       }))],
       hooks: { draw: [(plot) => this.drawMarks(plot)], setCursor: [(plot) => this.point(plot)] },

@@ -66,7 +66,7 @@ export class Now {
     if (!known.length) return ["none yet", `waits for ${last.marks[0][1]}`];
     const [at, stream] = known.reduce((low, mark) => (mark[0] < low[0] ? mark : low));
     const newest = Math.max(...Object.values(last.newest ?? {}));
-    return [`${seconds((newest - at) / 1e6)} behind`, `${moment(at)}, held by ${stream}`];
+    return [seconds((newest - at) / 1e6), `behind the newest row, held by ${stream}`];
   }
 
   table(window, last) {

@@ -1,7 +1,7 @@
 // Plan: the topology as a drawing. Click a query to see its way alone, a store to see who uses it and how it is spread.
 
 import { makeGraph, makeOverview } from "./graph.js";
-import { layout } from "./layers.js";
+import { curve, layout } from "./layers.js";
 import { rates, recent } from "./points.js";
 import { bytes, card, colour, dot, el, number, table, whole } from "./words.js";
 
@@ -24,7 +24,7 @@ export class Plan {
   zooming() {
     const by = (factor) => () => { this.zoom = factor ? this.zoom * factor : this.fit(); this.scale(); };
     return el("p", { class: "row" }, el("button", { onclick: by(0.8), "aria-label": "smaller" }, "−"), el("button", { onclick: by(1.25), "aria-label": "larger" }, "+"),
-      el("button", { onclick: by(0) }, "fit"), el("span", { class: "quiet" }, "Thick lines carry the most tuples. Dashed lines are looks into a store. An orange border is where most of the work is."));
+      el("button", { onclick: by(0) }, "fit"), el("span", { class: "quiet" }, "Thick lines carry the most tuples. An orange border is where most of the work is. Choose a box to see what looks into what."));
   }
 
   async open() {
@@ -60,7 +60,9 @@ export class Plan {
       ...names.map((name) => el("button", { class: "chip", "aria-pressed": String(this.query === name), onclick: () => this.choose(name) }, dot(this.tint(name)), name)));
     this.graph = overview ? makeOverview(topology) : makeGraph(topology, this.query ? new Set([this.query]) : null);
     for (const node of this.graph.nodes) Object.assign(node, { width: node.kind === "stream" ? 110 : 190, height: node.kind === "stream" ? 40 : 54 });
-    const size = layout(this.graph.nodes, this.graph.links);
+    const size = layout(this.graph.nodes, this.graph.links.filter((link) => link.kind !== "look" || link.to.startsWith("result")));
+    const at = new Map(this.graph.nodes.map((node) => [node.id, node]));
+    for (const link of this.graph.links) link.path ??= curve([at.get(link.from), at.get(link.to)]);
     this.svg = el("svg", { width: size.width, height: size.height, viewBox: `0 0 ${size.width} ${size.height}`, role: "group", "aria-label": "Drawing of the plan" });
     this.size = size;
     for (const link of this.graph.links) this.svg.append(...this.drawLink(link));
@@ -74,7 +76,7 @@ export class Plan {
 
   // So small that the whole width can be seen, but not so small that nothing can be read.
   fit() {
-    return Math.min(1, Math.max(0.45, (this.drawing.clientWidth - 4) / this.size.width));
+    return Math.min(1, Math.max(0.65, (this.drawing.clientWidth - 4) / this.size.width));
   }
 
   scale() {
@@ -91,7 +93,7 @@ export class Plan {
   drawLink(link) {
     const queries = [...link.queries].slice(0, 4), shared = link.queries.size > 4;
     const paths = (shared ? [null] : queries).map((query, at, all) => el("path", {
-      d: link.path ?? "", class: `link ${link.kind}`, style: `${query ? `stroke:${this.tint(query)};` : ""}`,
+      d: link.path ?? "", class: `link ${link.kind}${link.to.startsWith("result") ? " shown" : ""}`, style: `${query ? `stroke:${this.tint(query)};` : ""}`,
       transform: `translate(0 ${(at - (all.length - 1) / 2) * 3})`,
     }));
     link.paths = paths;
@@ -171,14 +173,21 @@ export class Plan {
       other.group.classList.toggle("faded", Boolean(mine) && !mine.has(other.id) && other !== node);
       other.group.classList.toggle("chosen", other === node);
     }
-    for (const link of this.graph.links) for (const path of link.paths) path.classList.toggle("faded", Boolean(node) && link.from !== node.id && link.to !== node.id);
+    for (const link of this.graph.links) {
+      const touches = link.from === node?.id || link.to === node?.id;
+      for (const path of link.paths) {
+        path.classList.toggle("faded", Boolean(node) && !touches);
+        path.classList.toggle("shown", touches || link.to.startsWith("result"));
+      }
+    }
     this.describe(node);
   }
 
   describe(node) {
-    if (!node) return void this.side.replaceChildren(el("h2", {}, "Details"), el("p", { class: "quiet" }, "Choose a stream, a store, a probe or a result in the drawing."));
+    this.side.hidden = !node;
+    if (!node) return;
     const parts = { stream: () => this.ofStream(node), store: () => this.ofStore(node), probe: () => this.ofProbe(node), result: () => this.ofResult(node) }[node.kind]();
-    this.side.replaceChildren(...parts, el("p", {}, el("button", { onclick: () => this.show(null) }, "Close")));
+    this.side.replaceChildren(...parts.filter(Boolean), el("p", {}, el("button", { onclick: () => this.show(null) }, "Close")));
   }
 
   users(node) {

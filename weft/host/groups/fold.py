@@ -38,7 +38,7 @@ def fold(frames: Sequence[Frame]) -> Frame:
     if frame.num_rows < 2:
         return frame
     keys = [name for name in frame.schema.names if name != WEIGHT and not name.startswith(MEASURE)]
-    ids, firsts = _group(frame, keys)
+    ids, firsts = group_rows(frame, keys)
     if len(firsts) == frame.num_rows:
         return frame
     first = pa.array(firsts)
@@ -70,7 +70,7 @@ def weighted(frame: Frame) -> Frame:
     return attach_weights(frame, pa.array(np.ones(frame.num_rows, dtype=np.int64)))
 
 
-def _group(frame: Frame, keys: Sequence[str]) -> tuple[Places, Places]:
+def group_rows(frame: Frame, keys: Sequence[str]) -> tuple[Places, Places]:
     """The group of every row, and the first row of every group."""
     told = [frame.column(name) for name in keys if name != HASH]  # the hash is that of other columns
     ids, firsts = group_ids(group_codes(told, frame.num_rows))

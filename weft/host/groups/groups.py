@@ -64,6 +64,12 @@ class Grouped:
         """Arguments whose different values are counted."""
         return tuple(name for name, _ in self.groups.values)
 
+    @cached_property
+    def carried(self) -> tuple[str, ...]:
+        """Outputs of the join that stay as they are: all others of the last row of a key."""
+        grouping = self.groups.grouping
+        return tuple(self.types.keys() - {*grouping.keys}) if grouping.latest else ()
+
     def split(self, frame: Frame, functions: Functions, watermarks: Watermarks) -> tuple[Frame, int]:
         """The parts of groups that tuples make, and how many rows came too late for their window."""
         weights = weight_of(frame)
@@ -71,7 +77,7 @@ class Grouped:
         brought = {part.name: name for part, name in self.travelling.items() if name in frame.schema.names}
         found |= {name: frame.column(column) for name, column in brought.items()}
         rest = {part.argument for part in self.parts if part.name not in brought}
-        wanted = {*self.groups.grouping.keys, *self.arguments, *rest}
+        wanted = {*self.groups.grouping.keys, *self.arguments, *rest, *self.carried}
         found |= {o.name: evaluate(o.expr, frame, functions) for o in self.emit.outputs if o.name in wanted}
         rows = pa.RecordBatch.from_arrays(list(found.values()), names=list(found))
         late = 0
@@ -83,7 +89,7 @@ class Grouped:
 
     def _measure(self, rows: Frame) -> Frame:
         grouping = self.groups.grouping
-        keys = {name: _as_key(rows.column(name)) for name in (*grouping.keys, *self.arguments)}
+        keys = {name: _as_key(rows.column(name)) for name in (*grouping.keys, *self.arguments, *self.carried)}
         made = {name: keys[name] for name in grouping.keys}
         made[HASH] = pa.array(group_codes([*made.values()], rows.num_rows))
         if grouping.window is not None:

@@ -11,15 +11,17 @@ one row from the start, and windows close.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from weft.expr.evaluate import Functions
 from weft.host.batch import Batch, Report
-from weft.host.groups.extremes import Extremes
+from weft.host.envelope import join
+from weft.host.groups.extremes import Extremes, Opener
 from weft.host.groups.fold import fold, without_gone
 from weft.host.groups.folding import Folding
 from weft.host.groups.groups import Grouped
+from weft.host.groups.latest import replace_rows, shown
 from weft.host.groups.view import View, count_values, start_group
 from weft.host.hidden import Frame
 from weft.host.state.segment import Segment
@@ -68,29 +70,42 @@ class GroupOwner:
         """Parts of groups that this worker owns have come."""
         self._came[emit.id] += frames
 
-    def settle(self, emit: Emit, open_store: Callable[[str], Sequence[Segment]]) -> Settled:
+    def settle(self, emit: Emit, open_store: Opener) -> Settled:
         """Add up what has come; `open_store` gives what earlier batches have stored."""
         grouped, found = self._grouped[emit.id], Settled()
         groups = grouped.groups
+        if groups.grouping.latest:
+            return self._settle_latest(emit, grouped, open_store)
         extremes = Extremes(grouped, self.topology, open_store, self.functions, found.stored)
         view = View(grouped, self.topology.store(groups.store), self.functions, extremes)
         segments = open_store(groups.store)
         parts = self._parts(emit, grouped, found, segments, open_store)
         if parts is not None:
             found.stored[groups.store] = parts
-            if groups.grouping.closing is None and (rows := self._changes(emit, view, parts, segments)) is not None:
-                found.results.append(rows)
+            if groups.grouping.closing is None:
+                found.results += self._changes(emit, view, parts, segments, found.stored)
         mark = None if emit.into and groups.grouping.closing is None else self.batch.watermarks.get(groups.clock)
         if mark is not None and not self.batch.job and not groups.grouping.is_distinct:
             found.results.append(view.closed(segments, self.batch.before.get(groups.clock), mark))
         found.results = [rows for rows in found.results if rows.num_rows]
         return found
 
-    def _changes(self, emit: Emit, view: View, parts: Frame, segments: Sequence[Segment]) -> Frame | None:
-        """What parts of groups change in the view, as others want it; nobody does in a migration."""
+    def _changes(
+        self, emit: Emit, view: View, parts: Frame, segments: Sequence[Segment], stored: dict[str, Frame]
+    ) -> list[Frame]:
+        """What parts of groups change in the view, as others want it; only those who read it do in a migration."""
         if emit.into:
-            return view.deltas(parts, segments)
-        return None if self.batch.job else view.changes(parts, segments)
+            return [view.deltas(parts, segments, stored)]
+        return [] if self.batch.job else [view.changes(parts, segments)]
+
+    def _settle_latest(self, emit: Emit, grouped: Grouped, open_store: Opener) -> Settled:
+        """Replace the present rows of some keys."""
+        if not (came := self._came.pop(emit.id, [])):
+            return Settled()
+        name = grouped.groups.store
+        delta = replace_rows(grouped, self.topology.store(name), join(came), open_store(name))
+        found = shown(grouped, delta, self.functions)
+        return Settled({name: delta}, [found]) if found.num_rows else Settled()
 
     def _parts(
         self,
@@ -98,7 +113,7 @@ class GroupOwner:
         grouped: Grouped,
         found: Settled,
         segments: Sequence[Segment],
-        open_store: Callable[[str], Sequence[Segment]],
+        open_store: Opener,
     ) -> Frame | None:
         """All parts of groups, values of COUNT(DISTINCT) counted; None if there are none."""
         came = self._came.pop(emit.id, [])
@@ -107,7 +122,8 @@ class GroupOwner:
             first = not grouped.groups.grouping.keys and not segments and self._owns_the_only_group(emit)
             return start_group(grouped) if first and not self.batch.job else None
         counted = []
-        for argument, name in grouped.groups.values:
+        fresh = [entry for entry in grouped.groups.values if entry[0] in arrived.schema.names]
+        for argument, name in fresh:  # old groups that come again have their values counted
             store = self.topology.store(name)
             values, new = count_values(grouped, argument, store, arrived, open_store(name))
             found.stored[name] = values

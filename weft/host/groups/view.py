@@ -25,6 +25,7 @@ from weft.host.groups.fold import fold
 from weft.host.groups.groups import Grouped
 from weft.host.groups.known import WAS, Known, add_up, same_rows
 from weft.host.groups.measures import blank_measure, to_value
+from weft.host.groups.shown import shown_before, to_store
 from weft.host.hidden import Frame, cut
 from weft.host.state.segment import Segment, SegmentRef
 from weft.kernels.codes import Ints, group_codes
@@ -63,16 +64,44 @@ class View:
         ops = pa.array(np.where(more > 0, "insert", "delete"))
         return self.rows(groups, ops).take(places)
 
-    def deltas(self, parts: Frame, segments: Sequence[Segment]) -> Frame:
-        """The changes as rows with weights: what a group showed before is taken back, what it shows now is added."""
+    def deltas(self, parts: Frame, segments: Sequence[Segment], stored: dict[str, Frame]) -> Frame:
+        """The changes as rows with weights: what a group showed before is taken back, what it shows now is added.
+
+        `stored` gets what is to be remembered of them.
+        """
+        groups = self.grouped.groups
         before = Known.of(parts, HASH, self.store, segments)
-        now, old = self.extremes.fill(add_up(before, parts)), self._as_before(before, parts)
-        shown, was = self._in_view(now), self._was_in_view(now, before, parts)
-        added, gone = self._outputs(now), self._outputs(old)
-        same = pa.array(same_rows(gone, added))
+        now = self.extremes.fill(add_up(before, parts))
+        shown, added = self._in_view(now), self._outputs(now)
+        gone, was = self._gone(now, before, parts, added)
+        if groups.again and groups.shown:
+            return _weighted(gone.filter(was), 1)
+        same = pa.array(same_rows(gone, added)) if gone.schema == added.schema else pa.repeat(False, len(was))
         changed = pc.invert(pc.and_(same, pc.and_(shown, was)))
-        rows = ((gone, pc.and_(was, changed), -1), (added, pc.and_(shown, changed), 1))
-        return pa.concat_batches([_weighted(found.filter(mask), weight) for found, mask, weight in rows])
+        was, shown = pc.and_(was, changed), pc.and_(shown, changed)
+        if groups.shown:
+            stored[groups.shown] = to_store(now, self._shown_store, gone, was, added, shown)
+        if groups.grouping.grows is not None and gone.schema == added.schema:
+            added, was = _grown(gone, added, pc.and_(was, shown), groups.grouping.grows), pc.and_not(was, shown)
+        return pa.concat_batches(
+            [
+                _weighted(found.filter(mask), weight)
+                for found, mask, weight in ((gone, was, -1), (added, shown, 1))
+                if found.schema == added.schema
+            ]
+        )
+
+    def _gone(self, now: Frame, before: Sequence[Known], parts: Frame, added: Frame) -> tuple[Frame, pa.Array]:
+        """What the groups of some parts showed before, and which of them did."""
+        groups = self.grouped.groups
+        if not groups.shown:
+            return self._outputs(self._as_before(before, parts)), self._was_in_view(now, before, parts)
+        segments = self.extremes.open(groups.shown)
+        return shown_before(now, groups.grouping.keys, added.schema.names, self._shown_store, segments)
+
+    @property
+    def _shown_store(self) -> Store:
+        return self.extremes.topology.store(self.grouped.groups.shown)
 
     def _outputs(self, groups: Frame) -> Frame:
         finished, outputs = self.finish(groups), self.grouped.groups.grouping.outputs
@@ -162,6 +191,12 @@ def read_view(
     view = View(grouped, topology.store(grouped.groups.store), functions, extremes)
     rows = view.whole(opened(grouped.groups.store))
     return pa.Table.from_batches([rows])
+
+
+def _grown(gone: Frame, added: Frame, both: pa.Array, times: str) -> Frame:
+    """The added rows; one that was there before counts as often as it is there more."""
+    more = pc.if_else(both, pc.subtract(added.column(times), gone.column(times)), added.column(times))
+    return added.set_column(added.schema.get_field_index(times), times, more)
 
 
 def _between(times: pa.Array, first: int | None, end: int | None) -> pa.Array:

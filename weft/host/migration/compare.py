@@ -16,11 +16,12 @@ store, and the store has the columns that are needed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from weft.expr.implied import implies
 from weft.expr.model import Expr, columns
+from weft.host.migration.cascade import Cascade, Derivation
 from weft.host.migration.ways import Way, remaining, ways_to
 from weft.host.state.compaction import horizon
 from weft.host.state.manifest import EVER, NEVER, Manifest
@@ -53,6 +54,13 @@ class Comparison:
     """New stores that begin empty although their streams have been read."""
     partial: Mapping[str, int] = field(default_factory=dict)
     """New store -> the event time after which it is whole; NEVER if its rows have no event time."""
+    cascade: Cascade | None = None
+    """How rows of derived streams are made."""
+
+    @property
+    def derivations(self) -> tuple[Derivation, ...]:
+        """How rows of derived streams are made, in order."""
+        return () if self.cascade is None else self.cascade.derivations
 
 
 def compare(old: Topology, new: Topology, manifest: Manifest) -> Comparison:
@@ -69,11 +77,11 @@ class Sources:
         self._marks = {**manifest.watermarks(old), **manifest.watermarks(new)}
         self._held = manifest.held
         self._by_content = {store.content: store for store in old.stores}
-        self._streams = {stream.name: stream for stream in new.streams}
+        self._streams = {stream.name: stream for stream in (*new.streams, *new.derived)}
         self._partial: dict[str, int] = {}
 
-    def compare(self) -> Comparison:
-        """How each new store is made."""
+    def compare(self, wanted: Collection[str] = ()) -> Comparison:
+        """How each new store is made; `wanted` are new queries whose results among old rows are wanted."""
         takes: dict[str, str] = {}
         moves: dict[str, str] = {}
         fills: list[Fill] = []
@@ -95,7 +103,10 @@ class Sources:
             elif self._was_read(store) and store.counted != "groups":
                 lacks.append(store.id)
                 self._note(store, self._newest(store))
-        return Comparison(takes, moves, tuple(rereads), tuple(fills), tuple(lacks), self._partial)
+        there = {*takes, *moves, *rereads, *(fill.store for fill in fills)}
+        cascade = Cascade(self.new, there, self._start, wanted)
+        self._note_derived(cascade)
+        return Comparison(takes, moves, tuple(rereads), tuple(fills), tuple(lacks), self._partial, cascade)
 
     # ---------------------------------------------------------------------------------------- rows
 
@@ -133,6 +144,20 @@ class Sources:
             if store.join and known.join == store.join and _is_kept_alike(known, store) and needs <= {*known.columns}
         ]
         return min(usable, key=lambda known: (self._whole_from(known, store), known.id), default=None)
+
+    def _start(self, way: Way) -> Store | None:
+        return self.find(way.start.label, way.selection, way.needs, way.clocks)
+
+    def _note_derived(self, cascade: Cascade) -> None:
+        """Remember which groups, and which stores of derived streams, begin without rows that were read before."""
+        for query in sorted(cascade.lacking):
+            emit = self.new.emit_of[query]
+            if any(self.manifest.totals.rows_in.get(stream_of(label)) for label, _ in emit.aliases):
+                stores = [s.id for s in self.new.stores if s.stream == emit.into and s.id not in cascade.there]
+                stores += (
+                    [emit.groups.store] if emit.groups is not None and emit.groups.store not in cascade.there else []
+                )
+                self._partial.update(dict.fromkeys(stores, NEVER))
 
     def _has(self, store: Store, label: str, chosen: tuple[Expr, ...], needs: frozenset[str]) -> bool:
         if store.stream != stream_of(label) or since_of(store.label) != since_of(label):

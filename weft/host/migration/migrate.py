@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from weft.errors import StateError
 from weft.host.batch import Batch, Report
 from weft.host.crash import CrashPoint
+from weft.host.migration.cascade import Derivation
 from weft.host.migration.compare import Comparison, Fill, Sources
 from weft.host.migration.reread import Piece, pieces
 from weft.host.migration.ways import Way, moving, remaining, replaying, ways_to
@@ -86,7 +87,7 @@ class Migration:
         self._backfill, self._run, self._crash, self._most = change.backfill, run, crash, most
         self._again = again
         self._sources = Sources(old, self.new, manifest, again=again)
-        self.found: Comparison = self._sources.compare()
+        self.found: Comparison = self._sources.compare(self._backfill)
         self.segments: list[SegmentRef] = []
         self.files: list[Mapping[str, object]] = []
         self._jobs = self._moved = self._filled = 0
@@ -97,6 +98,7 @@ class Migration:
         """Rows that have to be read."""
         held = self.manifest.held
         read = [*self.found.moves.values(), *(fill.source for fill in self.found.fills)]
+        read += [made.source for made in self.found.derivations]
         return sum(held.get(name, 0) for name in read)
 
     def work(self, run: Runner, stopped: Callable[[], bool] = lambda: False) -> None:
@@ -114,14 +116,16 @@ class Migration:
         """Bring what was made up to a later batch: its rows come again, as one batch of the new plan."""
         behind = self.manifest
         self.manifest, self._sources = manifest, Sources(self.old, self.new, manifest, again=self._again)
-        self.found = replace(self._sources.compare(), lacks=self.found.lacks)
+        self.found = replace(self._sources.compare(self._backfill), lacks=self.found.lacks)
         job = self._replay(behind.batch)
         if job.pieces:
             self._do(job, run)
 
     @property
     def can_catch_up(self) -> bool:
-        """Whether the old state has all rows that a replay needs."""
+        """Whether the old state has all rows that a replay needs; rows of derived streams are made at once."""
+        if self.found.derivations:
+            return False
         plan, starts = replaying(self.new, self._backfill)
         stores = {store.id for store in plan.stores if not store.members} - {*self.found.lacks}
         known = {*self.found.takes, *self.found.moves, *self.found.rereads}
@@ -131,7 +135,8 @@ class Migration:
 
     def commit(self, epoch: Epoch) -> Manifest:
         """The manifest that makes the new plan valid."""
-        return self.manifest.under(epoch, self.segments, self.files, self.found.partial)
+        made = [ref for ref in self.segments if ref.store in self.new.store_by_id]
+        return self.manifest.under(epoch, made, self.files, self.found.partial)
 
     @property
     def summary(self) -> Summary:
@@ -170,10 +175,13 @@ class Migration:
         if self.found.rereads:
             stores = tuple(self.new.store(name) for name in self.found.rereads)
             yield Job("read tables", moving(self.new, stores), (), 0, tuple({store.stream for store in stores}))
-        for fill in self.found.fills:
-            yield self._fill(fill)
+        depths = {stream.name: stream.depth for stream in self.new.derived}
+        for depth in range(max(depths.values(), default=0) + 1):
+            yield from (self._derive(made) for made in self.found.derivations if made.depth == depth)
+            yield from (self._fill(fill) for fill in self.found.fills if self._depth(fill.store) == depth)
+        cascade = self.found.cascade
         for query in self._backfill:
-            if (job := self._past(query)) is not None:
+            if (cascade is None or not cascade.is_ended(query)) and (job := self._past(query)) is not None:
                 yield job
             else:
                 self._require_rows(query)
@@ -188,6 +196,19 @@ class Migration:
                 detail=f'rows of stream "{lost[0]}" were read before and not kept.',
                 hint="start from an empty checkpoint, with this query in it.",
             )
+
+    def _depth(self, store: str) -> int:
+        """The depth of the deepest derived stream in a join."""
+        depths = {stream.name: stream.depth for stream in self.new.derived}
+        return max(depths.get(stream_of(label), 0) for label in self.new.store(store).members)
+
+    def _derive(self, made: Derivation) -> Job:
+        what, plan = "rows of derived streams", made.topology
+        if not made.from_groups:
+            read = tuple(self._pieces(plan, made.edge, made.source, None))
+            return Job(what, plan, read, _level(read))
+        refs = [ref for ref in self.segments if ref.store == made.source]
+        return Job(what, plan, tuple(pieces(plan.edge_by_id[made.edge], refs, None)), 0)
 
     def _move(self) -> Job:
         stores = tuple(self.new.store(name) for name in self.found.moves)

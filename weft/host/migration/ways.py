@@ -7,7 +7,7 @@ what any query reads; old state may not have all of that.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from weft.expr.model import Expr, columns, text_of
@@ -65,8 +65,7 @@ def stores_of(node: Node) -> tuple[str, ...]:
         return (node.store,)
     if node.matching is not None:
         return (node.matching.store,)
-    groups = node.groups
-    return () if groups is None else (groups.store, *(store for _, store in groups.values))
+    return () if node.groups is None else node.groups.stores
 
 
 def remaining(chosen: tuple[Expr, ...], passed: tuple[Expr, ...]) -> tuple[Expr, ...]:
@@ -118,7 +117,7 @@ def _trim(topology: Topology, edge: Edge, start: Start, nodes: tuple[Node, ...])
     taken = tuple(sorted(field.split(".", 1)[1] for field in needed)) or start.columns[:1]
     begun = replace(start, columns=taken, then=(done[0].id,))
     brought = _brought(begun)
-    bringing = replace(edge, columns=brought, clocks=(NEVER_LATE,), stores=(), starts=(start.id,), watch=())
+    bringing = replace(edge, columns=brought, clocks=(NEVER_LATE,), stores=(), starts=(start.id,), watch=(), wave=1)
     return Way(bringing, begun, tuple(done), edge.clocks)
 
 
@@ -140,14 +139,7 @@ def replaying(new: Topology, emits: Collection[str]) -> tuple[Topology, dict[str
     """
     ends = [(keep.origin, keep.id) for keep in new.keeps]
     ends += [(label, new.emit_of[query].id) for query in emits for label, _ in new.emit_of[query].aliases]
-    ways = [way for label, end in ends for way in _whole_ways(new, label, end)]
-    starts: dict[str, Way] = {}
-    nodes: dict[str, Node] = {}
-    for way in ways:
-        known = starts.get(way.start.id)
-        starts[way.start.id] = way if known is None else _unite_starts(known, way)
-        for node in way.nodes:
-            nodes[node.id] = _unite(nodes.get(node.id), node)
+    starts, nodes = gather_ways(ways_as_planned(new, (way for label, end in ends for way in ways_to(new, label, end))))
     base = tuple(store for store in new.stores if store.is_fed_by_rows)
     edges = (*map(_to_store, base), *(replace(way.edge, id=way.start.id) for way in starts.values()))
     found = nodes.values()
@@ -160,9 +152,21 @@ def replaying(new: Topology, emits: Collection[str]) -> tuple[Topology, dict[str
     return plan, starts
 
 
-def _whole_ways(topology: Topology, label: str, end: str) -> Iterator[Way]:
-    """The ways to a node, with their waves and what they see as in the plan."""
-    for way in ways_to(topology, label, end):
+def gather_ways(ways: Iterable[Way]) -> tuple[dict[str, Way], dict[str, Node]]:
+    """The ways by their starts, those that begin alike as one, and all nodes on them."""
+    starts: dict[str, Way] = {}
+    nodes: dict[str, Node] = {}
+    for way in ways:
+        known = starts.get(way.start.id)
+        starts[way.start.id] = way if known is None else _unite_starts(known, way)
+        for node in way.nodes:
+            nodes[node.id] = _unite(nodes.get(node.id), node)
+    return starts, nodes
+
+
+def ways_as_planned(topology: Topology, ways: Iterable[Way]) -> Iterator[Way]:
+    """Ways with their waves and what they see as in the plan."""
+    for way in ways:
         yield replace(way, nodes=tuple(_as_planned(topology.nodes[node.id], node) for node in way.nodes))
 
 

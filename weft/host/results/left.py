@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from weft.host.results.parquet import MARKER, ParquetSink
+from weft.host.results.partitioned import BY, PartitionedFolder
 from weft.host.results.sink import Results
 from weft.host.results.views import FolderOfChanges, Snapshot
 from weft.host.state.manifest import Ledger
@@ -36,7 +37,10 @@ def publish_left(ledger: Ledger, folders: Mapping[str, Iterable[str]]) -> None:
 
 def _sink(query: str, place: str) -> ParquetSink:
     """The sink that the folder was made by."""
-    mode = json.loads(Path(place, MARKER).read_text()).get("mode")
+    marker = json.loads(Path(place, MARKER).read_text())
+    mode, by = marker.get("mode"), marker.get(BY)
+    if by is not None:
+        return PartitionedFolder.again(query, place, by)
     if mode is None:
         return ParquetSink(query, pa.schema([]), place)
     return Snapshot.again(query, place) if mode == "snapshot" else FolderOfChanges.again(query, place, mode)

@@ -155,7 +155,8 @@ class ParquetSink(Sink):
 
     def _refuse_newer(self, files: Sequence[str], last: int) -> None:
         """Refuse results that are newer than the checkpoint: they were written by one that no longer exists."""
-        newer = [part for name in files if (part := Part.of(name)) is not None and part.last > last]
+        parts = (Part.of(os.path.basename(name)) for name in files)
+        newer = [part for part in parts if part is not None and part.last > last]
         if newer:
             mixed = any(part.first <= last for part in newer)
             raise SinkError(

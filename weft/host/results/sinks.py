@@ -8,7 +8,9 @@ from weft.host.results.foreach import ForeachSink
 from weft.host.results.kafka import KafkaSink, KafkaView
 from weft.host.results.memory import MemorySink
 from weft.host.results.parquet import ParquetSink
+from weft.host.results.partitioned import PartitionedFolder
 from weft.host.results.sink import Sink
+from weft.host.results.table import TableSink
 from weft.host.results.views import MemoryView, folder_of_view
 
 SINKS: Mapping[str, Callable[..., Sink]] = {
@@ -16,6 +18,8 @@ SINKS: Mapping[str, Callable[..., Sink]] = {
     "memory": MemorySink,
     "foreach": ForeachSink,
     "kafka": KafkaSink,
+    "partitioned": PartitionedFolder,
+    "table": TableSink,
 }
 """Kind -> maker of such a sink, from the name of a query, the schema of its results, and the user's arguments."""
 

@@ -7,7 +7,7 @@ the same rows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weft.errors import SourceError
 from weft.host.sources.files import shares
@@ -72,7 +72,8 @@ class Feeds:
         begin, until = self._full(start), self._full(end)
         found: list[Piece] = []
         for stream, feed in self.by_stream.items():
-            found += feed.reader.pieces(begin[stream], until[stream])
+            pieces = feed.reader.pieces(begin[stream], until[stream])
+            found += [replace(piece, order=order) for order, piece in enumerate(pieces)]
         return shares(found, tasks)
 
     def skip(self, error: SourceError, start: Offset, end: Offset) -> tuple[str, str] | None:

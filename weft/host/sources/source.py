@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 import pyarrow as pa
@@ -40,6 +40,8 @@ class Piece:
     groups: tuple[int, ...] | None
     bytes: int
     stream: str = ""
+    order: int = field(default=0, kw_only=True)
+    """Its place among all that a batch reads of the stream."""
 
 
 class Reader(Protocol):

@@ -19,6 +19,7 @@ from pyspark import cloudpickle
 from weft.host.batch import Batch, Watermarks
 from weft.host.envelope import PAYLOAD_BYTES, PAYLOAD_ROWS
 from weft.host.ingest import Ingest
+from weft.host.parts import number
 from weft.host.sources.feeds import Feeds
 from weft.host.sources.source import Piece
 from weft.host.spark.exchange import Plan, open_plan, partition, single, to_rows, wire_errors
@@ -144,8 +145,10 @@ def _rows_of(inputs: Iterable[Input], ingest: Ingest) -> Iterator[tuple[str, pa.
                 for rows in reader:
                     yield "", rows
         else:
+            first = found.order << 40
             for rows in feeds.by_stream[stream].reader.read(found, ingest.columns, ingest.stream.source):
-                yield f" in {found.file}", rows
+                yield f" in {found.file}", number(rows, first)
+                first += rows.num_rows
 
 
 @dataclass(frozen=True)

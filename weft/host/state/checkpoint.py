@@ -25,7 +25,7 @@ from weft.errors import StateError
 from weft.expr.render import to_sql
 from weft.expr.spelling import spell
 from weft.host.sources.source import Source
-from weft.host.state.depot import Depot, is_url
+from weft.host.state.depot import Depot, read_url
 from weft.host.state.difference import say_difference
 from weft.host.state.durable import write_durably
 from weft.host.state.manifest import Ledger
@@ -42,7 +42,7 @@ class Checkpoint:
     """The state of one session: a folder, or a depot and the driver's mirror of it."""
 
     def __init__(self, place: str | os.PathLike[str]) -> None:
-        self._mirror = Mirror(Depot(str(place))) if is_url(os.fspath(place)) else None
+        self._mirror = None if (url := read_url(place)) is None else Mirror(Depot(url))
         self.root = self._mirror.root if self._mirror is not None else Path(place).absolute()
         """The folder, or the mirror."""
         self._lock: int | None = None

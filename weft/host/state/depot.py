@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import os
 import re
 import time
 import uuid
@@ -37,9 +38,12 @@ TRIES = 5
 CLAIMS, MANIFESTS = "claims", "manifests"
 
 
-def is_url(place: str) -> bool:
-    """Whether a checkpoint is said by a URL."""
-    return re.match(r"[a-z][a-z0-9+.-]+://", place) is not None
+def read_url(place: str | os.PathLike[str]) -> str | None:
+    """The URL by which a checkpoint is said; None if it is a folder.  A path has lost some of its slashes."""
+    found = re.match(r"([a-z][a-z0-9+.-]+):/+", text := os.fspath(place))
+    if found is None:
+        return None
+    return f"{found.group(1)}:{'///' if found.group(1) == 'file' else '//'}{text[found.end() :]}"
 
 
 @dataclass(frozen=True)

@@ -65,4 +65,5 @@ def _rename_emit(emit: Emit, mark: str) -> Emit:
 
 def _groups(groups: Groups, mark: str) -> Groups:
     values = tuple((argument, store + mark) for argument, store in groups.values)
-    return replace(groups, store=groups.store + mark, values=values)
+    shown = groups.shown + mark if groups.shown else ""
+    return replace(groups, store=groups.store + mark, values=values, shown=shown)

@@ -14,10 +14,11 @@ from weft.expr.model import Column, Expr, aliases, columns, text_of, transform
 from weft.expr.safe import cannot_fail
 from weft.optimizer.lower.labels import digest, predicate_text, shorten
 from weft.optimizer.lower.ways import Ways
+from weft.query.changes import GONE, ORDER
 from weft.query.grouping import Grouping
 from weft.query.model import Query
 from weft.topology.measures import extremes, parts, travelling_name, valued
-from weft.topology.model import HASH, NEVER_LATE, PAIR, TIME, Clock, Emit, Groups, Key, Measure, Policy, Store
+from weft.topology.model import HASH, NEVER_LATE, PAIR, SHOWN, TIME, Clock, Emit, Groups, Key, Measure, Policy, Store
 
 OWNER = Column("", HASH, pa.int64())
 
@@ -56,7 +57,8 @@ def with_groups(emit: Emit, plan: Ways) -> Emit:
     clock = window_clock(plan)
     stream = _timed_stream(plan, grouping)
     values = tuple((name, f"{_name(plan)}-values-{digest(_content(plan), name)}") for name in valued(grouping))
-    groups = Groups(_name(plan, _content(plan)), grouping, clock.id if clock else "", stream, values)
+    shown = f"{_name(plan)}-shown-{_content(plan)}" if emit.into and _adds_floats(plan) else ""
+    groups = Groups(_name(plan, _content(plan)), grouping, clock.id if clock else "", stream, values, shown)
     return replace(emit, groups=groups, route="key", route_key=(OWNER,), tasks=plan.workers)
 
 
@@ -66,12 +68,26 @@ def group_stores(emit: Emit, plan: Ways) -> tuple[Store, ...]:
     if groups is None:
         return ()
     timed = (TIME,) if groups.clock else ()
-    made = [_store(plan, groups, groups.store, (*groups.grouping.keys, HASH, *timed), HASH)]
+    kept = groups.grouping.keys
+    if groups.grouping.latest:
+        kept = tuple(output.name for output in emit.outputs if output.name not in (ORDER, GONE))
+    made = [_store(plan, groups, groups.store, (*kept, HASH, *timed), HASH)]
     searched = {part.argument for part in extremes(groups.grouping)}
     for argument, name in groups.values:
         columns = (*groups.grouping.keys, HASH, *timed, argument, PAIR)
         made.append(_store(plan, groups, name, columns, PAIR, *([HASH] if argument in searched else [])))
+    if groups.shown:
+        outputs = tuple(f"{SHOWN}{place}" for place in range(len(groups.grouping.outputs)))
+        made.append(_store(plan, groups, groups.shown, (*groups.grouping.keys, HASH, *timed, *outputs), HASH))
     return tuple(made)
+
+
+def _adds_floats(plan: Ways) -> bool:
+    """Whether the row of a group depends on the order in which its rows are added up."""
+    grouping = plan.query.grouping
+    assert grouping is not None
+    types = {output.name: output.expr.type for output in plan.query.outputs}
+    return any(part.number in ("float", "finite") for part in parts(grouping, types))
 
 
 def _store(plan: Ways, groups: Groups, name: str, columns: tuple[str, ...], *indexes: str) -> Store:
