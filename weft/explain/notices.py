@@ -79,7 +79,8 @@ def _unbounded_state(figures: Figures) -> Notice | None:
 def _untimed(figures: Figures, stores: Iterable[Store]) -> list[str]:
     """Streams without event time in the queries that use some stores."""
     streams = [r.stream for store in stores for choice, _ in figures.users(store) for r in choice.query.relations]
-    return sorted({stream.name for stream in streams if stream.event_time is None and not stream.table})
+    inputs = (stream for stream in streams if not stream.table and not stream.depth)
+    return sorted({stream.name for stream in inputs if stream.event_time is None})
 
 
 # -------------------------------------------------------------------------------------------- broadcasts

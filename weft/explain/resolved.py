@@ -17,6 +17,7 @@ from weft.explain.words import duration, expressions, is_exclusive
 from weft.expr.model import Column, Expr, aliases, columns
 from weft.expr.render import to_sql
 from weft.expr.types import sql_name
+from weft.query.derived import hidden
 from weft.query.grouping import value_field
 from weft.query.model import Query, Relation
 from weft.query.timebounds import reason, retention
@@ -25,7 +26,9 @@ from weft.query.unfold import keys, unfold
 
 def page(subject: Subject) -> ResolvedPage:
     """The page."""
-    return ResolvedPage("resolved", tuple(_query(name, subject.queries[name]) for name in sorted(subject.queries)))
+    mine, inner = subject.queries, hidden(subject.queries)
+    parts = [_query(name, mine[name]) for name in sorted(mine)] + [_query(name, inner[name]) for name in inner]
+    return ResolvedPage("resolved", tuple(parts))
 
 
 def _query(name: str, query: Query) -> KnownQuery:
