@@ -12,6 +12,7 @@ import pytest
 
 import weft
 from tests.outer import connect
+from weft.errors import WeftError
 from weft.testing import Trial
 
 BEGIN = dt.datetime(2026, 1, 1)  # noqa: DTZ001 - SQL's TIMESTAMP has no zone
@@ -149,3 +150,11 @@ def test_a_row_that_is_late_is_neither_joined_nor_padded() -> None:
     for batch in range(3):
         trial.feed(later(batch))
     assert found(trial) == Counter({"(0,)": 1, "(None,)": 1})
+
+
+def test_windows_that_include_their_end_are_refused() -> None:
+    session = weft.Session("never-made", workers=2)
+    for name in "ab":
+        session.stream(name, weft.read.batches([table([])]), event_time="ts")
+    with pytest.raises(WeftError, match="closed windows"):
+        session.query("q", "SELECT a.k FROM a LEFT JOIN b ON a.k = b.k WITHIN '5 minutes'", closed=True)

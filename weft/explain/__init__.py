@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from weft.errors import PlanError
 from weft.explain import candidates, chosen, parsed, resolved, topology
 from weft.explain.data import to_json
+from weft.explain.derived import readable, rename
 from weft.explain.mermaid import mermaid
 from weft.explain.page import html
 from weft.explain.pages import Page
@@ -50,7 +51,7 @@ def explain(subject: Subject, stage: str = "topology", format: str = "text") -> 
             detail="a run is measured at stores and probes.",
             hint=f"use analyze=True with one of: {', '.join(MEASURED)}.",
         )
-    page = STAGES[stage](subject)
+    page = rename(STAGES[stage](subject), readable(subject.queries))
     made = Explained(FORMATS[format](page))
     made.page = page
     return made

@@ -58,7 +58,9 @@ def _stores(figures: Figures, stores: Iterable[Store]) -> str:
 def _unbounded_state(figures: Figures) -> Notice | None:
     tables = {stream.name for stream in figures.topology.streams if stream.table}
     unbounded = [store for store in figures.topology.stores if store.retention is None]
-    stores = [store for store in unbounded if store.stream not in tables and store.counted != "groups"]
+    stores = [
+        store for store in unbounded if store.stream not in tables and store.counted != "groups" and not store.ended_by
+    ]
     if not stores:
         return None
     untimed = _untimed(figures, stores)
@@ -77,7 +79,8 @@ def _unbounded_state(figures: Figures) -> Notice | None:
 def _untimed(figures: Figures, stores: Iterable[Store]) -> list[str]:
     """Streams without event time in the queries that use some stores."""
     streams = [r.stream for store in stores for choice, _ in figures.users(store) for r in choice.query.relations]
-    return sorted({stream.name for stream in streams if stream.event_time is None and not stream.table})
+    inputs = (stream for stream in streams if not stream.table and not stream.depth)
+    return sorted({stream.name for stream in inputs if stream.event_time is None})
 
 
 # -------------------------------------------------------------------------------------------- broadcasts

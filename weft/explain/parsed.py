@@ -9,8 +9,9 @@ from weft.explain.pages.parsed import ParsedPage, WrittenOutput, WrittenQuery, W
 from weft.explain.subject import Subject
 from weft.expr.model import Expr, aliases
 from weft.expr.render import quote_name, to_sql
-from weft.query.draft import Draft, Item, Star, Using, Within
+from weft.query.draft import Condition, Draft, Item, Star, Using, Within, joins
 from weft.query.duration import format_duration
+from weft.query.subqueries import has_subquery
 
 
 def page(subject: Subject) -> ParsedPage:
@@ -29,17 +30,20 @@ def _by_name(drafts: Mapping[str, Draft]) -> list[tuple[str, Draft]]:
 
 
 def _query(name: str, draft: Draft) -> WrittenQuery:
-    conditions = [condition.expr for condition in draft.conditions]
+    outer = () if draft.tree is None else tuple(joins(draft.tree))
+    conditions = [*(condition for join in outer for condition in join.on), *draft.conditions]
+    usings = [*draft.usings, *(join.using for join in outer if join.using is not None)]
+    kinds = [f"{join.kind.upper()} JOIN" for join in outer]
     return WrittenQuery(
         name,
         tuple(WrittenRelation(source.alias, source.stream, _within(source.within)) for source in draft.sources),
         _within(draft.within),
-        (*map(_using, draft.usings), *(_text(expr) for expr in conditions)),
-        (*(() for _ in draft.usings), *(_alias_names(expr) for expr in conditions)),
+        (*kinds, *map(_using, usings), *map(_text, conditions)),
+        (*(() for _ in (*kinds, *usings)), *(_alias_names(condition.expr) for condition in conditions)),
         tuple(WrittenOutput(item.name, _item(item)) for item in draft.items),
         draft.distinct,
-        tuple(_text(key.expr) for key in draft.group_by),
-        tuple(_text(condition.expr) for condition in draft.having),
+        tuple(map(_text, draft.group_by)),
+        tuple(map(_text, draft.having)),
     )
 
 
@@ -58,8 +62,14 @@ def _alias_names(expr: Expr | str) -> tuple[str, ...]:
 def _item(item: Item) -> str:
     if isinstance(item.expr, Star):
         return f"{quote_name(item.expr.alias)}.*" if item.expr.alias else "*"
-    return _text(item.expr)
+    return _text(item)
 
 
-def _text(expr: Expr | str) -> str:
-    return expr if isinstance(expr, str) else to_sql(expr)
+def _text(written: Condition | Item) -> str:
+    """As SQL; what has a subquery in it as it was written."""
+    expr = written.expr
+    if isinstance(expr, str | Star):
+        return str(expr)
+    if has_subquery(expr):
+        return " ".join(written.text[expr.span.start : expr.span.end + 1].split()) if expr.span else "a subquery"
+    return to_sql(expr)

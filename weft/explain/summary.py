@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from weft.explain.answer import answer
 from weft.explain.candidates import because
 from weft.explain.figures import Figures, content
 from weft.explain.pages.topology import SummaryFacts
 from weft.explain.words import duration, is_exclusive, plan_name
 from weft.optimizer.choose import Choice
+from weft.query.derived import is_hidden
 from weft.topology.model import Probe, Store
 
 
@@ -24,6 +26,7 @@ def summary(choice: Choice, figures: Figures) -> SummaryFacts:
         choice.chosen.bill.micros if choice.informed else None,
         plan_name(choice, choice.chosen),
         because(choice),
+        answer(choice.query) if not is_hidden(choice.name) else "",
     )
 
 

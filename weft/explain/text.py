@@ -175,6 +175,7 @@ def _summary(found: SummaryFacts) -> list[str]:
         f"  keeps      {'; '.join(found.keeps) or 'nothing'}",
         f"  a new row  {asks}, in {count(found.rounds, 'round')} through the workers{cost}",
         f"  chosen     {found.plan}: {found.because}",
+        *([f"  results    {found.results}"] if found.results else []),
     ]
 
 

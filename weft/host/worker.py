@@ -113,8 +113,10 @@ class Worker:
     def _first(self, arrivals: Iterable[Envelope]) -> Iterator[Envelope]:
         rows = Arrived(self.topology)
         for envelope in arrivals:
-            if envelope.edge == REPORT or not rows.take(envelope, 1):
+            if envelope.edge == REPORT or self._is_early(envelope):
                 yield envelope
+            elif not rows.take(envelope, 1):  # groups that come again, in a migration
+                yield from self._visit(self.nodes[envelope.edge], [envelope.frame])
         yield from self._begin(self._store(rows))
 
     def _later(self, arrivals: Iterable[Envelope]) -> Iterator[Envelope]:

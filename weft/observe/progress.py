@@ -79,6 +79,8 @@ class Progress(Counted):
     """Stream -> the newest event time so far, in microseconds."""
     lag: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Stream -> partition -> records that waited when the batch had been planned; streams that know it."""
+    workers: int | None = None
+    """How many workers the plan has."""
 
     @property
     def total_in(self) -> int:

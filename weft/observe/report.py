@@ -133,6 +133,8 @@ class Tally:
 
 def _dropped_rows(report: RunReport, stream: str) -> str:
     parts = []
+    if bad := report.unreadable.get(stream):
+        parts.append(f"{bad:,} unreadable records left out")
     if late := report.late.get(stream):
         parts.append(f"{late:,} late, dropped")
     if missing := report.untimed.get(stream):

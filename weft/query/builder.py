@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from weft.errors import QueryError
-from weft.expr.model import Call, Column, Expr, Literal, Udf
+from weft.expr.model import Call, Column, Expr, Literal, Udf, walk
 from weft.expr.render import to_sql
 from weft.query.draft import Condition, Draft, Item, Join, JoinKind, Source, Star, Tree, Within, is_inner, joins
 from weft.query.duration import parse_duration
@@ -274,7 +274,8 @@ def _item(item: str | Term, name: str | None) -> Item:
     if isinstance(item, str):
         return Item(item, name, item, item)
     expr = _expr(item)
-    return Item(expr, name, "", to_sql(expr))
+    asks = any(isinstance(node, Literal) and isinstance(node.value, Draft) for node in walk(expr))
+    return Item(expr, name, "", "subquery" if asks else to_sql(expr))
 
 
 def from_(*sources: Source, within: Length = None) -> Builder:

@@ -30,8 +30,8 @@ SIGN = "#"
 
 
 __all__ = [
-    "Closes", "Derived", "add_branch", "all_rows", "begin_at", "branches", "closed", "derive", "different_rows",
-    "fed_by", "hidden", "is_hidden", "needs_past", "reads",
+    "SIGN", "Closes", "Derived", "add_branch", "all_rows", "begin_at", "branch_name", "branches", "closed", "derive",
+    "different_rows", "fed_by", "hidden", "is_hidden", "reads",
 ]  # fmt: skip
 
 
@@ -96,8 +96,8 @@ def hidden(queries: Mapping[str, Query]) -> dict[str, Query]:
     found: dict[str, Query] = {}
     for query in queries.values():
         for stream in (relation.stream for relation in query.relations if relation.stream.made):
-            if _branch_name(stream.name, 0) not in found:
-                mine = {_branch_name(stream.name, place): branch for place, branch in enumerate(stream.made)}
+            if branch_name(stream.name, 0) not in found:
+                mine = {branch_name(stream.name, place): branch for place, branch in enumerate(stream.made)}
                 found |= hidden(mine) | mine
     return found
 
@@ -136,12 +136,8 @@ def reads(draft: Draft) -> set[str]:
     return own.union(*map(reads, inner))
 
 
-def needs_past(query: Query) -> bool:
-    """Whether a new query must begin with its results among old rows: later ones are taken from what it reads."""
-    return query.grouping is not None and any(r.stream.depth and r.stream.changes for r in query.relations)
-
-
-def _branch_name(stream: str, place: int) -> str:
+def branch_name(stream: str, place: int) -> str:
+    """The hidden name of a branch."""
     return f"{stream}-{place}"
 
 

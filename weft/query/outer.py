@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import chain, count, product
+from itertools import chain, product
 from math import prod
 
 from weft.expr.model import Call, Column, Expr, Literal, Udf, columns, transform, walk
@@ -27,6 +27,7 @@ from weft.query.draft import Closes, Condition, Draft, Item, Source, Star
 from weft.query.nulls import fold, is_always_true, is_never_true, is_null, null
 from weft.query.qualify import Kind, Node, Opened, Part, Reader, sources_of
 from weft.query.simplify import simplify
+from weft.query.visible import numbered, unique_names
 from weft.query.withins import InTime, has_windows, spell_windows
 
 Key = tuple[str, str]
@@ -87,7 +88,7 @@ class _Rewriter:
     def __init__(self, opened: Opened, reader: Reader, *, once: bool) -> None:
         self.opened, self.types, self.base, self.known = opened, reader.types, opened.draft, reader.known
         self.once = once
-        self.names = (f"#{number}" for number in count(1))
+        self.taken = {source.alias for source in sources_of(opened.part)}
         part = simplify(opened.part, [_expr(condition) for condition in opened.where])
         self.part = spell_windows(part, self.known) if has_windows(part) else part
         self.needed = _needed(opened, self.part)
@@ -207,7 +208,8 @@ class _Rewriter:
             for pair in pairs
         ]
         own = self._counting(term, names, values, {_OWN: 1}, len(found))
-        counted = self._derived(replace(own, unions=tuple(unions)))
+        about = " ".join(source.alias for source in term.sources)
+        counted = self._derived(replace(own, unions=tuple(unions)), f"{about} and partners")
         keys = [Column(counted.alias, name) for name in names]
         items, having = [Item(key, key.name) for key in keys], []
         for place, (one, _) in enumerate(found):
@@ -223,7 +225,12 @@ class _Rewriter:
         if anchor is not None:
             time = next(name for name, key in names.items() if key == anchor[0])
             groups = replace(groups, closes=Closes(time, anchor[1]))
-        return self._read(self._derived(groups), names, term, [one.mark for one, _ in found if one.mark is not None])
+        return self._read(
+            self._derived(groups, f"{about} by partners"),
+            names,
+            term,
+            [one.mark for one, _ in found if one.mark is not None],
+        )
 
     def _is_settled(self, one: Count) -> bool:
         """Whether rows have all their partners when they come."""
@@ -255,22 +262,23 @@ class _Rewriter:
 
     def _unite(self, terms: list[Term]) -> Term:
         """One term for several: a derived table that is their union."""
-        keys = {key: name for one in terms for name, key in self._columns(one).items() if key[0]}
-        names = {f"{place}": key for place, key in enumerate(keys)} or {"0": ("", "")}
+        names = _named(dict.fromkeys(key for one in terms for key in self._columns(one).values() if key[0]))
         drafts = [self._flat(one, [Item(self._value(one, k), n) for n, k in names.items()]) for one in terms]
         if not drafts:
             drafts = [self._flat(self._nothing(), [Item(self._value(self._nothing(), k), n) for n, k in names.items()])]
-        return self._read(self._derived(replace(drafts[0], unions=tuple(drafts[1:]))), names, Term(()))
+        return self._read(self._derived(replace(drafts[0], unions=tuple(drafts[1:])), "rows"), names, Term(()))
 
-    def _derived(self, draft: Draft) -> Source:
-        return Source("", next(self.names), derived=draft)
+    def _derived(self, draft: Draft, name: str) -> Source:
+        alias = next(free for free in numbered(name) if free not in self.taken)
+        self.taken.add(alias)
+        return Source("", alias, derived=draft)
 
     def _columns(self, term: Term, time: Key | None = None) -> dict[str, Key]:
         """New names of the columns that a grouping of this term must keep; one that is constant will do."""
         here = {source.alias for source in term.sources}
         mine = [k for k in self.needed if (columns(v) if (v := term.values.get(k)) is not None else k[0] in here)]
         mine += [] if time is None or time in mine else [time]
-        return {f"{place}": key for place, key in enumerate(mine)} or {"0": ("", "")}
+        return _named(mine)
 
     def _value(self, term: Term, key: Key) -> Expr:
         return term.put(Column(*key)) if key[0] else Literal(0)
@@ -292,6 +300,12 @@ def _arms(expr: Expr) -> tuple[Expr, ...]:
     if isinstance(expr, Call) and expr.op == "or":
         return tuple(arm for arg in expr.args for arm in _arms(arg))
     return (expr,)
+
+
+def _named(keys: Iterable[Key]) -> dict[str, Key]:
+    """Names of columns in a derived table; one that is constant will do."""
+    listed = list(keys)
+    return dict(zip(unique_names(name for _, name in listed), listed, strict=True)) or {"all": ("", "")}
 
 
 def _both(left: Term, right: Term) -> Term:

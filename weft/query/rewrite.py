@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from weft.errors import QueryError
 from weft.query.derived import branches
 from weft.query.draft import Condition, Draft, Item
 from weft.query.outer import without_outer_joins
@@ -28,6 +29,17 @@ def rewrite(draft: Draft, know: Callable[[Draft], Known]) -> Draft:
     parts = [part if _is_plain(part) else _rewrite(part, know(part)) for part in branches(draft)]
     first, *rest = (one for part in parts for one in branches(part))
     return replace(first, unions=tuple(rest), times=draft.times, closes=draft.closes)
+
+
+def refuse_closed(draft: Draft) -> None:
+    """Refuse windows that include their end beside outer joins and subqueries: there a window is a condition."""
+    windows = [draft.within, *(source.within for source in draft.sources)]
+    if not is_plain(draft) and any(isinstance(window, int) for window in windows):
+        raise QueryError(
+            "closed windows cannot stand beside outer joins and subqueries",
+            detail="there a window is a condition of a join, and its end is outside.",
+            hint="leave closed out, or write the window as a condition on both event times, with <=.",
+        )
 
 
 def _is_plain(draft: Draft) -> bool:

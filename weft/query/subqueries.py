@@ -151,7 +151,7 @@ class _Unnester:
 
     def _mark(self, found: _Joined, on: tuple[Condition, ...]) -> Column:
         source = next(iter(sources_of(found.part)))
-        mark = Column(f"{_MARK} {source.alias}", _MARK)
+        mark = Column(f"{_MARK} {source.alias}", f"{_MARK} {source.alias}")
         self.part = Node("mark", self.part, found.part, on, mark)
         return mark
 

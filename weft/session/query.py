@@ -17,6 +17,7 @@ from weft.query.derived import closed as as_closed
 from weft.query.draft import Draft
 from weft.query.model import Query, Stream
 from weft.query.resolve import FunctionSignature, Views
+from weft.query.rewrite import refuse_closed
 from weft.query.whole import as_view
 from weft.session.shown import markup_query
 from weft.sql import parse, parse_fragments, resolve
@@ -160,7 +161,7 @@ class QueryHandle:
         raise SinkError(f'query "{self.name}" has no memory sink', hint="call q.to_memory() before the run.")
 
     def __repr__(self) -> str:
-        joined = ", ".join(f"{r.stream.name} {r.alias}" for r in self.query.relations)
+        joined = ", ".join(f"{'(SELECT)' if r.stream.made else r.stream.name} {r.alias}" for r in self.query.relations)
         into = ", ".join(str(sink) for sink in self.sinks) or "no sink yet"
         return f"<query {self.name}: {joined}; {into}>"
 
@@ -179,6 +180,8 @@ def read_query(
 ) -> QueryHandle:
     """The handle of a query that was written as SQL text or with the builder."""
     draft = read_draft("query", query)
+    if closed:
+        refuse_closed(draft)
     made = as_view(resolve(draft, streams, functions, cross_product, views))
     handle = QueryHandle(name, as_closed(made) if closed else made, draft)
     handle.views = views

@@ -20,7 +20,7 @@ from weft.optimizer.choose import Choice
 from weft.optimizer.cost.prices import Prices
 from weft.optimizer.plan import Sharing, topology
 from weft.optimizer.wishes import Wishes
-from weft.query.derived import begin_at, hidden, needs_past, reads
+from weft.query.derived import begin_at, hidden, reads
 from weft.query.model import Query, keep_apart
 from weft.query.resolve import View, Views
 from weft.session.catalog import Catalog
@@ -191,8 +191,7 @@ class Roster:
         with self.lock:
             sinks = {name: tuple(handle.sinks) for name, handle in self.queries.items()}
             kept = self.kept()
-            past = (name for name, handle in self.queries.items() if handle.backfill or needs_past(handle.query))
-            new = (name for name in past if name not in kept)
+            new = (name for name, handle in self.queries.items() if handle.backfill and name not in kept)
             note = noting(self.topology, self.policy, self.queries, self.choices, kept, self.checkpoint.notes())
             functions, sources = self.catalog.functions, dict(self.catalog.sources)
             return Work(self.topology, functions, sinks, sources, self.describe(), tuple(new), note)
@@ -200,7 +199,7 @@ class Roster:
     def incomplete(self, plan: Topology, manifest: Manifest) -> dict[str, str]:
         """Query -> from when on it is complete, for queries that lack old rows."""
         queries = {name: handle.query for name, handle in self.queries.items() if name in plan.emit_of}
-        found = complete_from(plan, queries, manifest.newest, manifest.partial, self.policy)
+        found = complete_from(plan, queries, manifest.newest, manifest.partial, self.policy, manifest.idle)
         return {name: say_moment(moment) for name, moment in found.items()}
 
     def complete_from(self, handle: QueryHandle) -> datetime.datetime | None:

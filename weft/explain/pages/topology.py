@@ -120,6 +120,8 @@ class SummaryFacts:
     """None without statistics."""
     plan: str
     because: str
+    results: str = ""
+    """When results come and whether they stay, where that is not clear."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,28 +1,43 @@
 """Derived streams in a migration: how the stores of a new plan get rows that are results of its own queries.
 
-Rows of a derived stream are made again from what is there: those of groups from the groups, those of a join by a way
-from rows of one of its relations.  From then on they do what they would do in a batch: they are stored, start, and make
-rows of the derived streams above.  All of it is one job, with the waves of the plan.
+Rows of a derived stream are made again from what is there: those of groups from the groups; those of a join by a way
+from rows of one of its relations that an old store has, or from the rows of the last derived stream that it reads.
+That is a *chain* of emits; each but the first reads what the one before it makes.  A chain is one job, with the waves
+of the plan.  At its end are groups, or all that is wanted of a derived stream: that its rows are stored, and that joins
+and results of queries are made of them.
 
-What must hold: only what the old state does not have is made, and each of it once.  An *end* is what must be made: a
-store of a derived stream, a join, or the results of a query.  One that can be made from old rows along a way of its own
-is no end here: it is made after the streams that it reads.  Any other end belongs to the last of the derived streams
-that it reads, since the tuples of that one find the rows of all others in place.
+What must hold: only what the old state does not have is made, and each of it once.  Streams are made in the order of
+their depths.  What can be made from old rows along a way of its own is made after the streams that it reads.  Anything
+else belongs to the last of the derived streams that it reads: its tuples find the rows of all others in place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import pyarrow as pa
 
 from weft.expr.model import Column
 from weft.host.migration.ways import Way, gather_ways, stores_of, ways_as_planned, ways_to
 from weft.query.model import Stream
-from weft.topology.model import HASH, NEVER_LATE, Edge, Emit, Keep, Node, Probe, Start, Store, Topology, stream_of
+from weft.topology.model import (
+    HASH,
+    NEVER_LATE,
+    Edge,
+    Emit,
+    Groups,
+    Keep,
+    Node,
+    Probe,
+    Start,
+    Store,
+    Topology,
+    stream_of,
+)
 
 FindSource = Callable[[Way], Store | None]
 """The old store that has the rows which start a way."""
@@ -71,12 +86,13 @@ class Cascade:
     @cached_property
     def lacking(self) -> frozenset[str]:
         """Branches whose rows cannot be made again."""
-        return frozenset(
-            emit.query
-            for stream in self._streams
-            for emit in self._branches(stream.name)
-            if self._matters(emit) and not self._is_end(emit) and not any(True for _ in self._do(emit))
-        )
+        branches = (emit for stream in self._streams for emit in self._branches(stream.name))
+        return frozenset(emit.query for emit in branches if self._lacks(emit))
+
+    def _lacks(self, emit: Emit) -> bool:
+        if self._is_fresh(emit) or emit.groups is None:
+            return self._matters(emit) and not self._chains(emit)
+        return _closes(emit) and bool(self._ends(emit.into))
 
     def is_ended(self, query: str) -> bool:
         """Whether the results of a query are made with the rows of a derived stream."""
@@ -89,7 +105,7 @@ class Cascade:
         return sorted(self.new.derived, key=lambda stream: (stream.depth, stream.name))
 
     def _branches(self, stream: str) -> list[Emit]:
-        return [emit for emit in self.new.emits if emit.into == stream]
+        return [emit for emit in self.new.emits if stream and emit.into == stream]
 
     def _ends(self, stream: str) -> _Ends:
         if stream not in self._known:
@@ -111,21 +127,25 @@ class Cascade:
         return max(found)[1] if found else ""
 
     def _is_end(self, emit: Emit) -> bool:
-        """Whether results must be made, and only the rows of a derived stream can make them."""
-        return bool(self._last(_labels(emit))) and self._is_missing(emit) and self._way(emit) is None
-
-    def _is_missing(self, emit: Emit) -> bool:
-        if emit.into:
-            return self._is_fresh(emit) if emit.groups is not None else bool(self._ends(emit.into))
-        return emit.query in self.wanted
+        """Whether results leave that are wanted, and only the rows of a derived stream can make them."""
+        wanted = not emit.into and emit.query in self.wanted
+        return wanted and bool(self._last(_labels(emit))) and self.way(emit) is None
 
     def _is_fresh(self, emit: Emit) -> bool:
         return emit.groups is not None and emit.groups.store not in self.there
 
     def _matters(self, emit: Emit) -> bool:
-        return self._is_missing(emit) or bool(self._ends(emit.into))
+        """Whether rows of a branch are wanted, by its groups or by others."""
+        return self._is_fresh(emit) or self._is_read(emit.into)
 
-    def _way(self, emit: Emit) -> tuple[Way, Store] | None:
+    def _is_read(self, stream: str) -> bool:
+        """Whether rows of a stream are wanted, by its ends or by chains that go through it."""
+        if self._ends(stream):
+            return True
+        above = [e for e in self.new.emits if e.into and self._last(_labels(e)) == stream and self.way(e) is None]
+        return any(self._is_fresh(emit) or (emit.groups is None and self._is_read(emit.into)) for emit in above)
+
+    def way(self, emit: Emit) -> tuple[Way, Store] | None:
         """A way to the results from rows that an old store has."""
         found = ((way, self._find(way)) for label in _labels(emit) for way in ways_to(self.new, label, emit.id))
         return next(((way, source) for way, source in found if source is not None), None)
@@ -133,59 +153,77 @@ class Cascade:
     # ------------------------------------------------------------------------------------------- jobs
 
     def _do(self, emit: Emit) -> Iterator[Derivation]:
-        """How the rows of a branch are made; not at all if nobody wants them, or if it is an end itself."""
-        if not self._matters(emit) or self._is_end(emit):
-            return
+        """How the rows of a branch are made: first its groups, if there are none, then what is wanted of its rows."""
         depth = next(stream.depth for stream in self.new.derived if stream.name == emit.into)
-        if emit.groups is not None and not self._is_fresh(emit):
-            if emit.groups.grouping.closing is None:
-                yield Derivation(depth, _Draft(self).from_groups(emit), emit.id, emit.groups.store, from_groups=True)
-        elif (found := self._way(emit)) is not None:
-            way, source = found
-            plan, edge = _Draft(self).from_way(way.without(source.filter), emit)
-            yield Derivation(depth, plan, edge, source.id, from_groups=False)
+        if self._is_fresh(emit):
+            yield from (_Job(self, chain).finish(depth, None) for chain in self._chains(emit))
+        ends = self._ends(emit.into)
+        if not ends:
+            return
+        chains = self._chains(emit) if emit.groups is None else [] if _closes(emit) else [[emit]]
+        yield from (_Job(self, chain).finish(depth, ends) for chain in chains)
+
+    def _chains(self, emit: Emit) -> list[list[Emit]]:
+        """The chains that lead to all results of an emit; none if its rows cannot be made."""
+        if self.way(emit) is not None:
+            return [[emit]]
+        below = self._branches(self._last(_labels(emit)))
+        starts = [[other] for other in below if other.groups is not None and not _closes(other)]
+        starts += [chain for other in below if other.groups is None for chain in self._chains(other)]
+        return [[*chain, emit] for chain in starts]
 
 
-class _Draft:
-    """A job while its parts are collected."""
+class _Job:
+    """A chain as a plan, while its parts are collected."""
 
-    def __init__(self, cascade: Cascade) -> None:
-        self.cascade, self.new = cascade, cascade.new
+    def __init__(self, cascade: Cascade, chain: Sequence[Emit]) -> None:
+        self.cascade, self.new, self.chain = cascade, cascade.new, chain
         self.edges: list[Edge] = []
         self.starts: list[Start] = []
         self.nodes: dict[str, Node] = {}
         self.stores: dict[str, Store] = {}
         self.derived: list[str] = []
 
-    def from_groups(self, emit: Emit) -> Topology:
+    def finish(self, depth: int, ends: _Ends | None) -> Derivation:
+        """The job; `ends` is what is wanted of the rows at the end of the chain, None if only groups are filled."""
+        first, last = self.chain[0], self.chain[-1]
+        found = self.cascade.way(first)
+        from_groups = first.groups is not None and (len(self.chain) > 1 or ends is not None)
+        if from_groups:
+            stream, edge, source = "", self._begin_with_groups(first), _groups(first).store
+        else:
+            assert found is not None
+            way, store = found
+            stream, edge, source = way.edge.stream, self._begin_with_rows(way.without(store.filter)), store.id
+        for one, other in pairwise(self.chain):
+            labels = [label for label in _labels(other) if stream_of(label) == one.into]
+            self._follow(one.into, _Ends((), tuple((label, other.id) for label in labels)))
+        if ends is not None:
+            self._follow(last.into, ends)
+        return Derivation(depth, self._finish(stream), edge, source, from_groups)
+
+    def _begin_with_groups(self, emit: Emit) -> str:
         """All groups of a branch come again, as parts of groups of a store that is empty."""
-        assert emit.groups is not None
-        store = self.new.store(emit.groups.store)
+        groups = _groups(emit)
+        store = self.new.store(groups.store)
         whole = replace(store, id=f"{store.id}~whole")
         owner = (Column("", HASH, pa.int64()),)
         self.edges.append(Edge(emit.id, "", (), store.columns, "key", owner, emit.tasks, (NEVER_LATE,), (), (), wave=0))
-        self.nodes[emit.id] = replace(emit, groups=replace(emit.groups, store=whole.id, again=True))
+        self.nodes[emit.id] = replace(emit, groups=replace(groups, store=whole.id, again=True))
         self.stores[whole.id] = whole
-        self._follow(emit.into)
-        return self._finish("")
+        return emit.id
 
-    def from_way(self, way: Way, emit: Emit) -> tuple[Topology, str]:
+    def _begin_with_rows(self, way: Way) -> str:
         """Rows of one relation start, and become results of a branch."""
-        planned = ways_as_planned(self.new, (way,))
-        starts, nodes = gather_ways(planned)
+        starts, nodes = gather_ways(ways_as_planned(self.new, (way,)))
         begun = starts[way.start.id]
-        edge = replace(begun.edge, id=begun.start.id, wave=1)
-        self.edges.append(replace(edge, starts=(begun.start.id,)))
+        self.edges.append(replace(begun.edge, id=begun.start.id, starts=(begun.start.id,), wave=1))
         self.starts.append(begun.start)
         self.nodes |= nodes
-        self._follow(emit.into)
-        return self._finish(edge.stream), edge.id
+        return begun.start.id
 
-    def _follow(self, stream: str) -> None:
-        """Let the rows of a derived stream do all that is wanted of them."""
-        ends = self.cascade._ends(stream)
-        if stream in self.derived or not ends:
-            return
+    def _follow(self, stream: str, ends: _Ends) -> None:
+        """Let the rows of a derived stream do what is wanted of them."""
         self.derived.append(stream)
         ways = [way for label, node in ends.nodes for way in ways_to(self.new, label, node)]
         starts, nodes = gather_ways(ways_as_planned(self.new, ways))
@@ -196,9 +234,6 @@ class _Draft:
             begun = tuple(name for name in edge.starts if name in starts)
             if stores or begun:
                 self.edges.append(replace(edge, stores=stores, starts=begun, watch=()))
-        for node in nodes.values():
-            if isinstance(node, Emit) and node.into:
-                self._follow(node.into)
 
     def _finish(self, stream: str) -> Topology:
         new, nodes = self.new, tuple(self.nodes.values())
@@ -216,6 +251,16 @@ class _Draft:
             tuple(node for node in nodes if isinstance(node, Keep)),
             tuple(one for one in new.derived if one.name in self.derived),
         )
+
+
+def _groups(emit: Emit) -> Groups:
+    assert emit.groups is not None
+    return emit.groups
+
+
+def _closes(emit: Emit) -> bool:
+    """Whether rows of groups came once: those that are final are there no more."""
+    return emit.groups is not None and emit.groups.grouping.closing is not None
 
 
 def _labels(emit: Emit) -> list[str]:
