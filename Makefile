@@ -10,7 +10,7 @@ N      ?=
 .DEFAULT_GOAL := help
 DOCS   := .venv/.installed-docs
 
-.PHONY: help setup browser demo demo-console docs test check format fuzz chaos bench bench-plans bench-skew bench-queries bench-peers bench-views bench-scale bench-adaptive bench-console bench-kafka kafka wheel constraints clean
+.PHONY: help setup browser demo demo-console docs test check format fuzz chaos bench bench-plans bench-skew bench-queries bench-peers bench-views bench-scale bench-adaptive bench-console bench-kafka bench-subscriptions kafka wheel constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -91,6 +91,12 @@ bench-adaptive: $(BENCH) ## compare plans that follow the data with those that d
 
 bench-scale: $(BENCH) ## measure how Weft's cost grows with state, batches, workers and relations
 	$(PY) -m bench.scale
+
+bench-subscriptions: $(BENCH) ## one join for many subscriptions: kernel, the paper's figures, peers (25 minutes)
+	$(PY) -m bench.subscriptions
+	$(PY) -m bench.subscriptions --boxes 500000 --results 1,4 --only
+	$(PY) -m bench.subscriptionfigures
+	$(PY) -m bench.subscribed
 
 bench-kafka: $(BENCH) ## joins of Kafka topics: throughput and latency, beside Spark's own (half an hour)
 	$(PY) -m bench.kafka

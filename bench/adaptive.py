@@ -13,6 +13,7 @@ bench/results.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
 import tempfile
@@ -188,7 +189,7 @@ def judge(scenario: Scenario, ways: Mapping[str, Way], size: Size) -> Iterator[s
     goal = GOALS.get(scenario.name)
     yield f"  adaptive is {times:.2f} times as fast as static" + (f" (goal {goal:g})" if goal else "")
     starts = [next(at for at in range(size.batches) if at >= begin * size.batches) for begin in scenario.phases]
-    for change, end in zip(starts[1:], [*starts[2:], size.batches], strict=True):
+    for change, end in itertools.pairwise([*starts[1:], *([size.batches] if starts[1:] else [])]):
         took = recovered(adaptive, ways["hindsight"], change, end)
         allowed = 2 * size.epoch + scenario.window
         yield f"  change at batch {change}: back within {NEAR} of hindsight after {took} batches (goal {allowed})"

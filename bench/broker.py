@@ -36,6 +36,8 @@ _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
     <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{VERSION}</version>
   </dependency></dependencies>
 </project>"""
+USER, PASSWORD = "weft", "not-so-secret"
+_JAAS = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_{USER}="{PASSWORD}";'
 _GUARD = '"$@" & read _; kill -9 $!; wait $! 2>/dev/null'
 _JVM = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
@@ -68,8 +70,10 @@ class Broker:
     """One broker: a folder, an address, and a process while it runs."""
 
     def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
-        self.folder, self.port = folder, _free_port()
-        self.servers = f"127.0.0.1:{self.port}"
+        self.folder = folder
+        self.servers = f"127.0.0.1:{_free_port()}"
+        self.guarded = f"127.0.0.1:{_free_port()}"
+        """Asks for the name USER and the password PASSWORD."""
         self._process: subprocess.Popen[bytes] | None = None
         folder.mkdir(parents=True, exist_ok=True)
         self._write_settings(settings or {})
@@ -140,8 +144,12 @@ class Broker:
         settings = {
             "process.roles": "broker,controller",
             "node.id": "1",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "listeners": f"PLAINTEXT://{self.servers},GUARDED://{self.guarded},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://{self.servers},GUARDED://{self.guarded}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,GUARDED:SASL_PLAINTEXT",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.guarded.plain.sasl.jaas.config": _JAAS,
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
             "log.dirs": str(self.folder / "data"),

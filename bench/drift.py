@@ -76,7 +76,7 @@ def _orders(random: Random, at: int, phase: int, rows: int) -> Batch:
 
 def _tiny(random: Random, at: int, phase: int, rows: int) -> Batch:
     counts = {"r": rows * 4, "s": rows // 4, "t": rows // 4, "u": rows // 4}
-    values = {"a": (0, rows), "b": (0, max(2, rows // 50)), "c": (0, max(2, rows // 50))}
+    values = {"a": (0, rows * 4), "b": (0, rows // 2), "c": (0, rows // 2)}
     if phase:
         values |= {"t.b": (rows, rows * 40), "b": (0, rows * 40)}
     return chain(random, at, counts, values)

@@ -54,7 +54,8 @@ def take(page: Page, *names: str, suffix: str = "") -> None:
         page.evaluate(f"location.hash = '{name}'")
         page.wait_for_timeout(2500)
         if name == "plan":
-            page.locator(".node.store").first.click()
+            page.click(".chip:has-text('failing_machines')")
+            page.locator(".node.store", has_text="task").first.click()
         page.screenshot(path=OUT / f"console-{name.partition('/')[0]}{suffix}.png")
 
 

@@ -14,15 +14,20 @@ from __future__ import annotations
 import argparse
 import random
 import sys
+import tempfile
 import time
 import traceback
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from tests.fuzz import FOREVER, Case, QueryMaker, StreamCase, make_case
-from tests.groups import GroupedMaker, Tally, check
+import weft
+from tests.fuzz import FOREVER, Case, Planned, QueryMaker, StreamCase, make_case, plain_functions, some_plans
+from tests.groups import TOLERANCE, GroupedMaker, Tally, check
+from weft.testing import Trial, assert_same_rows, expected_after_each_batch
+from weft.testing.oracle import expires
 
 OP = "op"
 WORDS: dict[str, dict[int, list[object]]] = {
@@ -125,6 +130,43 @@ def check_changing(case: Case) -> Tally:
     return check(rng, case, case.batches, rng.choice([None, None, FOREVER]), case.workers)
 
 
+def check_moving(case: Case, root: Path) -> Tally:
+    """Run the case while workers and plans change and queries are added; compare all of them after every batch."""
+    rng, tally = random.Random(case.seed + 3), Tally()
+    session = case.session(checkpoint=str(root / "state"), plans=[Planned("p0", "q0", {})])
+    wanted = _answers(case, session)
+    trial = Trial(session, state=session.checkpoint.root)
+    for number, batch in enumerate(case.batches):
+        if number and rng.random() < 0.7:
+            _move(rng, case, session, trial, number)
+            tally.taken_up += 1
+        trial.feed(batch)
+        for name in session.queries:
+            assert_same_rows(trial.table(name), wanted[number], f"{name}, batch {number}: ", tolerance=TOLERANCE)
+            tally.views += 1
+            tally.rows += wanted[number].num_rows
+    return tally
+
+
+def _answers(case: Case, session: weft.Session) -> list[pa.Table]:
+    query = session.queries["p0"].query
+    return list(expected_after_each_batch(query, case.batches, plain_functions(), case.policy))
+
+
+def _move(rng: random.Random, case: Case, session: weft.Session, trial: Trial, number: int) -> None:
+    """Another number of workers, or the same query once more under another plan."""
+    query = session.queries["p0"].query
+    if rng.random() < 0.5 or expires(query) or not query.is_changing:  # then old results cannot all be made again
+        session.rescale(rng.randint(1, 4))
+    else:
+        session.query(f"p{number}", case.queries["q0"], **rng.choice(some_plans(rng, query, session.workers)))
+    try:
+        trial.change()
+    except weft.StateError:  # rows that it needs were not kept
+        session.drop(f"p{number}")
+        trial.change()
+
+
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.changing", description="random changes against the oracle")
@@ -140,6 +182,8 @@ def main() -> int:
             print(case.describe())
         try:
             tally += check_changing(case)
+            with tempfile.TemporaryDirectory(prefix="weft-changing-") as folder:
+                tally += check_moving(case, Path(folder))
         except Exception:  # noqa: BLE001 - whatever goes wrong is reported with its case
             failed += 1
             print(f"\nFAILED seed {seed}\n{case.describe() if not args.verbose else ''}")

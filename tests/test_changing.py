@@ -1,8 +1,10 @@
 """Random changes against the oracle after every batch; `python -m tests.changing --n 1000` runs more."""
 
+from pathlib import Path
+
 import pytest
 
-from tests.changing import check_changing, make_changing_case
+from tests.changing import check_changing, check_moving, make_changing_case
 from tests.groups import Tally
 
 CHUNKS, EACH = 2, 14
@@ -24,6 +26,20 @@ def test_views_are_what_is_left_after_every_batch(chunk: int) -> None:
     assert tally.rows >= 1000
     assert tally.gone >= 50, "next to nothing was taken back"
     assert tally.deaths >= 5
+
+
+@pytest.mark.fuzz
+def test_views_stay_right_while_plans_and_workers_change(tmp_path: Path) -> None:
+    tally = Tally()
+    for seed in range(100, 116):
+        case = make_changing_case(seed)
+        try:
+            tally += check_moving(case, tmp_path / str(seed))
+        except Exception as error:
+            error.add_note(f"{case.describe()}\nrepeat: python -m tests.changing --seed {seed} --n 1 -v")
+            raise
+    assert tally.taken_up >= 15, "next to nothing was changed"
+    assert tally.rows >= 300
 
 
 def test_cases_have_all_there_is_to_draw() -> None:

@@ -119,5 +119,10 @@ def __getattr__(name: str) -> Any:
     return getattr(importlib.import_module(_HOME[name]), name)
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """What `%load_ext weft` calls: it brings `%%weft` for SQL in cells."""
+    importlib.import_module("weft.notebook").load(shell)
+
+
 def __dir__() -> list[str]:
     return sorted(__all__)

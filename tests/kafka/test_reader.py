@@ -14,7 +14,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 import weft
-from bench.broker import Broker
+from bench.broker import PASSWORD, USER, Broker
 from tests.kafka._kit import QUIET, add_partitions, make_topic, produce
 from weft.errors import SourceError, StateError
 from weft.host.parts import left_out, place_of
@@ -192,6 +192,19 @@ def test_a_topic_that_was_created_anew_is_refused(broker: Broker, tmp_path: Path
         reader.check(3)
 
 
+def test_a_topic_is_sampled_for_statistics(broker: Broker, tmp_path: Path) -> None:
+    topic = make_topic(broker, 3)
+    produce(broker, topic, [b"bad", *numbers(at % 10 for at in range(3000))])
+    s = weft.Session(tmp_path / "state", workers=2)
+    for name in ("a", "b"):
+        s.stream(name, weft.read.kafka(broker.servers, topic, schema=N))
+    s.query("q", "SELECT a.n FROM a JOIN b ON a.n = b.n")
+    assert s.analyze().rows("a") == 3000
+    few = s.analyze(sample=300)
+    assert few.rows("a") == pytest.approx(3000, rel=0.01)
+    assert few.predicate("a.n = b.n") == pytest.approx(0.1, rel=0.2)
+
+
 BAD = [b'{"n":1}', b"oops", None, b'{"n":"x"}', b'{"n":2}']
 
 
@@ -220,15 +233,16 @@ def test_keys_headers_and_times_are_columns(broker: Broker, tmp_path: Path) -> N
     produce(broker, topic, [b'{"n":1}', None], key=b'{"k":7}', **more)
     source = weft.read.kafka(
         broker.servers, topic, schema=N, key="json", key_schema={"k": int},
-        columns=["#timestamp", "#partition", "#offset", "#key", "#headers", "#op"],
+        columns=["#timestamp", "#partition", "#offset", "#key", "#headers", "#change"],
     )  # fmt: skip
     first, second = drain(source, source.open("s", str(tmp_path)))[0]
     told = {
         "n": 1, "k": 7, "#timestamp": datetime.datetime(2026, 1, 1, 0, 0, 0, 123_000),  # noqa: DTZ001
-        "#partition": 0, "#offset": 0, "#key": '{"k":7}', "#headers": '{"who": "me", "empty": null}', "#op": "upsert",
+        "#partition": 0, "#offset": 0, "#key": '{"k":7}', "#change": "upsert",
+        "#headers": '{"who": "me", "empty": null}',
     }  # fmt: skip
     assert first == told
-    assert second == {**told, "n": None, "#offset": 1, "#op": "delete"}
+    assert second == {**told, "n": None, "#offset": 1, "#change": "delete"}
 
 
 def test_text_bytes_and_csv_are_read_too(broker: Broker, tmp_path: Path) -> None:
@@ -253,6 +267,26 @@ def test_only_wanted_columns_are_parsed(broker: Broker, tmp_path: Path) -> None:
     assert [batch.to_pylist() for batch in reader.read(piece, ["n"], source.schema)] == [[{"n": 1}]]
     with pytest.raises(SourceError, match="offset 0"):
         [*reader.read(piece, ["n", "other"], source.schema)]
+
+
+def test_names_and_passwords_are_passed_on_and_wrong_ones_are_refused(broker: Broker, tmp_path: Path) -> None:
+    topic = make_topic(broker)
+    produce(broker, topic, numbers(range(3)))
+
+    def secured(password: str) -> KafkaSource:
+        options = {
+            "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": USER,
+            "sasl.password": password,
+        }  # fmt: skip
+        return weft.read.kafka(broker.guarded, topic, schema=N, patience=5, options=options)
+
+    source = secured(PASSWORD)
+    assert values(drain(source, source.open("right", str(tmp_path)))[0]) == [0, 1, 2]
+    with pytest.raises(SourceError) as caught:
+        secured("wrong-password").open("wrong", str(tmp_path)).discover()
+    assert "uthentication" in str(caught.value)
+    assert "wrong-password" not in str(caught.value)
+    assert not any(PASSWORD.encode() in path.read_bytes() for path in tmp_path.iterdir())
 
 
 def test_a_broker_that_does_not_answer_is_named_and_no_option_is_shown(tmp_path: Path) -> None:

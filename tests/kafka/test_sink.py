@@ -127,7 +127,19 @@ def test_the_last_record_of_each_key_is_the_view(broker: Broker, tmp_path: Path)
     last = {message.key(): message.value() for message in consume_all(broker, topic)}
     view = [json.loads(value) for value in last.values() if value is not None]
     assert view == [{"k": 2, "total": 2}]
-    assert None in last.values(), "the group that left is deleted"
+    assert last[b'{"k":1}'] is None, "the group that left is deleted"
+
+
+def test_joined_rows_that_change_say_what_happens(broker: Broker, tmp_path: Path) -> None:
+    topic = make_topic(broker, 1)
+    log = [pa.table({"k": [1, 2], "op": ["insert", "insert"]}), pa.table({"k": [1], "op": ["delete"]})]
+    s = weft.Session(tmp_path / "state", workers=2)
+    s.stream("a", weft.read.batches(log), changes="op")
+    s.stream("b", weft.read.batches([pa.table({"k": [1, 2], "n": ["x", "y"]})]))
+    s.query("q", "SELECT a.k, b.n FROM a JOIN b ON a.k = b.k").to_kafka(broker.servers, topic, key="k")
+    s.run()
+    found = json_rows(consume_all(broker, topic), "k", "n", "op")
+    assert found == Counter([(1, "x", "insert"), (2, "y", "insert"), (1, "x", "delete")])
 
 
 def test_avro_is_written_as_it_is_read(broker: Broker, tmp_path: Path) -> None:

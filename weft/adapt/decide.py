@@ -136,11 +136,24 @@ def _weigh(
         return replace(made, why="state has outgrown its budget: joins are given up", pays=True, forced=True)
     if gain <= threshold:
         return replace(made, why=f"the best other plan saves {gain:.0%}, not more than {threshold:.0%}", found=None)
-    saved = gain * gathered.work / now.workers * COMING
+    saved = COMING * max(gain * _busiest(gathered, now.workers), (before - after) * _spans(kept, gathered))
     if saved <= cost:
         said = f"another plan saves {saved:.2f} s in {COMING} epochs; to switch costs {cost:.2f} s"
         return replace(made, why=said, found=None)
     return replace(made, why=f"another plan saves {gain:.0%}", pays=True)
+
+
+def _busiest(gathered: Gathering, workers: int) -> float:
+    """Seconds that the busiest worker worked in an epoch: batches wait for it."""
+    return gathered.work / workers * gathered.counters.skew_degree(workers)
+
+
+def _spans(chosen: Sequence[Choice], gathered: Gathering) -> float:
+    """How often an epoch has the span that plans are priced for: a second of events, or all rows so far."""
+    if all(choice.model.arrival == "window" for choice in chosen):
+        return gathered.events / 1e6
+    total = 0 if gathered.last is None else sum(gathered.last.total.values())
+    return gathered.rows / total if total else 0.0
 
 
 def patience(epoch: int, switched: int | None) -> int:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from importlib import metadata
 
+import weft
 from weft.cli import bench, calibrate, completion, console, demo, doctor, explain, init, queries, run, status
 from weft.cli.command import EXIT_CODES, Command
 
@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    made.add_argument("--version", action="version", version=metadata.version("weft"))
+    made.add_argument("--version", action="version", version=weft.__version__)
     commands = made.add_subparsers(title="commands", metavar="COMMAND")
     for command in COMMANDS:
         command.add_to(commands)

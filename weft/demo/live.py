@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,8 +41,14 @@ def strategy(scheme: str, local: str) -> str:
 class LiveDemo:
     """A session that goes on until it is stopped."""
 
-    def __init__(self, folder: Path, seed: int = 1, spark: SparkSession | None = None) -> None:
-        self.feeder = Feeder(folder / "streams", seed)
+    def __init__(
+        self,
+        folder: Path,
+        seed: int = 1,
+        spark: SparkSession | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.feeder = Feeder(folder / "streams", seed, clock=clock)
         self.chosen = {"scheme": SCHEMES[0], "local": LOCAL[0], "workers": "2", "skew": SKEWS[0]}
         self.session = self._declare(folder, spark)
 

@@ -51,13 +51,20 @@ def explain(subject: Subject, stage: str = "topology", format: str = "text") -> 
             detail="a run is measured at stores and probes.",
             hint=f"use analyze=True with one of: {', '.join(MEASURED)}.",
         )
-    return Explained(FORMATS[format](rename(STAGES[stage](subject), readable(subject.queries))))
+    page = rename(STAGES[stage](subject), readable(subject.queries))
+    made = Explained(FORMATS[format](page))
+    made.page = page
+    return made
 
 
 class Explained(str):
-    """A plan as text.  It shows itself as that text, so that it reads well in a REPL and a notebook too."""
+    """A plan as text.  It shows itself as that text in a REPL, and as a drawing in a notebook."""
 
-    __slots__ = ()
+    page: Page | None = None
+    """What the text was made from."""
+
+    def _repr_html_(self) -> str | None:
+        return None if self.page is None else f'<div style="overflow:auto">{svg(self.page)}</div>'
 
     def __repr__(self) -> str:
         return self.rstrip("\n")

@@ -58,7 +58,9 @@ def _stores(figures: Figures, stores: Iterable[Store]) -> str:
 def _unbounded_state(figures: Figures) -> Notice | None:
     tables = {stream.name for stream in figures.topology.streams if stream.table}
     unbounded = [store for store in figures.topology.stores if store.retention is None]
-    stores = [store for store in unbounded if store.stream not in tables and store.counted != "groups"]
+    stores = [
+        store for store in unbounded if store.stream not in tables and store.counted != "groups" and not store.ended_by
+    ]
     if not stores:
         return None
     untimed = _untimed(figures, stores)

@@ -12,6 +12,7 @@ from weft.explain.pages.resolved import (
     TypedName,
 )
 from weft.explain.subject import Subject
+from weft.explain.subscriptions import say_asked
 from weft.explain.words import duration, expressions, is_exclusive
 from weft.expr.model import Column, Expr, aliases, columns
 from weft.expr.render import to_sql
@@ -43,6 +44,9 @@ def _query(name: str, query: Query) -> KnownQuery:
 
 
 def _outputs(query: Query) -> tuple[KnownOutput, ...]:
+    if query.subscribers is not None:
+        shown = query.subscribers.outputs
+        return tuple(KnownOutput(o.name, type_name(o.expr), say_asked(o.expr, query)) for o in shown)
     if query.grouping is None:
         return tuple(KnownOutput(o.name, type_name(o.expr), to_sql(o.expr)) for o in query.outputs)
     shown = query.grouping.outputs
@@ -86,7 +90,7 @@ def _columns_read(query: Query, alias: str) -> list[Column]:
     exprs = (*query.predicates, *(output.expr for output in query.outputs))
     found = {column.name: column for expr in exprs for column in columns(expr) if column.alias == alias}
     order = query.relation(alias).stream.schema.names
-    return [found[name] for name in sorted(found, key=order.index)]
+    return [found[name] for name in order if name in found]
 
 
 def _joins(query: Query) -> tuple[KnownJoin, ...]:

@@ -13,9 +13,12 @@ from weft.explain.notices import notices
 from weft.explain.pages.topology import EdgeFacts, KeepFacts, ProbeFacts, QueryFacts, StoreFacts, TopologyPage, WayFacts
 from weft.explain.sharing import sharing
 from weft.explain.subject import Subject
+from weft.explain.subscriptions import indexes_of
 from weft.explain.summary import summary
 from weft.explain.words import JOINED, call, cells, column, count, duration, expression, expressions, is_exclusive
 from weft.optimizer.choose import Choice
+from weft.query.model import BATCH
+from weft.query.parameters import REMOVED
 from weft.stats.keys import with_alias
 from weft.topology.model import COPY, HASH, PAIR, TIME, Edge, Keep, Key, Probe, Store, Topology
 
@@ -84,15 +87,21 @@ def _store(store: Store, name: str, figures: Figures) -> StoreFacts:
         store.reason,
         expressions(store.filter),
         _columns(store, figures, names),
-        ("= keys of the groups",) if store.counted == "groups" else tuple(_key(key, names) for key in store.indexes),
+        _indexes(store, figures, names),
         figures.rows(store),
         JOINED if _stays(figures.topology, store) else cells(store.spread),
     )
 
 
+def _indexes(store: Store, figures: Figures, names: Labels) -> tuple[str, ...]:
+    if store.ended_by:
+        return indexes_of(store, figures.topology)
+    return ("= keys of the groups",) if store.counted == "groups" else tuple(_key(key, names) for key in store.indexes)
+
+
 def _columns(store: Store, figures: Figures, names: Labels) -> tuple[str, ...]:
     """What rows of a store hold; a counted one says so."""
-    hidden = (TIME, COPY, HASH, PAIR)
+    hidden = (TIME, BATCH, COPY, HASH, PAIR, REMOVED)
     if store.counted != "groups":
         shown = tuple(column(name, names) for name in store.columns if name not in hidden)
         return (*shown, *_counted(store)) if store.counted else shown
@@ -174,12 +183,19 @@ def _probe(choice: Choice, probe: Probe, figures: Figures, called: Labels, names
         expressions(probe.route_key, names),
         probe.tasks,
         _asks(probe, key, names),
-        expressions(probe.residual, names),
+        (*expressions(probe.residual, names), *_sifted(probe)),
         figures.tuples_in(choice, probe),
         figures.matches(choice, probe),
         _others(choice, probe),
         _candidates(choice, probe, key, names),
     )
+
+
+def _sifted(probe: Probe) -> tuple[str, ...]:
+    """What a tuple is asked before it looks."""
+    if probe.sieve is None:
+        return ()
+    return (f"before: is a subscription left by {count(len(probe.sieve.known), 'dimension')}",)
 
 
 def _asks(probe: Probe, key: Key, names: Labels) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
-from importlib import metadata, util
+from importlib import util
 from pathlib import Path
 
 from weft.launch.java import cache_folder
@@ -33,9 +33,7 @@ class Archive:
     @functools.cached_property
     def stem(self) -> Path:
         """Its path without size and suffix."""
-        spec = util.find_spec("pyspark")
-        parts = [str(self.home), stamp(self.home / "bin" / "java"), stamp(self.home / "lib" / "modules")]
-        parts += [str(spec.origin) if spec else "", metadata.version("pyspark")]
+        parts = [str(self.home), stamp(self.home / "bin" / "java"), stamp(self.home / "lib" / "modules"), *pyspark_is()]
         digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
         return cache_folder(os.environ) / f"classes-{digest}"
 
@@ -93,6 +91,15 @@ class Archive:
 
     def _name_by_size(self, file: Path) -> Path:
         return self.stem.with_name(f"{self.stem.name}-{file.stat().st_size}.jsa")
+
+
+def pyspark_is() -> tuple[str, str]:
+    """Which PySpark is installed: where, and its version.  Nothing is imported for it, since that takes a while."""
+    spec = util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        return "", "none"
+    said = Path(spec.origin).with_name("version.py")
+    return spec.origin, said.read_text(encoding="utf-8") if said.exists() else stamp(Path(spec.origin))
 
 
 def stamp(path: Path) -> str:

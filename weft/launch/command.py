@@ -21,10 +21,10 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata, util
+from importlib import util
 from pathlib import Path
 
-from weft.launch.classes import stamp
+from weft.launch.classes import pyspark_is, stamp
 from weft.launch.java import cache_folder, ensure_java, packaged_java
 from weft.launch.settings import quick_settings
 
@@ -117,7 +117,7 @@ def _place(cores: int) -> Path | None:
         return None
     javas = [Path(folder) / "bin" / "java" for folder in (os.environ.get("JAVA_HOME"),) if folder]
     javas += [Path(found) for found in (shutil.which("java"), packaged_java()) if found]
-    parts = [metadata.version("pyspark"), *(os.environ.get(name, "") for name in ASKED), *_arguments(cores)]
+    parts = [*pyspark_is(), *(os.environ.get(name, "") for name in ASKED), *_arguments(cores)]
     parts += [f"{path} {stamp(path)}" for path in (*javas, home / "jars", _conf_folder(home) / "spark-defaults.conf")]
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
     return cache_folder(os.environ) / f"command-{digest}.json"

@@ -27,8 +27,12 @@ class Live(Protocol):
 
 
 def choose_live(wanted: bool | Live | None) -> Live:
-    """What shows a run: what the user brings, or the line on the terminal."""
-    return LiveLine(wanted) if wanted is None or isinstance(wanted, bool) else wanted
+    """What shows a run: what the user brings, a view in a notebook, or the line on the terminal."""
+    if wanted is not None and not isinstance(wanted, bool):
+        return wanted
+    from weft.observe.view import LiveView, in_notebook  # late: it needs this module
+
+    return LiveView() if wanted is not False and in_notebook() else LiveLine(wanted)
 
 
 class LiveLine:

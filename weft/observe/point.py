@@ -8,7 +8,7 @@ Counters of single probes and stores are kept for single batches only: they are 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
 from weft.observe.counters import Counters, Counts
@@ -56,12 +56,14 @@ class Point:
     """Stream -> records that waited to be read, where that is known."""
     memory: Counts = field(default_factory=dict)
     """Process -> resident bytes on the machine of the driver."""
+    workers: int | None = None
+    """How many workers the plan had."""
     nodes: Mapping[str, Counts] = field(default_factory=dict)
     """Counter -> node -> count; only for a single batch."""
 
     def plain(self) -> dict[str, Any]:
         """The point as data for JSON; what is empty is left out."""
-        return {name: value for name, value in asdict(self).items() if value or name in _ALWAYS}
+        return {name: value for name in _NAMES if (value := getattr(self, name)) or name in _ALWAYS}
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> Point:
@@ -79,10 +81,12 @@ class Point:
             self.since, later.until, later.batch, self.batches + later.batches, self.seconds + later.seconds,
             max(self.slowest, later.slowest), later.state_rows, later.state_bytes, later.segments,
             sent=self.sent + later.sent, routed=self.routed + later.routed, moved=self.moved + later.moved,
-            newest=later.newest, marks=later.marks, lag=later.lag, memory=later.memory or self.memory, **sums,
+            newest=later.newest, marks=later.marks, lag=later.lag, workers=later.workers,
+            memory=later.memory or self.memory, **sums,
         )  # fmt: skip
 
 
+_NAMES = [one.name for one in fields(Point)]
 _ALWAYS = [one.name for one in fields(Point) if one.default is MISSING and one.default_factory is MISSING]
 
 
@@ -96,7 +100,7 @@ def see_batch(progress: Progress, since: float, until: float, memory: Counts) ->
         dict(counters.results),
         dict(counters.load), {wave: round(spent, 4) for wave, spent in counters.seconds.items()},
         *_moved(counters), dict(progress.newest), _marks(progress.watermarks),
-        {stream: sum(waiting.values()) for stream, waiting in progress.lag.items()}, memory,
+        {stream: sum(waiting.values()) for stream, waiting in progress.lag.items()}, memory, progress.workers,
         {name: dict(getattr(counters, name)) for name in NODES},
     )  # fmt: skip
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from weft.observe.counters import Counters
+from weft.observe.markup import markup_progress
 from weft.observe.notice import Notice
 from weft.observe.watermark import Watermark, say_time
 
@@ -78,6 +79,8 @@ class Progress(Counted):
     """Stream -> the newest event time so far, in microseconds."""
     lag: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Stream -> partition -> records that waited when the batch had been planned; streams that know it."""
+    workers: int | None = None
+    """How many workers the plan has."""
 
     @property
     def total_in(self) -> int:
@@ -113,6 +116,9 @@ class Progress(Counted):
 
     def __repr__(self) -> str:
         return f"<{self.line()}>"
+
+    def _repr_html_(self) -> str:
+        return markup_progress(self)
 
     def _held(self) -> str:
         """Which stream the watermark has been waiting for, if that is so for some batches."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from weft.observe.counters import Counters
 from weft.observe.epochs import EpochRecord
+from weft.observe.markup import markup_report
 from weft.observe.notice import Notice
 from weft.observe.progress import Counted, Progress, human_bytes
 
@@ -72,6 +73,9 @@ class RunReport(Counted):
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        return markup_report(self)
+
     def _watermark(self, query: str) -> str:
         mark = self.batches[-1].watermarks.get(query) if self.batches else None
         return "" if mark is None else f"  watermark {mark}"
@@ -129,6 +133,8 @@ class Tally:
 
 def _dropped_rows(report: RunReport, stream: str) -> str:
     parts = []
+    if bad := report.unreadable.get(stream):
+        parts.append(f"{bad:,} unreadable records left out")
     if late := report.late.get(stream):
         parts.append(f"{late:,} late, dropped")
     if missing := report.untimed.get(stream):

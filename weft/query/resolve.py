@@ -30,7 +30,7 @@ from weft.query.draft import Condition, Draft, Item, Named, Source, Star, Using,
 from weft.query.groups import Entry, find_entry, find_named, group
 from weft.query.model import Output, Query, Relation, Stream
 from weft.query.names import find, suggestion
-from weft.query.parameters import PARAMETERS
+from weft.query.parameters import PARAMETERS, REMOVED
 from weft.query.qualify import EventTime
 from weft.query.rewrite import is_plain, rewrite
 from weft.query.timebounds import retention, step_of
@@ -497,12 +497,7 @@ class _Scope:
         columns = self.tables[alias].columns
         found = find(column.name, columns)
         if found is None:
-            raise ExprError(
-                f'"{alias}" has no column "{column.name}"',
-                detail=f"its columns are: {', '.join(columns)}.",
-                hint=suggestion(column.name, columns),
-                span=column.span,
-            )
+            raise _no_column(alias, column, columns)
         return alias, found, None
 
     def _is_window_part(self, column: Column) -> bool:
@@ -559,6 +554,17 @@ class _Scope:
             or "register a Python function of that name.",
             span=call.span,
         )
+
+
+def _no_column(alias: str, column: Column, columns: Collection[str]) -> ExprError:
+    shown = [name for name in columns if name != REMOVED]
+    if alias == PARAMETERS:
+        message, detail = f'there is no parameter ":{column.name}"', "columns of the parameters are"
+    else:
+        message, detail = f'"{alias}" has no column "{column.name}"', "its columns are"
+    return ExprError(
+        message, detail=f"{detail}: {', '.join(shown)}.", hint=suggestion(column.name, shown), span=column.span
+    )
 
 
 def _output(entry: Entry, *, united: bool = False) -> Output:

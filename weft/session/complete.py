@@ -9,7 +9,7 @@ it, nothing is missing any more.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from weft.host.state.manifest import EVER, NEVER
 from weft.query.derived import hidden
@@ -26,23 +26,26 @@ def complete_from(
     newest: Mapping[str, int],
     partial: Mapping[str, int],
     policy: Policy,
+    idle: Collection[str] = (),
 ) -> dict[str, int]:
-    """Query -> the event time in microseconds from which on its results are complete, for those that lack rows."""
+    """Query -> the event time in microseconds from which on its results are complete, for those that lack rows.
+
+    Watermarks do not wait for `idle` streams.
+    """
     found = {}
     for name, query in queries.items() if partial else ():
         lacked = any(_lacks_any(plan, part, partial) for part in hidden({name: query}))
-        if moments := [NEVER] if lacked else _lacks(plan, name, query, newest, partial, policy):
+        mark = _watermark(query, newest, policy, idle)
+        if moments := [NEVER] if lacked else _lacks(plan, name, query, mark, partial):
             windows = [relation.window for relation in query.relations if not relation.stream.table]
             ends = NEVER in moments or any(window is None for window in windows)
             found[name] = NEVER if ends else max(moments) + max(window for window in windows if window is not None)
     return found
 
 
-def _lacks(
-    plan: Topology, name: str, query: Query, newest: Mapping[str, int], partial: Mapping[str, int], policy: Policy
-) -> list[int]:
+def _lacks(plan: Topology, name: str, query: Query, mark: int | None, partial: Mapping[str, int]) -> list[int]:
     """The moments before which stores of a query lack rows that it needs."""
-    mark, keep, alias = _watermark(query, newest, policy), retention(query), plan.aliases_of(name)
+    keep, alias = retention(query), plan.aliases_of(name)
     found = []
     for probe in (probe for probe in plan.probes if name in probe.users and probe.store in partial):
         lengths = [keep[alias[label]] for label in probe.members]
@@ -61,9 +64,9 @@ def _lacks_any(plan: Topology, branch: str, partial: Mapping[str, int]) -> bool:
     return any(store in partial for store in ({*probed, groups.store} if groups is not None else probed))
 
 
-def _watermark(query: Query, newest: Mapping[str, int], policy: Policy) -> int | None:
+def _watermark(query: Query, newest: Mapping[str, int], policy: Policy, idle: Collection[str]) -> int | None:
     timed = {r.stream.name: r.stream.lateness for r in query.relations if r.stream.event_time is not None}
-    return Clock("", tuple(timed.items()), policy).watermark(dict(newest)) if timed else None
+    return Clock("", tuple(timed.items()), policy).watermark(newest, idle) if timed else None
 
 
 def say_moment(microseconds: int) -> str:

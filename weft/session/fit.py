@@ -36,7 +36,7 @@ class Fit:
     def complete_from(self, plan: Topology, queries: Mapping[str, Query], policy: Policy) -> dict[str, int]:
         """Query -> from when on it would be complete under a plan, for those that would lack rows."""
         partial = self.manifest.partial if plan is self.old else compare(self.old, plan, self.manifest).partial
-        return complete_from(plan, queries, self.manifest.newest, partial, policy)
+        return complete_from(plan, queries, self.manifest.newest, partial, policy, self.manifest.idle)
 
     def hurt(self, plan: Topology, queries: Mapping[str, Query], policy: Policy) -> dict[str, int]:
         """Queries that would lack rows under a new plan which they have now; from when on they would be complete."""

@@ -32,7 +32,7 @@ def noting(
     seen = {choice.name: choice.known.statistics for choice in choices}
 
     def note(manifest: Manifest) -> dict[str, Any]:
-        lacking = complete_from(plan, queries, manifest.newest, manifest.partial, policy)
+        lacking = complete_from(plan, queries, manifest.newest, manifest.partial, policy, manifest.idle)
         made = {
             name: note_query(
                 manifest.batch + 1, lacking.get(name), (folder for folder in sinks[name] if folder), seen.get(name)

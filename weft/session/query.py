@@ -19,6 +19,7 @@ from weft.query.model import Query, Stream
 from weft.query.resolve import FunctionSignature, Views
 from weft.query.rewrite import refuse_closed
 from weft.query.whole import as_view
+from weft.session.shown import markup_query
 from weft.sql import parse, parse_fragments, resolve
 from weft.stats.model import Statistics
 
@@ -163,6 +164,9 @@ class QueryHandle:
         joined = ", ".join(f"{'(SELECT)' if r.stream.made else r.stream.name} {r.alias}" for r in self.query.relations)
         into = ", ".join(str(sink) for sink in self.sinks) or "no sink yet"
         return f"<query {self.name}: {joined}; {into}>"
+
+    def _repr_html_(self) -> str:
+        return markup_query(self)
 
 
 def read_query(

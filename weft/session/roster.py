@@ -199,7 +199,7 @@ class Roster:
     def incomplete(self, plan: Topology, manifest: Manifest) -> dict[str, str]:
         """Query -> from when on it is complete, for queries that lack old rows."""
         queries = {name: handle.query for name, handle in self.queries.items() if name in plan.emit_of}
-        found = complete_from(plan, queries, manifest.newest, manifest.partial, self.policy)
+        found = complete_from(plan, queries, manifest.newest, manifest.partial, self.policy, manifest.idle)
         return {name: say_moment(moment) for name, moment in found.items()}
 
     def complete_from(self, handle: QueryHandle) -> datetime.datetime | None:

@@ -134,6 +134,9 @@ class Handle:
         lines = [f"<run, {how}: {count_batches(tally.count)}, {rows:,} rows in, {results:,} results>"]
         return "\n".join([*lines, *(f"  {last.line()}" for last in (last,) if last is not None)])
 
+    def _repr_html_(self) -> str:
+        return self.report()._repr_html_()
+
     def begin(self, every: float | None) -> None:
         """Start the run.  If `every` is None, read what is there now; else go on, a batch every so many seconds."""
         self._journal.begin(every)

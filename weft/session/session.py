@@ -70,7 +70,7 @@ from weft.session.planning import (
 from weft.session.query import QueryHandle
 from weft.session.roster import Roster
 from weft.session.run import Handle, Journal, Watch
-from weft.session.shown import show_session
+from weft.session.shown import markup_session, show_session
 from weft.session.snapshot import Snapshot
 from weft.session.subscriptions import STRATEGIES, Asked, Subscriptions, read_key, read_subscriptions
 from weft.session.window import Window
@@ -516,6 +516,9 @@ class Session:
 
     def __repr__(self) -> str:
         return show_session(self)
+
+    def _repr_html_(self) -> str:
+        return markup_session(self)
 
     def __enter__(self) -> Session:
         return self

@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
+from weft.observe.markup import block, table
+
 if TYPE_CHECKING:
+    from weft.session.query import QueryHandle
     from weft.session.session import Session
 
 MOST = 4
 """So many streams and queries are named."""
+ROWS = 5
+"""So many rows of a query are shown."""
 
 
 def show_session(session: Session) -> str:
@@ -19,6 +26,38 @@ def show_session(session: Session) -> str:
     streams = (repr(stream) for stream in session.streams.values())
     queries = (repr(query) for query in session.queries.values())
     return "\n".join([head, *_first(streams, "stream", "streams"), *_first(queries, "query", "queries")])
+
+
+def markup_session(session: Session) -> str:
+    """The same as HTML, for notebooks."""
+    state = "running" if session.is_running else "not running"
+    streams = [
+        (stream.name, "table" if stream.table else "stream", ", ".join(stream.schema.names), stream.event_time or "")
+        for stream in session.streams.values()
+    ]
+    parts = [table(("stream", "", "columns", "event time"), streams)]
+    if session.queries:
+        parts.append(table(("query", "reads", "into"), [_line(query) for query in session.queries.values()]))
+    return block(f"session, checkpoint {session.checkpoint.shown}, {state}", *parts)
+
+
+def markup_query(query: QueryHandle) -> str:
+    """A query as HTML: what it reads, where its results go, and the last of them if they are in memory."""
+    rows = next((found for sink in query.sinks if (found := sink.table()) is not None), None)
+    shown = "" if rows is None else _rows(rows)
+    return block(f"query {query.name}", table(("query", "reads", "into"), [_line(query)]), shown)
+
+
+def _line(query: QueryHandle) -> tuple[str, str, str]:
+    reads = ", ".join(f"{relation.stream.name} {relation.alias}" for relation in query.query.relations)
+    return query.name, reads, ", ".join(str(sink) for sink in query.sinks) or "no sink yet"
+
+
+def _rows(rows: pa.Table) -> str:
+    """The last rows of a table."""
+    some = rows.slice(max(0, rows.num_rows - ROWS))
+    said = [tuple(row.values()) for row in some.to_pylist()]
+    return f"<p style='margin:4px 0'>{rows.num_rows:,} rows, the last ones:</p>" + table(rows.schema.names, said)
 
 
 def _first(shown: Iterable[str], one: str, many: str) -> Iterator[str]:

@@ -39,7 +39,7 @@ export function makeGraph(topology, only) {
       for (const part of way.parts) {
         if (part.kind === "keep") join(at, `store ${part.store}`, "keep", query);
         else {
-          const probe = add(`probe ${part.id}`, "probe", { probe: part, alias: way.alias }, query);
+          const probe = add(`probe ${part.id}`, "probe", { probe: part, alias: way.alias, least: 2 }, query);
           join(at, probe, "go", query);
           join(`store ${part.store}`, probe, "look", query);
           at = probe;

@@ -1,6 +1,7 @@
 // A drawing of a directed graph in layers, from left to right (after Sugiyama): every node stands right of all that lead
 // to it; long links pass through places of their own; the order in a layer follows the neighbours, so few links cross.
-// nodes: [{id, width, height}], links: [{from, to}]. Sets x and y of nodes and `path` of links; returns the size.
+// nodes: [{id, width, height, least?, last?}], links: [{from, to}]. Sets x and y of nodes and `path` of links; returns the
+// size. `least` is the first layer that a node may stand in; `last` puts it into the last one.
 
 const GAP = { x: 70, y: 18 };
 const SWEEPS = 8;
@@ -39,7 +40,7 @@ function findLayers(nodes, links) {
     into.set(link.to, into.get(link.to) + 1);
     after.get(link.from).push(link.to);
   }
-  const layer = new Map(nodes.map((node) => [node.id, 0])), ahead = nodes.filter((node) => !into.get(node.id)).map((node) => node.id);
+  const layer = new Map(nodes.map((node) => [node.id, node.least ?? 0])), ahead = nodes.filter((node) => !into.get(node.id)).map((node) => node.id);
   while (ahead.length) {
     const id = ahead.shift();
     for (const next of after.get(id)) {
@@ -122,24 +123,22 @@ function place(layers) {
   for (const node of layers.flat()) node.y += 12 - top;
 }
 
-// Nodes go where they wish, without touching: first pushed down, then the lower ones pulled back up where there is room.
+// Nodes go as near to where they wish as their order and their heights allow: the sum of squares of all distances is the
+// least there is (pool adjacent violators).
 function settle(layer) {
-  let low = -Infinity;
+  const blocks = [];
+  let offset = 0;
   for (const node of layer) {
-    node.y = Math.max(node.wish, low);
-    low = node.y + node.height + GAP.y;
+    node.offset = offset;
+    offset += node.height + (node.dummy ? GAP.y / 3 : GAP.y);
+    let block = { sum: node.wish - node.offset, nodes: [node] };
+    while (blocks.length && blocks.at(-1).sum / blocks.at(-1).nodes.length > block.sum / block.nodes.length) {
+      const before = blocks.pop();
+      block = { sum: before.sum + block.sum, nodes: [...before.nodes, ...block.nodes] };
+    }
+    blocks.push(block);
   }
-  let high = Infinity;
-  for (const node of [...layer].reverse()) {
-    const over = (node.y - node.wish) / 2;
-    if (over > 0) node.y = Math.min(node.y - over, high - node.height - GAP.y);
-    high = node.y;
-  }
-  low = -Infinity;
-  for (const node of layer) {
-    node.y = Math.max(node.y, low);
-    low = node.y + node.height + GAP.y;
-  }
+  for (const block of blocks) for (const node of block.nodes) node.y = block.sum / block.nodes.length + node.offset;
 }
 
 // A line through the places of a chain of nodes.

@@ -184,7 +184,8 @@ export class Plan {
   }
 
   describe(node) {
-    if (!node) return void this.side.replaceChildren(el("h2", {}, "Details"), el("p", { class: "quiet" }, "Choose a stream, a store, a probe or a result in the drawing."));
+    this.side.hidden = !node;
+    if (!node) return;
     const parts = { stream: () => this.ofStream(node), store: () => this.ofStore(node), probe: () => this.ofProbe(node), result: () => this.ofResult(node) }[node.kind]();
     this.side.replaceChildren(...parts.filter(Boolean), el("p", {}, el("button", { onclick: () => this.show(null) }, "Close")));
   }

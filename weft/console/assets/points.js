@@ -40,7 +40,8 @@ export function largest(points, counter, most = 7) {
   return { shown: names.slice(0, most).sort(), rest: names.slice(most) };
 }
 
-export function skew(point, workers) {
+export function skew(point, now) {
+  const workers = point.workers ?? now;
   const load = Object.values(point.load ?? {}), sum = total(point.load);
   return sum && workers ? (Math.max(...load) * workers) / sum : null;
 }

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weft.expr.model import Column
 from weft.host.groups.fold import fold
 from weft.host.weights import attach_weights
 from weft.query.grouping import OP, Grouping
@@ -40,6 +41,8 @@ class Shape:
     """Whether groups are windows of event time, which close."""
     multiset: bool = False
     """Whether rows have no keys: a change adds one row, or takes an equal one away."""
+    names: tuple[str, ...] = ()
+    """What people call the keys: the outputs that show them, where there are such."""
 
     @staticmethod
     def of(query: Query) -> Shape:
@@ -51,9 +54,10 @@ class Shape:
     def of_grouping(grouping: Grouping, schema: pa.Schema) -> Shape:
         """For a grouping whose changes have a schema."""
         outputs = tuple(output.name for output in grouping.outputs)
-        return Shape(
-            schema, grouping.named_by, outputs, grouping.can_leave, grouping.window is not None, grouping.multiset
-        )
+        shown = {output.expr.name: output.name for output in grouping.outputs if isinstance(output.expr, Column)}
+        names = tuple(shown.get(key, f"key{at}") for at, key in enumerate(grouping.named_by))
+        closes = grouping.window is not None
+        return Shape(schema, grouping.named_by, outputs, grouping.can_leave, closes, grouping.multiset, names)
 
     def view(self, changes: pa.Table) -> pa.Table:
         """The rows of the view after some changes, given in their order."""

@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -25,12 +24,14 @@ import pyarrow.parquet as pq
 
 from weft.errors import SinkError
 from weft.host.results.changes import Shape
-from weft.host.results.kafkarecords import Key, Kind, Record, read_place, writer_of
+from weft.host.results.kafkarecords import Key, Kind, Record, objects_of, read_place, writer_of
 from weft.host.results.kafkawriter import Writer
 from weft.host.results.sink import Results, Sink, Takes
 from weft.host.sources.kafka.cluster import Topic
 from weft.query.grouping import OP
 
+CHANGE = "op"
+"""The field that says what happened to a row that has no key."""
 ROWS = 50_000
 """Rows that are turned into records at a time."""
 
@@ -97,7 +98,11 @@ class KafkaSink(Sink):
 
 
 class KafkaView(KafkaSink):
-    """A topic that gets the changes of a view: a key for each group, and a record without value where it leaves."""
+    """A topic that gets the changes of results that change.
+
+    Results of an aggregate have a key for each group, and a record without value where it leaves.  Joined rows have no
+    key of their own: each record says in the field `op` whether a row is added or taken away.
+    """
 
     takes: ClassVar[Takes] = "changes"
 
@@ -112,22 +117,28 @@ class KafkaView(KafkaSink):
         more: Mapping[str, Any] | None = None,
     ) -> None:
         columns = [field for field in shape.schema if field.name in shape.outputs]
-        super().__init__(query, pa.schema(columns), servers, topic, None, value, more)
-        if key is not None and {key} != {*shape.keys} and {*key} != {*shape.keys}:
+        columns += [pa.field(CHANGE, pa.string())] if shape.multiset else []
+        super().__init__(query, pa.schema(columns), servers, topic, key, value, more)
+        if key is not None and not shape.multiset:
             raise SinkError(
-                f'key is {key!r}, and query "{query}" is grouped by {", ".join(shape.keys) or "nothing"}',
+                f'query "{query}" has keys already: its groups',
                 detail="each group has one record that counts, the last one with its key.",
                 hint="leave key out.",
             )
         self._shape = shape
 
     def _records(self, file: pq.ParquetFile) -> Iterator[Record]:
-        keyed = replace(self.place, key=self._shape.keys)
-        write = writer_of(keyed, self.schema, self.query, always_object=True)
+        shape, write = self._shape, writer_of(self.place, self.schema, self.query)
         for batch in file.iter_batches(ROWS):
             seen = batch.filter(pc.not_equal(batch.column(OP), "final"))
+            if shape.multiset:
+                yield from write(seen.append_column(CHANGE, seen.column(OP)))
+                continue
+            named = pa.RecordBatch.from_arrays([seen.column(name) for name in shape.keys], names=shape.names)
+            keys = objects_of(named) if shape.keys else (b"{}" for _ in range(seen.num_rows))
             gone = pc.equal(seen.column(OP), "delete").to_pylist()
-            yield from ((key, None if left else value) for (key, value), left in zip(write(seen), gone, strict=True))
+            for key, (_, value), left in zip(keys, write(seen), gone, strict=True):
+                yield key, None if left else value
 
 
 def _digest(results: Results) -> str:

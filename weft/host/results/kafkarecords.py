@@ -58,31 +58,30 @@ def read_place(
     return Place(connection, topic, keys, value, registry)
 
 
-def writer_of(
-    place: Place, schema: pa.Schema, query: str, always_object: bool = False
-) -> Callable[[pa.RecordBatch], Iterator[Record]]:
+def writer_of(place: Place, schema: pa.Schema, query: str) -> Callable[[pa.RecordBatch], Iterator[Record]]:
     """Turns rows into records."""
-    values = _avro_values(place, schema, query) if place.value == "avro" else _json_values
+    values = _avro_values(place, schema, query) if place.value == "avro" else objects_of
 
     def write(rows: pa.RecordBatch) -> Iterator[Record]:
-        keys = _keys(rows, place.key, always_object)
+        keys = _keys(rows, place.key)
         return zip(keys, values(rows.select(schema.names)), strict=True)
 
     return write
 
 
-def _keys(rows: pa.RecordBatch, columns: Sequence[str], always_object: bool) -> Iterator[bytes | None]:
+def _keys(rows: pa.RecordBatch, columns: Sequence[str]) -> Iterator[bytes | None]:
     """One column as text, several as a JSON object."""
     if not columns:
         yield from (None for _ in range(rows.num_rows))
-    elif len(columns) == 1 and not always_object:
+    elif len(columns) == 1:
         for value in _plain_column(rows.column(columns[0])):
             yield None if value is None else (value if isinstance(value, str) else _ENCODE(value)).encode()
     else:
-        yield from _json_values(rows.select(list(columns)))
+        yield from objects_of(rows.select(list(columns)))
 
 
-def _json_values(rows: pa.RecordBatch) -> Iterator[bytes]:
+def objects_of(rows: pa.RecordBatch) -> Iterator[bytes]:
+    """Rows as JSON objects."""
     columns = [_plain_column(column) for column in rows.columns]
     names = rows.schema.names
     for row in zip(*columns, strict=True):

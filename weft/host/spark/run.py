@@ -114,10 +114,9 @@ class SparkRun:
             for name, frame in frames.items()
         }
         wanted = {name: frames[name].select(*quote_columns(found)) for name, found in columns.items()}
-        folder = str(batches.ledger.root / "sources")
         shape = (tuple(columns.items()), tuple(feeds.by_stream))
         filed = feeds if FILES in brought else None
-        return United(shape, feeds, lambda: unite(batches.spark, filed, wanted, folder, work.topology.workers))
+        return United(shape, feeds, lambda: unite(batches.spark, filed, wanted, work.topology.workers))
 
     def wait(self, seconds: float) -> bool:
         """Wait for the end, at most so many seconds; return whether it has ended.  A failed run raises."""
@@ -485,6 +484,7 @@ class SparkBatches:
             newest=self.manifest.newest,
             notices=(*self._told(), *rows.notices),
             lag=rows.lag,
+            workers=self.topology.workers,
         )
 
     def _told(self) -> tuple[Notice, ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
+import tempfile
+import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -76,17 +78,22 @@ def quote_columns(columns: Iterable[str]) -> list[str]:
     return [f"`{column.replace('`', '``')}`" for column in columns]
 
 
-def unite(
-    spark: SparkSession, feeds: Feeds | None, frames: Mapping[str, DataFrame], folder: str, workers: int
-) -> DataFrame:
+def unite(spark: SparkSession, feeds: Feeds | None, frames: Mapping[str, DataFrame], workers: int) -> DataFrame:
     """All streams as one streaming DataFrame.  Its rows are opaque; each batch says what to do with them."""
     found = [frame.mapInArrow(RowsTask(name), RAW) for name, frame in frames.items()]
     if feeds is not None:
-        found.insert(0, _read(spark, FileReader(feeds, workers), os.path.join(folder, "files.plan")))
+        found.insert(0, _read(spark, FileReader(feeds, workers)))
     return functools.reduce(DataFrame.union, found)
 
 
-def _read(spark: SparkSession, reader: FileReader, plan: str) -> DataFrame:
+@functools.cache
+def _private() -> tempfile.TemporaryDirectory[str]:
+    """A folder that nobody else can read, and that goes with this process: options of sources may hold secrets."""
+    return tempfile.TemporaryDirectory(prefix="weft-plans-")
+
+
+def _read(spark: SparkSession, reader: FileReader) -> DataFrame:
+    plan = os.path.join(_private().name, uuid.uuid4().hex)
     with open(plan, "wb") as file:
         file.write(cloudpickle.dumps(reader))
     spark.dataSource.register(WeftSource)

@@ -17,7 +17,7 @@ from weft.optimizer.lower.ways import Ways
 from weft.query.model import BATCH, COPY
 from weft.query.parameters import Subscribers, is_joined, unless_null
 from weft.topology.matching import Dimension, End, Matching, Sieve
-from weft.topology.model import NEVER_LATE, Edge, Emit, Key, Route, Store
+from weft.topology.model import NEVER_LATE, Edge, Emit, Route, Store
 from weft.topology.spread import Axis, Cube
 
 _FLIP = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
@@ -45,9 +45,8 @@ def store_name(plan: Ways) -> str:
 def subscription_store(plan: Ways) -> Store:
     """The store of subscriptions: all of them on every worker."""
     asked, several = _subscribers(plan), plan.workers > 1
-    key = Key(tuple(Column("", name, asked.stream.schema.field(name).type) for name in asked.key))
     return Store(
-        store_name(plan), asked.stream.name, (), _columns(plan), (), (key,), (), "until they are removed",
+        store_name(plan), asked.stream.name, (), _columns(plan), (), (), (), "until they are removed",
         (f"{plan.name}.subscriptions",), plan.workers, spread=_spread(plan) if several else None,
         content=digest(asked.stream.name, asked.key, plan.workers), ended_by=asked.key,
     )  # fmt: skip

@@ -140,10 +140,10 @@ class Topic:
                 return question()
             except kafka_client().KafkaException as error:
                 self._refuse(error.args[0])
+                self._admin.poll(0.2)  # librdkafka tells what it complains about
                 if time.monotonic() > limit:
                     why = self._trouble or said(error)
                     raise self.connection.fail(f"topic {self.name} cannot be read", why) from None
-                self._admin.poll(0.2)
 
     def _refuse(self, error: Any) -> None:
         """Raise if asking again cannot help."""

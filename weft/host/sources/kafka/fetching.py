@@ -30,7 +30,7 @@ SETTINGS = {
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
     "isolation.level": "read_committed",
-    "fetch.wait.max.ms": 10,
+    "fetch.wait.max.ms": 2,
     "fetch.queue.backoff.ms": 5,
     "queued.min.messages": CHUNK,  # what is fetched beyond the end of a part is thrown away
     "fetch.message.max.bytes": 4 << 20,

@@ -25,10 +25,12 @@ EXTRA: Mapping[str, pa.DataType] = {
     "#offset": pa.int64(),
     TEXT_KEY: pa.string(),
     "#headers": pa.string(),
-    "#op": pa.string(),
+    "#change": pa.string(),
 }
-"""Column -> its type: what Kafka says of a record.  `#headers` is JSON text; `#op` is upsert, or delete if there is no
-value."""
+"""Column -> its type: what Kafka says of a record.
+
+`#headers` is JSON text; `#change` is upsert, or delete if the record has no value.
+"""
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ _EXTRAS: Mapping[str, Callable[[Sequence[Any], pa.DataType], pa.Array]] = {
     "#offset": lambda records, kind: pa.array([record.offset() for record in records], kind),
     TEXT_KEY: _keys,
     "#headers": lambda records, kind: pa.array(map(_headers, records), kind),
-    "#op": lambda records, kind: pa.array(
+    "#change": lambda records, kind: pa.array(
         ["delete" if record.value() is None else "upsert" for record in records], kind
     ),
 }

@@ -130,7 +130,7 @@ def kafka(
     `value` says how values are read: "json", "avro", "csv", "string" or "bytes".  `schema` names the columns of JSON
     and CSV with their types; for Avro it is the schema that values were written by, unless a `registry` has it.
     `key="json"` reads columns from keys too, those of `key_schema`.  `columns` adds what Kafka says of a record:
-    "#timestamp", "#partition", "#offset", "#key", "#headers", "#op".  `start` is "earliest", "latest", a time, or
+    "#timestamp", "#partition", "#offset", "#key", "#headers", "#change".  `start` is "earliest", "latest", a time, or
     offsets by partition.  `bad` says what happens to a record that cannot be read: the run fails, or goes on without
     it, or keeps it in `bad_folder`.  `on_loss` says what happens if records were deleted before they were read.
     `options` go to librdkafka as they are; they are never shown or written.

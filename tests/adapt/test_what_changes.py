@@ -1,0 +1,110 @@
+"""What plans follow: frequent keys, sizes, and what probes did; and what a batch pays for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import weft
+from bench.drift import SCENARIOS, chain
+from weft.observe.notice import Notice
+from weft.optimizer.cost.prices import Prices
+from weft.session.adapting import SessionPlans, promise_cure
+from weft.stats.drawn import Drawing, Drawn
+from weft.stats.model import Statistics
+from weft.testing import Trial, assert_same_rows, oracle
+from weft.topology.spread import Cube
+
+Batches = list[dict[str, pa.Table]]
+
+
+@pytest.fixture(autouse=True)
+def cheap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SessionPlans, "_cost", lambda *_: 0.0)
+
+
+def follow(root: Path, sql: str, batches: Batches, strategy: str = "auto", workers: int = 4) -> Trial:
+    s = weft.Session(root, workers=workers)
+    s._roster.prices = Prices(wave=1e-4, batch=1e-3)
+    for name in batches[0]:
+        s.stream(name, weft.read.batches([batches[0][name]]), event_time="ts")
+    s.query("q", f"{sql} WITHIN INTERVAL '3' SECOND", strategy=strategy)
+    s.options(epoch="1 batches")
+    return Trial(s, state=root, adapt=True)
+
+
+def check(trial: Trial, batches: Batches) -> None:
+    whole = {name: pa.concat_tables([batch[name] for batch in batches]) for name in batches[0]}
+    assert_same_rows(trial.table("q"), oracle(trial.queries["q"], whole))
+
+
+def test_a_key_that_becomes_frequent_is_spread_and_united_again_when_it_is_not(tmp_path: Path) -> None:
+    hot, random = SCENARIOS["hot"], np.random.default_rng(5)
+    batches = [hot.make(random, at, 1 if 2 <= at < 7 else 0, 1500) for at in range(20)]
+    trial = follow(tmp_path, hot.queries["q"], batches)
+    spread = []
+    for batch in batches:
+        trial.feed(batch)
+        spread.append("frequent value" in trial.explain("chosen"))
+    assert trial.adaptation is not None
+    said = [str(epoch) for epoch in trial.adaptation.epochs()]
+    assert not spread[2], said
+    assert spread[7], said
+    assert not spread[-1], said
+    check(trial, batches)
+
+
+def test_axes_of_a_cube_follow_sizes(tmp_path: Path) -> None:
+    random, values = np.random.default_rng(5), {"a": (0, 2000), "b": (0, 2000), "c": (0, 10)}
+    large: Mapping[str, int] = {"r": 1600, "s": 50, "t": 50, "u": 1}
+    small: Mapping[str, int] = {"r": 50, "s": 50, "t": 1600, "u": 1}
+    made = [chain(random, at, large if at < 3 else small, values) for at in range(9)]
+    batches = [{name: batch[name] for name in ("r", "s", "t")} for batch in made]
+    sql = "SELECT r.id AS ri, s.id AS si, t.id AS ti FROM r JOIN s ON r.a = s.a JOIN t ON s.b = t.b"
+    trial = follow(tmp_path, sql, batches, "hypercube:hash")
+    axes = []
+    for batch in batches:
+        trial.feed(batch)
+        cubes = [store.spread for store in trial.topology.stores if store.stream == "r"]
+        axes.append([axis.size for cube in cubes if isinstance(cube, Cube) for axis in cube.axes])
+    assert trial.adaptation is not None
+    assert axes[0] != axes[-1], [str(epoch) for epoch in trial.adaptation.epochs()]
+    check(trial, batches)
+
+
+def test_a_sample_is_bounded_and_each_row_has_the_same_chance() -> None:
+    kept, seen = Drawn(200), np.zeros(1000)
+    for number in range(60):
+        drawing = Drawing(100, number)
+        for start in (0, 400):
+            drawing.see(pa.record_batch({"x": np.arange(start, start + (400 if start == 0 else 600))}))
+        [(count, _)] = found = drawing.plain()
+        assert count == 1000
+        kept.add(found)
+        taken = kept.rows(number)
+        assert taken.num_rows <= 230
+        np.add.at(seen, taken["x"].to_numpy(), 1)
+    assert kept.seen == 60_000
+    assert 0.8 < seen[:400].sum() / 400 / (seen[400:].sum() / 600) < 1.25
+    assert Drawing(0, 1).plain() == []
+
+
+def test_statistics_follow_slowly_but_jump_at_once() -> None:
+    old = Statistics({"r": 10}, rates={"r": 100, "s": 100}, selectivities={("r", "s"): 0.1})
+    new = Statistics({"r": 90}, rates={"r": 121, "s": 900}, selectivities={("r", "s"): 0.001})
+    found = old.follow(new, 0.5, 2.0)
+    assert (found.rows("r"), found.rate("s"), found.selectivity("r", "s")) == (90, 900, 0.001)
+    assert found.rate("r") == pytest.approx(110)
+    assert old.differences(new, 1.5) == {"rate of s": (100, 900), "share of pairs r - s": (0.1, 0.001)}
+
+
+def test_uneven_load_is_promised_a_cure() -> None:
+    told = promise_cure(Notice("uneven-load", "m", "d", "h", "a"), 5)
+    assert told is not None
+    assert "cured with epoch 7" in told.hint
+    assert told.action == "h.epochs()"
+    assert promise_cure(None, 5) is None
