@@ -61,10 +61,7 @@ class RandomOuter:
         cut = self.rng.choice((1, size - 1, self.rng.randint(1, size - 1)))
         (left, mine), (right, other) = self._join(cut), self._join(size - cut)
         kind = self.rng.choice(("JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN"))
-        if kind == "FULL JOIN":
-            on = f"{self.rng.choice(mine)} = {self.rng.choice(other)}"  # DuckDB has no other FULL JOIN
-        else:
-            on = " AND ".join(self._pair(mine, other) for _ in range(self.rng.choice((1, 1, 2))))
+        on = " AND ".join(self._pair(mine, other) for _ in range(self.rng.choice((1, 1, 2))))
         right = right if size - cut == 1 else f"({right})"
         return f"{left} {kind} {right} ON {on}", mine if kind in ("SEMI JOIN", "ANTI JOIN") else mine + other
 

@@ -46,6 +46,13 @@ def _time(written: Expr, query: Query) -> Expr:
         stream = query.relation(written.alias).stream
         if stream.event_time == written.name:
             return _as_timestamp(written, stream)
+    if any(r.stream.made for r in query.relations):
+        raise ExprError(
+            "a window cannot be over an outer join, a subquery or a derived table that is no plain join",
+            detail="their rows come later than their event time, or are taken back.",
+            hint="group by an expression of the time: date_trunc('hour', a.ts).",
+            span=written.span,
+        )
     times = [f"{r.alias}.{r.stream.event_time}" for r in query.relations if r.stream.event_time is not None]
     raise ExprError(
         "window needs the event time of a stream",
