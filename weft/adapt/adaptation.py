@@ -119,10 +119,18 @@ class Adaptation:
         ended, number = self._open, self._open.number + 1
         self._note(ended)
         self._open = Gathering(number, ended.first + ended.batches, self._now(), ended.newest)
-        self._switch(ended)
-        self._remember()
-        situation, subject = self._plans.situation(), self._plans.subject(self._known)
+        try:
+            self._switch(ended)
+            self._remember()
+            situation, subject = self._plans.situation(), self._plans.subject(self._known)
+        except Exception as error:  # noqa: BLE001 - the run must not end because of advice
+            self._give_up(ended.number, error)
+            return
         self._start(lambda: self._decide(ended, situation, subject))
+
+    def _give_up(self, epoch: int, error: Exception) -> None:
+        said = error.message if isinstance(error, WeftError) else f"{type(error).__name__}: {error}"
+        self._amend(epoch, decision=f"the plan stays: nothing was decided: {said}")
 
     # ------------------------------------------------------------------------------------- the next epoch
 
@@ -131,8 +139,7 @@ class Adaptation:
             found = self._known.follow(measure(subject, ended), WEIGHT, JUMP)
             verdict = decide(situation, found, ended, self._threshold, self._squeeze, self._asked(ended.number))
         except Exception as error:  # noqa: BLE001 - the run must not end because of advice
-            said = error.message if isinstance(error, WeftError) else f"{type(error).__name__}: {error}"
-            self._amend(ended.number, decision=f"nothing was decided: {said}")
+            self._give_up(ended.number, error)
             return
         moved = self._known.differences(found, MOVED)
         self._known = found

@@ -40,10 +40,11 @@ class Subject:
 def measure(subject: Subject, gathered: Gathering) -> Statistics:
     """The statistics of an epoch, with what was known before where it shows nothing."""
     queries = list(subject.queries.values())
-    drawn = {name: found for name, found in gathered.drawn.items() if not subject.streams[name].table}
+    known = {**{stream.name: stream for stream in subject.plan.streams}, **subject.streams}
+    drawn = {name: found for name, found in gathered.drawn.items() if name in known and not known[name].table}
     samples = {name: Sample(found.rows(), float(found.seen), float(found.seen)) for name, found in drawn.items()}
     told = _sizes(subject, gathered).merge(subject.given)
-    found = analyze(subject.streams, samples, queries, subject.functions, told)
+    found = analyze(known, samples, queries, subject.functions, told)
     found = subject.before.merge(_evened(samples, queries, found)).merge(found).merge(told)
     names = Names(frozenset(subject.streams), tuple(queries), subject.given)
     return found.merge(measure_hops(subject.plan, subject.queries, names, found, gathered)).merge(subject.given)
