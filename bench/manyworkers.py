@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import weft
-from bench.saying import say
 
 SQL = "SELECT a.id AS a, b.id AS b, c.id AS c FROM a JOIN b ON a.k = b.k JOIN c ON b.m = c.m"
 ROWS = 20_000
@@ -30,11 +29,11 @@ def main() -> None:
     reader.add_argument("--workers", default="2,8,16,32,64")
     reader.add_argument("--batches", type=int, default=12)
     given = reader.parse_args()
-    say("workers  plan ms  batch s (median)  segments  manifest kB")
+    print("workers  plan ms  batch s (median)  segments  manifest kB")
     for workers in map(int, given.workers.split(",")):
         root = Path(tempfile.mkdtemp(prefix="weft-workers-"))
         try:
-            say(measure(root, workers, given.batches))
+            print(measure(root, workers, given.batches))
         finally:
             shutil.rmtree(root, ignore_errors=True)
 
