@@ -6,6 +6,7 @@ They are made when the site is built, so they cannot lag behind the code.  Every
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import re
 import sys
@@ -44,7 +45,8 @@ class Place:
     hint: str | None
 
 
-def find_places() -> list[Place]:
+@functools.cache
+def find_places() -> tuple[Place, ...]:
     """Every place in the package that makes an error, in the order of the code."""
     leaves = {
         name for name, value in vars(errors).items() if inspect.isclass(value) and issubclass(value, weft.WeftError)
@@ -58,7 +60,7 @@ def find_places() -> list[Place]:
                 hint = next((word.value for word in call.keywords if word.arg == "hint"), None)
                 said = None if hint is None else _template(hint)
                 found.append(Place(errors.name_place(module, function), name, _template(call.args[0]), said))
-    return found
+    return tuple(found)
 
 
 def _calls(node: ast.AST, function: str) -> Iterator[tuple[str, ast.Call]]:

@@ -289,6 +289,18 @@ def test_a_script_declares_columns_and_streams_without_event_time(tmp_path: Path
     assert session.queries["q"].query.schema.names == ["k", "v"]
 
 
+def test_a_script_declares_streams_that_change(tmp_path: Path) -> None:
+    text = """
+        CREATE STREAM a (k BIGINT, op VARCHAR) FROM CSV 'a' WITH (changes = 'op');
+        CREATE STREAM b (k BIGINT, v BIGINT) FROM CSV 'b' WITH (key = ('k'));
+        CREATE QUERY q INTO PARQUET 'out' WITH (mode = 'snapshot') AS SELECT a.k, b.v FROM a JOIN b ON a.k = b.k;
+    """
+    session = open_session(parse_script(text, folder=tmp_path), checkpoint=tmp_path / "state")
+    assert session.streams["a"].schema.names == ["k"]
+    assert session.queries["q"].query.is_changing
+    assert str(session.streams["b"]) == "<stream b: k int64, v int64>"
+
+
 def test_a_script_has_all_knobs_of_python(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     pq.write_table(pa.table({"k": [1]}), tmp_path / "in" / "0.parquet")

@@ -50,6 +50,8 @@ def test_explain_says_how_subscriptions_are_found(tmp_path: Path) -> None:
         ("SELECT t.id FROM t WHERE t.x < :limit", {"strategy": "best"}, 'strategy "best" is unknown'),
         ("SELECT t.id FROM t WHERE t.x < :", {}, "the name of a parameter is missing"),
         ("SELECT d.id FROM (SELECT t.id FROM t WHERE t.x < :limit) d", {}, "parameters are for subscriptions"),
+        ("SELECT t.id FROM t LEFT JOIN w ON t.k = w.k WHERE t.x < :limit", {}, "one join of rows that stay"),
+        ("SELECT t.id FROM t WHERE t.x < :limit UNION ALL SELECT w.id FROM w", {}, "one join of rows that stay"),
         ("SELECT t.id AS who FROM t WHERE t.x < :limit", {}, "duplicate output name"),
     ],
 )

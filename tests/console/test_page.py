@@ -220,3 +220,27 @@ def test_a_link_is_shared_with_another_browser(browser: Browser, tmp_path: Path)
         other.close()
         again.close()
     served.close()
+
+
+def test_parts_of_queries_have_no_names_but_are_drawn(browser: Browser, tmp_path: Path) -> None:
+    session = declare(tmp_path, 1)
+    session.query("g", "SELECT a.k, count(*) AS n FROM a JOIN b ON a.k = b.k GROUP BY a.k").to_memory()
+    session.query(
+        "d", "SELECT g.k, g.n, c.v FROM (SELECT a.k, count(*) AS n FROM a GROUP BY a.k) g JOIN c ON c.k = g.k"
+    ).to_memory()
+    session.query(
+        "l", "SELECT a.v AS x, b.v AS y FROM a LEFT JOIN b ON a.k = b.k WITHIN INTERVAL '9' SECOND"
+    ).to_memory()
+    run = Run(session, Clock())
+    run.batch()
+    served = serve(run.root, Console(port=0))
+    with viewing(browser, served) as page:
+        assert "#" not in page.inner_text("main")
+        visit(page, "plan")
+        for name in ("all", "g", "d", "l"):
+            page.click(f".chip >> text=/^{name}$/")
+            page.wait_for_selector(".node.result")
+            assert "#" not in page.inner_text("main")
+        page.click(".chip >> text=/^d$/")
+        page.wait_for_selector(".node.stream >> text=derived rows")
+    served.close()

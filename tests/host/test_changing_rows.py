@@ -121,6 +121,10 @@ def test_modes_of_a_changing_query(tmp_path: Path) -> None:
     q.to_parquet(tmp_path / "changes").to_parquet(tmp_path / "now", mode="snapshot").to_memory()
     with pytest.raises(SinkError, match="no final rows"):
         q.to_parquet(tmp_path / "final", mode="final")
+    with pytest.raises(SinkError, match="change and have no key"):
+        q.to_kafka("localhost:9092", "topic")
+    with pytest.raises(SinkError, match="takes rows that never change"):
+        q.to_table("catalog.table")
     with pytest.raises(SinkError, match="has no modes"):
         made.query("plain", "SELECT b.k FROM b").to_parquet(tmp_path / "plain", mode="changes")
 
@@ -232,3 +236,74 @@ def test_envelopes_that_cannot_be_read() -> None:
         made.stream("d", weft.read.batches([COLUMNS.empty_table()]), format="debezium")
     with pytest.raises(QueryError, match="has both changes"):
         made.stream("d", weft.read.batches([envelopes()]), format="debezium", changes="op")
+
+
+# -------------------------------------------------------------------------------------------- upserts
+
+ITEMS = pa.schema([("id", pa.int64()), ("k", pa.int64()), ("x", pa.string())])
+
+
+def items(*values: tuple[Any, ...]) -> pa.Table:
+    return rows(*values, schema=ITEMS)
+
+
+def upserting(root: Path, workers: int = 2) -> weft.Session:
+    made = weft.Session(root / "state", workers=workers, progress=False)
+    made.stream("u", weft.read.batches([ITEMS.empty_table()]), key="id")
+    made.stream("b", weft.read.batches([COLUMNS.empty_table()]))
+    made.query("q", "SELECT u.id, u.x, b.x AS y FROM u JOIN b ON u.k = b.k")
+    return made
+
+
+def test_the_last_row_of_a_key_counts(tmp_path: Path) -> None:
+    made = upserting(tmp_path)
+    t = Trial(made)
+    t.feed({"u": items((1, 1, "a"), (2, 2, "b"), (1, 2, "c")), "b": rows((1, 5, ""), (2, 6, ""))})
+    assert shown(t) == [(1, "c", 6), (2, "b", 6)]
+    t.feed({"u": items((2, None, None), (1, 1, "d"), (3, None, None))})  # to remove what is not there does nothing
+    assert shown(t) == [(1, "d", 5)]
+    t.feed({"u": items((2, 1, "gone"), (2, None, None), (2, 1, "back"), (1, 1, "d"))})
+    assert shown(t) == [(1, "d", 5), (2, "back", 5)]
+    changed = [batch.to_pylist() for batch in t.running.results["q"][-1:]]
+    assert [row["#op"] for row in changed[0]] == ["insert"], "a row that replaces an equal one changes nothing"
+
+
+def test_a_key_that_is_null_is_refused(tmp_path: Path) -> None:
+    t = Trial(upserting(tmp_path))
+    with pytest.raises(SourceError, match='key "id" of stream "u" is NULL') as caught:
+        t.feed({"u": items((1, 1, "a"), (None, 7, "nobody"))})
+    assert "nobody" in (caught.value.detail or "")
+
+
+def test_upserts_go_on_under_another_plan(tmp_path: Path) -> None:
+    made = upserting(tmp_path)
+    t = Trial(made, state=made.checkpoint.root)
+    t.feed({"u": items((1, 1, "a"), (2, 2, "b"), (3, 2, "z")), "b": rows((1, 5, ""), (2, 6, ""))})
+    t.feed({"u": items((1, 2, "c"), (3, None, None))})
+    made.rescale(3)
+    t.change()
+    made.query("new", "SELECT u.k, COUNT(*) AS n, MIN(u.x) AS least FROM u GROUP BY u.k")
+    t.change()
+    assert t.table("new").to_pylist() == [{"k": 2, "n": 2, "least": "b"}]
+    t.feed({"u": items((2, 1, "bb"), (3, 1, "back"))})
+    assert shown(t) == [(1, "c", 6), (2, "bb", 5), (3, "back", 5)]
+    found = sorted(tuple(row.values()) for row in t.table("new").to_pylist())
+    assert found == [(1, 2, "back"), (2, 1, "c")]
+
+
+def test_envelopes_without_the_row_before_need_a_key() -> None:
+    made = weft.Session("never-made", workers=2, progress=False)
+    made.stream("c", weft.read.batches([envelopes()]), format="debezium", key="id")
+    made.query("q", "SELECT c.id, c.name FROM c")
+    t = Trial(made)
+    t.feed({"c": envelopes((None, {"id": 1, "name": "ann"}, "c"), (None, {"id": 2, "name": "bob"}, "c"))})
+    t.feed({"c": envelopes((None, {"id": 1, "name": "anna"}, "u"), ({"id": 2, "name": None}, None, "d"))})
+    assert shown(t) == [(1, "anna")]
+
+
+def test_keys_that_cannot_be() -> None:
+    made = weft.Session("never-made", workers=1, progress=False)
+    with pytest.raises(QueryError, match='has no column "nr"'):
+        made.stream("u", weft.read.batches([ITEMS.empty_table()]), key="nr")
+    with pytest.raises(QueryError, match="has a key and an event time"):
+        made.stream("u", weft.read.batches([ITEMS.empty_table()]), key="id", event_time="k")

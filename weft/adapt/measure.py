@@ -9,7 +9,7 @@ What must hold: a stream that brought nothing has a rate near zero, not an unkno
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.adapt.gathering import Gathering
@@ -19,6 +19,7 @@ from weft.query.model import Query, Stream
 from weft.stats.analyze import Sample, analyze
 from weft.stats.model import Statistics
 from weft.stats.names import Names
+from weft.stats.wanted import join_keys
 from weft.topology.model import Topology
 
 
@@ -43,9 +44,16 @@ def measure(subject: Subject, gathered: Gathering) -> Statistics:
     samples = {name: Sample(found.rows(), float(found.seen), float(found.seen)) for name, found in drawn.items()}
     told = _sizes(subject, gathered).merge(subject.given)
     found = analyze(subject.streams, samples, queries, subject.functions, told)
-    found = subject.before.merge(found).merge(told)
+    found = subject.before.merge(_evened(samples, queries, found)).merge(found).merge(told)
     names = Names(frozenset(subject.streams), tuple(queries), subject.given)
     return found.merge(measure_hops(subject.plan, subject.queries, names, found, gathered)).merge(subject.given)
+
+
+def _evened(samples: Collection[str], queries: Sequence[Query], found: Statistics) -> Statistics:
+    """That no value of a key is frequent any more, where none was found in a sample."""
+    wanted = join_keys(queries)
+    keys = ((name, key) for name in samples for key in wanted.get(name, ()) if found.heavy(name, key) is None)
+    return Statistics(heavy={f"{name}.{key}": () for name, key in keys})
 
 
 def _sizes(subject: Subject, gathered: Gathering) -> Statistics:

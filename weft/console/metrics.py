@@ -13,6 +13,7 @@ from typing import Literal
 
 from weft.console.picture import Picture, read_stores
 from weft.observe.counters import Counters
+from weft.query.derived import is_hidden
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -91,7 +92,8 @@ def _one(name: str, kind: Literal["counter", "gauge"], about: str, value: float 
 def _by(
     name: str, kind: Literal["counter", "gauge"], about: str, label: str, values: Mapping[str, float | int]
 ) -> Metric:
-    return Metric(name, kind, about, tuple((((label, key),), float(value)) for key, value in sorted(values.items())))
+    shown = {key: value for key, value in values.items() if label not in ("stream", "query") or not is_hidden(key)}
+    return Metric(name, kind, about, tuple((((label, key),), float(value)) for key, value in sorted(shown.items())))
 
 
 def _seconds(micros: Mapping[str, int]) -> dict[str, float]:

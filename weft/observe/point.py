@@ -14,6 +14,7 @@ from typing import Any
 from weft.observe.counters import Counters, Counts
 from weft.observe.progress import Progress
 from weft.observe.watermark import Watermark, in_micros
+from weft.query.derived import is_hidden
 
 SUMS = ("rows", "late", "untimed", "unreadable", "results", "load", "waves")
 NODES = ("probed", "matched", "stored")
@@ -96,13 +97,18 @@ def see_batch(progress: Progress, since: float, until: float, memory: Counts) ->
     return Point(
         round(since, 3), round(until, 3), progress.batch, 1, round(progress.seconds, 4), round(progress.seconds, 4),
         progress.state_rows, progress.state_bytes, progress.segments,
-        dict(counters.rows_in), dict(counters.late), dict(counters.untimed), dict(counters.unreadable),
-        dict(counters.results),
+        _named(counters.rows_in), dict(counters.late), dict(counters.untimed), dict(counters.unreadable),
+        _named(counters.results),
         dict(counters.load), {wave: round(spent, 4) for wave, spent in counters.seconds.items()},
-        *_moved(counters), dict(progress.newest), _marks(progress.watermarks),
+        *_moved(counters), _named(progress.newest), _marks(progress.watermarks),
         {stream: sum(waiting.values()) for stream, waiting in progress.lag.items()}, memory, progress.workers,
         {name: dict(getattr(counters, name)) for name in NODES},
     )  # fmt: skip
+
+
+def _named(counts: Mapping[str, int]) -> Counts:
+    """What users have named, without the derived streams and parts of queries that Weft has named."""
+    return {name: count for name, count in counts.items() if not is_hidden(name)}
 
 
 def _moved(counters: Counters) -> tuple[int, int, int]:
@@ -117,6 +123,8 @@ def _marks(found: Mapping[str, Watermark]) -> tuple[tuple[int | None, str, int, 
     """Watermarks, with the queries that share each."""
     queries: dict[tuple[int | None, str, int, float], list[str]] = {}
     for query, mark in found.items():
+        if is_hidden(query):
+            continue
         at = None if mark.at is None else in_micros(mark.at)
         queries.setdefault((at, mark.stream, mark.batches, round(mark.seconds, 1)), []).append(query)
     return tuple((*mark, tuple(names)) for mark, names in queries.items())

@@ -93,7 +93,7 @@ class Stream:
         return self.schema if self.changes is None or self.changes.source is None else self.changes.source
 
     def __repr__(self) -> str:
-        shown = [f"{field.name} {field.type}" for field in self.schema]
+        shown = [f"{field.name} {field.type}" for field in self.schema if not field.name.startswith("#")]
         columns = ", ".join(shown[:6]) + (f" and {len(shown) - 6} more columns" if len(shown) > 6 else "")
         late = f", up to {format_duration(self.lateness)} late" if self.lateness else ""
         timed = f"; event time {self.event_time}{late}" if self.event_time else ""

@@ -17,10 +17,13 @@ from weft.expr.typing import add_types
 from weft.query.draft import Draft, Source
 from weft.query.model import BATCH, TIME, Output, Query, Relation, Stream
 from weft.query.parameters import PARAMETERS, Strategy, Subscribers, joined_field
+from weft.query.rewrite import is_plain
 
 
 def with_parameters(draft: Draft, stream: Stream) -> Draft:
     """The draft with rows of parameters as one more source."""
+    if draft.unions or not is_plain(draft):
+        raise _refuse_more("the query is more than one join.")
     return replace(draft, sources=(*draft.sources, Source(stream.name, PARAMETERS, "unbounded")))
 
 
@@ -32,12 +35,7 @@ def subscribe(
     `meets_old` lets new rows join with those that came before the subscription.  `window` names the parameter that is
     a window in seconds, narrower than those of the query.
     """
-    if query.grouping is not None:
-        raise QueryError(
-            "subscriptions cannot be grouped",
-            detail="GROUP BY, DISTINCT and aggregates are not supported together with parameters.",
-            hint="select the joined rows, and add them up where the results are read.",
-        )
+    _refuse(query)
     stream = query.relation(PARAMETERS).stream
     joined = tuple(relation for relation in query.relations if relation.alias != PARAMETERS)
     windows = [] if window is None else list(_windows(joined, _parameter(stream, window)))
@@ -58,6 +56,27 @@ def subscribe(
             tuple(Output(output.name, _bare(output.expr, names)) for output in shown),
             strategy,
         ),
+    )
+
+
+def _refuse(query: Query) -> None:
+    """Refuse what is no plain join of rows that stay."""
+    if query.grouping is not None:
+        raise QueryError(
+            "subscriptions cannot be grouped",
+            detail="GROUP BY, DISTINCT and aggregates are not supported together with parameters.",
+            hint="select the joined rows, and add them up where the results are read.",
+        )
+    made = [r.alias for r in query.relations if r.stream.depth or r.stream.changes is not None]
+    if made:
+        raise _refuse_more(f"rows of {', '.join(made)} may change.")
+
+
+def _refuse_more(why: str) -> QueryError:
+    return QueryError(
+        "subscriptions need one join of rows that stay",
+        detail=f"outer joins, UNION, EXISTS, aggregates and streams with changes are not supported: {why}",
+        hint="join streams and tables by JOIN ... ON alone.",
     )
 
 

@@ -69,7 +69,7 @@ _SETTINGS: _Known = {
 }
 _STREAM_OPTIONS: _Known = {
     "event_time": _TEXT, "unit": _TEXT, "lateness": _TEXT, "max_files": _WHOLE, "unique": _NAMES,
-    "bad_files": _TEXT, "idle": _TEXT, "static": _FLAG,
+    "bad_files": _TEXT, "idle": _TEXT, "static": _FLAG, "changes": _TEXT, "key": _NAMES, "format": _TEXT,
 }  # fmt: skip
 _QUERY_OPTIONS: _Known = {
     "cross_product": _FLAG, "closed": _FLAG, **_PLANNING, "parallelism": _COUNTS, "skewed": _FLAGS,

@@ -1,8 +1,22 @@
 // The plan as a graph: streams, stores, probes and results, each with the queries that use it.
 // Made of what explain says (`plan.topology`), so that both show the same.
 
-export function makeGraph(topology, only) {
-  const nodes = new Map(), links = new Map(), stream = {};
+// A query over derived rows reads a stream whose name begins with "#"; parts with that name and a number fill it.
+export const isPart = (name) => name.startsWith("#");
+const fills = (query, stream) => isPart(query) && query.replace(/-\d+$/, "") === stream;
+
+// Some queries, with the parts that they read.
+function withParts(topology, query) {
+  const found = new Set([query]);
+  for (const name of found) {
+    const read = topology.edges.filter((edge) => isPart(edge.stream) && edge.starts.some((start) => start.split(".")[0] === name));
+    for (const edge of read) for (const one of topology.queries) if (fills(one.query, edge.stream)) found.add(one.query);
+  }
+  return found;
+}
+
+export function makeGraph(topology, chosen) {
+  const nodes = new Map(), links = new Map(), stream = {}, only = chosen ? withParts(topology, chosen) : null;
   const want = (query) => !only || only.has(query);
   const add = (id, kind, facts, query) => {
     const node = nodes.get(id) ?? { id, kind, ...facts, queries: new Set() };
@@ -31,7 +45,8 @@ export function makeGraph(topology, only) {
     for (const query of queries) add(`stream ${edge.stream}`, "stream", { name: edge.stream }, query);
   }
   for (const { query, ways, results } of topology.queries.filter((one) => want(one.query))) {
-    const end = add(`result ${query}`, "result", { name: query, results, last: true }, query);
+    const end = add(`result ${query}`, "result", { name: query, results, last: !isPart(query) }, query);
+    for (const edge of topology.edges) if (fills(query, edge.stream)) join(end, `stream ${edge.stream}`, "go", query);
     for (const way of ways) {
       const edge = stream[`${query}.${way.alias}`];
       if (!edge) continue;
@@ -52,14 +67,14 @@ export function makeGraph(topology, only) {
       for (const store of groups) join(`store ${store.name}`, end, "look", query);
     }
   }
-  return { nodes: [...nodes.values()], links: [...links.values()] };
+  return { nodes: [...nodes.values()], links: [...links.values()].filter((link) => nodes.has(link.from) && nodes.has(link.to)) };
 }
 
 // Many queries at once: only streams, stores and results; a store leads to the results of its users.
 export function makeOverview(topology) {
   const whole = makeGraph(topology);
   const nodes = whole.nodes.filter((node) => node.kind !== "probe");
-  const links = whole.links.filter((link) => link.kind === "keep" && link.from.startsWith("stream"));
+  const links = whole.links.filter((link) => (link.kind === "keep" && link.from.startsWith("stream")) || link.to.startsWith("stream"));
   for (const node of nodes) {
     if (node.kind !== "store") continue;
     for (const query of node.queries) links.push({ from: node.id, to: `result ${query}`, kind: "look", queries: new Set([query]) });

@@ -1,9 +1,9 @@
 // Plan: the topology as a drawing. Click a query to see its way alone, a store to see who uses it and how it is spread.
 
-import { makeGraph, makeOverview } from "./graph.js";
+import { isPart, makeGraph, makeOverview } from "./graph.js";
 import { curve, layout } from "./layers.js";
 import { rates, recent } from "./points.js";
-import { bytes, card, colour, dot, el, number, table, whole } from "./words.js";
+import { bytes, card, colour, dot, el, named, number, table, whole } from "./words.js";
 
 const MANY = 12;
 const HOT = 0.5;
@@ -38,11 +38,12 @@ export class Plan {
   }
 
   names() {
-    return this.app.plan?.plan?.topology.queries.map((one) => one.query) ?? [];
+    return this.app.plan?.plan?.topology.queries.map((one) => one.query).filter((name) => !isPart(name)) ?? [];
   }
 
   tint(query) {
-    return colour(this.names().indexOf(query));
+    const at = this.names().indexOf(query);
+    return at < 0 ? "#8a8a8a" : colour(at);
   }
 
   draw() {
@@ -58,7 +59,7 @@ export class Plan {
     this.chips.replaceChildren(
       el("button", { class: "chip", "aria-pressed": String(!this.query), onclick: () => this.choose(null) }, "all"),
       ...names.map((name) => el("button", { class: "chip", "aria-pressed": String(this.query === name), onclick: () => this.choose(name) }, dot(this.tint(name)), name)));
-    this.graph = overview ? makeOverview(topology) : makeGraph(topology, this.query ? new Set([this.query]) : null);
+    this.graph = overview ? makeOverview(topology) : makeGraph(topology, this.query);
     for (const node of this.graph.nodes) Object.assign(node, { width: node.kind === "stream" ? 110 : 190, height: node.kind === "stream" ? 40 : 54 });
     const size = layout(this.graph.nodes, this.graph.links.filter((link) => link.kind !== "look" || link.to.startsWith("result")));
     const at = new Map(this.graph.nodes.map((node) => [node.id, node]));
@@ -116,9 +117,9 @@ export class Plan {
   }
 
   label(node) {
-    if (node.kind === "stream") return [node.name, ""];
-    if (node.kind === "result") return [`results of ${node.name}`, "", ""];
-    if (node.kind === "store") return [`${node.store.name}: ${node.store.of}`, `kept ${node.store.retention}`, ""];
+    if (node.kind === "stream") return [isPart(node.name) ? "derived rows" : node.name, ""];
+    if (node.kind === "result") return [isPart(node.name) ? "into derived rows" : `results of ${node.name}`, "", ""];
+    if (node.kind === "store") return [`${node.store.name}: ${named(node.store.of)}`, `kept ${node.store.retention}`, ""];
     return [`look into ${node.probe.store} for ${node.probe.aliases.join(", ")}`, node.probe.asks.join(", ") || "every row", ""];
   }
 
@@ -134,7 +135,7 @@ export class Plan {
     for (const node of this.graph.nodes) {
       const last = node.texts.at(-1);
       const held = node.kind === "store" ? stores[node.store.id] : null;
-      const text = node.kind === "stream" ? `${number(this.rate.rows[node.name] ?? 0)} rows/s` : node.kind === "result" ? `${number(this.rate.results[node.name] ?? 0)} results/s`
+      const text = isPart(node.name ?? "") ? "" : node.kind === "stream" ? `${number(this.rate.rows[node.name] ?? 0)} rows/s` : node.kind === "result" ? `${number(this.rate.results[node.name] ?? 0)} results/s`
         : node.kind === "store" ? `${number(held?.rows ?? 0)} rows, ${bytes(held?.bytes ?? 0)}` : `${number(this.flow(node))} tuples/s${this.found(node)}`;
       last.textContent = clip(text, node.width);
       node.group.classList.toggle("hot", node.kind === "probe" && this.flow(node) > HOT * most && this.flow(node) > 0);
@@ -192,7 +193,7 @@ export class Plan {
 
   users(node) {
     return [el("h3", {}, `Used by ${node.queries.size === 1 ? "one query" : `${node.queries.size} queries`}`),
-      el("div", { class: "chips" }, [...node.queries].map((query) => el("button", { class: "chip", onclick: () => this.choose(query) }, dot(this.tint(query)), query)))];
+      el("div", { class: "chips" }, [...node.queries].filter((query) => !isPart(query)).map((query) => el("button", { class: "chip", onclick: () => this.choose(query) }, dot(this.tint(query)), query)))];
   }
 
   ofStream(node) {
@@ -205,7 +206,7 @@ export class Plan {
     const { store } = node, held = this.app.plan.stores[store.id];
     const on = Object.entries(held?.workers ?? {}).sort((a, b) => a[0] - b[0]), most = Math.max(1, ...on.map(([, rows]) => rows));
     const skew = on.length ? most * store.workers / on.reduce((sum, [, rows]) => sum + rows, 0) : null;
-    return [el("h2", {}, `Store ${store.name}: ${store.of}`),
+    return [el("h2", {}, `Store ${store.name}: ${named(store.of)}`),
       el("p", {}, `${whole(held?.rows ?? 0)} rows, ${bytes(held?.bytes ?? 0)}, ${whole(held?.segments ?? 0)} segments`, store.rows.estimated !== null ? el("span", { class: "quiet" }, `, expected ${number(store.rows.estimated)} ${store.rows.unit}`) : null),
       el("p", {}, `Kept ${store.retention}: `, el("span", { class: "quiet" }, store.because)),
       el("p", {}, store.spread ?? (store.placement.length ? `placed by ${store.placement.join(", ")}` : "scattered")),

@@ -1,7 +1,7 @@
 // Queries: what they say, the plan that was chosen and what else was weighed, results a second, last rows.
 
 import { rates, recent } from "./points.js";
-import { card, el, get, moment, number, table, whole } from "./words.js";
+import { card, el, get, moment, named, number, table, whole } from "./words.js";
 
 export class Queries {
   constructor(app) {
@@ -34,7 +34,7 @@ export class Queries {
     const names = Object.keys(this.facts).filter((name) => name.toLowerCase().includes(wanted)).sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
     const total = this.app.plan?.results ?? {};
     const rows = names.map((name) => [el("button", { class: "link", onclick: () => { location.hash = `queries/${encodeURIComponent(name)}`; } }, name),
-      number(perSecond[name] ?? 0), whole(total[name] ?? this.facts[name].results), joined(this.facts[name].from),
+      number(perSecond[name] ?? 0), whole(total[name] ?? this.facts[name].results), named(joined(this.facts[name].from)),
       this.facts[name]["complete from"] === null ? "complete" : `from ${moment(this.facts[name]["complete from"])}`]);
     const made = table(["query", "results/s", "results", "joins", "complete"], rows, [1, 2]);
     const at = this.body.querySelector(".link:focus")?.textContent;

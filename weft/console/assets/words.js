@@ -37,6 +37,9 @@ export function moment(micros) {
   return Number.isNaN(date.getTime()) ? String(micros) : date.toISOString().replace("T", " ").replace("Z", "").replace(/\.000$/, "");
 }
 
+// Names that Weft gave to parts of queries say nothing to people.
+export const named = (text) => text.replaceAll(/#[0-9a-f]{6,}(-\d+)?/g, "derived rows");
+
 const SPACE = new Set(["svg", "g", "rect", "path", "text", "circle", "title"]);
 
 export function el(tag, attributes = {}, ...children) {
