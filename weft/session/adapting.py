@@ -69,9 +69,9 @@ class Following:
 class SessionPlans:
     """The plans of a session."""
 
-    def __init__(self, session: Session, ask: Callable[[str], None]) -> None:
-        """`ask` lets the run take the session as it is, and says why."""
-        self._session, self._ask = session, ask
+    def __init__(self, session: Session, ask: Callable[[str], None], busy: Callable[[], bool]) -> None:
+        """`ask` lets the run take the session as it is, and says why; `busy` tells whether a change is being made."""
+        self._session, self._ask, self._busy = session, ask, busy
 
     def subject(self, before: Statistics) -> Subject:
         """What statistics are about now."""
@@ -106,16 +106,22 @@ class SessionPlans:
     def use(self, found: tuple[Choice, ...], instead: tuple[Choice, ...], why: str) -> bool:
         """Go on with other plans, if those that were weighed still run."""
         with self._session.lock:
-            if self._session.choices is not instead or not self._session.adopt(found):
+            if self._busy() or self._session.choices is not instead or not self._session.adopt(found):
                 return False
             self._ask(why)
             return True
 
 
-def open_adaptation(session: Session, following: Following, ask: Callable[[str], None], **how: Any) -> Adaptation:
+def open_adaptation(
+    session: Session,
+    following: Following,
+    ask: Callable[[str], None],
+    busy: Callable[[], bool] = lambda: False,
+    **how: Any,
+) -> Adaptation:
     """The adaptation of a run, which goes on where the last one ended."""
     path = session.checkpoint.root / FILE
-    plans, saved = SessionPlans(session, ask), read_saved(session.checkpoint.root)
+    plans, saved = SessionPlans(session, ask, busy), read_saved(session.checkpoint.root)
     save = functools.partial(_save, path)
     return Adaptation(plans, following.length, following.threshold, saved=saved, save=save, **how)
 

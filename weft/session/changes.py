@@ -74,6 +74,11 @@ class SessionChanges:
         if self.adaptation is not None:
             self.adaptation.see(see_batch(manifest, report, seconds))
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a change was asked for and is not made yet."""
+        return self._asked != self._done
+
     def ask(self, added: str | None = None, why: str = "") -> None:
         """Let the run take the session as it is now, from its next batch on.  `why` is said when that is done."""
         with self._lock:

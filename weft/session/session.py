@@ -542,7 +542,9 @@ class Session:
             journal = Journal(choose_live(self._progress), watch, listen(self))
             self._changes = changes = SessionChanges(self, journal.tell)
             if self._following.is_on(every is not None):
-                changes.adaptation = open_adaptation(self, self._following, lambda why: changes.ask(why=why))
+                changes.adaptation = open_adaptation(
+                    self, self._following, lambda why: changes.ask(why=why), lambda: changes.is_busy
+                )
             handle = Handle(self.checkpoint, self._run(journal), journal, self._changes)
             handle.console = self._window.open(self, handle, console)
             self._handle = handle
