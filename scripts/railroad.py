@@ -1,4 +1,4 @@
-"""Grammar as railroad diagrams: what Weft's SQL may say, drawn as SVG from a few lines of notation.
+"""Railroad diagrams: rules of a grammar, drawn as SVG from a line of notation each.
 
 'WORD'      as written            name      another rule
 a b         one after the other   a | b     one of them
@@ -13,34 +13,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-GRAMMAR = {
-    "script": "{ statement ';' }+",
-    "statement": "set | stream | table | view | query | drop",
-    "set": "'SET' name '=' value",
-    "stream": "'CREATE' 'STREAM' name [ columns ] 'FROM' format folder [ options ]",
-    "table": "'CREATE' 'TABLE' name [ columns ] 'FROM' format folder",
-    "view": "'CREATE' 'VIEW' name 'AS' select",
-    "query": "'CREATE' 'QUERY' name 'INTO' 'PARQUET' folder [ options ] 'AS' select",
-    "drop": "'DROP' 'QUERY' name",
-    "format": "'PARQUET' | 'CSV' | 'JSON'",
-    "columns": "'(' { name type }+ ',' ')'",
-    "options": "'WITH' '(' { name '=' value }+ ',' ')'",
-    "select": "[ with ] 'SELECT' [ 'DISTINCT' ] outputs 'FROM' relations [ 'WHERE' condition ] [ group ] [ window ]",
-    "with": "'WITH' { name 'AS' '(' select ')' }+ ','",
-    "outputs": "'*' | { expression [ 'AS' name ] }+ ','",
-    "relations": "relation { join }",
-    "join": "',' relation | 'JOIN' relation [ 'ON' condition | 'USING' '(' { name }+ ',' ')' ]",
-    "relation": "( name | '(' select ')' ) [ 'AS' ] [ alias ] [ window ]",
-    "window": "'WITHIN' 'INTERVAL' number unit",
-    "group": "'GROUP' 'BY' { expression }+ ',' [ 'HAVING' condition ]",
-    "condition": "{ predicate }+ 'AND'",
-    "predicate": "expression comparison expression | expression 'BETWEEN' expression 'AND' expression"
-    " | expression 'LIKE' expression | expression 'IS' [ 'NOT' ] 'NULL' | function '(' { expression }+ ',' ')'",
-    "comparison": "'=' | '<>' | '<' | '<=' | '>' | '>='",
-    "unit": "'SECOND' | 'MINUTE' | 'HOUR' | 'DAY'",
-}
-
 HIGH, GAP, LETTER = 24.0, 10.0, 7.4
+_BETWEEN = ("','", "';'", "'AND'", "'OR'")
+"""What may stand between things that are repeated."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """One after the other."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of several."""
+
+    options: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """At least once, with a word in between or not."""
+
+    inside: Node
+    between: str | None = None
+
+
+Node = str | AllOf | OneOf | Many
+"""What a rule says; a word in quotes stands for itself, another one for a rule or a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +54,14 @@ class Part:
     drawn: str
 
 
+def parse(rule: str) -> Node:
+    """A rule as data."""
+    return _Reader(rule).whole()
+
+
 def diagram(rule: str) -> str:
     """A rule as SVG."""
-    part = _Reader(rule).whole()
+    part = _draw(parse(rule))
     width, height = part.width + 40, part.up + part.down + 12
     line = part.up + 6
     right = part.width + 20
@@ -66,21 +72,6 @@ def diagram(rule: str) -> str:
     )
 
 
-def grammar_page() -> str:
-    """All rules, each drawn and written."""
-    lines = [
-        "# Grammar",
-        "",
-        "What a script and a query may say, drawn: follow the line from left to right.",
-        "Rounded words are written as they stand, boxes are rules of this page or plain values.",
-        "What each part means is on the page [What a query may say](sql.md); expressions and functions are there too.",
-        "",
-    ]
-    for name, rule in GRAMMAR.items():
-        lines += [f"## {name}", "", diagram(rule), "", "```text", f"{name} = {rule}", "```", ""]
-    return "\n".join(lines)
-
-
 class _Reader:
     """Reads the notation."""
 
@@ -88,7 +79,7 @@ class _Reader:
         self._words = re.findall(r"'[^']*'|\w+|\}\+|[\[\]{}()|]", rule)
         self._at = 0
 
-    def whole(self) -> Part:
+    def whole(self) -> Node:
         made = self._choice()
         assert self._at == len(self._words), self._words[self._at :]
         return made
@@ -100,36 +91,42 @@ class _Reader:
         self._at += 1
         return self._words[self._at - 1]
 
-    def _choice(self) -> Part:
+    def _choice(self) -> Node:
         options = [self._sequence()]
         while self._peek() == "|":
             self._take()
             options.append(self._sequence())
-        return options[0] if len(options) == 1 else _choose(options)
+        return options[0] if len(options) == 1 else OneOf(tuple(options))
 
-    def _sequence(self) -> Part:
-        parts: list[Part] = []
-        while self._peek() and self._peek() not in "]})|" and self._peek() != "}+":
+    def _sequence(self) -> Node:
+        parts: list[Node] = []
+        while self._peek() not in ("", "]", "}", "}+", ")", "|"):
             parts.append(self._item())
-        return _follow(parts)
+        return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
 
-    def _item(self) -> Part:
+    def _item(self) -> Node:
         word = self._take()
+        if word not in ("(", "[", "{"):
+            return word
+        inside, end = self._choice(), self._take()
         if word == "(":
-            inside = self._choice()
-            self._take()
             return inside
         if word == "[":
-            inside = self._choice()
-            self._take()
-            return _choose([_follow([]), inside])
-        if word == "{":
-            inside = self._choice()
-            if self._take() == "}":
-                return _choose([_follow([]), _repeat(inside, None)])
-            between = self._take() if self._peek().startswith("'") and self._peek() in ("','", "'AND'") else None
-            return _repeat(inside, between)
-        return _word(word)
+            return OneOf((AllOf(()), inside))
+        if end == "}":
+            return OneOf((AllOf(()), Many(inside)))
+        return Many(inside, self._take() if self._peek() in _BETWEEN else None)
+
+
+def _draw(node: Node) -> Part:
+    match node:
+        case AllOf(parts):
+            return _follow([_draw(part) for part in parts])
+        case OneOf(options):
+            return _choose([_draw(option) for option in options])
+        case Many(inside, between):
+            return _repeat(_draw(inside), between)
+    return _word(node)
 
 
 def _at(x: float, y: float, drawn: str) -> str:

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(Path(__file__).parent))
 
-from railroad import grammar_page  # noqa: E402
+from grammar import grammar_page  # noqa: E402
 
 import weft  # noqa: E402
 from weft import errors  # noqa: E402

@@ -8,7 +8,6 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,7 +23,6 @@ from weft.sql import script, to_query
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
-import railroad  # noqa: E402
 import reference  # noqa: E402
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -190,15 +188,6 @@ def test_the_page_of_settings_has_every_setting() -> None:
         for name in re.findall(r"WEFT_[A-Z]+(?:_[A-Z]+)*", file.read_text())
     }
     assert sorted({name for name in known if f"`{name}`" not in page}) == []
-
-
-def test_every_rule_of_the_grammar_can_be_drawn_and_names_only_rules_and_values() -> None:
-    values = {"folder", "name", "value", "type", "alias", "number", "expression", "function"}
-    for name, rule in railroad.GRAMMAR.items():
-        drawn = ElementTree.fromstring(railroad.diagram(rule))
-        assert float(drawn.get("width", "0")) > 50, name
-        said = {word for word in re.findall(r"'[^']*'|[a-z]+", rule) if not word.startswith("'")}
-        assert said <= {*railroad.GRAMMAR, *values}
 
 
 def test_every_page_is_in_the_navigation() -> None:
