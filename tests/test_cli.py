@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 import urllib.parse
@@ -121,8 +122,8 @@ def test_error_of_ours_has_three_layers_and_no_traceback(tmp_path: Path, capsys:
         "detail: line 1, column 5\n"
         "  SET colour = 'red';\n"
         "      ^^^^^^\n"
-        "hint: settings are: checkpoint, workers, watermark, sharing, strategy, budget, placement, capacity, arrival, "
-        "statistics.\n"
+        "hint: settings are: checkpoint, workers, watermark, sharing, adapt, epoch, threshold, strategy, budget, "
+        "placement, capacity, arrival, statistics.\n"
     )
 
 
@@ -325,7 +326,7 @@ def complete(*words: str) -> list[str]:
     """What bash offers for the last word."""
     given = " ".join(f"'{word}'" for word in words)
     script = f"""
-        source <({sys.executable} -m weft.cli completion bash)
+        source <({shlex.quote(sys.executable)} -m weft.cli completion bash)
         COMP_WORDS=({given}); COMP_CWORD={len(words) - 1}; _weft; printf '%s\\n' "${{COMPREPLY[@]}}"
     """
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)

@@ -24,6 +24,7 @@ from weft.optimizer.choose import Choice
 from weft.optimizer.joint.together import price_together
 from weft.optimizer.plan import Sharing, choices
 from weft.optimizer.written.plan import Plan, write
+from weft.query.derived import is_hidden
 from weft.stats.model import Statistics
 from weft.topology.model import Topology
 
@@ -201,10 +202,11 @@ def overfull(chosen: Sequence[Choice], gathered: Gathering) -> float:
 
     A budget is for each query; state is shared, so all of it is compared with all budgets together.
     """
-    if gathered.last is None or any(math.isinf(choice.wishes.budget) for choice in chosen):
+    asked = [choice for choice in chosen if not is_hidden(choice.name)]
+    if gathered.last is None or any(math.isinf(choice.wishes.budget) for choice in asked):
         return 1.0
-    budget = sum(choice.wishes.budget for choice in chosen)
-    held = gathered.last.bytes if chosen[0].wishes.unit == "bytes" else sum(gathered.last.held.values())
+    budget = sum(choice.wishes.budget for choice in asked)
+    held = gathered.last.bytes if asked[0].wishes.unit == "bytes" else sum(gathered.last.held.values())
     if held <= budget:
         return 1.0
     expected = sum(choice.maker.storage(choice.chosen) for choice in chosen)

@@ -34,7 +34,9 @@ def complete_from(
     """
     found = {}
     for name, query in queries.items() if partial else ():
-        lacked = any(_lacks_any(plan, part, partial) for part in hidden({name: query}))
+        lacked = any(_lacks_any(plan, part, partial) for part in hidden({name: query})) or _lacks_book(
+            plan, name, partial
+        )
         mark = _watermark(query, newest, policy, idle)
         if moments := [NEVER] if lacked else _lacks(plan, name, query, mark, partial):
             windows = [relation.window for relation in query.relations if not relation.stream.table]
@@ -53,6 +55,12 @@ def _lacks(plan: Topology, name: str, query: Query, mark: int | None, partial: M
         if partial[probe.store] >= needed:
             found.append(partial[probe.store])
     return found
+
+
+def _lacks_book(plan: Topology, query: str, partial: Mapping[str, int]) -> bool:
+    """Whether subscriptions are missing that were read before."""
+    matching = plan.emit_of[query].matching if query in plan.emit_of else None
+    return matching is not None and matching.store in partial
 
 
 def _lacks_any(plan: Topology, branch: str, partial: Mapping[str, int]) -> bool:

@@ -44,7 +44,8 @@ def read_status(root: Path) -> dict[str, Any]:
     epoch, manifest = ledger.epoch(), ledger.last()
     if epoch is None:
         return {"checkpoint": checkpoint.shown, "batch": None}
-    marks, totals = read_watermarks(epoch.topology.clocks, manifest.newest), manifest.totals
+    now, totals = manifest.watermarks(epoch.topology), manifest.totals
+    marks = read_watermarks(epoch.topology.clocks, manifest.newest, manifest.idle, now)
     return {
         "checkpoint": checkpoint.shown,
         "batch": manifest.batch if manifest.batch >= 0 else None,

@@ -72,14 +72,21 @@ class KafkaSink(Sink):
         if marker == self._known():
             return
         limit = time.monotonic() + self.place.connection.patience
-        while not self._send(results, marker, limit):
-            pass  # the transaction was aborted, and may be tried again
+        try:
+            while not self._send(results, marker, limit):
+                pass  # the transaction was aborted, and may be tried again
+        except BaseException:
+            self._marker = None
+            self.__dict__.pop(
+                "_writer", None
+            )  # a producer that has failed sends nothing more; the next run needs another
+            raise
         self._marker = marker
         results.on_placed()
 
     @cached_property
     def _writer(self) -> Writer:
-        return Writer(self.place, f"weft-{self._owner}-{self.query}")
+        return Writer(self.place, f"weft-{self._owner}-{self.query}-{self.place.topic}")
 
     def _known(self) -> str:
         """The marker in the topic; asked for once, since nobody else can change it later."""
@@ -148,6 +155,6 @@ class KafkaView(KafkaSink):
 
 
 def _digest(results: Results) -> str:
-    """Names some results: their files have the same names whenever they are published."""
-    names = sorted(f"{path.parent.name}/{path.name}" for path in results.files)
+    """Names some results: their files have the same names whenever they are published, be some of them gone or not."""
+    names = sorted(results.names or (f"{path.parent.name}/{path.name}" for path in results.files))
     return f"batch {results.batch}, {hashlib.blake2b(chr(10).join(names).encode(), digest_size=12).hexdigest()}"

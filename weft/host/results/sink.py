@@ -37,6 +37,8 @@ class Results:
     """Makes a DataFrame of the rows."""
     on_placed: Callable[[], None]
     """The sink calls it after each file that it has put in place: tests let a run die there."""
+    names: tuple[str, ...] = ()
+    """All files that the batch was committed with, also those that were published before and are gone."""
 
 
 class Sink(Protocol):

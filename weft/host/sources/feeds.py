@@ -63,6 +63,10 @@ class Feeds:
         begin = self._full(start)
         return {name: feed.end(begin[name], known[name]) for name, feed in self.by_stream.items()}
 
+    def only(self, offset: Offset) -> dict[str, Position]:
+        """An offset without streams that are not read any more: what was not read must not count as read."""
+        return {name: position for name, position in offset.items() if name in self.by_stream}
+
     def is_empty(self, start: Offset, end: Offset) -> bool:
         """Whether nothing lies between two offsets."""
         return self._full(start) == self._full(end)

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import os
 import threading
+import time
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,7 +24,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from weft.errors import SourceError, StateError
-from weft.host.sources.files import list_files
 from weft.host.sources.folders import FileSource
 from weft.host.sources.source import Piece, Position, Reader, Source
 from weft.query.parameters import REMOVED
@@ -41,13 +42,14 @@ class Inbox:
     """Changes by hand, as files of a folder."""
 
     def __init__(self, folder: str, schema: pa.Schema) -> None:
-        self.folder, self.schema, self._lock = folder, schema, threading.Lock()
+        self.folder, self.schema, self._lock, self._last = folder, schema, threading.Lock(), 0
 
     def put(self, rows: pa.Table) -> None:
         """Write a change; when this returns it is on the disk."""
         with self._lock:
             os.makedirs(self.folder, exist_ok=True)
-            path = os.path.join(self.folder, f"{len(list_files(self.folder)):012d}.parquet")
+            self._last = max(self._last + 1, time.time_ns())  # no name twice, even if files are removed
+            path = os.path.join(self.folder, f"{self._last:020d}-{uuid.uuid4().hex[:6]}.parquet")
             aside = os.path.join(self.folder, f".{os.path.basename(path)}")
             with open(aside, "wb") as file:
                 pq.write_table(rows, file)
@@ -84,6 +86,11 @@ class ParameterSource(Source):
         """The columns of the user's source, and the mark of rows that end subscriptions."""
         shown = [field for field in self.given.schema if field.name != self.operation]
         return pa.schema([*shown, (REMOVED, pa.bool_())])
+
+    @property
+    def in_checkpoint(self) -> bool:
+        """Changes by hand are files of the checkpoint."""
+        return True
 
     @property
     def inbox(self) -> Inbox:

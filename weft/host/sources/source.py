@@ -120,6 +120,11 @@ class Source(Protocol):
         """Event time and lateness in microseconds, if the source knows them; the user may say something else."""
         return None
 
+    @property
+    def in_checkpoint(self) -> bool:
+        """Whether rows pass through files of the checkpoint's folder: then a checkpoint at a URL cannot have it."""
+        return False
+
     def skip_bad_files(self) -> Source | None:
         """The same source, which leaves out files that cannot be read; None if it does not read files."""
         return None

@@ -52,6 +52,11 @@ class TableSource(Source):
         """The schema of all tables."""
         return normalize_schema(self.tables[0].schema)
 
+    @property
+    def in_checkpoint(self) -> bool:
+        """Tables are written as files of the checkpoint."""
+        return True
+
     def size(self) -> float | None:
         """Bytes of all tables."""
         return float(sum(table.nbytes for table in self.tables)) or None

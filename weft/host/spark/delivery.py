@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ class Delivery:
     def hand_over(self, work: Work, number: int, epoch: int, files: Files, only: Sequence[str] | None = None) -> None:
         """Call the sinks that see a batch before its commit.  They are called even if it has no rows."""
         folder = self.ledger.staging_folder(number, epoch)
-        self.ledger.fetch(folder, files)
+        self.ledger.fetch(folder, files, whole=True)
         for query, sinks in work.sinks.items():
             for sink in sinks:
                 if sink.when == "before commit" and (only is None or query in only):
@@ -55,7 +56,8 @@ class Delivery:
         self.ledger.fetch(staged, manifest.files)
         left = [entry for entry in manifest.files if (staged / entry["query"] / entry["file"]).exists()]
         for query, sinks in work.sinks.items():
-            results = self._results(work, query, manifest.batch, staged, left)
+            names = tuple(entry["file"] for entry in manifest.files if entry["query"] == query)
+            results = replace(self._results(work, query, manifest.batch, staged, left), names=names)
             for sink in sinks:
                 if results.files and sink.when == "after commit":
                     sink.take(results)

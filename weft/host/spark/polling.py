@@ -132,7 +132,7 @@ class Polling:
         """Run the next batch, if there is new input; return whether there was."""
         start = self._batches.manifest.offsets
         known = {} if begun else self._known(until)
-        end = begun or self._feeds.end(start, known)
+        end = self._feeds.only(begun) if begun else self._feeds.end(start, known)
         needed = self._batches.has_to_close or (until is None and self._batches.has_to_go_on)
         if begun is None and self._feeds.is_empty(start, end) and not needed:
             return False

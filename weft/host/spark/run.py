@@ -85,7 +85,16 @@ class SparkRun:
     def _choose_pace(self) -> Pace:
         """Our own pace if no stream is a DataFrame of Spark, else Spark's."""
         batches = self.batches
-        brought = batches.work_now.session["brought"]
+        brought, sources = batches.work_now.session["brought"], batches.work_now.sources
+        inside = [name for name, source in sources.items() if getattr(source, "in_checkpoint", False)]
+        if batches.place.depot is not None and inside:
+            raise SourceError(
+                f'stream "{inside[0]}" passes through files of the checkpoint, and the checkpoint is a URL',
+                detail="tables in memory, subscriptions, and records that are kept because they could not be read, are "
+                "files in a folder that all machines must see.",
+                hint="use a checkpoint in a folder that machines share; write tables as Parquet files; for Kafka say "
+                "bad_folder=...",
+            )
         if not brought:
             return Polling(batches.spark, batches)
         if batches.place.depot is not None:

@@ -60,7 +60,11 @@ class Checkpoint:
     @property
     def ledger(self) -> Ledger:
         """Its manifests and what they own."""
-        return Ledger(self.root, None if self._mirror is None else self._mirror.depot)
+        if self._mirror is None:
+            return Ledger(self.root)
+        found = Ledger(self.root, self._mirror.depot)
+        found.own = self._mirror.check
+        return found
 
     @property
     def id(self) -> str:

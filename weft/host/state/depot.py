@@ -148,11 +148,11 @@ class Claim:
             )
 
     def put(self, name: str, path: Path) -> None:
-        """Put a file; a manifest with the claim in its name, and only as the owner."""
+        """Put a file, as the owner; a manifest with the claim in its name."""
+        self.check()
         if not name.startswith(f"{MANIFESTS}/"):
             self.depot.put(name, path)
             return
-        self.check()
         self.depot.put(f"{name}@{self.name}", path)
         self.check()
 
@@ -170,12 +170,12 @@ def _number_of(name: str) -> int:
 def _open(url: str) -> tuple[fs.FileSystem, str]:
     try:
         files, root = fs.FileSystem.from_uri(_in_one_request(url))
-    except (OSError, ValueError, NotImplementedError) as error:
+    except (OSError, ValueError, NotImplementedError):  # what they say has the URL, which may hold a secret
         raise StateError(
-            "the URL of the checkpoint cannot be used",
-            detail=f"{error}.",
+            f"checkpoint {Depot(url).shown} cannot be used",
+            detail="pyarrow cannot open this URL.",
             hint="use file://, s3://, hdfs://, gs:// or abfs://, with options as pyarrow.fs.FileSystem.from_uri says.",
-        ) from error
+        ) from None
     return files, root.rstrip("/")
 
 

@@ -163,6 +163,8 @@ class Ledger:
     def __init__(self, root: Path, depot: Depot | None = None) -> None:
         self.root, self.depot = root, depot
         """The folder, or the driver's mirror of the depot that has the files."""
+        self.own: Callable[[], None] = lambda: None
+        """Refuses if another run has taken the depot."""
         self.folder = root / "manifests"
         self.segments = root / "segments"
         self.results = root / "results"
@@ -249,8 +251,12 @@ class Ledger:
 
     def _sweep(self, live: Iterable[str], batch: int) -> None:
         keep = {*live, *self.guarded}
-        self._drop("segments", lambda name: name not in keep)
+        self._drop("segments", lambda name: name not in keep and self._is_past(name, batch))
         self._drop("notes", lambda name: int(name.lstrip(".").split("-")[0]) <= batch)
+
+    def _is_past(self, segment: str, batch: int) -> bool:
+        """Whether a segment is of a batch that is over.  In a depot, another run may be writing those of the next."""
+        return self.depot is None or int(segment.rpartition("/")[2][:12]) <= batch
 
     def _drop(self, folder: str, is_old: Callable[[str], bool]) -> None:
         """Remove the files of a folder that are old, and were not written by a migration in progress."""
@@ -260,7 +266,8 @@ class Ledger:
         else:
             there = [str(path.relative_to(root)) for path in root.glob("*/*/*" if folder == "segments" else "*")]
         old = [name for name in there if is_old(name) and not self.young(name.rpartition("/")[2])]
-        if self.depot is not None:
+        if self.depot is not None and old:
+            self.own()
             self.depot.remove(f"{folder}/{name}" for name in old)
         for name in old:
             (root / name).unlink(missing_ok=True)
@@ -280,16 +287,22 @@ class Ledger:
     def discard(self, folder: Path) -> None:
         """Remove a folder of staged results."""
         shutil.rmtree(folder, ignore_errors=True)
-        if self.depot is not None:
-            self.depot.remove(self.depot.list(str(folder.relative_to(self.root))))
+        if self.depot is not None and (there := self.depot.list(str(folder.relative_to(self.root)))):
+            self.own()
+            self.depot.remove(there)
 
-    def fetch(self, folder: Path, files: Iterable[Mapping[str, Any]]) -> None:
-        """Let the driver have staged results that workers on other machines made."""
+    def fetch(self, folder: Path, files: Iterable[Mapping[str, Any]], *, whole: bool = False) -> None:
+        """Let the driver have staged results that workers on other machines made; `whole` if none may be missing."""
         for entry in files if self.depot is not None else ():
             path = folder / entry["query"] / entry["file"]
             if not path.exists():
                 assert self.depot is not None
-                self.depot.get(str(path.relative_to(self.root)), path)
+                if not self.depot.get(str(path.relative_to(self.root)), path) and whole:
+                    raise StateError(
+                        f"results {path.name} are gone from checkpoint {self.depot.shown}",
+                        detail="a worker of this batch has put them there; another run may have removed them.",
+                        hint="nothing of this batch was committed; see that one run at a time uses the checkpoint.",
+                    )
 
 
 class FileState(SegmentFiles):

@@ -15,7 +15,7 @@ from pathlib import Path
 from weft.host.state.depot import MANIFESTS, Claim, Depot, plain_name
 from weft.host.state.durable import share, unshare
 
-COPIED = ("session.json", MANIFESTS, "epochs", "sources", "results")
+COPIED = ("session.json", "adapt.json", MANIFESTS, "epochs", "sources", "results")
 """What the driver needs of a checkpoint."""
 
 
@@ -33,6 +33,10 @@ class Mirror:
         self.claim = Claim.make(self.depot)
         self.refresh()
         share(self.root, self._put, self._remove)
+
+    def check(self) -> None:
+        """Refuse if another run has taken the checkpoint."""
+        self.claim.check()
 
     def release(self) -> None:
         """Write nothing to the depot any more."""
@@ -53,6 +57,7 @@ class Mirror:
         self.claim.put(str(path.relative_to(self.root)), path)
 
     def _remove(self, path: Path) -> None:
+        self.claim.check()
         name = str(path.relative_to(self.root))
         claimed = name.startswith(f"{MANIFESTS}/")
         names = [n for n in self.depot.list(MANIFESTS) if plain_name(n) == name] if claimed else [name]

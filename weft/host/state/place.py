@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -85,7 +86,7 @@ class CopiedState(FileState):
         path = Path(self.root, ref.name)
         if path.exists():
             with suppress(OSError, StateError):  # it was removed just now, or a machine died while it wrote it
-                os.utime(path)
+                os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))  # used now, and not another version
                 return super().load(ref)
         if self._depot.get(f"segments/{ref.name}", path):
             _count(self.root, ref.bytes, self._most)
@@ -115,7 +116,7 @@ def _count(folder: str, size: int, most: int) -> None:
     found = []
     for path in Path(folder).rglob("*.seg"):
         with suppress(OSError):
-            found.append((path.stat().st_mtime_ns, path.stat().st_size, path))
+            found.append((path.stat().st_atime_ns, path.stat().st_size, path))
     room = most - most // SHARE
     for _, length, path in sorted(found, reverse=True):
         room -= length

@@ -49,7 +49,7 @@ class Shelf:
         parts = gather([own_rows(store, frame) for frame in mine if frame.num_rows], MOST_BYTES)
         parts = [part for part in (_add_up(store, part) for part in parts) if part.num_rows]
         if store.ended_by:
-            parts = [left for part in parts if (left := settle(part, store.ended_by)).num_rows]
+            parts = [left for part in parts if (left := self._settle(store, part)).num_rows]
         label = f"{self.batch.number:012d}{self.batch.run}{_mark(store, origin)}{label}"
         return [
             self._write(
@@ -57,6 +57,12 @@ class Shelf:
             )
             for i, part in enumerate(parts)
         ]
+
+    def _settle(self, store: Store, rows: Frame) -> Frame:
+        """Rows that have not ended.  A migration brings those of many batches, in any order."""
+        if self.batch.level is None:
+            return settle(rows, store.ended_by)
+        return purge(rows, store.ended_by, is_oldest=False)
 
     def tidy(self, old: Mapping[str, Sequence[SegmentRef]], delta: Sequence[SegmentRef], stores: Sequence[str]) -> None:
         """Merge the segments that are due in some stores, and report new and removed segments to the driver."""

@@ -65,6 +65,11 @@ class KafkaSource(Source):
         """Brokers come and go, and options hold secrets: a topic is known by its name."""
         return f"kafka topic {self.topic}, {self.value}"
 
+    @property
+    def in_checkpoint(self) -> bool:
+        """Whether records that cannot be read are kept in the checkpoint."""
+        return self.bad == "sink" and not self.bad_folder
+
     def size(self) -> float | None:
         """Unknown before it is read: asking takes a broker, and planning must not."""
         return None
