@@ -121,8 +121,6 @@ def test_modes_of_a_changing_query(tmp_path: Path) -> None:
     q.to_parquet(tmp_path / "changes").to_parquet(tmp_path / "now", mode="snapshot").to_memory()
     with pytest.raises(SinkError, match="no final rows"):
         q.to_parquet(tmp_path / "final", mode="final")
-    with pytest.raises(SinkError, match="change and have no key"):
-        q.to_kafka("localhost:9092", "topic")
     with pytest.raises(SinkError, match="takes rows that never change"):
         q.to_table("catalog.table")
     with pytest.raises(SinkError, match="has no modes"):

@@ -123,12 +123,6 @@ class KafkaView(KafkaSink):
         value: Kind = "json",
         more: Mapping[str, Any] | None = None,
     ) -> None:
-        if shape.multiset:
-            raise SinkError(
-                f'rows of query "{query}" change and have no key',
-                detail="in a topic the last record of a key counts; equal rows of a join could not be told apart.",
-                hint='group the rows by a key, or use foreach_batch or to_parquet(path, mode="changes").',
-            )
         columns = [field for field in shape.schema if field.name in shape.outputs]
         columns += [pa.field(CHANGE, pa.string())] if shape.multiset else []
         super().__init__(query, pa.schema(columns), servers, topic, key, value, more)
