@@ -82,8 +82,9 @@ class Job:
 
     def working(self) -> bool:
         """Whether the job has begun to look for input."""
-        folder = self.root / "checkpoint" / "sources"
-        return folder.exists() and any(path.stat().st_mtime > self.began for path in folder.iterdir())
+        places = [self.root / "checkpoint" / part for part in ("sources", "spark", "spark/offsets")]
+        files = [path for place in places if place.exists() for path in place.iterdir()]
+        return any(path.stat().st_mtime > self.began for path in files if path.exists())
 
     def kill(self, *, only_driver: bool = False) -> None:
         """kill -9 the whole group, or the Python driver alone; wait until nothing of it is left."""

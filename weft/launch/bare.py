@@ -19,7 +19,9 @@ CONFIGURED = ("spark.sql.extensions", "spark.jars", "spark.jars.packages", "spar
 
 def make_bare(context: SparkContext) -> SparkSession | None:
     """The first session of a context; None if it must be made as usual."""
-    conf = context.getConf()
+    conf, known = context.getConf(), SparkSession._instantiatedSession  # PySpark tells it to nobody
+    if known is not None and known.sparkContext._jsc is not None:
+        return None  # there is one: a second one would have a catalog of its own
     if any(conf.get(name) for name in CONFIGURED):
         return None
     try:
