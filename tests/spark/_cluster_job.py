@@ -1,12 +1,11 @@
 """A job on a cluster: `python -m tests.spark._cluster_job ROOT MASTER CHECKPOINT MARKS`.
 
-In batch 2 it makes a file in the folder MARKS, and goes on when the test has removed it.
+In batch 2 it makes a file in the folder MARKS, and goes on when it is sent a line.
 """
 
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +26,8 @@ def main() -> None:
 
     def wait(_df: Any, batch: int) -> None:
         if batch == 2:
-            mark = Path(marks, "reached")
-            mark.touch()
-            while mark.exists():
-                time.sleep(0.05)
+            Path(marks, "reached").touch()
+            sys.stdin.readline()
 
     session = make_session(Path(root), 2, "kept", checkpoint=checkpoint, spark=spark)
     session.queries[next(iter(QUERIES))].foreach_batch(wait)

@@ -24,7 +24,10 @@ def test_a_lost_executor_costs_time_and_no_row(tmp_path: Path) -> None:
     with Store().running() as store, cluster(tmp_path) as spark, open(tmp_path / "log", "w+") as log:
         command = [sys.executable, "-m", "tests.spark._cluster_job", str(tmp_path), spark.master]
         environ = {**os.environ, "PYTHONPATH": str(HERE), "PYSPARK_PYTHON": sys.executable}
-        job = subprocess.Popen([*command, store.url("c"), str(tmp_path)], cwd=HERE, env=environ, stdout=log, stderr=log)
+        job = subprocess.Popen(
+            [*command, store.url("c"), str(tmp_path)],
+            cwd=HERE, env=environ, stdin=subprocess.PIPE, stdout=log, stderr=log,
+        )  # fmt: skip
         try:
             while not mark.exists() and job.poll() is None:
                 pass_time(job)
@@ -32,7 +35,9 @@ def test_a_lost_executor_costs_time_and_no_row(tmp_path: Path) -> None:
             before = spark.executors()
             assert len(before) == 2
             before[0].kill()
-            mark.unlink()
+            assert job.stdin is not None
+            job.stdin.write(b"go on\n")
+            job.stdin.flush()
             assert job.wait(240) == 0, (tmp_path / "log").read_text()
         finally:
             job.kill()
