@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -53,3 +54,8 @@ def visit_all(page: Page) -> None:
 def life(page: Page, text: str) -> None:
     """Wait until the page says how the session is."""
     page.wait_for_function(f"() => document.getElementById('life').textContent.startsWith({text!r})")
+
+
+def says(page: Page, text: str) -> None:
+    """Wait until a text is on the page: what a page asks for may come after it is drawn."""
+    page.wait_for_function(f"() => document.querySelector('main').innerText.includes({json.dumps(text)})")

@@ -128,7 +128,10 @@ class Topic:
 
         def ask() -> dict[int, int]:
             futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=5)
-            return {at.partition: future.result().offset for at, future in futures.items()}
+            found = {at.partition: future.result().offset for at, future in futures.items()}
+            if kafka.OFFSET_INVALID in found.values():  # a broker that is starting may say so, and no error
+                raise kafka.KafkaException(kafka.KafkaError(kafka.KafkaError.LEADER_NOT_AVAILABLE))
+            return found
 
         return self._ask(ask)
 
