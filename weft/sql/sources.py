@@ -35,6 +35,7 @@ from weft.sql.cursor import Cursor
 from weft.sql.expression import parse_condition
 from weft.sql.interval import window_length
 from weft.sql.refused import JOINS, refuse_clause, unknown_join, unsupported_clause
+from weft.sql.windowed import read_windows, sees_windows
 
 ReadSelect = Callable[[Cursor], Draft]
 
@@ -159,6 +160,9 @@ def read_condition(cursor: Cursor, clause: str) -> Expr:
 
 
 def _factor(cursor: Cursor, read: ReadSelect, sources: list[Source]) -> Tree:
+    if sees_windows(cursor):
+        sources.append(_windowed(cursor))
+        return len(sources) - 1
     if cursor.sees("LATERAL"):
         raise unknown_join(cursor, cursor.at)
     if cursor.sees("(") and not is_select(cursor):
@@ -219,11 +223,18 @@ def _derived(cursor: Cursor, read: ReadSelect) -> Source:
     return _source(cursor, start, cursor.source(cursor.span_from(start)), draft)
 
 
-def _source(cursor: Cursor, start: int, text: str, draft: Draft) -> Source:
+def _windowed(cursor: Cursor) -> Source:
+    """TUMBLE(...) and its like: without an alias it is called as its stream is."""
+    start = cursor.at
+    found = read_windows(cursor)
+    return _source(cursor, start, cursor.source(cursor.span_from(start)), found.draft, found.stream)
+
+
+def _source(cursor: Cursor, start: int, text: str, draft: Draft, otherwise: str | None = None) -> Source:
     """A derived table with what stands behind it: an alias, columns, a window."""
     alias, columns = _alias(cursor)
     if alias is None:
-        alias = f"unnamed_subquery{start}"
+        alias = otherwise or f"unnamed_subquery{start}"
     span = cursor.span_from(start)
     within, within_span = _window(cursor)
     return Source(text, alias, within, span, within_span, draft, columns)
