@@ -32,8 +32,8 @@ OPTIONS = {
 }  # fmt: skip
 """Options have names of their own, by the rule in which they stand."""
 REFUSED = {
-    "ASC", "ASOF", "DESC", "EXCEPT", "FETCH", "INTERSECT", "LATERAL", "LIMIT", "OFFSET", "ORDER", "PIVOT",
-    "POSITIONAL", "QUALIFY", "SAMPLE", "TABLESAMPLE", "UNPIVOT", "VALUES",
+    "ASC", "ASOF", "DESC", "EXCEPT", "FETCH", "INTERSECT", "LIMIT", "OFFSET", "ORDER", "PIVOT",
+    "POSITIONAL", "QUALIFY", "SAMPLE", "TABLESAMPLE", "UNPIVOT",
 }  # fmt: skip
 """Reserved words of which every use is an error."""
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from weft.errors import QueryError
 from weft.query.derived import branches
 from weft.query.draft import Condition, Draft, Item
+from weft.query.lateral import beside
 from weft.query.outer import without_outer_joins
 from weft.query.qualify import Known, Reader
 from weft.query.regroup import regroup
@@ -48,7 +49,7 @@ def _is_plain(draft: Draft) -> bool:
 
 
 def _rewrite(draft: Draft, known: Known) -> Draft:
-    draft = regroup(draft, [str(item.name) for item in Reader(known).open(draft).items])
-    reader = Reader(known)
+    draft = regroup(draft, [str(item.name) for item in Reader(known, beside).open(draft).items])
+    reader = Reader(known, beside)
     opened = unnest(reader, reader.open(draft))
     return without_outer_joins(opened, reader)

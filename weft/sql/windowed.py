@@ -74,7 +74,9 @@ def read_windows(cursor: Cursor) -> Windowed:
         detail = f"a row would lie in {len(ranges)} windows, and {_MOST} are the most."
         raise cursor.fail(cursor.span_from(start), "there are too many windows", detail=detail, hint="make them fewer.")
     first, *rest = (_select(cursor, source, time, one, wrapped) for one in ranges)
-    return Windowed(source.stream, Draft(first.sources, first.conditions, first.items, None, cursor.text, unions=(*rest,)))
+    return Windowed(
+        source.stream, Draft(first.sources, first.conditions, first.items, None, cursor.text, unions=(*rest,))
+    )
 
 
 def _named(cursor: Cursor) -> None:
