@@ -32,6 +32,7 @@ from weft.query.model import Output, Query, Relation, Stream
 from weft.query.names import find, suggestion
 from weft.query.parameters import PARAMETERS, REMOVED
 from weft.query.qualify import EventTime
+from weft.query.ranking import bound, ranked
 from weft.query.rewrite import is_plain, rewrite
 from weft.query.timebounds import retention, step_of
 from weft.query.visible import Visible, numbered, unique_names
@@ -90,7 +91,9 @@ class _Resolver:
         crossed = self.cross_product or draft.crossed
         query = Query(flat.relations, flat.predicates, (), crossed, late_by=self.late_by)
         query = replace(query, cross_product=crossed or adds_single_rows(query))
-        if flat.is_grouped:
+        if draft.ranked is not None:
+            query = ranked(query, flat.entries, draft.ranked)
+        elif flat.is_grouped:
             keys = tuple(flat.scope.key(condition, flat.entries) for condition in draft.group_by)
             having = tuple(flat.scope.having(condition, flat.entries, keys) for condition in draft.having)
             query = group(
@@ -252,7 +255,7 @@ class _Inliner:
             inner, known, columns = view.draft, view.views, (*source.columns, *view.columns[len(source.columns) :])
         inherited = default if source.within is None else source.within
         if inner is not None:
-            inner = self.resolver.plain(inner, known, inherited)
+            inner = self.resolver.plain(inner if columns else bound(inner, draft, source), known, inherited)
         if inner is not None and not _is_derived(inner):
             flat = self.flatten(inner, known, name, inherited)
             outputs = tuple(_output(entry) for entry in flat.entries)
@@ -279,7 +282,7 @@ class _Part:
 def _is_derived(draft: Draft) -> bool:
     """Whether the rows of a draft are a stream of their own: they are no plain join that can be put in place."""
     asked = draft.unions or draft.distinct or draft.group_by or draft.having or draft.times or draft.closes
-    return bool(asked) or any(calls_aggregate(item.expr) for item in draft.items)
+    return bool(asked or draft.ranked) or any(calls_aggregate(item.expr) for item in draft.items)
 
 
 def _relation(

@@ -19,9 +19,11 @@ from weft.expr.model import Call, Column, Expr, Literal, Udf, columns, transform
 from weft.expr.types import ExprError
 from weft.query.aggregates import AGGREGATES
 from weft.query.caret import pointing_into
+from weft.query.derived import all_rows
 from weft.query.draft import Condition, Draft, Item, Source, Star
 from weft.query.nulls import fold, is_null, null
 from weft.query.qualify import Kind, Node, Opened, Part, Reader, has_aggregate, sources_of
+from weft.query.ranking import is_ranking
 
 SUBQUERIES = ("exists", "in_query", "subquery")
 _MARK = "#found"
@@ -271,7 +273,8 @@ def _draft(call: Call) -> Draft:
     constant = call.args[-1]
     assert isinstance(constant, Literal)
     assert isinstance(constant.value, Draft)
-    return constant.value
+    draft = constant.value
+    return all_rows(draft, draft.text) if is_ranking(draft) else draft
 
 
 def _expr(written: Condition | Item) -> Expr:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from weft.expr.model import Call, Expr, Literal, Span, Udf
 from weft.sql.cursor import Cursor
+from weft.sql.over import read_over
 from weft.sql.refused import refuse_clause
 from weft.sql.typename import read_type
 
@@ -65,8 +66,7 @@ def filtered(cursor: Cursor, read: Read, call: Expr, start: int) -> Expr:
         cursor.expect(")", "FILTER (WHERE condition).")
         call = Call("filter", (call, test), None, cursor.span_from(start))
     if cursor.sees("OVER"):
-        hint = "group the rows: SELECT key, COUNT(*) ... GROUP BY key."
-        raise cursor.fail(cursor.token.span, "OVER is not supported: there are no window functions", hint=hint)
+        return read_over(cursor, read, call, start)
     return call
 
 
