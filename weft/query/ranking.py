@@ -188,6 +188,10 @@ class _Rows:
 
     def column(self, expr: Expr) -> str:
         """The column of the rows that has an expression."""
+        if _has_number(expr):
+            assert isinstance(expr, Call | Udf)
+            place = "another one" if is_number(expr) else "an aggregate or a subquery"
+            refuse_aggregates(next(node for node in walk(expr) if is_number(node)), place)
         if (known := self.read.get(text_of(expr))) is None:
             known = self.read[text_of(expr)] = f"#{len(self.hidden)}"
             self.hidden.append(Item(expr, known, self.items[0].text))

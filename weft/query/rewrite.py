@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from weft.errors import QueryError
+from weft.query.caret import pointing_into
 from weft.query.derived import branches
 from weft.query.draft import Condition, Draft, Item
 from weft.query.outer import without_outer_joins
@@ -51,7 +52,8 @@ def _is_plain(draft: Draft) -> bool:
 
 def _rewrite(draft: Draft, known: Known) -> Draft:
     if is_ranking(draft):
-        return rank(draft, Reader(known).open(draft))
+        with pointing_into(draft.text):
+            return rank(draft, Reader(known).open(draft))
     draft = regroup(draft, [str(item.name) for item in Reader(known).open(draft).items])
     reader = Reader(known)
     opened = unnest(reader, reader.open(draft))
