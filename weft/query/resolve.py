@@ -19,7 +19,7 @@ from weft.errors import InternalError, QueryError
 from weft.expr.functions import NAMED, SYNONYMS
 from weft.expr.model import Call, Column, Expr, Literal, Span, Udf, conjuncts, text_of, transform
 from weft.expr.rules import condition as require_condition
-from weft.expr.types import ExprError, normalize
+from weft.expr.types import TIMESTAMP, ExprError, normalize
 from weft.expr.typing import add_types
 from weft.query.aggregates import AGGREGATES, NOT_DONE, PARTS, WINDOW, calls_aggregate, has_aggregate, refuse_aggregates
 from weft.query.caret import locate_error, pointing_into
@@ -29,6 +29,7 @@ from weft.query.derived import Derived, all_rows, branches, derive
 from weft.query.draft import Condition, Draft, Item, Named, Source, Star, Using, Within
 from weft.query.groups import Entry, find_entry, find_named, group
 from weft.query.model import Output, Query, Relation, Stream
+from weft.query.moment import fix_now
 from weft.query.names import find, suggestion
 from weft.query.parameters import PARAMETERS, REMOVED
 from weft.query.qualify import EventTime
@@ -37,6 +38,8 @@ from weft.query.rewrite import is_plain, rewrite
 from weft.query.timebounds import retention, step_of
 from weft.query.visible import Visible, numbered, unique_names
 
+_MOMENTS = {"current_date": pa.date32(), "today": pa.date32(), "localtimestamp": TIMESTAMP}
+"""Other forms of now()."""
 _FORMS = frozenset(
     ["cast", "try_cast", "extract", "exists", "if", "interval", "case", "position", "row", "struct_pack"]
 )
@@ -44,7 +47,7 @@ _FORMS = frozenset(
 
 def is_built_in(name: str) -> bool:
     """Whether SQL has a function of this name."""
-    return name.lower() in {*NAMED, *SYNONYMS, *AGGREGATES, *NOT_DONE, *_FORMS}
+    return name.lower() in {*NAMED, *SYNONYMS, *AGGREGATES, *NOT_DONE, *_FORMS, *_MOMENTS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,8 @@ class _Resolver:
             query = replace(query, outputs=tuple(_output(entry, united=united) for entry in flat.entries))
         if not query.cross_product:
             require_connected(query)
-        return query
+        with pointing_into(draft.text):
+            return fix_now(query)
 
     def plain(self, draft: Draft, views: Views, default: Within = None) -> Draft:
         """The draft without outer joins and subqueries."""
@@ -452,8 +456,14 @@ class _Scope:
 
     def _resolve_node(self, node: Expr) -> Expr:
         if isinstance(node, Column):
-            return self._column(node)
+            return self._function(Udf(node.name, (), None, node.span)) if self._is_moment(node) else self._column(node)
         return self._function(node) if isinstance(node, Udf) else node
+
+    def _is_moment(self, column: Column) -> bool:
+        """Whether this is CURRENT_DATE or the like, written without parentheses."""
+        if column.alias or column.name.lower() not in ("current_timestamp", "current_date", "localtimestamp"):
+            return False
+        return not any(find(column.name, self._shown(alias)) for alias in self.tables)
 
     def _star(self, star: Star, text: str) -> Iterator[Output]:
         if star.alias:
@@ -540,6 +550,8 @@ class _Scope:
             return replace(call, name=name, type=normalize(self.functions[name].returns))
         builtin = call.name.lower()
         builtin = SYNONYMS.get(builtin, builtin)
+        if builtin in _MOMENTS and not call.args:
+            return Call("cast", (Call("now", (), None, call.span),), _MOMENTS[builtin], call.span)
         if builtin in NAMED or builtin == "%":
             return Call(builtin, call.args, None, call.span)
         if builtin in AGGREGATES or builtin == WINDOW:

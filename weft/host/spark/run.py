@@ -33,7 +33,7 @@ from weft.host.batch import Batch, Report
 from weft.host.crash import CrashPoint, is_crash, reach
 from weft.host.envelope import unpack
 from weft.host.idle import Silence
-from weft.host.ingest import ingests
+from weft.host.ingest import ingests, is_dated
 from weft.host.migration.migrate import Job, Migration, Runner, Summary
 from weft.host.migration.prepare import ROUNDS, Preparation
 from weft.host.migration.reread import share
@@ -50,6 +50,7 @@ from weft.host.spark.sources import open_feeds, quote_columns, unite
 from weft.host.spark.streaming import Streaming, United
 from weft.host.state.checkpoint import FILES, is_same_query
 from weft.host.state.manifest import Ledger
+from weft.host.state.moment import fix_moment
 from weft.host.state.place import Place
 from weft.host.state.room import check_room
 from weft.host.work import Changes, Work
@@ -435,6 +436,8 @@ class SparkBatches:
         self.ledger.unstage(number)  # remove what an attempt that died left behind
         barrier = None if self._preparing is None else self._preparing.barrier
         batch = self.manifest.next(self.topology, number, self.run, self.crash, barrier)
+        if any(map(is_dated, self.topology.edges)):
+            batch = replace(batch, now=fix_moment(self.ledger.root, number, time.time))
         report = self._run(rows, self.plan, self.topology, batch, self.ledger.staging_folder(number))
         self.delivery.hand_over(self.work_now, number, 0, report.files)
         before = self.manifest
