@@ -32,12 +32,12 @@ SCRIPTS = {
     "value": "string | [ '-' ] number | 'TRUE' | 'FALSE' | '(' { string }+ ',' ')' | '(' { string '=' value }+ ',' ')'",
 }
 QUERIES = {
-    "select": "[ with ] branch { 'UNION' [ 'ALL' | 'DISTINCT' ] branch }",
+    "select": "[ with ] branch { 'UNION' [ 'ALL' | 'DISTINCT' ] branch } [ first ]",
     "with": "'WITH' { name [ names ] 'AS' [ [ 'NOT' ] 'MATERIALIZED' ] '(' select ')' }+ ','",
     "branch": "block | '(' select ')'",
     "block": "'SELECT' [ 'ALL' | 'DISTINCT' ] outputs from [ where ]"
-    " ( window [ group ] [ having ] | [ group ] [ having ] [ window ] )",
-    "subquery": "( with branch | block ) { 'UNION' [ 'ALL' | 'DISTINCT' ] branch }",
+    " ( window [ group ] [ having ] [ qualify ] | [ group ] [ having ] [ qualify ] [ window ] )",
+    "subquery": "( with branch | block ) { 'UNION' [ 'ALL' | 'DISTINCT' ] branch } [ first ]",
     "outputs": "{ '*' | name '.' '*' | expression [ [ 'AS' ] name ] }+ ','",
     "from": "'FROM' { joined }+ ','",
     "joined": "relation { join }",
@@ -53,6 +53,10 @@ QUERIES = {
     "unit": "'MICROSECOND' | 'MILLISECOND' | 'SECOND' | 'MINUTE' | 'HOUR' | 'DAY' | 'WEEK'",
     "group": "'GROUP' 'BY' { expression | 'WINDOW' '(' expression ',' period [ ',' period ] ')' }+ ','",
     "having": "'HAVING' expression",
+    "qualify": "'QUALIFY' expression",
+    "first": "order 'LIMIT' number [ 'OFFSET' number ]"
+    " | order [ 'OFFSET' number [ 'ROW' | 'ROWS' ] ] 'FETCH' [ 'FIRST' | 'NEXT' ] number [ 'ROW' | 'ROWS' ] 'ONLY'",
+    "order": "'ORDER' 'BY' { expression [ 'ASC' | 'DESC' ] [ 'NULLS' ( 'FIRST' | 'LAST' ) ] }+ ','",
 }
 EXPRESSIONS = {
     "expression": "{ conjunction }+ 'OR'",
@@ -71,13 +75,15 @@ EXPRESSIONS = {
     "power": "signed { ( '**' | '^' ) signed }",
     "signed": "{ '-' | '+' } primary { part }",
     "part": "'::' type | '.' name | '[' expression ']' | ( '->' | '->>' ) ( primary | '-' number )",
-    "primary": "constant | column | call | form | case | '(' expression ')' | '(' subquery ')'"
+    "primary": "constant | column | call | place | form | case | '(' expression ')' | '(' subquery ')'"
     " | 'EXISTS' '(' subquery ')'",
     "column": "name [ '.' name ] | 'WINDOW' '.' name | ':' name",
     "constant": "string | number | 'TRUE' | 'FALSE' | 'NULL' | 'INTERVAL' [ '-' ] interval"
     " | ( 'DATE' | 'TIMESTAMP' | 'TIMESTAMPTZ' | 'DATETIME' ) string",
     "interval": "length | count ( 'MONTH' | 'QUARTER' | 'YEAR' )",
     "call": "( 'COUNT' '(' '*' ')' | name '(' [ [ 'DISTINCT' ] { expression }+ ',' ] ')' ) [ 'FILTER' '(' where ')' ]",
+    "place": "( 'ROW_NUMBER' | 'RANK' | 'DENSE_RANK' ) '(' ')' 'OVER'"
+    " '(' [ 'PARTITION' 'BY' { expression }+ ',' ] [ order ] ')'",
     "form": "'CAST' '(' expression 'AS' type ')' | 'EXTRACT' '(' name 'FROM' expression ')'"
     " | 'POSITION' '(' text 'IN' text ')' | ( 'SUBSTRING' | 'SUBSTR' ) '(' expression substring ')'"
     " | 'TRIM' '(' [ ( 'BOTH' | 'LEADING' | 'TRAILING' ) [ expression ] 'FROM' ] expression ')'"

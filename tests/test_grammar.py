@@ -32,8 +32,8 @@ OPTIONS = {
 }  # fmt: skip
 """Options have names of their own, by the rule in which they stand."""
 REFUSED = {
-    "ANY", "ASC", "ASOF", "DESC", "EXCEPT", "FETCH", "INTERSECT", "LATERAL", "LIMIT", "OFFSET", "ORDER", "PIVOT",
-    "POSITIONAL", "QUALIFY", "SAMPLE", "SOME", "TABLESAMPLE", "UNPIVOT", "VALUES",
+    "ANY", "ASOF", "EXCEPT", "INTERSECT", "LATERAL", "PIVOT", "POSITIONAL", "SAMPLE", "SOME", "TABLESAMPLE", "UNPIVOT",
+    "VALUES",
 }  # fmt: skip
 """Reserved words of which every use is an error."""
 
