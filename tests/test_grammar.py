@@ -32,8 +32,7 @@ OPTIONS = {
 }  # fmt: skip
 """Options have names of their own, by the rule in which they stand."""
 REFUSED = {
-    "ANY", "ASOF", "EXCEPT", "INTERSECT", "LATERAL", "PIVOT", "POSITIONAL", "SAMPLE", "SOME", "TABLESAMPLE", "UNPIVOT",
-    "VALUES",
+    "ASOF", "EXCEPT", "INTERSECT", "LATERAL", "PIVOT", "POSITIONAL", "SAMPLE", "TABLESAMPLE", "UNPIVOT", "VALUES",
 }  # fmt: skip
 """Reserved words of which every use is an error."""
 

@@ -94,10 +94,43 @@ def test_star_lists_the_columns_that_duckdb_lists(kind: str, condition: str) -> 
         "SELECT k, (SELECT MAX(y) FROM b) AS m FROM a",
         "SELECT a.k, b.y FROM a LEFT JOIN b ON a.k = b.k AND a.x > 1 WHERE b.y IS NULL OR b.y > 1",
         "SELECT a.k FROM a LEFT JOIN b ON a.k = b.k WHERE FALSE",
+        "SELECT t.k, t.y FROM (a NATURAL JOIN b) AS t",
+        "SELECT t.p, t.s FROM (a LEFT JOIN b ON a.k = b.k) t (p, q, r, s) WHERE t.s IS NULL",
+        "SELECT k FROM a WHERE x IN (WITH t AS (SELECT x, k FROM b WHERE y > 1) SELECT x FROM t WHERE t.k = a.k)",
+        "SELECT k FROM a WHERE EXISTS (WITH t (v) AS (SELECT k FROM b), u AS (SELECT v + 1 AS v FROM t)"
+        " SELECT 1 FROM u JOIN t ON t.v = u.v WHERE u.v = a.k)",
+        "SELECT k, (WITH t AS (SELECT y FROM b) SELECT MAX(y) FROM t) AS m FROM a",
+        "SELECT MAX((SELECT COUNT(*) FROM b WHERE b.k = a.k)) AS m FROM a",
+        "SELECT x, COUNT(*) FILTER (WHERE k IN (SELECT k FROM b)) AS n FROM a GROUP BY x",
+        "SELECT x FROM a GROUP BY x HAVING MAX((SELECT COUNT(*) FROM b WHERE b.k = a.k)) > 1",
+        "SELECT x, SUM(k) + (SELECT COUNT(*) FROM b WHERE b.k = x) AS n FROM a GROUP BY x",
+        "SELECT k FROM a WHERE (k, x) IN (SELECT k, x FROM b)",
+        "SELECT k FROM a WHERE (k, x) NOT IN (SELECT k, x FROM b WHERE b.y = 1)",
+        "SELECT k, (k, x) IN (SELECT k, x FROM b) AS found FROM a",
+        "SELECT a.k FROM a, b WHERE (a.k, b.y) IN ((1, 1), (2, 3))",
+        "SELECT k FROM a WHERE x < ANY (SELECT y FROM b WHERE b.k = a.k)",
+        "SELECT k FROM a WHERE x >= ALL (SELECT y FROM b WHERE b.k = a.k)",
+        "SELECT k, x <= ALL (SELECT y FROM b) AS least, x <> SOME (SELECT x FROM b) AS other FROM a",
+        "SELECT k, (x = ANY (SELECT y FROM b WHERE b.k = a.k)) IS NULL AS is_open FROM a",
     ],
 )
 def test_these_mean_what_they_mean_in_duckdb(text: str) -> None:
     agree(text.replace("FROM_D", "SELECT 1 FROM d WHERE d.j = c.j"))
+
+
+@pytest.mark.parametrize(
+    ("rows_", "spelled"),
+    [
+        ("(a.k, a.x) = (b.k, b.x)", "a.k = b.k AND a.x = b.x"),
+        ("(a.k, a.x) <> (b.k, b.x)", "NOT (a.k = b.k AND a.x = b.x)"),
+        ("(a.k, a.x) < (b.k, b.x)", "a.k < b.k OR (a.k = b.k AND a.x < b.x)"),
+        ("(a.k, a.x, 1) >= (b.k, b.x, b.y)", "a.k > b.k OR (a.k = b.k AND (a.x > b.x OR (a.x = b.x AND 1 >= b.y)))"),
+    ],
+)
+def test_rows_are_compared_as_the_standard_says(rows_: str, spelled: str) -> None:
+    made = plain(f"SELECT a.k, b.y FROM a, b WHERE {rows_}")
+    with connect(tables(random.Random(0))) as con:
+        assert rows(con, plain_sql(made)) == rows(con, f"SELECT a.k, b.y FROM a, b WHERE {spelled}")
 
 
 @pytest.mark.parametrize(

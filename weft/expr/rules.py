@@ -310,6 +310,11 @@ def text(result: pa.DataType | None = None, others: tuple[pa.DataType, ...] = ()
     return rule
 
 
+def code(call: Call) -> Call:
+    """chr: a whole number becomes text."""
+    return replace(call, args=(_argument(call, call.args[0], pa.int64()),), type=pa.string())
+
+
 def _argument(call: Call, arg: Expr, kind: pa.DataType) -> Expr:
     if not (pt.is_null(arg.type) or arg.type == kind or (pt.is_integer(kind) and pt.is_integer(arg.type))):
         raise ExprError(

@@ -457,6 +457,8 @@ class _Scope:
     def _resolve_node(self, node: Expr) -> Expr:
         if isinstance(node, Column):
             return self._function(Udf(node.name, (), None, node.span)) if self._is_moment(node) else self._column(node)
+        if isinstance(node, Call) and node.op == "row":
+            raise ExprError("a row of values can only be compared", hint="name the values one by one.", span=node.span)
         return self._function(node) if isinstance(node, Udf) else node
 
     def _is_moment(self, column: Column) -> bool:

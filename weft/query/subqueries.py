@@ -19,7 +19,7 @@ from weft.expr.model import Call, Column, Expr, Literal, Udf, columns, transform
 from weft.expr.types import ExprError
 from weft.query.aggregates import AGGREGATES
 from weft.query.caret import pointing_into
-from weft.query.derived import all_rows
+from weft.query.derived import all_rows, in_place
 from weft.query.draft import Condition, Draft, Item, Source, Star
 from weft.query.nulls import fold, is_null, null
 from weft.query.qualify import Kind, Node, Opened, Part, Reader, has_aggregate, sources_of
@@ -118,10 +118,9 @@ class _Unnester:
         if call.op == "exists":
             self._join(kind, found, found.on)
             return
-        value, other = call.args[0], self._only(found, call)
-        equal = Call("=", (value, other), None, call.span)
-        unknown = Call("or", (equal, _is_null(value), _is_null(other)), None, call.span)
-        self._join(kind, found, (*found.on, Condition(unknown if negated else equal, self.text)))
+        pairs = self._compared(found, call)
+        asked = _maybe(pairs, call) if negated else _surely(pairs, call)
+        self._join(kind, found, (*found.on, *(Condition(one, self.text) for one in asked)))
 
     def _join(self, kind: Kind, found: _Joined, on: tuple[Condition, ...]) -> None:
         self.part = Node(kind, self.part, found.part, on)
@@ -145,10 +144,9 @@ class _Unnester:
     def _in(self, call: Call) -> Expr:
         """TRUE, FALSE, or NULL where a NULL on either side leaves it open."""
         found, again = self._open(call), self._open(call)
-        value, other, same = call.args[0], self._only(found, call), self._only(again, call)
-        equal = self._mark(found, (*found.on, Condition(Call("=", (value, other), None, call.span), self.text)))
-        unknown = Condition(Call("or", (_is_null(value), _is_null(same))), self.text)
-        is_open = self._mark(again, (*again.on, unknown))
+        sure, maybe = _surely(self._compared(found, call), call), _maybe(self._compared(again, call), call)
+        equal = self._mark(found, (*found.on, *(Condition(one, self.text) for one in sure)))
+        is_open = self._mark(again, (*again.on, *(Condition(one, self.text) for one in maybe)))
         return Call("case", (equal, Literal(True), is_open, Literal(None), Literal(False)), None, call.span)
 
     def _mark(self, found: _Joined, on: tuple[Condition, ...]) -> Column:
@@ -254,10 +252,13 @@ class _Unnester:
                 span=call.span,
             )
 
-    def _only(self, found: _Joined, call: Call) -> Expr:
-        if len(found.items) != 1:
-            raise _one_column(call)
-        return found.items[0]
+    def _compared(self, found: _Joined, call: Call) -> list[tuple[Expr, Expr]]:
+        """What IN, ANY or ALL compares: a value, or a row of values, with the columns of the subquery."""
+        value = call.args[0]
+        values = value.args if isinstance(value, Call) and value.op == "row" else (value,)
+        if len(found.items) != len(values):
+            raise _one_column(call) if len(values) == 1 else _many_columns(call, len(values))
+        return list(zip(values, found.items, strict=True))
 
 
 def _has_more(opened: Opened) -> bool:
@@ -273,7 +274,7 @@ def _draft(call: Call) -> Draft:
     constant = call.args[-1]
     assert isinstance(constant, Literal)
     assert isinstance(constant.value, Draft)
-    draft = constant.value
+    draft = in_place(constant.value)
     return all_rows(draft, draft.text) if is_ranking(draft) else draft
 
 
@@ -284,6 +285,32 @@ def _expr(written: Condition | Item) -> Expr:
 
 def _is_null(expr: Expr) -> Expr:
     return Call("is_null", (expr,))
+
+
+def _operator(call: Call) -> str:
+    """How IN, ANY or ALL compares."""
+    return str(call.args[1].value) if len(call.args) == 3 and isinstance(call.args[1], Literal) else "="
+
+
+def _surely(pairs: list[tuple[Expr, Expr]], call: Call) -> list[Expr]:
+    """Conditions that all hold where the comparison is true; rows differ if one of their values does."""
+    op = _operator(call)
+    found: list[Expr] = [Call(op, pair, None, call.span) for pair in pairs]
+    return [Call("or", tuple(found), None, call.span)] if op == "<>" and len(found) > 1 else found
+
+
+def _maybe(pairs: list[tuple[Expr, Expr]], call: Call) -> list[Expr]:
+    """Conditions that all hold where the comparison is true or unknown."""
+    op = _operator(call)
+    open_: list[Expr] = [
+        Call("or", (Call(op, (one, other), None, call.span), _is_null(one), _is_null(other)), None, call.span)
+        for one, other in pairs
+    ]
+    return [Call("or", tuple(open_), None, call.span)] if op == "<>" and len(open_) > 1 else open_
+
+
+def _many_columns(call: Call, count: int) -> ExprError:
+    return ExprError(f"this subquery must select {count} columns", hint="one for each value.", span=call.span)
 
 
 def _one_column(call: Call) -> ExprError:

@@ -16,11 +16,26 @@ from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
 from weft.expr.model import Expr, Span, conjuncts
-from weft.query.draft import Condition, Draft, Join, JoinKind, Named, Source, Tree, Using, Within, is_inner, joins
+from weft.query.draft import (
+    Condition,
+    Draft,
+    Item,
+    Join,
+    JoinKind,
+    Named,
+    Source,
+    Star,
+    Tree,
+    Using,
+    Within,
+    is_inner,
+    joins,
+)
 from weft.sql.cursor import Cursor
 from weft.sql.expression import parse_condition
 from weft.sql.interval import window_length
 from weft.sql.refused import JOINS, refuse_clause, unknown_join, unsupported_clause
+from weft.sql.windowed import read_windows, sees_windows
 
 ReadSelect = Callable[[Cursor], Draft]
 
@@ -146,6 +161,9 @@ def read_condition(cursor: Cursor, clause: str) -> Expr:
 
 
 def _factor(cursor: Cursor, read: ReadSelect, sources: list[Source]) -> Tree:
+    if sees_windows(cursor):
+        sources.append(_windowed(cursor))
+        return len(sources) - 1
     if cursor.sees("LATERAL"):
         raise unknown_join(cursor, cursor.at)
     if cursor.sees("(") and not is_select(cursor):
@@ -174,24 +192,50 @@ def _behind(cursor: Cursor, at: int) -> int:
 
 
 def _parenthesis(cursor: Cursor, read: ReadSelect, sources: list[Source]) -> Tree:
+    behind = _behind(cursor, 0)
+    if cursor.is_name(behind) or cursor.peek(behind).upper == "AS":
+        sources.append(_aliased_join(cursor, read))
+        return len(sources) - 1
     cursor.next()
     tree = _item(cursor, read, sources)
     refuse_clause(cursor)
     cursor.expect(")", "the parenthesis is never closed.")
-    if cursor.is_name() or cursor.sees("AS"):
-        hint = "give each stream in it an alias, or write (SELECT * FROM ...) AS name."
-        raise cursor.fail(cursor.token.span, "a join in parentheses has no alias", hint=hint)
     return tree
+
+
+def _aliased_join(cursor: Cursor, read: ReadSelect) -> Source:
+    """(a JOIN b ...) AS alias: the same as (SELECT * FROM a JOIN b ...) AS alias."""
+    start = cursor.at
+    cursor.next()
+    found = read_from(cursor, read)
+    cursor.expect(")", "the parenthesis is never closed.")
+    text, star = cursor.source(cursor.span_from(start)), Item(Star(), None, cursor.text)
+    draft = Draft(
+        tuple(found.sources), tuple(found.conditions), (star,), None, cursor.text,
+        usings=tuple(found.usings), tree=found.tree,
+    )  # fmt: skip
+    return _source(cursor, start, text, draft)
 
 
 def _derived(cursor: Cursor, read: ReadSelect) -> Source:
     """(SELECT ...) AS alias."""
     start = cursor.at
     draft = read_parenthesised(cursor, read)
-    text = cursor.source(cursor.span_from(start))
+    return _source(cursor, start, cursor.source(cursor.span_from(start)), draft)
+
+
+def _windowed(cursor: Cursor) -> Source:
+    """TUMBLE(...) and its like: without an alias it is called as its stream is."""
+    start = cursor.at
+    found = read_windows(cursor)
+    return _source(cursor, start, cursor.source(cursor.span_from(start)), found.draft, found.stream)
+
+
+def _source(cursor: Cursor, start: int, text: str, draft: Draft, otherwise: str | None = None) -> Source:
+    """A derived table with what stands behind it: an alias, columns, a window."""
     alias, columns = _alias(cursor)
     if alias is None:
-        alias = f"unnamed_subquery{start}"
+        alias = otherwise or f"unnamed_subquery{start}"
     span = cursor.span_from(start)
     within, within_span = _window(cursor)
     return Source(text, alias, within, span, within_span, draft, columns)

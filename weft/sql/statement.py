@@ -22,6 +22,7 @@ from weft.sql.interval import window_length
 from weft.sql.over import read_limit
 from weft.sql.refused import refuse_clause
 from weft.sql.sources import is_select, read_condition, read_from, read_parenthesised, read_with
+from weft.sql.tokens import Token
 
 
 def parse_select(text: str) -> Draft:
@@ -142,12 +143,17 @@ def _item(cursor: Cursor) -> Item:
 
 def _item_name(cursor: Cursor) -> str | None:
     if cursor.accept("AS"):
-        return cursor.name("a name after AS").text
+        return (cursor.name("a name after AS") if cursor.sees_any("FROM", "AS") else _label(cursor)).text
     if cursor.is_name():
         return cursor.next().text
     if cursor.sees("WITHIN"):
         raise cursor.fail(cursor.token.span, "WITHIN cannot stand here", hint=_WITHIN_HINT)
     return None
+
+
+def _label(cursor: Cursor) -> Token:
+    """Behind AS any word is a name."""
+    return cursor.word("a name after AS", "a name is a word, or anything in double quotes.")
 
 
 def _star(cursor: Cursor) -> Star | None:
