@@ -40,6 +40,7 @@ from weft.host.migration.reread import share
 from weft.host.sources.feeds import Feeds, Offset
 from weft.host.spark.delivery import Delivery
 from weft.host.spark.exchange import Shipment, WaveTask
+from weft.host.spark.lost import explain_lost
 from weft.host.spark.missing import explain_missing
 from weft.host.spark.oldrows import OldRows
 from weft.host.spark.pace import Pace
@@ -160,6 +161,7 @@ class SparkRun:
         return (
             from_wire(str(error))
             or explain_missing(str(error))
+            or explain_lost(error)
             or HostError(what, detail=_quote_spark(error), hint=hint)
         )
 
@@ -421,6 +423,9 @@ class SparkBatches:
         self._notices.append(notice)
 
     def _unforeseen_error(self, error: BaseException, number: int) -> WeftError:
+        lost = explain_lost(error)
+        if lost is not None:
+            return lost.restate(detail=f"in batch {number}, {lost.detail}", hint=lost.hint)
         return explain_missing(str(error)) or HostError(
             f"batch {number} failed: {type(error).__name__}: {first_line(error)}",
             detail=_quote_spark(error)
