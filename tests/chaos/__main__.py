@@ -16,7 +16,6 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 from bench.broker import Broker, missing, running
@@ -52,7 +51,7 @@ class Campaign:
         self.outcomes.append(outcome)
         if self.into is not None:
             with open(self.into, "a") as file:
-                file.write(json.dumps(asdict(outcome)) + "\n")
+                file.write(json.dumps(vars(outcome)) + "\n")
         return outcome
 
 

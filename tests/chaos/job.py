@@ -157,8 +157,11 @@ class Life:
 
 def executors() -> Any:
     """A session of Spark with two executors, each a process of its own on this machine."""
+    os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     settings = {"spark.executor.memory": "600m", "spark.deploy.maxExecutorRetries": "-1", "spark.ui.enabled": "false"}
-    return weft.spark(settings, master=MASTER)
+    made = weft.spark(settings, master=MASTER)
+    made.sparkContext.setLogLevel("OFF")
+    return made
 
 
 def end_with_parent() -> None:
