@@ -13,7 +13,6 @@ import contextlib
 import json
 import random
 import sys
-import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -41,13 +40,13 @@ class Campaign:
         story = draw(seed, self.kills, topics=False if missing() else None)
         if story.has_topics and self.broker is None:
             self.broker = self.stack.enter_context(running())
-        began = time.monotonic()
+        outcome = Outcome(seed)
         try:
-            outcome = play(story, self.broker, self.say)
+            play(story, self.broker, self.say, outcome)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong is reported with its story
             print(f"\nFAILED\n{story.describe()}\n{traceback.format_exc(limit=-4)}", flush=True)
             print(f"repeat: python -m tests.chaos --story {seed} --each {self.kills}", flush=True)
-            outcome = Outcome(seed, seconds=time.monotonic() - began, difference=str(error).splitlines()[0])
+            outcome.difference = str(error).splitlines()[0]
         self.outcomes.append(outcome)
         if self.into is not None:
             with open(self.into, "a") as file:

@@ -31,6 +31,7 @@ from tests.chaos.victims import Running
 PATIENCE = 240.0
 """Seconds in which a job must get on, on a machine that has other things to do."""
 
+A_WHILE = 20.0
 REASONS = ("HostError", "SourceError", "SinkError")
 """Errors that kills and harm may lead to; state that does not fit is none of them."""
 
@@ -63,12 +64,17 @@ class Play:
     """A story while it is played."""
 
     def __init__(
-        self, story: Story, root: Path, broker: Broker | None, say: Callable[[str], None] = lambda _line: None
+        self,
+        story: Story,
+        root: Path,
+        broker: Broker | None,
+        say: Callable[[str], None] = lambda _line: None,
+        outcome: Outcome | None = None,
     ) -> None:
-        self.say = say
+        self.say, self.outcome = say, outcome or Outcome(story.seed)
         self.story, self.root, self.broker = story, root, broker
-        self.rows, self.outcome = Rows(story), Outcome(story.seed)
-        self.fed = 0
+        self.rows = Rows(story)
+        self.began, self.fed = time.monotonic(), 0
         self.left_out: set[tuple[str, int]] = set()
         self.damaged: list[tuple[Input, int]] = []
         self.disk = Disk(root / "disk", small=story.small_disk)
@@ -79,7 +85,7 @@ class Play:
 
     def go(self) -> Outcome:
         """From the first row to the last comparison."""
-        began = time.monotonic()
+        began = self.began
         self._make_topics()
         with self.disk, contextlib.ExitStack() as stack:
             stack.callback(self._end)
@@ -90,7 +96,6 @@ class Play:
             self.say(f"{time.monotonic() - began:.1f} s, batch {self._committed()}: the end")
             self._finish()
             self._compare()
-        self.outcome.seconds = time.monotonic() - began
         return self.outcome
 
     # ----------------------------------------------------------------------------------------------- input
@@ -147,7 +152,7 @@ class Play:
         kind = {"group": "driver"}.get(step.trouble, step.trouble)
         self._until(lambda: self._committed() >= before + step.commits, f"{step.commits} more batches")
         if kind in ("worker", "daemon", "executor", "jvm", "driver"):
-            self._until(lambda: self.job is not None and bool(self.job.victims(kind)), f"a {kind}")
+            self._soon(lambda: self.job is not None and bool(self.job.victims(kind)))
         self._pause(step.delay)
         if step.trouble in ("disk", "clock", "slow"):
             self._harm(step)
@@ -196,7 +201,7 @@ class Play:
         if kind == "group":
             job.end()
         else:
-            self.left_over += job.family() if kind == "driver" else []
+            self.left_over += job.family()[1:]
             with contextlib.suppress(psutil.NoSuchProcess):
                 victim.send_signal(signal.SIGKILL)
         self.outcome.kills[kind] += 1
@@ -278,6 +283,11 @@ class Play:
                 raise StuckError(f"{PATIENCE:.0f} s have passed without {what}:\n{self._log()}")
             self._tick()
 
+    def _soon(self, done: Callable[[], bool]) -> None:
+        """Wait a while for something that may not come: a job that has nothing to do starts no workers."""
+        limit = time.monotonic() + A_WHILE
+        self._until(lambda: done() or time.monotonic() > limit, "a moment")
+
     def _pause(self, seconds: float) -> None:
         limit = time.monotonic() + seconds
         while time.monotonic() < limit:
@@ -314,6 +324,7 @@ class Play:
         assert not unfit, f"a run failed for a reason that nobody gave it: {unfit[0]}"
 
     def _end(self) -> None:
+        self.outcome.seconds = time.monotonic() - self.began
         if self.job is not None:
             self.job.end()
         _, alive = psutil.wait_procs(self.left_over, timeout=30)
@@ -380,10 +391,15 @@ def failures(root: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in place.read_text().splitlines()] if place.exists() else []
 
 
-def play(story: Story, broker: Broker | None = None, say: Callable[[str], None] = lambda _line: None) -> Outcome:
+def play(
+    story: Story,
+    broker: Broker | None = None,
+    say: Callable[[str], None] = lambda _line: None,
+    outcome: Outcome | None = None,
+) -> Outcome:
     """Play a story; raise if anything was lost or doubled."""
     with folder(story.seed) as root:
-        return Play(story, root, broker, say).go()
+        return Play(story, root, broker, say, outcome).go()
 
 
 __all__ = ["Outcome", "Play", "StuckError", "failures", "play"]

@@ -12,15 +12,18 @@ from pathlib import Path
 
 import psutil
 
+JOB = "tests.chaos.job"
 HERE = Path(__file__).resolve().parents[2]
 
 
 class Running:
     """One process of the job in a process group of its own, and everything it starts."""
 
-    def __init__(self, root: Path, life: int, servers: str, point: str, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, root: Path, life: int, servers: str, point: str, environ: Mapping[str, str], module: str = JOB
+    ) -> None:
         self.life, self.log, self.mark = life, root / f"log{life}", root / f"mark{life}"
-        command = [sys.executable, "-m", "tests.chaos.job", str(root), str(life), servers, point]
+        command = [sys.executable, "-m", module, str(root), str(life), servers, point]
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 command, cwd=HERE, env={**os.environ, "PYTHONPATH": str(HERE), **environ},
@@ -64,7 +67,7 @@ def kind_of(process: psutil.Process) -> str:
         is_forked = parent is not None and parent.cmdline() == said
         if {"weft.launch.daemon", "pyspark.daemon"} & set(said):
             return "worker" if is_forked else "daemon"
-        if "tests.chaos.job" in said and not is_forked:
+        if {JOB, "tests.chaos.big"} & set(said) and not is_forked:
             return "driver"
         if any("CoarseGrainedExecutorBackend" in word for word in said) and not is_forked:
             return "executor"
