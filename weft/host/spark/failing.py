@@ -10,6 +10,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from weft.errors import HostError, QueryError, WeftError, first_line, from_wire
+from weft.host.spark.lost import explain_lost
 from weft.host.spark.missing import explain_missing
 
 
@@ -18,6 +19,9 @@ def cause_of(error: BaseException, number: int) -> WeftError:
     told = error if isinstance(error, WeftError) else from_wire(str(error))
     if told is not None:
         return told
+    lost = explain_lost(error)
+    if lost is not None:
+        return lost.restate(detail=f"in batch {number}, {lost.detail}", hint=lost.hint)
     return explain_missing(str(error)) or HostError(
         f"batch {number} failed: {type(error).__name__}: {first_line(error)}",
         detail=quote_spark(error) if is_of_spark(error) else traceback.format_exc(limit=-3).rstrip(),

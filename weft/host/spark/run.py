@@ -29,6 +29,7 @@ from weft.host.sources.feeds import Feeds, Offset
 from weft.host.spark.delivery import Delivery
 from weft.host.spark.epochs import Epochs
 from weft.host.spark.failing import cause_of, in_batch, is_of_spark, quote_spark
+from weft.host.spark.lost import explain_lost
 from weft.host.spark.missing import explain_missing
 from weft.host.spark.pace import Pace
 from weft.host.spark.polling import Polling
@@ -149,6 +150,7 @@ class SparkRun:
         return (
             from_wire(str(error))
             or explain_missing(str(error))
+            or explain_lost(error)
             or HostError(what, detail=quote_spark(error), hint=hint)
         )
 
