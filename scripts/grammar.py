@@ -32,21 +32,24 @@ SCRIPTS = {
     "value": "string | [ '-' ] number | 'TRUE' | 'FALSE' | '(' { string }+ ',' ')' | '(' { string '=' value }+ ',' ')'",
 }
 QUERIES = {
-    "select": "[ with ] branch { 'UNION' [ 'ALL' | 'DISTINCT' ] branch }",
+    "select": "[ with ] branch { 'UNION' [ 'ALL' | 'DISTINCT' ] branch } [ first ]",
     "with": "'WITH' { name [ names ] 'AS' [ [ 'NOT' ] 'MATERIALIZED' ] '(' select ')' }+ ','",
     "branch": "block | '(' select ')'",
     "values": "'VALUES' { '(' { expression }+ ',' ')' }+ ','",
     "block": "'SELECT' [ 'ALL' | 'DISTINCT' ] outputs from [ where ]"
-    " ( window [ group ] [ having ] | [ group ] [ having ] [ window ] )",
-    "subquery": "values | ( with branch | block ) { 'UNION' [ 'ALL' | 'DISTINCT' ] branch }",
+    " ( window [ group ] [ having ] [ qualify ] | [ group ] [ having ] [ qualify ] [ window ] )",
+    "subquery": "values | ( with branch | block ) { 'UNION' [ 'ALL' | 'DISTINCT' ] branch } [ first ]",
     "outputs": "{ '*' | name '.' '*' | expression [ [ 'AS' ] name ] }+ ','",
     "from": "'FROM' { joined }+ ','",
     "joined": "relation { join }",
     "join": "'CROSS' 'JOIN' relation | 'NATURAL' [ kind ] 'JOIN' relation"
     " | [ kind ] 'JOIN' relation { join } ( 'ON' expression | 'USING' names )",
     "kind": "'INNER' | ( 'LEFT' | 'RIGHT' | 'FULL' ) [ 'OUTER' ] | [ 'LEFT' ] ( 'SEMI' | 'ANTI' )",
-    "relation": "name [ alias ] [ window ] | '(' select ')' [ alias ] [ window ] | '(' joined ')' [ alias [ window ] ]",
-    "windows": "( 'TUMBLE' | 'HOP' | 'CUMULATE' ) '(' name ',' name { ',' 'INTERVAL' length } ')'",
+    "relation": "( name | [ 'LATERAL' ] '(' ( select | values ) ')' | windows ) [ alias ] [ window ]"
+    " | '(' joined ')' [ alias [ window ] ]",
+    "windows": "( 'TUMBLE' '(' name ',' name | ( 'HOP' | 'CUMULATE' ) '(' name ',' name ',' 'INTERVAL' step )"
+    " ',' 'INTERVAL' step ')'",
+    "step": "period",
     "alias": "[ 'AS' ] name [ names ]",
     "names": "'(' { name }+ ',' ')'",
     "where": "'WHERE' expression",
@@ -55,6 +58,10 @@ QUERIES = {
     "unit": "'MICROSECOND' | 'MILLISECOND' | 'SECOND' | 'MINUTE' | 'HOUR' | 'DAY' | 'WEEK'",
     "group": "'GROUP' 'BY' { expression | 'WINDOW' '(' expression ',' period [ ',' period ] ')' }+ ','",
     "having": "'HAVING' expression",
+    "qualify": "'QUALIFY' expression",
+    "first": "order 'LIMIT' number [ 'OFFSET' number ]"
+    " | order [ 'OFFSET' number [ 'ROW' | 'ROWS' ] ] 'FETCH' [ 'FIRST' | 'NEXT' ] number [ 'ROW' | 'ROWS' ] 'ONLY'",
+    "order": "'ORDER' 'BY' { expression [ 'ASC' | 'DESC' ] [ 'NULLS' ( 'FIRST' | 'LAST' ) ] }+ ','",
 }
 EXPRESSIONS = {
     "expression": "{ conjunction }+ 'OR'",
@@ -76,13 +83,15 @@ EXPRESSIONS = {
     "power": "signed { ( '**' | '^' ) signed }",
     "signed": "{ '-' | '+' } primary { part }",
     "part": "'::' type | '.' name | '[' expression ']' | ( '->' | '->>' ) ( primary | '-' number )",
-    "primary": "constant | column | call | form | case | '(' expression ')' | '(' subquery ')'"
+    "primary": "constant | column | call | place | form | case | '(' expression ')' | '(' subquery ')'"
     " | 'EXISTS' '(' subquery ')'",
     "column": "name [ '.' name ] | 'WINDOW' '.' name | ':' name",
     "constant": "string | number | 'TRUE' | 'FALSE' | 'NULL' | 'INTERVAL' [ '-' ] interval"
     " | ( 'DATE' | 'TIMESTAMP' | 'TIMESTAMPTZ' | 'DATETIME' ) string",
     "interval": "length | count ( 'MONTH' | 'QUARTER' | 'YEAR' )",
     "call": "( 'COUNT' '(' '*' ')' | name '(' [ [ 'DISTINCT' ] { expression }+ ',' ] ')' ) [ 'FILTER' '(' where ')' ]",
+    "place": "( 'ROW_NUMBER' | 'RANK' | 'DENSE_RANK' ) '(' ')' 'OVER'"
+    " '(' [ 'PARTITION' 'BY' { expression }+ ',' ] [ order ] ')'",
     "form": "'CAST' '(' expression 'AS' type ')' | 'EXTRACT' '(' name 'FROM' expression ')'"
     " | 'POSITION' '(' text 'IN' text ')' | ( 'SUBSTRING' | 'SUBSTR' ) '(' expression substring ')'"
     " | 'TRIM' '(' [ ( 'BOTH' | 'LEADING' | 'TRAILING' ) [ expression ] 'FROM' ] expression ')'"

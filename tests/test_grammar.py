@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from weft.errors import QueryError
 from weft.query.duration import UNITS
 from weft.sql import expression, parse, script, sources
 from weft.sql.cursor import RESERVED
@@ -32,8 +33,7 @@ OPTIONS = {
 }  # fmt: skip
 """Options have names of their own, by the rule in which they stand."""
 REFUSED = {
-    "ASC", "ASOF", "DESC", "EXCEPT", "FETCH", "INTERSECT", "LIMIT", "OFFSET", "ORDER", "PIVOT",
-    "POSITIONAL", "QUALIFY", "SAMPLE", "TABLESAMPLE", "UNPIVOT",
+    "ASOF", "EXCEPT", "INTERSECT", "PIVOT", "POSITIONAL", "SAMPLE", "TABLESAMPLE", "UNPIVOT",
 }  # fmt: skip
 """Reserved words of which every use is an error."""
 
@@ -119,7 +119,11 @@ WHOLE = {
 @pytest.mark.parametrize("rule", WHOLE)
 def test_every_query_of_the_grammar_is_read(rule: str) -> None:
     for seed in range(300):
-        assert parse(WHOLE[rule].format(sentence(rule, seed))).sources
+        text = WHOLE[rule].format(sentence(rule, seed))
+        try:
+            assert parse(text).sources
+        except QueryError as error:  # a number behind ORDER BY is read, and then means an output
+            assert "means no output" in error.message
 
 
 def test_every_script_of_the_grammar_is_read() -> None:

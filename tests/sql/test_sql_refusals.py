@@ -61,7 +61,13 @@ SYNTAX = [
     (f"{O} UNION ALL", "SELECT", "^"),
     (f"{O} EXCEPT {O}", "EXCEPT", "EXCEPT"),
     (f"{O} WINDOW w AS ()", "WINDOW", "WINDOW"),
-    ("SELECT row_number() OVER () FROM orders", "OVER", "OVER"),
+    ("SELECT lag(o_ts) OVER (ORDER BY o_ts) FROM orders", "LAG ... OVER", "OVER"),
+    ("SELECT row_number() OVER w FROM orders", "named windows", "w"),
+    ("SELECT row_number() OVER (ROWS UNBOUNDED PRECEDING) FROM orders", "has no frame", "ROWS"),
+    ("SELECT rank(o_ts) OVER (ORDER BY o_ts) FROM orders", "RANK takes no argument", "rank(o_ts)"),
+    (f"{O} ORDER BY o_orderkey LIMIT o_orderkey", "whole number", "o_orderkey"),
+    (f"{O} ORDER BY o_orderkey OFFSET 5", "ORDER BY", "ORDER BY"),
+    (f"{O} ORDER BY o_orderkey LIMIT 5 QUALIFY true", "QUALIFY cannot stand here", "QUALIFY"),
     (f"{O} WHERE o_custkey = ?", "parameters", "?"),
     (f"{O} WHERE o_custkey = $1", "parameters", "$"),
     (f"{O}; {O}", "more than one statement", "SELECT"),
@@ -194,11 +200,11 @@ def test_duplicate_aliases_are_refused() -> None:
 
 def test_the_whole_message() -> None:
     assert str(refusal("SELECT o_orderkey\nFROM orders o\n\tLIMIT 5")).splitlines() == [
-        "LIMIT is not supported",
+        "LIMIT is not supported without ORDER BY",
         "detail: line 3, column 2",
         "  \tLIMIT 5",
         "  \t^^^^^",
-        "hint: a continuous result never ends; cut it where it is read.",
+        "hint: say which rows come first: write ORDER BY column LIMIT n.",
     ]
 
 

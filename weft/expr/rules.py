@@ -21,6 +21,7 @@ from weft.expr.nested import is_nested
 from weft.expr.types import (
     DURATION,
     TIMESTAMP,
+    TIMESTAMP_UTC,
     ExprError,
     digits,
     is_comparable,
@@ -392,6 +393,11 @@ def _unit(call: Call, known: Sequence[str]) -> Literal:
             f"{call.op} does not know the unit {given.value!r}", hint=f"use one of {', '.join(known)}.", span=given.span
         )
     return Literal(name, pa.string(), given.span)
+
+
+def moment(call: Call) -> Call:
+    """The time of a batch."""
+    return replace(call, type=TIMESTAMP_UTC)
 
 
 def from_epoch(kind: pa.DataType) -> Rule:

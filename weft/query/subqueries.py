@@ -21,11 +21,12 @@ from weft.expr.model import Call, Column, Expr, Literal, Udf, columns, transform
 from weft.expr.types import ExprError
 from weft.query.aggregates import AGGREGATES
 from weft.query.caret import pointing_into
-from weft.query.derived import in_place
+from weft.query.derived import all_rows, in_place
 from weft.query.draft import Condition, Draft, Item, Source
 from weft.query.nulls import fold, is_null, null
 from weft.query.onerow import ROW
 from weft.query.qualify import Kind, Node, Opened, Part, Reader, has_aggregate, sources_of
+from weft.query.ranking import is_ranking
 from weft.query.tied import (
     COMPARED,
     equal_sides,
@@ -348,7 +349,8 @@ def _draft(call: Call) -> Draft:
     constant = call.args[-1]
     assert isinstance(constant, Literal)
     assert isinstance(constant.value, Draft)
-    return in_place(constant.value)
+    draft = in_place(constant.value)
+    return all_rows(draft, draft.text) if is_ranking(draft) else draft
 
 
 def _over_nothing(node: Expr) -> Expr:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from weft.expr.model import Call, Expr, Literal, Span, Udf
 from weft.query.draft import Draft, Item
 from weft.sql.cursor import Cursor
+from weft.sql.over import read_over
 from weft.sql.refused import refuse_clause
 from weft.sql.typename import read_type
 
@@ -25,7 +26,7 @@ def sees_subquery(cursor: Cursor) -> bool:
     """Whether a SELECT begins here, behind a parenthesis."""
     if cursor.sees_any("SELECT", "WITH", "VALUES"):
         return True
-    return cursor.sees("(") and is_select(cursor) and cursor.peek(behind(cursor, 0)).upper in (")", "UNION")
+    return cursor.sees("(") and is_select(cursor) and cursor.peek(behind(cursor, 0)).upper in (")", "UNION", "ORDER")
 
 
 def is_select(cursor: Cursor, at: int = 0) -> bool:
@@ -33,7 +34,7 @@ def is_select(cursor: Cursor, at: int = 0) -> bool:
     inside = cursor.peek(at + 1).upper
     if inside != "(":
         return inside in ("SELECT", "WITH", "VALUES")
-    return is_select(cursor, at + 1) and cursor.peek(behind(cursor, at + 1)).upper in (")", "UNION")
+    return is_select(cursor, at + 1) and cursor.peek(behind(cursor, at + 1)).upper in (")", "UNION", "ORDER")
 
 
 def behind(cursor: Cursor, at: int) -> int:
@@ -105,8 +106,7 @@ def filtered(cursor: Cursor, read: Read, call: Expr, start: int) -> Expr:
         cursor.expect(")", "FILTER (WHERE condition).")
         call = Call("filter", (call, test), None, cursor.span_from(start))
     if cursor.sees("OVER"):
-        hint = "group the rows: SELECT key, COUNT(*) ... GROUP BY key."
-        raise cursor.fail(cursor.token.span, "OVER is not supported: there are no window functions", hint=hint)
+        return read_over(cursor, read, call, start)
     return call
 
 

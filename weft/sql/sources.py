@@ -60,7 +60,8 @@ def read_from(cursor: Cursor, read: ReadSelect) -> Found:
     tree = _item(cursor, read, found.sources)
     while cursor.accept(","):
         tree = Join("inner", tree, _item(cursor, read, found.sources))
-    refuse_clause(cursor)
+    if not cursor.sees_any("ORDER", "QUALIFY"):
+        refuse_clause(cursor)
     if is_inner(tree) and not any(source.lateral for source in found.sources):
         found.conditions = [condition for join in joins(tree) for condition in join.on]
         found.usings = [join.using for join in joins(tree) if join.using is not None]

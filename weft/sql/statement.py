@@ -1,7 +1,7 @@
 """The grammar of a continuous query.
 
     [WITH name AS (SELECT ...), ...] SELECT item, ... FROM ... [WHERE condition] [GROUP BY key, ...]
-    [HAVING condition] [WITHIN length] [UNION [ALL] SELECT ...] [;]
+    [HAVING condition] [QUALIFY condition] [WITHIN length] [UNION [ALL] SELECT ...] [ORDER BY key, ... LIMIT n] [;]
 
 WITHIN after a table factor is the window of that alias; at the very end, or before GROUP BY, it is the default of all
 others.
@@ -20,6 +20,7 @@ from weft.sql.expression import parse_condition
 from weft.sql.forms import is_select
 from weft.sql.grouped import read_groups
 from weft.sql.interval import window_length
+from weft.sql.over import read_limit
 from weft.sql.refused import refuse_clause
 from weft.sql.sources import Found, read_condition, read_from, read_parenthesised, read_with
 from weft.sql.tokens import Token
@@ -55,6 +56,7 @@ def read_body(cursor: Cursor) -> Draft:
         cursor.depth -= 1
         if not is_all:
             draft = different_rows(draft, cursor.source(cursor.span_from(start)))
+    draft = read_limit(cursor, draft, parse_condition)
     return replace(draft, named=(*named, *draft.named)) if named else draft
 
 
@@ -72,6 +74,7 @@ def _select(cursor: Cursor) -> Draft:
         conditions.extend(Condition(part, cursor.text) for part in conjuncts(read_condition(cursor, "WHERE")))
     default = window_length(cursor) if cursor.accept("WITHIN") else None
     groups = read_groups(cursor)
+    qualify = conjuncts(parse_condition(cursor)) if cursor.accept("QUALIFY") else ()
     if default is None and cursor.accept("WITHIN"):
         default = window_length(cursor)
     return Draft(
@@ -84,6 +87,7 @@ def _select(cursor: Cursor) -> Draft:
         group_by=groups.by,
         having=groups.having,
         distinct=distinct,
+        qualify=tuple(Condition(part, cursor.text) for part in qualify),
         tree=found.tree,
     )
 
