@@ -32,7 +32,7 @@ OPTIONS = {
 }  # fmt: skip
 """Options have names of their own, by the rule in which they stand."""
 REFUSED = {
-    "ASOF", "EXCEPT", "INTERSECT", "LATERAL", "PIVOT", "POSITIONAL", "SAMPLE", "TABLESAMPLE", "UNPIVOT", "VALUES",
+    "ASOF", "EXCEPT", "INTERSECT", "PIVOT", "POSITIONAL", "SAMPLE", "TABLESAMPLE", "UNPIVOT",
 }  # fmt: skip
 """Reserved words of which every use is an error."""
 

@@ -2,7 +2,7 @@
 
     time_bucket(INTERVAL '10' MINUTE, ts [, origin])
 
-Stretches follow each other from an origin on, in both directions.  Without one it is a Monday, 2000-01-03, as in DuckDB.
+Stretches follow each other from an origin on, in both directions.  Where none is given it is a Monday, 2000-01-03.
 """
 
 from __future__ import annotations
@@ -21,17 +21,13 @@ from weft.expr.model import Call, Expr, Literal
 from weft.expr.types import DURATION, TIMESTAMP, ExprError, sql_name
 
 _MONDAY = dt.datetime(2000, 1, 3)  # noqa: DTZ001 - a plain time; of a zoned one it is UTC
-_MICROSECOND = dt.timedelta(microseconds=1)
 
 
 def rule(call: Call) -> Call:
     """A constant length, a time, and perhaps a constant origin; of a date the result is a date."""
     length, time, *origin = call.args
-    if (
-        not isinstance(length, Literal)
-        or not isinstance(length.value, dt.timedelta)
-        or not length.value > 0 * _MICROSECOND
-    ):
+    given = length.value if isinstance(length, Literal) else None
+    if not isinstance(given, dt.timedelta) or given <= dt.timedelta():
         hint = "write a constant such as INTERVAL '10' MINUTE; for months and years use date_trunc."
         raise ExprError("time_bucket needs a length of days or less", hint=hint, span=length.span or call.span)
     if not (pt.is_timestamp(time.type) or pt.is_date(time.type) or pt.is_null(time.type)):

@@ -96,6 +96,7 @@ FUNCTIONS: dict[str, Function] = {
     "is_null": Function(rules.anything_to(_BOOL), logic.is_null, 1, 1),
     "in": Function(rules.membership, logic.in_, 2, _ANY),
     "case": Function(rules.case, logic.case, 3, _ANY),
+    "only": Function(rules.only, logic.only, 2, _ANY),
     "coalesce": Function(rules.same_type, logic.coalesce, 1, _ANY),
     "nullif": Function(rules.nullif, _never, 2, 2),
     "greatest": Function(rules.same_type, logic.greatest, 1, _ANY),
@@ -228,6 +229,6 @@ SYNONYMS = {
 """Other names under which SQL may call a function."""
 
 NAMED = frozenset(name for name in FUNCTIONS if name.isidentifier()) - {
-    "and", "or", "not", "is_null", "same", "in", "case", "div", "neg", "like", "ilike", "cast", "add_months",
+    "and", "or", "not", "is_null", "same", "in", "case", "div", "neg", "like", "ilike", "cast", "add_months", "only",
 }  # fmt: skip
 """Functions that are called by name, as opposed to those with a syntax of their own."""

@@ -274,6 +274,11 @@ def case(call: Call) -> Call:
     return replace(call, args=(*pairs, results[-1]), type=results[-1].type)
 
 
+def only(call: Call) -> Call:
+    """A value and how many there are."""
+    return replace(call, type=call.args[0].type)
+
+
 def nullif(call: Call) -> Call:
     """NULLIF(a, b) is CASE WHEN a = b THEN NULL ELSE a END."""
     first = call.args[0]

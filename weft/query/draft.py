@@ -45,6 +45,8 @@ class Source:
     """What a derived table says."""
     columns: tuple[str, ...] = ()
     """New names of its first columns."""
+    lateral: bool = False
+    """Whether a derived table may read columns of what stands left of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from weft.query.groups import Entry, find_entry, find_named, group
 from weft.query.model import Output, Query, Relation, Stream
 from weft.query.moment import fix_now
 from weft.query.names import find, suggestion
+from weft.query.onerow import with_rows
 from weft.query.parameters import PARAMETERS, REMOVED
 from weft.query.qualify import EventTime
 from weft.query.ranking import bound, ranked
@@ -69,6 +70,7 @@ def resolve(
 ) -> Query:
     """The query that `draft` states over `streams`, `views` and derived streams, which may use those before them."""
     views = add_views(views, (one.named for one in derived))
+    draft = with_rows(draft, lambda name: find(name, streams) is not None and find(name, views) is None)
     resolver = _Resolver(streams, functions, cross_product)
     draft = resolver.plain(draft, views)
     whole = all_rows(draft, draft.text) if draft.unions else draft
@@ -92,6 +94,9 @@ class _Resolver:
     def query(self, draft: Draft, views: Views, default: Within = None, *, united: bool = False) -> Query:
         """One SELECT; where it is united with others, its columns get types from them."""
         flat = _Inliner(draft, self).flatten(draft, views, default=default)
+        if not flat.relations:
+            hint = "a query reads FROM at least one stream; rows that never change are a table: s.table(name, source)."
+            raise locate_error("this query reads no stream", draft.text, draft.sources[0].span, hint=hint)
         crossed = self.cross_product or draft.crossed
         query = Query(flat.relations, flat.predicates, (), crossed, late_by=self.late_by)
         query = replace(query, cross_product=crossed or adds_single_rows(query))

@@ -15,6 +15,7 @@ from weft.errors import QueryError
 from weft.query.caret import pointing_into
 from weft.query.derived import branches
 from weft.query.draft import Condition, Draft, Item
+from weft.query.lateral import beside
 from weft.query.outer import without_outer_joins
 from weft.query.qualify import Known, Reader
 from weft.query.ranking import is_ranking, rank
@@ -53,8 +54,8 @@ def _is_plain(draft: Draft) -> bool:
 def _rewrite(draft: Draft, known: Known) -> Draft:
     if is_ranking(draft):
         with pointing_into(draft.text):
-            return rank(draft, Reader(known).open(draft))
-    draft = regroup(draft, [str(item.name) for item in Reader(known).open(draft).items])
-    reader = Reader(known)
+            return rank(draft, Reader(known, beside).open(draft))
+    draft = regroup(draft, [str(item.name) for item in Reader(known, beside).open(draft).items])
+    reader = Reader(known, beside)
     opened = unnest(reader, reader.open(draft))
     return without_outer_joins(opened, reader)

@@ -17,11 +17,12 @@ from weft.query.derived import add_branch, different_rows
 from weft.query.draft import Condition, Draft, Item, Star
 from weft.sql.cursor import Cursor
 from weft.sql.expression import parse_condition
+from weft.sql.forms import is_select
 from weft.sql.grouped import read_groups
 from weft.sql.interval import window_length
 from weft.sql.over import read_limit
 from weft.sql.refused import refuse_clause
-from weft.sql.sources import is_select, read_condition, read_from, read_parenthesised, read_with
+from weft.sql.sources import Found, read_condition, read_from, read_parenthesised, read_with
 from weft.sql.tokens import Token
 
 
@@ -50,7 +51,9 @@ def read_body(cursor: Cursor) -> Draft:
     draft = _branch(cursor)
     while cursor.accept("UNION"):
         is_all = cursor.accept("ALL") or (cursor.accept("DISTINCT") and False)
+        cursor.depth += 1
         draft = add_branch(draft, _branch(cursor))
+        cursor.depth -= 1
         if not is_all:
             draft = different_rows(draft, cursor.source(cursor.span_from(start)))
     draft = read_limit(cursor, draft, parse_condition)
@@ -65,8 +68,7 @@ def _branch(cursor: Cursor) -> Draft:
 def _select(cursor: Cursor) -> Draft:
     distinct = _begin(cursor)
     items = _items(cursor)
-    cursor.expect("FROM", "a query reads FROM at least one stream.")
-    found = read_from(cursor, read_body)
+    found = _from(cursor)
     conditions = found.conditions
     if cursor.accept("WHERE"):
         conditions.extend(Condition(part, cursor.text) for part in conjuncts(read_condition(cursor, "WHERE")))
@@ -88,6 +90,14 @@ def _select(cursor: Cursor) -> Draft:
         qualify=tuple(Condition(part, cursor.text) for part in qualify),
         tree=found.tree,
     )
+
+
+def _from(cursor: Cursor) -> Found:
+    """FROM; a SELECT inside of another one may have none."""
+    if cursor.depth == 0 or cursor.sees("FROM"):
+        cursor.expect("FROM", "a query reads FROM at least one stream.")
+        return read_from(cursor, read_body)
+    return Found()
 
 
 def _begin(cursor: Cursor) -> bool:
