@@ -165,16 +165,19 @@ def _steps(
         if harms and dice.random() < 0.2:
             steps.append(Step(2, 1, dice.uniform(0, 0.2), dice.choice(harms), None, dice.randrange(1 << 30)))
         kill = dice.choices(list(weights), list(weights.values()))[0]
-        steps.append(_kill(dice, kill, after_end=bool(steps) and steps[-1].trouble in ENDING))
+        # Where Spark runs a lost task again, a crash point on a worker would be reached again.
+        fatal = ENDING if host == "executors" else (*ENDING, "worker")
+        is_new = bool(steps) and steps[-1].trouble in ENDING
+        steps.append(_kill(dice, kill, is_new=is_new, has_points=is_new and kill in fatal))
     return tuple(steps)
 
 
-def _kill(dice: random.Random, kill: Kill, after_end: bool) -> Step:
+def _kill(dice: random.Random, kill: Kill, is_new: bool, has_points: bool) -> Step:
     """A kill, and its moment: at a crash point where the job is started anew, now and then while it still starts."""
     which = dice.randrange(1 << 30)
-    if after_end and kill in (*ENDING, "worker") and dice.random() < 0.6:
+    if has_points and dice.random() < 0.6:
         known = [name for name in points(2) if kill != "worker" or name.startswith(("wave", "segment"))]
         return Step(2, 0, 0.0, kill, dice.choice(known), which)
-    if after_end and dice.random() < 0.3:
+    if is_new and dice.random() < 0.3:
         return Step(1, 0, dice.uniform(0, 4), kill, None, which)
     return Step(dice.choice((1, 2, 2)), dice.choice((0, 1, 1)), dice.uniform(0, 0.35), kill, None, which)

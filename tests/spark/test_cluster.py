@@ -55,7 +55,7 @@ def run_and_lose_one(
             assert job.wait(240) == 0, (root / "log").read_text()
         finally:
             job.kill()
-            job.wait()
+            job.communicate()
     assert found(root) == expected(root)
     return (root / "log").read_text()
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from weft.errors import InternalError, QueryError
+from weft.expr.factor import factored
 from weft.expr.functions import NAMED, SYNONYMS
 from weft.expr.model import Call, Column, Expr, Literal, Span, Udf, conjuncts, text_of, transform
 from weft.expr.rules import condition as require_condition
@@ -388,7 +389,8 @@ class _Scope:
     def _conjuncts(self, expr: Expr) -> Iterator[Expr]:
         """Types may turn one condition into several."""
         for part in conjuncts(expr):
-            yield from conjuncts(require_condition(self._add_types(part)))
+            for typed in conjuncts(require_condition(self._add_types(part))):
+                yield from factored(typed)
 
     def outputs(self, item: Item) -> Iterator[Output]:
         """The columns one entry of the SELECT list stands for, names looked up."""
