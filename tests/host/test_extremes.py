@@ -138,12 +138,16 @@ def test_columns_of_views_and_of_nothing_but_null() -> None:
     assert [trial.table(name).num_rows for name in ("never", "always", "mixed")] == [0, 4, 0]
 
 
-def test_a_band_over_floats_is_refused_by_ranges_for_the_true_reason() -> None:
+@pytest.mark.parametrize("strategy", ["two-way:m-bucket", "two-way:equi-weight"])
+@pytest.mark.parametrize(
+    "band", ["abs(a.k - b.k) < 0.5", "a.k BETWEEN b.k - 1 AND b.k + 1", "b.k < a.k + 1 AND b.k > a.k"]
+)
+def test_a_band_over_floats_is_refused_by_ranges_for_the_true_reason(band: str, strategy: str) -> None:
     floats = pa.table({"k": [0.5, 1.0]})
     s = weft.Session(checkpoint="unused", workers=4)
     for name in "xy":
         s.stream(name, weft.read.batches([floats]))
-    s.query("q", "SELECT a.k FROM x a JOIN y b ON abs(a.k - b.k) < 0.5", strategy="two-way:m-bucket")
+    s.query("q", f"SELECT a.k FROM x a JOIN y b ON {band}", strategy=strategy)
     s.analyze()
     with pytest.raises(PlanError, match="a band over floats") as caught:
         _ = s.topology
