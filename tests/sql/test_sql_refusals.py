@@ -29,7 +29,7 @@ SYNTAX = [
     (f"{O} ORDER BY o_orderkey", "ORDER BY", "ORDER BY"),
     (f"{O} LIMIT 5", "LIMIT", "LIMIT"),
     (f"{O} WHERE o_custkey = 1 OFFSET 5", "OFFSET", "OFFSET"),
-    (f"{O} ASOF JOIN lineitem l ON true", "ASOF joins", "ASOF JOIN"),
+    (f"{O} POSITIONAL JOIN lineitem l", "POSITIONAL joins", "POSITIONAL JOIN"),
     (f"{O}, LATERAL (SELECT 1) x", "LATERAL", "LATERAL"),
     (f"{J} ON", "ON has no condition", "^"),
     (f"{J} ON WHERE 1 = 1", "ON has no condition", "WHERE"),

@@ -238,10 +238,18 @@ class Builder:
         """Rows so far that have no partner."""
         return self._join("anti", source, on)
 
-    def _join(self, kind: JoinKind, source: Source, on: Sequence[str | Term]) -> Builder:
+    def asof_join(self, source: Source, *on: str | Term) -> Builder:
+        """Each row with the nearest row of `source`: equal keys, and one of >=, >, <= and < between times."""
+        return self._join("inner", source, on, asof=True)
+
+    def asof_left_join(self, source: Source, *on: str | Term) -> Builder:
+        """The same; a row without such a partner is padded with NULLs."""
+        return self._join("left", source, on, asof=True)
+
+    def _join(self, kind: JoinKind, source: Source, on: Sequence[str | Term], *, asof: bool = False) -> Builder:
         draft, places = self.draft, list[Tree](range(len(self.draft.sources)))
         left = draft.tree if draft.tree is not None else reduce(lambda a, b: Join("inner", a, b), places)
-        tree = Join(kind, left, len(places), tuple(map(_condition, on)))
+        tree = Join(kind, left, len(places), tuple(map(_condition, on)), asof=asof)
         return Builder(replace(draft, sources=(*draft.sources, source), tree=tree))
 
     def group_by(self, *keys: str | Term) -> Builder:

@@ -199,7 +199,9 @@ def _grouping(query: Query) -> object:
         return None
     having = None if made.having is None else text_of(made.having)
     counted = [(one.kind, one.argument, str(one.type)) for one in made.aggregates]
-    return made.keys, counted, _texts((o.name, o.expr) for o in made.outputs), having, made.window, made.closing
+    shown = _texts((o.name, o.expr) for o in made.outputs)
+    versions = () if made.versions is None else (made.versions,)
+    return made.keys, counted, shown, having, made.window, made.closing, *versions
 
 
 def _texts(exprs: Iterable[tuple[str, Expr]]) -> list[tuple[str, str, str]]:

@@ -87,6 +87,23 @@ class Closing:
     """Microseconds in one step of the key."""
 
 
+Comparison = OneOf[">=", ">", "<=", "<"]
+"""How the time of a row is compared with those of versions."""
+FROM, TO = "#from", "#to"
+"""Columns of a version: the first and the last time at which it is the one to be met."""
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Rows of a group are versions, one after the other by their times."""
+
+    keys: tuple[str, ...]
+    time: str
+    """Columns of a SELECT, or outputs of a join."""
+    comparison: Comparison
+    """What a time must be to the time of a version that it meets."""
+
+
 @dataclass(frozen=True, slots=True)
 class Grouping:
     """How joined rows become groups, and groups become rows of the view."""
@@ -110,6 +127,15 @@ class Grouping:
 
     latest: bool = field(default=False, repr=False)
     """Whether a group is a key, whose last row is in the view (`weft.query.upserts`)."""
+
+    versions: Versions | None = field(default=None, repr=False)
+    """How the rows of a group follow each other, if each of them is in the view with its times (`weft.query.versions`).
+    None for other groups."""
+
+    @property
+    def carries(self) -> bool:
+        """Whether a group has rows as they came, and no numbers."""
+        return self.latest or self.versions is not None
 
     @property
     def is_distinct(self) -> bool:

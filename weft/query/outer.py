@@ -91,7 +91,7 @@ class _Rewriter:
         self.taken = {source.alias for source in sources_of(opened.part)}
         part = simplify(opened.part, [_expr(condition) for condition in opened.where])
         self.part = spell_windows(part, self.known) if has_windows(part) else part
-        self.needed = _needed(opened, self.part)
+        self.needed = needed(opened, self.part)
         """What is read anywhere: columns that must survive a grouping."""
 
     def draft(self) -> Draft:
@@ -330,7 +330,7 @@ def _expr(written: Condition | Item) -> Expr:
     return written.expr
 
 
-def _needed(opened: Opened, part: Part) -> list[Key]:
+def needed(opened: Opened, part: Part) -> list[Key]:
     """All columns that are read, in the order of their first use."""
     written: list[Condition | Item] = [*opened.items, *opened.where, *opened.group_by, *opened.having]
     on = [condition for node in _nodes(part) for condition in node.on]

@@ -6,7 +6,7 @@ tree.  RIGHT JOIN is LEFT JOIN with its sides exchanged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Literal as OneOf
@@ -65,6 +65,8 @@ class Node:
     on: tuple[Condition, ...] = ()
     mark: Column | None = None
     """Of a mark: the column that says whether a row of the left side has a partner."""
+    asof: bool = False
+    """Whether a row of the left side meets only the nearest row of the right side."""
 
 
 Part = Node | Source
@@ -136,12 +138,13 @@ class Reader:
         if tree.using is not None:
             with pointing_into(draft.text):
                 scope, equal = merge(tree.kind, mine, other, tree.using)
-            on = tuple(Condition(one, draft.text) for one in equal)
+            on = tuple(Condition(one, draft.text) for one in (at_or_after(equal) if tree.asof else equal))
         else:
             on = tuple(_resolved(condition, scope) for condition in on)
         if tree.kind == "right":
             return Node("left", right, left, on), scope
-        return Node(tree.kind, left, right, on), mine if tree.kind in ("semi", "anti") else scope
+        found = Node(tree.kind, left, right, on, asof=tree.asof)
+        return found, mine if tree.kind in ("semi", "anti") else scope
 
     def _within(self, source: Source, default: Within) -> Within:
         if source.within is not None or not isinstance(default, int) or self.known.is_table(source):
@@ -162,6 +165,11 @@ class Reader:
                 found += _item(item, scope)
         names = unique_names(str(item.name) for item in found)
         yield from (replace(item, name=name) for item, name in zip(found, names, strict=True))
+
+
+def at_or_after(equal: Sequence[Expr]) -> list[Expr]:
+    """ASOF JOIN ... USING (k, ts): the last column is that of the times."""
+    return [*equal[:-1], *(replace(one, op=">=") for one in equal[-1:] if isinstance(one, Call))]
 
 
 def _tree_of(draft: Draft) -> Tree:

@@ -34,6 +34,7 @@ from weft.query.parameters import PARAMETERS, REMOVED
 from weft.query.qualify import EventTime
 from weft.query.rewrite import is_plain, rewrite
 from weft.query.timebounds import retention, step_of
+from weft.query.versions import keep_versions
 from weft.query.visible import Visible, numbered, unique_names
 
 _FORMS = frozenset(
@@ -90,7 +91,10 @@ class _Resolver:
         crossed = self.cross_product or draft.crossed
         query = Query(flat.relations, flat.predicates, (), crossed, late_by=self.late_by)
         query = replace(query, cross_product=crossed or adds_single_rows(query))
-        if flat.is_grouped:
+        if draft.versions is not None:
+            with pointing_into(draft.text):
+                query = keep_versions(query, tuple(map(_output, flat.entries)), draft.versions)
+        elif flat.is_grouped:
             keys = tuple(flat.scope.key(condition, flat.entries) for condition in draft.group_by)
             having = tuple(flat.scope.having(condition, flat.entries, keys) for condition in draft.having)
             query = group(
@@ -278,7 +282,15 @@ class _Part:
 
 def _is_derived(draft: Draft) -> bool:
     """Whether the rows of a draft are a stream of their own: they are no plain join that can be put in place."""
-    asked = draft.unions or draft.distinct or draft.group_by or draft.having or draft.times or draft.closes
+    asked = (
+        draft.unions
+        or draft.distinct
+        or draft.group_by
+        or draft.having
+        or draft.times
+        or draft.closes
+        or draft.versions
+    )
     return bool(asked) or any(calls_aggregate(item.expr) for item in draft.items)
 
 

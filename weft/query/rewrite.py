@@ -1,7 +1,8 @@
 """A query with outer joins and subqueries as one of inner joins, UNION ALL and groups.
 
-Four steps: subqueries over groups are put around them (`regroup`), names are looked up (`qualify`), subqueries become
-joins (`subqueries`), and joins that are no inner joins become unions of inner joins and counts of partners (`outer`).
+Five steps: subqueries over groups are put around them (`regroup`), names are looked up (`qualify`), subqueries become
+joins (`subqueries`), ASOF joins become joins with versions (`asof`), and joins that are no inner joins become unions of
+inner joins and counts of partners (`outer`).
 A query that has neither is left as it is.
 """
 
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from weft.errors import QueryError
+from weft.query.asof import without_asof_joins
 from weft.query.derived import branches
 from weft.query.draft import Condition, Draft, Item
 from weft.query.outer import without_outer_joins
@@ -50,5 +52,5 @@ def _is_plain(draft: Draft) -> bool:
 def _rewrite(draft: Draft, known: Known) -> Draft:
     draft = regroup(draft, [str(item.name) for item in Reader(known).open(draft).items])
     reader = Reader(known)
-    opened = unnest(reader, reader.open(draft))
+    opened = without_asof_joins(unnest(reader, reader.open(draft)), reader)
     return without_outer_joins(opened, reader)

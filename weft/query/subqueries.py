@@ -316,6 +316,6 @@ def _flat(part: Part) -> tuple[tuple[Source, ...], tuple[Condition, ...]] | None
     if isinstance(part, Source):
         return (part,), ()
     left, right = _flat(part.left), ((), ()) if part.right is None else _flat(part.right)
-    if part.kind not in ("inner", "where") or left is None or right is None:
+    if part.kind not in ("inner", "where") or part.asof or left is None or right is None:
         return None
     return (*left[0], *right[0]), (*left[1], *right[1], *part.on)

@@ -3,6 +3,7 @@
     item {, item}       item: factor {JOIN factor [ON condition | USING (column, ...)]}
     factor: name [[AS] alias [(column, ...)]] [WITHIN length] | (SELECT ...) [AS] alias ... | (item)
     JOIN: [NATURAL] [INNER | LEFT | RIGHT | FULL [OUTER] | [LEFT] SEMI | [LEFT] ANTI] JOIN | CROSS JOIN
+          | ASOF [INNER | LEFT [OUTER] | [LEFT] SEMI | [LEFT] ANTI] JOIN
 
 A comma binds weaker than JOIN.  FROM is read as a tree.  One of inner joins alone is made flat: its parentheses mean
 nothing, but for USING and NATURAL, which merge columns of what stands left and right of them.  `read` reads the SELECT
@@ -67,7 +68,7 @@ class _Kind:
     """The words before a table factor that is joined."""
 
     kind: JoinKind
-    manner: OneOf["", "natural", "cross"]
+    manner: OneOf["", "natural", "cross", "asof"]
     span: Span
 
 
@@ -76,13 +77,20 @@ def _kind(cursor: Cursor) -> _Kind | None:
     start = cursor.at
     if cursor.accept("CROSS", "JOIN"):
         return _Kind("inner", "cross", cursor.span_from(start))
-    manner: OneOf["", "natural"] = "natural" if cursor.accept("NATURAL") else ""
+    manner: OneOf["", "natural", "asof"] = "natural" if cursor.accept("NATURAL") else ""
+    if not manner and cursor.accept("ASOF"):
+        manner = "asof"
     words = next((words for words in _KINDS if cursor.sees(*words, "JOIN")), None)
     if words is None:
+        if manner == "asof":
+            raise cursor.unexpected("JOIN is missing behind ASOF", "write ASOF JOIN or ASOF LEFT JOIN.")
         if manner or cursor.sees_any("CROSS", "INNER"):
             raise cursor.unexpected("JOIN is missing", "write CROSS JOIN, NATURAL JOIN or INNER JOIN.")
         return None
     cursor.read(*words, "JOIN")
+    if manner == "asof" and _KINDS[words] in ("right", "full"):
+        hint = "exchange both sides, or use ASOF LEFT JOIN and a second query for the rows of the right side."
+        raise cursor.fail(cursor.span_from(start), f"ASOF {words[0]} joins are not supported", hint=hint)
     return _Kind(_KINDS[words], manner, cursor.span_from(start))
 
 
@@ -97,7 +105,7 @@ def _join(cursor: Cursor, read: ReadSelect, sources: list[Source], left: tuple[i
     """The right side of a join and its condition; in `a JOIN b JOIN c ON p ON q` the second JOIN is a right side."""
     (first, tree), middle = left, len(sources)
     right = _factor(cursor, read, sources)
-    if not how.manner:
+    if how.manner in ("", "asof"):
         while not cursor.sees_any("ON", "USING") and (inner := _kind(cursor)) is not None:
             right = _join(cursor, read, sources, (middle, right), inner)
     sides = range(first, middle), range(middle, len(sources))
@@ -106,7 +114,7 @@ def _join(cursor: Cursor, read: ReadSelect, sources: list[Source], left: tuple[i
     if how.manner == "cross":
         return Join("inner", tree, right, (), None, how.span)
     on, using = _join_condition(cursor, sources, *sides)
-    return Join(how.kind, tree, right, on, using, how.span)
+    return Join(how.kind, tree, right, on, using, how.span, how.manner == "asof")
 
 
 def _join_condition(
