@@ -69,8 +69,8 @@ class Stream:
     unique: tuple[str, ...] = ()
     """Columns that identify a row, if declared."""
     table: bool = False
-    """Whether it is a table: read once, before all streams.  It takes no part in the watermark, and rows of streams
-    are not kept to wait for its rows."""
+    """Whether it is a table: its rows come before those of all streams.  It takes no part in the watermark, and rows of
+    streams are not kept to wait for its rows."""
     weight: str | None = None
     """Column that says how often a row counts; None means once."""
     changes: Changes | None = None
@@ -86,6 +86,16 @@ class Stream:
     def rank(self) -> int:
         """What orders the rows of one batch: those of tables, of streams, then of derived streams by depth."""
         return 0 if self.table else 1 + self.depth
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it is a table that never changes: it is read once, by the first batch."""
+        return self.table and self.changes is None
+
+    @property
+    def is_looked_up(self) -> bool:
+        """Whether it is a table that changes: rows of streams meet what is there when they come."""
+        return self.table and self.changes is not None
 
     @property
     def source(self) -> pa.Schema:

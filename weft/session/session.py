@@ -152,7 +152,7 @@ class Session:
         """
         if static:
             refuse_static(name, event_time, lateness, idle)
-            return self.table(name, source)
+            return self.table(name, source, key=key, changes=changes, format=format)
         self._catalog.check_free("stream", name)
         read = read_bad_files(name, as_source(name, source), bad_files)
         event_time, late = read_timing(read, event_time, lateness)
@@ -165,17 +165,33 @@ class Session:
             self._spark = read.frame.sparkSession
         return stream
 
-    def table(self, name: str, source: object) -> Stream:
-        """Declare a table: it is read once, whole, by the first batch, and joined like a stream.
+    def table(
+        self,
+        name: str,
+        source: object,
+        *,
+        key: str | Sequence[str] = (),
+        changes: str | None = None,
+        format: Format = "rows",  # noqa: A002 - the word that sources use
+    ) -> Stream:
+        """Declare a table: rows of streams are looked up in it, and need not be stored for it.
 
-        Rows of streams are looked up in it, and need not be stored for it.  It takes no part in the watermark.
+        Without more it is read once, whole, by the first batch.  With `key` it may change: what comes later replaces
+        the row with the same key, or takes it away, as in :meth:`stream`; so do `changes` and `format`.  A row of a
+        stream meets the table as it is in the batch in which the row comes; what changes later changes no result.
+        A table takes no part in the watermark.
         """
         self._catalog.check_free("table", name)
         read = as_source(name, source)
-        if read.frame is not None:
+        named = read_names(key)
+        if read.frame is not None and not named and changes is None and format == "rows":
             raise refuse_frame(name)
+        schema, how = read_changes(name, read.schema, changes, format, named, None)
         with self.lock:
-            return self._catalog.add_stream(Stream(name, read.schema, table=True), read)
+            stream = self._catalog.add_stream(Stream(name, schema, table=True, changes=how), read)
+        if self._spark is None and read.frame is not None:
+            self._spark = read.frame.sparkSession
+        return stream
 
     def view(self, name: str, query: str | Draft) -> None:
         """Give a SELECT a name.  Queries and later views may read FROM it; it is put in place where it is named."""
