@@ -10,6 +10,9 @@ each with the times at which it is the one to be met (`weft.query.versions`), an
 The same holds for LEFT, SEMI and ANTI.  Conditions on b alone choose the rows that have versions; conditions on what
 stands left stay where they are.  A later row of b changes the times of its neighbour, so results change.
 
+With windows, and for FOR SYSTEM_TIME AS OF, results come once: rows of a wait (`weft.query.waiting`), and versions are
+a table that they look up when nothing can change them any more.
+
 What must hold: each condition compares both sides by =, or is the one comparison of times, or is about one side.
 """
 
@@ -23,12 +26,14 @@ import pyarrow as pa
 
 from weft.errors import QueryError
 from weft.expr.model import Call, Column, Expr, Literal, aliases
+from weft.expr.types import sql_name
 from weft.expr.typing import add_types
 from weft.query.caret import locate_error, pointing_into
 from weft.query.draft import Condition, Draft, Item, Source
 from weft.query.grouping import FROM, TO, Comparison, Versions
 from weft.query.outer import needed
 from weft.query.qualify import Node, Opened, Part, Reader, sources_of
+from weft.query.waiting import Nearness, let_wait
 
 _KEY, _TIME = "#key", "#time"
 _Compared = Comparison | OneOf["="]
@@ -40,7 +45,9 @@ def without_asof_joins(opened: Opened, reader: Reader) -> Opened:
     """The same query with joins with versions."""
     if not has_asof(opened.part):
         return opened
-    return replace(opened, part=_Rewriter(opened, reader).part(opened.part))
+    waits = is_final(opened.part)
+    part = _Rewriter(opened, reader, waits).part(opened.part)
+    return replace(opened, part=let_wait(opened, part, reader) if waits else part)
 
 
 def has_asof(part: Part | None) -> bool:
@@ -48,10 +55,17 @@ def has_asof(part: Part | None) -> bool:
     return isinstance(part, Node) and (part.asof or has_asof(part.left) or has_asof(part.right))
 
 
+def is_final(part: Part) -> bool:
+    """Whether results come once."""
+    return any(source.as_of is not None or isinstance(source.within, int) for source in sources_of(part))
+
+
 @dataclass(frozen=True)
 class _Rewriter:
     opened: Opened
     reader: Reader
+    waits: bool
+    """Whether versions are looked up when they are final."""
 
     def part(self, part: Part) -> Part:
         if isinstance(part, Source):
@@ -60,20 +74,47 @@ class _Rewriter:
         right = None if part.right is None else self.part(part.right)
         if not part.asof:
             return replace(part, left=left, right=right)
+        if isinstance(right, Source) and right.as_of is not None:
+            return self._dated(replace(part, left=left), right, right.as_of)
         if not isinstance(right, Source):
             raise _refuse(part, "the right side of an ASOF JOIN is a join", "put it into (SELECT ...) AS name.")
         return self._join(replace(part, left=left), right)
 
+    def _dated(self, node: Node, right: Source, time: Condition) -> Node:
+        """FOR SYSTEM_TIME AS OF: a join with the versions of a table."""
+        known, alias = self.reader.known, right.alias
+        kind, mine = known.versions_by(right), self._type(sources_of(node.left), _expr(time))
+        if kind is None:
+            detail = "only a table with a key and an event time has versions; without FOR, rows meet the present one."
+            hint = f'declare it: s.table("{right.stream}", source, key=[...], event_time="...").'
+            raise _refuse(time, f'"{right.stream}" has no versions', hint, detail)
+        if kind != mine:
+            detail = f"one is a {sql_name(mine)}, the other a {sql_name(kind)}."
+            raise _refuse(time, "the time and the event time of the table have different types", "cast one.", detail)
+        made = replace(right, as_of=None, history=True)
+        met = [Call(op, (_expr(time), Column(alias, bound))) for op, bound in ((">=", FROM), ("<=", TO))]
+        self._add_types(made)
+        return replace(node, right=made, on=(*node.on, *map(Condition, met)), asof=False)
+
     def _join(self, node: Node, right: Source) -> Node:
         sides = _Sides.of(node, right)
         sides.check()
-        theirs, _, _ = sides.times[0]
+        theirs, mine, comparison = sides.times[0]
         equal = [Call("=", (one, Column(right.alias, f"{_KEY}{at}"))) for at, (one, _) in enumerate(sides.keys)]
         met = [Call(op, (theirs, Column(right.alias, bound))) for op, bound in ((">=", FROM), ("<=", TO))]
         on = (*sides.left, *map(Condition, (*equal, *met)))
-        made = Source("", right.alias, derived=self._versions(node, sides))
-        self.reader.types |= {(right.alias, name): kind for name, kind in self.reader.known.columns(made).items()}
+        draft = self._versions(node, sides)
+        if self.waits:
+            near = Nearness.of(self.reader.known, (node.left, theirs), (right, mine), comparison)
+            on = (*on, *near.conditions(Column(right.alias, _TIME)))
+            draft = near.settle(draft)
+        made = Source("", right.alias, "unbounded", derived=draft)
+        self._add_types(made)
         return replace(node, right=made, on=on, asof=False)
+
+    def _add_types(self, source: Source) -> None:
+        columns = self.reader.known.columns(source)
+        self.reader.types |= {(source.alias, name): kind for name, kind in columns.items()}
 
     def _versions(self, node: Node, sides: _Sides) -> Draft:
         """The rows of the right side as versions: columns that are read elsewhere, keys and times."""
@@ -82,7 +123,8 @@ class _Rewriter:
         keys = {f"{_KEY}{at}": key for at, (_, key) in enumerate(sides.keys)} or {_KEY: Literal(0)}
         items = {**{name: Column(alias, name) for name in read}, **keys, _TIME: self._in_common(sides, mine, theirs)}
         listed = tuple(Item(expr, name) for name, expr in items.items())
-        draft = Draft((sides.source,), tuple(sides.right), listed, text=self.opened.draft.text)
+        source = replace(sides.source, within="unbounded")
+        draft = Draft((source,), tuple(sides.right), listed, text=self.opened.draft.text)
         return replace(draft, versions=Versions(tuple(keys), _TIME, comparison))
 
     def _in_common(self, sides: _Sides, time: Expr, other: Expr) -> Expr:

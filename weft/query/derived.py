@@ -89,8 +89,14 @@ def derive(made: Sequence[Query], times: str | None = None) -> Stream:
     depth = 1 + max(relation.stream.depth for query in even for relation in query.relations)
     name = SIGN + _digest(*map(_content, even), times or "")
     changes = Changes() if any(query.gives_changes for query in even) else None
-    table = all(relation.stream.table for query in even for relation in query.relations)
+    table = all(relation.stream.table for query in even for relation in query.relations) or any(map(_is_final, even))
     return Stream(name, even[0].schema, table=table, weight=times, changes=changes, depth=depth, made=even)
+
+
+def _is_final(query: Query) -> bool:
+    """Whether a query gives versions that are looked up once they are final."""
+    made = query.grouping
+    return made is not None and made.versions is not None and made.versions.until is not None
 
 
 def hidden(queries: Mapping[str, Query]) -> dict[str, Query]:

@@ -45,6 +45,10 @@ class Source:
     """What a derived table says."""
     columns: tuple[str, ...] = ()
     """New names of its first columns."""
+    as_of: Condition | None = None
+    """FOR SYSTEM_TIME AS OF: the time whose version of a table is met."""
+    history: bool = False
+    """Whether it is all versions of a table, each with its times."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,15 @@ class Versions:
     """Columns of a SELECT, or outputs of a join."""
     comparison: Comparison
     """What a time must be to the time of a version that it meets."""
+    until: int | None = None
+    """If rows look versions up only once they are final: how many microseconds before the watermark of the last batch
+    the earliest of them may be.  Versions that ended before are forgotten.  None if all are kept, and may change."""
+    step: int = 1
+    """Microseconds in one step of a time that is a whole number."""
+    gone: str | None = None
+    """A column that says that nothing is met from this time on."""
+    order: tuple[str, ...] = ()
+    """Columns that say which of several rows with one time is the last; without any, the greatest one counts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,11 +116,11 @@ class Stream:
                 raise QueryError(
                     f'column name "{column}" of stream "{self.name}" is reserved', hint="rename the column."
                 )
-        if self.table and self.event_time is not None:
+        if self.table and self.event_time is not None and not (self.changes and self.changes.is_log):
             raise QueryError(
                 f'table "{self.name}" has an event time',
-                detail="a table is read before all streams and takes no part in the watermark.",
-                hint="leave event_time out, or declare it as a stream.",
+                detail="only a table with a key has versions at event times.",
+                hint="give it a key, leave event_time out, or declare it as a stream.",
             )
         for named in (self.event_time, self.weight, *self.unique):
             if named is not None and named not in self.schema.names:

@@ -42,6 +42,9 @@ class Known(Protocol):
     def event_time(self, source: Source) -> EventTime | None:
         """Its event time; None if it has none, or is more than one stream."""
 
+    def versions_by(self, source: Source) -> pa.DataType | None:
+        """The type of the event time of a table that has versions; None if it has none."""
+
     def is_table(self, source: Source) -> bool:
         """Whether it is a table."""
 
@@ -136,6 +139,8 @@ class Reader:
             source = draft.sources[tree]
             return self.place(replace(source, within=self._within(source, draft.within)), around)
         (left, mine), (right, other) = (self._tree(draft, side, around) for side in (tree.left, tree.right))
+        if isinstance(right, Source) and right.as_of is not None:
+            right = replace(right, as_of=_resolved(right.as_of, mine))
         self._refuse_twice(draft, mine, other, tree)
         scope, on = mine.beside(other), tree.on
         if tree.using is not None:

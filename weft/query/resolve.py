@@ -35,7 +35,7 @@ from weft.query.qualify import EventTime
 from weft.query.rewrite import is_plain, rewrite
 from weft.query.tables import refuse_changes_beside_tables
 from weft.query.timebounds import retention, step_of
-from weft.query.versions import keep_versions
+from weft.query.versions import history, keep_versions
 from weft.query.visible import Visible, numbered, unique_names
 
 _FORMS = frozenset(
@@ -151,6 +151,12 @@ class _Known:
             return None
         whole = pt.is_integer(stream.schema.field(stream.event_time).type)
         return EventTime(stream.event_time, step_of(stream) if whole else None)
+
+    def versions_by(self, source: Source) -> pa.DataType | None:
+        """The type of the event time of a table that has versions."""
+        stream = self._stream(source)
+        log = stream.made[0].relations[0].stream if stream is not None and stream.table and stream.made else None
+        return None if log is None or log.event_time is None else log.schema.field(log.event_time).type
 
     def is_table(self, source: Source) -> bool:
         """Whether it is a table, or made of tables alone."""
@@ -281,6 +287,10 @@ class _Inliner:
             relation = Relation(name, self.resolver.stream(inner, known, inherited))
         else:
             relation = _relation(draft, source, self.streams, (*views, *self.streams), name, default)
+        if source.history:
+            relation = replace(
+                relation, stream=history(relation.stream.made[0].relations[0].stream, self.resolver.late_by)
+            )
         counts = relation.stream.weight if relation.stream.made else None
         fields = [field for field in relation.stream.schema if field.name != counts]
         outputs = tuple(Output(field.name, Column(name, field.name, normalize(field.type))) for field in fields)

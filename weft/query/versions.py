@@ -16,12 +16,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow as pa
 from pyarrow import types as pt
 
 from weft.expr.model import Column, Expr
 from weft.expr.types import ExprError, sql_name
+from weft.query.changes import GONE, ORDER
+from weft.query.derived import derive
 from weft.query.grouping import FROM, TO, Grouping, Versions, argument_field, key_field
-from weft.query.model import Output, Query
+from weft.query.model import BATCH, Output, Query, Relation, Stream
+from weft.query.timebounds import step_of
+
+CAME = "#came"
+"""The batch in which a row of a log came."""
 
 
 def keep_versions(query: Query, outputs: tuple[Output, ...], wanted: Versions) -> Query:
@@ -37,6 +44,25 @@ def keep_versions(query: Query, outputs: tuple[Output, ...], wanted: Versions) -
     grouping = Grouping(keys, (), shown, changing=True, versions=how)
     made = tuple(Output(fields[output.name], output.expr) for output in outputs)
     return replace(query, outputs=made, grouping=grouping)
+
+
+def history(log: Stream, late_by: tuple[tuple[str, int], ...]) -> Stream:
+    """All versions of a table with a key and an event time, given its log: FOR SYSTEM_TIME AS OF meets one of them."""
+    assert log.changes is not None
+    assert log.event_time is not None
+    names = {
+        name: key_field(at) if name in log.changes.key else name if name in (ORDER, GONE) else argument_field(at)
+        for at, name in enumerate(log.schema.names)
+    }
+    kinds = {name: log.schema.field(name).type for name in names}
+    made = [Output(to, Column(log.name, name, kinds[name])) for name, to in names.items()]
+    made.append(Output(CAME, Column(log.name, BATCH, pa.int64())))
+    shown = [Output(name, Column("", to, kinds[name])) for name, to in names.items() if name != to]
+    shown += [Output(name, Column("", name, kinds[log.event_time])) for name in (FROM, TO)]
+    keys = tuple(names[name] for name in log.changes.key)
+    how = Versions(keys, names[log.event_time], ">=", 0, step_of(log), GONE, (CAME, ORDER))
+    grouping = Grouping(keys, (), tuple(shown), changing=True, versions=how)
+    return derive((Query((Relation(log.name, log),), (), tuple(made), grouping=grouping, late_by=late_by),))
 
 
 def _require_time(time: Expr) -> None:

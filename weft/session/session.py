@@ -173,13 +173,18 @@ class Session:
         key: str | Sequence[str] = (),
         changes: str | None = None,
         format: Format = "rows",  # noqa: A002 - the word that sources use
+        event_time: str | None = None,
+        unit: Unit = "s",
+        lateness: str | datetime.timedelta | float | None = None,
+        idle: str | datetime.timedelta | float | None = None,
     ) -> Stream:
         """Declare a table: rows of streams are looked up in it, and need not be stored for it.
 
         Without more it is read once, whole, by the first batch.  With `key` it may change: what comes later replaces
         the row with the same key, or takes it away, as in :meth:`stream`; so do `changes` and `format`.  A row of a
         stream meets the table as it is in the batch in which the row comes; what changes later changes no result.
-        A table takes no part in the watermark.
+        A table takes no part in the watermark.  With a key and an `event_time` it has versions, and a query may ask for
+        the one at a time: FOR SYSTEM_TIME AS OF.  Only there its `lateness` and `idle` count.  See docs/tables.md.
         """
         self._catalog.check_free("table", name)
         read = as_source(name, source)
@@ -187,11 +192,13 @@ class Session:
         if read.frame is not None and not named and changes is None and format == "rows":
             raise refuse_frame(name)
         schema, how = read_changes(name, read.schema, changes, format, named, None)
+        late = 0 if lateness is None else parse_duration(lateness)
+        stream = Stream(name, schema, event_time, unit, late, table=True, changes=how, idle=read_idle(idle))
         with self.lock:
-            stream = self._catalog.add_stream(Stream(name, schema, table=True, changes=how), read)
+            shown = self._catalog.add_stream(stream, read)
         if self._spark is None and read.frame is not None:
             self._spark = read.frame.sparkSession
-        return stream
+        return shown
 
     def view(self, name: str, query: str | Draft) -> None:
         """Give a SELECT a name.  Queries and later views may read FROM it; it is put in place where it is named."""

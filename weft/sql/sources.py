@@ -1,7 +1,8 @@
 """The grammar of FROM.
 
     item {, item}       item: factor {JOIN factor [ON condition | USING (column, ...)]}
-    factor: name [[AS] alias [(column, ...)]] [WITHIN length] | (SELECT ...) [AS] alias ... | (item)
+    factor: name [FOR SYSTEM_TIME AS OF time] [[AS] alias [(column, ...)]] [WITHIN length]
+          | (SELECT ...) [AS] alias ... | (item)
     JOIN: [NATURAL] [INNER | LEFT | RIGHT | FULL [OUTER] | [LEFT] SEMI | [LEFT] ANTI] JOIN | CROSS JOIN
           | ASOF [INNER | LEFT [OUTER] | [LEFT] SEMI | [LEFT] ANTI] JOIN
 
@@ -46,12 +47,22 @@ def read_from(cursor: Cursor, read: ReadSelect) -> Found:
     while cursor.accept(","):
         tree = Join("inner", tree, _item(cursor, read, found.sources))
     refuse_clause(cursor)
+    _check_dated(cursor, found.sources, tree)
     if is_inner(tree):
         found.conditions = [condition for join in joins(tree) for condition in join.on]
         found.usings = [join.using for join in joins(tree) if join.using is not None]
     else:
         found.tree = tree
     return found
+
+
+def _check_dated(cursor: Cursor, sources: list[Source], tree: Tree) -> None:
+    """FOR SYSTEM_TIME AS OF stands right of a JOIN."""
+    right = {join.right for join in joins(tree) if join.asof}
+    for place, source in enumerate(sources):
+        if source.as_of is not None and place not in right and source.span is not None:
+            hint = "write the stream first: FROM orders o JOIN rates FOR SYSTEM_TIME AS OF o.ts r ON ..."
+            raise cursor.fail(source.span, "FOR SYSTEM_TIME AS OF stands behind JOIN", hint=hint)
 
 
 def _item(cursor: Cursor, read: ReadSelect, sources: list[Source]) -> Tree:
@@ -114,7 +125,8 @@ def _join(cursor: Cursor, read: ReadSelect, sources: list[Source], left: tuple[i
     if how.manner == "cross":
         return Join("inner", tree, right, (), None, how.span)
     on, using = _join_condition(cursor, sources, *sides)
-    return Join(how.kind, tree, right, on, using, how.span, how.manner == "asof")
+    is_dated = isinstance(right, int) and sources[right].as_of is not None
+    return Join(how.kind, tree, right, on, using, how.span, is_dated or how.manner == "asof")
 
 
 def _join_condition(
@@ -226,10 +238,22 @@ def _stream(cursor: Cursor) -> Source:
         raise cursor.fail(
             cursor.token.span, "a stream's name has one part", hint="put it in double quotes if it has a dot."
         )
+    as_of = _as_of(cursor)
     alias, columns = _alias(cursor)
+    as_of = as_of or _as_of(cursor)
     span = cursor.span_from(start)
     within, within_span = _window(cursor)
-    return Source(name.text, alias or name.text, within, span, within_span, None, columns)
+    return Source(name.text, alias or name.text, within, span, within_span, None, columns, as_of)
+
+
+def _as_of(cursor: Cursor) -> Condition | None:
+    """FOR SYSTEM_TIME AS OF time, or nothing."""
+    if not cursor.accept("FOR", "SYSTEM_TIME"):
+        return None
+    form = "write FOR SYSTEM_TIME AS OF a.ts, with the event time of the stream that is joined."
+    if not cursor.accept("AS", "OF"):
+        raise cursor.unexpected("AS OF is missing", form)
+    return Condition(parse_condition(cursor), cursor.text)
 
 
 def _alias(cursor: Cursor) -> tuple[str | None, tuple[str, ...]]:

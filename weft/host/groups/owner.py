@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from weft.expr.evaluate import Functions
 from weft.host.batch import Batch, Report
@@ -104,7 +105,9 @@ class GroupOwner:
         if not (came := self._came.pop(emit.id, [])):
             return Settled()
         name = grouped.groups.store
-        change = replace_rows if grouped.groups.grouping.latest else add_versions
+        change = replace_rows
+        if grouped.groups.grouping.versions is not None:
+            change = partial(add_versions, mark=self.batch.before.get(grouped.groups.clock))
         kept, changed = change(grouped, self.topology.store(name), join(came), open_store(name))
         found = shown(grouped, changed, self.functions)
         return Settled({name: kept} if kept.num_rows else {}, [found] if found.num_rows else [])

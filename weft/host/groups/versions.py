@@ -28,11 +28,14 @@ from weft.kernels.codes import group_codes
 from weft.query.grouping import FROM, TO, Comparison, Versions
 from weft.topology.model import HASH, WEIGHT, Store
 
+DAY = 24 * 60 * 60 * 1_000_000
 Times = npt.NDArray[Any]
 
 
-def add_versions(grouped: Grouped, store: Store, rows: Frame, segments: Sequence[Segment]) -> tuple[Frame, Frame]:
-    """What is added to the store, and what changes among versions, as rows with weights."""
+def add_versions(
+    grouped: Grouped, store: Store, rows: Frame, segments: Sequence[Segment], mark: int | None = None
+) -> tuple[Frame, Frame]:
+    """What changes in the store and among versions, as rows with weights; `mark` is the watermark of the last batch."""
     how = grouped.groups.grouping.versions
     assert how is not None
     names = [*store.columns, WEIGHT]
@@ -40,9 +43,41 @@ def add_versions(grouped: Grouped, store: Store, rows: Frame, segments: Sequence
     _, firsts = group_rows(came, how.keys)
     known = Known.of(came.take(pa.array(firsts)), HASH, store, segments, how.keys)
     before = [found.rows.select(names) for found in known]
-    gone = [_weighted(versions(fold(before), how), -1)] if before else []
-    changed = fold([_weighted(versions(fold([*before, came]), how), 1), *gone])
-    return came, without_gone(changed)
+    old, new = ([versions(fold(found), how)] if found else [] for found in (before, [*before, came]))
+    if how.until is not None:
+        new = [found.filter(_last_needed(found, how, mark)) for found in new]
+        kept = [_weighted(found.select(store.columns), 1) for found in new]
+        came = without_gone(fold([*kept, *map(_negated, before)]))
+    seen = [_weighted(_shown(found, how), weight) for frames, weight in ((new, 1), (old, -1)) for found in frames]
+    return came, without_gone(fold(seen))
+
+
+def _last_needed(found: Frame, how: Versions, mark: int | None) -> pa.Array:
+    """Which versions can still be met, by the times at which they end."""
+    if mark is None or how.until is None:
+        return pa.repeat(True, found.num_rows)
+    ends = _numbers(found.column(TO)).astype(np.float64) * _step_size(found.column(TO).type, how)
+    needed = ends >= mark - how.until
+    if how.gone is not None:  # the end of a version that nobody meets any more
+        begins = _numbers(found.column(FROM)).astype(np.float64) * _step_size(found.column(FROM).type, how)
+        needed &= ~(found.column(how.gone).to_numpy(zero_copy_only=False) & (begins <= mark - how.until))
+    return pa.array(needed)
+
+
+def _step_size(kind: pa.DataType, how: Versions) -> int:
+    """Microseconds in one step of a time."""
+    return DAY if pt.is_date32(kind) else 1 if pt.is_timestamp(kind) else how.step
+
+
+def _shown(found: Frame, how: Versions) -> Frame:
+    """The versions that others see."""
+    if how.gone is None:
+        return found
+    return found.filter(pc.invert(found.column(how.gone))).drop_columns([how.gone, *how.order])
+
+
+def _negated(rows: Frame) -> Frame:
+    return rows.set_column(rows.schema.get_field_index(WEIGHT), WEIGHT, pc.negate(rows.column(WEIGHT)))
 
 
 def _comparable(rows: Frame, how: Versions) -> Frame:
@@ -80,12 +115,20 @@ def _in_order(rows: Frame, ids: npt.NDArray[np.int32], times: Times, how: Versio
 
 def _ranks(rows: Frame, how: Versions) -> npt.NDArray[np.int64]:
     """Where rows stand among each other by their columns, in order; those that cannot be sorted go by a code."""
+    if how.order:
+        order = np.lexsort([rows.column(name).to_numpy(zero_copy_only=False) for name in reversed(how.order)])
+        return _places(order)
     columns = {str(at): rows.column(name) for at, name in enumerate(rows.schema.names) if name not in (HASH, how.time)}
     told = {name: column for name, column in columns.items() if not pt.is_nested(column.type)}
     table = pa.table({**told, "code": pa.array(group_codes(list(columns.values()), rows.num_rows))})
     order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in table.column_names])
-    ranks = np.empty(rows.num_rows, dtype=np.int64)
-    ranks[order.to_numpy()] = np.arange(rows.num_rows)
+    return _places(order.to_numpy())
+
+
+def _places(order: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """The place of every row in an order."""
+    ranks = np.empty(len(order), dtype=np.int64)
+    ranks[order] = np.arange(len(order))
     return ranks
 
 
