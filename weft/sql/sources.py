@@ -126,6 +126,9 @@ def _join(cursor: Cursor, read: ReadSelect, sources: list[Source], left: tuple[i
         return Join("inner", tree, right, (), None, how.span)
     on, using = _join_condition(cursor, sources, *sides)
     is_dated = isinstance(right, int) and sources[right].as_of is not None
+    if is_dated and how.kind in ("right", "full"):
+        hint = "write the stream on the left side."
+        raise cursor.fail(how.span, "FOR SYSTEM_TIME AS OF stands in JOIN and LEFT JOIN alone", hint=hint)
     return Join(how.kind, tree, right, on, using, how.span, is_dated or how.manner == "asof")
 
 
