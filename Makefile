@@ -53,9 +53,11 @@ fuzz: $(STAMP) ## compare random joins, and sessions that change, with the oracl
 	$(PY) -m tests.migrations --n $$(( $(or $(N),10000) / 10 ))
 	$(PY) -m tests.adapt.lives --n $$(( $(or $(N),10000) / 50 + 1 ))
 	$(PY) -m tests.changing --n $$(( $(or $(N),10000) / 20 + 1 ))
+	$(PY) -m tests.wide --n $$(( $(or $(N),10000) / 10 ))
+	$(PY) -m tests.wide --n $$(( $(or $(N),10000) / 1000 + 1 )) --spark
 
-chaos: $(STAMP) ## kill runs, start them again and compare the results (N=100)
-	$(PY) -m tests.chaos --n $(or $(N),100)
+chaos: $(STAMP) ## kill jobs by seed, start them again and compare all sinks (KILLS=100 SEED=1)
+	$(PY) -m tests.chaos --kills $(or $(KILLS),$(N),100) $(if $(SEED),--seed $(SEED))
 
 $(DOCS): $(STAMP)
 	@sh scripts/setup dev,docs

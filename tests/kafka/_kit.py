@@ -16,9 +16,11 @@ from bench.broker import Broker
 QUIET = {"log_level": 0}
 
 
-def make_topic(broker: Broker, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
-    """A new topic with a name of its own; records stay, however old they are."""
-    name = f"t{uuid.uuid4().hex[:10]}"
+def make_topic(
+    broker: Broker, partitions: int = 1, config: Mapping[str, str] | None = None, name: str | None = None
+) -> str:
+    """A new topic, with a name of its own unless one is given; records stay, however old they are."""
+    name = name or f"t{uuid.uuid4().hex[:10]}"
     admin = AdminClient({"bootstrap.servers": broker.servers, **QUIET})
     admin.create_topics([NewTopic(name, partitions, 1, config={"retention.ms": "-1", **(config or {})})])[name].result(
         60

@@ -52,8 +52,7 @@ class Cluster:
 
     def executors(self) -> list[psutil.Process]:
         """The JVMs that run tasks."""
-        family = [child for process in self.processes for child in psutil.Process(process.pid).children(recursive=True)]
-        return [child for child in family if _is_executor(child)]
+        return [one for process in self.processes for one in executors_of(psutil.Process(process.pid))]
 
     def stop(self) -> None:
         """End everything."""
@@ -64,6 +63,11 @@ class Cluster:
                         child.kill()
             process.kill()
             process.wait()
+
+
+def executors_of(process: psutil.Process) -> list[psutil.Process]:
+    """The JVMs that run tasks, among all that a process has started."""
+    return [child for child in process.children(recursive=True) if _is_executor(child)]
 
 
 def _is_executor(process: psutil.Process) -> bool:

@@ -10,7 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
+from weft.host.spark.lost import explain_lost
 from weft.host.spark.missing import explain_missing
 
 pytestmark = pytest.mark.spark
@@ -86,3 +88,16 @@ def test_other_errors_are_not_about_missing_packages() -> None:
     found = explain_missing("... ModuleNotFoundError: No module named 'confluent_kafka' ...")
     assert found is not None
     assert "confluent_kafka" in found.message
+
+
+def test_a_process_of_spark_that_is_gone_is_said_in_one_line() -> None:
+    said = "Lost task 0.0 in stage 27.0: org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)."
+    found = explain_lost(RuntimeError(said))
+    assert found is not None
+    assert found.message == "a Python worker of Spark has ended"
+    assert "nothing is lost" in str(found.hint)
+    gone = explain_lost(Py4JNetworkError("Answer from Java side is empty"))
+    assert gone is not None
+    assert gone.message == "Spark's JVM has ended"
+    assert explain_lost(ConnectionRefusedError("of a server of the user's")) is None
+    assert explain_lost(ValueError("something else")) is None

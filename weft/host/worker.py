@@ -337,7 +337,8 @@ class Worker:
             self.results.write(emit.query, rows)
             return
         if (stream := self.derived.get(emit.into)) is not None:  # in a migration nobody may want its rows
-            for edge, dest, piece in stream.hand_on(rows, self._sent, self.report, self.batch.number):
+            found = stream.hand_on(rows, self._sent, self.report, self.batch.number, self.batch.now)
+            for edge, dest, piece in found:
                 yield self._envelope(dest, edge.id, frame=piece)
             self._sent += rows.num_rows
 

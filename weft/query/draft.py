@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
 from weft.expr.model import Expr, Span
-from weft.query.grouping import Versions
+from weft.query.grouping import Ranking, Versions
 
 Within = int | OneOf["unbounded"] | None
 """A window in microseconds, "unbounded" for full history, or None where nothing is written."""
@@ -49,6 +49,8 @@ class Source:
     """FOR SYSTEM_TIME AS OF: the time whose version of a table is met."""
     history: bool = False
     """Whether it is all versions of a table, each with its times."""
+    lateral: bool = False
+    """Whether a derived table may read columns of what stands left of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,18 @@ class Closes:
 
 
 @dataclass(frozen=True, slots=True)
+class Ranked:
+    """Rows get a number within their group."""
+
+    by: tuple[str, ...]
+    """Columns that name a group, by their names in the SELECT list."""
+    ranking: Ranking
+    """By columns of the SELECT list too."""
+    name: str
+    """The column of the number."""
+
+
+@dataclass(frozen=True, slots=True)
 class Draft:
     """A query before names are resolved."""
 
@@ -163,5 +177,9 @@ class Draft:
     """How rows follow each other, if they are to be versions."""
     crossed: bool = False
     """Whether parts that no condition connects are multiplied on purpose."""
+    qualify: tuple[Condition, ...] = ()
+    """Conditions on numbers of rows; see `weft.query.ranking`."""
+    ranked: Ranked | None = None
+    """How the rows are numbered, if they get one more column."""
     tree: Tree | None = None
     """FROM, where it has a join that is no inner join; `conditions` are then those of WHERE alone."""

@@ -31,6 +31,7 @@ from weft.host.sources.refreshed import CHANGE
 from weft.host.sources.source import Source
 from weft.host.state.checkpoint import Checkpoint
 from weft.host.state.manifest import Manifest
+from weft.host.state.room import telling_room
 from weft.host.work import Work
 from weft.observe.counters import Counters
 from weft.observe.live import Live, choose_live
@@ -555,6 +556,7 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @telling_room()
     def _begin(self, every: float | None, console: bool | Console) -> Handle:
         if self._handle is not None:
             if self._handle.active:

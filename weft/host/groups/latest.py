@@ -26,10 +26,10 @@ from weft.query.changes import GONE, ORDER
 from weft.topology.model import HASH, WEIGHT, Store
 
 
-def replace_rows(grouped: Grouped, store: Store, rows: Frame, segments: Sequence[Segment]) -> tuple[Frame, Frame]:
-    """What is added to the store and taken back from it, as rows with weights; it is what others see too."""
+def replace_rows(grouped: Grouped, store: Store, rows: Frame, segments: Sequence[Segment]) -> Frame:
+    """What is added to the store and taken back from it, as rows with weights."""
     if ORDER not in rows.schema.names:  # a migration brings present rows of another store
-        return _twice(without_gone(fold([rows.select([*store.columns, WEIGHT])])))
+        return without_gone(fold([rows.select([*store.columns, WEIGHT])]))
     keys = grouped.groups.grouping.keys
     last = _last(rows, keys)
     old = [known.rows for known in Known.of(last, HASH, store, segments, keys)]
@@ -38,11 +38,7 @@ def replace_rows(grouped: Grouped, store: Store, rows: Frame, segments: Sequence
     if old:
         here = fold(old)
         delta.append(here.set_column(here.schema.get_field_index(WEIGHT), WEIGHT, pc.negate(here.column(WEIGHT))))
-    return _twice(without_gone(fold([frame.select([*store.columns, WEIGHT]) for frame in delta])))
-
-
-def _twice(delta: Frame) -> tuple[Frame, Frame]:
-    return delta, delta
+    return without_gone(fold([frame.select([*store.columns, WEIGHT]) for frame in delta]))
 
 
 def _last(rows: Frame, keys: Sequence[str]) -> Frame:

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from weft.expr.evaluate import Functions
 from weft.host.batch import Batch, Report
@@ -23,6 +22,7 @@ from weft.host.groups.fold import fold, without_gone
 from weft.host.groups.folding import Folding
 from weft.host.groups.groups import Grouped
 from weft.host.groups.latest import replace_rows, shown
+from weft.host.groups.ranked import settle_ranked
 from weft.host.groups.versions import add_versions
 from weft.host.groups.view import View, count_values, start_group
 from weft.host.hidden import Frame
@@ -76,7 +76,7 @@ class GroupOwner:
         """Add up what has come; `open_store` gives what earlier batches have stored."""
         grouped, found = self._grouped[emit.id], Settled()
         groups = grouped.groups
-        if groups.grouping.carries:
+        if groups.grouping.keeps_rows:
             return self._settle_rows(emit, grouped, open_store)
         extremes = Extremes(grouped, self.topology, open_store, self.functions, found.stored)
         view = View(grouped, self.topology.store(groups.store), self.functions, extremes)
@@ -101,16 +101,21 @@ class GroupOwner:
         return [] if self.batch.job else [view.changes(parts, segments)]
 
     def _settle_rows(self, emit: Emit, grouped: Grouped, open_store: Opener) -> Settled:
-        """Replace the present rows of some keys, or put versions between others."""
+        """Replace the present rows of some keys, number rows of some groups again, or put versions between others."""
         if not (came := self._came.pop(emit.id, [])):
             return Settled()
-        name = grouped.groups.store
-        change = replace_rows
-        if grouped.groups.grouping.versions is not None:
-            change = partial(add_versions, mark=self.batch.before.get(grouped.groups.clock))
-        kept, changed = change(grouped, self.topology.store(name), join(came), open_store(name))
-        found = shown(grouped, changed, self.functions)
-        return Settled({name: kept} if kept.num_rows else {}, [found] if found.num_rows else [])
+        grouping, name = grouped.groups.grouping, grouped.groups.store
+        store, segments = self.topology.store(name), open_store(name)
+        if grouping.ranking is not None:
+            delta, found = settle_ranked(grouped, store, came, segments, self.functions)
+        elif grouping.latest:
+            delta = replace_rows(grouped, store, join(came), segments)
+            found = shown(grouped, delta, self.functions)
+        else:
+            mark = self.batch.before.get(grouped.groups.clock)
+            delta, changed = add_versions(grouped, store, join(came), segments, mark)
+            found = shown(grouped, changed, self.functions)
+        return Settled({name: delta} if delta.num_rows else {}, [found] if found.num_rows else [])
 
     def _parts(
         self,

@@ -6,8 +6,10 @@ file system or Spark says, and so does every attempt after it.  Asked before, th
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from weft.errors import HostError
@@ -29,6 +31,19 @@ def check_room(folders: Iterable[Path], written: int) -> None:
                 detail=f"{free / 1e6:,.0f} MB are free, and the next batch may need {needed / 1e6:,.0f} MB.",
                 hint="make room and run again; the batch has not begun, and nothing is lost.",
             )
+
+
+@contextlib.contextmanager
+def telling_room() -> Iterator[None]:
+    """Say in our own words that a disk takes nothing any more: what is written before a batch asks for no room."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+            raise
+        raise HostError(
+            "a disk takes nothing any more", detail=f"{error}.", hint="make room and run again; nothing is lost."
+        ) from error
 
 
 def _free(folder: Path) -> int:

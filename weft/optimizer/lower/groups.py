@@ -67,9 +67,9 @@ def group_stores(emit: Emit, plan: Ways) -> tuple[Store, ...]:
     groups = emit.groups
     if groups is None:
         return ()
-    timed = (TIME,) if groups.clock and not groups.grouping.carries else ()
+    timed = (TIME,) if groups.clock and not groups.grouping.keeps_rows else ()
     kept = groups.grouping.keys
-    if groups.grouping.carries:
+    if groups.grouping.keeps_rows:
         unused = (ORDER, GONE) if groups.grouping.latest else ()
         kept = tuple(output.name for output in emit.outputs if output.name not in unused)
     made = [_store(plan, groups, groups.store, (*kept, HASH, *timed), HASH)]
@@ -148,5 +148,5 @@ def _content(plan: Ways) -> str:
     made = [(output.name, text_of(transform(output.expr, placed))) for output in query.outputs]
     joined = [(relation.stream.name, relation.window, relation.since) for relation in query.relations]
     closed = (query.late_by, query.grouping and query.grouping.closing) if query.late_by else ()
-    versions = () if query.grouping is None or query.grouping.versions is None else (query.grouping.versions,)
-    return digest(plan.name, asked, made, joined, query.grouping, *closed, *versions)
+    more = [] if query.grouping is None else [query.grouping.ranking, query.grouping.versions]
+    return digest(plan.name, asked, made, joined, query.grouping, *closed, *(one for one in more if one is not None))

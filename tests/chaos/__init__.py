@@ -1,0 +1,1 @@
+"""Jobs in trouble: stories drawn from seeds, played, and compared with DuckDB."""

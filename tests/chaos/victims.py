@@ -1,0 +1,76 @@
+"""Who can be killed: the processes of a job, by what they do."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil
+
+JOB = "tests.chaos.job"
+HERE = Path(__file__).resolve().parents[2]
+
+
+class Running:
+    """One process of the job in a process group of its own, and everything it starts."""
+
+    def __init__(
+        self, root: Path, life: int, servers: str, point: str, environ: Mapping[str, str], module: str = JOB
+    ) -> None:
+        self.life, self.log, self.mark = life, root / f"log{life}", root / f"mark{life}"
+        command = [sys.executable, "-m", module, str(root), str(life), servers, point]
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                command, cwd=HERE, env={**os.environ, "PYTHONPATH": str(HERE), **environ},
+                stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+
+    def let_go(self) -> None:
+        """Wait for the driver, which has ended or will."""
+        self.process.wait()
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+    def is_alive(self) -> bool:
+        """Whether the driver runs."""
+        return self.process.poll() is None
+
+    def family(self) -> list[psutil.Process]:
+        """All processes of the job."""
+        with contextlib.suppress(psutil.Error):
+            mine = psutil.Process(self.process.pid)
+            return [mine, *mine.children(recursive=True)]
+        return []
+
+    def victims(self, kind: str) -> list[psutil.Process]:
+        """The processes of a kind, always in the same order."""
+        return sorted((one for one in self.family() if kind_of(one) == kind), key=lambda one: one.pid)
+
+    def end(self) -> None:
+        """Kill all of it, and wait until nothing is left."""
+        family = self.family()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.let_go()
+        psutil.wait_procs(family, timeout=30)
+
+
+def kind_of(process: psutil.Process) -> str:
+    """What a process of a job does.  One that was forked has the words of its parent until it becomes another one."""
+    with contextlib.suppress(psutil.Error):
+        said, parent = process.cmdline(), process.parent()
+        is_forked = parent is not None and parent.cmdline() == said
+        if {"weft.launch.daemon", "pyspark.daemon"} & set(said):
+            return "worker" if is_forked else "daemon"
+        if {JOB, "tests.chaos.big"} & set(said) and not is_forked:
+            return "driver"
+        if any("CoarseGrainedExecutorBackend" in word for word in said) and not is_forked:
+            return "executor"
+        if "pyspark-shell" in said and "org.apache.spark.deploy.SparkSubmit" in said and not is_forked:
+            return "other" if "org.apache.spark.launcher.Main" in said else "jvm"
+    return "other"

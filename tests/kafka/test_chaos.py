@@ -1,0 +1,30 @@
+"""Twenty kills by seed: two jobs with files and topics, killed in every way, and every sink as DuckDB says.
+
+`make chaos KILLS=1000` tells more such stories.  A story that fails is told again by
+`python -m tests.chaos --story SEED`, with the options that its error names.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.broker import Broker
+from tests.chaos.play import play
+from tests.chaos.story import draw
+
+pytestmark = [pytest.mark.spark, pytest.mark.crash]
+
+
+def test_stories_of_a_seed_are_the_same_and_of_others_are_not() -> None:
+    assert draw(7) == draw(7)
+    assert draw(7) != draw(8)
+
+
+@pytest.mark.parametrize(("seed", "kills", "topics"), [(11, 12, False), (12, 8, True)])
+def test_a_job_that_is_killed_again_and_again_loses_and_doubles_nothing(
+    broker: Broker, seed: int, kills: int, topics: bool
+) -> None:
+    story = draw(seed, kills, "local", topics)
+    outcome = play(story, broker)
+    assert outcome.kills.total() >= kills, outcome
+    assert outcome.sinks >= len(story.queries)
