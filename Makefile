@@ -53,6 +53,8 @@ fuzz: $(STAMP) ## compare random joins, and sessions that change, with the oracl
 	$(PY) -m tests.migrations --n $$(( $(or $(N),10000) / 10 ))
 	$(PY) -m tests.adapt.lives --n $$(( $(or $(N),10000) / 50 + 1 ))
 	$(PY) -m tests.changing --n $$(( $(or $(N),10000) / 20 + 1 ))
+	$(PY) -m tests.wide --n $$(( $(or $(N),10000) / 10 ))
+	$(PY) -m tests.wide --n $$(( $(or $(N),10000) / 1000 + 1 )) --spark
 
 chaos: $(STAMP) ## kill jobs by seed, start them again and compare all sinks (KILLS=100 SEED=1)
 	$(PY) -m tests.chaos --kills $(or $(KILLS),$(N),100) $(if $(SEED),--seed $(SEED))

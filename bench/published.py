@@ -34,6 +34,15 @@ HIGHEST = """
   FROM bid
   GROUP BY window(b_ts, '10 seconds')"""
 
+WINNING = """
+  SELECT a_id, a_item, a_reserve, a_ts, a_expires, a_seller, a_category, b_bidder, b_price AS final, b_ts AS sold
+  FROM (
+    SELECT auction.*, b_bidder, b_price, b_ts,
+           ROW_NUMBER() OVER (PARTITION BY a_id ORDER BY b_price DESC, b_ts, b_bidder) AS place
+    FROM auction
+    JOIN bid ON a_id = b_auction AND b_ts BETWEEN a_ts AND a_expires) AS b
+  WHERE place <= 1"""
+
 NEXMARK: Mapping[str, str] = {
     "q0": "SELECT b_auction, b_bidder, b_price, b_channel, b_ts FROM bid",
     "q1": "SELECT b_auction, b_bidder, 0.908 * b_price AS price, b_ts FROM bid",
@@ -56,6 +65,13 @@ SELECT auction_bids.b_auction, auction_bids.num
 FROM ({COUNTED}) AS auction_bids
 JOIN (SELECT MAX(num) AS maxn, starttime, endtime FROM ({COUNTED}) AS bids GROUP BY starttime, endtime) AS max_bids
   ON auction_bids.starttime = max_bids.starttime AND auction_bids.endtime = max_bids.endtime AND num >= maxn""",
+    "q6": f"""
+WITH sale AS (
+  SELECT a_seller, final, ROW_NUMBER() OVER (PARTITION BY a_seller ORDER BY sold, a_id) AS n FROM ({WINNING}) AS won)
+SELECT this.a_seller, this.n, AVG(that.final) AS average
+FROM sale AS this
+JOIN sale AS that ON that.a_seller = this.a_seller AND that.n BETWEEN this.n - 10 AND this.n
+GROUP BY this.a_seller, this.n""",
     "q7": f"""
 SELECT b_auction, b_price, b_bidder, b_ts
 FROM bid
@@ -65,6 +81,28 @@ JOIN ({HIGHEST}) AS b1
 SELECT DISTINCT p_id, p_name, p_ts - p_ts % 10000 AS starttime
 FROM person
 JOIN auction ON p_id = a_seller AND p_ts - p_ts % 10000 = a_ts - a_ts % 10000""",
+    "q9": WINNING,
+    "q10": """
+SELECT b_auction, b_bidder, b_price, b_ts, CAST(make_timestamp_ms(b_ts) AS DATE) AS day,
+       b_ts % 86400000 // 60000 AS minute
+FROM bid""",
+    "q11": """
+WITH moment AS (
+  SELECT b_bidder, b_ts, COUNT(*) AS many, ROW_NUMBER() OVER (PARTITION BY b_bidder ORDER BY b_ts) AS n
+  FROM bid
+  GROUP BY b_bidder, b_ts),
+first AS (
+  SELECT m.b_bidder, m.b_ts AS began
+  FROM moment AS m LEFT JOIN moment AS p ON p.b_bidder = m.b_bidder AND p.n = m.n - 1
+  WHERE p.b_ts IS NULL OR p.b_ts < m.b_ts - 10000),
+placed AS (
+  SELECT m.b_bidder, m.b_ts, m.many, MAX(began) AS began
+  FROM moment AS m
+  JOIN first AS f ON f.b_bidder = m.b_bidder AND f.began <= m.b_ts
+  GROUP BY m.b_bidder, m.b_ts, m.many)
+SELECT b_bidder, CAST(SUM(many) AS BIGINT) AS bid_count, began AS starttime, MAX(b_ts) + 10000 AS endtime
+FROM placed
+GROUP BY b_bidder, began""",
     "q12": """
 SELECT b_bidder, COUNT(*) AS bid_count, window.start AS starttime, window.end AS endtime
 FROM bid
@@ -91,6 +129,18 @@ SELECT b_auction, {DAY} AS day, COUNT(*) AS total_bids, {_by_rank("*", "bids")},
        MIN(b_price) AS min_price, MAX(b_price) AS max_price, AVG(b_price) AS avg_price, SUM(b_price) AS sum_price
 FROM bid
 GROUP BY b_auction, {DAY}""",
+    "q18": """
+SELECT b_auction, b_bidder, b_price, b_channel, b_ts
+FROM (
+  SELECT *, ROW_NUMBER() OVER (PARTITION BY b_bidder, b_auction ORDER BY b_ts DESC, b_price, b_channel, b_url) AS place
+  FROM bid) AS b
+WHERE place <= 1""",
+    "q19": """
+SELECT *
+FROM (
+  SELECT *, ROW_NUMBER() OVER (PARTITION BY b_auction ORDER BY b_price DESC, b_ts, b_bidder) AS place
+  FROM bid) AS b
+WHERE place <= 10""",
     "q20": """
 SELECT b_auction, b_bidder, b_price, b_channel, b_ts, a_item, a_reserve, a_seller, a_expires, a_category
 FROM bid
@@ -144,7 +194,9 @@ SELECT l_orderkey, SUM(l_extendedprice * (1 - l_discount)) AS revenue, o_orderda
 FROM customer, orders, lineitem
 WHERE c_mktsegment = 'BUILDING' AND c_custkey = o_custkey AND l_orderkey = o_orderkey
   AND o_orderdate < DATE '1995-03-15' AND l_shipdate > DATE '1995-03-15'
-GROUP BY l_orderkey, o_orderdate, o_shippriority""",
+GROUP BY l_orderkey, o_orderdate, o_shippriority
+ORDER BY revenue DESC, o_orderdate, l_orderkey
+LIMIT 10""",
     "Q5": """
 SELECT n_name, SUM(l_extendedprice * (1 - l_discount)) AS revenue
 FROM customer, orders, lineitem, supplier, nation, region
@@ -191,7 +243,9 @@ SELECT c_custkey, c_name, SUM(l_extendedprice * (1 - l_discount)) AS revenue, c_
 FROM customer, orders, lineitem, nation
 WHERE c_custkey = o_custkey AND l_orderkey = o_orderkey AND o_orderdate >= DATE '1993-10-01'
   AND o_orderdate < DATE '1993-10-01' + INTERVAL '3' MONTH AND l_returnflag = 'R' AND c_nationkey = n_nationkey
-GROUP BY c_custkey, c_name, c_acctbal, c_phone, n_name, c_address, c_comment""",
+GROUP BY c_custkey, c_name, c_acctbal, c_phone, n_name, c_address, c_comment
+ORDER BY revenue DESC, c_custkey
+LIMIT 20""",
     "Q12": """
 SELECT l_shipmode,
        SUM(CASE WHEN o_orderpriority = '1-URGENT' OR o_orderpriority = '2-HIGH' THEN 1 ELSE 0 END) AS high_line_count,
@@ -227,7 +281,9 @@ WHERE p_partkey = ps_partkey AND s_suppkey = ps_suppkey AND p_size = 15 AND p_ty
   AND s_nationkey = n_nationkey AND n_regionkey = r_regionkey AND r_name = 'EUROPE'
   AND ps_supplycost = (SELECT MIN(ps_supplycost) FROM partsupp, supplier, nation, region
                        WHERE p_partkey = ps_partkey AND s_suppkey = ps_suppkey AND s_nationkey = n_nationkey
-                         AND n_regionkey = r_regionkey AND r_name = 'EUROPE')""",
+                         AND n_regionkey = r_regionkey AND r_name = 'EUROPE')
+ORDER BY s_acctbal DESC, n_name, s_name, p_partkey
+LIMIT 100""",
     "Q4": """
 SELECT o_orderpriority, COUNT(*) AS order_count
 FROM orders
@@ -272,7 +328,9 @@ SELECT c_name, c_custkey, o_orderkey, o_orderdate, o_totalprice, SUM(l_quantity)
 FROM customer, orders, lineitem
 WHERE o_orderkey IN (SELECT l_orderkey FROM lineitem GROUP BY l_orderkey HAVING SUM(l_quantity) > 300)
   AND c_custkey = o_custkey AND o_orderkey = l_orderkey
-GROUP BY c_name, c_custkey, o_orderkey, o_orderdate, o_totalprice""",
+GROUP BY c_name, c_custkey, o_orderkey, o_orderdate, o_totalprice
+ORDER BY o_totalprice DESC, o_orderdate, o_orderkey
+LIMIT 100""",
     "Q20": """
 SELECT s_name, s_address
 FROM supplier, nation
@@ -293,7 +351,9 @@ WHERE s_suppkey = l1.l_suppkey AND o_orderkey = l1.l_orderkey AND o_orderstatus 
   AND NOT EXISTS (SELECT * FROM lineitem l3 WHERE l3.l_orderkey = l1.l_orderkey AND l3.l_suppkey <> l1.l_suppkey
                   AND l3.l_receiptdate > l3.l_commitdate)
   AND s_nationkey = n_nationkey AND n_name = 'SAUDI ARABIA'
-GROUP BY s_name""",
+GROUP BY s_name
+ORDER BY numwait DESC, s_name
+LIMIT 100""",
     "Q22": """
 SELECT cntrycode, COUNT(*) AS numcust, SUM(c_acctbal) AS totacctbal
 FROM (SELECT SUBSTRING(c_phone FROM 1 FOR 2) AS cntrycode, c_acctbal

@@ -32,19 +32,21 @@ SCRIPTS = {
     "value": "string | [ '-' ] number | 'TRUE' | 'FALSE' | '(' { string }+ ',' ')' | '(' { string '=' value }+ ',' ')'",
 }
 QUERIES = {
-    "select": "[ with ] branch { 'UNION' [ 'ALL' | 'DISTINCT' ] branch }",
+    "select": "[ with ] branch { 'UNION' [ 'ALL' | 'DISTINCT' ] branch } [ first ]",
     "with": "'WITH' { name [ names ] 'AS' [ [ 'NOT' ] 'MATERIALIZED' ] '(' select ')' }+ ','",
     "branch": "block | '(' select ')'",
+    "values": "'VALUES' { '(' { expression }+ ',' ')' }+ ','",
     "block": "'SELECT' [ 'ALL' | 'DISTINCT' ] outputs from [ where ]"
-    " ( window [ group ] [ having ] | [ group ] [ having ] [ window ] )",
-    "subquery": "( with branch | block ) { 'UNION' [ 'ALL' | 'DISTINCT' ] branch }",
+    " ( window [ group ] [ having ] [ qualify ] | [ group ] [ having ] [ qualify ] [ window ] )",
+    "subquery": "values | ( with branch | block ) { 'UNION' [ 'ALL' | 'DISTINCT' ] branch } [ first ]",
     "outputs": "{ '*' | name '.' '*' | expression [ [ 'AS' ] name ] }+ ','",
     "from": "'FROM' { joined }+ ','",
     "joined": "relation { join }",
     "join": "'CROSS' 'JOIN' relation | 'NATURAL' [ kind ] 'JOIN' relation"
     " | [ kind ] 'JOIN' relation { join } ( 'ON' expression | 'USING' names )",
     "kind": "'INNER' | ( 'LEFT' | 'RIGHT' | 'FULL' ) [ 'OUTER' ] | [ 'LEFT' ] ( 'SEMI' | 'ANTI' )",
-    "relation": "name [ alias ] [ window ] | '(' select ')' [ alias ] [ window ] | '(' joined ')'",
+    "relation": "name [ alias ] [ window ] | '(' select ')' [ alias ] [ window ] | '(' joined ')' [ alias [ window ] ]",
+    "windows": "( 'TUMBLE' | 'HOP' | 'CUMULATE' ) '(' name ',' name { ',' 'INTERVAL' length } ')'",
     "alias": "[ 'AS' ] name [ names ]",
     "names": "'(' { name }+ ',' ')'",
     "where": "'WHERE' expression",
@@ -53,6 +55,10 @@ QUERIES = {
     "unit": "'MICROSECOND' | 'MILLISECOND' | 'SECOND' | 'MINUTE' | 'HOUR' | 'DAY' | 'WEEK'",
     "group": "'GROUP' 'BY' { expression | 'WINDOW' '(' expression ',' period [ ',' period ] ')' }+ ','",
     "having": "'HAVING' expression",
+    "qualify": "'QUALIFY' expression",
+    "first": "order 'LIMIT' number [ 'OFFSET' number ]"
+    " | order [ 'OFFSET' number [ 'ROW' | 'ROWS' ] ] 'FETCH' [ 'FIRST' | 'NEXT' ] number [ 'ROW' | 'ROWS' ] 'ONLY'",
+    "order": "'ORDER' 'BY' { expression [ 'ASC' | 'DESC' ] [ 'NULLS' ( 'FIRST' | 'LAST' ) ] }+ ','",
 }
 EXPRESSIONS = {
     "expression": "{ conjunction }+ 'OR'",
@@ -60,7 +66,10 @@ EXPRESSIONS = {
     "negation": "'NOT' negation | test",
     "test": "comparison { 'ISNULL' | 'NOTNULL' | 'IS' [ 'NOT' ] ( 'NULL' | 'TRUE' | 'FALSE' | 'DISTINCT' 'FROM'"
     " comparison ) }",
-    "comparison": "member [ ( '=' | '==' | '<>' | '!=' | '<' | '<=' | '>' | '>=' ) member ]",
+    "comparison": "member [ compare ( member | ( 'ANY' | 'SOME' | 'ALL' ) '(' subquery ')' ) ] | rows",
+    "compare": "'=' | '==' | '<>' | '!=' | '<' | '<=' | '>' | '>='",
+    "rows": "row ( compare row | [ 'NOT' ] 'IN' '(' ( subquery | { row }+ ',' ) ')' )",
+    "row": "'(' expression ',' expression ')'",
     "member": "text { [ 'NOT' ] ( between | in | like ) } { ( '~' | '!~' | '~*' | '!~*' ) text }",
     "between": "'BETWEEN' text 'AND' text",
     "in": "'IN' '(' ( subquery | { expression }+ ',' ) ')'",
@@ -71,13 +80,15 @@ EXPRESSIONS = {
     "power": "signed { ( '**' | '^' ) signed }",
     "signed": "{ '-' | '+' } primary { part }",
     "part": "'::' type | '.' name | '[' expression ']' | ( '->' | '->>' ) ( primary | '-' number )",
-    "primary": "constant | column | call | form | case | '(' expression ')' | '(' subquery ')'"
+    "primary": "constant | column | call | place | form | case | '(' expression ')' | '(' subquery ')'"
     " | 'EXISTS' '(' subquery ')'",
     "column": "name [ '.' name ] | 'WINDOW' '.' name | ':' name",
     "constant": "string | number | 'TRUE' | 'FALSE' | 'NULL' | 'INTERVAL' [ '-' ] interval"
     " | ( 'DATE' | 'TIMESTAMP' | 'TIMESTAMPTZ' | 'DATETIME' ) string",
     "interval": "length | count ( 'MONTH' | 'QUARTER' | 'YEAR' )",
     "call": "( 'COUNT' '(' '*' ')' | name '(' [ [ 'DISTINCT' ] { expression }+ ',' ] ')' ) [ 'FILTER' '(' where ')' ]",
+    "place": "( 'ROW_NUMBER' | 'RANK' | 'DENSE_RANK' ) '(' ')' 'OVER'"
+    " '(' [ 'PARTITION' 'BY' { expression }+ ',' ] [ order ] ')'",
     "form": "'CAST' '(' expression 'AS' type ')' | 'EXTRACT' '(' name 'FROM' expression ')'"
     " | 'POSITION' '(' text 'IN' text ')' | ( 'SUBSTRING' | 'SUBSTR' ) '(' expression substring ')'"
     " | 'TRIM' '(' [ ( 'BOTH' | 'LEADING' | 'TRAILING' ) [ expression ] 'FROM' ] expression ')'"
@@ -103,7 +114,7 @@ def grammar_page() -> str:
         "What a script and a query may say, drawn: follow the line from left to right.",
         "Rounded words are written as they stand, in capital or small letters; boxes are rules of this page or values.",
         "",
-        "- `name` is a word, or anything in double quotes.",
+        "- `name` is a word, or anything in double quotes or in backticks.",
         "- `string` is text in single quotes, and so are `folder`, `servers` and `period`, such as `'10 minutes'`.",
         "- `count` is a whole number, bare or in single quotes.",
         "",

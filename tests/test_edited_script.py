@@ -19,7 +19,7 @@ import weft
 from weft import cli
 from weft.errors import SinkError, StateError
 from weft.host.migration.compare import compare
-from weft.host.results.left import publish_left
+from weft.host.results.left import publish_left, refuse_unsent
 from weft.host.state.manifest import Ledger
 from weft.script import open_session, parse_script, say_changes
 from weft.testing import Trial
@@ -199,17 +199,31 @@ def test_a_changed_stream_is_refused(folder: Path) -> None:
 
 def test_results_left_by_a_killed_run_go_to_the_folder_of_the_query_as_it_was(folder: Path) -> None:
     s = commit(folder, PAIRS, publish=False)
-    ledger = Ledger(s.checkpoint.root)
-    staged = ledger.staging_folder(0) / "pairs" / "run"
-    staged.mkdir(parents=True)
-    name = "000000000000-1-0000.parquet"
-    pq.write_table(pa.table({"k": [1], "v": [2]}), staged / name)
-    files = ({"query": "pairs", "file": f"run/{name}", "rows": 1},)
-    ledger.commit(replace(ledger.last(), files=files))
+    ledger = leave(s)
     for _ in range(2):
         publish_left(ledger, {"pairs": s.checkpoint.notes()["pairs"]["into"], "gone": ["nowhere"]})
         assert pq.read_table(folder / "out" / "pairs").to_pylist() == [{"k": 1, "v": 2}]
-    assert not (staged / name).exists()
+    assert not [*ledger.staging_folder(0).rglob("*.parquet")]
+
+
+def test_a_query_whose_results_only_its_own_sink_can_send_is_not_dropped_before_they_are_sent(folder: Path) -> None:
+    ledger, to = leave(commit(folder, PAIRS, publish=False)), {"pairs": ["to topic t at broker:9092"]}
+    with pytest.raises(StateError, match='"pairs" cannot be dropped or replaced yet') as caught:
+        refuse_unsent(ledger, to)
+    assert caught.value.detail == "the last run ended before results of batch 0 were sent to topic t at broker:9092."
+    refuse_unsent(ledger, {"pairs": []})
+    ledger.discard(ledger.staged(ledger.last()) / "pairs")
+    refuse_unsent(ledger, to)
+
+
+def leave(s: weft.Session) -> Ledger:
+    """Commit a result of the first batch that is not published."""
+    ledger = Ledger(s.checkpoint.root)
+    file = ledger.staging_folder(0) / "pairs" / "run" / "000000000000-1-0000.parquet"
+    file.parent.mkdir(parents=True)
+    pq.write_table(pa.table({"k": [1], "v": [2]}), file)
+    ledger.commit(replace(ledger.last(), files=({"query": "pairs", "file": f"run/{file.name}", "rows": 1},)))
+    return ledger
 
 
 # ---------------------------------------------------------------------------------------- command line

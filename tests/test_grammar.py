@@ -32,8 +32,7 @@ OPTIONS = {
 }  # fmt: skip
 """Options have names of their own, by the rule in which they stand."""
 REFUSED = {
-    "ANY", "ASC", "ASOF", "DESC", "EXCEPT", "FETCH", "INTERSECT", "LATERAL", "LIMIT", "OFFSET", "ORDER", "PIVOT",
-    "POSITIONAL", "QUALIFY", "SAMPLE", "SOME", "TABLESAMPLE", "UNPIVOT", "VALUES",
+    "ASOF", "EXCEPT", "INTERSECT", "PIVOT", "POSITIONAL", "SAMPLE", "TABLESAMPLE", "UNPIVOT",
 }  # fmt: skip
 """Reserved words of which every use is an error."""
 

@@ -142,7 +142,7 @@ def test_mistake_inside_a_statement_names_the_statement(tmp_path: Path) -> None:
 
 def test_mistake_inside_a_select_is_pointed_at_in_the_script(tmp_path: Path) -> None:
     error = refusal(f"{STREAM}\n\n{QUERY[:-1]}\n  LIMIT 5;\n{QUERY}")
-    assert error.message == "LIMIT is not supported"
+    assert error.message == "LIMIT is not supported without ORDER BY"
     assert error.detail == "line 4, column 3\n    LIMIT 5;\n    ^^^^^"
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "0.csv").write_text("x,t\n1,2\n")

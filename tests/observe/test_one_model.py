@@ -11,7 +11,6 @@ from pathlib import Path
 import pyarrow as pa
 
 import weft
-from weft.explain.figures import Figures
 from weft.host.batch import Report
 from weft.observe.counters import COUNTERS, Counters, bump
 from weft.observe.progress import Progress
@@ -52,24 +51,18 @@ def test_a_report_is_counters_and_what_the_driver_acts_on() -> None:
     assert Counters.total([report]) == Counters(probed={"p": 5})
 
 
-def test_the_part_of_some_nodes() -> None:
-    rows = pa.table({"k": [1, 2, 3]})
-    s = weft.Session("unused", workers=2)
-    for name in "ab":
-        s.stream(name, weft.read.batches([rows]))
-    s.query("q", "SELECT a.k FROM a, b WHERE a.k = b.k")
-    s.query("less", "SELECT a.k FROM a, b WHERE a.k < b.k")
-    trial = Trial(s)
-    trial.feed({"a": rows, "b": rows})
-    [choice] = [choice for choice in trial.choices if choice.name == "q"]
-    figures = Figures(trial.choices, trial.topology, None)
-    own = {node.id for alias in "ab" for way in figures.ways(choice, alias) for node in way}
-    part, rest = trial.counters.of_nodes(own), trial.counters.of_nodes(set(trial.counters.probed) - own)
-    assert part.probed.keys() == own
-    assert sum(part.matched.values()) == trial.counters.results["q"] == 3
-    assert part.tuples_sent + rest.tuples_sent == trial.counters.tuples_sent
-    stores = trial.counters.of_nodes({store.id for store in trial.topology.stores})
-    assert stores == Counters(stored=trial.counters.stored)
+def test_what_plans_that_are_gone_did_is_counted_as_one_and_no_sum_changes() -> None:
+    counters = Counters(
+        rows_in={"a": 9}, stored={"s1": 3, "s2": 4, "s3": 5}, probed={"p1": 6, "p2": 7}, results={"q": 2},
+        sent={"a>s1": 8, "a>s2": 9, "p1": 1, "p2": 2}, routed={"a>s1": 4, "a>s2": 5, "p1": 1, "p2": 1}, load={"0": 7},
+    )  # fmt: skip
+    found = counters.fold({"s1", "p1", "a>s1"})
+    assert found.stored == {"s1": 3, "gone": 9}
+    assert found.sent == {"a>s1": 8, "gone>": 9, "p1": 1, "gone": 2}
+    assert (found.rows_in, found.results, found.load) == (counters.rows_in, counters.results, counters.load)
+    for name in ("tuples_stored", "tuples_sent", "replication_factor", "network_factor"):
+        assert getattr(found, name) == getattr(counters, name), name
+    assert found.fold(()).fold(()) == found.fold(())
 
 
 def test_progress_and_report_are_views_of_counters() -> None:

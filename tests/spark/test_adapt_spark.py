@@ -131,3 +131,20 @@ def test_ge1_pairs_across_epochs_come_once_on_spark(tmp_path: Path) -> None:
     row("r", "r", 25)
     run("flat")
     assert answer(tmp_path / "out") == dict.fromkeys([("s1", "t1"), ("s2", "t2"), ("s3", "t3"), ("s4", "t4")], 1)
+
+
+def test_state_that_outgrows_its_budget_gives_joins_up_on_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once = functools.partial(session_module.open_adaptation, start=lambda work: work())
+    monkeypatch.setattr(session_module, "open_adaptation", at_once)
+    some, many = {"a": 30, "b": 60_000, "c": 30}, {"a": 30, "b": 30, "c": 60_000}
+    random = np.random.default_rng(3)
+    batches = [rows(random, at, COUNT, some if at < 4 else many) for at in range(BATCHES)]
+    with session(tmp_path, batches) as s:
+        s.options(budget=20_000, threshold=0.0)
+        report = s.run()
+        query, last = s.queries["q"].query, report.batches[-1]
+    assert any("state has outgrown its budget" in epoch.decision for epoch in report.epochs), report.epochs
+    assert last.state_rows <= 20_000
+    assert answer(tmp_path / "out") == expected(batches, query)

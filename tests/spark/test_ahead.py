@@ -36,7 +36,8 @@ def note(self, *rest):
     processes = psutil.Process().children(recursive=True)
     java = [p for p in processes if p.name() == "java"]
     daemons = [p for p in processes if p.parent() in java and "weft.launch.daemon" in p.cmdline()]
-    seen.append((len(java), len(daemons)))
+    forks = [p for p in psutil.Process().children() if p.name() != "java" and p.children()]
+    seen.append((len(java), len(daemons), len(forks)))
     return publish(self, *rest)
 SparkBatches._progress = note
 try:
@@ -63,26 +64,42 @@ def run(job: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.spark
-def test_a_run_starts_one_jvm_and_one_python_daemon(job: Path) -> None:
+def test_a_run_starts_one_jvm_and_one_python_daemon_which_is_a_fork(job: Path) -> None:
     done = run(job, "-c", PROGRAM)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["rows_out"] == {"pairs": 1}
-    assert json.loads(done.stderr.splitlines()[-1]) == [[1, 1]]  # the warm-up and the batch share a daemon
+    assert json.loads(done.stderr.splitlines()[-1]) == [[1, 1, 1]]  # the warm-up and the batch share a daemon
+    _wait_for_the_end(job)
 
 
 @pytest.mark.spark
-def test_a_job_that_is_refused_leaves_no_jvm(job: Path) -> None:
+def test_a_job_that_is_refused_leaves_no_process(job: Path) -> None:
     job.write_text(JOB.replace("a.k = b.k", "a.k = b.nothing"))
     done = run(job, "-m", "weft.cli", "run")
     assert done.returncode == 2
     assert "nothing" in done.stderr
     assert "Traceback" not in done.stderr
-    assert not [process for process in psutil.process_iter() if _is_marked(process, str(job))]
+    _wait_for_the_end(job)
+
+
+@pytest.mark.spark
+def test_a_run_that_is_killed_leaves_no_process(job: Path) -> None:
+    killed = PROGRAM.replace(
+        "    return publish", "    __import__('os').kill(__import__('os').getpid(), 9)\n    return publish"
+    )
+    assert run(job, "-c", killed).returncode == -9
+    _wait_for_the_end(job)
+
+
+def _wait_for_the_end(job: Path) -> None:
+    """Of all processes of a run: the JVM, the fork that is Spark's daemon, and its workers."""
+    _, left = psutil.wait_procs([p for p in psutil.process_iter() if _is_marked(p, str(job))], timeout=60)
+    assert not left, [process.cmdline() for process in left]
 
 
 def _is_marked(process: psutil.Process, mark: str) -> bool:
     try:
-        return process.name() == "java" and process.environ().get("MARK") == mark
+        return process.environ().get("MARK") == mark
     except psutil.Error:
         return False
 

@@ -14,7 +14,7 @@ import pytest
 import weft
 from tests.spark._kit import SCHEMA, STREAMS, Answer, answer, framed, make_input, oracle
 from weft.host.crash import CrashPoint
-from weft.host.spark import run as spark_run
+from weft.host.spark import epochs as spark_epochs
 from weft.session.changes import PATIENCE
 
 pytestmark = pytest.mark.spark
@@ -41,6 +41,8 @@ USES = {"base": "rst", "chain": "rst", "pairs": "st", "near": "rs"}
 
 Asked = Mapping[str, Mapping[str, Any]]
 """Query -> what it is asked with."""
+Rows = Mapping[str, int]
+"""Stream -> how many rows of it had been read."""
 
 
 def declare(root: Path, asked: Asked, workers: int = 2, kind: str = "files") -> weft.Session:
@@ -55,12 +57,19 @@ def declare(root: Path, asked: Asked, workers: int = 2, kind: str = "files") -> 
     return session
 
 
-def wanted(root: Path, name: str, after: int = -1, until: int = 1000) -> Answer:
-    """Results of a query that have a row of a batch after one, and none after another."""
+def wanted(root: Path, name: str, after: Rows | int = -1, until: Rows | int = 1000) -> Answer:
+    """Results of a query with a row that was not among the first ones of its stream, and none after other ones.
+
+    A number stands for the rows of all batches up to that one.
+    """
     inputs = {stream: pq.read_table(root / "in" / stream) for stream in STREAMS}
-    batch = " , ".join(f"({stream}.id % 1000000) // {ROWS}" for stream in USES[name])
+    first, last = (
+        dict.fromkeys(STREAMS, (given + 1) * ROWS) if isinstance(given, int) else given for given in (after, until)
+    )
+    new = " OR ".join(f"{stream}.id % 1000000 >= {first[stream]}" for stream in USES[name])
+    known = " AND ".join(f"{stream}.id % 1000000 < {last[stream]}" for stream in USES[name])
     joined = ORACLES[name]
-    more = f" AND greatest({batch}) > {after} AND greatest({batch}) <= {until}"
+    more = f" AND ({new}) AND {known}"
     return oracle(joined + (more if "WHERE" in joined or " AND " in joined else f" WHERE TRUE{more}"), **inputs)
 
 
@@ -121,7 +130,7 @@ def test_a_running_session_changes_and_no_result_is_lost_or_doubled(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if kind == "background":
-        monkeypatch.setattr(spark_run, "AT_ONCE", 0)
+        monkeypatch.setattr(spark_epochs, "AT_ONCE", 0)
     make_input(tmp_path, 1, seed=5)
     session = declare(tmp_path, {"base": {"strategy": "flat"}}, kind=kind)
     handle = session.start(every=0.05)
@@ -129,22 +138,28 @@ def test_a_running_session_changes_and_no_result_is_lost_or_doubled(
     def batch(number: int) -> None:
         until(lambda: handle.report().count > number)
 
-    def turned(count: int) -> int:
-        until(lambda: len(handle.changes()) >= count)
-        return handle.changes()[count - 1].batch
+    def turned(what: str) -> int:
+        """The batch after which the plan changed, as the change says."""
+        until(lambda: any(what in turn.why for turn in handle.changes()))
+        return next(turn.batch for turn in handle.changes() if what in turn.why)
+
+    def read_until(number: int) -> Rows:
+        """What had been read: a batch may begin between the files of two streams."""
+        done = [batch.rows_in for batch in handle.report().batches if batch.batch <= number]
+        return {stream: sum(rows.get(stream, 0) for rows in done) for stream in STREAMS}
 
     batch(0)
     chain = session.query("chain", CHAIN, backfill=True)
     chain.to_parquet(tmp_path / "out" / "chain").to_memory()
     session.rescale(3)
     make_input(tmp_path, 1, seed=6, first=1)
-    turned(1)
+    turned('query "chain" is new')
     batch(1)
     session.query("near", NEAR).to_parquet(tmp_path / "out" / "near")
     session.rescale(2)
     make_input(tmp_path, 1, seed=7, first=2)
     batch(2)
-    near = turned(2)
+    near = turned('query "near" is new')
     session.options(strategy="left_deep")
     with pytest.raises(weft.QueryError):
         session.query("wrong", "SELECT r.nothing FROM r")
@@ -159,8 +174,7 @@ def test_a_running_session_changes_and_no_result_is_lost_or_doubled(
     assert set(session.queries) == {"base", "chain", "near"}
     session.drop("base")
     make_input(tmp_path, 1, seed=10, first=5)
-    until(lambda: any("dropped" in turn.why for turn in handle.changes()))
-    dropped = next(turn.batch for turn in handle.changes() if "dropped" in turn.why)
+    dropped = turned('query "base" is dropped')
     batch(5)
     make_input(tmp_path, 1, seed=11, first=6)
     batch(6)
@@ -170,11 +184,11 @@ def test_a_running_session_changes_and_no_result_is_lost_or_doubled(
         session.drop("chain")
     report = handle.stop()
     assert {"plan-changed", "change-refused"} <= {notice.kind for notice in report.notices}
-    assert found(tmp_path, "base") == wanted(tmp_path, "base", until=dropped)
+    assert found(tmp_path, "base") == wanted(tmp_path, "base", until=read_until(dropped))
     assert found(tmp_path, "chain") == wanted(tmp_path, "chain")
     assert answer(chain.table()) <= wanted(tmp_path, "chain"), "a second sink may come a batch later"
     assert found(tmp_path, "near") <= wanted(tmp_path, "near")
-    assert found(tmp_path, "near") >= wanted(tmp_path, "near", after=near)
+    assert found(tmp_path, "near") >= wanted(tmp_path, "near", after=read_until(near))
     assert chain.complete_from is None
 
 

@@ -91,6 +91,14 @@ EXTRACT(minute FROM ts)
 extract(day from day)
 date_trunc('month', ts)
 date_trunc('day', day)
+time_bucket(INTERVAL '7' MINUTE, ts)
+time_bucket(INTERVAL '5' DAY, day)
+time_bucket(INTERVAL '90' SECOND, ts, TIMESTAMP '1970-01-01 00:00:01')
+trunc(f64)
+trunc(f64, 1)
+trunc(i32)
+ascii(s)
+chr(i8 % 7 + 77)
 ts + INTERVAL '10' MINUTE
 ts - INTERVAL 90 SECOND
 ts + INTERVAL '2 days'

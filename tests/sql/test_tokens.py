@@ -95,7 +95,7 @@ def test_text_is_cut_as_expected(text: str, expected: str) -> None:
         ("a = x'ff'", "this kind of string is not supported", "column 5\n  a = x'ff'\n      ^^^^^"),
         ("$$a$$", "this kind of string is not supported", "column 1\n  $$a$$\n  ^^"),
         ("$q$a$q$", "this kind of string is not supported", "column 1\n  $q$a$q$\n  ^^^"),
-        ("a `b`", "'`' cannot be read here", "column 3\n  a `b`\n    ^"),
+        ("a `b", "this quoted name is never closed", "column 3\n  a `b\n    ^^"),
         ("a ‘b’", "'‘' cannot be read here", "column 3\n  a ‘b’\n    ^"),
         ("1 \x00", "'\\x00' cannot be read here", "column 3\n  1 \x00\n    ^"),
         ("٣", "'٣' cannot be read here", "column 1\n  ٣\n  ^"),

@@ -19,6 +19,7 @@ from pyarrow import types as pt
 from weft.errors import InternalError, QueryError, own_traceback
 from weft.expr.casts import Datum
 from weft.expr.functions import FUNCTIONS
+from weft.expr.logic import MORE_THAN_ONE
 from weft.expr.model import Call, Column, Expr, Literal, Udf
 from weft.expr.render import to_sql
 
@@ -82,6 +83,10 @@ def _apply(call: Call, args: Sequence[Datum]) -> Datum:
 def _failure(call: Call, error: Exception) -> QueryError:
     problem = str(error).splitlines()[0]
     hint = "guard it with CASE or NULLIF." if "zero" in problem else None
+    if problem == MORE_THAN_ONE:
+        detail = "a row that came made it more than one; nothing of this batch was taken over."
+        hint = "aggregate it, as in (SELECT MAX(x) FROM ...)."
+        return QueryError("a subquery that is a value has more than one row", detail=detail, hint=hint)
     if "verflow" in problem or "fit" in problem:
         hint = "CAST its operands AS DOUBLE, or filter such rows."
     return QueryError(f"cannot compute {to_sql(call)}", detail=f"{problem}.", hint=hint)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from weft.expr import casts, dates, jsontext, logic, nested, numeric, regex, rules, strings, temporal, text
+from weft.expr import buckets, casts, dates, jsontext, logic, nested, numeric, regex, rules, strings, temporal, text
 from weft.expr.casts import Datum
 from weft.expr.logic import Kernel
 from weft.expr.rules import Rule
@@ -96,6 +96,7 @@ FUNCTIONS: dict[str, Function] = {
     "is_null": Function(rules.anything_to(_BOOL), logic.is_null, 1, 1),
     "in": Function(rules.membership, logic.in_, 2, _ANY),
     "case": Function(rules.case, logic.case, 3, _ANY),
+    "only": Function(rules.only, logic.only, 2, _ANY),
     "coalesce": Function(rules.same_type, logic.coalesce, 1, _ANY),
     "nullif": Function(rules.nullif, _never, 2, 2),
     "greatest": Function(rules.same_type, logic.greatest, 1, _ANY),
@@ -108,7 +109,8 @@ FUNCTIONS: dict[str, Function] = {
     "div": Function(rules.all_integer, numeric.integer_divide, 2, 2),
     "neg": Function(rules.negation, _negative, 1, 1),
     "abs": Function(rules.negation, numeric.abs_, 1, 1),
-    "round": Function(rules.rounding, numeric.round_, 1, 2),
+    "round": Function(rules.rounding, numeric.rounded("half_towards_infinity"), 1, 2),
+    "trunc": Function(rules.rounding, numeric.rounded("towards_zero"), 1, 2),
     "floor": Function(rules.whole, numeric.floor, 1, 1),
     "ceil": Function(rules.whole, numeric.ceil, 1, 1),
     "sign": Function(rules.sign, numeric.sign, 1, 1),
@@ -146,6 +148,8 @@ FUNCTIONS: dict[str, Function] = {
         rules.text(_INT, (_TEXT,)), strings.search(spread(strict(strings.position)), strings.find), 2, 2
     ),
     "split_part": Function(rules.text(others=(_TEXT, _INT)), spread(strict(strings.split_part)), 3, 3),
+    "ascii": Function(rules.text(_INT), strings.code_of, 1, 1),
+    "chr": Function(rules.code, strings.character, 1, 1),
     "md5": Function(rules.text(), strings.digest("md5"), 1, 1),
     "sha256": Function(rules.text(), strings.digest("sha256"), 1, 1),
     "trim": Function(rules.text(others=(_TEXT,)), spread(text.trim(pc.utf8_trim)), 1, 2),
@@ -164,12 +168,14 @@ FUNCTIONS: dict[str, Function] = {
     **{name: Function(rules.extraction, dates.part(name), 1, 1) for name in dates.PARTS},
     "date_part": Function(rules.date_part, _never, 2, 2),
     "date_trunc": Function(rules.truncation, dates.date_trunc, 2, 2),
+    "time_bucket": Function(buckets.rule, buckets.kernel, 2, 3),
     "date_diff": Function(rules.difference, dates.date_diff, 3, 3),
     "add_months": Function(rules.months_added, dates.add_months, 2, 2),
     "make_date": Function(rules.date_of_parts, dates.make_date, 3, 3),
     "make_timestamp": Function(rules.from_epoch(TIMESTAMP), dates.from_epoch(1), 1, 1),
     "make_timestamp_ms": Function(rules.from_epoch(TIMESTAMP), dates.from_epoch(1000), 1, 1),
     "to_timestamp": Function(rules.from_epoch(TIMESTAMP_UTC), dates.from_epoch(1_000_000), 1, 1),
+    "now": Function(rules.moment, _never, 0, 0),
     "isinf": Function(rules.float_test, numeric.unary(pc.is_inf), 1, 1),
     "isfinite": Function(rules.float_test, numeric.unary(pc.is_finite), 1, 1),
     "isnan": Function(rules.float_test, numeric.unary(pc.is_nan), 1, 1),
@@ -199,12 +205,22 @@ SYNONYMS = {
     "nvl": "coalesce",
     "log": "log10",
     "datediff": "date_diff",
+    "current_timestamp": "now",
+    "get_current_timestamp": "now",
+    "transaction_timestamp": "now",
     "datepart": "date_part",
     "datetrunc": "date_trunc",
     "weekofyear": "week",
     "dayofmonth": "day",
     "weekday": "dayofweek",
     "regexp_like": "regexp_matches",
+    "rlike": "regexp_matches",
+    "truncate": "trunc",
+    "unicode": "ascii",
+    "ord": "ascii",
+    "is_inf": "isinf",
+    "is_nan": "isnan",
+    "date_bin": "time_bucket",
     "get_json_object": "json_extract_string",
     "json_extract_path_text": "json_extract_string",
     "json_extract_path": "json_extract",
@@ -213,6 +229,6 @@ SYNONYMS = {
 """Other names under which SQL may call a function."""
 
 NAMED = frozenset(name for name in FUNCTIONS if name.isidentifier()) - {
-    "and", "or", "not", "is_null", "same", "in", "case", "div", "neg", "like", "ilike", "cast", "add_months",
+    "and", "or", "not", "is_null", "same", "in", "case", "div", "neg", "like", "ilike", "cast", "add_months", "only",
 }  # fmt: skip
 """Functions that are called by name, as opposed to those with a syntax of their own."""

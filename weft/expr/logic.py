@@ -109,3 +109,14 @@ def _extreme(better: Callable[[Datum, Datum], Datum], args: Sequence[Datum]) -> 
         return pc.if_else(pc.coalesce(better(other, best), pc.is_null(best)), other, best)
 
     return reduce(pick, [nan_to_null(arg) for arg in args])
+
+
+def only(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
+    """The value of a subquery, if it has at most one row."""
+    most = pc.max(args[1]) if isinstance(args[1], pa.Array | pa.ChunkedArray) else args[1]
+    if most.is_valid and most.as_py() > 1:
+        raise pa.ArrowInvalid(MORE_THAN_ONE)
+    return args[0]
+
+
+MORE_THAN_ONE = "the subquery has more than one row, and a value is one"

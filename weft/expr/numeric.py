@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
+from typing import Literal as OneOf
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ from weft.expr.logic import Kernel
 from weft.expr.types import DURATION, MAX_DIGITS
 
 Binary = Callable[[Datum, Datum], Datum]
+Mode = OneOf["half_towards_infinity", "towards_zero"]
 
 
 def arithmetic(checked: Binary, total: int = 2 * MAX_DIGITS) -> Kernel:
@@ -118,22 +120,26 @@ def abs_(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
     return pc.abs_checked(args[0])
 
 
-def round_(args: Sequence[Datum], kind: pa.DataType) -> Datum:
-    """Rounded half away from zero to a constant number of digits."""
-    value, places = args[0], args[1].as_py() if len(args) > 1 else 0
-    if places is None:
-        return pa.scalar(None, kind)
-    if pt.is_decimal(kind):
-        return _round_decimal(value, places, kind)
-    if pt.is_integer(kind) and places >= 0:
-        return value
-    return pc.round(value, places, round_mode="half_towards_infinity")
+def rounded(mode: Mode) -> Kernel:
+    """The kernel that rounds to a constant number of digits: halves away from zero, or everything towards zero."""
+
+    def kernel(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+        value, places = args[0], args[1].as_py() if len(args) > 1 else 0
+        if places is None:
+            return pa.scalar(None, kind)
+        if pt.is_decimal(kind):
+            return _round_decimal(value, places, kind, mode)
+        if pt.is_integer(kind) and places >= 0:
+            return value
+        return pc.round(value, places, round_mode=mode)
+
+    return kernel
 
 
-def _round_decimal(value: Datum, places: int, kind: pa.DataType) -> Datum:
+def _round_decimal(value: Datum, places: int, kind: pa.DataType, mode: Mode) -> Datum:
     wide = pc.cast(value, pa.decimal256(MAX_DIGITS + 2, value.type.scale))
     if places < value.type.scale:
-        wide = pc.round(wide, places, round_mode="half_towards_infinity")
+        wide = pc.round(wide, places, round_mode=mode)
     return rescale(wide, kind.precision, kind.scale)
 
 

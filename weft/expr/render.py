@@ -264,6 +264,10 @@ class _Writer:
         ]
         return f"CASE {' '.join(parts)} ELSE {self.write(call.args[-1])} END"
 
+    def _write_only(self, call: Call) -> str:
+        value, count = (self.write(arg) for arg in call.args[:2])
+        return f"CASE WHEN {count} > 1 THEN error('more than one row') ELSE {value} END"
+
     def _write_add_months(self, call: Call) -> str:
         time, months = call.args
         count = months.value if isinstance(months, Literal) else 0

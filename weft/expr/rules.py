@@ -21,6 +21,7 @@ from weft.expr.nested import is_nested
 from weft.expr.types import (
     DURATION,
     TIMESTAMP,
+    TIMESTAMP_UTC,
     ExprError,
     digits,
     is_comparable,
@@ -273,6 +274,11 @@ def case(call: Call) -> Call:
     return replace(call, args=(*pairs, results[-1]), type=results[-1].type)
 
 
+def only(call: Call) -> Call:
+    """A value and how many there are."""
+    return replace(call, type=call.args[0].type)
+
+
 def nullif(call: Call) -> Call:
     """NULLIF(a, b) is CASE WHEN a = b THEN NULL ELSE a END."""
     first = call.args[0]
@@ -307,6 +313,11 @@ def text(result: pa.DataType | None = None, others: tuple[pa.DataType, ...] = ()
         return replace(call, args=(cast_to(subject, pa.string()), *given), type=kind)
 
     return rule
+
+
+def code(call: Call) -> Call:
+    """chr: a whole number becomes text."""
+    return replace(call, args=(_argument(call, call.args[0], pa.int64()),), type=pa.string())
 
 
 def _argument(call: Call, arg: Expr, kind: pa.DataType) -> Expr:
@@ -382,6 +393,11 @@ def _unit(call: Call, known: Sequence[str]) -> Literal:
             f"{call.op} does not know the unit {given.value!r}", hint=f"use one of {', '.join(known)}.", span=given.span
         )
     return Literal(name, pa.string(), given.span)
+
+
+def moment(call: Call) -> Call:
+    """The time of a batch."""
+    return replace(call, type=TIMESTAMP_UTC)
 
 
 def from_epoch(kind: pa.DataType) -> Rule:

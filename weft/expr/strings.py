@@ -126,6 +126,22 @@ def digest(name: str) -> Kernel:
     return kernel
 
 
+def code_of(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+    """The number of the first character; 0 of an empty text."""
+    return each_distinct(args[0], kind, lambda text: ord(text[0]) if text else 0)
+
+
+def character(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+    """The character with a number."""
+    return each_distinct(args[0], kind, _character)
+
+
+def _character(number: int) -> str:
+    if not 0 <= number <= 0x10FFFF or 0xD800 <= number <= 0xDFFF:
+        raise pa.ArrowInvalid(f"there is no character {number}")
+    return chr(number)
+
+
 def each_distinct(values: Datum, kind: pa.DataType, function: Callable[[Any], object]) -> Datum:
     """A Python function of one value, called once for every distinct value that is not NULL."""
     if isinstance(values, pa.Scalar):

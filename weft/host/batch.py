@@ -39,6 +39,9 @@ class Batch:
     barrier: int | None = None
     """Rows up to this batch and later ones are not merged with each other: a migration reads them apart."""
 
+    now: int = 0
+    """When the batch began, in microseconds since 1970; the same if it is run again."""
+
     def marks_for(self, store: Store) -> Watermarks:
         """The watermarks that say which rows of a store are gone: groups stay until their final rows were given out."""
         return self.before if store.counted == "groups" else self.watermarks

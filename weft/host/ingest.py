@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from weft.errors import SourceError
 from weft.expr.evaluate import Functions, filter_mask
 from weft.expr.model import Expr, columns
-from weft.expr.types import normalize
+from weft.expr.types import TIMESTAMP_UTC, normalize
 from weft.host.batch import Report, Watermarks
 from weft.host.envelope import REPORT, Envelope, Frame, slices
 from weft.host.hidden import cut
@@ -32,7 +32,7 @@ from weft.host.watch import Watcher
 from weft.host.weights import attach_weights, product, weight_of
 from weft.observe.counters import bump
 from weft.observe.watermark import as_time, say_time
-from weft.query.model import BATCH, Stream
+from weft.query.model import BATCH, NOW, Stream
 from weft.stats.drawn import Drawing
 from weft.topology.model import NEVER_LATE, TIME, Edge, Topology
 
@@ -73,9 +73,14 @@ class Ingest:
         return wanted or (self.stream.schema.names[0],)
 
     def run(
-        self, batches: Iterable[tuple[str, pa.RecordBatch]], task: int, watermarks: Watermarks, number: int = 0
+        self,
+        batches: Iterable[tuple[str, pa.RecordBatch]],
+        task: int,
+        watermarks: Watermarks,
+        number: int = 0,
+        now: int = 0,
     ) -> Iterator[Envelope]:
-        """Envelopes of all rows of one task in micro-batch `number`, then one report.
+        """Envelopes of all rows of one task in micro-batch `number`, which began at `now`, then one report.
 
         Batches come with their place, for errors.
         """
@@ -87,7 +92,8 @@ class Ingest:
         for where, raw in batches:
             first = order_of(raw, came)
             came = first + raw.num_rows
-            frame = self._stamp(self._read(raw, where, first), place_of(self.stream.name, raw), report, number)
+            frame = self._date(self._read(raw, where, first), now)
+            frame = self._stamp(frame, place_of(self.stream.name, raw), report, number)
             bump(report.rows_in, self.stream.name, raw.num_rows)
             self._count_left_out(raw, report)
             self._count_refused(frame, watermarks, report)
@@ -113,14 +119,20 @@ class Ingest:
         if count := left_out(raw):
             bump(report.unreadable, self.stream.name, count)
 
-    def hand_on(self, rows: Frame, row: int, report: Report) -> Iterator[tuple[Edge, int, Frame]]:
+    def hand_on(self, rows: Frame, row: int, report: Report, now: int = 0) -> Iterator[tuple[Edge, int, Frame]]:
         """Results of a query as rows of this derived stream, for its edges; `row` is how many there were before.
 
         They are never late: whatever they are made of was in time.
         """
         weights = weight_of(rows)
-        frame = self._weigh(rows.select(self.stream.schema.names), weights)
+        frame = self._date(self._weigh(rows.select(self.stream.schema.names), weights), now)
         yield from self._route(frame, row, {}, report, Watcher())
+
+    def _date(self, frame: Frame, now: int) -> Frame:
+        """The frame with the time of the batch, if anyone asks for it."""
+        if not any(map(is_dated, self.edges)):
+            return frame
+        return frame.append_column(NOW, pa.repeat(pa.scalar(now, TIMESTAMP_UTC), frame.num_rows))
 
     def _stamp(self, frame: Frame, place: str, report: Report, number: int) -> Frame:
         frame = self._weigh(frame)
@@ -189,6 +201,12 @@ class Ingest:
         if edge.filter:
             frame = frame.filter(filter_mask(edge.filter, frame, self.functions))
         return mark_late(frame, edge.clocks, watermarks)
+
+
+def is_dated(edge: Edge) -> bool:
+    """Whether an edge asks for the time of the batch."""
+    exprs = (*edge.filter, *edge.route_key)
+    return NOW in edge.columns or any(column.name == NOW for expr in exprs for column in columns(expr))
 
 
 def ingests(topology: Topology, functions: Functions, sample: int = 0) -> dict[str, Ingest]:

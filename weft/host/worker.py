@@ -330,7 +330,7 @@ class Worker:
             self.results.write(emit.query, rows)
             return
         if (stream := self.derived.get(emit.into)) is not None:  # in a migration nobody may want its rows
-            for edge, dest, piece in stream.hand_on(rows, self._sent, self.report):
+            for edge, dest, piece in stream.hand_on(rows, self._sent, self.report, self.batch.now):
                 yield self._envelope(dest, edge.id, frame=piece)
             self._sent += rows.num_rows
 

@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.errors import HostError
+from weft.launch import daemon
 from weft.launch.classes import Archive
 from weft.launch.command import note_command, read_command
 from weft.launch.ending import is_up
 from weft.launch.jvm import Starting
 from weft.launch.plain import is_plain
 from weft.launch.settings import count_cores
+from weft.launch.spare import SPARE, Spare, is_possible
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,8 +81,12 @@ def begin() -> None:
         noted = read_command(cores) or note_command(cores)
         if noted is not None:
             os.environ["JAVA_HOME"] = noted.java_home
-            options = Archive(Path(noted.java_home)).options()
-            _begun = _Begun(Starting(noted.with_options(options), {**os.environ, **noted.environ}), cores, options)
+            options, environ = Archive(Path(noted.java_home)).options(), {**os.environ, **noted.environ}
+            spare = Spare() if is_possible() else None
+            jvm = Starting(noted.with_options(options), {**environ, SPARE: spare.address} if spare else environ)
+            if spare is not None:
+                spare.fork(daemon.load, daemon.run)
+            _begun = _Begun(jvm, cores, options)
     except (HostError, OSError):
         return
 

@@ -17,6 +17,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from weft.launch.spare import hand_over
+
 LOADED = ("pyspark.worker", "weft.host.spark.reading", "pyarrow.parquet", "pandas")
 """Modules that workers will need, by name: this folder does not import them.  Arrow imports pandas when an array is
 made; here it is loaded once, not once per worker."""
@@ -24,13 +26,13 @@ made; here it is loaded once, not once per worker."""
 
 def load() -> None:
     """Load what workers need."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for name in LOADED:
         importlib.import_module(name)
 
 
 def prepare() -> None:
     """Get ready to fork workers."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if sys.argv[1:2] == ["pyspark.worker"]:
         load()
     gc.freeze()
@@ -49,9 +51,14 @@ def leave_quietly(worker: Callable[..., int]) -> Callable[..., int]:
     return run
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """Be Spark's daemon, until it is told to end."""
     prepare()
     from pyspark import daemon
 
     daemon.worker = leave_quietly(daemon.worker)
     daemon.manager()
+
+
+if __name__ == "__main__" and not hand_over():
+    run()

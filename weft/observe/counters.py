@@ -17,6 +17,9 @@ from typing import Any
 Counts = dict[str, int]
 """What is counted by -> how many."""
 
+GONE, GONE_EDGES = "gone", "gone>"
+"""What is counted for stores and nodes, and for edges, of plans that are gone."""
+
 
 def bump(counter: Counts, key: str, by: int) -> None:
     """Add to a counter."""
@@ -86,13 +89,17 @@ class Counters:
             whole.merge(part.plain())
         return whole
 
-    def of_nodes(self, ids: Collection[str]) -> Counters:
-        """The counts of some stores, edges, probes and keeps; counters by anything else are left out."""
-        part = Counters()
+    def fold(self, live: Collection[str]) -> Counters:
+        """The same sums where stores and nodes that are not among the live ones are counted as one.
+
+        A session whose plan changes every hour has thousands of nodes after a year, and few at a time.
+        """
+        whole = Counters()
         for name, by in COUNTERS.items():
-            if by in ("store", "node"):
-                getattr(part, name).update((key, n) for key, n in getattr(self, name).items() if key in ids)
-        return part
+            for key, count in getattr(self, name).items():
+                gone = by in ("store", "node") and key not in live
+                bump(getattr(whole, name), (GONE_EDGES if ">" in key else GONE) if gone else key, count)
+        return whole
 
     # ----------------------------------------------------------------------------------- derived numbers
 

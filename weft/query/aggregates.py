@@ -94,6 +94,13 @@ def refuse_aggregates(expr: Expr, place: str) -> None:
                 hint="write window(time, length) in GROUP BY, window.start and window.end in SELECT and HAVING.",
                 span=node.span,
             )
+        if isinstance(node, Call) and node.op == "over":
+            raise ExprError(
+                f"the number of a row cannot stand in {place}",
+                detail="rows are numbered when they are joined, selected and grouped.",
+                hint="write QUALIFY, or number the rows in a derived table and select around it.",
+                span=node.span,
+            )
         refuse_marks(node)
 
 

@@ -31,7 +31,7 @@ SIGN = "#"
 
 __all__ = [
     "SIGN", "Closes", "Derived", "add_branch", "all_rows", "begin_at", "branch_name", "branches", "closed", "derive",
-    "different_rows", "fed_by", "hidden", "is_hidden", "reads",
+    "different_rows", "fed_by", "hidden", "in_place", "is_hidden", "reads",
 ]  # fmt: skip
 
 
@@ -71,6 +71,38 @@ def different_rows(draft: Draft, text: str) -> Draft:
 def all_rows(draft: Draft, text: str) -> Draft:
     """SELECT * FROM (draft)."""
     return Draft((Source(text, "rows", derived=draft),), (), (Item(Star(), text=draft.text),), text=draft.text)
+
+
+def in_place(draft: Draft) -> Draft:
+    """The draft with derived tables in place of the names that its WITH gives; each may use those before it."""
+    if not draft.named:
+        return draft
+    known: dict[str, Named] = {}
+    for one in draft.named:
+        known[one.name.lower()] = replace(one, draft=_spelled(one.draft, known))
+    return _spelled(replace(draft, named=()), known)
+
+
+def _spelled(draft: Draft, known: Mapping[str, Named]) -> Draft:
+    """The draft without names of a WITH, wherever they stand in FROM; names that it gives itself come first."""
+    known = {name: one for name, one in known.items() if name not in {own.name.lower() for own in draft.named}}
+    if not known:
+        return draft
+
+    def spelled(source: Source) -> Source:
+        if source.derived is not None:
+            return replace(source, derived=_spelled(source.derived, known))
+        one = known.get(source.stream.lower())
+        if one is None:
+            return source
+        return replace(source, derived=one.draft, columns=(*source.columns, *one.columns[len(source.columns) :]))
+
+    return replace(
+        draft,
+        sources=tuple(map(spelled, draft.sources)),
+        unions=tuple(_spelled(branch, known) for branch in draft.unions),
+        named=tuple(replace(own, draft=_spelled(own.draft, known)) for own in draft.named),
+    )
 
 
 def branches(draft: Draft) -> tuple[Draft, ...]:
@@ -199,7 +231,9 @@ def _grouping(query: Query) -> object:
         return None
     having = None if made.having is None else text_of(made.having)
     counted = [(one.kind, one.argument, str(one.type)) for one in made.aggregates]
-    return made.keys, counted, _texts((o.name, o.expr) for o in made.outputs), having, made.window, made.closing
+    shown = _texts((o.name, o.expr) for o in made.outputs)
+    ranked = () if made.ranking is None else (made.ranking,)
+    return made.keys, counted, shown, having, made.window, made.closing, *ranked
 
 
 def _texts(exprs: Iterable[tuple[str, Expr]]) -> list[tuple[str, str, str]]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
 from weft.expr.model import Expr, Span
+from weft.query.grouping import Ranking
 
 Within = int | OneOf["unbounded"] | None
 """A window in microseconds, "unbounded" for full history, or None where nothing is written."""
@@ -44,6 +45,8 @@ class Source:
     """What a derived table says."""
     columns: tuple[str, ...] = ()
     """New names of its first columns."""
+    lateral: bool = False
+    """Whether a derived table may read columns of what stands left of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +131,18 @@ class Closes:
 
 
 @dataclass(frozen=True, slots=True)
+class Ranked:
+    """Rows get a number within their group."""
+
+    by: tuple[str, ...]
+    """Columns that name a group, by their names in the SELECT list."""
+    ranking: Ranking
+    """By columns of the SELECT list too."""
+    name: str
+    """The column of the number."""
+
+
+@dataclass(frozen=True, slots=True)
 class Draft:
     """A query before names are resolved."""
 
@@ -154,5 +169,9 @@ class Draft:
     """Whether `times` never falls, and so no row of a group is taken back, if no row of its inputs is."""
     crossed: bool = False
     """Whether parts that no condition connects are multiplied on purpose."""
+    qualify: tuple[Condition, ...] = ()
+    """Conditions on numbers of rows; see `weft.query.ranking`."""
+    ranked: Ranked | None = None
+    """How the rows are numbered, if they get one more column."""
     tree: Tree | None = None
     """FROM, where it has a join that is no inner join; `conditions` are then those of WHERE alone."""

@@ -87,6 +87,33 @@ class Closing:
     """Microseconds in one step of the key."""
 
 
+RankKind = OneOf["row_number", "rank", "dense_rank"]
+"""How the rows of a group are numbered; they differ in what rows get that stand at the same place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """A column by which rows are ordered."""
+
+    column: str
+    descending: bool = False
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The rows of a group are in the view, each with its number: the only value of a group is `#a0`.
+
+    Rows that the order does not tell apart are ordered by all their columns, so the answer depends on the rows alone.
+    """
+
+    kind: RankKind
+    order: tuple[Sorted, ...]
+    """Outputs of the join."""
+    most: int | None = None
+    """The greatest number that anyone reads; None if all are."""
+
+
 @dataclass(frozen=True, slots=True)
 class Grouping:
     """How joined rows become groups, and groups become rows of the view."""
@@ -110,11 +137,18 @@ class Grouping:
 
     latest: bool = field(default=False, repr=False)
     """Whether a group is a key, whose last row is in the view (`weft.query.upserts`)."""
+    ranking: Ranking | None = field(default=None, repr=False)
+    """How the rows of a group are numbered, if its rows are in the view (`weft.query.ranking`)."""
 
     @property
     def is_distinct(self) -> bool:
         """Whether the row of a group never changes once it is there."""
-        return bool(self.keys) and not self.aggregates and not self.changing
+        return bool(self.keys) and not self.aggregates and not self.changing and self.ranking is None
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether groups keep whole rows instead of numbers."""
+        return self.latest or self.ranking is not None
 
     @property
     def can_leave(self) -> bool:

@@ -187,6 +187,8 @@ class _Groups:
         if is_window_part(node) or is_window(node):
             return self._window_part(node)
         refuse_marks(node)
+        if isinstance(node, Call) and node.op == "over":
+            refuse_aggregates(node, "HAVING or an aggregate")
         if is_aggregate(node) or (isinstance(node, Call) and node.op == "filter"):
             return self._value(node)
         if isinstance(node, Column):

@@ -32,6 +32,9 @@ WEIGHT = "#w"
 BATCH = "#n"
 """Name of the hidden column that holds the number of the batch in which a row came."""
 
+NOW = "#now"
+"""Name of the hidden column that holds the time at which that batch began."""
+
 COPY = "#copy"
 """Name of the hidden column that says whether a row that lies on several workers is a copy of the first one."""
 
@@ -102,7 +105,7 @@ class Stream:
     def __post_init__(self) -> None:
         _refuse_duplicates(f'column of stream "{self.name}"', self.schema.names)
         for column in self.schema.names:
-            if column in (TIME, WEIGHT, BATCH, COPY, HASH, PAIR, OP) or column.startswith((LATE, MEASURE)):
+            if column in (TIME, WEIGHT, BATCH, NOW, COPY, HASH, PAIR, OP) or column.startswith((LATE, MEASURE)):
                 raise QueryError(
                     f'column name "{column}" of stream "{self.name}" is reserved', hint="rename the column."
                 )

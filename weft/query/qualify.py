@@ -98,11 +98,29 @@ class Opened:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A LATERAL table as it is joined to what stands left of it."""
+
+    part: Part | None
+    """None if it has one row for every row on the left."""
+    scope: Scope
+    on: tuple[Condition, ...]
+    """What ties it to the left."""
+
+
+class Lateral(Protocol):
+    """How a LATERAL table is opened: see `weft.query.lateral`."""
+
+    def __call__(self, reader: Reader, source: Source, left: Scope, *, padded: bool) -> Beside:
+        """The table, what it shows, and what ties it to the left; `padded` if it is the right side of a LEFT JOIN."""
+
+
 class Reader:
     """Opens a query and the subqueries in it."""
 
-    def __init__(self, known: Known) -> None:
-        self.known = known
+    def __init__(self, known: Known, lateral: Lateral) -> None:
+        self.known, self.lateral = known, lateral
         self.taken: set[str] = set()
         self.types: dict[tuple[str, str], pa.DataType] = {}
         """(Alias, column) -> its type."""
@@ -117,6 +135,11 @@ class Reader:
         where = tuple(_resolved(condition, scope) for condition in draft.conditions)
         return Opened(part, where, items, keys, having, scope, draft)
 
+    def row(self, draft: Draft, around: Scope) -> tuple[tuple[Item, ...], tuple[Condition, ...]]:
+        """What a SELECT without FROM gives, and when."""
+        scope = Scope((), around=around)
+        return tuple(self._items(draft, scope)), tuple(_resolved(one, scope) for one in draft.conditions)
+
     def place(self, source: Source, around: Scope | None = None) -> tuple[Source, Scope]:
         """A source under an alias of its own, and what it shows."""
         alias = next(name for name in numbered(source.alias) if name not in self.taken)
@@ -130,7 +153,10 @@ class Reader:
         if isinstance(tree, int):
             source = draft.sources[tree]
             return self.place(replace(source, within=self._within(source, draft.within)), around)
-        (left, mine), (right, other) = (self._tree(draft, side, around) for side in (tree.left, tree.right))
+        left, mine = self._tree(draft, tree.left, around)
+        if isinstance(tree.right, int) and draft.sources[tree.right].lateral:
+            return self._beside(draft, tree, draft.sources[tree.right], left, mine)
+        right, other = self._tree(draft, tree.right, around)
         self._refuse_twice(draft, mine, other, tree)
         scope, on = mine.beside(other), tree.on
         if tree.using is not None:
@@ -142,6 +168,23 @@ class Reader:
         if tree.kind == "right":
             return Node("left", right, left, on), scope
         return Node(tree.kind, left, right, on), mine if tree.kind in ("semi", "anti") else scope
+
+    def _beside(self, draft: Draft, join: Join, source: Source, left: Part, mine: Scope) -> tuple[Part, Scope]:
+        """A join with a LATERAL table."""
+        with pointing_into(draft.text):
+            if join.kind not in ("inner", "left") or join.using is not None:
+                hint = "write it behind a comma, JOIN or LEFT JOIN, with ON."
+                raise ExprError("LATERAL cannot stand here", hint=hint, span=source.span)
+            source = replace(source, within=self._within(source, draft.within))
+            found = self.lateral(self, source, mine, padded=join.kind == "left")
+        self._refuse_twice(draft, mine, found.scope, join)
+        scope = mine.beside(found.scope)
+        on = (*found.on, *(_resolved(condition, scope) for condition in join.on))
+        if found.part is not None:
+            return Node("left" if join.kind == "left" else "inner", left, found.part, on), scope
+        if join.kind == "inner":
+            return Node("where", left, None, on), scope
+        return left, mine.beside(_where(found.scope, on))
 
     def _within(self, source: Source, default: Within) -> Within:
         if source.within is not None or not isinstance(default, int) or self.known.is_table(source):
@@ -162,6 +205,16 @@ class Reader:
                 found += _item(item, scope)
         names = unique_names(str(item.name) for item in found)
         yield from (replace(item, name=name) for item, name in zip(found, names, strict=True))
+
+
+def _where(scope: Scope, on: tuple[Condition, ...]) -> Scope:
+    """What a scope shows where conditions hold, and NULL elsewhere."""
+    tests = tuple(one.expr for one in on if not isinstance(one.expr, str) and one.expr != Literal(True))
+    if not tests:
+        return scope
+    all_hold = Call("and", tests)
+    shown = (replace(one, value=Call("case", (all_hold, one.value, Literal(None)))) for one in scope.columns)
+    return replace(scope, columns=tuple(shown))
 
 
 def _tree_of(draft: Draft) -> Tree:

@@ -5,6 +5,8 @@
 becomes a query over the groups, in which the condition stands in WHERE:
 
     SELECT k, s FROM (SELECT k, SUM(x) AS s, SUM(x) AS "#0" FROM a GROUP BY k) WHERE "#0" > (SELECT AVG(y) FROM b)
+
+A subquery inside of an aggregate, as in SUM((SELECT ...)), is about rows: it stays where it is.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ def regroup(draft: Draft, names: Sequence[str]) -> Draft:
     asking = tuple(condition for condition in draft.having if has_subquery(condition.expr))
     where = tuple(replace(condition, expr=over.put(_expr(condition))) for condition in asking)
     shown = tuple(
-        replace(item, name=name) for item, name in zip(draft.items, names, strict=True) if not has_subquery(item.expr)
+        replace(item, name=name) for item, name in zip(draft.items, names, strict=True) if not _asks_groups(item.expr)
     )
     having = tuple(condition for condition in draft.having if condition not in asking)
     inner = replace(draft, items=(*shown, *over.items), having=having, named=(), distinct=False, within=draft.within)
@@ -41,11 +43,23 @@ def _asks(draft: Draft) -> bool:
     if any(has_subquery(condition.expr) for condition in draft.having):
         return True
     grouped = bool(draft.group_by or draft.having) or any(calls_aggregate(item.expr) for item in draft.items)
-    return grouped and any(has_subquery(item.expr) for item in draft.items)
+    return grouped and any(_asks_groups(item.expr) for item in draft.items)
+
+
+def _asks_groups(written: object) -> bool:
+    """Whether there is a subquery outside of aggregates."""
+    if not isinstance(written, Call | Udf) or _is_aggregate(written):
+        return False
+    return (isinstance(written, Call) and written.op in SUBQUERIES) or any(map(_asks_groups, written.args))
+
+
+def _is_aggregate(expr: Expr) -> bool:
+    called = isinstance(expr, Udf) and expr.name.lower() in AGGREGATES
+    return called or (isinstance(expr, Call) and expr.op == "filter")
 
 
 def _outer_item(over: _Groups, item: Item, name: str) -> Item:
-    if has_subquery(item.expr):
+    if _asks_groups(item.expr):
         return replace(item, expr=over.put(_expr(item)), name=name)
     return Item(Column(_GROUPS, name), name)
 
@@ -58,9 +72,7 @@ class _Groups:
 
     def put(self, expr: Expr) -> Expr:
         """An expression over groups, outside of them."""
-        if isinstance(expr, Column) or (isinstance(expr, Udf) and expr.name.lower() in AGGREGATES):
-            return self._column(expr)
-        if isinstance(expr, Call) and expr.op == "filter":
+        if isinstance(expr, Column) or _is_aggregate(expr):
             return self._column(expr)
         if isinstance(expr, Call) and expr.op in SUBQUERIES:
             return replace(expr, args=(*map(self.put, expr.args[:-1]), expr.args[-1]))

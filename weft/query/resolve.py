@@ -16,10 +16,11 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from weft.errors import InternalError, QueryError
+from weft.expr.factor import factored
 from weft.expr.functions import NAMED, SYNONYMS
 from weft.expr.model import Call, Column, Expr, Literal, Span, Udf, conjuncts, text_of, transform
 from weft.expr.rules import condition as require_condition
-from weft.expr.types import ExprError, normalize
+from weft.expr.types import TIMESTAMP, ExprError, normalize
 from weft.expr.typing import add_types
 from weft.query.aggregates import AGGREGATES, NOT_DONE, PARTS, WINDOW, calls_aggregate, has_aggregate, refuse_aggregates
 from weft.query.caret import locate_error, pointing_into
@@ -29,13 +30,18 @@ from weft.query.derived import Derived, all_rows, branches, derive
 from weft.query.draft import Condition, Draft, Item, Named, Source, Star, Using, Within
 from weft.query.groups import Entry, find_entry, find_named, group
 from weft.query.model import Output, Query, Relation, Stream
+from weft.query.moment import fix_now
 from weft.query.names import find, suggestion
+from weft.query.onerow import with_rows
 from weft.query.parameters import PARAMETERS, REMOVED
 from weft.query.qualify import EventTime
+from weft.query.ranking import bound, ranked
 from weft.query.rewrite import is_plain, rewrite
 from weft.query.timebounds import retention, step_of
 from weft.query.visible import Visible, numbered, unique_names
 
+_MOMENTS = {"current_date": pa.date32(), "today": pa.date32(), "localtimestamp": TIMESTAMP}
+"""Other forms of now()."""
 _FORMS = frozenset(
     ["cast", "try_cast", "extract", "exists", "if", "interval", "case", "position", "row", "struct_pack"]
 )
@@ -43,7 +49,7 @@ _FORMS = frozenset(
 
 def is_built_in(name: str) -> bool:
     """Whether SQL has a function of this name."""
-    return name.lower() in {*NAMED, *SYNONYMS, *AGGREGATES, *NOT_DONE, *_FORMS}
+    return name.lower() in {*NAMED, *SYNONYMS, *AGGREGATES, *NOT_DONE, *_FORMS, *_MOMENTS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,7 @@ def resolve(
 ) -> Query:
     """The query that `draft` states over `streams`, `views` and derived streams, which may use those before them."""
     views = add_views(views, (one.named for one in derived))
+    draft = with_rows(draft, lambda name: find(name, streams) is not None and find(name, views) is None)
     resolver = _Resolver(streams, functions, cross_product)
     draft = resolver.plain(draft, views)
     whole = all_rows(draft, draft.text) if draft.unions else draft
@@ -87,10 +94,15 @@ class _Resolver:
     def query(self, draft: Draft, views: Views, default: Within = None, *, united: bool = False) -> Query:
         """One SELECT; where it is united with others, its columns get types from them."""
         flat = _Inliner(draft, self).flatten(draft, views, default=default)
+        if not flat.relations:
+            hint = "a query reads FROM at least one stream; rows that never change are a table: s.table(name, source)."
+            raise locate_error("this query reads no stream", draft.text, draft.sources[0].span, hint=hint)
         crossed = self.cross_product or draft.crossed
         query = Query(flat.relations, flat.predicates, (), crossed, late_by=self.late_by)
         query = replace(query, cross_product=crossed or adds_single_rows(query))
-        if flat.is_grouped:
+        if draft.ranked is not None:
+            query = ranked(query, flat.entries, draft.ranked)
+        elif flat.is_grouped:
             keys = tuple(flat.scope.key(condition, flat.entries) for condition in draft.group_by)
             having = tuple(flat.scope.having(condition, flat.entries, keys) for condition in draft.having)
             query = group(
@@ -102,7 +114,8 @@ class _Resolver:
             query = replace(query, outputs=tuple(_output(entry, united=united) for entry in flat.entries))
         if not query.cross_product:
             require_connected(query)
-        return query
+        with pointing_into(draft.text):
+            return fix_now(query)
 
     def plain(self, draft: Draft, views: Views, default: Within = None) -> Draft:
         """The draft without outer joins and subqueries."""
@@ -252,7 +265,7 @@ class _Inliner:
             inner, known, columns = view.draft, view.views, (*source.columns, *view.columns[len(source.columns) :])
         inherited = default if source.within is None else source.within
         if inner is not None:
-            inner = self.resolver.plain(inner, known, inherited)
+            inner = self.resolver.plain(inner if columns else bound(inner, draft, source), known, inherited)
         if inner is not None and not _is_derived(inner):
             flat = self.flatten(inner, known, name, inherited)
             outputs = tuple(_output(entry) for entry in flat.entries)
@@ -279,7 +292,7 @@ class _Part:
 def _is_derived(draft: Draft) -> bool:
     """Whether the rows of a draft are a stream of their own: they are no plain join that can be put in place."""
     asked = draft.unions or draft.distinct or draft.group_by or draft.having or draft.times or draft.closes
-    return bool(asked) or any(calls_aggregate(item.expr) for item in draft.items)
+    return bool(asked or draft.ranked) or any(calls_aggregate(item.expr) for item in draft.items)
 
 
 def _relation(
@@ -374,7 +387,8 @@ class _Scope:
     def _conjuncts(self, expr: Expr) -> Iterator[Expr]:
         """Types may turn one condition into several."""
         for part in conjuncts(expr):
-            yield from conjuncts(require_condition(self._add_types(part)))
+            for typed in conjuncts(require_condition(self._add_types(part))):
+                yield from factored(typed)
 
     def outputs(self, item: Item) -> Iterator[Output]:
         """The columns one entry of the SELECT list stands for, names looked up."""
@@ -449,8 +463,16 @@ class _Scope:
 
     def _resolve_node(self, node: Expr) -> Expr:
         if isinstance(node, Column):
-            return self._column(node)
+            return self._function(Udf(node.name, (), None, node.span)) if self._is_moment(node) else self._column(node)
+        if isinstance(node, Call) and node.op == "row":
+            raise ExprError("a row of values can only be compared", hint="name the values one by one.", span=node.span)
         return self._function(node) if isinstance(node, Udf) else node
+
+    def _is_moment(self, column: Column) -> bool:
+        """Whether this is CURRENT_DATE or the like, written without parentheses."""
+        if column.alias or column.name.lower() not in ("current_timestamp", "current_date", "localtimestamp"):
+            return False
+        return not any(find(column.name, self._shown(alias)) for alias in self.tables)
 
     def _star(self, star: Star, text: str) -> Iterator[Output]:
         if star.alias:
@@ -537,6 +559,8 @@ class _Scope:
             return replace(call, name=name, type=normalize(self.functions[name].returns))
         builtin = call.name.lower()
         builtin = SYNONYMS.get(builtin, builtin)
+        if builtin in _MOMENTS and not call.args:
+            return Call("cast", (Call("now", (), None, call.span),), _MOMENTS[builtin], call.span)
         if builtin in NAMED or builtin == "%":
             return Call(builtin, call.args, None, call.span)
         if builtin in AGGREGATES or builtin == WINDOW:

@@ -1,8 +1,9 @@
-"""A query with outer joins and subqueries as one of inner joins, UNION ALL and groups.
+"""A query with outer joins, subqueries and numbers of rows as one of inner joins, UNION ALL and groups.
 
-Four steps: subqueries over groups are put around them (`regroup`), names are looked up (`qualify`), subqueries become
-joins (`subqueries`), and joins that are no inner joins become unions of inner joins and counts of partners (`outer`).
-A query that has neither is left as it is.
+Rows that get numbers become a SELECT around those that do not (`ranking`); both are rewritten in turn.  For the rest
+there are four steps: subqueries over groups are put around them (`regroup`), names are looked up (`qualify`),
+subqueries become joins (`subqueries`), and joins that are no inner joins become unions of inner joins and counts of
+partners (`outer`).  A query that has none of these is left as it is.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from weft.errors import QueryError
+from weft.query.caret import pointing_into
 from weft.query.derived import branches
 from weft.query.draft import Condition, Draft, Item
+from weft.query.lateral import beside
 from weft.query.outer import without_outer_joins
 from weft.query.qualify import Known, Reader
+from weft.query.ranking import is_ranking, rank
 from weft.query.regroup import regroup
 from weft.query.subqueries import has_subquery, unnest
 
@@ -44,11 +48,14 @@ def refuse_closed(draft: Draft) -> None:
 
 def _is_plain(draft: Draft) -> bool:
     written: tuple[Condition | Item, ...] = (*draft.conditions, *draft.items, *draft.having, *draft.group_by)
-    return draft.tree is None and not any(has_subquery(one.expr) for one in written)
+    return draft.tree is None and not is_ranking(draft) and not any(has_subquery(one.expr) for one in written)
 
 
 def _rewrite(draft: Draft, known: Known) -> Draft:
-    draft = regroup(draft, [str(item.name) for item in Reader(known).open(draft).items])
-    reader = Reader(known)
+    if is_ranking(draft):
+        with pointing_into(draft.text):
+            return rank(draft, Reader(known, beside).open(draft))
+    draft = regroup(draft, [str(item.name) for item in Reader(known, beside).open(draft).items])
+    reader = Reader(known, beside)
     opened = unnest(reader, reader.open(draft))
     return without_outer_joins(opened, reader)

@@ -5,9 +5,11 @@
     WHERE a.x NOT IN (SELECT y FROM b WHERE p)             an anti join on p and (a.x = y or one of them is NULL)
     elsewhere, such as below OR                            a mark: a column that says whether there is a partner
     (SELECT MAX(y) FROM b WHERE b.k = a.k)                 a LEFT JOIN of the aggregate, grouped by b.k
+    (SELECT y FROM b WHERE b.k = a.k)                      the same with MAX and COUNT; a count above 1 is an error
 
 What must hold: a subquery sees the query around it, so names are looked up inside first.  One that groups rows may
-refer to the query around it by equality alone: what it is equal to becomes a key of its groups.
+refer to the query around it by equalities: what is equal to it becomes a key of its groups.  By other comparisons it
+may refer to one stream: its groups are then those of each different value of that stream.
 """
 
 from __future__ import annotations
@@ -19,9 +21,24 @@ from weft.expr.model import Call, Column, Expr, Literal, Udf, columns, transform
 from weft.expr.types import ExprError
 from weft.query.aggregates import AGGREGATES
 from weft.query.caret import pointing_into
-from weft.query.draft import Condition, Draft, Item, Source, Star
+from weft.query.derived import all_rows, in_place
+from weft.query.draft import Condition, Draft, Item, Source
 from weft.query.nulls import fold, is_null, null
+from weft.query.onerow import ROW
 from weft.query.qualify import Kind, Node, Opened, Part, Reader, has_aggregate, sources_of
+from weft.query.ranking import is_ranking
+from weft.query.tied import (
+    COMPARED,
+    equal_sides,
+    expr_of,
+    flat_joins,
+    many_columns,
+    maybe,
+    null_test,
+    one_column,
+    sides,
+    surely,
+)
 
 SUBQUERIES = ("exists", "in_query", "subquery")
 _MARK = "#found"
@@ -75,7 +92,7 @@ class _Unnester:
         """Conditions without subqueries come first: they hold before partners are counted."""
         opened, mine = self.opened, {source.alias for source in sources_of(self.part)}
         asking = [one for one in opened.where if has_subquery(one.expr)]
-        near = [one for one in opened.where if one not in asking and {c.alias for c in columns(_expr(one))} <= mine]
+        near = [one for one in opened.where if one not in asking and {c.alias for c in columns(expr_of(one))} <= mine]
         if near and (asking or any(has_subquery(item.expr) for item in opened.items)):
             self.part = Node("where", self.part, None, tuple(near))
         else:
@@ -116,10 +133,9 @@ class _Unnester:
         if call.op == "exists":
             self._join(kind, found, found.on)
             return
-        value, other = call.args[0], self._only(found, call)
-        equal = Call("=", (value, other), None, call.span)
-        unknown = Call("or", (equal, _is_null(value), _is_null(other)), None, call.span)
-        self._join(kind, found, (*found.on, Condition(unknown if negated else equal, self.text)))
+        pairs = self._compared(found, call)
+        asked = maybe(pairs, call) if negated else surely(pairs, call)
+        self._join(kind, found, (*found.on, *(Condition(one, self.text) for one in asked)))
 
     def _join(self, kind: Kind, found: _Joined, on: tuple[Condition, ...]) -> None:
         self.part = Node(kind, self.part, found.part, on)
@@ -143,10 +159,9 @@ class _Unnester:
     def _in(self, call: Call) -> Expr:
         """TRUE, FALSE, or NULL where a NULL on either side leaves it open."""
         found, again = self._open(call), self._open(call)
-        value, other, same = call.args[0], self._only(found, call), self._only(again, call)
-        equal = self._mark(found, (*found.on, Condition(Call("=", (value, other), None, call.span), self.text)))
-        unknown = Condition(Call("or", (_is_null(value), _is_null(same))), self.text)
-        is_open = self._mark(again, (*again.on, unknown))
+        sure, open_ = surely(self._compared(found, call), call), maybe(self._compared(again, call), call)
+        equal = self._mark(found, (*found.on, *(Condition(one, self.text) for one in sure)))
+        is_open = self._mark(again, (*again.on, *(Condition(one, self.text) for one in open_)))
         return Call("case", (equal, Literal(True), is_open, Literal(None), Literal(False)), None, call.span)
 
     def _mark(self, found: _Joined, on: tuple[Condition, ...]) -> Column:
@@ -160,23 +175,43 @@ class _Unnester:
         draft = _draft(call)
         opened = self.reader.open(draft, self.opened.scope, self.opened.draft.within)
         if len(opened.items) != 1:
-            raise _one_column(call)
-        if not has_aggregate(_expr(opened.items[0])) or opened.group_by or draft.unions:
-            raise ExprError(
-                "a subquery that is a value must be an aggregate",
-                detail="it may have at most one row, whatever rows come.",
-                hint="aggregate it, as in (SELECT MAX(x) FROM ...), or join the stream.",
-                span=call.span,
-            )
+            raise one_column(call)
+        if draft.sources[0].stream == ROW and not (opened.where or draft.unions or opened.is_grouped):
+            return expr_of(opened.items[0])
+        if not has_aggregate(expr_of(opened.items[0])) or opened.group_by or draft.unions:
+            return self._only(opened, call)
         derived, equal = self._grouped(opened, call)
         source, shown = self.reader.place(derived)
         *keys, value = (one.value for one in shown.columns)
         on = tuple(Condition(Call("=", (k, o), None, call.span), self.text) for k, o in zip(keys, equal, strict=True))
         self.part = Node("left" if keys else "inner", self.part, source, on)
-        empty = fold(transform(_expr(opened.items[0]), _over_nothing))
+        empty = fold(transform(expr_of(opened.items[0]), _over_nothing))
         if not keys or is_null(empty):
             return value
-        return Call("case", (_is_null(keys[0]), empty, value), None, call.span)
+        return Call("case", (null_test(keys[0]), empty, value), None, call.span)
+
+    def _only(self, opened: Opened, call: Call) -> Expr:
+        """A scalar subquery that is no aggregate: its value, if there is one; more than one is an error."""
+        mine = {source.alias for source in sources_of(opened.part)}
+        if all(c.alias in mine for one in opened.where for c in columns(expr_of(one))):
+            whole = Source("subquery", "whole", derived=opened.draft, columns=("only",))
+            inner = Draft((whole,), (), _at_most_one(Column("whole", "only")), text=opened.draft.text)
+            derived, equal = Source("subquery", "subquery", derived=inner), list[Expr]()
+        elif opened.is_grouped or opened.draft.unions:
+            raise ExprError(
+                "a subquery that is a value, and is tied to the query around it, must be an aggregate or a plain join",
+                detail="it may have at most one row, whatever rows come.",
+                hint="aggregate it, as in (SELECT MAX(x) FROM ...), or join the stream.",
+                span=call.span,
+            )
+        else:
+            derived, equal = self._grouped(replace(opened, items=_at_most_one(expr_of(opened.items[0]))), call)
+        source, shown = self.reader.place(derived)
+        *keys, value, count = (one.value for one in shown.columns)
+        on = tuple(Condition(Call("=", (k, o), None, call.span), self.text) for k, o in zip(keys, equal, strict=True))
+        self.part = Node("left" if keys else "inner", self.part, source, on)
+        # What it is compared with keeps it from being asked of groups that no row needs.
+        return Call("only", (value, count, *equal), None, call.span)
 
     # ------------------------------------------------------------------------------------------ subqueries
 
@@ -187,7 +222,7 @@ class _Unnester:
         if not draft.unions and not (opened.group_by or opened.having) and not _aggregates(opened):
             inner = unnest(self.reader, opened) if _has_more(opened) else opened
             self._refuse_far(inner, call)
-            return _Joined(inner.part, inner.where, tuple(_expr(item) for item in inner.items))
+            return _Joined(inner.part, inner.where, tuple(expr_of(item) for item in inner.items))
         derived, equal = self._grouped(opened, call)
         source, shown = self.reader.place(derived)
         values = [one.value for one in shown.columns]
@@ -201,7 +236,7 @@ class _Unnester:
         """A condition of a subquery inside must not skip a level."""
         mine = {source.alias for source in sources_of(inner.part)}
         for condition in _conditions(inner.part):
-            if any(c.alias not in mine and not c.alias.startswith(_MARK) for c in columns(_expr(condition))):
+            if any(c.alias not in mine and not c.alias.startswith(_MARK) for c in columns(expr_of(condition))):
                 raise ExprError(
                     "a subquery refers to a query that is not directly around it",
                     hint="join the streams of both subqueries in one.",
@@ -212,25 +247,61 @@ class _Unnester:
         """A subquery that groups rows as a derived table, and what the query around compares its first columns with."""
         draft, name = opened.draft, "subquery"
         mine = {source.alias for source in sources_of(opened.part)}
-        far = [one for one in opened.where if any(c.alias not in mine for c in columns(_expr(one)))]
+        far = [one for one in opened.where if any(c.alias not in mine for c in columns(expr_of(one)))]
         if not far:
             self._refuse_elsewhere(opened, mine, call)
             return Source(name, name, derived=draft), []
         if draft.unions:
             raise ExprError("a subquery with UNION cannot refer to the query around it", span=call.span)
-        sides = [_sides(one, mine, call) for one in far]
-        keys = tuple(Condition(inner, self.text) for inner, _ in sides)
-        items = [Item(inner, f"#key{place}", self.text) for place, (inner, _) in enumerate(sides)]
+        if (asking := self._asking(far, mine)) is not None:
+            return self._for_each(opened, far, asking, call)
+        tied = [sides(one, mine, call) for one in far]
+        keys = tuple(Condition(inner, self.text) for inner, _ in tied)
+        items = [Item(inner, f"#key{place}", self.text) for place, (inner, _) in enumerate(tied)]
         near = tuple(one for one in opened.where if one not in far)
         rest = replace(opened, where=near)
         self._refuse_elsewhere(rest, mine, call)
         flat = self._again(rest)
         made = replace(flat, items=(*items, *opened.items), group_by=(*keys, *opened.group_by), having=opened.having)
-        return Source(name, name, derived=made), [outer for _, outer in sides]
+        return Source(name, name, derived=made), [outer for _, outer in tied]
+
+    def _asking(self, far: list[Condition], mine: set[str]) -> Source | None:
+        """The only source outside that comparisons refer to, where not all of them are equalities."""
+        compared = [expr_of(one) for one in far]
+        if not all(isinstance(one, Call) and one.op in COMPARED for one in compared):
+            return None
+        if all(equal_sides(one, mine) is not None for one in compared):
+            return None
+        outside = {column.alias for one in compared for column in columns(one)} - mine
+        found = [source for source in sources_of(self.part) if source.alias in outside]
+        return found[0] if len(outside) == 1 and found else None
+
+    def _for_each(self, opened: Opened, far: list[Condition], asking: Source, call: Call) -> tuple[Source, list[Expr]]:
+        """The groups of a subquery for each different value that the query around compares with; NULLs have none."""
+        asked = sorted({c.name for one in far for c in columns(expr_of(one)) if c.alias == asking.alias})
+        items = tuple(Item(Column(asking.alias, name), name) for name in asked)
+        values = Source("", "#asked", derived=Draft((asking,), (), items, distinct=True))
+
+        def moved(node: Expr) -> Expr:
+            return replace(node, alias="#asked") if isinstance(node, Column) and node.alias == asking.alias else node
+
+        rest = replace(opened, where=tuple(one for one in opened.where if one not in far))
+        self._refuse_elsewhere(rest, {source.alias for source in sources_of(opened.part)}, call)
+        flat = self._again(rest)
+        keys = tuple(Column("#asked", name) for name in asked)
+        made = replace(
+            flat,
+            sources=(values, *flat.sources),
+            conditions=(*flat.conditions, *(replace(one, expr=transform(expr_of(one), moved)) for one in far)),
+            items=(*(Item(key, f"#key{place}") for place, key in enumerate(keys)), *opened.items),
+            group_by=(*map(Condition, keys), *opened.group_by),
+            having=opened.having,
+        )
+        return Source("subquery", "subquery", derived=made), [Column(asking.alias, name) for name in asked]
 
     def _again(self, opened: Opened) -> Draft:
         """The draft of a subquery over flat joins."""
-        flat = _flat(opened.part)
+        flat = flat_joins(opened.part)
         if flat is None:
             raise ExprError(
                 "a subquery with an outer join cannot refer to the query around it",
@@ -245,17 +316,24 @@ class _Unnester:
         written: tuple[Condition | Item, ...] = (
             *opened.items, *opened.having, *opened.group_by, *_conditions(opened.part), *opened.where,
         )  # fmt: skip
-        if any(c.alias not in mine and c.alias for one in written for c in columns(_expr(one))):
+        if any(c.alias not in mine and c.alias for one in written for c in columns(expr_of(one))):
             raise ExprError(
                 "a subquery that groups rows refers to the query around it outside of WHERE",
                 hint="compare in its WHERE by =.",
                 span=call.span,
             )
 
-    def _only(self, found: _Joined, call: Call) -> Expr:
-        if len(found.items) != 1:
-            raise _one_column(call)
-        return found.items[0]
+    def _compared(self, found: _Joined, call: Call) -> list[tuple[Expr, Expr]]:
+        """What IN, ANY or ALL compares: a value, or a row of values, with the columns of the subquery."""
+        value = call.args[0]
+        values = value.args if isinstance(value, Call) and value.op == "row" else (value,)
+        if len(found.items) != len(values):
+            raise one_column(call) if len(values) == 1 else many_columns(call, len(values))
+        return list(zip(values, found.items, strict=True))
+
+
+def _at_most_one(value: Expr) -> tuple[Item, ...]:
+    return Item(Udf("max", (value,)), "value"), Item(Udf("count", ()), "count")
 
 
 def _has_more(opened: Opened) -> bool:
@@ -264,27 +342,15 @@ def _has_more(opened: Opened) -> bool:
 
 
 def _aggregates(opened: Opened) -> bool:
-    return any(has_aggregate(_expr(item)) for item in opened.items)
+    return any(has_aggregate(expr_of(item)) for item in opened.items)
 
 
 def _draft(call: Call) -> Draft:
     constant = call.args[-1]
     assert isinstance(constant, Literal)
     assert isinstance(constant.value, Draft)
-    return constant.value
-
-
-def _expr(written: Condition | Item) -> Expr:
-    assert not isinstance(written.expr, str | Star)
-    return written.expr
-
-
-def _is_null(expr: Expr) -> Expr:
-    return Call("is_null", (expr,))
-
-
-def _one_column(call: Call) -> ExprError:
-    return ExprError("this subquery must select one column", hint="name one column behind SELECT.", span=call.span)
+    draft = in_place(constant.value)
+    return all_rows(draft, draft.text) if is_ranking(draft) else draft
 
 
 def _over_nothing(node: Expr) -> Expr:
@@ -292,30 +358,3 @@ def _over_nothing(node: Expr) -> Expr:
     if isinstance(node, Udf) and node.name.lower() in AGGREGATES:
         return Literal(0) if AGGREGATES[node.name.lower()] in ("count", "distinct") else null(None)
     return node
-
-
-def _sides(condition: Condition, mine: set[str], call: Call) -> tuple[Expr, Expr]:
-    """`inner = outer` of a subquery that groups rows."""
-    expr = _expr(condition)
-    if isinstance(expr, Call) and expr.op == "=":
-        first, second = expr.args
-        for inner, outer in ((first, second), (second, first)):
-            inside = {column.alias in mine for column in columns(inner)}
-            outside = {column.alias in mine for column in columns(outer)}
-            if inside == {True} and outside == {False}:
-                return inner, outer
-    raise ExprError(
-        "a subquery that groups rows can be tied to the query around it by = alone",
-        hint="write inner column = outer column, or join first and group around it.",
-        span=expr.span or call.span,
-    )
-
-
-def _flat(part: Part) -> tuple[tuple[Source, ...], tuple[Condition, ...]] | None:
-    """Sources and conditions of inner joins; None if there are others."""
-    if isinstance(part, Source):
-        return (part,), ()
-    left, right = _flat(part.left), ((), ()) if part.right is None else _flat(part.right)
-    if part.kind not in ("inner", "where") or left is None or right is None:
-        return None
-    return (*left[0], *right[0]), (*left[1], *right[1], *part.on)

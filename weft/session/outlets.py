@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from weft.errors import SinkError
-from weft.host.results.left import publish_left
+from weft.host.results.left import publish_left, refuse_unsent
 from weft.host.results.sink import Sink
 from weft.host.state.checkpoint import Checkpoint
 from weft.session.query import QueryHandle
@@ -43,5 +43,6 @@ def visit_sinks(
 def publish_results_left(checkpoint: Checkpoint, kept: Collection[str]) -> None:
     """Publish results that a run which died has left of queries that go."""
     notes = checkpoint.notes()
-    going = {name: notes.get(name, {}).get("into", ()) for name in checkpoint.queries() if name not in kept}
-    publish_left(checkpoint.ledger, going)
+    going = [name for name in checkpoint.queries() if name not in kept]
+    refuse_unsent(checkpoint.ledger, {name: notes.get(name, {}).get("sent", ()) for name in going})
+    publish_left(checkpoint.ledger, {name: notes.get(name, {}).get("into", ()) for name in going})

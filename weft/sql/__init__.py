@@ -40,6 +40,7 @@ def parse_fragments(draft: Draft) -> Draft:
         items=tuple(_parse_item(item) for item in draft.items),
         group_by=tuple(_parse(key) for key in draft.group_by),
         having=tuple(part for condition in draft.having for part in _split(condition)),
+        qualify=tuple(part for condition in draft.qualify for part in _split(condition)),
         tree=None if draft.tree is None else _parse_tree(draft.tree),
         sources=tuple(_parse_source(source) for source in draft.sources),
     )

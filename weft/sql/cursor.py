@@ -29,6 +29,8 @@ class Cursor:
         """Reads the SELECT of a subquery."""
         self.tokens = tokenize(text)
         self.at = 0
+        self.depth = 0
+        """In how many SELECTs the one that is read stands."""
 
     @property
     def token(self) -> Token:

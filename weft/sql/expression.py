@@ -13,7 +13,7 @@ from decimal import Decimal
 
 from weft.expr.model import Call, Column, Expr, Literal, Span
 from weft.query.parameters import PARAMETERS
-from weft.sql import forms
+from weft.sql import forms, rowvalue
 from weft.sql.cursor import Cursor
 from weft.sql.interval import interval_literal
 from weft.sql.typename import read_type
@@ -100,8 +100,9 @@ def _comparison(cursor: Cursor) -> Expr:
         return left
     op = _COMPARE[cursor.next().upper]
     if cursor.sees_any("ANY", "ALL", "SOME"):
-        raise cursor.fail(cursor.token.span, f"{cursor.token.upper} is not supported", hint="write IN (...).")
-    left = Call(op, (left, _membership(cursor)), None, cursor.span_from(start))
+        left = rowvalue.quantified(cursor, parse_condition, op, left, start)
+    else:
+        left = rowvalue.compare(cursor, op, left, _membership(cursor), cursor.span_from(start))
     if cursor.token.upper in _COMPARE:
         raise cursor.fail(
             cursor.token.span, "comparisons cannot be chained", hint="join two by AND, or put one in parentheses."
@@ -148,8 +149,8 @@ def _between(cursor: Cursor, left: Expr, start: int, _op: str) -> Expr:
 def _in(cursor: Cursor, left: Expr, start: int, _op: str) -> Expr:
     cursor.expect("(", "IN is followed by a list in parentheses.")
     if forms.sees_subquery(cursor):
-        return Call("in_query", (left, forms.subquery(cursor)), None, cursor.span_from(start))
-    return Call("in", (left, *forms.arguments(cursor, parse_condition)), None, cursor.span_from(start))
+        return Call("in_query", (left, forms.subquery(cursor, parse_condition)), None, cursor.span_from(start))
+    return rowvalue.member(cursor, left, forms.arguments(cursor, parse_condition), cursor.span_from(start))
 
 
 def _like(cursor: Cursor, left: Expr, start: int, op: str) -> Expr:
@@ -266,10 +267,10 @@ def _parameter(cursor: Cursor) -> Expr:
 def _parenthesis(cursor: Cursor) -> Expr:
     start = cursor.at - 1
     if forms.sees_subquery(cursor):
-        return Call("subquery", (forms.subquery(cursor),), None, cursor.span_from(start))
+        return Call("subquery", (forms.subquery(cursor, parse_condition),), None, cursor.span_from(start))
     inner = parse_condition(cursor)
-    if cursor.sees(","):
-        raise cursor.fail(cursor.token.span, "row values are not supported", hint="compare the columns one by one.")
+    if cursor.accept(","):
+        return Call(rowvalue.ROW, (inner, *forms.arguments(cursor, parse_condition)), None, cursor.span_from(start))
     cursor.expect(")", "the parenthesis is never closed.")
     return replace(inner, span=cursor.span_from(start))
 

@@ -6,13 +6,17 @@ Each function reads one form; `read` reads an expression inside it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from weft.expr.model import Call, Expr, Literal, Span, Udf
+from weft.query.draft import Draft, Item
 from weft.sql.cursor import Cursor
+from weft.sql.over import read_over
 from weft.sql.refused import refuse_clause
 from weft.sql.typename import read_type
 
 Read = Callable[[Cursor], Expr]
+_MOST_ROWS = 256
 
 _ORDER = "ORDER BY in a call is not supported"
 _ORDER_HINT = "aggregates here do not depend on an order: leave it out."
@@ -20,15 +24,52 @@ _ORDER_HINT = "aggregates here do not depend on an order: leave it out."
 
 def sees_subquery(cursor: Cursor) -> bool:
     """Whether a SELECT begins here, behind a parenthesis."""
-    if cursor.sees("VALUES"):
-        raise cursor.fail(cursor.token.span, "VALUES is not supported", hint="list the values: IN (1, 2).")
-    return cursor.sees_any("SELECT", "WITH")
+    if cursor.sees_any("SELECT", "WITH", "VALUES"):
+        return True
+    return cursor.sees("(") and is_select(cursor) and cursor.peek(behind(cursor, 0)).upper in (")", "UNION", "ORDER")
 
 
-def subquery(cursor: Cursor) -> Literal:
+def is_select(cursor: Cursor, at: int = 0) -> bool:
+    """Whether a SELECT stands in the parenthesis that opens `at` tokens ahead; if not, a join or an expression does."""
+    inside = cursor.peek(at + 1).upper
+    if inside != "(":
+        return inside in ("SELECT", "WITH", "VALUES")
+    return is_select(cursor, at + 1) and cursor.peek(behind(cursor, at + 1)).upper in (")", "UNION")
+
+
+def behind(cursor: Cursor, at: int) -> int:
+    """How far ahead the token behind a whole parenthesis is."""
+    depth = 0
+    while cursor.peek(at).kind != "end":
+        depth += {"(": 1, ")": -1}.get(cursor.peek(at).upper, 0)
+        at += 1
+        if depth == 0:
+            break
+    return at
+
+
+def values(cursor: Cursor, read: Read) -> Draft:
+    """VALUES (...), ...: a SELECT without FROM for each row, joined by UNION ALL."""
+    start = cursor.at
+    cursor.next()
+    rows: list[Draft] = []
+    while not rows or cursor.accept(","):
+        cursor.expect("(", "VALUES (1, 'a'), (2, 'b').")
+        cells = arguments(cursor, read)
+        items = (Item(cell, f"col{at}", cursor.text) for at, cell in enumerate(cells))
+        rows.append(Draft((), (), tuple(items), None, cursor.text))
+    if len(rows) > _MOST_ROWS:
+        hint = "declare a table: s.table(name, source)."
+        raise cursor.fail(cursor.span_from(start), f"VALUES has more than {_MOST_ROWS} rows", hint=hint)
+    return replace(rows[0], unions=tuple(rows[1:]))
+
+
+def subquery(cursor: Cursor, read: Read) -> Literal:
     """A SELECT up to and with its closing parenthesis, as a constant that holds its draft."""
     start = cursor.at
-    draft = cursor.select(cursor)
+    cursor.depth += 1
+    draft = values(cursor, read) if cursor.sees("VALUES") else cursor.select(cursor)
+    cursor.depth -= 1
     refuse_clause(cursor)
     cursor.expect(")", "the parenthesis is never closed.")
     return Literal(draft, None, cursor.span_from(start))
@@ -65,8 +106,7 @@ def filtered(cursor: Cursor, read: Read, call: Expr, start: int) -> Expr:
         cursor.expect(")", "FILTER (WHERE condition).")
         call = Call("filter", (call, test), None, cursor.span_from(start))
     if cursor.sees("OVER"):
-        hint = "group the rows: SELECT key, COUNT(*) ... GROUP BY key."
-        raise cursor.fail(cursor.token.span, "OVER is not supported: there are no window functions", hint=hint)
+        return read_over(cursor, read, call, start)
     return call
 
 
@@ -166,13 +206,13 @@ def trim(cursor: Cursor, read: Read) -> Expr:
     return Call(op, (value, *characters), None, cursor.span_from(start))
 
 
-def exists(cursor: Cursor, _read: Read) -> Expr:
+def exists(cursor: Cursor, read: Read) -> Expr:
     """EXISTS (SELECT ...)."""
     start = cursor.at
     cursor.next(), cursor.next()
     if not sees_subquery(cursor):
         raise cursor.unexpected("EXISTS takes a SELECT", "write EXISTS (SELECT ... FROM ... WHERE ...).")
-    return Call("exists", (subquery(cursor),), None, cursor.span_from(start))
+    return Call("exists", (subquery(cursor, read),), None, cursor.span_from(start))
 
 
 def if_(cursor: Cursor, read: Read) -> Expr:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from weft.sql.cursor import Cursor
 
+_WHICH = "say which rows come first"
 _NOT_YET: dict[str, tuple[str, str]] = {
     "ORDER BY": (
-        "ORDER BY is not supported",
-        "a continuous result never ends; leave it out and sort where it is read.",
+        "ORDER BY is not supported without LIMIT",
+        "a continuous result never ends; leave it out and sort where it is read, or write ORDER BY ... LIMIT n.",
     ),
-    "LIMIT": ("LIMIT is not supported", "a continuous result never ends; cut it where it is read."),
-    "OFFSET": ("OFFSET is not supported", "a continuous result never ends; cut it where it is read."),
-    "FETCH": ("FETCH is not supported", "a continuous result never ends; cut it where it is read."),
-    "QUALIFY": ("QUALIFY is not supported: there are no window functions", "select where the result is read."),
-    "WINDOW": ("WINDOW is not supported: there are no window functions", "a stream's window is written WITHIN."),
+    "LIMIT": ("LIMIT is not supported without ORDER BY", f"{_WHICH}: write ORDER BY column LIMIT n."),
+    "OFFSET": ("OFFSET is not supported without LIMIT", f"{_WHICH}: write ORDER BY column LIMIT n OFFSET m."),
+    "FETCH": ("FETCH is not supported without ORDER BY", f"{_WHICH}: write ORDER BY column LIMIT n."),
+    "QUALIFY": ("QUALIFY cannot stand here", "write it behind WHERE, GROUP BY and HAVING, before ORDER BY."),
+    "WINDOW": ("WINDOW is not supported", "write OVER (PARTITION BY ... ORDER BY ...); a stream's window is WITHIN."),
     "INTERSECT": ("INTERSECT is not supported", "join the streams on all columns."),
     "EXCEPT": ("EXCEPT is not supported", "register one query for each part."),
     "USING SAMPLE": ("USING SAMPLE is not supported", "select rows in WHERE."),

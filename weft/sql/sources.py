@@ -12,15 +12,31 @@ of a derived table up to its parenthesis.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal as OneOf
 
 from weft.expr.model import Expr, Span, conjuncts
-from weft.query.draft import Condition, Draft, Join, JoinKind, Named, Source, Tree, Using, Within, is_inner, joins
+from weft.query.draft import (
+    Condition,
+    Draft,
+    Item,
+    Join,
+    JoinKind,
+    Named,
+    Source,
+    Star,
+    Tree,
+    Using,
+    Within,
+    is_inner,
+    joins,
+)
+from weft.sql import forms
 from weft.sql.cursor import Cursor
 from weft.sql.expression import parse_condition
 from weft.sql.interval import window_length
-from weft.sql.refused import JOINS, refuse_clause, unknown_join, unsupported_clause
+from weft.sql.refused import JOINS, refuse_clause, unsupported_clause
+from weft.sql.windowed import read_windows, sees_windows
 
 ReadSelect = Callable[[Cursor], Draft]
 
@@ -44,8 +60,9 @@ def read_from(cursor: Cursor, read: ReadSelect) -> Found:
     tree = _item(cursor, read, found.sources)
     while cursor.accept(","):
         tree = Join("inner", tree, _item(cursor, read, found.sources))
-    refuse_clause(cursor)
-    if is_inner(tree):
+    if not cursor.sees_any("ORDER", "QUALIFY"):
+        refuse_clause(cursor)
+    if is_inner(tree) and not any(source.lateral for source in found.sources):
         found.conditions = [condition for join in joins(tree) for condition in join.on]
         found.usings = [join.using for join in joins(tree) if join.using is not None]
     else:
@@ -145,52 +162,73 @@ def read_condition(cursor: Cursor, clause: str) -> Expr:
 
 
 def _factor(cursor: Cursor, read: ReadSelect, sources: list[Source]) -> Tree:
+    if sees_windows(cursor):
+        sources.append(_windowed(cursor))
+        return len(sources) - 1
     if cursor.sees("LATERAL"):
-        raise unknown_join(cursor, cursor.at)
-    if cursor.sees("(") and not is_select(cursor):
+        sources.append(_lateral(cursor, read, is_first=not sources))
+        return len(sources) - 1
+    if cursor.sees("(") and not forms.is_select(cursor):
         return _parenthesis(cursor, read, sources)
     sources.append(_derived(cursor, read) if cursor.sees("(") else _stream(cursor))
     return len(sources) - 1
 
 
-def is_select(cursor: Cursor, at: int = 0) -> bool:
-    """Whether a SELECT stands in the parenthesis that opens `at` tokens ahead; if not, a join does."""
-    inside = cursor.peek(at + 1).upper
-    if inside != "(":
-        return inside in ("SELECT", "WITH", "VALUES")
-    return is_select(cursor, at + 1) and cursor.peek(_behind(cursor, at + 1)).upper in (")", "UNION")
-
-
-def _behind(cursor: Cursor, at: int) -> int:
-    """How far ahead the token behind a whole parenthesis is."""
-    depth = 0
-    while cursor.peek(at).kind != "end":
-        depth += {"(": 1, ")": -1}.get(cursor.peek(at).upper, 0)
-        at += 1
-        if depth == 0:
-            break
-    return at
+def _lateral(cursor: Cursor, read: ReadSelect, *, is_first: bool) -> Source:
+    """LATERAL (SELECT ...) AS alias."""
+    start = cursor.at
+    if cursor.peek().upper != "(" or not forms.is_select(cursor, 1):
+        hint = "LATERAL is followed by a SELECT in parentheses."
+        raise cursor.fail(cursor.token.span, "LATERAL with a function is not supported", hint=hint)
+    cursor.next()
+    return replace(_derived(cursor, read), lateral=not is_first, span=cursor.span_from(start))
 
 
 def _parenthesis(cursor: Cursor, read: ReadSelect, sources: list[Source]) -> Tree:
+    behind = forms.behind(cursor, 0)
+    if cursor.is_name(behind) or cursor.peek(behind).upper == "AS":
+        sources.append(_aliased_join(cursor, read))
+        return len(sources) - 1
     cursor.next()
     tree = _item(cursor, read, sources)
     refuse_clause(cursor)
     cursor.expect(")", "the parenthesis is never closed.")
-    if cursor.is_name() or cursor.sees("AS"):
-        hint = "give each stream in it an alias, or write (SELECT * FROM ...) AS name."
-        raise cursor.fail(cursor.token.span, "a join in parentheses has no alias", hint=hint)
     return tree
+
+
+def _aliased_join(cursor: Cursor, read: ReadSelect) -> Source:
+    """(a JOIN b ...) AS alias: the same as (SELECT * FROM a JOIN b ...) AS alias."""
+    start = cursor.at
+    cursor.next()
+    found = read_from(cursor, read)
+    cursor.expect(")", "the parenthesis is never closed.")
+    text, star = cursor.source(cursor.span_from(start)), Item(Star(), None, cursor.text)
+    draft = Draft(
+        tuple(found.sources), tuple(found.conditions), (star,), None, cursor.text,
+        usings=tuple(found.usings), tree=found.tree,
+    )  # fmt: skip
+    return _source(cursor, start, text, draft)
 
 
 def _derived(cursor: Cursor, read: ReadSelect) -> Source:
     """(SELECT ...) AS alias."""
     start = cursor.at
     draft = read_parenthesised(cursor, read)
-    text = cursor.source(cursor.span_from(start))
+    return _source(cursor, start, cursor.source(cursor.span_from(start)), draft)
+
+
+def _windowed(cursor: Cursor) -> Source:
+    """TUMBLE(...) and its like: without an alias it is called as its stream is."""
+    start = cursor.at
+    found = read_windows(cursor)
+    return _source(cursor, start, cursor.source(cursor.span_from(start)), found.draft, found.stream)
+
+
+def _source(cursor: Cursor, start: int, text: str, draft: Draft, otherwise: str | None = None) -> Source:
+    """A derived table with what stands behind it: an alias, columns, a window."""
     alias, columns = _alias(cursor)
     if alias is None:
-        alias = f"unnamed_subquery{start}"
+        alias = otherwise or f"unnamed_subquery{start}"
     span = cursor.span_from(start)
     within, within_span = _window(cursor)
     return Source(text, alias, within, span, within_span, draft, columns)
@@ -199,9 +237,9 @@ def _derived(cursor: Cursor, read: ReadSelect) -> Source:
 def read_parenthesised(cursor: Cursor, read: ReadSelect) -> Draft:
     """Read a SELECT in parentheses."""
     cursor.expect("(", "a SELECT inside another one stands in parentheses.")
-    if cursor.sees("VALUES"):
-        raise cursor.fail(cursor.token.span, "VALUES is not supported", hint="declare a table: s.table(name, source).")
-    draft = read(cursor)
+    cursor.depth += 1
+    draft = forms.values(cursor, parse_condition) if cursor.sees("VALUES") else read(cursor)
+    cursor.depth -= 1
     refuse_clause(cursor)
     cursor.expect(")", "the parenthesis is never closed.")
     return draft

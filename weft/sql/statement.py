@@ -1,7 +1,7 @@
 """The grammar of a continuous query.
 
     [WITH name AS (SELECT ...), ...] SELECT item, ... FROM ... [WHERE condition] [GROUP BY key, ...]
-    [HAVING condition] [WITHIN length] [UNION [ALL] SELECT ...] [;]
+    [HAVING condition] [QUALIFY condition] [WITHIN length] [UNION [ALL] SELECT ...] [ORDER BY key, ... LIMIT n] [;]
 
 WITHIN after a table factor is the window of that alias; at the very end, or before GROUP BY, it is the default of all
 others.
@@ -17,10 +17,13 @@ from weft.query.derived import add_branch, different_rows
 from weft.query.draft import Condition, Draft, Item, Star
 from weft.sql.cursor import Cursor
 from weft.sql.expression import parse_condition
+from weft.sql.forms import is_select
 from weft.sql.grouped import read_groups
 from weft.sql.interval import window_length
+from weft.sql.over import read_limit
 from weft.sql.refused import refuse_clause
-from weft.sql.sources import is_select, read_condition, read_from, read_parenthesised, read_with
+from weft.sql.sources import Found, read_condition, read_from, read_parenthesised, read_with
+from weft.sql.tokens import Token
 
 
 def parse_select(text: str) -> Draft:
@@ -48,9 +51,12 @@ def read_body(cursor: Cursor) -> Draft:
     draft = _branch(cursor)
     while cursor.accept("UNION"):
         is_all = cursor.accept("ALL") or (cursor.accept("DISTINCT") and False)
+        cursor.depth += 1
         draft = add_branch(draft, _branch(cursor))
+        cursor.depth -= 1
         if not is_all:
             draft = different_rows(draft, cursor.source(cursor.span_from(start)))
+    draft = read_limit(cursor, draft, parse_condition)
     return replace(draft, named=(*named, *draft.named)) if named else draft
 
 
@@ -62,13 +68,13 @@ def _branch(cursor: Cursor) -> Draft:
 def _select(cursor: Cursor) -> Draft:
     distinct = _begin(cursor)
     items = _items(cursor)
-    cursor.expect("FROM", "a query reads FROM at least one stream.")
-    found = read_from(cursor, read_body)
+    found = _from(cursor)
     conditions = found.conditions
     if cursor.accept("WHERE"):
         conditions.extend(Condition(part, cursor.text) for part in conjuncts(read_condition(cursor, "WHERE")))
     default = window_length(cursor) if cursor.accept("WITHIN") else None
     groups = read_groups(cursor)
+    qualify = conjuncts(parse_condition(cursor)) if cursor.accept("QUALIFY") else ()
     if default is None and cursor.accept("WITHIN"):
         default = window_length(cursor)
     return Draft(
@@ -81,8 +87,17 @@ def _select(cursor: Cursor) -> Draft:
         group_by=groups.by,
         having=groups.having,
         distinct=distinct,
+        qualify=tuple(Condition(part, cursor.text) for part in qualify),
         tree=found.tree,
     )
+
+
+def _from(cursor: Cursor) -> Found:
+    """FROM; a SELECT inside of another one may have none."""
+    if cursor.depth == 0 or cursor.sees("FROM"):
+        cursor.expect("FROM", "a query reads FROM at least one stream.")
+        return read_from(cursor, read_body)
+    return Found()
 
 
 def _begin(cursor: Cursor) -> bool:
@@ -138,12 +153,17 @@ def _item(cursor: Cursor) -> Item:
 
 def _item_name(cursor: Cursor) -> str | None:
     if cursor.accept("AS"):
-        return cursor.name("a name after AS").text
+        return (cursor.name("a name after AS") if cursor.sees_any("FROM", "AS") else _label(cursor)).text
     if cursor.is_name():
         return cursor.next().text
     if cursor.sees("WITHIN"):
         raise cursor.fail(cursor.token.span, "WITHIN cannot stand here", hint=_WITHIN_HINT)
     return None
+
+
+def _label(cursor: Cursor) -> Token:
+    """Behind AS any word is a name."""
+    return cursor.word("a name after AS", "a name is a word, or anything in double quotes.")
 
 
 def _star(cursor: Cursor) -> Star | None:

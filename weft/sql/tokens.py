@@ -34,8 +34,8 @@ _TOKEN = re.compile(
     | (?P<comment> /\*)
     | (?P<foreign> [bBeEnNxX]'(?:[^']|'')*+' | \$[^\W\d]\w*\$ | \$\$)
     | (?P<string>  '(?:[^']|'')*+')
-    | (?P<name>    "(?:[^"]|"")*+")
-    | (?P<open>    ['"])
+    | (?P<name>    "(?:[^"]|"")*+" | `(?:[^`]|``)*+`)
+    | (?P<open>    ['"`])
     | (?P<number>  (?:{_DIGITS}\.?(?:{_DIGITS})? | \.{_DIGITS})(?:[eE][+-]?{_DIGITS})?)
     | (?P<word>    [^\W\d][^\s!"\#%&'()*+,\-./:;<=>?@\[\\\]^`{{|}}~]*)
     | (?P<operator>{"|".join(map(re.escape, _OPERATORS.split()))})
@@ -111,8 +111,7 @@ def _unreadable(text: str, group: str, written: str, span: Span) -> ParseError:
         return error(text, span, "this kind of string is not supported", hint="put the text in single quotes.")
     if group == "parameter":
         return error(text, span, "query parameters are not supported", hint="put the value into the text.")
-    hint = "put names in double quotes." if written == "`" else "leave it out, or put it in quotes."
-    return error(text, span, f"{written!r} cannot be read here", hint=hint)
+    return error(text, span, f"{written!r} cannot be read here", hint="leave it out, or put it in quotes.")
 
 
 def error(text: str, span: Span, message: str, *, detail: str = "", hint: str | None = None) -> ParseError:

@@ -28,7 +28,7 @@ _RECORDS: dict[str, Any] = {
         spread.Regions, model.Clock, model.Key, model.Store, model.Bound, model.Probe, model.Keep, model.Emit,
         model.Start, model.Edge, model.Topology, model.Epoch, model.Measure, model.Groups,
         matching.Matching, matching.Dimension, matching.End, matching.Sieve,
-        grouping.Grouping, grouping.Aggregate, grouping.TimeWindow, grouping.Closing,
+        grouping.Grouping, grouping.Aggregate, grouping.TimeWindow, grouping.Closing, grouping.Ranking, grouping.Sorted,
     )
 }  # fmt: skip
 _VALUES: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {

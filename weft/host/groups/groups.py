@@ -66,9 +66,9 @@ class Grouped:
 
     @cached_property
     def carried(self) -> tuple[str, ...]:
-        """Outputs of the join that stay as they are: all others of the last row of a key."""
+        """Outputs of the join that stay as they are, where groups keep rows: all but the keys."""
         grouping = self.groups.grouping
-        return tuple(self.types.keys() - {*grouping.keys}) if grouping.latest else ()
+        return tuple(name for name in self.types if name not in grouping.keys) if grouping.keeps_rows else ()
 
     def split(self, frame: Frame, functions: Functions, watermarks: Watermarks) -> tuple[Frame, int]:
         """The parts of groups that tuples make, and how many rows came too late for their window."""

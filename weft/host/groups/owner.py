@@ -22,6 +22,7 @@ from weft.host.groups.fold import fold, without_gone
 from weft.host.groups.folding import Folding
 from weft.host.groups.groups import Grouped
 from weft.host.groups.latest import replace_rows, shown
+from weft.host.groups.ranked import settle_ranked
 from weft.host.groups.view import View, count_values, start_group
 from weft.host.hidden import Frame
 from weft.host.state.segment import Segment
@@ -74,8 +75,8 @@ class GroupOwner:
         """Add up what has come; `open_store` gives what earlier batches have stored."""
         grouped, found = self._grouped[emit.id], Settled()
         groups = grouped.groups
-        if groups.grouping.latest:
-            return self._settle_latest(emit, grouped, open_store)
+        if groups.grouping.keeps_rows:
+            return self._settle_rows(emit, grouped, open_store)
         extremes = Extremes(grouped, self.topology, open_store, self.functions, found.stored)
         view = View(grouped, self.topology.store(groups.store), self.functions, extremes)
         segments = open_store(groups.store)
@@ -98,14 +99,18 @@ class GroupOwner:
             return [view.deltas(parts, segments, stored)]
         return [] if self.batch.job else [view.changes(parts, segments)]
 
-    def _settle_latest(self, emit: Emit, grouped: Grouped, open_store: Opener) -> Settled:
-        """Replace the present rows of some keys."""
+    def _settle_rows(self, emit: Emit, grouped: Grouped, open_store: Opener) -> Settled:
+        """Replace the present rows of some keys, or number the rows of some groups again."""
         if not (came := self._came.pop(emit.id, [])):
             return Settled()
         name = grouped.groups.store
-        delta = replace_rows(grouped, self.topology.store(name), join(came), open_store(name))
-        found = shown(grouped, delta, self.functions)
-        return Settled({name: delta}, [found]) if found.num_rows else Settled()
+        store, segments = self.topology.store(name), open_store(name)
+        if grouped.groups.grouping.latest:
+            delta = replace_rows(grouped, store, join(came), segments)
+            found = shown(grouped, delta, self.functions)
+        else:
+            delta, found = settle_ranked(grouped, store, came, segments, self.functions)
+        return Settled({name: delta} if delta.num_rows else {}, [found] if found.num_rows else [])
 
     def _parts(
         self,

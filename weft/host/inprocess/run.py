@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -73,6 +74,10 @@ class InProcess:
     ) -> None:
         self.topology, self.epoch = topology, Epoch(0, topology)
         self._silence = Silence(now)
+        self.clock: Callable[[], float] = time.time
+        """Seconds since 1970, for now()."""
+        self._moment = (-1, 0)
+        """The last batch that began, and when: it is the same if the batch is run again."""
         self.sample = 0
         """Rows that are drawn of each stream of a batch, for statistics."""
         self.functions: Functions = functions or {}
@@ -92,6 +97,9 @@ class InProcess:
         number = self.manifest.batch + 1
         barrier = None if self._preparing is None else self._preparing.manifest.batch
         batch = self.manifest.next(self.topology, number, crash=crash, barrier=barrier)
+        if self._moment[0] != number:
+            self._moment = number, int(self.clock() * 1_000_000)
+        batch = replace(batch, now=self._moment[1])
         fresh: dict[str, list[pa.RecordBatch]] = defaultdict(list)
         began = time.perf_counter()
         envelopes = list(self._read(self.topology, tables, batch))
@@ -192,5 +200,5 @@ class InProcess:
         for task, (name, ingest) in enumerate(ingests(topology, self.functions, self.sample).items()):
             if name in tables:
                 yield from ingest.run(
-                    (("", rows) for rows in tables[name].to_batches()), task, batch.watermarks, batch.number
+                    (("", rows) for rows in tables[name].to_batches()), task, batch.watermarks, batch.number, batch.now
                 )

@@ -51,6 +51,7 @@ class KafkaSink(Sink):
     ) -> None:
         self.query, self.schema = query, schema
         self.place = read_place(query, schema.names, servers, topic, key, value, more or {})
+        self.address = str(self.place)
         self._owner = ""
         self._marker: str | None = None
 

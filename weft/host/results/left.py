@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from weft.errors import StateError
 from weft.host.results.parquet import MARKER, ParquetSink
 from weft.host.results.partitioned import BY, PartitionedFolder
 from weft.host.results.sink import Results
@@ -22,17 +23,36 @@ from weft.host.state.manifest import Ledger
 
 def publish_left(ledger: Ledger, folders: Mapping[str, Iterable[str]]) -> None:
     """Publish what is left of queries; `folders` says where their results went.  A folder that is gone is left out."""
+    for query, places in folders.items():
+        batch, files = _left(ledger, query)
+        results = Results(batch, files, _no_frame, lambda: None)
+        for place in places:
+            if files and Path(place, MARKER).exists():
+                _sink(query, place).take(results)
+        if batch >= 0:
+            ledger.discard(ledger.staged(ledger.last()) / query)
+
+
+def refuse_unsent(ledger: Ledger, addresses: Mapping[str, Iterable[str]]) -> None:
+    """Refuse to drop a query with results that only its own sink can send; `addresses` says where they went."""
+    for query, places in addresses.items():
+        batch, files = _left(ledger, query)
+        for place in places if files else ():
+            raise StateError(
+                f'query "{query}" cannot be dropped or replaced yet',
+                detail=f"the last run ended before results of batch {batch} were sent {place}.",
+                hint="run the session once with the query as it was: s.run(). Then drop it.",
+            )
+
+
+def _left(ledger: Ledger, query: str) -> tuple[int, tuple[Path, ...]]:
+    """The last batch, and the files of a query in it that may not have been published."""
     manifest = ledger.last()
     if manifest.batch < 0:
-        return
+        return -1, ()
     staged = ledger.staged(manifest)
-    for query, places in folders.items():
-        paths = [staged / query / entry["file"] for entry in manifest.files if entry["query"] == query]
-        results = Results(manifest.batch, tuple(path for path in paths if path.exists()), _no_frame, lambda: None)
-        for place in places:
-            if results.files and Path(place, MARKER).exists():
-                _sink(query, place).take(results)
-        ledger.discard(staged / query)
+    paths = [staged / query / entry["file"] for entry in manifest.files if entry["query"] == query]
+    return manifest.batch, tuple(path for path in paths if path.exists())
 
 
 def _sink(query: str, place: str) -> ParquetSink:

@@ -49,6 +49,8 @@ class Sink(Protocol):
 
     folder: Path | None = None
     """The folder that committed files are moved into, if it is that kind of sink."""
+    address: str | None = None
+    """Where committed rows are sent, if only this sink can send them: nothing else knows how to get there."""
 
     def check(self, owner: str, *, published: bool, last: int) -> None:  # noqa: ARG002
         """Refuse what :meth:`claim` would refuse, without changing anything."""

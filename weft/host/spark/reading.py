@@ -62,7 +62,7 @@ class Shares:
     def envelopes(self, plan: Any, batch: Batch) -> DataFrame:
         """Partition p reads share p.  Rows never pass through the JVM one by one."""
         count = len(self.shares)
-        task = ReadTask(plan, batch.watermarks, batch.number, self.feeds, self.shares)
+        task = ReadTask(plan, batch.watermarks, batch.number, batch.now, self.feeds, self.shares)
         return self.spark.range(0, count, 1, count).mapInArrow(task, SCHEMA)
 
 
@@ -75,7 +75,7 @@ class SparkRows(Reading):
 
     def envelopes(self, plan: Any, batch: Batch) -> DataFrame:
         """Every partition turns its rows and pieces into envelopes."""
-        return self.frame.mapInArrow(IngestTask(plan, batch.watermarks, batch.number, self.feeds), SCHEMA)
+        return self.frame.mapInArrow(IngestTask(plan, batch.watermarks, batch.number, batch.now, self.feeds), SCHEMA)
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,7 @@ class ReadTask:
     plan: Any
     watermarks: Watermarks
     number: int
+    now: int
     feeds: Any
     shares: Sequence[Sequence[Piece]]
 
@@ -95,7 +96,7 @@ class ReadTask:
         task, feeds = partition(), self.feeds.value
         pieces = sorted(self.shares[task], key=lambda piece: piece.stream)
         inputs = ((piece.stream, feeds, piece) for piece in pieces)
-        return _ingest(open_plan(self.plan.value), inputs, task, self.watermarks, self.number)
+        return _ingest(open_plan(self.plan.value), inputs, task, self.watermarks, self.number, self.now)
 
 
 @dataclass(frozen=True)
@@ -105,11 +106,14 @@ class IngestTask:
     plan: Any
     watermarks: Watermarks
     number: int
+    now: int
     feeds: Feeds
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read the rows and pieces of this partition."""
-        return _ingest(open_plan(self.plan.value), self._inputs(batches), partition(), self.watermarks, self.number)
+        return _ingest(
+            open_plan(self.plan.value), self._inputs(batches), partition(), self.watermarks, self.number, self.now
+        )
 
     def _inputs(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Input]:
         for batch in batches:
@@ -127,14 +131,14 @@ Input = tuple[str, Feeds | None, Any]
 
 @wire_errors
 def _ingest(
-    plan: Plan, inputs: Iterable[Input], task: int, watermarks: Watermarks, number: int
+    plan: Plan, inputs: Iterable[Input], task: int, watermarks: Watermarks, number: int, now: int
 ) -> Iterator[pa.RecordBatch]:
     """All inputs of a task as envelopes; inputs of one stream must follow each other."""
     for stream, mine in itertools.groupby(inputs, key=itemgetter(0)):
         ingest = plan.ingests.get(stream)
         if ingest is None:
             continue  # no query reads it now
-        yield from to_rows(ingest.run(_rows_of(mine, ingest), task, watermarks, number))
+        yield from to_rows(ingest.run(_rows_of(mine, ingest), task, watermarks, number, now))
 
 
 def _rows_of(inputs: Iterable[Input], ingest: Ingest) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -17,7 +17,7 @@ import fcntl
 import json
 import os
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -312,14 +312,14 @@ def _describe_groups(query: Query) -> dict[str, str]:
 
 
 def note_query(
-    began: int, complete_from: int | None, folders: Iterable[Path], statistics: Statistics | None = None
+    began: int, complete_from: int | None, places: Mapping[str, list[str]], statistics: Statistics | None = None
 ) -> dict[str, Any]:
     """What is noted of a query for people.
 
     `began` is its first batch, `complete_from` the event time in microseconds from which on nothing is missing; None if
-    nothing ever was.  `statistics` are those that its plan was chosen by.
+    nothing ever was.  `places` are where its results go.  `statistics` are those that its plan was chosen by.
     """
-    noted = {"began": began, "complete from": complete_from, "into": [str(folder) for folder in folders]}
+    noted = {"began": began, "complete from": complete_from, **places}
     return noted if statistics is None else {**noted, "statistics": statistics.to_json()}
 
 

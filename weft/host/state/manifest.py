@@ -119,8 +119,15 @@ class Manifest:
     ) -> Manifest:
         """The manifest of the same batch after a migration to another epoch."""
         live = sorted(segments, key=lambda ref: (ref.store, ref.worker, ref.first_batch, ref.name))
+        plan = epoch.topology
         return replace(
-            self, segments=tuple(live), files=tuple(files), epoch=epoch.number, partial=dict(partial), migrated=True
+            self,
+            segments=tuple(live),
+            files=tuple(files),
+            epoch=epoch.number,
+            partial=dict(partial),
+            migrated=True,
+            totals=self.totals.fold({*plan.nodes, *plan.edge_by_id, *plan.store_by_id}),
         )
 
     def recount(self, gone: Collection[str], results: Mapping[str, int]) -> Manifest:

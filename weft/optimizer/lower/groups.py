@@ -69,7 +69,7 @@ def group_stores(emit: Emit, plan: Ways) -> tuple[Store, ...]:
         return ()
     timed = (TIME,) if groups.clock else ()
     kept = groups.grouping.keys
-    if groups.grouping.latest:
+    if groups.grouping.keeps_rows:
         kept = tuple(output.name for output in emit.outputs if output.name not in (ORDER, GONE))
     made = [_store(plan, groups, groups.store, (*kept, HASH, *timed), HASH)]
     searched = {part.argument for part in extremes(groups.grouping)}
@@ -142,4 +142,5 @@ def _content(plan: Ways) -> str:
     made = [(output.name, text_of(transform(output.expr, placed))) for output in query.outputs]
     joined = [(relation.stream.name, relation.window, relation.since) for relation in query.relations]
     closed = (query.late_by, query.grouping and query.grouping.closing) if query.late_by else ()
-    return digest(plan.name, asked, made, joined, query.grouping, *closed)
+    ranked = (query.grouping.ranking,) if query.grouping and query.grouping.ranking else ()
+    return digest(plan.name, asked, made, joined, query.grouping, *closed, *ranked)

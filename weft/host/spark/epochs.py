@@ -1,0 +1,238 @@
+"""The plan of a run on Spark: which one it is, and how another one takes over between two batches.
+
+What must hold: a change is committed by one manifest.  Before it the old plan goes on, after it the new one; a change
+that fails leaves the old one at work.  See docs/design on migration.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from weft.expr.evaluate import Functions
+from weft.host.batch import Batch, Report
+from weft.host.crash import CrashPoint, is_crash, reach
+from weft.host.migration.migrate import Job, Migration, Runner, Summary
+from weft.host.migration.prepare import ROUNDS, Preparation
+from weft.host.migration.reread import share
+from weft.host.sources.feeds import Feeds, Offset
+from weft.host.spark.delivery import Delivery
+from weft.host.spark.exchange import Shipment
+from weft.host.spark.failing import cause_of
+from weft.host.spark.oldrows import OldRows
+from weft.host.spark.reading import Reading, Shares
+from weft.host.spark.sources import open_feeds
+from weft.host.spark.waves import run_waves
+from weft.host.state.checkpoint import is_same_query
+from weft.host.state.manifest import Ledger
+from weft.host.state.place import Place
+from weft.host.work import Changes, Work
+from weft.topology.model import Epoch, Topology
+
+AT_ONCE = 400_000
+"""Rows that a change may read between two batches, by default."""
+
+
+class Epochs:
+    """The plan of the next batch, the state that it goes on from, and what a change to another plan has made so far."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        work: Work,
+        place: Place,
+        ledger: Ledger,
+        changes: Changes,
+        delivery: Delivery,
+        crash: CrashPoint | None,
+        sample: int,
+    ) -> None:
+        self.spark, self.work, self.changes, self.delivery = spark, work, changes, delivery
+        self.place, self.ledger, self.crash, self.sample = place, ledger, crash, sample
+        self.manifest = ledger.last()
+        self.at_once = AT_ONCE
+        """A change that reads no more rows than this is made between two batches."""
+        self.preparing: Preparation | None = None
+
+    @property
+    def topology(self) -> Topology:
+        """The plan of the next batch."""
+        return self.work.topology
+
+    def begin(self, spark: SparkSession) -> None:
+        """Finish what the last run left undone, and prepare for the next batch.  Jobs run in the given session."""
+        self._jobs = spark
+        self.ledger.begin()
+        self.delivery.publish(self.work, self.manifest)
+        self.ledger.collect()
+        self.ledger.announce(self.manifest.batch)
+        known = self.ledger.epoch()
+        if known is None:
+            self.epoch = Epoch(0, self.topology)
+            self.ledger.propose(self.epoch, self.work.describe(self.manifest))
+        else:
+            self.epoch = known
+            if known.topology != self.topology:
+                self._resume()
+        self.plan = self._ship(self.topology)
+        self.delivery.restore(self.work, self.manifest)
+
+    def _resume(self) -> None:
+        """The session differs from the one that made the state."""
+        began, before = time.perf_counter(), self.ledger.session()
+        migration = self._plan_migration(self.work)
+        migration.work(self._runner(self.work, migration.epoch))
+        summary = self._migrate(self.work, migration)
+        self.delivery.publish(self.work, self.manifest)
+        self.ledger.collect()
+        self.changes.made(before, self.work, summary, self.manifest, time.perf_counter() - began)
+
+    def turn(self) -> None:
+        """Change the plan, if that is wanted.  If it cannot be done, the old plan goes on.
+
+        A change that has to read much is made ready in the background first: then batches go on under the old plan.
+        """
+        while (work := self.changes.wanted()) is not None:  # a change may be asked for while another one is made
+            if not self._turn(work):
+                return
+        self.give_up()
+
+    def _turn(self, work: Work) -> bool:
+        """Make a change; return whether it is done, or refused."""
+        began, before = time.perf_counter(), self.work.session
+        try:
+            if self.manifest.batch < 0 or work.topology == self.topology:
+                summary = self._restate(work)
+            elif (migration := self._prepare(work)) is not None:
+                summary = self._migrate(work, migration)
+            else:
+                return False
+        except Exception as error:  # noqa: BLE001 - whatever it is, the old plan goes on
+            cause = cause_of(error, self.manifest.batch)
+            if is_crash(cause):
+                raise cause from None
+            self.give_up()
+            self.changes.refused(work, cause)
+        else:
+            self.plan.unpersist()
+            self.plan = self._ship(self.topology)
+            self.delivery.publish(self.work, self.manifest)
+            self.delivery.restore(self.work, self.manifest)
+            self.ledger.collect()
+            self.changes.made(before, work, summary, self.manifest, time.perf_counter() - began)
+        return True
+
+    def _prepare(self, work: Work) -> Migration | None:
+        """The migration to other work, if it is so small or so far that it can be finished now; else None."""
+        if self.preparing is not None and self.preparing.work is not work:
+            self.give_up()
+        if self.preparing is None:
+            migration = self._plan_migration(work)
+            if migration.size <= self.at_once or not migration.can_catch_up:
+                migration.work(self._runner(work, migration.epoch))
+                return migration
+            self.preparing = Preparation(
+                work, self._plan_migration(work, self.at_once), self._runner(work, migration.epoch, tasks=1)
+            )
+            self._guard()
+            return None
+        made = self.preparing
+        if not made.is_ready:
+            return None
+        if made.error is not None:
+            raise made.error
+        self._guard()
+        if made.rows_behind(self.manifest) > self.at_once and made.rounds < ROUNDS:
+            made.bring_up(self.manifest)
+            return None
+        made.migration.catch_up(self.manifest, self._runner(work, made.migration.epoch))
+        return made.migration
+
+    def _plan_migration(self, work: Work, most: int | None = None) -> Migration:
+        number = self.epoch.number + 1
+        self.ledger.unstage(self.manifest.batch, number)
+        reach(self.crash, "migrate before", self.manifest.batch)
+        return Migration(self.epoch.topology, work.change, self.manifest, number, self.delivery.run, self.crash, most)
+
+    def _runner(self, work: Work, epoch: int, tasks: int | None = None) -> Runner:
+        return lambda job, batch: self._job(job, batch, work, epoch, tasks or 2 * job.topology.workers)
+
+    def _guard(self) -> None:
+        """Keep the files that the migration in the background needs."""
+        assert self.preparing is not None
+        made = self.preparing.migration
+        mark = f"e{made.epoch}j"
+        # What was taken of earlier batches, and what a round reads now: batches may merge both away meanwhile.
+        needed = (*made.segments, *made.manifest.segments, *self.manifest.segments)
+        self.ledger.guarded = {ref.name for ref in needed}
+        self.ledger.young = lambda name: mark in name
+
+    def give_up(self) -> None:
+        """Throw away what was made in the background, if there is anything."""
+        if self.preparing is not None:
+            self.preparing.cancel()
+        self.preparing, self.ledger.guarded, self.ledger.young = None, (), lambda _name: False
+
+    def _restate(self, work: Work) -> Summary:
+        """The same state under another description: nothing has to move."""
+        self.epoch = Epoch(self.epoch.number if self.manifest.batch < 0 else self.epoch.number + 1, work.topology)
+        self.ledger.propose(self.epoch, work.describe(self.manifest))
+        if self.manifest.batch >= 0:
+            self.manifest = self.manifest.under(self.epoch, self.manifest.segments, (), self.manifest.partial)
+            self.ledger.commit(self.manifest)
+        self.work = work
+        return Summary(len(work.topology.stores))
+
+    def _migrate(self, work: Work, migration: Migration) -> Summary:
+        """Commit a migration, and go on with its plan."""
+        number = self.manifest.batch
+        epoch = Epoch(self.epoch.number + 1, work.topology)
+        before, after = self.ledger.session()["queries"], work.session["queries"]
+        gone = [query for query, said in before.items() if not is_same_query(said, after.get(query, {}))]
+        manifest = migration.commit(epoch).recount(gone, migration.summary.results)
+        manifest = replace(manifest, files=(*manifest.files, *self.delivery.stage_views(work, manifest)))
+        self.delivery.hand_over(work, number, epoch.number, manifest.files, only=work.backfill)
+        self.ledger.propose(epoch, work.describe(manifest))
+        reach(self.crash, "migrate commit before", number)
+        self.ledger.commit(manifest)
+        self.manifest, self.epoch, self.work = manifest, epoch, work
+        self.preparing = None
+        self.give_up()
+        reach(self.crash, "migrate commit after", number)
+        return migration.summary
+
+    def _job(self, job: Job, batch: Batch, work: Work, epoch: int, tasks: int) -> Report:
+        """Run one part of a migration."""
+        self._jobs.sparkContext.setJobDescription(f"Weft, {job.what}")
+        plan = self._ship(job.topology, work.functions)
+        try:
+            rows = self._input(job, work, tasks)
+            return run_waves(
+                rows, plan, job.topology, batch, self.place, self.ledger.staging_folder(batch.number, epoch)
+            )
+        finally:
+            plan.unpersist()
+
+    def _input(self, job: Job, work: Work, tasks: int) -> Reading:
+        """Old rows, or tables as far as they were read."""
+        if not job.tables:
+            return OldRows(self._jobs, self.place, share(job.pieces, tasks))
+        read = [stream for stream in work.topology.streams if stream.name in job.tables]
+        feeds = open_feeds(work.sources, read, str(self.ledger.root / "sources"))
+        return Shares(
+            self._jobs, self.spark.sparkContext.broadcast(feeds), feeds.deal({}, self._read_so_far(feeds), tasks)
+        )
+
+    def _read_so_far(self, feeds: Feeds) -> Offset:
+        """How far tables were read; Spark reads a table whole in its first batch, and keeps the offset itself."""
+        known = self.manifest.offsets
+        return {
+            name: known[name] if name in known else feed.reader.discover() for name, feed in feeds.by_stream.items()
+        }
+
+    def _ship(self, topology: Topology, functions: Functions | None = None) -> Any:
+        known = self.work.functions if functions is None else functions
+        return self.spark.sparkContext.broadcast(Shipment.of(topology, known, self.sample))

@@ -1,0 +1,33 @@
+"""One job of Spark: the waves of a plan, one after the other, over the rows of a batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from weft.host.batch import Batch, Report
+from weft.host.envelope import unpack
+from weft.host.spark.exchange import WaveTask
+from weft.host.spark.reader import SCHEMA
+from weft.host.spark.reading import Reading
+from weft.host.state.place import Place
+from weft.topology.model import Topology
+
+
+def run_waves(rows: Reading, plan: Any, topology: Topology, batch: Batch, place: Place, staging: Path) -> Report:
+    """Run all waves as one job, and return the counters of all tasks; results go to a folder of the checkpoint."""
+    frame = rows.envelopes(plan, batch)
+    folder = str(staging.relative_to(place.folder))
+    for wave in range(1, topology.waves + 1):
+        task = WaveTask(plan, batch, wave, place, folder)
+        frame = frame.repartitionById(topology.workers, "dest")
+        if wave > 1 and topology.stores_late:
+            frame = frame.sortWithinPartitions("seq")  # rows to store come first, see weft.host.worker
+        frame = frame.mapInArrow(task, SCHEMA)
+    report = Report()
+    for row in frame.collect():
+        payload = pa.py_buffer(bytes(row.payload))
+        report.merge(unpack(row.dest, row.seq, row.edge, payload).report or {})
+    return report

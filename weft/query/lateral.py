@@ -1,0 +1,138 @@
+"""LATERAL: a derived table that reads columns of what stands left of it in FROM.
+
+    FROM a, LATERAL (SELECT b.y + a.x AS s FROM b WHERE b.k = a.k AND b.y > 1) d
+
+is a join with a derived table that reads nothing outside; what ties both is the condition of the join:
+
+    FROM a JOIN (SELECT b.y, b.k FROM b WHERE b.y > 1) d ON d.k = a.k           and d.s means d.y + a.x
+
+One that has aggregates and no GROUP BY has exactly one row: each of its columns is a subquery that is a value.  One
+without FROM has one row too: its columns are expressions over what stands left of it.
+
+What must hold: a row that a LEFT JOIN pads has NULL in every column, also in those that are no columns of a stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from weft.expr.model import Call, Column, Expr, Literal, columns, transform
+from weft.expr.types import ExprError
+from weft.query.derived import in_place
+from weft.query.draft import Condition, Draft, Item, Source, Star
+from weft.query.onerow import is_row
+from weft.query.qualify import Beside, Opened, Reader, sources_of
+from weft.query.scope import Scope, Shown
+from weft.query.subqueries import has_subquery
+from weft.query.tied import expr_of, flat_joins
+
+_HERE = "#here"
+
+
+def beside(reader: Reader, source: Source, left: Scope, *, padded: bool) -> Beside:
+    """A LATERAL table as it is joined to what stands left of it; `padded` if that is a LEFT JOIN."""
+    assert source.derived is not None
+    draft = in_place(source.derived)
+    if is_row(draft):
+        return _row(reader, source, draft, left)
+    opened = reader.open(draft, left)
+    if opened.is_grouped and not (draft.unions or draft.group_by or draft.having or draft.distinct):
+        return _values(source, draft, opened, left)
+    asked: tuple[Condition | Item, ...] = (*opened.where, *opened.items)
+    if draft.unions or opened.is_grouped or any(has_subquery(one.expr) for one in asked):
+        detail = "only plain joins, and aggregates without GROUP BY, can be tied to what stands left of them."
+        raise ExprError("this LATERAL is not supported", detail=detail, hint=_HINT, span=source.span)
+    return _Splitter(reader, source, opened, padded).run()
+
+
+_HINT = "join a derived table, and write in ON what ties it to the others."
+
+
+def _row(reader: Reader, source: Source, draft: Draft, left: Scope) -> Beside:
+    items, where = reader.row(draft, left)
+    shown = _named(source, [(str(item.name), expr_of(item)) for item in items])
+    return Beside(None, Scope(shown, around=left.around), where)
+
+
+def _values(source: Source, draft: Draft, opened: Opened, left: Scope) -> Beside:
+    """One row of aggregates."""
+    if any(isinstance(item.expr, Star) for item in draft.items):
+        raise ExprError("* cannot stand beside aggregates", hint="list the columns.", span=source.span)
+    values = [
+        (str(shown.name), Call("subquery", (Literal(replace(draft, items=(item,))),), None, source.span))
+        for item, shown in zip(draft.items, opened.items, strict=True)
+    ]
+    return Beside(None, Scope(_named(source, values), around=left.around), ())
+
+
+def _named(source: Source, values: Iterable[tuple[str, Expr]]) -> tuple[Shown, ...]:
+    """The columns under the names that stand behind the alias."""
+    listed = list(values)
+    names = (*source.columns, *(name for name, _ in listed[len(source.columns) :]))
+    return tuple(
+        Shown(source.alias, name, value, pa.null(), at)
+        for at, (name, (_, value)) in enumerate(zip(names, listed, strict=True))
+    )
+
+
+@dataclass(slots=True)
+class _Splitter:
+    """Parts a LATERAL into a derived table and what ties it to the rest."""
+
+    reader: Reader
+    source: Source
+    opened: Opened
+    padded: bool
+    kept: dict[str, Expr] = field(default_factory=dict)
+    """What the derived table selects, by name."""
+
+    def run(self) -> Beside:
+        """The derived table, its columns, and conditions of the join."""
+        opened, mine = self.opened, {source.alias for source in sources_of(self.opened.part)}
+        joined = flat_joins(opened.part)
+        if joined is None or any(not self._is_near(one, mine) for one in joined[1]):
+            detail = "inside of it, conditions of joins must not refer to what stands outside."
+            raise ExprError("this LATERAL is not supported", detail=detail, hint=_HINT, span=self.source.span)
+        near = [one for one in opened.where if self._is_near(one, mine)]
+        tied = [replace(one, expr=self._outside(expr_of(one), mine)) for one in opened.where if one not in near]
+        values = [(str(item.name), self._outside(expr_of(item), mine, whole=True)) for item in opened.items]
+        self.kept[_HERE] = Literal(1)
+        items = tuple(Item(expr, name, opened.draft.text) for name, expr in self.kept.items())
+        draft = Draft(joined[0], (*joined[1], *near), items, opened.draft.within, opened.draft.text, crossed=True)
+        placed, shown = self.reader.place(replace(self.source, derived=draft, columns=(), lateral=False))
+        there = {one.name: one.value for one in shown.columns}
+        found = [(name, self._padded(_placed(value, there), there)) for name, value in values]
+        on = tuple(replace(one, expr=_placed(expr_of(one), there)) for one in tied)
+        return Beside(placed, Scope(_named(self.source, found), around=self.opened.scope.around), on)
+
+    def _is_near(self, one: Condition, mine: set[str]) -> bool:
+        return all(column.alias in mine for column in columns(expr_of(one)))
+
+    def _outside(self, expr: Expr, mine: set[str], *, whole: bool = False) -> Expr:
+        """The expression over columns that the derived table is made to select; a whole one is selected itself."""
+        if whole and columns(expr) and all(column.alias in mine for column in columns(expr)):
+            return self._keep(expr)
+        return transform(expr, lambda node: self._keep(node) if _is_of(node, mine) else node)
+
+    def _keep(self, expr: Expr) -> Column:
+        name = next((name for name, kept in self.kept.items() if kept == expr), f"#{len(self.kept)}")
+        self.kept[name] = expr
+        return Column(_HERE, name, None, expr.span)
+
+    def _padded(self, value: Expr, there: dict[str, Expr]) -> Expr:
+        if not self.padded or (isinstance(value, Column) and value in there.values()):
+            return value
+        return Call("case", (Call("is_null", (there[_HERE],)), Literal(None), value), None, value.span)
+
+
+def _is_of(node: Expr, aliases: set[str]) -> bool:
+    return isinstance(node, Column) and node.alias in aliases
+
+
+def _placed(expr: Expr, there: dict[str, Expr]) -> Expr:
+    return transform(
+        expr, lambda node: there[node.name] if _is_of(node, {_HERE}) and isinstance(node, Column) else node
+    )

@@ -1,0 +1,287 @@
+"""Rows with a number: ROW_NUMBER, RANK and DENSE_RANK, QUALIFY, and ORDER BY with LIMIT.
+
+    SELECT g, x, ROW_NUMBER() OVER (PARTITION BY g ORDER BY x DESC) AS n FROM a QUALIFY n <= 3
+
+becomes three SELECTs, one inside the other: what is read, the same rows with a number, and what is shown of them.
+
+    SELECT g, x, "#rank0" AS n FROM (
+      SELECT *, number of the row in its group g AS "#rank0" FROM (SELECT g, x FROM a)
+    ) WHERE "#rank0" <= 3
+
+The SELECT in the middle is a derived stream whose groups keep rows (`weft.query.grouping.Ranking`).  Several numbers
+are several such SELECTs.  ORDER BY ... LIMIT n is QUALIFY ROW_NUMBER() OVER (ORDER BY ...) <= n.
+
+Before it is rewritten, a number is a call that no other part of Weft knows:
+over(kind, by(expression, ...), sorted(expression, descending, nulls first), ...).
+
+What must hold: only the last number may be cut off at the greatest one that is read, since rows that are cut off have
+no part in numbers that are given later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from weft.expr.model import Call, Column, Expr, Literal, Span, Udf, conjuncts, text_of, walk
+from weft.expr.types import ExprError, is_comparable, is_orderable, sql_name
+from weft.expr.typing import add_types
+from weft.query.aggregates import AGGREGATES, refuse_aggregates
+from weft.query.caret import pointing_into
+from weft.query.draft import Condition, Draft, Item, Ranked, Source, Star
+from weft.query.grouping import Grouping, Ranking, RankKind, Sorted, argument_field, key_field, value_field
+from weft.query.groups import Entry
+from weft.query.model import Output, Query
+from weft.query.names import find
+from weft.query.qualify import Opened
+
+OVER = "over"
+ROWS = "rows"
+_WHOLE = ("exists", "in_query", "subquery", "filter")
+"""Calls that are worked out before rows are numbered."""
+
+
+def number(kind: RankKind, by: Sequence[Expr], order: Sequence[Expr], span: Span | None = None) -> Call:
+    """The number of a row."""
+    return Call(OVER, (Literal(kind), Call("by", tuple(by)), *order), None, span)
+
+
+def sort_key(expr: Expr, *, descending: bool = False, nulls_first: bool = False) -> Call:
+    """One expression of ORDER BY."""
+    return Call("sorted", (expr, Literal(descending), Literal(nulls_first)), None, expr.span)
+
+
+def is_number(node: Expr) -> bool:
+    """Whether this node is the number of a row."""
+    return isinstance(node, Call) and node.op == OVER
+
+
+def is_ranking(draft: Draft) -> bool:
+    """Whether a SELECT numbers rows."""
+    return bool(draft.qualify) or any(_has_number(item.expr) for item in draft.items)
+
+
+def first_rows(draft: Draft, order: Sequence[Call], most: int, skipped: int) -> Draft:
+    """The draft with ORDER BY, LIMIT and OFFSET; an order may be the number or the name of an output."""
+    keys = [replace(key, args=(_output(draft, key.args[0]), *key.args[1:])) for key in order]
+    place = number("row_number", (), keys, order[0].span)
+    tests = [Call("<=", (place, Literal(most + skipped))), *([Call(">", (place, Literal(skipped)))] if skipped else [])]
+    return replace(draft, qualify=(*draft.qualify, *(Condition(test, draft.text) for test in tests)))
+
+
+def bound(inner: Draft, outer: Draft, source: Source) -> Draft:
+    """A derived table with the conditions on its numbers that the SELECT around it states."""
+    if inner.unions:
+        return inner
+    asked = [part for one in outer.conditions if isinstance(one.expr, Call) for part in conjuncts(one.expr)]
+    known = {item.name.lower(): item.expr for item in inner.items if item.name and _is_number(item.expr)}
+    more: list[Condition] = []
+    for test in asked if known else ():
+        column, least = _limit(test)
+        if isinstance(column, Column) and least is not None and _is_of(column, outer, source):
+            meant = known.get(column.name.lower())
+            more += [Condition(Call("<=", (meant, Literal(least))), inner.text)] if isinstance(meant, Call) else []
+    return replace(inner, qualify=(*inner.qualify, *more)) if more else inner
+
+
+def _is_of(column: Column, outer: Draft, source: Source) -> bool:
+    return column.alias.lower() == source.alias.lower() if column.alias else len(outer.sources) == 1
+
+
+def _limit(test: Expr) -> tuple[Expr | None, int | None]:
+    """What is compared with the greatest whole number that it may be; None if the test says no such thing."""
+    if not isinstance(test, Call) or test.op not in ("<=", "<", "=", ">=", ">"):
+        return None, None
+    left, right = test.args
+    op = test.op
+    if isinstance(left, Literal):
+        left, right, op = right, left, {"<=": ">=", "<": ">", "=": "=", ">=": "<=", ">": "<"}[op]
+    if not isinstance(right, Literal) or type(right.value) is not int or op in (">=", ">"):
+        return None, None
+    return left, right.value - 1 if op == "<" else right.value
+
+
+# --------------------------------------------------------------------------------------------- rewriting
+
+
+def rank(draft: Draft, opened: Opened) -> Draft:
+    """The draft without numbers of rows, given the same with names looked up."""
+    over = _Rows(opened)
+    shown = tuple(over.item(item) for item in opened.items)
+    where = tuple(replace(condition, expr=over.put(over.meant(_expr(condition)))) for condition in draft.qualify)
+    tops = {column.name: most for test in where for column, most in [_top(test)] if column is not None}
+    names = sorted(over.numbers.values(), key=lambda name: name in tops)
+    calls = {name: call for call, name in over.numbers.items()}
+    levels = [over.level(calls[name], name, tops.get(name) if name == names[-1] else None) for name in names]
+    rows = replace(
+        draft, items=over.base(), group_by=over.group_by(draft), qualify=(), named=(), distinct=False, text=draft.text
+    )
+    for level in levels:
+        rows = Draft((_rows(rows),), (), (Item(Star(), text=draft.text),), text=draft.text, ranked=level)
+    return Draft((_rows(rows),), where, shown, text=draft.text, named=draft.named, distinct=draft.distinct)
+
+
+def _rows(draft: Draft) -> Source:
+    return Source("the rows", ROWS, derived=draft)
+
+
+def _top(test: Condition) -> tuple[Column | None, int | None]:
+    column, most = _limit(_expr(test))
+    return (column, most) if isinstance(column, Column) and column.name.startswith("#rank") else (None, None)
+
+
+class _Rows:
+    """What is read of the rows before they are numbered, while expressions around numbers are collected."""
+
+    def __init__(self, opened: Opened) -> None:
+        self.items, self.scope = (items := opened.items), opened.scope
+        self.read = {text_of(_expr(item)): str(item.name) for item in items if not _has_number(item.expr)}
+        self.shown = [item for item in items if not _has_number(item.expr)]
+        self.hidden: list[Item] = []
+        self.numbers: dict[Call, str] = {}
+        self.keys = {text_of(key.expr) for key in opened.group_by if not isinstance(key.expr, str)}
+
+    def base(self) -> tuple[Item, ...]:
+        """The SELECT list inside; it is never empty."""
+        return (*self.shown, *self.hidden) or (Item(Literal(1), "#0"),)
+
+    def group_by(self, draft: Draft) -> tuple[Condition, ...]:
+        """Keys by position as the expressions that they mean: positions change."""
+        places = dict(enumerate(self.items, 1))
+        return tuple(
+            replace(key, expr=_expr(places[key.expr.value]))
+            if isinstance(key.expr, Literal) and isinstance(key.expr.value, int) and key.expr.value in places
+            else key
+            for key in draft.group_by
+        )
+
+    def meant(self, expr: Expr) -> Expr:
+        """A condition of QUALIFY, in which a bare name may be that of an output."""
+        if isinstance(expr, Column) and not expr.alias:
+            named = {str(item.name): _expr(item) for item in self.items}
+            name = find(expr.name, named)
+            return self.scope.resolve(expr) if name is None else named[name]
+        if isinstance(expr, Call | Udf) and not is_number(expr):
+            return replace(expr, args=tuple(map(self.meant, expr.args)))
+        return self.scope.resolve(expr)
+
+    def item(self, item: Item) -> Item:
+        """An output over the numbered rows."""
+        if not _has_number(item.expr):
+            return Item(Column(ROWS, str(item.name)), item.name, item.text)
+        return replace(item, expr=self.put(_expr(item)))
+
+    def put(self, expr: Expr) -> Expr:
+        """An expression over the numbered rows."""
+        if is_number(expr):
+            assert isinstance(expr, Call)
+            name = self.numbers.setdefault(expr, f"#rank{len(self.numbers)}")
+            return Column(ROWS, name, None, expr.span)
+        if isinstance(expr, Literal):
+            return expr
+        if isinstance(expr, Column) or _is_worked_out(expr) or text_of(expr) in self.keys:
+            return Column(ROWS, self.column(expr), None, expr.span)
+        return replace(expr, args=tuple(map(self.put, expr.args)))
+
+    def column(self, expr: Expr) -> str:
+        """The column of the rows that has an expression."""
+        if _has_number(expr):
+            assert isinstance(expr, Call | Udf)
+            place = "another one" if is_number(expr) else "an aggregate or a subquery"
+            refuse_aggregates(next(node for node in walk(expr) if is_number(node)), place)
+        if (known := self.read.get(text_of(expr))) is None:
+            known = self.read[text_of(expr)] = f"#{len(self.hidden)}"
+            self.hidden.append(Item(expr, known, self.items[0].text))
+        return known
+
+    def level(self, call: Call, name: str, most: int | None) -> Ranked:
+        """How rows get one of their numbers."""
+        kind, by, *order = call.args
+        assert isinstance(kind, Literal)
+        assert isinstance(by, Call)
+        keys = tuple(self._sorted(key) for key in order)
+        made: RankKind = kind.value  # type: ignore[assignment]
+        return Ranked(tuple(map(self.column, by.args)), Ranking(made, keys, most), name)
+
+    def _sorted(self, key: Expr) -> Sorted:
+        assert isinstance(key, Call)
+        expr, descending, nulls_first = key.args
+        assert isinstance(descending, Literal)
+        assert isinstance(nulls_first, Literal)
+        return Sorted(self.column(expr), bool(descending.value), bool(nulls_first.value))
+
+
+def _is_worked_out(expr: Expr) -> bool:
+    if isinstance(expr, Udf):
+        return expr.name.lower() in AGGREGATES
+    return isinstance(expr, Call) and expr.op in _WHOLE
+
+
+def _has_number(written: object) -> bool:
+    return isinstance(written, Call | Udf) and any(map(is_number, walk(written)))
+
+
+def _is_number(written: object) -> bool:
+    return isinstance(written, Call) and is_number(written)
+
+
+def _output(draft: Draft, written: Expr) -> Expr:
+    """What ORDER BY means by the number or the name of an output."""
+    if isinstance(written, Literal) and type(written.value) is int:
+        if not 1 <= written.value <= len(draft.items) or isinstance(draft.items[written.value - 1].expr, Star):
+            with pointing_into(draft.text):
+                raise ExprError(
+                    f"ORDER BY {written.value} means no output", hint="write the expression.", span=written.span
+                )
+        return _expr(draft.items[written.value - 1])
+    named = {item.name: _expr(item) for item in draft.items if item.name}
+    bare = written.name if isinstance(written, Column) and not written.alias else None
+    name = None if bare is None else find(bare, [one for one in named if one])
+    return written if name is None else named[name]
+
+
+def _expr(written: Condition | Item) -> Expr:
+    assert not isinstance(written.expr, str | Star)
+    return written.expr
+
+
+# --------------------------------------------------------------------------------------------- resolving
+
+
+def ranked(query: Query, entries: Sequence[Entry], how: Ranked) -> Query:
+    """The query whose rows have a number, given those without it."""
+    typed = {entry.name: _typed(entry) for entry in entries}
+    fields = {name: key_field(at) if name in how.by else argument_field(at) for at, name in enumerate(typed)}
+    for entry in entries:
+        with pointing_into(entry.text):
+            _refuse(typed[entry.name], entry, how)
+    order = tuple(replace(key, column=fields[key.column]) for key in how.ranking.order)
+    made = tuple(Output(fields[name], expr) for name, expr in typed.items())
+    shown = tuple(Output(name, Column("", fields[name], expr.type)) for name, expr in typed.items())
+    place = Output(how.name, Column("", value_field(0), pa.int64()))
+    keys = tuple(fields[name] for name in dict.fromkeys(how.by))
+    grouping = Grouping(
+        keys, (), (*shown, place), changing=query.is_changing, ranking=replace(how.ranking, order=order)
+    )
+    return replace(query, outputs=made, grouping=grouping)
+
+
+def _typed(entry: Entry) -> Expr:
+    with pointing_into(entry.text):
+        refuse_aggregates(entry.expr, "a query without GROUP BY")
+        expr = add_types(entry.expr)
+        if pt.is_null(expr.type) or pt.is_interval(expr.type):
+            raise ExprError("this output has no type of its own", hint="write CAST(... AS type).", span=expr.span)
+        return expr
+
+
+def _refuse(expr: Expr, entry: Entry, how: Ranked) -> None:
+    sorted_by = any(key.column == entry.name for key in how.ranking.order)
+    if (sorted_by and not is_orderable(expr.type)) or (entry.name in how.by and not is_comparable(expr.type)):
+        what = "ordered" if sorted_by else "grouped"
+        raise ExprError(
+            f"rows cannot be {what} by a {sql_name(expr.type)}", hint="take another column.", span=expr.span
+        )

@@ -1,0 +1,133 @@
+"""Orders and numbers of rows.
+
+    function() OVER ([PARTITION BY expression, ...] [ORDER BY expression [ASC | DESC] [NULLS FIRST | LAST], ...])
+    ORDER BY ... LIMIT n [OFFSET m]         LIMIT n may be FETCH FIRST n ROWS ONLY
+
+NULL comes last, in either direction, unless NULLS FIRST is written.  What other window functions do is refused, each
+with what to write instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from weft.expr.model import Call, Column, Expr, Literal, Udf
+from weft.query.derived import all_rows
+from weft.query.draft import Draft
+from weft.query.grouping import RankKind
+from weft.query.ranking import first_rows, number, sort_key
+from weft.sql.cursor import Cursor
+
+Read = Callable[[Cursor], Expr]
+
+_RANKS: dict[str, RankKind] = {"row_number": "row_number", "rank": "rank", "dense_rank": "dense_rank"}
+_FORM = "OVER (PARTITION BY key ORDER BY value DESC)."
+_NEIGHBOUR = "number the rows with ROW_NUMBER() in a derived table and join it with itself on n = n + 1."
+_EDGE = "number the rows with ROW_NUMBER() in a derived table, take those with n = 1 and join them."
+_GROUP = "group the rows: SELECT key, COUNT(*) ... GROUP BY key, and join the groups where rows need them."
+_CURES = {"lag": _NEIGHBOUR, "lead": _NEIGHBOUR, "first_value": _EDGE, "last_value": _EDGE, "nth_value": _EDGE}
+
+
+def read_over(cursor: Cursor, read: Read, call: Expr, start: int) -> Expr:
+    """Read OVER behind a call."""
+    name = call.name.lower() if isinstance(call, Udf) else ""
+    if name not in _RANKS:
+        raise cursor.fail(
+            cursor.token.span,
+            f"{name.upper() or 'FILTER'} ... OVER is not supported",
+            detail="window functions are: ROW_NUMBER, RANK and DENSE_RANK.",
+            hint=_CURES.get(name, _GROUP),
+        )
+    assert isinstance(call, Udf)
+    if call.args:
+        raise cursor.fail(cursor.span_from(start), f"{name.upper()} takes no argument", hint=f"write {name}() {_FORM}")
+    cursor.next()
+    if cursor.is_name() or cursor.sees("WINDOW"):
+        raise cursor.fail(cursor.token.span, "named windows are not supported", hint=f"write {_FORM}")
+    cursor.expect("(", _FORM)
+    by = _expressions(cursor, read) if cursor.accept("PARTITION", "BY") else ()
+    order = read_order(cursor, read) if cursor.accept("ORDER", "BY") else ()
+    if cursor.sees_any("ROWS", "RANGE", "GROUPS"):
+        raise cursor.fail(
+            cursor.token.span, f"{name.upper()} has no frame", hint="leave it out: all rows are numbered."
+        )
+    cursor.expect(")", _FORM)
+    return number(_RANKS[name], by, order, cursor.span_from(start))
+
+
+def _expressions(cursor: Cursor, read: Read) -> tuple[Expr, ...]:
+    found = [read(cursor)]
+    while cursor.accept(","):
+        found.append(read(cursor))
+    return tuple(found)
+
+
+def read_order(cursor: Cursor, read: Read) -> tuple[Call, ...]:
+    """Read what stands behind ORDER BY."""
+    keys = [_sort_key(cursor, read)]
+    while cursor.accept(","):
+        keys.append(_sort_key(cursor, read))
+    return tuple(keys)
+
+
+def _sort_key(cursor: Cursor, read: Read) -> Call:
+    if cursor.sees("ALL") and cursor.peek().upper != "(":
+        raise cursor.fail(cursor.token.span, "ORDER BY ALL is not supported", hint="list what to order by.")
+    expr = read(cursor)
+    descending = cursor.accept("DESC")
+    _ = descending or cursor.accept("ASC")
+    first = cursor.accept("NULLS", "FIRST")
+    _ = first or cursor.accept("NULLS", "LAST")
+    return sort_key(expr, descending=descending, nulls_first=first)
+
+
+def read_limit(cursor: Cursor, draft: Draft, read: Read) -> Draft:
+    """Read ORDER BY, LIMIT and OFFSET behind a SELECT, or nothing; each alone is left to who refuses it."""
+    start = cursor.at
+    if not cursor.accept("ORDER", "BY"):
+        return draft
+    order = read_order(cursor, read)
+    skipped = _count(cursor) if cursor.accept("OFFSET") else None
+    if skipped is not None:
+        _ = cursor.accept("ROW") or cursor.accept("ROWS")
+    most = _most(cursor)
+    if most is None:
+        cursor.at = start
+        return draft
+    if skipped is None and cursor.accept("OFFSET"):
+        skipped = _count(cursor)
+    if draft.unions or draft.distinct or draft.qualify:
+        order = tuple(replace(key, args=(_shown(draft, key.args[0]), *key.args[1:])) for key in order)
+        draft = replace(all_rows(replace(draft, named=()), draft.text), named=draft.named)
+    return first_rows(draft, order, most, skipped or 0)
+
+
+def _shown(draft: Draft, written: Expr) -> Expr:
+    """What ORDER BY means by a number: the name of an output."""
+    if not isinstance(written, Literal) or type(written.value) is not int or not 0 < written.value <= len(draft.items):
+        return replace(written, alias="") if isinstance(written, Column) else written
+    item = draft.items[written.value - 1]
+    name = item.name or (item.expr.name if isinstance(item.expr, Column) else item.source)
+    return Column("", name, None, written.span)
+
+
+def _most(cursor: Cursor) -> int | None:
+    if cursor.accept("LIMIT"):
+        most = _count(cursor)
+        if cursor.sees("%") or cursor.sees("PERCENT"):
+            raise cursor.fail(cursor.token.span, "LIMIT takes a number of rows", hint="write LIMIT 10.")
+        return most
+    if not cursor.accept("FETCH"):
+        return None
+    _ = cursor.accept("FIRST") or cursor.accept("NEXT")
+    most = 1 if cursor.sees_any("ROW", "ROWS") else _count(cursor)
+    _ = cursor.accept("ROW") or cursor.accept("ROWS")
+    cursor.expect("ONLY", "FETCH FIRST 10 ROWS ONLY.")
+    return most
+
+
+def _count(cursor: Cursor) -> int:
+    if not cursor.token.text.isdecimal():
+        raise cursor.unexpected("LIMIT and OFFSET take a whole number", "write LIMIT 10.")
+    return int(cursor.next().text)
