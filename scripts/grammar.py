@@ -45,8 +45,11 @@ QUERIES = {
     "join": "'CROSS' 'JOIN' relation | 'NATURAL' [ kind ] 'JOIN' relation"
     " | [ kind ] 'JOIN' relation { join } ( 'ON' expression | 'USING' names )",
     "kind": "'INNER' | ( 'LEFT' | 'RIGHT' | 'FULL' ) [ 'OUTER' ] | [ 'LEFT' ] ( 'SEMI' | 'ANTI' )",
-    "relation": "name [ alias ] [ window ] | '(' select ')' [ alias ] [ window ] | '(' joined ')' [ alias [ window ] ]",
-    "windows": "( 'TUMBLE' | 'HOP' | 'CUMULATE' ) '(' name ',' name { ',' 'INTERVAL' length } ')'",
+    "relation": "( name | [ 'LATERAL' ] '(' ( select | values ) ')' | windows ) [ alias ] [ window ]"
+    " | '(' joined ')' [ alias [ window ] ]",
+    "windows": "( 'TUMBLE' '(' name ',' name | ( 'HOP' | 'CUMULATE' ) '(' name ',' name ',' 'INTERVAL' step )"
+    " ',' 'INTERVAL' step ')'",
+    "step": "period",
     "alias": "[ 'AS' ] name [ names ]",
     "names": "'(' { name }+ ',' ')'",
     "where": "'WHERE' expression",
