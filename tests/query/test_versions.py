@@ -171,6 +171,13 @@ def test_versions_that_are_final_are_met_once(seed: int) -> None:
     assert answers > 100
 
 
+def test_using_compares_the_columns_that_it_names() -> None:
+    s = session()
+    used = s.query("used", "SELECT o.v, r.v AS w FROM o JOIN r FOR SYSTEM_TIME AS OF o.ts USING (k)").query
+    on = "SELECT o.v, r.v AS w FROM o JOIN r FOR SYSTEM_TIME AS OF o.ts ON o.k = r.k"
+    assert used == s.query("on", on).query
+
+
 def test_a_session_that_ends_goes_on_with_the_same_versions(tmp_path: Path) -> None:
     clocks = {name: Clock(asked.streams) for name, asked in QUERIES.items()}
     shown: dict[str, list[str]] = {name: [] for name in QUERIES}

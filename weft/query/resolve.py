@@ -72,7 +72,10 @@ def resolve(
 ) -> Query:
     """The query that `draft` states over `streams`, `views` and derived streams, which may use those before them."""
     views = add_views(views, (one.named for one in derived))
-    draft = with_rows(draft, lambda name: find(name, streams) is not None and find(name, views) is None)
+    filled = with_rows(draft, streams, views)
+    if filled is None:
+        raise _reads_nothing(draft)
+    draft = filled
     resolver = _Resolver(streams, functions, cross_product)
     draft = resolver.plain(draft, views)
     whole = all_rows(draft, draft.text) if draft.unions else draft
@@ -97,8 +100,7 @@ class _Resolver:
         """One SELECT; where it is united with others, its columns get types from them."""
         flat = _Inliner(draft, self).flatten(draft, views, default=default)
         if not flat.relations:
-            hint = "a query reads FROM at least one stream; rows that never change are a table: s.table(name, source)."
-            raise locate_error("this query reads no stream", draft.text, draft.sources[0].span, hint=hint)
+            raise _reads_nothing(draft)
         crossed = self.cross_product or draft.crossed
         query = Query(flat.relations, flat.predicates, (), crossed, late_by=self.late_by)
         query = replace(query, cross_product=crossed or adds_single_rows(query))
@@ -627,6 +629,12 @@ def _no_column(alias: str, column: Column, columns: Collection[str]) -> ExprErro
     return ExprError(
         message, detail=f"{detail}: {', '.join(shown)}.", hint=suggestion(column.name, shown), span=column.span
     )
+
+
+def _reads_nothing(draft: Draft) -> QueryError:
+    span = draft.sources[0].span if draft.sources else None
+    hint = "a query reads FROM at least one stream; rows that never change are a table: s.table(name, source)."
+    return locate_error("this query reads no stream", draft.text, span, hint=hint)
 
 
 def _output(entry: Entry, *, united: bool = False) -> Output:
