@@ -30,11 +30,12 @@ VALUES = {
 }  # fmt: skip
 OPTIONS = {
     "set": "workers = 2", "stream": "(changes = 'op', key = ('a', 'b'), format = 'debezium')",
-    "query": "(closed = TRUE, parallelism = ('a' = 2))", "topic": "(value = 'json')",
+    "table": "(changes = 'op', event_time = 'ts')", "query": "(closed = TRUE, parallelism = ('a' = 2))",
+    "topic": "(value = 'json')",
 }  # fmt: skip
 """Options have names of their own, by the rule in which they stand."""
 REFUSED = {
-    "ASOF", "EXCEPT", "INTERSECT", "PIVOT", "POSITIONAL", "SAMPLE", "TABLESAMPLE", "UNPIVOT",
+    "EXCEPT", "INTERSECT", "PIVOT", "POSITIONAL", "SAMPLE", "TABLESAMPLE", "UNPIVOT",
 }  # fmt: skip
 """Reserved words of which every use is an error."""
 

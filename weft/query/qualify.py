@@ -6,7 +6,7 @@ tree.  RIGHT JOIN is LEFT JOIN with its sides exchanged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Literal as OneOf
@@ -43,11 +43,17 @@ class Known(Protocol):
     def event_time(self, source: Source) -> EventTime | None:
         """Its event time; None if it has none, or is more than one stream."""
 
+    def versions_by(self, source: Source) -> pa.DataType | None:
+        """The type of the event time of a table that has versions; None if it has none."""
+
     def is_table(self, source: Source) -> bool:
         """Whether it is a table."""
 
     def is_fixed(self, source: Source) -> bool:
         """Whether it is a table that never changes: rows have all their partners in it when they come."""
+
+    def is_looked_up(self, source: Source) -> bool:
+        """Whether it has a table that changes: rows meet what is there when they come."""
 
     def reach(self, draft: Draft, alias: str) -> int | None:
         """By how many microseconds the last partner of a row may be newer than the row; None if there is no bound."""
@@ -66,6 +72,8 @@ class Node:
     on: tuple[Condition, ...] = ()
     mark: Column | None = None
     """Of a mark: the column that says whether a row of the left side has a partner."""
+    asof: bool = False
+    """Whether a row of the left side meets only the nearest row of the right side."""
 
 
 Part = Node | Source
@@ -162,17 +170,21 @@ class Reader:
         if isinstance(tree.right, int) and draft.sources[tree.right].lateral:
             return self._beside(draft, tree, draft.sources[tree.right], left, mine)
         right, other = self._tree(draft, tree.right, around)
+        nearest = tree.asof
+        if isinstance(right, Source) and right.as_of is not None:
+            right, nearest = replace(right, as_of=_resolved(right.as_of, mine)), False
         self._refuse_twice(draft, mine, other, tree)
         scope, on = mine.beside(other), tree.on
         if tree.using is not None:
             with pointing_into(draft.text):
                 scope, equal = merge(tree.kind, mine, other, tree.using)
-            on = tuple(Condition(one, draft.text) for one in equal)
+            on = tuple(Condition(one, draft.text) for one in (at_or_after(equal) if nearest else equal))
         else:
             on = tuple(_resolved(condition, scope) for condition in on)
         if tree.kind == "right":
             return Node("left", right, left, on), scope
-        return Node(tree.kind, left, right, on), mine if tree.kind in ("semi", "anti") else scope
+        found = Node(tree.kind, left, right, on, asof=tree.asof)
+        return found, mine if tree.kind in ("semi", "anti") else scope
 
     def _leaf(self, draft: Draft, source: Source, around: Scope | None) -> tuple[Part, Scope]:
         """A table factor; in a subquery, a derived table may refer to the query around, as if it were LATERAL."""
@@ -226,6 +238,11 @@ class Reader:
                 found += _item(item, scope)
         names = unique_names(str(item.name) for item in found)
         yield from (replace(item, name=name) for item, name in zip(found, names, strict=True))
+
+
+def at_or_after(equal: Sequence[Expr]) -> list[Expr]:
+    """ASOF JOIN ... USING (k, ts): the last column is that of the times."""
+    return [*equal[:-1], *(replace(one, op=">=") for one in equal[-1:] if isinstance(one, Call))]
 
 
 def _where(scope: Scope, on: tuple[Condition, ...]) -> Scope:
