@@ -180,8 +180,8 @@ def _join_pairs(
     """The pairs that pass the residuals, as tuples."""
     if step.residual:
         reads = sorted({c.field for expr in step.residual for c in columns(expr)})
-        mask = filter_mask(step.residual, _fetch(own, frame, rows, pairs, reads), functions)
-        keep = mask.to_numpy(zero_copy_only=False)
+        asked = _fetch(own, frame, rows, pairs, reads) if reads else _nothing(len(pairs[0]))
+        keep = filter_mask(step.residual, asked, functions).to_numpy(zero_copy_only=False)
         if not keep.all():
             pairs = (pairs[0][keep], pairs[1][keep])
     joined = _fetch(own, frame, rows, pairs, step.carry)
@@ -190,6 +190,11 @@ def _join_pairs(
     read = sorted({c.field for measure in step.measures for c in columns(measure.expr)})
     found = _fetch(own, frame, rows, pairs, read) if read else joined
     return _hide(joined, Side(frame, pa.array(pairs[0])), Side(rows, pa.array(pairs[1])), step, found, functions)
+
+
+def _nothing(rows: int) -> Frame:
+    """Rows for predicates that read no column: a batch without columns would have no rows."""
+    return pa.RecordBatch.from_arrays([pa.nulls(rows)], names=["#"])
 
 
 def _hide(joined: Frame, mine: Side, other: Side, step: Probe, found: Frame, functions: Functions) -> Frame:
