@@ -89,7 +89,7 @@ def compare(root: Path, rows: int) -> None:
 
 
 def main() -> int:
-    if len(sys.argv) == 5:
+    if len(sys.argv) == 5 and not sys.argv[1].startswith("-"):
         threading.Thread(target=end_with_parent, daemon=True).start()
         run(Path(sys.argv[1]))
         return 0

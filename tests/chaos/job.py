@@ -1,8 +1,8 @@
 """The job of a story: `python -m tests.chaos.job ROOT LIFE SERVERS POINT`; the last two may be empty.
 
 The story is in the folder.  The job runs until the file `finish` is there, then reads all that is there and ends with
-0.  A run that fails is started again in the same process, as a careful program would; if the JVM is gone, the program
-ends with 3 and is started anew.  What failed is written down, a line each.
+0.  A run that fails is started again in the same process, as a careful program would; if the JVM is gone, it is now and
+then the program that ends, with 3, and is started anew.  What failed is written down, a line each.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Life:
                 return 0
             except weft.WeftError as error:
                 self._note(error)
-                if not jvm_lives():
+                if not jvm_lives() and (self.spark is not None or self.dice.random() < 0.5):
                     return JVM_GONE
                 self.point = None
                 threading.Event().wait(0.2)

@@ -197,7 +197,7 @@ class Play:
         if not victims or job is None:
             self.outcome.missed[kind] += 1
             return
-        victim = victims[step.draw % len(victims)]
+        victim, failed = victims[step.draw % len(victims)], self._failures()
         if kind == "group":
             job.end()
         else:
@@ -206,11 +206,12 @@ class Play:
                 victim.send_signal(signal.SIGKILL)
         self.outcome.kills[kind] += 1
         if kind in ENDING:
-            self._wait_for_end(job)
+            self._wait_for_end(job, lambda: kind == "jvm" and self._failures() > failed)
 
-    def _wait_for_end(self, job: Running) -> None:
+    def _wait_for_end(self, job: Running, noticed: Callable[[], bool]) -> None:
+        """Wait until the driver has ended, or has noticed what is gone."""
         limit = time.monotonic() + PATIENCE
-        while job.is_alive():
+        while job.is_alive() and not noticed():
             if time.monotonic() > limit:
                 raise StuckError(f"life {job.life} goes on without what was killed:\n{self._log()}")
             self._tick()

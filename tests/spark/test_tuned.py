@@ -9,6 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JNetworkError
 
@@ -30,6 +33,27 @@ s.run()
 conf = spark.sparkContext.getConf()
 print(json.dumps([q.table().to_pylist(), conf.get("spark.driver.memory"), conf.get("spark.sql.shuffle.partitions"),
                   conf.get("spark.sql.session.timeZone"), spark.sparkContext.master]))
+"""
+ORPHANED = """
+import sys
+import pyarrow as pa
+import weft
+from pyspark import SparkContext
+
+def run():
+    s = weft.Session(sys.argv[1] + "/state", workers=1, progress=False)
+    s.stream("a", weft.read.parquet(sys.argv[1] + "/in", max_files=1))
+    q = s.query("q", "SELECT a.k FROM a").to_parquet(sys.argv[1] + "/out")
+    q.foreach_batch(lambda _df, batch: SparkContext._gateway.proc.kill() if batch == 1 and not failed else None)
+    return s.run()
+
+failed = []
+try:
+    run()
+except weft.HostError as error:
+    failed.append(str(error.message))
+print(failed[0])
+run()
 """
 LACKING = """
 import sys
@@ -101,3 +125,12 @@ def test_a_process_of_spark_that_is_gone_is_said_in_one_line() -> None:
     assert gone.message == "Spark's JVM has ended"
     assert explain_lost(ConnectionRefusedError("of a server of the user's")) is None
     assert explain_lost(ValueError("something else")) is None
+
+
+def test_a_program_whose_jvm_was_killed_starts_another_one(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        pq.write_table(pa.table({"k": [number]}), tmp_path / "in" / f"{number}.parquet")
+    said = subprocess.run([sys.executable, "-c", ORPHANED, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert said.stdout.splitlines() == ["Spark's JVM has ended"], said
+    assert sorted(ds.dataset(tmp_path / "out").to_table()["k"].to_pylist()) == [0, 1, 2]

@@ -49,6 +49,8 @@ def local_session(workers: int, mine: Mapping[str, str] | None = None) -> SparkS
     if not mine and (begun := ahead.take()) is not None:
         return begun
     cores, java, mine = count_cores(workers), ensure_java(), mine or {}
+    if _is_gone():  # it was killed: the program goes on with another one
+        forget_jvm()
     return _start_plainly(cores, mine) if is_plain() else _start_with(Archive(java.home), cores, mine)
 
 
@@ -99,6 +101,18 @@ def forget_jvm() -> None:
         with contextlib.suppress(Exception):  # most likely the JVM is gone
             SparkContext._gateway.shutdown()
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
+
+
+def _is_gone() -> bool:
+    """Whether there was a JVM, and nobody answers there any more."""
+    if SparkContext._active_spark_context is None or SparkContext._jvm is None:
+        return False
+    try:
+        SparkContext._jvm.System.nanoTime()
+    except Exception:  # noqa: BLE001 - py4j raises what the network does, or its own
+        return True
+    return False
 
 
 def _text(value: object) -> str:

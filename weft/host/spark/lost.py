@@ -12,6 +12,8 @@ from weft.errors import HostError
 _WORKER = re.compile(r"Python worker (exited unexpectedly|failed to connect back)")
 _EXECUTOR = re.compile(r"ExecutorLostFailure|Executor heartbeat timed out")
 _JVM = re.compile(r"Answer from Java side is empty|Error while sending or receiving")
+_NO_ANSWER = re.compile(r"An error occurred while calling \S+")
+"""All that the bridge to Java says when a call got no answer; to what Java throws it adds what that was."""
 
 
 def explain_lost(error: BaseException) -> HostError | None:
@@ -29,7 +31,7 @@ def explain_lost(error: BaseException) -> HostError | None:
 
 def _find(error: BaseException, said: str) -> str | None:
     refused = isinstance(error, ConnectionError) and _comes_from_bridge(error)
-    if refused or isinstance(error, Py4JNetworkError) or _JVM.search(said):
+    if refused or isinstance(error, Py4JNetworkError) or _JVM.search(said) or _NO_ANSWER.fullmatch(said):
         return "Spark's JVM"
     if _WORKER.search(said):
         return "a Python worker of Spark"
