@@ -26,7 +26,7 @@ from tests.chaos.job import EXTRA, JVM_GONE
 from tests.chaos.rows import LATENESS, Rows, as_json, drop
 from tests.chaos.sinks import Answer, expected, found, out, topic_of
 from tests.chaos.story import ENDING, Input, Step, Story
-from tests.chaos.victims import Running
+from tests.chaos.victims import Running, survivors
 
 PATIENCE = 240.0
 """Seconds in which a job must get on, on a machine that has other things to do."""
@@ -180,7 +180,6 @@ class Play:
             with contextlib.suppress(psutil.NoSuchProcess):
                 victim.send_signal(signal.SIGKILL)
                 self.outcome.kills["worker"] += 1
-                victim.wait(10)
             self._pause(0.3)
             if self._failures() > failed:
                 return
@@ -328,7 +327,7 @@ class Play:
         self.outcome.seconds = time.monotonic() - self.began
         if self.job is not None:
             self.job.end()
-        _, alive = psutil.wait_procs(self.left_over, timeout=30)
+        alive = survivors(self.left_over)
         for process in alive:
             process.kill()
         assert not alive, f"still alive: {alive}"
