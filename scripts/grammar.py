@@ -20,7 +20,8 @@ SCRIPTS = {
     "statement": "set | stream | table | view | query | drop",
     "set": "'SET' option",
     "stream": "'CREATE' 'STREAM' name [ columns ] 'FROM' ( files | topic ) [ 'WITH' options ]",
-    "table": "'CREATE' 'TABLE' name [ columns ] 'FROM' files",
+    "table": "'CREATE' 'TABLE' name [ columns ] 'FROM' ( files [ 'KEY' names ] | topic 'KEY' names )"
+    " [ 'WITH' options ]",
     "view": "'CREATE' 'VIEW' name 'AS' select",
     "query": "'CREATE' 'QUERY' name 'INTO' ( 'PARQUET' folder | topic ) [ 'WITH' options ] 'AS' select",
     "drop": "'DROP' 'QUERY' name",
@@ -43,10 +44,17 @@ QUERIES = {
     "from": "'FROM' { joined }+ ','",
     "joined": "relation { join }",
     "join": "'CROSS' 'JOIN' relation | 'NATURAL' [ kind ] 'JOIN' relation"
-    " | [ kind ] 'JOIN' relation { join } ( 'ON' expression | 'USING' names )",
+    " | [ kind ] 'JOIN' relation { join } ( 'ON' expression | 'USING' names )"
+    " | 'ASOF' [ near ] 'JOIN' relation ( 'ON' expression | 'USING' names )"
+    " | [ near ] 'JOIN' version ( 'ON' expression | 'USING' names )",
+    "near": "'INNER' | 'LEFT' [ 'OUTER' ] | [ 'LEFT' ] ( 'SEMI' | 'ANTI' )",
+    "version": "name 'FOR' 'SYSTEM_TIME' 'AS' 'OF' expression [ alias ]",
     "kind": "'INNER' | ( 'LEFT' | 'RIGHT' | 'FULL' ) [ 'OUTER' ] | [ 'LEFT' ] ( 'SEMI' | 'ANTI' )",
-    "relation": "name [ alias ] [ window ] | '(' select ')' [ alias ] [ window ] | '(' joined ')' [ alias [ window ] ]",
-    "windows": "( 'TUMBLE' | 'HOP' | 'CUMULATE' ) '(' name ',' name { ',' 'INTERVAL' length } ')'",
+    "relation": "( name | [ 'LATERAL' ] '(' ( select | values ) ')' | windows ) [ alias ] [ window ]"
+    " | '(' joined ')' [ alias [ window ] ]",
+    "windows": "( 'TUMBLE' '(' name ',' name | ( 'HOP' | 'CUMULATE' ) '(' name ',' name ',' 'INTERVAL' step )"
+    " ',' 'INTERVAL' step ')'",
+    "step": "period",
     "alias": "[ 'AS' ] name [ names ]",
     "names": "'(' { name }+ ',' ')'",
     "where": "'WHERE' expression",
@@ -100,6 +108,7 @@ GRAMMAR = {**SCRIPTS, **QUERIES, **EXPRESSIONS}
 OPTIONS: dict[str, Mapping[str, Kind]] = {
     "Settings: SET": script._SETTINGS,
     "Options of a stream: CREATE STREAM ... WITH (...)": script._STREAM_OPTIONS,
+    "Options of a table: CREATE TABLE ... WITH (...)": script._TABLE_OPTIONS,
     "Options of a query: CREATE QUERY ... WITH (...)": script._QUERY_OPTIONS,
     "Options of a topic that is read: FROM KAFKA ... TOPIC ... (...)": FROM_KAFKA,
     "Options of a topic that is written: INTO KAFKA ... TOPIC ... (...)": TO_KAFKA,

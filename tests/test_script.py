@@ -75,7 +75,8 @@ def test_refusal_points_with_a_caret() -> None:
     [
         ("DROP STREAM a;", "there is no such statement: found STREAM", "line 1, column 6"),
         ("CREATE THING a;", "there is no such statement: found THING", "line 1, column 8"),
-        ("CREATE TABLE a FROM CSV 'x' WITH (unit = 's');", "a table has no options: found WITH", "line 1, column 29"),
+        ("CREATE TABLE a FROM CSV 'x' WITH (static = TRUE);", 'unknown option "static"', "line 1, column 35"),
+        ("CREATE TABLE a FROM KAFKA 'b:9092' TOPIC 'x';", "a table that is a topic has no key", "line 1, column 14"),
         ("CREATE TABLE a FROM CSV x;", "the folder of the table is missing: found x", "line 1, column 25"),
         ("DROP QUERY q; DROP QUERY q;", "query q is dropped twice", "line 1, column 26"),
         ("DROP QUERY q, p;", "the statement should end here: found ,", "line 1, column 13"),
@@ -287,6 +288,23 @@ def test_a_script_declares_columns_and_streams_without_event_time(tmp_path: Path
     assert session.streams["late"].event_time == "t"
     assert session.streams["b"].table
     assert session.queries["q"].query.schema.names == ["k", "v"]
+
+
+def test_a_script_declares_tables_that_change(tmp_path: Path) -> None:
+    text = """
+        CREATE STREAM a (k BIGINT, t TIMESTAMP) FROM CSV 'a' WITH (event_time = 't');
+        CREATE TABLE b (k BIGINT, v BIGINT) FROM CSV 'b' KEY (k);
+        CREATE TABLE c (k BIGINT, t TIMESTAMP, v BIGINT) FROM CSV 'c' KEY (k) WITH (event_time = 't', idle = '9 s');
+        CREATE TABLE d (k BIGINT, v BIGINT) FROM CSV 'd' WITH (refresh = TRUE);
+        CREATE QUERY q INTO PARQUET 'out' AS SELECT a.k, b.v, d.v AS w FROM a JOIN b ON a.k = b.k JOIN d ON d.k = a.k;
+        CREATE QUERY p INTO PARQUET 'past' AS SELECT a.k, c.v FROM a JOIN c FOR SYSTEM_TIME AS OF a.t ON c.k = a.k;
+    """
+    session = open_session(parse_script(text, folder=tmp_path), checkpoint=tmp_path / "state")
+    assert [session.streams[name].table for name in "abcd"] == [False, True, True, True]
+    assert session.streams["c"].event_time == "t"
+    assert session.streams["d"].schema.names == ["k", "v"]
+    assert not session.queries["q"].query.is_changing
+    assert not session.queries["p"].query.is_changing
 
 
 def test_a_script_declares_streams_that_change(tmp_path: Path) -> None:

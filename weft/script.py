@@ -143,7 +143,7 @@ def _declare(session: Session, stream: StreamStatement, folder: Path) -> None:
         most = options.pop("max_files", None)
         source = getattr(read, stream.format)(str(stream.path), max_files=most, schema=stream.schema)
     if stream.is_table:
-        session.table(stream.name, source)
+        session.table(stream.name, source, **options)
     else:
         session.stream(stream.name, source, **options)
 

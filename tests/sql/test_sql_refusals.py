@@ -29,7 +29,7 @@ SYNTAX = [
     (f"{O} ORDER BY o_orderkey", "ORDER BY", "ORDER BY"),
     (f"{O} LIMIT 5", "LIMIT", "LIMIT"),
     (f"{O} WHERE o_custkey = 1 OFFSET 5", "OFFSET", "OFFSET"),
-    (f"{O} ASOF JOIN lineitem l ON true", "ASOF joins", "ASOF JOIN"),
+    (f"{O} POSITIONAL JOIN lineitem l", "POSITIONAL joins", "POSITIONAL JOIN"),
     (f"{O}, LATERAL unnest(o_ts) x", "LATERAL", "LATERAL"),
     (f"{O}, TUMBLE(orders, o_ts, 5) t", "INTERVAL is missing", "5"),
     (f"{O}, TUMBLE(orders, o_ts, INTERVAL '1' YEAR) t", "no fixed length", "INTERVAL '1' YEAR"),

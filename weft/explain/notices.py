@@ -56,8 +56,9 @@ def _stores(figures: Figures, stores: Iterable[Store]) -> str:
 
 
 def _unbounded_state(figures: Figures) -> Notice | None:
-    tables = {stream.name for stream in figures.topology.streams if stream.table}
-    unbounded = [store for store in figures.topology.stores if store.retention is None]
+    topology = figures.topology
+    tables = {stream.name for stream in (*topology.streams, *topology.derived) if stream.table}
+    unbounded = [store for store in topology.stores if store.retention is None]
     stores = [
         store for store in unbounded if store.stream not in tables and store.counted != "groups" and not store.ended_by
     ]

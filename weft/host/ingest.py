@@ -119,13 +119,16 @@ class Ingest:
         if count := left_out(raw):
             bump(report.unreadable, self.stream.name, count)
 
-    def hand_on(self, rows: Frame, row: int, report: Report, now: int = 0) -> Iterator[tuple[Edge, int, Frame]]:
+    def hand_on(
+        self, rows: Frame, row: int, report: Report, number: int, now: int = 0
+    ) -> Iterator[tuple[Edge, int, Frame]]:
         """Results of a query as rows of this derived stream, for its edges; `row` is how many there were before.
 
         They are never late: whatever they are made of was in time.
         """
         weights = weight_of(rows)
         frame = self._date(self._weigh(rows.select(self.stream.schema.names), weights), now)
+        frame = self._number(frame, number)
         yield from self._route(frame, row, {}, report, Watcher())
 
     def _date(self, frame: Frame, now: int) -> Frame:
@@ -135,9 +138,7 @@ class Ingest:
         return frame.append_column(NOW, pa.repeat(pa.scalar(now, TIMESTAMP_UTC), frame.num_rows))
 
     def _stamp(self, frame: Frame, place: str, report: Report, number: int) -> Frame:
-        frame = self._weigh(frame)
-        if any(BATCH in edge.columns for edge in self.edges):
-            frame = frame.append_column(BATCH, pa.repeat(pa.scalar(number, pa.int64()), frame.num_rows))
+        frame = self._number(self._weigh(frame), number)
         if self.stream.event_time is None or frame.num_rows == 0:
             return frame
         time = event_times(frame.column(self.stream.event_time), self.stream)
@@ -145,6 +146,12 @@ class Ingest:
         if newest is not None:
             report.newest[place] = max(newest, report.newest.get(place, newest))
         return frame.append_column(TIME, time)
+
+    def _number(self, frame: Frame, number: int) -> Frame:
+        """The frame with the number of the batch in which its rows come, if somebody asks for it."""
+        if all(BATCH not in edge.columns for edge in self.edges):
+            return frame
+        return frame.append_column(BATCH, pa.repeat(pa.scalar(number, pa.int64()), frame.num_rows))
 
     def _weigh(self, frame: Frame, known: pa.Array | None = None) -> Frame:
         """The frame with its weights, if it has any, without the rows of weight 0; each row may count several times."""

@@ -19,8 +19,9 @@ import pyarrow.compute as pc
 from weft.expr.evaluate import Functions, evaluate, filter_mask
 from weft.expr.model import columns
 from weft.host.envelope import Frame, join
+from weft.host.groups.fold import fold, weighted, without_gone
 from weft.host.groups.travel import Side, add_up_rows, can_add_up, join_measures, measured_rows
-from weft.host.hidden import hidden
+from weft.host.hidden import cut, hidden
 from weft.host.limits import limit_codes
 from weft.host.marks import join_marks
 from weft.host.state.segment import Segment
@@ -28,10 +29,12 @@ from weft.host.weights import attach_weights, multiply, weight_of
 from weft.kernels.codes import Bools, Ints, equality_codes
 from weft.kernels.index import Index, Pairs, ends, probe
 from weft.kernels.runs import runs
-from weft.topology.model import Bound, Key, Probe, Store
+from weft.topology.model import WEIGHT, Bound, Key, Probe, Store
 
 CHUNK_PAIRS = 65_536
 """At most this many candidate pairs are made at a time."""
+TUPLE = "#tuple"
+"""Beside rows that were met: the place of the tuple that met them."""
 CHUNK_BYTES = 64 << 20
 """At most about this many bytes of pairs are made at a time."""
 
@@ -66,6 +69,37 @@ def lookup(
                 waiting, rows, size = [], 0, 0
     if waiting:
         yield join(waiting)
+
+
+def look_up(
+    step: Probe, store: Store, frame: Frame, segments: Sequence[Segment], functions: Functions, owes: bool
+) -> Iterator[Frame]:
+    """The same for a table that changes: a row that was taken back is met by nobody.
+
+    Rows of all segments are added up before anything is made of them, since a least value that was taken back could not
+    be.  Rows that are owed, because they were taken back before they came, are met only if `owes` says so.
+    """
+    key = store.indexes[step.index]
+    codes, low, high, valid = _question(step, key, frame, functions)
+    met: list[Frame] = []
+    for segment in segments:
+        for mine, rows in probe(segment.indexes[key.name], frame.num_rows, codes, low, high, valid, CHUNK_PAIRS):
+            found = weighted(cut(segment.rows.take(pa.array(rows)), store.columns))
+            met.append(found.append_column(TUPLE, pa.array(mine.astype(np.int64))))
+    if not met:
+        return
+    every = without_gone(fold(met)) if any(map(_takes_back, met)) else join(met)
+    if not owes and _takes_back(every):
+        every = every.filter(pc.greater(every.column(WEIGHT), 0))
+    rows = every.drop_columns([TUPLE])
+    pairs = every.column(TUPLE).to_numpy(), np.arange(every.num_rows)
+    matches = _join_pairs(step, _own_columns(step, store), frame, rows, pairs, functions)
+    if matches.num_rows:
+        yield matches
+
+
+def _takes_back(rows: Frame) -> bool:
+    return bool(pc.any(pc.less(rows.column(WEIGHT), 0)).as_py())
 
 
 def _pairs_per_chunk(width: int) -> int:

@@ -35,7 +35,8 @@ def read_upserts(frame: Frame, stream: Stream, wanted: Sequence[str], where: str
     elif changes.op is not None:
         rows, gone, order = _from_ops(frame, stream, changes.op, where, order)
     else:
-        rows, gone = frame, _is_tombstone(frame, [name for name in own if name not in changes.key])
+        kept = {*changes.key, stream.event_time}
+        rows, gone = frame, _is_tombstone(frame, [name for name in own if name not in kept])
     _refuse_null_keys(rows, stream, changes.key, where)
     found = {**{name: rows.column(name) for name in own if name in wanted}, ORDER: order, GONE: gone}
     return pa.RecordBatch.from_arrays([found[name] for name in wanted], names=list(wanted))
@@ -63,7 +64,7 @@ def _from_envelopes(
 
 
 def _is_tombstone(frame: Frame, others: Sequence[str]) -> pa.Array:
-    """Whether all columns but the key are NULL; a stream that has no others has no tombstones."""
+    """Whether all columns but the key and the event time are NULL; a stream that has no others has no tombstones."""
     found = np.full(frame.num_rows, bool(others))
     for name in others:
         found &= pc.is_null(frame.column(name)).to_numpy(zero_copy_only=False)

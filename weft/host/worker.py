@@ -39,11 +39,11 @@ from weft.host.groups.owner import GroupOwner
 from weft.host.groups.travel import measured, without_measures
 from weft.host.hidden import carry_over, cut
 from weft.host.ingest import derived_ingests
-from weft.host.lookup import lookup
+from weft.host.lookup import look_up, lookup
 from weft.host.marks import refuse
 from weft.host.routing import route
 from weft.host.state.compaction import horizon, is_expired
-from weft.host.state.segment import SegmentRef
+from weft.host.state.segment import Segment, SegmentRef
 from weft.host.state.stores import Shelf
 from weft.host.subscriptions.book import Book, open_book
 from weft.host.subscriptions.match import is_wanted, match
@@ -310,10 +310,17 @@ class Worker:
         refs = [*self.old[probe.store], *(ref for origin in probe.sees for ref in self.delta[probe.store, origin])]
         segments = [self.state.open(ref) for ref in refs]
         following = [self.nodes[name] for name in probe.then]
-        for matches in lookup(probe, self.topology.store(probe.store), frame, segments, self.functions):
+        for matches in self._find(probe, frame, segments):
             bump(self.report.matched, probe.id, matches.num_rows)
             for after in following:
                 yield from self._forward(after, matches)
+
+    def _find(self, probe: Probe, frame: Frame, segments: Sequence[Segment]) -> Iterator[Frame]:
+        """All matches of some tuples."""
+        store = self.topology.store(probe.store)
+        if probe.store not in self.topology.looked_up:
+            return lookup(probe, store, frame, segments, self.functions)
+        return look_up(probe, store, frame, segments, self.functions, probe.origin in self.topology.tables)
 
     def _emit(self, emit: Emit, frames: Sequence[Frame]) -> Iterator[Envelope]:
         names = [output.name for output in emit.outputs]
@@ -330,7 +337,8 @@ class Worker:
             self.results.write(emit.query, rows)
             return
         if (stream := self.derived.get(emit.into)) is not None:  # in a migration nobody may want its rows
-            for edge, dest, piece in stream.hand_on(rows, self._sent, self.report, self.batch.now):
+            found = stream.hand_on(rows, self._sent, self.report, self.batch.number, self.batch.now)
+            for edge, dest, piece in found:
                 yield self._envelope(dest, edge.id, frame=piece)
             self._sent += rows.num_rows
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from weft.errors import PlanError
 from weft.optimizer.candidate import Candidate, Maker
 from weft.optimizer.candidate_cubes import candidate_cubes
 from weft.optimizer.candidate_trees import Named, candidate_trees
@@ -29,7 +30,7 @@ from weft.optimizer.candidate_views import candidate_views
 from weft.optimizer.cost.papers import CostModel
 from weft.optimizer.known import Known
 from weft.optimizer.lower.labels import in_order
-from weft.optimizer.problem import pose
+from weft.optimizer.problem import Problem, pose
 from weft.optimizer.wishes import Wishes
 from weft.optimizer.written.plan import Plan
 from weft.query.model import Query
@@ -99,10 +100,30 @@ def choose(name: str, query: Query, workers: int, wishes: Wishes, known: Known) 
         trees = candidate_trees(problem)
         found = [maker.place(strategy, tree) for strategy, tree in trees]
     found += [*candidate_views(problem, maker), *candidate_cubes(problem, maker, trees)]
-    found.sort(key=_price)
+    found = sorted(_lasting(problem, found), key=_price)
     if problem.informed and workers > 1 and not problem.is_made:
         found = sorted([*map(maker.improve, found[:IMPROVED]), *found[IMPROVED:]], key=_price)
     return Choice(name, query, wishes, known, problem.model, found[0], tuple(found), maker)
+
+
+def _lasting(problem: Problem, found: list[Candidate]) -> list[Candidate]:
+    """The candidates that keep no join of a stream with a table that changes: it would have old rows of the table."""
+    graph = problem.model.graph
+    if not graph.looked_up:
+        return found
+    right = [candidate for candidate in found if all(map(graph.may_keep, _kept(candidate)))]
+    if right:
+        return right
+    joined = next(mask for mask in _kept(found[0]) if not graph.may_keep(mask))
+    raise PlanError(
+        f"a join of {', '.join(graph.names(joined))} cannot be kept",
+        detail=f"{', '.join(graph.names(joined & graph.looked_up))} changes; rows of streams meet it as it is.",
+        hint='use strategy="auto" or "flat".',
+    )
+
+
+def _kept(candidate: Candidate) -> list[int]:
+    return [line.keep.store for line in candidate.ways.lines if line.keep is not None]
 
 
 def _price(candidate: Candidate) -> tuple[float, float]:

@@ -191,9 +191,9 @@ def window(time: object, length: str | dt.timedelta | int, slide: str | dt.timed
     return fn("window", time, *(dt.timedelta(microseconds=parse_duration(one)) for one in lengths))
 
 
-def rel(stream: str, alias: str | None = None, *, within: Length = None) -> Source:
-    """A stream taking part in a join, under an alias and within a window."""
-    return Source(stream, alias or stream, _within(within))
+def rel(stream: str, alias: str | None = None, *, within: Length = None, as_of: str | Term | None = None) -> Source:
+    """A stream taking part in a join, under an alias and within a window; of a table, the version as of a time."""
+    return Source(stream, alias or stream, _within(within), as_of=None if as_of is None else _condition(as_of))
 
 
 def _within(length: Length) -> Within:
@@ -238,10 +238,18 @@ class Builder:
         """Rows so far that have no partner."""
         return self._join("anti", source, on)
 
-    def _join(self, kind: JoinKind, source: Source, on: Sequence[str | Term]) -> Builder:
+    def asof_join(self, source: Source, *on: str | Term) -> Builder:
+        """Each row with the nearest row of `source`: equal keys, and one of >=, >, <= and < between times."""
+        return self._join("inner", source, on, asof=True)
+
+    def asof_left_join(self, source: Source, *on: str | Term) -> Builder:
+        """The same; a row without such a partner is padded with NULLs."""
+        return self._join("left", source, on, asof=True)
+
+    def _join(self, kind: JoinKind, source: Source, on: Sequence[str | Term], *, asof: bool = False) -> Builder:
         draft, places = self.draft, list[Tree](range(len(self.draft.sources)))
         left = draft.tree if draft.tree is not None else reduce(lambda a, b: Join("inner", a, b), places)
-        tree = Join(kind, left, len(places), tuple(map(_condition, on)))
+        tree = Join(kind, left, len(places), tuple(map(_condition, on)), asof=asof or source.as_of is not None)
         return Builder(replace(draft, sources=(*draft.sources, source), tree=tree))
 
     def group_by(self, *keys: str | Term) -> Builder:

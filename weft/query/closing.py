@@ -52,8 +52,13 @@ def has_closing(query: Query) -> bool:
     return any(part.grouping is not None and part.grouping.closing is not None for part in parts)
 
 
+def _has_versions(query: Query) -> bool:
+    """Whether it gives versions; only then a table takes part in the watermark."""
+    return query.grouping is not None and query.grouping.versions is not None
+
+
 def timed_streams(query: Query) -> tuple[tuple[str, int], ...]:
     """(Stream, lateness) of all streams with an event time that a query reads, also through derived streams."""
     parts = (query, *hidden({"": query}).values())
-    streams = (relation.stream for part in parts for relation in part.relations)
+    streams = [r.stream for part in parts for r in part.relations if not r.stream.table or _has_versions(part)]
     return tuple(sorted({stream.name: stream.lateness for stream in streams if stream.event_time is not None}.items()))

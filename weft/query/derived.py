@@ -5,6 +5,7 @@
 A derived stream is the union (UNION ALL) of the results of its branches.  A plain join in FROM is not one: it is put in
 place (`weft.query.resolve`).  What groups rows, tells them apart, unites several SELECTs or says how often rows count
 becomes one.  Its branches are queries that nobody registered: they are planned like all others, and have hidden names.
+What is derived from tables alone is a table.
 
 What must hold: a branch reads streams, tables, views and derived streams of lesser depth.  All branches have the same
 columns.  The name of a derived stream says what its rows are, so queries that read the same share it.  The rows of an
@@ -120,7 +121,14 @@ def derive(made: Sequence[Query], times: str | None = None) -> Stream:
     depth = 1 + max(relation.stream.depth for query in even for relation in query.relations)
     name = SIGN + _digest(*map(_content, even), times or "")
     changes = Changes() if any(query.gives_changes for query in even) else None
-    return Stream(name, even[0].schema, weight=times, changes=changes, depth=depth, made=even)
+    table = all(relation.stream.table for query in even for relation in query.relations) or any(map(_is_final, even))
+    return Stream(name, even[0].schema, table=table, weight=times, changes=changes, depth=depth, made=even)
+
+
+def _is_final(query: Query) -> bool:
+    """Whether a query gives versions that are looked up once they are final."""
+    made = query.grouping
+    return made is not None and made.versions is not None and made.versions.until is not None
 
 
 def hidden(queries: Mapping[str, Query]) -> dict[str, Query]:
@@ -143,7 +151,7 @@ def begin_at(query: Query, since: Mapping[str, int]) -> Query:
     """The query over rows that come in a batch or later, by alias; so are the queries that it reads."""
 
     def begun(relation: Relation, branch: Query) -> Query:
-        batch = since.get(relation.alias, relation.since)
+        batch = 0 if relation.stream.table else since.get(relation.alias, relation.since)
         return begin_at(branch, dict.fromkeys(branch.aliases, batch)) if batch else branch
 
     return model.begin_at(_over(query, begun), since)
@@ -232,8 +240,8 @@ def _grouping(query: Query) -> object:
     having = None if made.having is None else text_of(made.having)
     counted = [(one.kind, one.argument, str(one.type)) for one in made.aggregates]
     shown = _texts((o.name, o.expr) for o in made.outputs)
-    ranked = () if made.ranking is None else (made.ranking,)
-    return made.keys, counted, shown, having, made.window, made.closing, *ranked
+    more = [one for one in (made.ranking, made.versions) if one is not None]
+    return made.keys, counted, shown, having, made.window, made.closing, *more
 
 
 def _texts(exprs: Iterable[tuple[str, Expr]]) -> list[tuple[str, str, str]]:

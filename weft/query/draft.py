@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
 from weft.expr.model import Expr, Span
-from weft.query.grouping import Ranking
+from weft.query.grouping import Ranking, Versions
 
 Within = int | OneOf["unbounded"] | None
 """A window in microseconds, "unbounded" for full history, or None where nothing is written."""
@@ -45,6 +45,10 @@ class Source:
     """What a derived table says."""
     columns: tuple[str, ...] = ()
     """New names of its first columns."""
+    as_of: Condition | None = None
+    """FOR SYSTEM_TIME AS OF: the time whose version of a table is met."""
+    history: bool = False
+    """Whether it is all versions of a table, each with its times."""
     lateral: bool = False
     """Whether a derived table may read columns of what stands left of it."""
 
@@ -74,6 +78,8 @@ class Join:
     on: tuple[Condition, ...] = ()
     using: Using | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+    asof: bool = False
+    """Whether a row of the left side meets only the nearest row of the right side."""
 
 
 Tree = Join | int
@@ -88,7 +94,7 @@ def joins(tree: Tree) -> Iterator[Join]:
 
 def is_inner(tree: Tree) -> bool:
     """Whether all joins of a tree are inner joins, so that it can be made flat."""
-    return all(join.kind == "inner" for join in joins(tree))
+    return all(join.kind == "inner" and not join.asof for join in joins(tree))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +173,8 @@ class Draft:
     """None if rows of groups come at once, and are taken back when they change."""
     grows: bool = False
     """Whether `times` never falls, and so no row of a group is taken back, if no row of its inputs is."""
+    versions: Versions | None = None
+    """How rows follow each other, if they are to be versions."""
     crossed: bool = False
     """Whether parts that no condition connects are multiplied on purpose."""
     qualify: tuple[Condition, ...] = ()

@@ -87,6 +87,32 @@ class Closing:
     """Microseconds in one step of the key."""
 
 
+Comparison = OneOf[">=", ">", "<=", "<"]
+"""How the time of a row is compared with those of versions."""
+FROM, TO = "#from", "#to"
+"""Columns of a version: the first and the last time at which it is the one to be met."""
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Rows of a group are versions, one after the other by their times."""
+
+    keys: tuple[str, ...]
+    time: str
+    """Columns of a SELECT, or outputs of a join."""
+    comparison: Comparison
+    """What a time must be to the time of a version that it meets."""
+    until: int | None = None
+    """If rows look versions up only once they are final: how many microseconds before the watermark of the last batch
+    the earliest of them may be.  Versions that ended before are forgotten.  None if all are kept, and may change."""
+    step: int = 1
+    """Microseconds in one step of a time that is a whole number."""
+    gone: str | None = None
+    """A column that says that nothing is met from this time on."""
+    order: tuple[str, ...] = ()
+    """Columns that say which of several rows with one time is the last; without any, the greatest one counts."""
+
+
 RankKind = OneOf["row_number", "rank", "dense_rank"]
 """How the rows of a group are numbered; they differ in what rows get that stand at the same place."""
 
@@ -140,6 +166,10 @@ class Grouping:
     ranking: Ranking | None = field(default=None, repr=False)
     """How the rows of a group are numbered, if its rows are in the view (`weft.query.ranking`)."""
 
+    versions: Versions | None = field(default=None, repr=False)
+    """How the rows of a group follow each other, if each of them is in the view with its times (`weft.query.versions`).
+    None for other groups."""
+
     @property
     def is_distinct(self) -> bool:
         """Whether the row of a group never changes once it is there."""
@@ -148,7 +178,7 @@ class Grouping:
     @property
     def keeps_rows(self) -> bool:
         """Whether groups keep whole rows instead of numbers."""
-        return self.latest or self.ranking is not None
+        return self.latest or self.ranking is not None or self.versions is not None
 
     @property
     def can_leave(self) -> bool:

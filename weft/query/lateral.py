@@ -25,6 +25,7 @@ from weft.query.derived import in_place
 from weft.query.draft import Condition, Draft, Item, Source, Star
 from weft.query.onerow import is_row
 from weft.query.qualify import Beside, Opened, Reader, sources_of
+from weft.query.ranking import is_ranking
 from weft.query.scope import Scope, Shown
 from weft.query.subqueries import has_subquery
 from weft.query.tied import expr_of, flat_joins
@@ -39,10 +40,14 @@ def beside(reader: Reader, source: Source, left: Scope, *, padded: bool) -> Besi
     if is_row(draft):
         return _row(reader, source, draft, left)
     opened = reader.open(draft, left)
-    if opened.is_grouped and not (draft.unions or draft.group_by or draft.having or draft.distinct):
+    if (
+        opened.is_grouped
+        and not is_ranking(draft)
+        and not (draft.unions or draft.group_by or draft.having or draft.distinct)
+    ):
         return _values(source, draft, opened, left)
     asked: tuple[Condition | Item, ...] = (*opened.where, *opened.items)
-    if draft.unions or opened.is_grouped or any(has_subquery(one.expr) for one in asked):
+    if draft.unions or opened.is_grouped or is_ranking(draft) or any(has_subquery(one.expr) for one in asked):
         detail = "only plain joins, and aggregates without GROUP BY, can be tied to what stands left of them."
         raise ExprError("this LATERAL is not supported", detail=detail, hint=_HINT, span=source.span)
     return _Splitter(reader, source, opened, padded).run()

@@ -72,8 +72,8 @@ class Stream:
     unique: tuple[str, ...] = ()
     """Columns that identify a row, if declared."""
     table: bool = False
-    """Whether it is a table: read once, before all streams.  It takes no part in the watermark, and rows of streams
-    are not kept to wait for its rows."""
+    """Whether it is a table: its rows come before those of all streams.  It takes no part in the watermark, and rows of
+    streams are not kept to wait for its rows."""
     weight: str | None = None
     """Column that says how often a row counts; None means once."""
     changes: Changes | None = None
@@ -89,6 +89,16 @@ class Stream:
     def rank(self) -> int:
         """What orders the rows of one batch: those of tables, of streams, then of derived streams by depth."""
         return 0 if self.table else 1 + self.depth
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it is a table that never changes: it is read once, by the first batch."""
+        return self.table and self.changes is None
+
+    @property
+    def is_looked_up(self) -> bool:
+        """Whether it is a table that changes: rows of streams meet what is there when they come."""
+        return self.table and self.changes is not None
 
     @property
     def source(self) -> pa.Schema:
@@ -109,11 +119,11 @@ class Stream:
                 raise QueryError(
                     f'column name "{column}" of stream "{self.name}" is reserved', hint="rename the column."
                 )
-        if self.table and self.event_time is not None:
+        if self.table and self.event_time is not None and not (self.changes and self.changes.is_log):
             raise QueryError(
                 f'table "{self.name}" has an event time',
-                detail="a table is read before all streams and takes no part in the watermark.",
-                hint="leave event_time out, or declare it as a stream.",
+                detail="only a table with a key has versions at event times.",
+                hint="give it a key, leave event_time out, or declare it as a stream.",
             )
         for named in (self.event_time, self.weight, *self.unique):
             if named is not None and named not in self.schema.names:

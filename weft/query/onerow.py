@@ -11,33 +11,34 @@ with `s` a stream that the query reads anyway.  The row is made in the first bat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from weft.expr.model import Call, Expr, Literal, Udf, transform, walk
 from weft.query.draft import Condition, Draft, Item, Join, Named, Source, Tree
+from weft.query.names import find
 
 ROW = "one row"
 Written = TypeVar("Written", Condition, Item)
 
 
-def with_rows(draft: Draft, is_stream: Callable[[str], bool], found: str | None = None) -> Draft:
-    """The draft with a relation of one row where a SELECT has none; `found` is a stream for it, if one is known."""
-    if all(_has_from(one) for one in _selects(draft)):
+def with_rows(draft: Draft, *known: Mapping[str, object]) -> Draft | None:
+    """The draft with a relation of one row where a SELECT has none; None if it reads nothing that is known.
+
+    `known` are names of streams, then of views.
+    """
+    if all(one.sources for one in _selects(draft)):
         return draft
-    names = (s.stream for one in _selects(draft) for s in one.sources if s.derived is None)
-    stream = found or next((name for name in names if is_stream(name)), None)
-    return draft if stream is None else _Filler(stream).select(draft)
+    names = [s.stream for one in _selects(draft) for s in one.sources if s.derived is None]
+    found = (name for among in known for name in names if find(name, among) is not None)
+    stream = next(found, None)
+    return None if stream is None else _Filler(stream).select(draft)
 
 
 def is_row(draft: Draft) -> bool:
     """Whether it is a SELECT without FROM."""
     return not draft.sources and not draft.unions
-
-
-def _has_from(draft: Draft) -> bool:
-    return bool(draft.sources)
 
 
 def _selects(draft: Draft) -> Iterator[Draft]:

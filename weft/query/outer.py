@@ -24,9 +24,11 @@ from math import prod
 
 from weft.expr.model import Call, Column, Expr, Literal, Udf, columns, transform, walk
 from weft.query.draft import Closes, Condition, Draft, Item, Source, Star
+from weft.query.model import BATCH
 from weft.query.nulls import fold, is_always_true, is_never_true, is_null, null
 from weft.query.qualify import Kind, Node, Opened, Part, Reader, sources_of
 from weft.query.simplify import simplify
+from weft.query.tables import refuse_partners_that_come
 from weft.query.visible import numbered, unique_names
 from weft.query.withins import InTime, has_windows, spell_windows
 
@@ -34,7 +36,7 @@ Key = tuple[str, str]
 """An alias and one of its columns."""
 MANY = 4
 """A union of more terms than this becomes a derived table before it is joined again."""
-_OWN, _PAIRS = "#own", "#pairs"
+_OWN, _PAIRS, _CAME = "#own", "#pairs", "#came"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ class _Rewriter:
         self.taken = {source.alias for source in sources_of(opened.part)}
         part = simplify(opened.part, [_expr(condition) for condition in opened.where])
         self.part = spell_windows(part, self.known) if has_windows(part) else part
-        self.needed = _needed(opened, self.part)
+        self.needed = needed(opened, self.part)
         """What is read anywhere: columns that must survive a grouping."""
 
     def draft(self) -> Draft:
@@ -199,8 +201,8 @@ class _Rewriter:
 
     def _groups(self, term: Term, found: list[tuple[Count, list[Term]]]) -> Term:
         """Rows of a term by the numbers of their partners."""
-        anchor = self._anchor(term, [pair for _, pairs in found for pair in pairs])
-        names = self._columns(term, None if anchor is None else anchor[0])
+        anchor, came = self._anchor(term, [pair for _, pairs in found for pair in pairs]), self._came(term, found)
+        names = self._columns(term, [*came, *([] if anchor is None else [anchor[0]])])
         values = [self._value(term, key) for key in names.values()]
         unions = [
             self._counting(pair, names, values, {_PAIRS + str(place): 1}, len(found))
@@ -221,7 +223,8 @@ class _Rewriter:
         items.append(Item(_sum(counted.alias, _OWN), _OWN))
         groups = Draft((counted,), (), tuple(items), times=_OWN)
         groups = replace(groups, group_by=tuple(map(Condition, keys)), having=tuple(having))
-        groups = replace(groups, grows=all(one.kind == "semi" or self._is_settled(one) for one, _ in found))
+        settled = (one.kind == "semi" or self._is_settled(one, at_once=bool(came)) for one, _ in found)
+        groups = replace(groups, grows=all(settled))
         if anchor is not None:
             time = next(name for name, key in names.items() if key == anchor[0])
             groups = replace(groups, closes=Closes(time, anchor[1]))
@@ -232,9 +235,21 @@ class _Rewriter:
             [one.mark for one, _ in found if one.mark is not None],
         )
 
-    def _is_settled(self, one: Count) -> bool:
-        """Whether rows have all their partners when they come."""
-        return all(self.known.is_fixed(source) for term in one.right for source in term.sources)
+    def _is_settled(self, one: Count, *, at_once: bool) -> bool:
+        """Whether rows have all their partners when they come; `at_once` is known of rows that meet what changes."""
+        is_met = self.known.is_table if at_once else self.known.is_fixed
+        return all(is_met(source) for term in one.right for source in term.sources)
+
+    def _came(self, term: Term, found: list[tuple[Count, list[Term]]]) -> list[Key]:
+        """What tells rows of different batches apart, where they may meet different rows of a table that changes."""
+        right = [source for one, _ in found for other in one.right for source in other.sources]
+        if not any(map(self.known.is_looked_up, (*term.sources, *right))):
+            return []
+        own = [source.alias for source in term.sources if not self.known.is_table(source)]
+        streams = [source.alias for source in right if not self.known.is_table(source)]
+        if streams:
+            raise refuse_partners_that_come(streams[0])
+        return [(alias, BATCH) for alias in own]
 
     def _anchor(self, term: Term, pairs: list[Term]) -> tuple[Key, int] | None:
         """An event time of the term, and after how long no more partners can come; None if rows come at once."""
@@ -273,12 +288,11 @@ class _Rewriter:
         self.taken.add(alias)
         return Source("", alias, derived=draft)
 
-    def _columns(self, term: Term, time: Key | None = None) -> dict[str, Key]:
+    def _columns(self, term: Term, more: Iterable[Key] = ()) -> dict[str, Key]:
         """New names of the columns that a grouping of this term must keep; one that is constant will do."""
         here = {source.alias for source in term.sources}
         mine = [k for k in self.needed if (columns(v) if (v := term.values.get(k)) is not None else k[0] in here)]
-        mine += [] if time is None or time in mine else [time]
-        return _named(mine)
+        return _named(dict.fromkeys([*mine, *more]))
 
     def _value(self, term: Term, key: Key) -> Expr:
         return term.put(Column(*key)) if key[0] else Literal(0)
@@ -305,7 +319,8 @@ def _arms(expr: Expr) -> tuple[Expr, ...]:
 def _named(keys: Iterable[Key]) -> dict[str, Key]:
     """Names of columns in a derived table; one that is constant will do."""
     listed = list(keys)
-    return dict(zip(unique_names(name for _, name in listed), listed, strict=True)) or {"all": ("", "")}
+    names = unique_names(_CAME if name == BATCH else name for _, name in listed)
+    return dict(zip(names, listed, strict=True)) or {"all": ("", "")}
 
 
 def _both(left: Term, right: Term) -> Term:
@@ -330,7 +345,7 @@ def _expr(written: Condition | Item) -> Expr:
     return written.expr
 
 
-def _needed(opened: Opened, part: Part) -> list[Key]:
+def needed(opened: Opened, part: Part) -> list[Key]:
     """All columns that are read, in the order of their first use."""
     written: list[Condition | Item] = [*opened.items, *opened.where, *opened.group_by, *opened.having]
     on = [condition for node in _nodes(part) for condition in node.on]

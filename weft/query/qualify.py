@@ -6,7 +6,7 @@ tree.  RIGHT JOIN is LEFT JOIN with its sides exchanged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Literal as OneOf
@@ -14,6 +14,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from weft.errors import QueryError
 from weft.expr.model import Call, Column, Expr, Literal, Udf, columns
 from weft.expr.types import ExprError
 from weft.query.aggregates import AGGREGATES
@@ -42,11 +43,17 @@ class Known(Protocol):
     def event_time(self, source: Source) -> EventTime | None:
         """Its event time; None if it has none, or is more than one stream."""
 
+    def versions_by(self, source: Source) -> pa.DataType | None:
+        """The type of the event time of a table that has versions; None if it has none."""
+
     def is_table(self, source: Source) -> bool:
         """Whether it is a table."""
 
     def is_fixed(self, source: Source) -> bool:
         """Whether it is a table that never changes: rows have all their partners in it when they come."""
+
+    def is_looked_up(self, source: Source) -> bool:
+        """Whether it has a table that changes: rows meet what is there when they come."""
 
     def reach(self, draft: Draft, alias: str) -> int | None:
         """By how many microseconds the last partner of a row may be newer than the row; None if there is no bound."""
@@ -65,6 +72,8 @@ class Node:
     on: tuple[Condition, ...] = ()
     mark: Column | None = None
     """Of a mark: the column that says whether a row of the left side has a partner."""
+    asof: bool = False
+    """Whether a row of the left side meets only the nearest row of the right side."""
 
 
 Part = Node | Source
@@ -122,18 +131,22 @@ class Reader:
     def __init__(self, known: Known, lateral: Lateral) -> None:
         self.known, self.lateral = known, lateral
         self.taken: set[str] = set()
+        self.tied: list[Condition] = []
+        """What ties derived tables of the SELECT that is read to the query around it."""
         self.types: dict[tuple[str, str], pa.DataType] = {}
         """(Alias, column) -> its type."""
 
     def open(self, draft: Draft, around: Scope | None = None, within: Within = None) -> Opened:
         """The SELECT that a draft states; `around` are the names of the query around it, `within` is its window."""
         draft = replace(draft, within=within if draft.within is None else draft.within)
+        before, self.tied = self.tied, []
         part, scope = self._tree(draft, _tree_of(draft), around)
+        tied, self.tied = tuple(self.tied), before
         items = tuple(self._items(draft, scope))
         keys = tuple(_key(condition, scope, items) for condition in draft.group_by)
         having = tuple(_having(condition, scope, items, keys) for condition in draft.having)
         where = tuple(_resolved(condition, scope) for condition in draft.conditions)
-        return Opened(part, where, items, keys, having, scope, draft)
+        return Opened(part, (*where, *tied), items, keys, having, scope, draft)
 
     def row(self, draft: Draft, around: Scope) -> tuple[tuple[Item, ...], tuple[Condition, ...]]:
         """What a SELECT without FROM gives, and when."""
@@ -152,22 +165,42 @@ class Reader:
     def _tree(self, draft: Draft, tree: Tree, around: Scope | None) -> tuple[Part, Scope]:
         if isinstance(tree, int):
             source = draft.sources[tree]
-            return self.place(replace(source, within=self._within(source, draft.within)), around)
+            return self._leaf(draft, replace(source, within=self._within(source, draft.within)), around)
         left, mine = self._tree(draft, tree.left, around)
         if isinstance(tree.right, int) and draft.sources[tree.right].lateral:
             return self._beside(draft, tree, draft.sources[tree.right], left, mine)
         right, other = self._tree(draft, tree.right, around)
+        nearest = tree.asof
+        if isinstance(right, Source) and right.as_of is not None:
+            right, nearest = replace(right, as_of=_resolved(right.as_of, mine)), False
         self._refuse_twice(draft, mine, other, tree)
         scope, on = mine.beside(other), tree.on
         if tree.using is not None:
             with pointing_into(draft.text):
                 scope, equal = merge(tree.kind, mine, other, tree.using)
-            on = tuple(Condition(one, draft.text) for one in equal)
+            on = tuple(Condition(one, draft.text) for one in (at_or_after(equal) if nearest else equal))
         else:
             on = tuple(_resolved(condition, scope) for condition in on)
         if tree.kind == "right":
             return Node("left", right, left, on), scope
-        return Node(tree.kind, left, right, on), mine if tree.kind in ("semi", "anti") else scope
+        found = Node(tree.kind, left, right, on, asof=tree.asof)
+        return found, mine if tree.kind in ("semi", "anti") else scope
+
+    def _leaf(self, draft: Draft, source: Source, around: Scope | None) -> tuple[Part, Scope]:
+        """A table factor; in a subquery, a derived table may refer to the query around, as if it were LATERAL."""
+        try:
+            return self.place(source, around)
+        except QueryError:
+            if source.derived is None or around is None or draft.tree is not None:
+                raise
+            try:
+                found = self.lateral(self, source, Scope((), around=around), padded=False)
+            except (ExprError, QueryError):
+                found = None
+            if found is None or found.part is None:
+                raise
+            self.tied += found.on
+            return found.part, replace(found.scope, around=around)
 
     def _beside(self, draft: Draft, join: Join, source: Source, left: Part, mine: Scope) -> tuple[Part, Scope]:
         """A join with a LATERAL table."""
@@ -205,6 +238,11 @@ class Reader:
                 found += _item(item, scope)
         names = unique_names(str(item.name) for item in found)
         yield from (replace(item, name=name) for item, name in zip(found, names, strict=True))
+
+
+def at_or_after(equal: Sequence[Expr]) -> list[Expr]:
+    """ASOF JOIN ... USING (k, ts): the last column is that of the times."""
+    return [*equal[:-1], *(replace(one, op=">=") for one in equal[-1:] if isinstance(one, Call))]
 
 
 def _where(scope: Scope, on: tuple[Condition, ...]) -> Scope:

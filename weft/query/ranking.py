@@ -40,6 +40,8 @@ from weft.query.qualify import Opened
 
 OVER = "over"
 ROWS = "rows"
+_POSITION = "position"
+"""Stands for an output by its number, in ORDER BY."""
 _WHOLE = ("exists", "in_query", "subquery", "filter")
 """Calls that are worked out before rows are numbered."""
 
@@ -206,9 +208,20 @@ class _Rows:
         made: RankKind = kind.value  # type: ignore[assignment]
         return Ranked(tuple(map(self.column, by.args)), Ranking(made, keys, most), name)
 
+    def _at(self, written: Expr) -> Expr:
+        """The output at a position, if one is written."""
+        if not isinstance(written, Call) or written.op != _POSITION:
+            return written
+        (place,) = written.args
+        assert isinstance(place, Literal)
+        if not isinstance(place.value, int) or not 1 <= place.value <= len(self.items):
+            hint = "write the expression."
+            raise ExprError(f"ORDER BY {place.value} means no output", hint=hint, span=written.span)
+        return _expr(self.items[place.value - 1])
+
     def _sorted(self, key: Expr) -> Sorted:
         assert isinstance(key, Call)
-        expr, descending, nulls_first = key.args
+        expr, descending, nulls_first = self._at(key.args[0]), *key.args[1:]
         assert isinstance(descending, Literal)
         assert isinstance(nulls_first, Literal)
         return Sorted(self.column(expr), bool(descending.value), bool(nulls_first.value))
@@ -229,14 +242,9 @@ def _is_number(written: object) -> bool:
 
 
 def _output(draft: Draft, written: Expr) -> Expr:
-    """What ORDER BY means by the number or the name of an output."""
+    """What ORDER BY means by the name of an output; what a number means is known when * is."""
     if isinstance(written, Literal) and type(written.value) is int:
-        if not 1 <= written.value <= len(draft.items) or isinstance(draft.items[written.value - 1].expr, Star):
-            with pointing_into(draft.text):
-                raise ExprError(
-                    f"ORDER BY {written.value} means no output", hint="write the expression.", span=written.span
-                )
-        return _expr(draft.items[written.value - 1])
+        return Call(_POSITION, (written,), None, written.span)
     named = {item.name: _expr(item) for item in draft.items if item.name}
     bare = written.name if isinstance(written, Column) and not written.alias else None
     name = None if bare is None else find(bare, [one for one in named if one])

@@ -34,7 +34,8 @@ def regroup(draft: Draft, names: Sequence[str]) -> Draft:
         replace(item, name=name) for item, name in zip(draft.items, names, strict=True) if not _asks_groups(item.expr)
     )
     having = tuple(condition for condition in draft.having if condition not in asking)
-    inner = replace(draft, items=(*shown, *over.items), having=having, named=(), distinct=False, within=draft.within)
+    kept = (*shown, *over.items) or (Item(Literal(1), "#group"),)
+    inner = replace(draft, items=kept, having=having, named=(), distinct=False, within=draft.within)
     source = Source("the groups", _GROUPS, derived=inner)
     return Draft((source,), where, items, text=draft.text, named=draft.named, distinct=draft.distinct)
 

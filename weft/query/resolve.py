@@ -29,7 +29,7 @@ from weft.query.connectivity import adds_single_rows, require_connected
 from weft.query.derived import Derived, all_rows, branches, derive
 from weft.query.draft import Condition, Draft, Item, Named, Source, Star, Using, Within
 from weft.query.groups import Entry, find_entry, find_named, group
-from weft.query.model import Output, Query, Relation, Stream
+from weft.query.model import BATCH, Output, Query, Relation, Stream
 from weft.query.moment import fix_now
 from weft.query.names import find, suggestion
 from weft.query.onerow import with_rows
@@ -37,7 +37,9 @@ from weft.query.parameters import PARAMETERS, REMOVED
 from weft.query.qualify import EventTime
 from weft.query.ranking import bound, ranked
 from weft.query.rewrite import is_plain, rewrite
+from weft.query.tables import refuse_changes_beside_tables
 from weft.query.timebounds import retention, step_of
+from weft.query.versions import history, keep_versions
 from weft.query.visible import Visible, numbered, unique_names
 
 _MOMENTS = {"current_date": pa.date32(), "today": pa.date32(), "localtimestamp": TIMESTAMP}
@@ -70,7 +72,10 @@ def resolve(
 ) -> Query:
     """The query that `draft` states over `streams`, `views` and derived streams, which may use those before them."""
     views = add_views(views, (one.named for one in derived))
-    draft = with_rows(draft, lambda name: find(name, streams) is not None and find(name, views) is None)
+    filled = with_rows(draft, streams, views)
+    if filled is None:
+        raise _reads_nothing(draft)
+    draft = filled
     resolver = _Resolver(streams, functions, cross_product)
     draft = resolver.plain(draft, views)
     whole = all_rows(draft, draft.text) if draft.unions else draft
@@ -95,13 +100,15 @@ class _Resolver:
         """One SELECT; where it is united with others, its columns get types from them."""
         flat = _Inliner(draft, self).flatten(draft, views, default=default)
         if not flat.relations:
-            hint = "a query reads FROM at least one stream; rows that never change are a table: s.table(name, source)."
-            raise locate_error("this query reads no stream", draft.text, draft.sources[0].span, hint=hint)
+            raise _reads_nothing(draft)
         crossed = self.cross_product or draft.crossed
         query = Query(flat.relations, flat.predicates, (), crossed, late_by=self.late_by)
         query = replace(query, cross_product=crossed or adds_single_rows(query))
         if draft.ranked is not None:
             query = ranked(query, flat.entries, draft.ranked)
+        elif draft.versions is not None:
+            with pointing_into(draft.text):
+                query = keep_versions(query, tuple(map(_output, flat.entries)), draft.versions)
         elif flat.is_grouped:
             keys = tuple(flat.scope.key(condition, flat.entries) for condition in draft.group_by)
             having = tuple(flat.scope.having(condition, flat.entries, keys) for condition in draft.having)
@@ -114,6 +121,7 @@ class _Resolver:
             query = replace(query, outputs=tuple(_output(entry, united=united) for entry in flat.entries))
         if not query.cross_product:
             require_connected(query)
+        refuse_changes_beside_tables(query)
         with pointing_into(draft.text):
             return fix_now(query)
 
@@ -159,15 +167,29 @@ class _Known:
         whole = pt.is_integer(stream.schema.field(stream.event_time).type)
         return EventTime(stream.event_time, step_of(stream) if whole else None)
 
-    def is_table(self, source: Source) -> bool:
-        """Whether it is a table."""
+    def versions_by(self, source: Source) -> pa.DataType | None:
+        """The type of the event time of a table that has versions."""
         stream = self._stream(source)
-        return stream is not None and stream.table
+        log = stream.made[0].relations[0].stream if stream is not None and stream.table and stream.made else None
+        return None if log is None or log.event_time is None else log.schema.field(log.event_time).type
+
+    def is_table(self, source: Source) -> bool:
+        """Whether it is a table, or made of tables alone."""
+        return all(stream.table for stream in self._streams(source))
 
     def is_fixed(self, source: Source) -> bool:
         """Whether it is a table that never changes."""
-        stream = self._stream(source)
-        return stream is not None and stream.table and stream.changes is None
+        return all(stream.is_fixed for stream in self._streams(source))
+
+    def is_looked_up(self, source: Source) -> bool:
+        """Whether it has a table that changes."""
+        return any(stream.is_looked_up for stream in self._streams(source))
+
+    def _streams(self, source: Source) -> list[Stream]:
+        """All streams and tables that a source reads itself; a derived stream is one."""
+        if (stream := self._stream(source)) is not None:
+            return [stream]
+        return _Inliner(self.draft, self.resolver).streams_of(self.draft, source, self.views, self.default)
 
     def _stream(self, source: Source) -> Stream | None:
         named = source.derived is None and find(source.stream, self.views) is None
@@ -248,6 +270,11 @@ class _Inliner:
         """What one entry of FROM shows."""
         return self._source(draft, source, views, source.alias, default).table
 
+    def streams_of(self, draft: Draft, source: Source, views: Views, default: Within) -> list[Stream]:
+        """What one entry of FROM reads."""
+        part = self._source(draft, source, views, source.alias, default)
+        return [relation.stream for relation in part.relations]
+
     def _name(self, draft: Draft, source: Source, prefix: str | None) -> str:
         if prefix is None:
             return source.alias
@@ -269,15 +296,20 @@ class _Inliner:
         if inner is not None and not _is_derived(inner):
             flat = self.flatten(inner, known, name, inherited)
             outputs = tuple(_output(entry) for entry in flat.entries)
-            return _Part(flat.relations, flat.predicates, _visible(draft, source, columns, outputs))
+            table = replace(_visible(draft, source, columns, outputs), came=_came(flat.relations))
+            return _Part(flat.relations, flat.predicates, table)
         if inner is not None:
             relation = Relation(name, self.resolver.stream(inner, known, inherited))
         else:
             relation = _relation(draft, source, self.streams, (*views, *self.streams), name, default)
+        if source.history:
+            relation = replace(
+                relation, stream=history(relation.stream.made[0].relations[0].stream, self.resolver.late_by)
+            )
         counts = relation.stream.weight if relation.stream.made else None
         fields = [field for field in relation.stream.schema if field.name != counts]
         outputs = tuple(Output(field.name, Column(name, field.name, normalize(field.type))) for field in fields)
-        return _Part((relation,), (), _visible(draft, source, columns, outputs))
+        return _Part((relation,), (), replace(_visible(draft, source, columns, outputs), came=_came((relation,))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +324,7 @@ class _Part:
 def _is_derived(draft: Draft) -> bool:
     """Whether the rows of a draft are a stream of their own: they are no plain join that can be put in place."""
     asked = draft.unions or draft.distinct or draft.group_by or draft.having or draft.times or draft.closes
-    return bool(asked or draft.ranked) or any(calls_aggregate(item.expr) for item in draft.items)
+    return bool(asked or draft.ranked or draft.versions) or any(calls_aggregate(item.expr) for item in draft.items)
 
 
 def _relation(
@@ -314,6 +346,12 @@ def _relation(
         span = source.within_span or source.span
         hint = error.hint if source.within else f"{error.hint} Or write WITHIN UNBOUNDED after {source.alias}."
         raise locate_error(error.message, draft.text, span, detail=error.detail, hint=hint) from None
+
+
+def _came(relations: Iterable[Relation]) -> Expr | None:
+    """The batch in which the last of some rows came."""
+    found = [Column(relation.alias, BATCH, pa.int64()) for relation in relations if not relation.stream.table]
+    return found[0] if len(found) == 1 else Call("greatest", tuple(found)) if found else None
 
 
 def _window(own: Within, default: Within) -> int | None:
@@ -505,6 +543,8 @@ class _Scope:
     def _column(self, column: Column) -> Expr:
         if self._is_window_part(column):
             return replace(column, alias=WINDOW, name=column.name.lower())
+        if column.name == BATCH and (came := self.tables[column.alias].came) is not None:
+            return came
         alias, name, inner = self._find(column)
         value = self._value(alias, name, column.span)
         return value if inner is None else Call("struct_extract", (value, Literal(inner)), None, column.span)
@@ -589,6 +629,12 @@ def _no_column(alias: str, column: Column, columns: Collection[str]) -> ExprErro
     return ExprError(
         message, detail=f"{detail}: {', '.join(shown)}.", hint=suggestion(column.name, shown), span=column.span
     )
+
+
+def _reads_nothing(draft: Draft) -> QueryError:
+    span = draft.sources[0].span if draft.sources else None
+    hint = "a query reads FROM at least one stream; rows that never change are a table: s.table(name, source)."
+    return locate_error("this query reads no stream", draft.text, span, hint=hint)
 
 
 def _output(entry: Entry, *, united: bool = False) -> Output:

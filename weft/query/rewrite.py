@@ -1,9 +1,9 @@
 """A query with outer joins, subqueries and numbers of rows as one of inner joins, UNION ALL and groups.
 
 Rows that get numbers become a SELECT around those that do not (`ranking`); both are rewritten in turn.  For the rest
-there are four steps: subqueries over groups are put around them (`regroup`), names are looked up (`qualify`),
-subqueries become joins (`subqueries`), and joins that are no inner joins become unions of inner joins and counts of
-partners (`outer`).  A query that has none of these is left as it is.
+there are five steps: subqueries over groups are put around them (`regroup`), names are looked up (`qualify`),
+subqueries become joins (`subqueries`), ASOF joins become joins with versions (`asof`), and joins that are no inner
+joins become unions of inner joins and counts of partners (`outer`).  A query that has none of these is left as it is.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from weft.errors import QueryError
+from weft.query.asof import without_asof_joins
 from weft.query.caret import pointing_into
 from weft.query.derived import branches
 from weft.query.draft import Condition, Draft, Item
@@ -57,5 +58,5 @@ def _rewrite(draft: Draft, known: Known) -> Draft:
             return rank(draft, Reader(known, beside).open(draft))
     draft = regroup(draft, [str(item.name) for item in Reader(known, beside).open(draft).items])
     reader = Reader(known, beside)
-    opened = unnest(reader, reader.open(draft))
+    opened = without_asof_joins(unnest(reader, reader.open(draft)), reader)
     return without_outer_joins(opened, reader)

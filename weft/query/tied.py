@@ -86,6 +86,6 @@ def flat_joins(part: Part) -> tuple[tuple[Source, ...], tuple[Condition, ...]] |
     if isinstance(part, Source):
         return (part,), ()
     left, right = flat_joins(part.left), ((), ()) if part.right is None else flat_joins(part.right)
-    if part.kind not in ("inner", "where") or left is None or right is None:
+    if part.kind not in ("inner", "where") or part.asof or left is None or right is None:
         return None
     return (*left[0], *right[0]), (*left[1], *right[1], *part.on)

@@ -16,6 +16,8 @@ class Visible:
     alias: str
     columns: Mapping[str, Expr]
     span: Span | None = None
+    came: Expr | None = None
+    """The batch in which its rows come; None for tables alone."""
 
 
 def unique_names(names: Iterable[str]) -> tuple[str, ...]:

@@ -85,5 +85,5 @@ def refuse_frame(name: str) -> QueryError:
     return QueryError(
         f'table "{name}" is a streaming DataFrame',
         detail="a table is read once, and a streaming DataFrame has no end.",
-        hint="use weft.read.parquet, .csv, .json or .batches, or declare it as a stream.",
+        hint="give it a key, and it may change; or use weft.read.parquet, .csv, .json or .batches.",
     )

@@ -9,6 +9,9 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from weft.errors import QueryError
+from weft.host.sources.folders import FileSource
+from weft.host.sources.refreshed import RefreshedSource
+from weft.host.sources.source import Source
 from weft.query.changes import AFTER, BEFORE, FORMATS, OP, PAYLOAD, Changes, Format
 from weft.query.names import suggestion
 from weft.query.upserts import log_schema
@@ -92,6 +95,23 @@ def _read_envelope(name: str, schema: pa.Schema, op: str | None) -> tuple[pa.Sch
     whole = pa.struct([(field.name, kinds.get(field.name, field.type)) for field in inside])
     source = pa.schema([(PAYLOAD, whole)] if nested else [*kinds.items()])
     return pa.schema(known), Changes(OP, source, format="debezium")
+
+
+def read_refreshed(name: str, source: Source, key: tuple[str, ...], more: object) -> RefreshedSource:
+    """The source of a table whose files are read again when they change."""
+    if not isinstance(source, FileSource) or more:
+        raise QueryError(
+            f'table "{name}" cannot be read again',
+            detail="files are read again as a whole: the table is what they say, and they say nothing of changes.",
+            hint="use weft.read.parquet, .csv or .json, and leave changes, format and event_time out.",
+        )
+    if unknown := [column for column in key if column not in source.schema.names]:
+        raise QueryError(
+            f'table "{name}" has no column "{unknown[0]}"',
+            detail=f"its columns are: {', '.join(source.schema.names)}.",
+            hint=suggestion(unknown[0], source.schema.names) or "key names the columns that tell rows apart.",
+        )
+    return RefreshedSource(source, key)
 
 
 def require_all_rows(handle: QueryHandle) -> None:

@@ -27,6 +27,7 @@ from weft.host.crash import CrashPoint
 from weft.host.results.sink import Sink
 from weft.host.run import Run
 from weft.host.sources.folders import BadFiles
+from weft.host.sources.refreshed import CHANGE
 from weft.host.sources.source import Source
 from weft.host.state.checkpoint import Checkpoint
 from weft.host.state.manifest import Manifest
@@ -60,7 +61,7 @@ from weft.session.arguments import (
 )
 from weft.session.catalog import Catalog, refuse_frame
 from weft.session.changes import SessionChanges
-from weft.session.changing import read_changes, read_names, require_all_rows
+from weft.session.changing import read_changes, read_names, read_refreshed, require_all_rows
 from weft.session.following import listen
 from weft.session.improve import improve, is_unfinished
 from weft.session.outlets import check_sinks, claim_sinks, publish_results_left, visit_sinks
@@ -153,7 +154,7 @@ class Session:
         """
         if static:
             refuse_static(name, event_time, lateness, idle)
-            return self.table(name, source)
+            return self.table(name, source, key=key, changes=changes, format=format)
         self._catalog.check_free("stream", name)
         read = read_bad_files(name, as_source(name, source), bad_files)
         event_time, late = read_timing(read, event_time, lateness)
@@ -166,17 +167,45 @@ class Session:
             self._spark = read.frame.sparkSession
         return stream
 
-    def table(self, name: str, source: object) -> Stream:
-        """Declare a table: it is read once, whole, by the first batch, and joined like a stream.
+    def table(
+        self,
+        name: str,
+        source: object,
+        *,
+        key: str | Sequence[str] = (),
+        changes: str | None = None,
+        format: Format = "rows",  # noqa: A002 - the word that sources use
+        event_time: str | None = None,
+        unit: Unit = "s",
+        lateness: str | datetime.timedelta | float | None = None,
+        idle: str | datetime.timedelta | float | None = None,
+        refresh: bool = False,
+    ) -> Stream:
+        """Declare a table: rows of streams are looked up in it, and need not be stored for it.
 
-        Rows of streams are looked up in it, and need not be stored for it.  It takes no part in the watermark.
+        Without more it is read once, whole, by the first batch.  With `key` it may change: what comes later replaces
+        the row with the same key, or takes it away, as in :meth:`stream`; so do `changes` and `format`.  With `refresh`
+        its files are read again when they change, and the table is what they say.
+        A row of a stream meets the table as it is in the batch in which the row comes; what changes later changes no
+        result.  A table takes no part in the watermark.
+        With a key and an `event_time` it has versions, and a query may ask for the one at a time: FOR SYSTEM_TIME AS
+        OF.  Only there its `lateness` and `idle` count.  See docs/tables.md.
         """
         self._catalog.check_free("table", name)
         read = as_source(name, source)
-        if read.frame is not None:
+        named = read_names(key)
+        if read.frame is not None and not named and changes is None and format == "rows":
             raise refuse_frame(name)
+        if refresh:
+            read, changes = read_refreshed(name, read, named, changes or event_time or (format != "rows")), CHANGE
+        schema, how = read_changes(name, read.schema, changes, format, () if refresh else named, None)
+        late = 0 if lateness is None else parse_duration(lateness)
+        stream = Stream(name, schema, event_time, unit, late, table=True, changes=how, idle=read_idle(idle))
         with self.lock:
-            return self._catalog.add_stream(Stream(name, read.schema, table=True), read)
+            shown = self._catalog.add_stream(stream, read)
+        if self._spark is None and read.frame is not None:
+            self._spark = read.frame.sparkSession
+        return shown
 
     def view(self, name: str, query: str | Draft) -> None:
         """Give a SELECT a name.  Queries and later views may read FROM it; it is put in place where it is named."""

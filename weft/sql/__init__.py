@@ -47,6 +47,7 @@ def parse_fragments(draft: Draft) -> Draft:
 
 
 def _parse_source(source: Source) -> Source:
+    source = source if source.as_of is None else replace(source, as_of=_parse(source.as_of))
     return source if source.derived is None else replace(source, derived=parse_fragments(source.derived))
 
 

@@ -34,7 +34,7 @@ def is_select(cursor: Cursor, at: int = 0) -> bool:
     inside = cursor.peek(at + 1).upper
     if inside != "(":
         return inside in ("SELECT", "WITH", "VALUES")
-    return is_select(cursor, at + 1) and cursor.peek(behind(cursor, at + 1)).upper in (")", "UNION")
+    return is_select(cursor, at + 1) and cursor.peek(behind(cursor, at + 1)).upper in (")", "UNION", "ORDER")
 
 
 def behind(cursor: Cursor, at: int) -> int:

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from weft.expr.model import Call, Column, Expr, Literal, Udf
+from weft.expr.model import Call, Column, Expr, Udf, transform
 from weft.query.derived import all_rows
 from weft.query.draft import Draft
 from weft.query.grouping import RankKind
-from weft.query.ranking import first_rows, number, sort_key
+from weft.query.ranking import first_rows, is_ranking, number, sort_key
 from weft.sql.cursor import Cursor
 
 Read = Callable[[Cursor], Expr]
@@ -97,19 +97,15 @@ def read_limit(cursor: Cursor, draft: Draft, read: Read) -> Draft:
         return draft
     if skipped is None and cursor.accept("OFFSET"):
         skipped = _count(cursor)
-    if draft.unions or draft.distinct or draft.qualify:
-        order = tuple(replace(key, args=(_shown(draft, key.args[0]), *key.args[1:])) for key in order)
+    if draft.unions or draft.distinct or is_ranking(draft):
+        order = tuple(replace(key, args=(_shown(key.args[0]), *key.args[1:])) for key in order)
         draft = replace(all_rows(replace(draft, named=()), draft.text), named=draft.named)
     return first_rows(draft, order, most, skipped or 0)
 
 
-def _shown(draft: Draft, written: Expr) -> Expr:
-    """What ORDER BY means by a number: the name of an output."""
-    if not isinstance(written, Literal) or type(written.value) is not int or not 0 < written.value <= len(draft.items):
-        return replace(written, alias="") if isinstance(written, Column) else written
-    item = draft.items[written.value - 1]
-    name = item.name or (item.expr.name if isinstance(item.expr, Column) else item.source)
-    return Column("", name, None, written.span)
+def _shown(written: Expr) -> Expr:
+    """An order over the outputs of a SELECT, whose aliases cannot be seen."""
+    return transform(written, lambda node: replace(node, alias="") if isinstance(node, Column) else node)
 
 
 def _most(cursor: Cursor) -> int | None:

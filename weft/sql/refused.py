@@ -49,5 +49,5 @@ def unknown_join(cursor: Cursor, start: int) -> Exception:
     while cursor.token.upper in (*JOINS, "INNER", "JOIN"):
         cursor.next()
     kind = " ".join(token.upper for token in cursor.tokens[start : cursor.at] if token.upper != "JOIN")
-    hint = "joins are: [INNER] JOIN, LEFT, RIGHT, FULL, SEMI and ANTI JOIN, CROSS JOIN, each also NATURAL."
+    hint = "joins are: [INNER] JOIN, LEFT, RIGHT, FULL, SEMI and ANTI JOIN, each also NATURAL, CROSS JOIN, ASOF JOIN."
     return cursor.fail(cursor.span_from(start), f"{kind} joins are not supported", hint=hint)

@@ -3,7 +3,8 @@
     SET name = value;
     CREATE STREAM name [(column TYPE, ...)] FROM PARQUET | CSV | JSON 'folder' [WITH (option = value, ...)];
     CREATE STREAM name [(column TYPE, ...)] FROM KAFKA 'servers' TOPIC 'topic' [(option = value, ...)] [WITH (...)];
-    CREATE TABLE name [(column TYPE, ...)] FROM PARQUET | CSV | JSON 'folder';
+    CREATE TABLE name [(column TYPE, ...)] FROM PARQUET | CSV | JSON 'folder' [KEY (column, ...)] [WITH (...)];
+    CREATE TABLE name [(column TYPE, ...)] FROM KAFKA 'servers' TOPIC 'topic' [(...)] KEY (column, ...) [WITH (...)];
     CREATE VIEW name AS SELECT ...;
     CREATE QUERY name INTO PARQUET 'folder' [WITH (option = value, ...)] AS SELECT ...;
     CREATE QUERY name INTO KAFKA 'servers' TOPIC 'topic' [(option = value, ...)] [WITH (...)] AS SELECT ...;
@@ -46,6 +47,7 @@ from weft.sql.options import (
     read_options,
     read_string,
 )
+from weft.sql.sources import read_names
 from weft.sql.statement import read_body, read_select
 from weft.sql.tokens import Token
 from weft.sql.topics import FORM, FROM_KAFKA, TO_KAFKA, Topic, read_topic
@@ -71,6 +73,10 @@ _STREAM_OPTIONS: _Known = {
     "event_time": _TEXT, "unit": _TEXT, "lateness": _TEXT, "max_files": _WHOLE, "unique": _NAMES,
     "bad_files": _TEXT, "idle": _TEXT, "static": _FLAG, "changes": _TEXT, "key": _NAMES, "format": _TEXT,
 }  # fmt: skip
+_TABLE_OPTIONS: _Known = {
+    "key": _NAMES, "changes": _TEXT, "format": _TEXT, "refresh": _FLAG, "event_time": _TEXT, "unit": _TEXT,
+    "lateness": _TEXT, "idle": _TEXT, "max_files": _WHOLE,
+}  # fmt: skip
 _QUERY_OPTIONS: _Known = {
     "cross_product": _FLAG, "closed": _FLAG, **_PLANNING, "parallelism": _COUNTS, "skewed": _FLAGS,
     "start": _TEXT, "backfill": _FLAG, "complete": _FLAG, "merge": _FLAG, "mode": _TEXT,
@@ -78,7 +84,7 @@ _QUERY_OPTIONS: _Known = {
 _FORMATS: dict[str, Format] = {"PARQUET": "parquet", "CSV": "csv", "JSON": "json", "KAFKA": "kafka"}
 _SET = "SET name = value;"
 _STREAM = "CREATE STREAM name FROM PARQUET 'folder' WITH (event_time = 'column');"
-_TABLE = "CREATE TABLE name FROM PARQUET 'folder';"
+_TABLE = "CREATE TABLE name FROM PARQUET 'folder' KEY (column);"
 _QUERY = "CREATE QUERY name INTO PARQUET 'folder' AS SELECT ...;"
 _VIEW = "CREATE VIEW name AS SELECT ...;"
 _DROP = "DROP QUERY name;"
@@ -249,15 +255,15 @@ def _read_columns(cursor: Cursor) -> pa.Schema | None:
 
 def _read_table(cursor: Cursor, name: Token) -> StreamStatement:
     schema = _read_columns(cursor)
-    form, path = _read_place(cursor, "table")
-    if isinstance(path, Topic):
-        hint = "read it as a stream that does not change: CREATE STREAM ... WITH (static = TRUE)."
-        raise cursor.fail(name.span, "a table is read from files", hint=hint)
-    if cursor.sees("WITH"):
-        hint = "leave WITH out; what has an event time or grows is a stream: CREATE STREAM."
-        raise cursor.unexpected("a table has no options", hint)
+    form, place = _read_place(cursor, "table")
+    key = {"key": list(read_names(cursor, "KEY (column, ...)."))} if cursor.accept("KEY") else {}
+    options: Options = {**key, **read_options(cursor, _TABLE_OPTIONS)}
+    if isinstance(place, Topic) and "key" not in options and "changes" not in options and "format" not in options:
+        hint = "say how its rows follow each other: KEY (column); or read it as a stream: CREATE STREAM."
+        raise cursor.fail(name.span, "a table that is a topic has no key", hint=hint)
     _end(cursor, _TABLE)
-    return StreamStatement(name.text, form, path, is_table=True, schema=schema, span=name.span)
+    path, topic = (Path(), place) if isinstance(place, Topic) else (place, None)
+    return StreamStatement(name.text, form, path, options, True, schema, topic, name.span)
 
 
 def _read_place(cursor: Cursor, what: str) -> tuple[Format, Path | Topic]:

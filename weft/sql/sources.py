@@ -1,8 +1,10 @@
 """The grammar of FROM.
 
     item {, item}       item: factor {JOIN factor [ON condition | USING (column, ...)]}
-    factor: name [[AS] alias [(column, ...)]] [WITHIN length] | (SELECT ...) [AS] alias ... | (item)
+    factor: name [FOR SYSTEM_TIME AS OF time] [[AS] alias [(column, ...)]] [WITHIN length]
+          | (SELECT ...) [AS] alias ... | (item)
     JOIN: [NATURAL] [INNER | LEFT | RIGHT | FULL [OUTER] | [LEFT] SEMI | [LEFT] ANTI] JOIN | CROSS JOIN
+          | ASOF [INNER | LEFT [OUTER] | [LEFT] SEMI | [LEFT] ANTI] JOIN
 
 A comma binds weaker than JOIN.  FROM is read as a tree.  One of inner joins alone is made flat: its parentheses mean
 nothing, but for USING and NATURAL, which merge columns of what stands left and right of them.  `read` reads the SELECT
@@ -62,12 +64,22 @@ def read_from(cursor: Cursor, read: ReadSelect) -> Found:
         tree = Join("inner", tree, _item(cursor, read, found.sources))
     if not cursor.sees_any("ORDER", "QUALIFY"):
         refuse_clause(cursor)
+    _check_dated(cursor, found.sources, tree)
     if is_inner(tree) and not any(source.lateral for source in found.sources):
         found.conditions = [condition for join in joins(tree) for condition in join.on]
         found.usings = [join.using for join in joins(tree) if join.using is not None]
     else:
         found.tree = tree
     return found
+
+
+def _check_dated(cursor: Cursor, sources: list[Source], tree: Tree) -> None:
+    """FOR SYSTEM_TIME AS OF stands right of a JOIN."""
+    right = {join.right for join in joins(tree) if join.asof}
+    for place, source in enumerate(sources):
+        if source.as_of is not None and place not in right and source.span is not None:
+            hint = "write the stream first: FROM orders o JOIN rates FOR SYSTEM_TIME AS OF o.ts r ON ..."
+            raise cursor.fail(source.span, "FOR SYSTEM_TIME AS OF stands behind JOIN", hint=hint)
 
 
 def _item(cursor: Cursor, read: ReadSelect, sources: list[Source]) -> Tree:
@@ -84,7 +96,7 @@ class _Kind:
     """The words before a table factor that is joined."""
 
     kind: JoinKind
-    manner: OneOf["", "natural", "cross"]
+    manner: OneOf["", "natural", "cross", "asof"]
     span: Span
 
 
@@ -93,13 +105,20 @@ def _kind(cursor: Cursor) -> _Kind | None:
     start = cursor.at
     if cursor.accept("CROSS", "JOIN"):
         return _Kind("inner", "cross", cursor.span_from(start))
-    manner: OneOf["", "natural"] = "natural" if cursor.accept("NATURAL") else ""
+    manner: OneOf["", "natural", "asof"] = "natural" if cursor.accept("NATURAL") else ""
+    if not manner and cursor.accept("ASOF"):
+        manner = "asof"
     words = next((words for words in _KINDS if cursor.sees(*words, "JOIN")), None)
     if words is None:
+        if manner == "asof":
+            raise cursor.unexpected("JOIN is missing behind ASOF", "write ASOF JOIN or ASOF LEFT JOIN.")
         if manner or cursor.sees_any("CROSS", "INNER"):
             raise cursor.unexpected("JOIN is missing", "write CROSS JOIN, NATURAL JOIN or INNER JOIN.")
         return None
     cursor.read(*words, "JOIN")
+    if manner == "asof" and _KINDS[words] in ("right", "full"):
+        hint = "exchange both sides, or use ASOF LEFT JOIN and a second query for the rows of the right side."
+        raise cursor.fail(cursor.span_from(start), f"ASOF {words[0]} joins are not supported", hint=hint)
     return _Kind(_KINDS[words], manner, cursor.span_from(start))
 
 
@@ -114,7 +133,7 @@ def _join(cursor: Cursor, read: ReadSelect, sources: list[Source], left: tuple[i
     """The right side of a join and its condition; in `a JOIN b JOIN c ON p ON q` the second JOIN is a right side."""
     (first, tree), middle = left, len(sources)
     right = _factor(cursor, read, sources)
-    if not how.manner:
+    if how.manner in ("", "asof"):
         while not cursor.sees_any("ON", "USING") and (inner := _kind(cursor)) is not None:
             right = _join(cursor, read, sources, (middle, right), inner)
     sides = range(first, middle), range(middle, len(sources))
@@ -123,7 +142,11 @@ def _join(cursor: Cursor, read: ReadSelect, sources: list[Source], left: tuple[i
     if how.manner == "cross":
         return Join("inner", tree, right, (), None, how.span)
     on, using = _join_condition(cursor, sources, *sides)
-    return Join(how.kind, tree, right, on, using, how.span)
+    is_dated = isinstance(right, int) and sources[right].as_of is not None
+    if is_dated and how.kind in ("right", "full"):
+        hint = "write the stream on the left side."
+        raise cursor.fail(how.span, "FOR SYSTEM_TIME AS OF stands in JOIN and LEFT JOIN alone", hint=hint)
+    return Join(how.kind, tree, right, on, using, how.span, is_dated or how.manner == "asof")
 
 
 def _join_condition(
@@ -256,10 +279,22 @@ def _stream(cursor: Cursor) -> Source:
         raise cursor.fail(
             cursor.token.span, "a stream's name has one part", hint="put it in double quotes if it has a dot."
         )
+    as_of = _as_of(cursor)
     alias, columns = _alias(cursor)
+    as_of = as_of or _as_of(cursor)
     span = cursor.span_from(start)
     within, within_span = _window(cursor)
-    return Source(name.text, alias or name.text, within, span, within_span, None, columns)
+    return Source(name.text, alias or name.text, within, span, within_span, None, columns, as_of)
+
+
+def _as_of(cursor: Cursor) -> Condition | None:
+    """FOR SYSTEM_TIME AS OF time, or nothing."""
+    if not cursor.accept("FOR", "SYSTEM_TIME"):
+        return None
+    form = "write FOR SYSTEM_TIME AS OF a.ts, with the event time of the stream that is joined."
+    if not cursor.accept("AS", "OF"):
+        raise cursor.unexpected("AS OF is missing", form)
+    return Condition(parse_condition(cursor), cursor.text)
 
 
 def _alias(cursor: Cursor) -> tuple[str | None, tuple[str, ...]]:

@@ -482,8 +482,16 @@ class Topology:
     @cached_property
     def tables(self) -> frozenset[str]:
         """Labels of relations that are tables."""
-        tables = {stream.name for stream in self.streams if stream.table}
+        tables = {stream.name for stream in (*self.streams, *self.derived) if stream.table}
         return frozenset(label for emit in self.emits for label, _ in emit.aliases if stream_of(label) in tables)
+
+    @cached_property
+    def looked_up(self) -> frozenset[str]:
+        """Stores of tables that change, and of joins of tables of which one does."""
+        changing = {stream.name for stream in (*self.streams, *self.derived) if stream.is_looked_up}
+        tables = {stream.name for stream in (*self.streams, *self.derived) if stream.table}
+        named = {s.id: {stream_of(m) for m in s.members} or {s.stream} for s in self.stores if s.counted != "groups"}
+        return frozenset(store for store, streams in named.items() if streams & changing and streams <= tables)
 
     def stamp(self, label: str) -> tuple[int, str]:
         """What orders the rows of one batch."""

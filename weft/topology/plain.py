@@ -29,6 +29,7 @@ _RECORDS: dict[str, Any] = {
         model.Start, model.Edge, model.Topology, model.Epoch, model.Measure, model.Groups,
         matching.Matching, matching.Dimension, matching.End, matching.Sieve,
         grouping.Grouping, grouping.Aggregate, grouping.TimeWindow, grouping.Closing, grouping.Ranking, grouping.Sorted,
+        grouping.Versions,
     )
 }  # fmt: skip
 _VALUES: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {

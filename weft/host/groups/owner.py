@@ -23,6 +23,7 @@ from weft.host.groups.folding import Folding
 from weft.host.groups.groups import Grouped
 from weft.host.groups.latest import replace_rows, shown
 from weft.host.groups.ranked import settle_ranked
+from weft.host.groups.versions import add_versions
 from weft.host.groups.view import View, count_values, start_group
 from weft.host.hidden import Frame
 from weft.host.state.segment import Segment
@@ -100,16 +101,20 @@ class GroupOwner:
         return [] if self.batch.job else [view.changes(parts, segments)]
 
     def _settle_rows(self, emit: Emit, grouped: Grouped, open_store: Opener) -> Settled:
-        """Replace the present rows of some keys, or number the rows of some groups again."""
+        """Replace the present rows of some keys, number rows of some groups again, or put versions between others."""
         if not (came := self._came.pop(emit.id, [])):
             return Settled()
-        name = grouped.groups.store
+        grouping, name = grouped.groups.grouping, grouped.groups.store
         store, segments = self.topology.store(name), open_store(name)
-        if grouped.groups.grouping.latest:
+        if grouping.ranking is not None:
+            delta, found = settle_ranked(grouped, store, came, segments, self.functions)
+        elif grouping.latest:
             delta = replace_rows(grouped, store, join(came), segments)
             found = shown(grouped, delta, self.functions)
         else:
-            delta, found = settle_ranked(grouped, store, came, segments, self.functions)
+            mark = self.batch.before.get(grouped.groups.clock)
+            delta, changed = add_versions(grouped, store, join(came), segments, mark)
+            found = shown(grouped, changed, self.functions)
         return Settled({name: delta} if delta.num_rows else {}, [found] if found.num_rows else [])
 
     def _parts(

@@ -98,7 +98,7 @@ class Sources:
             elif store.members and (fill := self._fill(store)) is not None:
                 fills.append(fill)
                 self._note(store, self._whole_way(fill))
-            elif self._again and self._was_read(store) and not store.members and self._streams[store.stream].table:
+            elif self._again and self._was_read(store) and not store.members and self._is_read(store.stream):
                 rereads.append(store.id)
             elif self._was_read(store) and store.counted != "groups":
                 lacks.append(store.id)
@@ -178,8 +178,12 @@ class Sources:
             if (source := self.find(way.start.label, way.selection, way.needs, way.clocks)) is not None
         ]
         if not found and self._again:
-            found = [Fill(store.id, way, "") for way in ways if self._streams[way.edge.stream].table]
+            found = [Fill(store.id, way, "") for way in ways if self._is_read(way.edge.stream)]
         return min(found, key=lambda fill: (self._held.get(fill.source, 0), fill.way.start.id), default=None)
+
+    def _is_read(self, stream: str) -> bool:
+        """Whether it is a table whose rows can be read again."""
+        return self._streams[stream].table and not self._streams[stream].depth
 
     # ------------------------------------------------------------------------------------ wholeness
 

@@ -286,7 +286,9 @@ class Migration:
         return pieces(plan.edge_by_id[edge], refs, None if store is None else self._oldest(store))
 
     def _oldest(self, store: Store) -> int | None:
-        return horizon(store, self.manifest.watermarks(self.new))
+        """Rows before this time are gone; groups that are final stay until their rows were given out."""
+        final = store.counted == "groups"
+        return horizon(store, self.manifest.marks if final else self.manifest.watermarks(self.new))
 
 
 def _level(read: Sequence[Piece]) -> int:

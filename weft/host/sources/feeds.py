@@ -25,7 +25,7 @@ class Feed:
     stream: str
     reader: Reader
     once: bool = False
-    """Whether it is a table: all of it is read in the first batch, and nothing after that."""
+    """Whether it is a table that does not change: all of it is read in the first batch, and nothing after that."""
 
     def end(self, start: Position, known: Position) -> Position:
         """Where a batch ends that begins at `start`, if the input known so far ends at `known`."""
@@ -38,8 +38,8 @@ class Feed:
         if start == self.reader.beginning():
             raise SourceError(
                 f'table "{self.stream}" has nothing to read',
-                detail="a table is read once, in the first batch.",
-                hint="put its files there before the first run.",
+                detail="a table that does not change is read once, in the first batch.",
+                hint="put its files there before the first run; or give it a key, and it may change later.",
             )
         return start
 

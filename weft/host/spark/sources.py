@@ -70,7 +70,7 @@ def open_feeds(sources: Mapping[str, Source], streams: Iterable[Stream], folder:
     """The streams that are read at our own pace."""
     os.makedirs(folder, exist_ok=True)
     own = [stream for stream in streams if sources[stream.name].frame is None]
-    return Feeds([Feed(s.name, sources[s.name].open(s.name, folder), s.table) for s in own])
+    return Feeds([Feed(s.name, sources[s.name].open(s.name, folder), s.is_fixed) for s in own])
 
 
 def quote_columns(columns: Iterable[str]) -> list[str]:

@@ -264,7 +264,7 @@ def _stream(stream: Stream, source: Source) -> dict[str, Any]:
         "columns": ", ".join(f"{f.name} {f.type}" for f in stream.schema),
         "event time": f"{stream.event_time} ({stream.unit})" if stream.event_time else "none",
         "lateness": format_duration(stream.lateness),
-        "read": "once, as a table" if stream.table else "as a stream",
+        "read": "once, as a table" if stream.is_fixed else "as a table" if stream.table else "as a stream",
         "source": source.describe(),
         **({} if stream.changes is None else {"changes": str(stream.changes)}),
     }

@@ -59,7 +59,8 @@ def estimate(
             )
         )
     tables = sum(1 << i for i, relation in enumerate(query.relations) if relation.stream.table)
-    return JoinGraph(tuple(relations), _edges(query, statistics, defaults), tables)
+    looked_up = sum(1 << i for i, relation in enumerate(query.relations) if relation.stream.is_looked_up)
+    return JoinGraph(tuple(relations), _edges(query, statistics, defaults), tables, looked_up)
 
 
 # ------------------------------------------------------------------------------------------------- sizes

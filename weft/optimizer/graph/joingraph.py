@@ -63,6 +63,8 @@ class JoinGraph:
     """(i, j, f_ij) with i < j, sorted, each pair once."""
     tables: int = 0
     """Relations that are tables: they are read before all streams, so a table is never the newest in a result."""
+    looked_up: int = 0
+    """Tables that change.  Rows of streams meet them as they are at that time, so a join of both is not kept."""
     _neighbours: tuple[int, ...] = field(init=False, repr=False, compare=False)
     _sizes: dict[int, float] = field(init=False, repr=False, compare=False, default_factory=dict)
     """Sizes of sets, once asked for; a cache, not part of the value."""
@@ -115,6 +117,10 @@ class JoinGraph:
     def bytes(self, mask: int) -> float:
         """Bytes of the join of a set; a joined row is as wide as its members together."""
         return self.size(mask) * math.fsum(self.relations[i].width for i in bits(mask))
+
+    def may_keep(self, mask: int) -> bool:
+        """Whether the join of a set may be kept."""
+        return not mask & self.looked_up or not mask & ~self.tables
 
     # --------------------------------------------------------------------------------- connectedness
 

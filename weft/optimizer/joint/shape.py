@@ -106,7 +106,7 @@ class Shape:
 
     def joins(self, limit: float) -> Iterator[int]:
         """Sets that may be kept: connected, not too many relations, not too many rows."""
-        for mask in self.connected:
+        for mask in filter(self.model.graph.may_keep, self.connected):
             if 1 < mask.bit_count() <= MOST_MEMBERS and mask != self.whole and self.model.graph.size(mask) <= limit:
                 yield mask
 

@@ -67,10 +67,11 @@ def group_stores(emit: Emit, plan: Ways) -> tuple[Store, ...]:
     groups = emit.groups
     if groups is None:
         return ()
-    timed = (TIME,) if groups.clock else ()
+    timed = (TIME,) if groups.clock and not groups.grouping.keeps_rows else ()
     kept = groups.grouping.keys
     if groups.grouping.keeps_rows:
-        kept = tuple(output.name for output in emit.outputs if output.name not in (ORDER, GONE))
+        unused = (ORDER, GONE) if groups.grouping.latest else ()
+        kept = tuple(output.name for output in emit.outputs if output.name not in unused)
     made = [_store(plan, groups, groups.store, (*kept, HASH, *timed), HASH)]
     searched = {part.argument for part in extremes(groups.grouping)}
     for argument, name in groups.values:
@@ -94,10 +95,10 @@ def _store(plan: Ways, groups: Groups, name: str, columns: tuple[str, ...], *ind
     content = digest(name, _content(plan))
     labels = tuple(sorted(plan.query.aliases, key=lambda label: plan.stamps[label]))
     clocks = (groups.clock or NEVER_LATE,)
-    expiry = ((groups.clock, 0),) if groups.clock else ()
+    expiry = ((groups.clock, 0),) if TIME in columns else ()
     by = tuple(Key((Column("", code, pa.int64()),)) for code in indexes)
     why = "until no more rows can come to it" if groups.grouping.closing else "until its window is closed"
-    why = why if groups.clock else "full history"
+    why = why if expiry else "until no row can meet it" if groups.clock else "full history"
     return Store(
         name, "", (), columns, (OWNER,), by, expiry, why,
         (f"{plan.name}.groups",), plan.workers, labels, (), None, digest(content, plan.workers), 0, clocks, content,
@@ -108,13 +109,18 @@ def _store(plan: Ways, groups: Groups, name: str, columns: tuple[str, ...], *ind
 def window_clock(plan: Ways, policy: Policy = "min") -> Clock | None:
     """The clock that closes groups: that of all streams of the query that have an event time."""
     grouping = plan.query.grouping
-    if grouping is None or (grouping.window is None and grouping.closing is None):
+    if grouping is None or (grouping.window is None and grouping.closing is None and not _forgets(grouping)):
         return None
     if plan.query.late_by:
         return Clock(f"clock-{digest(plan.query.late_by)}", plan.query.late_by, policy)
     timed = {r.stream.name: r.stream.lateness for r in plan.query.relations if r.stream.event_time is not None}
     streams = tuple(sorted(timed.items()))
     return Clock(f"clock-{digest(streams)}", streams, policy)
+
+
+def _forgets(grouping: Grouping) -> bool:
+    """Whether versions are forgotten as the watermark goes on."""
+    return grouping.versions is not None and grouping.versions.until is not None
 
 
 def _timed_stream(plan: Ways, grouping: Grouping) -> str:
@@ -142,5 +148,5 @@ def _content(plan: Ways) -> str:
     made = [(output.name, text_of(transform(output.expr, placed))) for output in query.outputs]
     joined = [(relation.stream.name, relation.window, relation.since) for relation in query.relations]
     closed = (query.late_by, query.grouping and query.grouping.closing) if query.late_by else ()
-    ranked = (query.grouping.ranking,) if query.grouping and query.grouping.ranking else ()
-    return digest(plan.name, asked, made, joined, query.grouping, *closed, *ranked)
+    more = [] if query.grouping is None else [query.grouping.ranking, query.grouping.versions]
+    return digest(plan.name, asked, made, joined, query.grouping, *closed, *(one for one in more if one is not None))

@@ -33,7 +33,11 @@ Orders = dict[tuple[int, int], tuple[int, ...]]
 def all_views(model: CostModel) -> tuple[int, ...]:
     """The joins to keep, the smallest first."""
     graph = model.graph
-    found = [mask for mask in graph.connected_subsets() if mask.bit_count() > 1 and mask != graph.all]
+    found = [
+        mask
+        for mask in graph.connected_subsets()
+        if mask.bit_count() > 1 and mask != graph.all and graph.may_keep(mask)
+    ]
     return tuple(sorted(found, key=lambda mask: (model.storage(mask), mask.bit_count(), mask))[:MOST_VIEWS])
 
 

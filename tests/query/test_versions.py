@@ -1,0 +1,262 @@
+"""Versions that are looked up once they are final: FOR SYSTEM_TIME AS OF, and ASOF joins with windows.
+
+The oracle is DuckDB's ASOF JOIN: after every batch, over the rows that were in time, for the rows of the stream whose
+time the watermark has passed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import weft
+from weft import col, from_, rel
+from weft.errors import WeftError
+from weft.testing import Trial
+
+SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.int64()), ("v", pa.int64())])
+LATENESS = {"o": 3, "b": 2, "r": 5}
+Row = tuple[Any, ...]
+Batch = dict[str, list[Row]]
+
+
+def rows(values: Sequence[Row]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in values], SCHEMA)
+
+
+def session(checkpoint: Path | str = "never-made", workers: int = 2) -> weft.Session:
+    s = weft.Session(checkpoint, workers=workers)
+    for name in ("o", "b"):
+        s.stream(name, weft.read.batches([rows([])]), event_time="ts", lateness=f"{LATENESS[name]} seconds")
+    s.table("r", weft.read.batches([rows([])]), key="k", event_time="ts", lateness="5 seconds")
+    s.table("f", weft.read.batches([rows([(0, 0, 0), (1, 0, 1)])]))
+    return s
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query, and the same for DuckDB over the rows that count."""
+
+    text: str
+    streams: str
+    """Those whose watermark counts."""
+    oracle: str
+    waits: int = 0
+    """How long after its time a row is final."""
+
+
+PAST = "o.v, x.v AS w FROM o ASOF {} JOIN x ON o.k = x.k AND o.ts {} x.ts"
+QUERIES = {
+    "dated": Asked(
+        "SELECT o.v, r.v AS w FROM o JOIN r FOR SYSTEM_TIME AS OF o.ts ON r.k = o.k",
+        "or",
+        "SELECT o.v, r.v AS w FROM o ASOF JOIN r ON o.k = r.k AND o.ts >= r.ts WHERE r.v IS NOT NULL",
+    ),
+    "padded": Asked(
+        "SELECT o.v, o.k, x.v AS w FROM o LEFT JOIN r FOR SYSTEM_TIME AS OF o.ts AS x ON o.k = x.k",
+        "or",
+        "SELECT o.v, o.k, r.v AS w FROM o ASOF LEFT JOIN r ON o.k = r.k AND o.ts >= r.ts",
+    ),
+    "near": Asked(
+        "SELECT o.v, b.v AS w FROM o ASOF LEFT JOIN b WITHIN INTERVAL '8' SECOND ON o.k = b.k AND o.ts >= b.ts",
+        "ob",
+        "SELECT o.v, CASE WHEN o.ts - b.ts < 8 THEN b.v END AS w FROM o ASOF LEFT JOIN b ON o.k = b.k AND o.ts >= b.ts",
+    ),
+    "before": Asked(
+        "SELECT o.v, b.v AS w FROM o ASOF JOIN b ON o.k = b.k AND b.ts < o.ts WITHIN INTERVAL '9' SECOND",
+        "ob",
+        "SELECT o.v, b.v AS w FROM o ASOF JOIN b ON o.k = b.k AND o.ts > b.ts WHERE o.ts - b.ts < 9",
+    ),
+    "after": Asked(
+        "SELECT o.v, b.v AS w FROM o WITHIN INTERVAL '6' SECOND ASOF LEFT JOIN b ON o.k = b.k AND o.ts <= b.ts",
+        "ob",
+        "SELECT o.v, CASE WHEN b.ts - o.ts < 6 THEN b.v END AS w FROM o ASOF LEFT JOIN b ON o.k = b.k AND o.ts <= b.ts",
+        6,
+    ),
+    "both": Asked(
+        "SELECT o.v, r.v AS w, b.v AS u, f.v AS z FROM o JOIN r FOR SYSTEM_TIME AS OF o.ts ON r.k = o.k AND r.v > 1"
+        " ASOF LEFT JOIN b ON b.k = o.k AND b.ts <= o.ts LEFT JOIN f ON f.k = o.k",
+        "orb",
+        "SELECT o.v, r.v AS w, b.v AS u, f.v AS z FROM o ASOF JOIN r ON o.k = r.k AND o.ts >= r.ts"
+        " ASOF LEFT JOIN b ON b.k = o.k AND b.ts <= o.ts LEFT JOIN f ON f.k = o.k WHERE r.v > 1",
+    ),
+}
+
+
+def batches(rng: random.Random, count: int) -> list[Batch]:
+    """Times go on, and some rows are late; a row of the table without a value says that its key is gone."""
+    made, number = list[Batch](), 0
+    for now in range(0, 6 * count, 6):
+        batch: Batch = {}
+        for name, late in LATENESS.items():
+            batch[name] = []
+            for _ in range(rng.randrange(6)):
+                number += 1
+                gone = name == "r" and rng.random() < 0.25
+                time = now + rng.randrange(6) - rng.choice((0, 0, rng.randrange(2 * late)))
+                batch[name].append((rng.choice((0, 1, 2)), max(time, 0), None if gone else number))
+        made.append(batch)
+    return made
+
+
+class Clock:
+    """Which rows are in time for a query, and where its watermark is."""
+
+    def __init__(self, streams: str) -> None:
+        self.streams = streams
+        self.newest: dict[str, int] = {}
+        self.kept: dict[str, list[Row]] = {name: [] for name in LATENESS}
+
+    @property
+    def mark(self) -> int | None:
+        """The watermark when the next batch begins."""
+        if any(name not in self.newest for name in self.streams):
+            return None
+        return min(self.newest[name] - LATENESS[name] for name in self.streams)
+
+    def take(self, batch: Batch) -> int | None:
+        """See a batch; the watermark with which it began."""
+        mark = self.mark
+        for name in self.streams:
+            self.kept[name] += [row for row in batch[name] if mark is None or row[1] >= mark]
+            self.newest |= (
+                {name: max(self.newest.get(name, 0), *(row[1] for row in batch[name]))} if batch[name] else {}
+            )
+        return mark
+
+    def answer(self, asked: Asked, mark: int | None) -> list[str]:
+        """What DuckDB says of the rows whose time has passed."""
+        final = [row for row in self.kept["o"] if mark is not None and row[1] + asked.waits < mark]
+        with duckdb.connect(config={"threads": 1}) as con:
+            con.register("o", rows(final))
+            con.register("r", rows(list({row[:2]: row for row in self.kept["r"]}.values())))
+            greatest = {row[:2]: row for row in sorted(self.kept["b"])}
+            con.register("b", rows(list(greatest.values())))
+            con.register("f", rows([(0, 0, 0), (1, 0, 1)]))
+            return sorted(map(str, con.sql(asked.oracle).fetchall()))
+
+
+def found(trial: Trial, name: str) -> list[str]:
+    return sorted(str(tuple(row.values())) for row in trial.table(name).to_pylist())
+
+
+def fed(batch: Batch, number: int) -> dict[str, pa.Table]:
+    return {name: rows(values) for name, values in batch.items()} | (
+        {} if number else {"f": rows([(0, 0, 0), (1, 0, 1)])}
+    )
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("seed", range(2))
+def test_versions_that_are_final_are_met_once(seed: int) -> None:
+    rng = random.Random(seed)
+    s = session(workers=rng.randint(1, 3))
+    for name, asked in QUERIES.items():
+        s.query(name, asked.text)
+    trial, clocks = Trial(s), {name: Clock(asked.streams) for name, asked in QUERIES.items()}
+    answers = 0
+    for number, batch in enumerate(batches(rng, 8)):
+        trial.feed(fed(batch, number))
+        for name, asked in QUERIES.items():
+            answer = clocks[name].answer(asked, clocks[name].take(batch))
+            assert found(trial, name) == answer, (seed, number, name)
+            answers += len(answer)
+    assert answers > 100
+
+
+def test_using_compares_the_columns_that_it_names() -> None:
+    s = session()
+    used = s.query("used", "SELECT o.v, r.v AS w FROM o JOIN r FOR SYSTEM_TIME AS OF o.ts USING (k)").query
+    on = "SELECT o.v, r.v AS w FROM o JOIN r FOR SYSTEM_TIME AS OF o.ts ON o.k = r.k"
+    assert used == s.query("on", on).query
+
+
+def test_a_session_that_ends_goes_on_with_the_same_versions(tmp_path: Path) -> None:
+    clocks = {name: Clock(asked.streams) for name, asked in QUERIES.items()}
+    shown: dict[str, list[str]] = {name: [] for name in QUERIES}
+    for number, batch in enumerate(batches(random.Random(4), 7)):
+        s = session(tmp_path / "state", workers=1 + number // 3)
+        for name, asked in QUERIES.items():
+            s.query(name, asked.text)
+        trial = Trial(s, state=tmp_path / "state", tables={"f": rows([(0, 0, 0), (1, 0, 1)])} if number else None)
+        trial.feed(fed(batch, number))
+        for name, asked in QUERIES.items():
+            shown[name] = sorted(shown[name] + found(trial, name))
+            assert shown[name] == clocks[name].answer(asked, clocks[name].take(batch)), (number, name)
+
+
+def test_versions_that_nobody_can_meet_are_forgotten() -> None:
+    s = session()
+    s.query("q", QUERIES["dated"].text)
+    trial, most = Trial(s), 0
+    for now in range(0, 400, 10):
+        trial.feed({"o": rows([(1, now, now)]), "r": rows([(1, now + step, step) for step in range(4)])})
+        most = max(most, sum(trial.state_rows.values()))
+    assert trial.table("q").num_rows == 38
+    assert most < 80, "all 160 versions are still there, each in two stores"
+
+
+def test_a_table_with_versions_takes_no_part_in_the_watermark_of_others() -> None:
+    s = session()
+    s.query("plain", "SELECT o.v, r.v AS w FROM o JOIN r ON r.k = o.k")
+    s.query("windowed", "SELECT o.v FROM o JOIN b ON o.k = b.k JOIN r ON r.k = o.k WITHIN INTERVAL '5' SECOND")
+    assert [[name for name, _ in clock.streams] for clock in Trial(s).topology.clocks] == [["b", "o"]]
+    trial = Trial(s)
+    trial.feed({"r": rows([(1, 50, 7)]), "o": rows([(1, 5, 1)])})
+    trial.feed({"r": rows([(1, 9, 8)]), "o": rows([(1, 6, 2)])})
+    assert found(trial, "plain") == ["(1, 7)", "(2, 8)"], "the present row is the one that came last"
+
+
+def test_timestamps_and_deletions_by_a_column_make_versions() -> None:
+    def at(*values: tuple[int, int, Any, str]) -> pa.Table:
+        kinds = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us")), ("v", pa.float64()), ("op", pa.string())])
+        listed = [{"k": k, "ts": ts * 1_000_000, "v": v, "op": op} for k, ts, v, op in values]
+        return pa.Table.from_pylist(listed, kinds)
+
+    s = weft.Session("never-made", workers=2)
+    s.stream("o", weft.read.batches([at().drop_columns(["op"])]), event_time="ts")
+    s.table("r", weft.read.batches([at()]), key=["k"], changes="op", event_time="ts")
+    text = "SELECT o.v, x.v AS w FROM o LEFT JOIN r FOR SYSTEM_TIME AS OF o.ts x ON x.k = o.k"
+    s.query("q", text)
+    trial = Trial(s)
+    table = at((1, 10, 1.5, "insert"), (1, 20, 2.5, "update"), (1, 30, 2.5, "delete"), (1, 40, None, "insert"))
+    stream = at(*((1, ts, ts, "") for ts in (5, 10, 15, 20, 29, 30, 35, 40, 41))).drop_columns(["op"])
+    trial.feed({"o": stream, "r": table})
+    trial.feed({"o": at((1, 90, 0, "")).drop_columns(["op"]), "r": at((2, 90, 0, "insert"))})
+    trial.feed({})
+    seen = {row["v"]: row["w"] for row in trial.table("q").to_pylist()}
+    assert seen == {5: None, 10: 1.5, 15: 1.5, 20: 2.5, 29: 2.5, 30: None, 35: None, 40: None, 41: None}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("SELECT o.v FROM o JOIN b FOR SYSTEM_TIME AS OF o.ts ON b.k = o.k", '"b" has no versions'),
+        ("SELECT o.v FROM o JOIN f FOR SYSTEM_TIME AS OF o.ts ON f.k = o.k", '"f" has no versions'),
+        ("SELECT r.v FROM r FOR SYSTEM_TIME AS OF o.ts JOIN o ON r.k = o.k", "stands behind JOIN"),
+        ("SELECT r.v FROM o JOIN r FOR SYSTEM_TIME ON r.k = o.k", "AS OF is missing"),
+        ("SELECT r.v FROM o JOIN r FOR SYSTEM_TIME AS OF o.v ON r.k = o.k", "as of another time than o.ts"),
+        ("SELECT r.v FROM o JOIN r FOR SYSTEM_TIME AS OF CAST(o.ts AS DOUBLE) ON r.k = o.k", "different types"),
+        ("SELECT r.v FROM o JOIN b ON o.k = b.k JOIN r FOR SYSTEM_TIME AS OF o.ts ON r.k = o.k", "one stream with"),
+        ("SELECT b.v FROM o ASOF JOIN b WITHIN INTERVAL '8' SECOND ON o.k = b.k AND o.v >= b.v", "than event times"),
+        ("SELECT b.v FROM o ASOF JOIN b WITHIN INTERVAL '8' SECOND ON o.k = b.k AND o.ts <= b.ts", "how long a row"),
+        ("SELECT o.v FROM o RIGHT JOIN r FOR SYSTEM_TIME AS OF o.ts ON r.k = o.k", "LEFT JOIN alone"),
+    ],
+)
+def test_what_has_no_final_version_is_refused_with_a_cure(text: str, said: str) -> None:
+    with pytest.raises(WeftError, match=said) as caught:
+        session().query("q", text)
+    assert caught.value.hint
+
+
+def test_the_builder_asks_for_a_version() -> None:
+    s = session()
+    built = from_(rel("o")).join(rel("r", as_of="o.ts"), col("r.k") == col("o.k")).select("o.v", w="r.v")
+    assert s.query("built", built).query == s.query("written", QUERIES["dated"].text).query

@@ -1,0 +1,187 @@
+"""Files that are read again when they change: a table is what its files say now.
+
+The driver looks at names, sizes and times of the files.  When they differ from the last look it reads all of them, and
+writes what has changed since then as a file of the checkpoint: rows that are new count +1, rows that are gone -1.
+These files are the source, read like those of any folder.  So a batch that is run again has the same rows, whatever
+happens to the user's files.
+
+What must hold: the sum of all files of changes is what the user's files said at the last look.  It is worked out from
+them alone, so a process that dies after writing one loses nothing.  Files that change while they are read are looked at
+again; where there is no file at all, the table stays as it is, since somebody may be about to replace it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.host.sources.files import list_files, pieces, read_piece
+from weft.host.sources.folders import FileSource, FolderReader
+from weft.host.sources.source import Piece, Position, Source
+from weft.host.state.durable import published
+
+if TYPE_CHECKING:
+    from weft.query.model import Stream
+    from weft.stats.analyze import Sample
+
+CHANGE = "#change"
+"""Column of the source that says how often a row is new; below zero, how often it is gone."""
+_LOOK = b"weft look"
+_ROW = "#row"
+
+
+@dataclass(frozen=True)
+class RefreshedSource(Source):
+    """The files of another source, read again when they change."""
+
+    given: FileSource
+    key: tuple[str, ...] = ()
+    """Columns that name a row: of several rows with one key, the last one counts."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the files, and how rows change."""
+        return self.given.schema.append(pa.field(CHANGE, pa.int64()))
+
+    @property
+    def in_checkpoint(self) -> bool:
+        """Changes are files of the checkpoint."""
+        return True
+
+    def size(self) -> float | None:
+        """Bytes of the files."""
+        return self.given.size()
+
+    def sample(self, stream: Stream, columns: Sequence[str], most: int, seed: int) -> Sample | None:
+        """Rows of the files as they are now."""
+        return self.given.sample(stream, columns, most, seed)
+
+    def describe(self) -> str:
+        """The text of the files' source."""
+        return f"{self.given.describe()}, read again when it changes"
+
+    def open(self, stream: str, folder: str) -> RefreshedReader:
+        """A reader of what changes."""
+        changes = os.path.join(folder, f"{stream}.changes")
+        os.makedirs(changes, exist_ok=True)
+        source = FileSource("arrow", changes, None, self.schema)
+        return RefreshedReader(self.given, self.key, changes, source.open(stream, folder))
+
+
+class RefreshedReader:
+    """Finds changes and reads them; a position is how many files of changes have been read."""
+
+    def __init__(self, given: FileSource, key: tuple[str, ...], folder: str, changes: FolderReader) -> None:
+        self._given, self._key, self._folder, self._changes = given, key, folder, changes
+        self._last: str | None = None
+
+    def beginning(self) -> Position:
+        """Nothing has been read."""
+        return self._changes.beginning()
+
+    def discover(self) -> Position:
+        """Look whether the files have changed, and note what has."""
+        look = self._look()
+        if look not in (None, self._last):
+            rows = self._read()
+            if self._look() == look:
+                self._note(rows, str(look))
+        return self._changes.discover()
+
+    def end(self, start: Position, known: Position) -> Position:
+        """Where a batch ends."""
+        return self._changes.end(start, known)
+
+    def pieces(self, start: Position, end: Position) -> list[Piece]:
+        """What lies between two positions."""
+        return self._changes.pieces(start, end)
+
+    def check(self, position: Position) -> None:
+        """Refuse if it is no longer known which rows were read."""
+        self._changes.check(position)
+
+    def read(self, piece: Piece, columns: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Rows of a part."""
+        return self._changes.read(piece, columns, schema)
+
+    # ------------------------------------------------------------------------------------------ looking
+
+    def _look(self) -> str | None:
+        """Names, sizes and times of the files; None if there is none."""
+        found = []
+        for file in list_files(self._given.path):
+            try:
+                about = os.stat(file)
+            except FileNotFoundError:  # it went while we looked
+                continue
+            found.append((file, about.st_size, about.st_mtime_ns))
+        return json.dumps(found) if found else None
+
+    def _read(self) -> pa.Table:
+        """All rows of the files now, each with how often it is there."""
+        schema = self._given.schema
+        files = list_files(self._given.path)
+        parts = [
+            rows.select(schema.names).cast(schema)
+            for piece in pieces(self._given.format, files)
+            for rows in read_piece(self._given.format, piece, schema.names, schema)
+        ]
+        return _last_of_keys(pa.Table.from_batches(parts, schema), self._key)
+
+    def _note(self, rows: pa.Table, look: str) -> None:
+        """Write what has changed since the last look, if anything has."""
+        known = [self._open(file) for file in list_files(self._folder)]
+        if known and (known[-1].schema.metadata or {}).get(_LOOK) == look.encode():
+            self._last = look
+            return
+        names = rows.schema.names
+        before = [table.select([*names, CHANGE]).replace_schema_metadata() for table in known]
+        gone = [table.set_column(len(names), CHANGE, pc.negate(table[CHANGE])) for table in before]
+        changed = _add_up(pa.concat_tables([_counted(rows, 1), *gone]))
+        if changed.num_rows or not known:
+            self._write(changed.replace_schema_metadata({_LOOK: look.encode()}), len(known))
+        self._last = look
+
+    def _open(self, file: str) -> pa.Table:
+        with pa.memory_map(file) as source:
+            return pa.ipc.open_file(source).read_all()
+
+    def _write(self, changed: pa.Table, number: int) -> None:
+        path = os.path.join(self._folder, f"{number:09d}.arrow")
+        aside = os.path.join(self._folder, f".{number:09d}.arrow")
+        with open(aside, "wb") as file:
+            with pa.ipc.new_file(file, changed.schema) as writer:
+                writer.write_table(changed)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, path)
+        published(Path(path))
+
+
+def _counted(rows: pa.Table, count: int) -> pa.Table:
+    return rows.append_column(CHANGE, pa.array(np.full(rows.num_rows, count, dtype=np.int64)))
+
+
+def _add_up(rows: pa.Table) -> pa.Table:
+    """Equal rows as one, without those that are neither new nor gone."""
+    names = [name for name in rows.schema.names if name != CHANGE]
+    summed = rows.group_by(names, use_threads=False).aggregate([(CHANGE, "sum")])
+    summed = summed.rename_columns([*names, CHANGE]).cast(rows.schema)
+    return summed.filter(pc.not_equal(summed[CHANGE], 0))
+
+
+def _last_of_keys(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
+    """The last row of every key."""
+    if not key:
+        return rows
+    numbered = rows.append_column(_ROW, pa.array(np.arange(rows.num_rows)))
+    last = numbered.group_by(list(key), use_threads=False).aggregate([(_ROW, "max")])
+    return rows.take(last[f"{_ROW}_max"].combine_chunks().sort())

@@ -1,0 +1,142 @@
+"""Rows that wait until nothing can change what they meet.
+
+    a ASOF JOIN b WITHIN ... ON a.k = b.k AND a.ts >= b.ts          a JOIN t FOR SYSTEM_TIME AS OF a.ts ON ...
+
+A row of a is final once the watermark is later than its event time: no row of b or t with an earlier time can come any
+more.  So rows of a become groups that close then (`weft.query.draft.Closes`), as rows of an outer join do, and versions
+become a table that is looked up.  For <= and < the partner is later; there a row waits as long as its window is.
+
+What must hold: a row that waits looks versions up in the batch in which it comes, and in no other.  So one stream
+waits, and all others are tables or versions.  It compares its own event time with those of versions, in the same unit.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from weft.errors import QueryError
+from weft.expr.model import Call, Column, Expr, Literal, Udf
+from weft.query.draft import Closes, Condition, Draft, Item, Source
+from weft.query.grouping import Comparison
+from weft.query.outer import needed
+from weft.query.qualify import EventTime, Known, Node, Opened, Part, Reader, sources_of
+
+_OWN = "#own"
+
+
+@dataclass(frozen=True, slots=True)
+class Nearness:
+    """How near in time a row and the version that it meets must be."""
+
+    time: Column
+    """The event time of the stream that waits."""
+    step: int | None
+    comparison: Comparison
+    window: int | None
+    """By how much the version may be earlier, or later where it is later; exclusive, in microseconds."""
+
+    @staticmethod
+    def of(known: Known, left: tuple[Part, Expr], right: tuple[Source, Expr], comparison: Comparison) -> Nearness:
+        """What windows say about an ASOF join."""
+        (part, theirs), (other, mine) = left, right
+        source = next((s for s in sources_of(part) if isinstance(theirs, Column) and s.alias == theirs.alias), None)
+        one = None if source is None else known.event_time(source)
+        two = known.event_time(other)
+        if source is None or not _is_time(theirs, source, one) or not _is_time(mine, other, two):
+            raise QueryError(
+                "an ASOF JOIN within a window compares other columns than event times",
+                detail="only the watermark says when no nearer row can come, and it is about event times.",
+                hint="compare the event times of both streams, or leave WITHIN out: then results change.",
+            )
+        assert one is not None
+        assert two is not None
+        if one.step != two.step:
+            raise QueryError("the event times of an ASOF JOIN have different units", hint="declare the same unit.")
+        assert isinstance(theirs, Column)
+        later = comparison in ("<=", "<")
+        within = source.within if later else other.within
+        if later and not isinstance(within, int):
+            raise QueryError(
+                f'nothing says how long a row of "{source.alias}" waits',
+                detail="its partner is later, and may always come.",
+                hint=f"write WITHIN after {source.alias}, or leave WITHIN out: then results change.",
+            )
+        return Nearness(theirs, one.step, comparison, within if isinstance(within, int) else None)
+
+    def conditions(self, time: Column) -> Iterator[Condition]:
+        """That a version with this time is near enough."""
+        if self.window is None:
+            return
+        length = Literal(dt.timedelta(microseconds=self.window) if self.step is None else -(-self.window // self.step))
+        old, new = (self.time, time) if self.comparison in ("<=", "<") else (time, self.time)
+        yield Condition(Call("<", (new, Call("+", (old, length)))))
+
+    def settle(self, draft: Draft) -> Draft:
+        """The versions as a table, which forgets what no row can meet."""
+        assert draft.versions is not None
+        until = self.window if self.window is not None and self.comparison in ("<=", "<") else 0
+        return replace(draft, versions=replace(draft.versions, until=until, step=self.step or 1))
+
+
+def let_wait(opened: Opened, part: Part, reader: Reader) -> Part:
+    """The tree in which the one stream waits."""
+    source, time = _waiting(part, reader.known)
+    later = [d.versions.until for s in sources_of(part) if (d := s.derived) is not None and d.versions is not None]
+    length = max((until for until in later if until is not None), default=0)
+    names = [name for alias, name in needed(opened, part) if alias == source.alias]
+    names = list(dict.fromkeys([*names, time]))
+    items = [Item(Column(source.alias, name), name) for name in names]
+    rows = Draft((replace(source, within="unbounded"),), (), (*items, Item(Udf("count", ()), _OWN)), times=_OWN)
+    keys = tuple(Condition(Column(source.alias, name)) for name in names)
+    made = Source("", source.alias, "unbounded", derived=replace(rows, group_by=keys, closes=Closes(time, length)))
+    return _replaced(part, source.alias, made)
+
+
+def _waiting(part: Part, known: Known) -> tuple[Source, str]:
+    """The stream that waits, and its event time."""
+    streams = [source for source in sources_of(part) if not known.is_table(source)]
+    times = [known.event_time(source) for source in streams]
+    if len(streams) != 1 or times[0] is None:
+        named = ", ".join(f'"{source.alias}"' for source in streams)
+        raise QueryError(
+            "one stream with an event time waits for versions that are final",
+            detail=f"here are: {named or 'only tables'}." if len(streams) != 1 else f"{named} has no event time.",
+            hint="join the others in a query that reads this one, or declare event_time.",
+        )
+    _require_own_time(part, streams[0].alias, times[0].column)
+    return streams[0], times[0].column
+
+
+def _require_own_time(part: Part, alias: str, time: str) -> None:
+    """What versions are compared with is the event time of the stream that waits."""
+    for node in _nodes(part):
+        for condition in node.on:
+            compared = condition.expr
+            if not isinstance(compared, Call) or not isinstance(node.right, Source):
+                continue
+            of_version = [arg for arg in compared.args if isinstance(arg, Column) and arg.name in ("#from", "#to")]
+            if of_version and compared.args[0] != Column(alias, time):
+                raise QueryError(
+                    f"versions are met as of another time than {alias}.{time}",
+                    detail="a row waits until the watermark has passed its event time.",
+                    hint=f"write FOR SYSTEM_TIME AS OF {alias}.{time}.",
+                )
+
+
+def _nodes(part: Part | None) -> Iterator[Node]:
+    if isinstance(part, Node):
+        yield from (*_nodes(part.left), *_nodes(part.right), part)
+
+
+def _replaced(part: Part, alias: str, made: Source) -> Part:
+    """The tree with another source."""
+    if isinstance(part, Source):
+        return made if part.alias == alias else replace(part, within="unbounded" if part.within else None)
+    right = None if part.right is None else _replaced(part.right, alias, made)
+    return replace(part, left=_replaced(part.left, alias, made), right=right)
+
+
+def _is_time(expr: Expr, source: Source, time: EventTime | None) -> bool:
+    return time is not None and expr == Column(source.alias, time.column)
