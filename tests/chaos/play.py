@@ -205,7 +205,8 @@ class Play:
                 victim.send_signal(signal.SIGKILL)
         self.outcome.kills[kind] += 1
         if kind in ENDING:
-            self._wait_for_end(job, lambda: kind == "jvm" and self._failures() > failed)
+            others = {one.pid for one in victims}
+            self._wait_for_end(job, lambda: kind == "jvm" and (self._failures() > failed or _is_new(job, others)))
 
     def _wait_for_end(self, job: Running, noticed: Callable[[], bool]) -> None:
         """Wait until the driver has ended, or has noticed what is gone."""
@@ -375,6 +376,11 @@ class Play:
 
         assert self.broker is not None
         return consume_all(self.broker, topic)
+
+
+def _is_new(job: Running, others: set[int]) -> bool:
+    """Whether the job has another JVM: one that dies while it starts is started again, and nothing is said."""
+    return any(one.pid not in others for one in job.victims("jvm"))
 
 
 @contextlib.contextmanager
