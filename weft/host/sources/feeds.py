@@ -39,7 +39,7 @@ class Feed:
             raise SourceError(
                 f'table "{self.stream}" has nothing to read',
                 detail="a table is read once, in the first batch.",
-                hint="put its files there before the first run; or give it a key, and it may change later.",
+                hint="put its files there before the first run.",
             )
         return start
 
