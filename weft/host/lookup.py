@@ -196,9 +196,14 @@ def _passing(
     if not step.residual:
         return pairs
     reads = sorted({c.field for expr in step.residual for c in columns(expr)})
-    mask = filter_mask(step.residual, _fetch(own, frame, rows, pairs, reads), functions)
-    keep = mask.to_numpy(zero_copy_only=False)
+    asked = _fetch(own, frame, rows, pairs, reads) if reads else _nothing(len(pairs[0]))
+    keep = filter_mask(step.residual, asked, functions).to_numpy(zero_copy_only=False)
     return pairs if keep.all() else (pairs[0][keep], pairs[1][keep])
+
+
+def _nothing(rows: int) -> Frame:
+    """Rows for predicates that read no column: a batch without columns would have no rows."""
+    return pa.RecordBatch.from_arrays([pa.nulls(rows)], names=["#"])
 
 
 def _hide(joined: Frame, mine: Side, other: Side, step: Probe, found: Frame, functions: Functions) -> Frame:
