@@ -90,9 +90,9 @@ def test_damaged_files_cannot_be_read(tmp_path: Path, seed: int) -> None:
         pq.read_table(tmp_path / "0003.parquet")
 
 
-def test_a_summary_counts_kills_and_names_stories_with_a_difference() -> None:
+def test_a_summary_counts_kills_and_names_stories_that_failed() -> None:
     good, bad = Outcome(1, rows=10, sinks=2), Outcome(2, difference="a row is missing")
     good.kills.update(driver=2, worker=3)
     said = summarize([good, bad])
     assert "| processes killed | 5 |" in said
-    assert "| stories with a difference | 1: 2 |" in said
+    assert "| stories that failed | 1: 2 |" in said

@@ -19,7 +19,6 @@ from pathlib import Path
 
 import duckdb
 import numpy as np
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -71,7 +70,6 @@ def kill(root: Path, dice: random.Random, life: int) -> str:
     victims = job.victims("driver" if kind == "group" else kind)
     if victims and kind != "group":
         dice.choice(victims).kill()
-        psutil.wait_procs(victims[:1], timeout=5)
     job.end()
     return f"{kind if victims else 'nothing'} after {delay:.0f} s"
 

@@ -26,7 +26,7 @@ from tests.chaos.job import EXTRA, JVM_GONE
 from tests.chaos.rows import LATENESS, Rows, as_json, drop
 from tests.chaos.sinks import Answer, expected, found, out, topic_of
 from tests.chaos.story import ENDING, Input, Step, Story
-from tests.chaos.victims import Running
+from tests.chaos.victims import Running, survivors
 
 PATIENCE = 240.0
 """Seconds in which a job must get on, on a machine that has other things to do."""
@@ -180,7 +180,6 @@ class Play:
             with contextlib.suppress(psutil.NoSuchProcess):
                 victim.send_signal(signal.SIGKILL)
                 self.outcome.kills["worker"] += 1
-                victim.wait(10)
             self._pause(0.3)
             if self._failures() > failed:
                 return
@@ -206,7 +205,8 @@ class Play:
                 victim.send_signal(signal.SIGKILL)
         self.outcome.kills[kind] += 1
         if kind in ENDING:
-            self._wait_for_end(job, lambda: kind == "jvm" and self._failures() > failed)
+            others = {one.pid for one in victims}
+            self._wait_for_end(job, lambda: kind == "jvm" and (self._failures() > failed or _is_new(job, others)))
 
     def _wait_for_end(self, job: Running, noticed: Callable[[], bool]) -> None:
         """Wait until the driver has ended, or has noticed what is gone."""
@@ -328,7 +328,7 @@ class Play:
         self.outcome.seconds = time.monotonic() - self.began
         if self.job is not None:
             self.job.end()
-        _, alive = psutil.wait_procs(self.left_over, timeout=30)
+        alive = survivors(self.left_over)
         for process in alive:
             process.kill()
         assert not alive, f"still alive: {alive}"
@@ -376,6 +376,11 @@ class Play:
 
         assert self.broker is not None
         return consume_all(self.broker, topic)
+
+
+def _is_new(job: Running, others: set[int]) -> bool:
+    """Whether the job has another JVM: one that dies while it starts is started again, and nothing is said."""
+    return any(one.pid not in others for one in job.victims("jvm"))
 
 
 @contextlib.contextmanager

@@ -27,7 +27,7 @@ def summarize(outcomes: Sequence[Outcome]) -> str:
         ("runs that failed with an error and went on", f"{sum(outcome.failures for outcome in outcomes):,}"),
         ("sinks compared", f"{sum(outcome.sinks for outcome in outcomes):,}"),
         ("rows compared", f"{sum(outcome.rows for outcome in outcomes):,}"),
-        ("stories with a difference", f"{len(failed)}" + (f": {', '.join(failed)}" if failed else "")),
+        ("stories that failed", f"{len(failed)}" + (f": {', '.join(failed)}" if failed else "")),
         ("minutes", f"{sum(outcome.seconds for outcome in outcomes) / 60:.0f}"),
     ]
     return "\n".join(["| | |", "|---|---:|", *(f"| {name} | {value} |" for name, value in rows)])

@@ -7,7 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import psutil
@@ -57,7 +58,23 @@ class Running:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.let_go()
-        psutil.wait_procs(family, timeout=30)
+        survivors(family)
+
+
+def survivors(processes: Iterable[psutil.Process], seconds: float = 30) -> list[psutil.Process]:
+    """Those that are still alive after a while.  Their numbers may belong to others by then, even to threads."""
+    limit, alive = time.monotonic() + seconds, list(processes)
+    while alive := [one for one in alive if _lives(one)]:
+        if time.monotonic() > limit:
+            return alive
+        time.sleep(0.02)
+    return []
+
+
+def _lives(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.Error, OSError):
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    return False
 
 
 def kind_of(process: psutil.Process) -> str:

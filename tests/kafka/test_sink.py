@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from bench.broker import Broker
 from tests.kafka._kit import consume_all, json_rows, make_topic
 from tests.spark._kit import moment
 from weft.errors import SinkError
+from weft.host.results import kafkawriter
 from weft.host.results.kafka import KafkaSink
 from weft.host.results.sink import Results
 from weft.host.sources.kafka.avro import Avro, avro_of
@@ -150,3 +152,37 @@ def test_avro_is_written_as_it_is_read(broker: Broker, tmp_path: Path) -> None:
     values = [message.value() for message in consume_all(broker, topic)]
     read = Avro(avro_of(SCHEMA, "q")).read(values, SCHEMA)
     assert read.to_pylist() == [{"k": 100 + at, "s": "b1"} for at in range(3)]
+
+
+def test_a_broker_that_goes_between_rows_and_marker_and_comes_back_gets_each_row_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """librdkafka may hang in the call that sends the marker, whatever timeout it is given."""
+    monkeypatch.setattr(kafkawriter, "SECONDS", 2.0)
+    monkeypatch.setattr(kafkawriter, "GRACE", 2.0)
+    with Broker(tmp_path / "broker") as mortal:
+        topic = make_topic(mortal, 2)
+        sink = opened(mortal, topic, "restarted")
+        restarts = iter([mortal.stop, mortal.start])
+
+        def restart() -> None:
+            for step in restarts:
+                step()
+
+        sink.take(results(tmp_path, 0, 3, lambda: None))  # now the broker is known
+        sink.take(results(tmp_path, 1, 3, restart))
+        sink.take(results(tmp_path, 2, 3, lambda: None))
+        found = json_rows(consume_all(mortal, topic), "k")
+    assert found == Counter((number,) for batch in range(3) for number in range(batch * 100, batch * 100 + 3))
+
+
+def test_a_call_that_does_not_return_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafkawriter, "SECONDS", 0.05)
+    monkeypatch.setattr(kafkawriter, "GRACE", 0.05)
+    never = threading.Event()
+    with pytest.raises(TimeoutError):
+        kafkawriter._watch(never.wait)
+    never.set()
+    kafkawriter._watch(lambda: None)
+    with pytest.raises(ZeroDivisionError):
+        kafkawriter._watch(lambda: 1 // 0)

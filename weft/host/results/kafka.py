@@ -97,7 +97,14 @@ class KafkaSink(Sink):
 
     def _send(self, results: Results, marker: str, limit: float) -> bool:
         records = (record for path in results.files for record in self._records(pq.ParquetFile(path)))
-        return self._writer.send(records, marker, results.batch, results.on_placed, limit)
+        try:
+            return self._writer.send(records, marker, results.batch, results.on_placed, limit)
+        except TimeoutError as error:
+            if time.monotonic() > limit:
+                hint = "results are safe in the checkpoint; run again when the broker answers."
+                raise self.place.connection.fail(f"results cannot be sent {self.place}", f"{error}.", hint) from None
+            del self._writer  # another one takes over the name, and ends the open transaction
+            return self._writer.marker() == marker
 
     def _records(self, file: pq.ParquetFile) -> Iterator[Record]:
         write = writer_of(self.place, self.schema, self.query)

@@ -1,13 +1,26 @@
-"""Transactions: records and the marker that names them appear together, or not at all."""
+"""Transactions: records and the marker that names them appear together, or not at all.
+
+librdkafka may wait for ever for a broker that went away and came back while a marker was sent, whatever timeout it is
+given (its issues 5456 and 5511).  So that call is watched from outside: who gives up on it must throw the writer away.
+A new one under the same name ends the transaction that the old one left open.
+"""
 
 from __future__ import annotations
 
+import queue
+import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from weft.host.results.kafkarecords import Place, Record
 from weft.host.sources.kafka.cluster import kafka_client, said
+
+SECONDS = 10.0
+"""How long one call may take; it is called again while the broker is away."""
+GRACE = 10.0
+"""Seconds after which a call that is over time is given up."""
 
 
 class Writer:
@@ -34,7 +47,10 @@ class Writer:
     def send(
         self, records: Iterator[Record], marker: str, batch: int, on_sent: Callable[[], None], limit: float
     ) -> bool:
-        """Send records and a marker in one transaction; False if it was aborted and may be tried again."""
+        """Send records and a marker in one transaction; False if it was aborted and may be tried again.
+
+        Raises TimeoutError if the writer hangs and is of no use any more.
+        """
         kafka = kafka_client()
         try:
             self._producer.begin_transaction()
@@ -44,8 +60,9 @@ class Writer:
             on_sent()
             mark = kafka.TopicPartition(self.place.topic, 0, batch + 1, marker)
             group = self._consumer.consumer_group_metadata()
-            self._retry(lambda: self._producer.send_offsets_to_transaction([mark], group, 10), limit)
-            self._retry(lambda: self._producer.commit_transaction(10), limit)
+            send = partial(self._producer.send_offsets_to_transaction, [mark], group, SECONDS)
+            self._retry(lambda: _watch(send), limit)
+            self._retry(lambda: self._producer.commit_transaction(SECONDS), limit)
         except kafka.KafkaException as error:
             if not error.args[0].txn_requires_abort() or time.monotonic() > limit:
                 raise self._failed(error) from None
@@ -88,3 +105,23 @@ class Writer:
 
     def _note(self, error: Any) -> None:
         self._trouble = str(error.str())
+
+
+def _watch(call: Callable[[], object]) -> None:
+    """Call in a thread, and raise TimeoutError if it does not come back in time."""
+    ended: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            call()
+            ended.put(None)
+        except BaseException as error:  # noqa: BLE001 - it is raised by who waits
+            ended.put(error)
+
+    threading.Thread(target=run, name="weft-marker", daemon=True).start()
+    try:
+        error = ended.get(timeout=SECONDS + GRACE)
+    except queue.Empty:
+        raise TimeoutError("a call of librdkafka does not return") from None
+    if error is not None:
+        raise error
