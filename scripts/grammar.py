@@ -37,7 +37,7 @@ QUERIES = {
     "with": "'WITH' { name [ names ] 'AS' [ [ 'NOT' ] 'MATERIALIZED' ] '(' select ')' }+ ','",
     "branch": "block | '(' select ')'",
     "values": "'VALUES' { '(' { expression }+ ',' ')' }+ ','",
-    "block": "'SELECT' [ 'ALL' | 'DISTINCT' ] outputs from [ where ]"
+    "block": "'SELECT' [ 'ALL' | 'DISTINCT' [ 'ON' '(' { expression }+ ',' ')' ] ] outputs from [ where ]"
     " ( window [ group ] [ having ] [ qualify ] | [ group ] [ having ] [ qualify ] [ window ] )",
     "subquery": "values | ( with branch | block ) { 'UNION' [ 'ALL' | 'DISTINCT' ] branch } [ first ]",
     "outputs": "{ '*' | name '.' '*' | expression [ [ 'AS' ] name ] }+ ','",

@@ -28,7 +28,7 @@ import pyarrow as pa
 
 import weft
 from tests.outer import COLUMNS, RandomOuter
-from weft.optimizer.wishes import STRATEGIES
+from weft.optimizer.wishes import STRATEGIES, TWO_WAY
 from weft.testing import Trial
 
 if TYPE_CHECKING:
@@ -220,49 +220,56 @@ KINDS = {
 }
 
 
-def register(rng: random.Random, session: weft.Session, world: World, tally: Tally, most: int) -> dict[str, str]:
-    """Register every text under some strategies; name -> text of those that can carry it."""
+def register(session: weft.Session, world: World, strategy: str, tally: Tally) -> dict[str, str]:
+    """Register every text under a strategy; name -> text of those that it can carry."""
     found = {}
     for place, text in enumerate(world.texts):
-        for strategy in ("auto", *rng.sample([one for one in STRATEGIES if one != "auto"], most)):
-            name = f"q{place}_{len(found)}"
-            try:
-                session.query(name, text, strategy=strategy, cross_product=True)
-                session.explain("topology")
-            except weft.WeftError as error:
-                if strategy == "auto" or not error.hint:
-                    raise
-                tally.kinds[f"refused by {strategy}"] += 1
-                session.drop(name) if name in session.queries else None
-                continue
-            found[name] = text
-            tally.kinds.update(kind for kind, words in KINDS.items() if any(word in text for word in words))
-            tally.kinds[strategy] += 1
+        name = f"q{place}"
+        try:
+            session.query(name, text, strategy=strategy, cross_product=True)
+            session.explain("topology")
+        except weft.WeftError as error:
+            if strategy == "auto" or not error.hint:
+                raise
+            tally.kinds[f"refused by {strategy}"] += 1
+            session.drop(name) if name in session.queries else None
+            continue
+        found[name] = text
+        tally.kinds.update(kind for kind, words in KINDS.items() if any(word in text for word in words))
+        tally.kinds[strategy] += 1
     return found
 
 
+def some_strategies(rng: random.Random, most: int) -> list[str]:
+    """Strategies other than the one by cost."""
+    return rng.sample([one for one in (*STRATEGIES, *TWO_WAY) if one != "auto"], most)
+
+
 def check_world(world: World) -> Tally:
-    """Run the case in this process."""
+    """Run the case in this process, under several strategies: parts of a query have the strategy of the query."""
     rng, tally = random.Random(world.seed + 1), Tally()
-    session = world.session("never-made")
-    queries = register(rng, session, world, tally, 2)
-    trial = Trial(session)
-    for batch, left in zip(world.batches, world.left, strict=True):
-        trial.feed(batch)
-        for name, text in queries.items():
-            _compare(trial.table(name), text, left, tally)
+    for strategy in ("auto", *some_strategies(rng, 2)):
+        session = world.session("never-made")
+        if not (queries := register(session, world, strategy, tally)):
+            continue
+        trial = Trial(session)
+        for batch, left in zip(world.batches, world.left, strict=True):
+            trial.feed(batch)
+            for name, text in queries.items():
+                _compare(trial.table(name), text, left, tally)
     return tally
 
 
 def check_on_spark(world: World, spark: SparkSession) -> Tally:
-    """Run the case on Spark, and compare at the end."""
+    """Run the case on Spark under one strategy, and compare at the end."""
     rng, tally = random.Random(world.seed + 1), Tally()
     with tempfile.TemporaryDirectory(prefix="weft-wide-") as folder:
         session = world.session(folder, spark)
-        queries = register(rng, session, world, tally, 1)
+        queries = register(session, world, rng.choice(["auto", *some_strategies(rng, 3)]), tally)
         for name in queries:
             session.queries[name].to_memory()
-        session.run()
+        if queries:
+            session.run()
         for name, text in queries.items():
             _compare(session.queries[name].table(), text, world.left[-1], tally)
     return tally

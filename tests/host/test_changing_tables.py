@@ -151,7 +151,7 @@ def shown(found: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 @pytest.mark.fuzz
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1))
 def test_rows_of_streams_meet_tables_as_they_are(seed: int) -> None:
     rng = random.Random(seed)
     s = session(workers=rng.randint(1, 3))

@@ -138,12 +138,30 @@ def test_columns_of_views_and_of_nothing_but_null() -> None:
     assert [trial.table(name).num_rows for name in ("never", "always", "mixed")] == [0, 4, 0]
 
 
-def test_a_band_over_floats_is_refused_by_ranges_for_the_true_reason() -> None:
+@pytest.mark.parametrize("never", ["FALSE", "1 > 2", "NULL = 1"])
+def test_a_join_that_is_never_true_gives_nothing_beside_one_that_shares_its_stores(never: str) -> None:
+    rows = pa.table({"k": [0, 1, 1]})
+    s = weft.Session(checkpoint="unused", workers=2)
+    for name in "xy":
+        s.stream(name, weft.read.batches([rows]))
+    s.query("all", "SELECT x.k FROM x JOIN y ON x.k = y.k")
+    s.query("none", f"SELECT x.k FROM x JOIN y ON x.k = y.k WHERE {never}")
+    s.query(
+        "some", f"SELECT k FROM x WHERE EXISTS (SELECT 1 FROM y WHERE y.k = x.k AND {never}) UNION ALL SELECT k FROM y"
+    )
+    trial = Trial(s)
+    trial.feed({"x": rows, "y": rows})
+    assert [trial.table(name).num_rows for name in ("all", "none", "some")] == [5, 0, 3]
+
+
+@pytest.mark.parametrize("strategy", ["two-way:m-bucket", "two-way:equi-weight"])
+@pytest.mark.parametrize("band", ["abs(a.k - b.k) < 0.5", "a.k BETWEEN b.k - 1 AND b.k + 1"])
+def test_a_band_over_floats_is_refused_by_ranges_for_the_true_reason(band: str, strategy: str) -> None:
     floats = pa.table({"k": [0.5, 1.0]})
     s = weft.Session(checkpoint="unused", workers=4)
     for name in "xy":
         s.stream(name, weft.read.batches([floats]))
-    s.query("q", "SELECT a.k FROM x a JOIN y b ON abs(a.k - b.k) < 0.5", strategy="two-way:m-bucket")
+    s.query("q", f"SELECT a.k FROM x a JOIN y b ON {band}", strategy=strategy)
     s.analyze()
     with pytest.raises(PlanError, match="a band over floats") as caught:
         _ = s.topology

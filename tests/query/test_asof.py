@@ -92,10 +92,10 @@ def random_text(rng: random.Random) -> str:
 
 
 @pytest.mark.fuzz
-@pytest.mark.parametrize("start", range(0, 16, 8))
+@pytest.mark.parametrize("start", range(0, 10, 5))
 def test_random_asof_joins_answer_what_duckdb_answers_after_every_batch(start: int) -> None:
     answers = 0
-    for seed in range(start, start + 8):
+    for seed in range(start, start + 5):
         rng = random.Random(seed)
         text, fed = random_text(rng), batches(rng)
         s = session(workers=rng.randint(1, 3))
@@ -106,7 +106,7 @@ def test_random_asof_joins_answer_what_duckdb_answers_after_every_batch(start: i
             answer = wanted(text, fed[: number + 1])
             assert found(trial) == answer, (seed, number, text)
         answers += len(answer)
-    assert answers > 30, "the cases of this chunk join next to nothing"
+    assert answers > 20, "the cases of this chunk join next to nothing"
 
 
 def test_a_later_row_takes_the_place_of_the_partner() -> None:

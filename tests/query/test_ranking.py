@@ -18,6 +18,9 @@ NAN, INF = float("nan"), float("inf")
 ROWS = 60
 TEXTS = [
     "SELECT g, id, x, ROW_NUMBER() OVER (PARTITION BY g ORDER BY x DESC, id) AS n FROM a QUALIFY n <= 3",
+    "SELECT DISTINCT ON (g) g, id, x FROM a ORDER BY g, x DESC, id",
+    "SELECT DISTINCT ON (1) g, x, MAX(id) AS m FROM a GROUP BY g, x ORDER BY 1, 2 NULLS FIRST",
+    "SELECT d.g, a.id FROM (SELECT DISTINCT ON (g) g, id FROM a ORDER BY g, x, id) d JOIN a ON d.id = a.x",
     """SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY g ORDER BY y DESC NULLS FIRST, s, id) AS rn FROM a) t
        WHERE rn = 1""",
     "SELECT * FROM (SELECT g, x, id, RANK() OVER (PARTITION BY g ORDER BY x) AS rn FROM a) WHERE rn < 4",

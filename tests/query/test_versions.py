@@ -179,15 +179,16 @@ def test_using_compares_the_columns_that_it_names() -> None:
 
 
 def test_a_session_that_ends_goes_on_with_the_same_versions(tmp_path: Path) -> None:
-    clocks = {name: Clock(asked.streams) for name, asked in QUERIES.items()}
-    shown: dict[str, list[str]] = {name: [] for name in QUERIES}
-    for number, batch in enumerate(batches(random.Random(4), 7)):
+    some = {name: QUERIES[name] for name in ("padded", "near", "after")}
+    clocks = {name: Clock(asked.streams) for name, asked in some.items()}
+    shown: dict[str, list[str]] = {name: [] for name in some}
+    for number, batch in enumerate(batches(random.Random(4), 6)):
         s = session(tmp_path / "state", workers=1 + number // 3)
-        for name, asked in QUERIES.items():
+        for name, asked in some.items():
             s.query(name, asked.text)
         trial = Trial(s, state=tmp_path / "state", tables={"f": rows([(0, 0, 0), (1, 0, 1)])} if number else None)
         trial.feed(fed(batch, number))
-        for name, asked in QUERIES.items():
+        for name, asked in some.items():
             shown[name] = sorted(shown[name] + found(trial, name))
             assert shown[name] == clocks[name].answer(asked, clocks[name].take(batch)), (number, name)
 

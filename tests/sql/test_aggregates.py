@@ -297,7 +297,7 @@ REFUSED = [
     ("SELECT count(*) + length(lower(DISTINCT c_name)) AS x FROM customer GROUP BY c_name", "only in aggregates",
      "DISTINCT c_name", "leave it out"),
     (f"SELECT count(*) AS n {O} HAVING count(*)", "condition is needed", "count(*)", "compare"),
-    (f"SELECT DISTINCT ON (o_custkey) o_orderkey {O}", "DISTINCT ON", "ON", "MAX"),
+    (f"SELECT DISTINCT ON () o_orderkey {O}", "expression is missing", ")", "column"),
     (f"SELECT DISTINCT count(*) AS n {O} GROUP BY o_custkey", "DISTINCT is not supported", "count(*)", "o.o_custkey"),
     (f"SELECT count(*) AS n {O} GROUP BY ROLLUP (o_custkey)", "ROLLUP", "ROLLUP", "one query for each"),
     (f"SELECT count(*) AS n {O} GROUP BY GROUPING SETS ((o_custkey))", "GROUPING", "GROUPING", "one query for each"),

@@ -11,6 +11,7 @@ Candidates come in chunks.  The fields that residuals read are fetched first; th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -81,9 +82,10 @@ def look_up(
     """
     key = store.indexes[step.index]
     codes, low, high, valid = _question(step, key, frame, functions)
-    met: list[Frame] = []
+    own, met = _own_columns(step, store), list[Frame]()
     for segment in segments:
-        for mine, rows in probe(segment.indexes[key.name], frame.num_rows, codes, low, high, valid, CHUNK_PAIRS):
+        for found_pairs in probe(segment.indexes[key.name], frame.num_rows, codes, low, high, valid, CHUNK_PAIRS):
+            mine, rows = _passing(step, own, frame, segment.rows, found_pairs, functions)
             found = weighted(cut(segment.rows.take(pa.array(rows)), store.columns))
             met.append(found.append_column(TUPLE, pa.array(mine.astype(np.int64))))
     if not met:
@@ -93,7 +95,7 @@ def look_up(
         every = every.filter(pc.greater(every.column(WEIGHT), 0))
     rows = every.drop_columns([TUPLE])
     pairs = every.column(TUPLE).to_numpy(), np.arange(every.num_rows)
-    matches = _join_pairs(step, _own_columns(step, store), frame, rows, pairs, functions)
+    matches = _join_pairs(replace(step, residual=()), own, frame, rows, pairs, functions)
     if matches.num_rows:
         yield matches
 
@@ -178,18 +180,30 @@ def _join_pairs(
     step: Probe, own: Mapping[str, str], frame: Frame, rows: Frame, pairs: Pairs, functions: Functions
 ) -> Frame:
     """The pairs that pass the residuals, as tuples."""
-    if step.residual:
-        reads = sorted({c.field for expr in step.residual for c in columns(expr)})
-        mask = filter_mask(step.residual, _fetch(own, frame, rows, pairs, reads), functions)
-        keep = mask.to_numpy(zero_copy_only=False)
-        if not keep.all():
-            pairs = (pairs[0][keep], pairs[1][keep])
+    pairs = _passing(step, own, frame, rows, pairs, functions)
     joined = _fetch(own, frame, rows, pairs, step.carry)
     if not step.measures and not hidden(frame) and not hidden(rows):
         return joined
     read = sorted({c.field for measure in step.measures for c in columns(measure.expr)})
     found = _fetch(own, frame, rows, pairs, read) if read else joined
     return _hide(joined, Side(frame, pa.array(pairs[0])), Side(rows, pa.array(pairs[1])), step, found, functions)
+
+
+def _passing(
+    step: Probe, own: Mapping[str, str], frame: Frame, rows: Frame, pairs: Pairs, functions: Functions
+) -> Pairs:
+    """The pairs that pass the residuals."""
+    if not step.residual:
+        return pairs
+    reads = sorted({c.field for expr in step.residual for c in columns(expr)})
+    asked = _fetch(own, frame, rows, pairs, reads) if reads else _nothing(len(pairs[0]))
+    keep = filter_mask(step.residual, asked, functions).to_numpy(zero_copy_only=False)
+    return pairs if keep.all() else (pairs[0][keep], pairs[1][keep])
+
+
+def _nothing(rows: int) -> Frame:
+    """Rows for predicates that read no column: a batch without columns would have no rows."""
+    return pa.RecordBatch.from_arrays([pa.nulls(rows)], names=["#"])
 
 
 def _hide(joined: Frame, mine: Side, other: Side, step: Probe, found: Frame, functions: Functions) -> Frame:

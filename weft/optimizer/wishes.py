@@ -13,6 +13,7 @@ from weft.optimizer.cost.papers import Arrival, BudgetUnit
 from weft.optimizer.cubes.plan import SCHEMES
 from weft.optimizer.ranges import regions as ranges
 from weft.optimizer.written.plan import Plan
+from weft.query.model import Query
 from weft.stats.model import Statistics
 
 VIEWS = "views"
@@ -118,3 +119,14 @@ def _require_one_of(knob: str, value: object, known: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in known:
         raise PlanError(f"{knob} {value!r} is unknown", hint=f"use one of: {', '.join(known)}.")
     return value
+
+
+def inherited(wishes: Wishes, query: Query) -> Wishes:
+    """What a part of a query, such as one side of an outer join, is asked for: a strategy by name that it can have.
+
+    A written plan names the aliases of its query, which the part does not have.  A strategy for two aliases is not for
+    parts of more or fewer; that all of them together can carry it is for the parts that join.
+    """
+    if not isinstance(wishes.strategy, str) or (wishes.strategy in TWO_WAY and len(query.relations) < 2):
+        return Wishes()
+    return Wishes(wishes.strategy)

@@ -74,6 +74,15 @@ def first_rows(draft: Draft, order: Sequence[Call], most: int, skipped: int) -> 
     return replace(draft, qualify=(*draft.qualify, *(Condition(test, draft.text) for test in tests)))
 
 
+def first_of_groups(draft: Draft, by: Sequence[Expr], order: Sequence[Call]) -> Draft:
+    """The draft with DISTINCT ON; a key may be the number or the name of an output, and so may an order."""
+    keys = [_output(draft, key) for key in by]
+    sorted_ = [replace(key, args=(_output(draft, key.args[0]), *key.args[1:])) for key in order]
+    place = number("row_number", keys, sorted_, by[0].span)
+    first = Condition(Call("<=", (place, Literal(1))), draft.text)
+    return replace(draft, qualify=(*draft.qualify, first))
+
+
 def bound(inner: Draft, outer: Draft, source: Source) -> Draft:
     """A derived table with the conditions on its numbers that the SELECT around it states."""
     if inner.unions:
@@ -206,7 +215,7 @@ class _Rows:
         assert isinstance(by, Call)
         keys = tuple(self._sorted(key) for key in order)
         made: RankKind = kind.value  # type: ignore[assignment]
-        return Ranked(tuple(map(self.column, by.args)), Ranking(made, keys, most), name)
+        return Ranked(tuple(self.column(self._at(one)) for one in by.args), Ranking(made, keys, most), name)
 
     def _at(self, written: Expr) -> Expr:
         """The output at a position, if one is written."""

@@ -19,7 +19,7 @@ from weft.host.work import Work
 from weft.optimizer.choose import Choice
 from weft.optimizer.cost.prices import Prices
 from weft.optimizer.plan import Sharing, topology
-from weft.optimizer.wishes import Wishes
+from weft.optimizer.wishes import Wishes, inherited
 from weft.query.derived import begin_at, hidden, reads
 from weft.query.model import Query, keep_apart
 from weft.query.resolve import View, Views
@@ -85,8 +85,7 @@ class Roster:
         if self.planned is None:
             # Sorted by name, not by registration: a session that resumes must get the plan its state was made by.
             requests = {name: self._request(self.queries[name]) for name in sorted(self.queries)}
-            parts = hidden({name: request.query for name, request in requests.items()})
-            requests |= {name: Request(parts[name], Wishes(), self.statistics, self.given) for name in sorted(parts)}
+            requests |= self._parts(requests)
             kept = self.kept()
             kept |= hidden(kept)
             made = {name: plan for name, plan in self.checkpoint.plans().items() if name in kept}
@@ -95,6 +94,15 @@ class Roster:
                 SeenBefore.read(self.checkpoint) if made else None,
             )  # fmt: skip
         return self.planned
+
+    def _parts(self, requests: Mapping[str, Request]) -> dict[str, Request]:
+        """What queries read and nobody registered, each with the strategy of the first query that reads it."""
+        found: dict[str, Request] = {}
+        for name, request in requests.items():
+            for part, query in hidden({name: request.query}).items():
+                wishes = inherited(request.wishes, query)
+                found.setdefault(part, Request(query, wishes, self.statistics, self.given))
+        return {name: found[name] for name in sorted(found)}
 
     def readable(self) -> Views:
         """The queries that others may read FROM, as views; a name of a stream or a view means that."""

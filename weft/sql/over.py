@@ -2,6 +2,7 @@
 
     function() OVER ([PARTITION BY expression, ...] [ORDER BY expression [ASC | DESC] [NULLS FIRST | LAST], ...])
     ORDER BY ... LIMIT n [OFFSET m]         LIMIT n may be FETCH FIRST n ROWS ONLY
+    DISTINCT ON (expression, ...) ... [ORDER BY ...]      QUALIFY ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) = 1
 
 NULL comes last, in either direction, unless NULLS FIRST is written.  What other window functions do is refused, each
 with what to write instead.
@@ -16,7 +17,7 @@ from weft.expr.model import Call, Column, Expr, Udf, transform
 from weft.query.derived import all_rows
 from weft.query.draft import Draft
 from weft.query.grouping import RankKind
-from weft.query.ranking import first_rows, is_ranking, number, sort_key
+from weft.query.ranking import first_of_groups, first_rows, is_ranking, number, sort_key
 from weft.sql.cursor import Cursor
 
 Read = Callable[[Cursor], Expr]
@@ -101,6 +102,15 @@ def read_limit(cursor: Cursor, draft: Draft, read: Read) -> Draft:
         order = tuple(replace(key, args=(_shown(key.args[0]), *key.args[1:])) for key in order)
         draft = replace(all_rows(replace(draft, named=()), draft.text), named=draft.named)
     return first_rows(draft, order, most, skipped or 0)
+
+
+def first_of_each(cursor: Cursor, draft: Draft, by: tuple[Expr, ...], read: Read) -> Draft:
+    """DISTINCT ON (key, ...): the first row of each group, in the order of ORDER BY behind it, if there is no LIMIT."""
+    start = cursor.at
+    order = read_order(cursor, read) if cursor.accept("ORDER", "BY") else ()
+    if cursor.sees_any("LIMIT", "OFFSET", "FETCH"):
+        cursor.at = start
+    return first_of_groups(draft, by, order)
 
 
 def _shown(written: Expr) -> Expr:

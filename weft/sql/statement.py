@@ -17,10 +17,10 @@ from weft.query.derived import add_branch, different_rows
 from weft.query.draft import Condition, Draft, Item, Star
 from weft.sql.cursor import Cursor
 from weft.sql.expression import parse_condition
-from weft.sql.forms import is_select
+from weft.sql.forms import arguments, is_select
 from weft.sql.grouped import read_groups
 from weft.sql.interval import window_length
-from weft.sql.over import read_limit
+from weft.sql.over import first_of_each, read_limit
 from weft.sql.refused import refuse_clause
 from weft.sql.sources import Found, read_condition, read_from, read_parenthesised, read_with
 from weft.sql.tokens import Token
@@ -66,7 +66,7 @@ def _branch(cursor: Cursor) -> Draft:
 
 
 def _select(cursor: Cursor) -> Draft:
-    distinct = _begin(cursor)
+    distinct, on = _begin(cursor)
     items = _items(cursor)
     found = _from(cursor)
     conditions = found.conditions
@@ -77,7 +77,7 @@ def _select(cursor: Cursor) -> Draft:
     qualify = conjuncts(parse_condition(cursor)) if cursor.accept("QUALIFY") else ()
     if default is None and cursor.accept("WITHIN"):
         default = window_length(cursor)
-    return Draft(
+    draft = Draft(
         tuple(found.sources),
         tuple(conditions),
         items,
@@ -90,6 +90,7 @@ def _select(cursor: Cursor) -> Draft:
         qualify=tuple(Condition(part, cursor.text) for part in qualify),
         tree=found.tree,
     )
+    return first_of_each(cursor, draft, on, parse_condition) if on else draft
 
 
 def _from(cursor: Cursor) -> Found:
@@ -100,15 +101,15 @@ def _from(cursor: Cursor) -> Found:
     return Found()
 
 
-def _begin(cursor: Cursor) -> bool:
-    """Read SELECT, and say whether DISTINCT follows."""
+def _begin(cursor: Cursor) -> tuple[bool, tuple[Expr, ...]]:
+    """Read SELECT, and say whether DISTINCT follows, and of what only one row is wanted."""
     cursor.expect("SELECT", "a query begins with SELECT.")
     if cursor.accept("ALL"):
-        return False
-    distinct = cursor.accept("DISTINCT")
-    if distinct and cursor.sees("ON"):
-        raise cursor.fail(cursor.token.span, "DISTINCT ON is not supported", hint="use GROUP BY with MIN or MAX.")
-    return distinct
+        return False, ()
+    if cursor.accept("DISTINCT", "ON"):
+        cursor.expect("(", "DISTINCT ON (key, ...) value, ...")
+        return False, arguments(cursor, parse_condition)
+    return cursor.accept("DISTINCT"), ()
 
 
 def _leftover(cursor: Cursor) -> Exception:

@@ -21,19 +21,22 @@ import math
 from collections.abc import Iterator
 from itertools import permutations
 
-from weft.expr.model import Expr, aliases, text_of
+from weft.expr.model import Column, Expr, aliases, text_of
 from weft.optimizer.cost.estimate import known_share, range_share
 from weft.optimizer.graph.joingraph import JoinGraph
 from weft.optimizer.graph.limited import limited
 from weft.optimizer.graph.predicates import equality
 from weft.optimizer.lower.labels import name_by_label
 from weft.optimizer.lower.steps import best_single
+from weft.query.grouping import FROM, TO
 from weft.query.model import Query
 from weft.stats.model import Statistics
 
 PAIRS = 100.0
 """So many pairs must be saved for each tuple: to order a row by several ranges, and again when segments are merged, and
 a walk by boxes take together about as long as checking so many."""
+MET = 0.5
+"""The share of versions that have begun, and of those that have not ended, at a time."""
 EXCLUDES = 0.8
 """A range is worth a place in an index if its share is at most this."""
 
@@ -55,6 +58,8 @@ def _worth(query: Query, graph: JoinGraph, statistics: Statistics, known: int, t
     ranges = limited(query, ready, frozenset({b.alias})) if len(ready) > 1 else {}
     if len(ranges) < 2:
         return {}
+    if {FROM, TO} <= {*b.stream.schema.names}:  # of all versions that began before a time one has not ended
+        return {expr: MET for expr in ranges if isinstance(expr, Column) and expr.name in (FROM, TO)}
     shares = {expr: range_share(query, a, b, [p for p, _ in limits], statistics) for expr, limits in ranges.items()}
     useful = {expr: share for expr, share in shares.items() if share <= EXCLUDES}
     rows = graph.relations[target].size * math.prod(_equal_shares(query, ready, b.alias, statistics))

@@ -74,11 +74,11 @@ def _offset(expr: Expr) -> tuple[Column, float] | None:
 
 
 def _has_float_band(query: Query) -> bool:
-    """Whether a range predicate compares float columns of both aliases, with something added."""
+    """Whether a range predicate compares floats of both aliases, with something added on either side."""
     if len(query.relations) != 2:
         return False
     found = (limit for predicate in query.joins for limit in limits(predicate, frozenset({query.aliases[1]})))
-    return any(isinstance(limit.target, Column) and pa.types.is_floating(limit.target.type) for limit in found)
+    return any(pa.types.is_floating(limit.target.type) for limit in found)
 
 
 def _number(literal: Literal) -> int | None:
