@@ -122,3 +122,13 @@ def test_column_of_that_name_comes_first() -> None:
     trial = Trial(session)
     trial.feed({"a": table})
     assert answer(trial, "q") == [(7,)]
+
+
+def test_conditions_on_the_time_of_a_batch_are_not_measured(tmp_path: Path) -> None:
+    session = weft.Session(tmp_path, workers=2, progress=False)
+    for name in ("a", "b"):
+        session.stream(name, weft.read.batches([rows((1, 0), (2, 0), (3, 0))]))
+    session.query("q", f"{TEXTS['young']} AND b.ts < now()::TIMESTAMP AND a.ts::DATE = current_date")
+    session.query("one", f"{TEXTS['new']} AND ts::DATE < current_date")
+    assert session.analyze().rows("a") == 3
+    assert "q" in str(session.explain())

@@ -17,7 +17,7 @@ from weft.explain.subscriptions import indexes_of
 from weft.explain.summary import summary
 from weft.explain.words import JOINED, call, cells, column, count, duration, expression, expressions, is_exclusive
 from weft.optimizer.choose import Choice
-from weft.query.model import BATCH
+from weft.query.model import BATCH, NOW
 from weft.query.parameters import REMOVED
 from weft.stats.keys import with_alias
 from weft.topology.model import COPY, HASH, PAIR, TIME, Edge, Keep, Key, Probe, Store, Topology
@@ -101,7 +101,7 @@ def _indexes(store: Store, figures: Figures, names: Labels) -> tuple[str, ...]:
 
 def _columns(store: Store, figures: Figures, names: Labels) -> tuple[str, ...]:
     """What rows of a store hold; a counted one says so."""
-    hidden = (TIME, BATCH, COPY, HASH, PAIR, REMOVED)
+    hidden = (TIME, BATCH, NOW, COPY, HASH, PAIR, REMOVED)
     if store.counted != "groups":
         shown = tuple(column(name, names) for name in store.columns if name not in hidden)
         return (*shown, *_counted(store)) if store.counted else shown

@@ -41,6 +41,8 @@ def _meanings(query: Query) -> dict[str, Expr]:
     found: dict[str, Expr] = {name: given[name] for name in grouping.keys}
     if grouping.window is not None:
         found[grouping.window.key] = Column(WINDOW, "start")
+    if grouping.ranking is not None:
+        found = {**given, value_field(0): Udf(grouping.ranking.kind, ())}
     for at, aggregate in enumerate(grouping.aggregates):
         found[value_field(at)] = _call(aggregate, given)
     return found

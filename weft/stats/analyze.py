@@ -39,10 +39,10 @@ import pyarrow as pa
 
 from weft.errors import QueryError
 from weft.expr.evaluate import Functions, filter_mask
-from weft.expr.model import Expr, aliases, columns
+from weft.expr.model import Expr, aliases
 from weft.expr.render import to_sql
 from weft.kernels.codes import Ints
-from weft.query.model import NOW, TIME, Query, Relation, Stream
+from weft.query.model import TIME, Query, Relation, Stream
 from weft.query.timebounds import is_time_bound
 from weft.stats.estimators import share_of
 from weft.stats.held import Held
@@ -52,7 +52,7 @@ from weft.stats.names import Names, bands, between, conjunction
 from weft.stats.pairs import pair_share
 from weft.stats.side import Side
 from weft.stats.values import heaviest, quantiles, values_in_stream
-from weft.stats.wanted import join_keys, range_columns
+from weft.stats.wanted import asks_now, join_keys, range_columns
 from weft.stats.windows import window_bounds, window_text, windowed_pairs
 
 ENOUGH = 100
@@ -321,7 +321,7 @@ class _Analysis:
     def _is_measurable(self, query: Query, predicate: Expr) -> bool:
         found = aliases(predicate)
         sampled = all(query.relation(alias).stream.name in self.samples for alias in found)
-        return len(found) == 2 and sampled and not _asks_now(predicate)
+        return len(found) == 2 and sampled and not asks_now(predicate)
 
     def _random(self, text: str) -> np.random.Generator:
         """A random source for every question, so that no answer depends on what else is asked."""
@@ -349,16 +349,12 @@ class _Analysis:
 
     def _mask(self, side: Side, selections: Sequence[Expr]) -> pa.BooleanArray | None:
         """Which rows pass; None if a selection fails on a sampled row, or asks when a row came."""
-        if any(map(_asks_now, selections)):
+        if any(map(asks_now, selections)):
             return None
         try:
             return filter_mask(selections, side.batch, self.functions)
         except QueryError:
             return None
-
-
-def _asks_now(expr: Expr) -> bool:
-    return any(column.name == NOW for column in columns(expr))
 
 
 def _says_enough(kept: Side) -> bool:

@@ -8,7 +8,7 @@ from weft.expr.model import Call, Expr, aliases, children, columns, walk, withou
 from weft.expr.render import to_sql
 from weft.kernels.codes import has_codes
 from weft.kernels.numbers import has_numbers
-from weft.query.model import Query, Stream
+from weft.query.model import NOW, Query, Stream
 from weft.stats.keys import is_equality, key_name
 
 
@@ -25,6 +25,11 @@ def needed_columns(stream: Stream, queries: Iterable[Query]) -> tuple[str, ...]:
     return (wanted or tuple(stream.schema.names[:1])) if used else tuple(stream.schema.names)
 
 
+def asks_now(expr: Expr) -> bool:
+    """Whether an expression asks when a row came: a sample does not know."""
+    return any(column.name == NOW for column in columns(expr))
+
+
 def join_keys(queries: Sequence[Query]) -> dict[str, dict[str, Expr]]:
     """Stream -> name -> key, without alias: columns in equalities, and what equalities join by."""
     found: dict[str, dict[str, Expr]] = {}
@@ -33,7 +38,7 @@ def join_keys(queries: Sequence[Query]) -> dict[str, dict[str, Expr]]:
         keys = {key for node in equal for key in columns(node)}
         sides = children(predicate) if is_equality(predicate) else ()
         for key in sorted({*keys, *sides}, key=to_sql):
-            if key.type is not None and has_codes(key.type):
+            if key.type is not None and has_codes(key.type) and not asks_now(key):
                 stream = query.relation(min(aliases(key))).stream.name
                 found.setdefault(stream, {}).setdefault(key_name(key), without_alias(key))
     return found
@@ -49,6 +54,6 @@ def range_columns(queries: Sequence[Query]) -> list[tuple[str, str]]:
         for node in walk(predicate)
         if isinstance(node, Call) and node.op in ("<", "<=", ">", ">=")
         for column in columns(node)
-        if has_numbers(column.type)
+        if has_numbers(column.type) and not asks_now(column)
     }
     return sorted(found)

@@ -38,8 +38,8 @@ class Feed:
         if start == self.reader.beginning():
             raise SourceError(
                 f'table "{self.stream}" has nothing to read',
-                detail="a table that does not change is read once, in the first batch.",
-                hint="put its files there before the first run; or give it a key, and it may change later.",
+                detail="a table is read once, in the first batch.",
+                hint="put its files there before the first run.",
             )
         return start
 
