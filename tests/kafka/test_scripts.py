@@ -55,7 +55,7 @@ def test_a_secret_in_a_script_is_refused_without_quoting_it(tmp_path: Path) -> N
         ("CREATE STREAM a FROM KAFKA 'b:9';", "TOPIC"),
         ("CREATE STREAM a FROM KAFKA 'b:9' TOPIC 't' (offset = 5);", 'unknown option "offset"'),
         ("CREATE STREAM a FROM KAFKA 'b:9' TOPIC 't' (max_rows = 'x');", "takes a whole number"),
-        ("CREATE TABLE a FROM KAFKA 'b:9' TOPIC 't';", "a table is read from files"),
+        ("CREATE TABLE a FROM KAFKA 'b:9' TOPIC 't';", "a table that is a topic has no key"),
     ],
 )
 def test_what_is_wrong_is_pointed_at(text: str, message: str) -> None:
