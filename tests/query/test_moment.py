@@ -91,11 +91,30 @@ def test_batch_that_is_run_again_has_the_time_of_its_first_attempt() -> None:
     assert answer(trial, "q") == [(1, BEGIN)]
 
 
+def test_rows_that_a_change_makes_have_the_time_of_the_last_batch(tmp_path: Path) -> None:
+    session, clock = weft.Session(tmp_path, workers=2, progress=False), Clock()
+    for name in ("a", "b"):
+        session.stream(name, weft.read.batches([SCHEMA.empty_table()]))
+    session.table("t", weft.read.batches([SCHEMA.empty_table()]))
+    session.query("kept", "SELECT b.k FROM b JOIN (SELECT DISTINCT k FROM a) d ON b.k = d.k JOIN t ON t.k = b.k")
+    trial = Trial(session, state=tmp_path)
+    trial.running.clock = clock
+    trial.feed({"a": rows((1, 0)), "b": rows((1, 0)), "t": rows((1, 0), (2, 0))})
+    clock.time = BEGIN + HOUR
+    session.query("read", "SELECT t.k, now() AS at FROM t", backfill=True)
+    session.query("made", "SELECT d.k, now() AS at FROM (SELECT DISTINCT k FROM a) d", backfill=True)
+    trial.change()
+    assert answer(trial, "read") == [(1, BEGIN), (2, BEGIN)]
+    assert answer(trial, "made") == [(1, BEGIN)]
+
+
 def test_time_of_a_batch_is_written_down_and_never_goes_back(tmp_path: Path) -> None:
     assert fix_moment(tmp_path, 0, lambda: 10.0) == 10_000_000
     assert fix_moment(tmp_path, 0, lambda: 99.0) == 10_000_000
     assert fix_moment(tmp_path, 1, lambda: 5.0) == 10_000_000
     assert fix_moment(tmp_path, 2, lambda: 11.0) == 11_000_000
+    assert fix_moment(tmp_path, 1, lambda: 12.0) == 11_000_000, "of a change that follows batch 1, after batch 2 died"
+    assert fix_moment(tmp_path, 2, lambda: 13.0) == 11_000_000
 
 
 def test_time_of_a_batch_is_kept_with_a_checkpoint_at_a_url(tmp_path: Path) -> None:

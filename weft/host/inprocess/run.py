@@ -122,7 +122,8 @@ class InProcess:
 
     def prepare(self, change: Change, crash: CrashPoint | None = None, most: int | None = None) -> Migration:
         """Make the state of another plan ready; batches go on under the old one until :meth:`migrate` is called."""
-        made = Migration(self.topology, change, self.manifest, self.epoch.number + 1, "", crash, most, again=True)
+        now = self._moment[1] or int(self.clock() * 1_000_000)
+        made = Migration(self.topology, change, self.manifest, self.epoch.number + 1, "", crash, most, now=now)
         self._past = defaultdict(list)
         reach(crash, "migrate before", self.manifest.batch)
         made.work(self._job)

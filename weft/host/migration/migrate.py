@@ -80,12 +80,16 @@ class Migration:
         crash: CrashPoint | None,
         most: int | None = None,
         *,
+        now: int,
         again: bool = True,
     ) -> None:
-        """`most` is how many rows a job reads, None means all at once; `again`: whether tables can be read again."""
+        """`most` is how many rows a job reads, None means all at once; `again`: whether tables can be read again.
+
+        `now` is the time of rows that are made or read again, see weft.host.state.moment.
+        """
         self.old, self.new, self.manifest, self.epoch = old, change.topology, manifest, epoch
         self._backfill, self._run, self._crash, self._most = change.backfill, run, crash, most
-        self._again = again
+        self._again, self._now = again, now
         self._sources = Sources(old, self.new, manifest, again=again)
         self.found: Comparison = self._sources.compare(self._backfill)
         self.segments: list[SegmentRef] = []
@@ -153,7 +157,8 @@ class Migration:
         marks = self.manifest.watermarks(self.new)
         there = {worker: tuple(refs) for worker, refs in live.items()}
         name, self._jobs = f"e{self.epoch}j{self._jobs}", self._jobs + 1
-        batch = Batch(self.manifest.batch, marks, there, f"{self._run}{name}", self._crash, job.level, name)
+        run_name = f"{self._run}{name}"
+        batch = Batch(self.manifest.batch, marks, there, run_name, self._crash, job.level, name, now=self._now)
         report = run(job, batch)
         gone = set(report.removed)
         made = [SegmentRef(**ref) for ref in report.added]

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from weft.expr.evaluate import Functions
 from weft.host.batch import Batch, Report
 from weft.host.crash import CrashPoint, is_crash, reach
+from weft.host.ingest import is_dated
 from weft.host.migration.migrate import Job, Migration, Runner, Summary
 from weft.host.migration.prepare import ROUNDS, Preparation
 from weft.host.migration.reread import share
@@ -28,6 +29,7 @@ from weft.host.spark.sources import open_feeds
 from weft.host.spark.waves import run_waves
 from weft.host.state.checkpoint import is_same_query
 from weft.host.state.manifest import Ledger
+from weft.host.state.moment import fix_moment
 from weft.host.state.place import Place
 from weft.host.work import Changes, Work
 from weft.topology.model import Epoch, Topology
@@ -155,7 +157,11 @@ class Epochs:
         number = self.epoch.number + 1
         self.ledger.unstage(self.manifest.batch, number)
         reach(self.crash, "migrate before", self.manifest.batch)
-        return Migration(self.epoch.topology, work.change, self.manifest, number, self.delivery.run, self.crash, most)
+        dated = any(map(is_dated, work.topology.edges))
+        now = fix_moment(self.ledger.root, self.manifest.batch, time.time) if dated else 0
+        return Migration(
+            self.epoch.topology, work.change, self.manifest, number, self.delivery.run, self.crash, most, now=now
+        )
 
     def _runner(self, work: Work, epoch: int, tasks: int | None = None) -> Runner:
         return lambda job, batch: self._job(job, batch, work, epoch, tasks or 2 * job.topology.workers)
