@@ -72,3 +72,31 @@ def test_each_run_meets_tables_as_they_are_and_forgets_nothing(spark: SparkSessi
     assert shown(tmp_path, "dated") == [(100, 2), (201, 4)], "version 3 of key 1 ended at 20"
     nearest = {row["v"]: row["w"] for row in pq.read_table(tmp_path / "nearest").to_pylist()}
     assert nearest == {100: 2, 101: None, 200: None, 201: 4, 300: 5}
+
+
+def test_table_that_changed_is_read_again_as_far_as_it_was_read(spark: SparkSession, tmp_path: Path) -> None:
+    """Beside a DataFrame of Spark, which keeps the offsets itself."""
+
+    def open_session(text: str) -> weft.Session:
+        s = weft.Session(tmp_path / "state", spark, workers=2, progress=False)
+        given = spark.readStream.schema("k LONG, ts LONG, v LONG").parquet(str(tmp_path / "o"))
+        s.stream("o", given)
+        s.table("whole", weft.read.parquet(tmp_path / "whole"), refresh=True)
+        s.table("more", weft.read.parquet(tmp_path / "more"))
+        s.query("few", "SELECT o.v, t.k AS w FROM o JOIN whole t ON t.k = o.k AND t.ts = 1").to_parquet(
+            tmp_path / "few"
+        )
+        if text:
+            s.query("all", text, backfill=True).to_parquet(tmp_path / "all")
+            s.query("new", "SELECT m.v, m.k AS w FROM more m", backfill=True).to_parquet(tmp_path / "new")
+        return s
+
+    put(tmp_path / "o", "0", (1, 10, 100))
+    put(tmp_path / "more", "0", (1, 0, 1))
+    put(tmp_path / "whole", "a", (1, 0, 7), (2, 0, 8))
+    open_session("").run()
+    put(tmp_path / "whole", "a", (1, 0, 70), (2, 0, 8))
+    put(tmp_path / "o", "1", (1, 20, 200), (2, 20, 201))
+    open_session("SELECT o.v, t.v AS w FROM o JOIN whole t ON t.k = o.k").run()
+    assert shown(tmp_path, "all") == [(200, 70), (201, 8)]
+    assert shown(tmp_path, "new") == [(1, 1)]

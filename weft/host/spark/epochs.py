@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from weft.errors import StateError
 from weft.expr.evaluate import Functions
 from weft.host.batch import Batch, Report
 from weft.host.crash import CrashPoint, is_crash, reach
@@ -24,6 +25,7 @@ from weft.host.spark.delivery import Delivery
 from weft.host.spark.exchange import Shipment
 from weft.host.spark.failing import cause_of
 from weft.host.spark.oldrows import OldRows
+from weft.host.spark.reader import read_offset
 from weft.host.spark.reading import Reading, Shares
 from weft.host.spark.sources import open_feeds
 from weft.host.spark.waves import run_waves
@@ -233,11 +235,24 @@ class Epochs:
         )
 
     def _read_so_far(self, feeds: Feeds) -> Offset:
-        """How far tables were read; Spark reads a table whole in its first batch, and keeps the offset itself."""
-        known = self.manifest.offsets
-        return {
-            name: known[name] if name in known else feed.reader.discover() for name, feed in feeds.by_stream.items()
-        }
+        """How far tables were read."""
+        known = {**self._kept_by_spark(feeds), **self.manifest.offsets}
+        return {name: known.get(name, feed.reader.beginning()) for name, feed in feeds.by_stream.items()}
+
+    def _kept_by_spark(self, feeds: Feeds) -> Offset:
+        """The offset of the last batch, if Spark keeps it."""
+        file = self.ledger.root / "spark" / "offsets" / str(self.manifest.batch)
+        if not file.exists():
+            return {}
+        if (found := read_offset(file)) is not None:
+            return found
+        if changing := [name for name, feed in feeds.by_stream.items() if not feed.once]:
+            raise StateError(
+                f'table "{changing[0]}" cannot be read again',
+                detail=f"{file} does not say how far it was read.",
+                hint="add the query in a session with an empty checkpoint.",
+            )
+        return {name: feed.reader.discover() for name, feed in feeds.by_stream.items()}
 
     def _ship(self, topology: Topology, functions: Functions | None = None) -> Any:
         known = self.work.functions if functions is None else functions

@@ -8,9 +8,11 @@ imports this module, so it must not import the kernels, which load slowly.
 from __future__ import annotations
 
 import functools
+import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from pyspark import cloudpickle
@@ -67,6 +69,19 @@ def _wire_errors(method: Any) -> Any:
             raise RuntimeError(to_wire(error)) from error
 
     return call
+
+
+def read_offset(file: Path) -> Offset | None:
+    """The offset of our source in a file in which Spark keeps those of a batch; None if it is not the first there.
+
+    The file has a line for the version, one for settings, then one for each source.
+    """
+    lines = file.read_text().splitlines()
+    try:
+        found = json.loads(lines[2]) if len(lines) > 2 and lines[0] == "v1" else None
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
