@@ -32,6 +32,9 @@ def test_a_table_is_read_again_for_columns_that_nobody_kept(spark: SparkSession,
     session().run()
     pq.write_table(pa.table({"id": [4, 5], "n": [1, 3]}), tmp_path / "orders" / "1.parquet")
     s = session()
+    pq.write_table(pa.table({"t": [1, 2]}), tmp_path / "new.parquet")
+    s.table("new", weft.read.parquet(tmp_path / "new.parquet"))
+    new = s.query("unread", "SELECT t FROM new", backfill=True).to_memory()
     more = s.query("more", "SELECT o.id, n.name FROM orders o JOIN nation n ON o.n = n.n").to_memory()
     with s:
         report = s.run()
@@ -39,3 +42,4 @@ def test_a_table_is_read_again_for_columns_that_nobody_kept(spark: SparkSession,
     assert more.complete_from is None
     assert_same_rows(s.queries["few"].table(), pa.table({"id": [4], "n": [1]}))
     assert_same_rows(more.table(), pa.table({"id": [4, 5], "name": ["a", "c"]}))
+    assert_same_rows(new.table(), pa.table({"t": [1, 2]}))  # nobody had read it: the next batch does
