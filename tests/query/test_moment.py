@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 
 import weft
+from weft.host.state.depot import Depot
+from weft.host.state.mirror import Mirror
 from weft.host.state.moment import fix_moment
 from weft.testing import Trial, crash_at, no_crash
 
@@ -94,6 +96,15 @@ def test_time_of_a_batch_is_written_down_and_never_goes_back(tmp_path: Path) -> 
     assert fix_moment(tmp_path, 0, lambda: 99.0) == 10_000_000
     assert fix_moment(tmp_path, 1, lambda: 5.0) == 10_000_000
     assert fix_moment(tmp_path, 2, lambda: 11.0) == 11_000_000
+
+
+def test_time_of_a_batch_is_kept_with_a_checkpoint_at_a_url(tmp_path: Path) -> None:
+    depot = Depot(f"file://{tmp_path / 'depot'}")
+    mirror = Mirror(depot)
+    mirror.take()
+    assert fix_moment(mirror.root, 0, lambda: 10.0) == 10_000_000
+    mirror.release()
+    assert fix_moment(Mirror(depot).root, 0, lambda: 99.0) == 10_000_000
 
 
 REFUSED = [

@@ -111,6 +111,12 @@ def read_refreshed(name: str, source: Source, key: tuple[str, ...], more: object
             detail=f"its columns are: {', '.join(source.schema.names)}.",
             hint=suggestion(unknown[0], source.schema.names) or "key names the columns that tell rows apart.",
         )
+    if nested := [field for field in source.schema if pt.is_nested(field.type)]:
+        raise QueryError(
+            f'column "{nested[0].name}" of table "{name}" has type {nested[0].type}',
+            detail="a table that is read again is compared with what it was, and lists and structs are not.",
+            hint="leave the column out, with schema= of the source, or leave refresh out.",
+        )
     return RefreshedSource(source, key)
 
 

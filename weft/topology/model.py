@@ -483,7 +483,8 @@ class Topology:
     def tables(self) -> frozenset[str]:
         """Labels of relations that are tables."""
         tables = {stream.name for stream in (*self.streams, *self.derived) if stream.table}
-        return frozenset(label for emit in self.emits for label, _ in emit.aliases if stream_of(label) in tables)
+        labels = {label for emit in self.emits for label, _ in emit.aliases} | {probe.origin for probe in self.probes}
+        return frozenset(label for label in labels if stream_of(label) in tables)
 
     @cached_property
     def looked_up(self) -> frozenset[str]:

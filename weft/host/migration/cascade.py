@@ -22,7 +22,7 @@ from itertools import pairwise
 import pyarrow as pa
 
 from weft.expr.model import Column
-from weft.host.migration.ways import Way, gather_ways, stores_of, ways_as_planned, ways_to
+from weft.host.migration.ways import Way, gather_ways, stores_of, streams_of, ways_as_planned, ways_to
 from weft.query.model import Stream
 from weft.topology.model import (
     HASH,
@@ -239,9 +239,10 @@ class _Job:
         new, nodes = self.new, tuple(self.nodes.values())
         wanted = {name for node in nodes for name in stores_of(node)} | {s for edge in self.edges for s in edge.stores}
         stores = {store.id: store for store in new.stores if store.id in wanted} | self.stores
+        read = {stream, *self.derived, *streams_of(stores.values())}
         return Topology(
             new.workers,
-            tuple(one for one in new.streams if one.name == stream),
+            tuple(one for one in new.streams if one.name in read),
             new.clocks,
             tuple(stores.values()),
             tuple(self.edges),
@@ -249,7 +250,7 @@ class _Job:
             tuple(node for node in nodes if isinstance(node, Probe)),
             tuple(node for node in nodes if isinstance(node, Emit)),
             tuple(node for node in nodes if isinstance(node, Keep)),
-            tuple(one for one in new.derived if one.name in self.derived),
+            tuple(one for one in new.derived if one.name in read),
         )
 
 

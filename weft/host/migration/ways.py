@@ -11,7 +11,20 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from weft.expr.model import Expr, columns, text_of
-from weft.topology.model import COPY, NEVER_LATE, Edge, Emit, Keep, Node, Probe, Route, Start, Store, Topology
+from weft.topology.model import (
+    COPY,
+    NEVER_LATE,
+    Edge,
+    Emit,
+    Keep,
+    Node,
+    Probe,
+    Route,
+    Start,
+    Store,
+    Topology,
+    stream_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +59,19 @@ class Way:
         """A plan that does nothing but send rows along this way."""
         last = self.nodes[-1]
         wanted = {name for node in self.nodes for name in stores_of(node)}
+        stores = tuple(store for store in new.stores if store.id in wanted)
+        read = {self.edge.stream, *streams_of(stores)}
         return Topology(
             new.workers,
-            tuple(stream for stream in new.streams if stream.name == self.edge.stream),
+            tuple(stream for stream in new.streams if stream.name in read),
             new.clocks,
-            tuple(store for store in new.stores if store.id in wanted),
+            stores,
             (self.edge,),
             (self.start,),
             tuple(node for node in self.nodes if isinstance(node, Probe)),
             (last,) if isinstance(last, Emit) else (),
             (last,) if isinstance(last, Keep) else (),
+            tuple(stream for stream in new.derived if stream.name in read),
         )
 
 
@@ -66,6 +82,11 @@ def stores_of(node: Node) -> tuple[str, ...]:
     if node.matching is not None:
         return (node.matching.store,)
     return () if node.groups is None else node.groups.stores
+
+
+def streams_of(stores: Iterable[Store]) -> set[str]:
+    """The streams whose rows stores hold: a plan has to know which of them are tables that change."""
+    return {name for store in stores for name in (store.stream, *map(stream_of, store.members))}
 
 
 def remaining(chosen: tuple[Expr, ...], passed: tuple[Expr, ...]) -> tuple[Expr, ...]:
@@ -148,6 +169,7 @@ def replaying(new: Topology, emits: Collection[str]) -> tuple[Topology, dict[str
         tuple(node for node in found if isinstance(node, Probe)),
         tuple(node for node in found if isinstance(node, Emit)),
         tuple(node for node in found if isinstance(node, Keep)),
+        new.derived,
     )  # fmt: skip
     return plan, starts
 
@@ -198,8 +220,11 @@ def _unite(known: Node | None, node: Node) -> Node:
 def moving(new: Topology, stores: tuple[Store, ...]) -> Topology:
     """A plan that does nothing but send rows to some stores; each has an edge of its own name."""
     edges = tuple(_to_store(store) for store in stores)
-    used = {store.stream for store in stores}
-    return Topology(new.workers, tuple(s for s in new.streams if s.name in used), new.clocks, stores, edges, (), (), ())
+    used = streams_of(stores)
+    return Topology(
+        new.workers, tuple(s for s in new.streams if s.name in used), new.clocks, stores, edges, (), (), (), (),
+        tuple(s for s in new.derived if s.name in used),
+    )  # fmt: skip
 
 
 def _to_store(store: Store) -> Edge:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.host.sources.files import list_files, pieces, read_piece
+from weft.errors import SourceError
+from weft.host.sources.files import guard, list_files, pieces, read_piece
 from weft.host.sources.folders import FileSource, FolderReader
 from weft.host.sources.source import Piece, Position, Source
 from weft.host.state.durable import published
@@ -34,6 +36,10 @@ if TYPE_CHECKING:
 
 CHANGE = "#change"
 """Column of the source that says how often a row is new; below zero, how often it is gone."""
+TRIES = 50
+"""So often files are read at the first look, if they change meanwhile."""
+PAUSE = 0.1
+"""Seconds after which files that changed are looked at again."""
 _LOOK = b"weft look"
 _ROW = "#row"
 
@@ -88,13 +94,38 @@ class RefreshedReader:
         return self._changes.beginning()
 
     def discover(self) -> Position:
-        """Look whether the files have changed, and note what has."""
-        look = self._look()
-        if look not in (None, self._last):
-            rows = self._read()
-            if self._look() == look:
-                self._note(rows, str(look))
+        """Look whether the files have changed, and note what has.
+
+        What changes while it is read is left for the next look; only the first look is made until it succeeds.
+        """
+        tries = 1
+        while not self._catch_up() and not list_files(self._folder):
+            if tries == TRIES:
+                raise SourceError(
+                    f"the files at {self._given.path} change all the time",
+                    detail=f"they were read {TRIES} times, and were others each time afterwards.",
+                    hint="write a new file under another name, and rename it when it is whole.",
+                )
+            tries += 1
+            time.sleep(PAUSE)
         return self._changes.discover()
+
+    def _catch_up(self) -> bool:
+        """Note what has changed since the last look; return False if the files changed while they were read."""
+        look = self._look()
+        if look in (None, self._last):
+            return True
+        try:
+            rows = self._read()
+        except SourceError:
+            time.sleep(PAUSE)  # somebody may be writing it
+            if self._look() == look:
+                raise
+            return False
+        if self._look() != look:
+            return False
+        self._note(rows, str(look))
+        return True
 
     def end(self, start: Position, known: Position) -> Position:
         """Where a batch ends."""
@@ -130,7 +161,7 @@ class RefreshedReader:
         schema = self._given.schema
         files = list_files(self._given.path)
         parts = [
-            rows.select(schema.names).cast(schema)
+            guard(piece.file, lambda rows=rows: rows.select(schema.names).cast(schema))
             for piece in pieces(self._given.format, files)
             for rows in read_piece(self._given.format, piece, schema.names, schema)
         ]

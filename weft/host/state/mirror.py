@@ -15,7 +15,7 @@ from pathlib import Path
 from weft.host.state.depot import MANIFESTS, Claim, Depot, plain_name
 from weft.host.state.durable import share, unshare
 
-COPIED = ("session.json", "adapt.json", MANIFESTS, "epochs", "sources", "results")
+COPIED = ("session.json", "adapt.json", "now.json", MANIFESTS, "epochs", "sources", "results")
 """What the driver needs of a checkpoint."""
 
 

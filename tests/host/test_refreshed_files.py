@@ -1,0 +1,109 @@
+"""Files that are read again when they change: what happens to them while they are read ends no run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import weft
+from weft.errors import SourceError, WeftError
+from weft.host.sources import refreshed
+from weft.host.sources.refreshed import CHANGE, RefreshedReader, RefreshedSource
+
+SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
+
+
+def put(folder: Path, name: str, *values: int) -> Path:
+    pq.write_table(pa.table({"k": values, "v": values}, SCHEMA), folder / f".{name}")
+    return (folder / f".{name}").rename(folder / f"{name}.parquet")
+
+
+class Files:
+    """A folder of files, and a reader to whom something happens whenever it has looked."""
+
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = tmp_path / "in"
+        self.folder.mkdir()
+        monkeypatch.setattr(refreshed, "PAUSE", 0.0)
+        look = RefreshedReader._look
+        monkeypatch.setattr(RefreshedReader, "_look", lambda reader: (look(reader), self._happen())[0])
+        self.happens = list[object]()
+        source = RefreshedSource(weft.read.parquet(self.folder, schema=SCHEMA))
+        self.reader = source.open("t", str(tmp_path / "sources"))
+
+    def _happen(self) -> None:
+        if self.happens and callable(action := self.happens.pop(0)):
+            action()
+
+    def changes(self, start: int, end: object) -> list[tuple[int, int]]:
+        """(Key, how often it is new) between two positions."""
+        assert isinstance(end, int)
+        names = [*SCHEMA.names, CHANGE]
+        schema = SCHEMA.append(pa.field(CHANGE, pa.int64()))
+        found = [b for p in self.reader.pieces(start, end) for b in self.reader.read(p, names, schema)]
+        return sorted((row["k"], row[CHANGE]) for part in found for row in part.to_pylist())
+
+
+def test_file_that_goes_while_files_are_read_is_left_for_the_next_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = Files(tmp_path, monkeypatch)
+    put(files.folder, "a", 1)
+    assert files.reader.discover() == 1
+    other = put(files.folder, "b", 2)
+    found = refreshed.list_files(str(files.folder))
+    with monkeypatch.context() as patch:
+        patch.setattr(refreshed, "list_files", lambda path: found if path == str(files.folder) else [])
+        files.happens = [lambda: os.remove(other)]
+        assert files.reader.discover() == 1
+    assert files.reader.discover() == 1
+    put(files.folder, "c", 3)
+    assert files.changes(1, files.reader.discover()) == [(3, 1)]
+
+
+def test_file_that_is_half_written_is_left_for_the_next_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = Files(tmp_path, monkeypatch)
+    whole = put(files.folder, "a", 1)
+    assert files.reader.discover() == 1
+    content = put(files.folder, "b", 2).read_bytes()
+    whole.write_bytes(content[:50])
+    (files.folder / "b.parquet").unlink()
+    looks = iter(["one", "two"])
+    with monkeypatch.context() as patch:
+        patch.setattr(RefreshedReader, "_look", lambda _reader: next(looks))
+        assert files.reader.discover() == 1
+    whole.write_bytes(content)
+    assert files.changes(1, files.reader.discover()) == [(1, -1), (2, 1)]
+
+
+def test_first_look_is_made_until_it_succeeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = Files(tmp_path, monkeypatch)
+    put(files.folder, "a", 1)
+    files.happens = [lambda: put(files.folder, "a", 2), None, lambda: put(files.folder, "a", 2, 3)]
+    assert files.changes(0, files.reader.discover()) == [(2, 1), (3, 1)]
+
+
+def test_files_that_never_stay_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = Files(tmp_path, monkeypatch)
+    put(files.folder, "a", 1)
+    files.happens = [lambda n=n: put(files.folder, "a", *range(n)) for n in range(2, 2 + 2 * refreshed.TRIES)]
+    with pytest.raises(SourceError, match="change all the time"):
+        files.reader.discover()
+
+
+def test_file_that_stays_bad_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = Files(tmp_path, monkeypatch)
+    (files.folder / "a.parquet").write_bytes(b"no parquet")
+    with pytest.raises(SourceError, match=r"a\.parquet cannot be read"):
+        files.reader.discover()
+
+
+def test_nested_columns_are_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"k": [1], "v": [[1, 2]]}), tmp_path / "a.parquet")
+    with pytest.raises(WeftError, match='column "v" of table "t" has type list') as caught:
+        weft.Session("never-made").table("t", weft.read.parquet(tmp_path), refresh=True)
+    assert caught.value.hint
