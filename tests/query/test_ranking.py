@@ -21,6 +21,8 @@ TEXTS = [
     "SELECT DISTINCT ON (g) g, id, x FROM a ORDER BY g, x DESC, id",
     "SELECT DISTINCT ON (1) g, x, MAX(id) AS m FROM a GROUP BY g, x ORDER BY 1, 2 NULLS FIRST",
     "SELECT d.g, a.id FROM (SELECT DISTINCT ON (g) g, id FROM a ORDER BY g, x, id) d JOIN a ON d.id = a.x",
+    "SELECT DISTINCT ON (g) g, id FROM a QUALIFY ROW_NUMBER() OVER (PARTITION BY g ORDER BY id) > 1 ORDER BY g, id",
+    "SELECT g, id FROM a QUALIFY ROW_NUMBER() OVER (PARTITION BY g ORDER BY (SELECT 1), x, id) = 1",
     """SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY g ORDER BY y DESC NULLS FIRST, s, id) AS rn FROM a) t
        WHERE rn = 1""",
     "SELECT * FROM (SELECT g, x, id, RANK() OVER (PARTITION BY g ORDER BY x) AS rn FROM a) WHERE rn < 4",

@@ -261,3 +261,13 @@ def test_the_builder_asks_for_a_version() -> None:
     s = session()
     built = from_(rel("o")).join(rel("r", as_of="o.ts"), col("r.k") == col("o.k")).select("o.v", w="r.v")
     assert s.query("built", built).query == s.query("written", QUERIES["dated"].text).query
+
+
+def test_envelopes_have_no_versions_since_a_deletion_has_no_time_of_its_own() -> None:
+    row = pa.struct(list(SCHEMA))
+    envelope = pa.schema([("before", row), ("after", row), ("op", pa.string())]).empty_table()
+    s = weft.Session("never-made", workers=2)
+    with pytest.raises(WeftError, match='format="debezium" and an event time') as caught:
+        s.table("r", weft.read.batches([envelope]), key="k", format="debezium", event_time="ts")
+    assert caught.value.hint
+    s.table("r", weft.read.batches([envelope]), key="k", format="debezium")

@@ -9,6 +9,7 @@ What must hold: a session is taken at most once, and what fails here fails silen
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -85,7 +86,8 @@ def begin() -> None:
             spare = Spare() if is_possible() else None
             jvm = Starting(noted.with_options(options), {**environ, SPARE: spare.address} if spare else environ)
             if spare is not None:
-                spare.fork(daemon.load, daemon.run)
+                with contextlib.suppress(Exception):  # then the daemon loads modules itself
+                    spare.fork(daemon.load, daemon.run)
             _begun = _Begun(jvm, cores, options)
     except (HostError, OSError):
         return

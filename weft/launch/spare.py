@@ -95,7 +95,10 @@ def _become(place: socket.socket) -> None:
     with caller:
         text, files, _, _ = socket.recv_fds(caller, _MOST, 3)
         while not text.endswith(b"\n"):
-            text += caller.recv(_MOST)
+            more = caller.recv(_MOST)
+            if not more:
+                raise SystemExit(1)  # the daemon has died
+            text += more
         given: dict[str, Any] = json.loads(text)
         for number, file in enumerate(files):
             os.dup2(file, number)

@@ -91,7 +91,7 @@ class _Rewriter:
         if kind != mine:
             detail = f"one is a {sql_name(mine)}, the other a {sql_name(kind)}."
             raise _refuse(time, "the time and the event time of the table have different types", "cast one.", detail)
-        made = replace(right, as_of=None, history=True)
+        made = replace(right, as_of=None, history=0)
         met = [Call(op, (_expr(time), Column(alias, bound))) for op, bound in ((">=", FROM), ("<=", TO))]
         self._add_types(made)
         return replace(node, right=made, on=(*node.on, *map(Condition, met)), asof=False)

@@ -47,8 +47,8 @@ class Source:
     """New names of its first columns."""
     as_of: Condition | None = None
     """FOR SYSTEM_TIME AS OF: the time whose version of a table is met."""
-    history: bool = False
-    """Whether it is all versions of a table, each with its times."""
+    history: int | None = None
+    """If it is all versions of a table, each with its times: for how many microseconds rows wait that look them up."""
     lateral: bool = False
     """Whether a derived table may read columns of what stands left of it."""
 

@@ -55,7 +55,9 @@ def _selects(draft: Draft) -> Iterator[Draft]:
 
 
 def _exprs(draft: Draft) -> Iterator[Expr]:
-    written: tuple[Condition | Item, ...] = (*draft.conditions, *draft.items, *draft.having, *draft.group_by)
+    written: tuple[Condition | Item, ...] = (
+        *draft.conditions, *draft.items, *draft.having, *draft.group_by, *draft.qualify,
+    )  # fmt: skip
     on = (one for join in _joins(draft.tree) for one in join.on)
     yield from (one.expr for one in (*written, *on) if isinstance(one.expr, Call | Udf))
 
@@ -80,6 +82,7 @@ class _Filler:
             items=tuple(map(self._written, here.items)),
             group_by=tuple(map(self._written, here.group_by)),
             having=tuple(map(self._written, here.having)),
+            qualify=tuple(map(self._written, here.qualify)),
             unions=tuple(map(self.select, here.unions)),
             named=tuple(self._named(one) for one in here.named),
             tree=None if here.tree is None else self._tree(here.tree),

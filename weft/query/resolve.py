@@ -302,10 +302,9 @@ class _Inliner:
             relation = Relation(name, self.resolver.stream(inner, known, inherited))
         else:
             relation = _relation(draft, source, self.streams, (*views, *self.streams), name, default)
-        if source.history:
-            relation = replace(
-                relation, stream=history(relation.stream.made[0].relations[0].stream, self.resolver.late_by)
-            )
+        if source.history is not None:
+            log = relation.stream.made[0].relations[0].stream
+            relation = replace(relation, stream=history(log, self.resolver.late_by, source.history))
         counts = relation.stream.weight if relation.stream.made else None
         fields = [field for field in relation.stream.schema if field.name != counts]
         outputs = tuple(Output(field.name, Column(name, field.name, normalize(field.type))) for field in fields)

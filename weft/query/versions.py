@@ -46,7 +46,7 @@ def keep_versions(query: Query, outputs: tuple[Output, ...], wanted: Versions) -
     return replace(query, outputs=made, grouping=grouping)
 
 
-def history(log: Stream, late_by: tuple[tuple[str, int], ...]) -> Stream:
+def history(log: Stream, late_by: tuple[tuple[str, int], ...], until: int) -> Stream:
     """All versions of a table with a key and an event time, given its log: FOR SYSTEM_TIME AS OF meets one of them."""
     assert log.changes is not None
     assert log.event_time is not None
@@ -60,7 +60,7 @@ def history(log: Stream, late_by: tuple[tuple[str, int], ...]) -> Stream:
     shown = [Output(name, Column("", to, kinds[name])) for name, to in names.items() if name != to]
     shown += [Output(name, Column("", name, kinds[log.event_time])) for name in (FROM, TO)]
     keys = tuple(names[name] for name in log.changes.key)
-    how = Versions(keys, names[log.event_time], ">=", 0, step_of(log), GONE, (CAME, ORDER))
+    how = Versions(keys, names[log.event_time], ">=", until, step_of(log), GONE, (CAME, ORDER))
     grouping = Grouping(keys, (), tuple(shown), changing=True, versions=how)
     return derive((Query((Relation(log.name, log),), (), tuple(made), grouping=grouping, late_by=late_by),))
 

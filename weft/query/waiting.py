@@ -4,7 +4,8 @@
 
 A row of a is final once the watermark is later than its event time: no row of b or t with an earlier time can come any
 more.  So rows of a become groups that close then (`weft.query.draft.Closes`), as rows of an outer join do, and versions
-become a table that is looked up.  For <= and < the partner is later; there a row waits as long as its window is.
+become a table that is looked up.  For <= and < the partner is later; there a row waits as long as its window is.  All
+versions that it looks up are kept for so long, also those of other joins.
 
 What must hold: a row that waits looks versions up in the batch in which it comes, and in no other.  So one stream
 waits, and all others are tables or versions.  It compares its own event time with those of versions, in the same unit.
@@ -91,7 +92,7 @@ def let_wait(opened: Opened, part: Part, reader: Reader) -> Part:
     rows = Draft((replace(source, within="unbounded"),), (), (*items, Item(Udf("count", ()), _OWN)), times=_OWN)
     keys = tuple(Condition(Column(source.alias, name)) for name in names)
     made = Source("", source.alias, "unbounded", derived=replace(rows, group_by=keys, closes=Closes(time, length)))
-    return _replaced(part, source.alias, made)
+    return _replaced(part, made, length)
 
 
 def _waiting(part: Part, known: Known) -> tuple[Source, str]:
@@ -130,12 +131,21 @@ def _nodes(part: Part | None) -> Iterator[Node]:
         yield from (*_nodes(part.left), *_nodes(part.right), part)
 
 
-def _replaced(part: Part, alias: str, made: Source) -> Part:
-    """The tree with another source."""
+def _replaced(part: Part, made: Source, length: int) -> Part:
+    """The tree with the stream that waits, and with versions that are kept for as long."""
     if isinstance(part, Source):
-        return made if part.alias == alias else replace(part, within="unbounded" if part.within else None)
-    right = None if part.right is None else _replaced(part.right, alias, made)
-    return replace(part, left=_replaced(part.left, alias, made), right=right)
+        return made if part.alias == made.alias else _kept(part, length)
+    right = None if part.right is None else _replaced(part.right, made, length)
+    return replace(part, left=_replaced(part.left, made, length), right=right)
+
+
+def _kept(source: Source, length: int) -> Source:
+    """A table or versions, without a window; versions forget only what no row that waits can meet."""
+    source = replace(source, within="unbounded" if source.within else None)
+    draft = source.derived
+    if draft is not None and draft.versions is not None:
+        return replace(source, derived=replace(draft, versions=replace(draft.versions, until=length)))
+    return source if source.history is None else replace(source, history=length)
 
 
 def _is_time(expr: Expr, source: Source, time: EventTime | None) -> bool:

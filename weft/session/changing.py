@@ -120,6 +120,16 @@ def read_refreshed(name: str, source: Source, key: tuple[str, ...], more: object
     return RefreshedSource(source, key)
 
 
+def refuse_dated_envelopes(name: str) -> QueryError:
+    """The error for versions of envelopes: a deletion has the row before, and with it the time of an earlier change."""
+    return QueryError(
+        f'table "{name}" has format="debezium" and an event time',
+        detail="a deletion brings the row before it, and so the time of that row: nothing says when the row went.",
+        hint="leave event_time out: rows then meet the present one; or make rows of the envelopes, with the time of "
+        'the change and a column for op, and declare event_time, key and changes="op".',
+    )
+
+
 def require_all_rows(handle: QueryHandle) -> None:
     """A view of rows that change begins with all of them: what it never showed, it could not take back."""
     if not handle.query.is_changing:

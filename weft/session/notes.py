@@ -38,7 +38,8 @@ def noting(
             name: note_query(manifest.batch + 1, lacking.get(name), _places(sinks[name]), seen.get(name))
             for name in queries
         }
-        old = {name: {**known[name], **_places(sinks[name])} for name in made if name in kept and name in known}
+        same = [name for name in made if name in kept and name in known]
+        old = {name: {**known[name], "sent": [], **_places(sinks[name])} for name in same}
         return {**made, **old}
 
     return note

@@ -61,7 +61,13 @@ from weft.session.arguments import (
 )
 from weft.session.catalog import Catalog, refuse_frame
 from weft.session.changes import SessionChanges
-from weft.session.changing import read_changes, read_names, read_refreshed, require_all_rows
+from weft.session.changing import (
+    read_changes,
+    read_names,
+    read_refreshed,
+    refuse_dated_envelopes,
+    require_all_rows,
+)
 from weft.session.following import listen
 from weft.session.improve import improve, is_unfinished
 from weft.session.outlets import check_sinks, claim_sinks, publish_results_left, visit_sinks
@@ -189,13 +195,15 @@ class Session:
         A row of a stream meets the table as it is in the batch in which the row comes; what changes later changes no
         result.  A table takes no part in the watermark.
         With a key and an `event_time` it has versions, and a query may ask for the one at a time: FOR SYSTEM_TIME AS
-        OF.  Only there its `lateness` and `idle` count.  See docs/tables.md.
+        OF.  Only there its `lateness` and `idle` count.  Envelopes have no versions.  See docs/tables.md.
         """
         self._catalog.check_free("table", name)
         read = as_source(name, source)
         named = read_names(key)
         if read.frame is not None and not named and changes is None and format == "rows":
             raise refuse_frame(name)
+        if event_time is not None and format == "debezium":
+            raise refuse_dated_envelopes(name)
         if refresh:
             read, changes = read_refreshed(name, read, named, changes or event_time or (format != "rows")), CHANGE
         schema, how = read_changes(name, read.schema, changes, format, () if refresh else named, None)

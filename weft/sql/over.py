@@ -99,8 +99,7 @@ def read_limit(cursor: Cursor, draft: Draft, read: Read) -> Draft:
     if skipped is None and cursor.accept("OFFSET"):
         skipped = _count(cursor)
     if draft.unions or draft.distinct or is_ranking(draft):
-        order = tuple(replace(key, args=(_shown(key.args[0]), *key.args[1:])) for key in order)
-        draft = replace(all_rows(replace(draft, named=()), draft.text), named=draft.named)
+        draft, order = _around(draft), _over_outputs(order)
     return first_rows(draft, order, most, skipped or 0)
 
 
@@ -110,7 +109,18 @@ def first_of_each(cursor: Cursor, draft: Draft, by: tuple[Expr, ...], read: Read
     order = read_order(cursor, read) if cursor.accept("ORDER", "BY") else ()
     if cursor.sees_any("LIMIT", "OFFSET", "FETCH"):
         cursor.at = start
+    if draft.qualify:  # it says first which rows there are
+        draft, by, order = _around(draft), tuple(map(_shown, by)), _over_outputs(order)
     return first_of_groups(draft, by, order)
+
+
+def _around(draft: Draft) -> Draft:
+    """SELECT * over all rows of a SELECT."""
+    return replace(all_rows(replace(draft, named=()), draft.text), named=draft.named)
+
+
+def _over_outputs(order: tuple[Call, ...]) -> tuple[Call, ...]:
+    return tuple(replace(key, args=(_shown(key.args[0]), *key.args[1:])) for key in order)
 
 
 def _shown(written: Expr) -> Expr:

@@ -3,7 +3,8 @@
 The store has the rows as they came, as a counted store.  Of the keys that a batch brings rows of, all rows are read;
 their versions are worked out without and with what came, and the difference is what others see.
 
-What must hold: the store has no row without a time or without a key, since nothing is ever compared with it.
+What must hold: the store has no row without a time or without a key, since nothing is ever compared with it.  Others
+have seen the versions of the rows that the store has, no more and no less, also after some rows were forgotten.
 """
 
 from __future__ import annotations
@@ -43,25 +44,39 @@ def add_versions(
     _, firsts = group_rows(came, how.keys)
     known = Known.of(came.take(pa.array(firsts)), HASH, store, segments, how.keys)
     before = [found.rows.select(names) for found in known]
-    old, new = ([versions(fold(found), how)] if found else [] for found in (before, [*before, came]))
+    kept = without_gone(fold([*before, came]))
     if how.until is not None:
-        new = [found.filter(_last_needed(found, how, mark)) for found in new]
-        kept = [_weighted(found.select(store.columns), 1) for found in new]
-        came = without_gone(fold([*kept, *map(_negated, before)]))
-    seen = [_weighted(_shown(found, how), weight) for frames, weight in ((new, 1), (old, -1)) for found in frames]
-    return came, without_gone(fold(seen))
+        kept = _needed(kept, how, mark)
+        came = without_gone(fold([kept, *map(_negated, before)]))
+    seen = [(kept, 1), *((rows, -1) for rows in ([fold(before)] if before else []))]
+    return came, without_gone(fold([_weighted(_shown(versions(rows, how), how), weight) for rows, weight in seen]))
 
 
-def _last_needed(found: Frame, how: Versions, mark: int | None) -> pa.Array:
-    """Which versions can still be met, by the times at which they end."""
+def _needed(rows: Frame, how: Versions, mark: int | None) -> Frame:
+    """All rows of some keys but those that nobody can meet any more.
+
+    Rows that come, or are taken back, are not earlier than the mark.  Those that look versions up are not earlier than
+    the limit.  So if a partner is earlier, of each key the last row before the limit is needed, and what is later; if
+    it is later, what is later alone.  Rows with equal times stay, since the one that counts may be taken back; of a
+    log, where none is, only the last one does.
+    """
+    if how.order:
+        rows = _in_order(rows, group_rows(rows, how.keys)[0], _numbers(rows.column(how.time)), how)[1]
     if mark is None or how.until is None:
-        return pa.repeat(True, found.num_rows)
-    ends = _numbers(found.column(TO)).astype(np.float64) * _step_size(found.column(TO).type, how)
-    needed = ends >= mark - how.until
-    if how.gone is not None:  # the end of a version that nobody meets any more
-        begins = _numbers(found.column(FROM)).astype(np.float64) * _step_size(found.column(FROM).type, how)
-        needed &= ~(found.column(how.gone).to_numpy(zero_copy_only=False) & (begins <= mark - how.until))
-    return pa.array(needed)
+        return rows
+    limit = mark - how.until
+    times = _numbers(rows.column(how.time)).astype(np.float64) * _step_size(rows.column(how.time).type, how)
+    needed = times >= limit
+    if how.comparison in (">=", ">"):
+        ids, firsts = group_rows(rows, how.keys)
+        there = pc.greater(rows.column(WEIGHT), 0).to_numpy(zero_copy_only=False)
+        began = there & (times < limit)
+        last = np.full(len(firsts), -np.inf)
+        np.maximum.at(last, ids[began], times[began])
+        needed |= there & (times >= last[ids])
+        if how.gone is not None:  # the end of a version that nobody meets any more
+            needed &= ~(rows.column(how.gone).to_numpy(zero_copy_only=False) & (times == last[ids]))
+    return rows.filter(pa.array(needed))
 
 
 def _step_size(kind: pa.DataType, how: Versions) -> int:

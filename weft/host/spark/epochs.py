@@ -218,9 +218,7 @@ class Epochs:
         plan = self._ship(job.topology, work.functions)
         try:
             rows = self._input(job, work, tasks)
-            return run_waves(
-                rows, plan, job.topology, batch, self.place, self.ledger.staging_folder(batch.number, epoch)
-            )
+            return run_waves(rows, plan, job.topology, batch, self.place, self.ledger.staging_name(batch.number, epoch))
         finally:
             plan.unpersist()
 

@@ -266,7 +266,7 @@ class SparkBatches:
         batch = self.manifest.next(self.topology, number, self.run, self.crash, barrier)
         if any(map(is_dated, self.topology.edges)):
             batch = replace(batch, now=fix_moment(self.ledger.root, number, time.time))
-        report = run_waves(rows, self.epochs.plan, self.topology, batch, self.place, self.ledger.staging_folder(number))
+        report = run_waves(rows, self.epochs.plan, self.topology, batch, self.place, self.ledger.staging_name(number))
         self.delivery.hand_over(self.work_now, number, 0, report.files)
         before = self.manifest
         idle = self._silence.after(self.topology.streams, report.rows_in, before.idle, before.newest, report.newest)

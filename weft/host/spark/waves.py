@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,10 +15,9 @@ from weft.host.state.place import Place
 from weft.topology.model import Topology
 
 
-def run_waves(rows: Reading, plan: Any, topology: Topology, batch: Batch, place: Place, staging: Path) -> Report:
-    """Run all waves as one job, and return the counters of all tasks; results go to a folder of the checkpoint."""
+def run_waves(rows: Reading, plan: Any, topology: Topology, batch: Batch, place: Place, folder: str) -> Report:
+    """Run all waves as one job, and return the counters of all tasks; results go to a folder in the checkpoint."""
     frame = rows.envelopes(plan, batch)
-    folder = str(staging.relative_to(place.folder))
     for wave in range(1, topology.waves + 1):
         task = WaveTask(plan, batch, wave, place, folder)
         frame = frame.repartitionById(topology.workers, "dest")

@@ -283,6 +283,10 @@ class Ledger:
         """Where workers put the results of a batch, or those that the migration to an epoch makes."""
         return self.results / (f"e{epoch:06d}" if epoch else f"{batch:012d}")
 
+    def staging_name(self, batch: int, epoch: int = 0) -> str:
+        """The same, as workers know it: they may have another copy of the checkpoint."""
+        return str(self.staging_folder(batch, epoch).relative_to(self.root))
+
     def staged(self, manifest: Manifest) -> Path:
         """Where the results that a manifest names are."""
         return self.staging_folder(manifest.batch, manifest.epoch if manifest.migrated else 0)
