@@ -81,6 +81,22 @@ def test_old_rows_meet_the_table_as_it_is(kind: str, tmp_path: Path) -> None:
             assert min(given) > 0, f"{name} takes results back"
 
 
+def test_rows_that_find_nothing_are_not_given_for_old_rows(tmp_path: Path) -> None:
+    left = "SELECT s.x, r.v FROM s LEFT JOIN rates r ON r.k = s.k AND r.v > 6"
+    s = session(tmp_path, "keyed")
+    s.query("left", left, backfill=True)  # there are no old rows
+    trial = Trial(s, state=tmp_path)
+    trial.feed({"s": S, "rates": FEEDS["keyed"][0]})
+    assert sorted(trial.table("left").column("x").to_pylist()) == [10, 20, 30]
+    with pytest.raises(weft.QueryError, match='"later" cannot begin with old rows'):
+        s.query("later", left, backfill=True)
+    s.query("later", left)
+    trial.change()
+    again = session(tmp_path, "keyed")
+    for name in ("left", "later"):
+        again.query(name, left, backfill=True)  # the checkpoint has them
+
+
 @pytest.mark.parametrize("kind", FEEDS)
 def test_rows_that_come_while_a_change_is_prepared_meet_the_table_as_it_is(kind: str, tmp_path: Path) -> None:
     s = session(tmp_path, kind)

@@ -9,10 +9,12 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from weft.errors import QueryError
+from weft.expr.model import Column
 from weft.host.sources.folders import FileSource
 from weft.host.sources.refreshed import RefreshedSource
 from weft.host.sources.source import Source
 from weft.query.changes import AFTER, BEFORE, FORMATS, OP, PAYLOAD, Changes, Format
+from weft.query.model import BATCH, Query
 from weft.query.names import suggestion
 from weft.query.upserts import log_schema
 from weft.session.arguments import check_choice
@@ -141,3 +143,19 @@ def require_all_rows(handle: QueryHandle) -> None:
             hint='leave start="now" out: the query then begins with all rows that are there.',
         )
     handle.backfill = handle.must_be_complete = True
+
+
+def refuse_old_rows(handle: QueryHandle) -> None:
+    """Old rows do not say in which batch they came, and so not which rows of a table that changes they have met."""
+    if handle.backfill and _tells_batches(handle.query):
+        raise QueryError(
+            f'query "{handle.name}" cannot begin with old rows',
+            detail="it gives rows that find nothing in a table that changes; which rows of the table were there when a "
+            "row came is not kept.",
+            hint="leave backfill=True out: it then answers for rows that come from now on.",
+        )
+
+
+def _tells_batches(query: Query) -> bool:
+    own = any(isinstance(output.expr, Column) and output.expr.name == BATCH for output in query.outputs)
+    return own or any(_tells_batches(made) for relation in query.relations for made in relation.stream.made)

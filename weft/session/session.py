@@ -66,6 +66,7 @@ from weft.session.changing import (
     read_names,
     read_refreshed,
     refuse_dated_envelopes,
+    refuse_old_rows,
     require_all_rows,
 )
 from weft.session.following import listen
@@ -373,7 +374,10 @@ class Session:
     def _register(self, handle: QueryHandle) -> None:
         """Add a query to the session."""
         name, handle.asked = handle.name, handle.query
-        handle.query = self._roster.begin_at(handle, self._roster.known().get(name), self.checkpoint.last + 1)
+        known = self._roster.known().get(name)
+        if known is None and self.checkpoint.last >= 0:
+            refuse_old_rows(handle)
+        handle.query = self._roster.begin_at(handle, known, self.checkpoint.last + 1)
         handle.on_sink, handle.find_start = self._add_sink, self._roster.complete_from
         with self._changing(added=name):
             self._roster.queries[name] = handle
