@@ -179,7 +179,8 @@ def test_weft_and_peers_agree_at_tiny_scale(
     systems = ["weft"]
     systems += [n for n in ("spark", "duckdb", "polars") if isinstance(peersetup.ready(SYSTEMS[n], here=True), Path)]
     monkeypatch.setitem(LOADS, "tiny", lambda _: _tiny(tmp_path))  # type: ignore[arg-type]
-    peers.main(["--workloads", "tiny", "--here", "--systems", ",".join(systems), "--out", str(tmp_path / "out")])
+    asked = ["--workloads", "tiny", "--here", "--systems", ",".join(systems), "--limit", "300"]
+    peers.main([*asked, "--out", str(tmp_path / "out")])
 
     said = capsys.readouterr().out
     numbers = json.loads((tmp_path / "out" / "peers-1.json").read_text())
