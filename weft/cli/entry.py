@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from weft.cli.command import OK, REFUSED
-from weft.cli.terminal import paint, tell
+from weft.cli.terminal import paint, step, tell
 from weft.errors import WeftError
 from weft.launch.ahead import drop
 from weft.launch.ending import hide_interrupts, leave
@@ -62,6 +62,7 @@ def _tell_error(error: WeftError) -> None:
     from weft.sql.advice import for_scripts
 
     error.hint = for_scripts(error.hint)
+    step()
     tell(f"{paint('error:', 'red', sys.stderr)} {error}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from weft.cli.command import OK, REACH, SCRIPT, WORKERS, Command, Option
-from weft.cli.terminal import say, say_json, tell
+from weft.cli.terminal import say, say_json, step, tell
 from weft.launch.ahead import begin
 from weft.signals import exit_code
 
@@ -35,24 +35,30 @@ def run(
     the run is shown in a browser; the console stays open when the run has ended, until Ctrl-C.
     """
     if script.exists():
+        step("starting Spark and loading Weft")
         begin()  # Spark starts while the modules below are loaded and the job is planned
     from weft.console.command import choose_console, exporting, say_logs, stay
     from weft.observe.board import LiveBoard
     from weft.observe.plain import plain_report
     from weft.script import open_session, read_script, say_changes
 
+    step("reading and planning the job")
     job = read_script(script)
     live = LiveBoard(str(script)) if watch else None
     with (
         open_session(job, workers=workers, progress=live) as session,
         exporting(session.checkpoint.root, otel),
     ):
+        step()
         session.check()  # what is refused changes nothing, so nothing is said of changes
         for line in say_changes(session, job):
             tell(line)
         say_logs(log)
         shown = choose_console(console, control, bind, port)
+        if not watch:
+            step("waiting for Spark, then running the first batch")
         report = session.run(console=shown) if every is None else session.start(every, console=shown).finish()
+        step()
         if json:
             say_json(plain_report(report))
         else:

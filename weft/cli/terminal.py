@@ -42,6 +42,13 @@ def tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def step(what: str = "") -> None:
+    """What is being done, on the last line of a terminal; the next step takes its place, and "" clears the line."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{what} ..." if what else "\r\x1b[K")
+        sys.stderr.flush()
+
+
 def say_json(data: Any) -> None:
     """The answer, for programs."""
     print(json.dumps(data, indent=2, default=str))
