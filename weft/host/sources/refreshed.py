@@ -17,7 +17,6 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,7 +27,7 @@ from weft.errors import SourceError
 from weft.host.sources.files import guard, list_files, pieces, read_piece
 from weft.host.sources.folders import FileSource, FolderReader
 from weft.host.sources.source import Piece, Position, Source
-from weft.host.state.durable import published
+from weft.host.sources.tables import write_rows
 
 if TYPE_CHECKING:
     from weft.query.model import Stream
@@ -178,23 +177,13 @@ class RefreshedReader:
         gone = [table.set_column(len(names), CHANGE, pc.negate(table[CHANGE])) for table in before]
         changed = _add_up(pa.concat_tables([_counted(rows, 1), *gone]))
         if changed.num_rows or not known:
-            self._write(changed.replace_schema_metadata({_LOOK: look.encode()}), len(known))
+            path = os.path.join(self._folder, f"{len(known):09d}.arrow")
+            write_rows(changed.replace_schema_metadata({_LOOK: look.encode()}), path)
         self._last = look
 
     def _open(self, file: str) -> pa.Table:
         with pa.memory_map(file) as source:
             return pa.ipc.open_file(source).read_all()
-
-    def _write(self, changed: pa.Table, number: int) -> None:
-        path = os.path.join(self._folder, f"{number:09d}.arrow")
-        aside = os.path.join(self._folder, f".{number:09d}.arrow")
-        with open(aside, "wb") as file:
-            with pa.ipc.new_file(file, changed.schema) as writer:
-                writer.write_table(changed)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
-        published(Path(path))
 
 
 def _counted(rows: pa.Table, count: int) -> pa.Table:

@@ -79,7 +79,7 @@ class TableSource(Source):
             if os.path.exists(path):
                 _check_same(table, path, number)
             else:
-                _write(table, path)
+                write_rows(table, path)
         return FileSource("arrow", folder, 1, self.schema)
 
 
@@ -88,7 +88,8 @@ def batches(tables: Sequence[pa.Table]) -> TableSource:
     return TableSource(tuple(tables))
 
 
-def _write(table: pa.Table, path: str) -> None:
+def write_rows(table: pa.Table, path: str) -> None:
+    """Write rows to a file that appears whole, and is on the disk then."""
     aside = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}")
     with open(aside, "wb") as file:
         with pa.ipc.new_file(file, table.schema) as writer:
