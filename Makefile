@@ -48,16 +48,18 @@ format: $(STAMP) ## format the code and fix what the linter can fix
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
-fuzz: $(STAMP) ## compare random joins, and sessions that change, with the oracle (N=10000)
+fuzz: $(STAMP) ## compare random joins, tables, and sessions that change, with the oracle (N=10000)
 	$(PY) -m tests.fuzz --n $(or $(N),10000)
 	$(PY) -m tests.migrations --n $$(( $(or $(N),10000) / 10 ))
 	$(PY) -m tests.adapt.lives --n $$(( $(or $(N),10000) / 50 + 1 ))
 	$(PY) -m tests.changing --n $$(( $(or $(N),10000) / 20 + 1 ))
 	$(PY) -m tests.wide --n $$(( $(or $(N),10000) / 10 ))
 	$(PY) -m tests.wide --n $$(( $(or $(N),10000) / 1000 + 1 )) --spark
+	$(PY) -m tests.tabled --n $$(( $(or $(N),10000) / 10 ))
+	$(PY) -m tests.tabled --n $$(( $(or $(N),10000) / 2000 + 1 )) --spark
 
-chaos: $(STAMP) ## kill jobs by seed, start them again and compare all sinks (KILLS=100 SEED=1)
-	$(PY) -m tests.chaos --kills $(or $(KILLS),$(N),100) $(if $(SEED),--seed $(SEED))
+chaos: $(STAMP) ## kill jobs by seed, start them again and compare all sinks (KILLS=100 SEED=1 BESIDE=1)
+	$(PY) -m tests.chaos --kills $(or $(KILLS),$(N),100) --beside $(or $(BESIDE),1) $(if $(SEED),--seed $(SEED))
 
 $(DOCS): $(STAMP)
 	@sh scripts/setup dev,docs
@@ -99,6 +101,7 @@ bench-subscriptions: $(BENCH) ## one join for many subscriptions: kernel, the pa
 	$(PY) -m bench.subscriptions
 	$(PY) -m bench.subscriptions --boxes 500000 --results 1,4 --only
 	$(PY) -m bench.subscriptionfigures
+	$(PY) -m bench.asking
 	$(PY) -m bench.subscribed
 
 bench-kafka: $(BENCH) ## joins of Kafka topics: throughput and latency, beside Spark's own (half an hour)

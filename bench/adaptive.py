@@ -1,6 +1,6 @@
 """Plans that follow the data beside those that do not: the same streams, three ways, in one run on Spark.
 
-    python -m bench.adaptive [--scenarios orders tiny hot sizes mix stable] [--batches 40] [--rows 20000]
+    python -m bench.adaptive [--scenarios orders tiny hot sizes mix stable] [--batches 60] [--rows 100000]
 
     static      the plan of the first seconds, for ever
     adaptive    `s.options(adapt=True)`
@@ -41,6 +41,8 @@ GOALS = {"orders": 3.0, "tiny": 3.0, "stable": 0.95}
 """How many times as fast as static adaptive should be over the whole run."""
 NEAR = 1.25
 """After a change a batch should take no more than this many times hindsight's."""
+WARM_UP = 12
+"""Batches before anything is measured."""
 BOX = (70, 50, 800, 280)
 
 
@@ -66,8 +68,9 @@ class Way:
 class Size:
     """How much is run."""
 
-    batches: int = 40
-    rows: int = 20_000
+    batches: int = 60
+    rows: int = 100_000
+    """Of a usual stream in a batch, which is a second: the rate of the paper."""
     epoch: int = 3
     """Batches of an epoch."""
     every: float = 0.5
@@ -143,13 +146,14 @@ def is_right(root: Path, scenario: Scenario, batches: Sequence[Batch]) -> bool:
     tables = {name: pa.concat_tables([batch[name] for batch in batches]) for name in batches[0]}
     with tempfile.TemporaryDirectory() as folder, duckdb.connect() as duck:
         s = open_session(Path(folder), scenario, batches[:1], Size(), {})
+        duck.sql("SET disabled_optimizers = 'join_order'")  # in some scenarios only the written order is quick
         for name, rows in tables.items():
             duck.register(name, rows)
         for name in scenario.queries:
             found = pq.read_table(root / "out" / name)
             duck.register("found", found)
-            sql = windowed_sql(scenario, name, s.queries[name].query)
-            different = f"((FROM found) EXCEPT ALL ({sql})) UNION ALL (({sql}) EXCEPT ALL (FROM found))"
+            duck.sql(f"CREATE OR REPLACE TABLE wanted AS {windowed_sql(scenario, name, s.queries[name].query)}")
+            different = "(FROM found EXCEPT ALL FROM wanted) UNION ALL (FROM wanted EXCEPT ALL FROM found)"
             if duck.sql(f"SELECT count(*) FROM ({different})").fetchall() != [(0,)]:
                 return False
     return True
@@ -159,7 +163,7 @@ def windowed_sql(scenario: Scenario, name: str, query: Any) -> str:
     """The query as DuckDB knows it: every row is younger than the window when the newest one comes."""
     times = [f"{alias}.ts" for alias in query.aliases]
     sql = scenario.queries[name]
-    joined = f"greatest({', '.join(times)}) - least({', '.join(times)}) < {scenario.window}"
+    joined = " AND ".join(f"abs({a} - {b}) < {scenario.window}" for a, b in itertools.combinations(times, 2))
     return f"{sql} {'AND' if 'WHERE' in sql else 'WHERE'} {joined}"
 
 
@@ -219,10 +223,18 @@ def draw(scenario: Scenario, ways: Mapping[str, Way], size: Size) -> str:
     return "\n".join([*parts, "</svg>"])
 
 
+def _warm_up(size: Size) -> None:
+    """A few batches that do not count: the first run would pay for a JVM that has compiled nothing yet."""
+    scenario = SCENARIOS["stable"]
+    with tempfile.TemporaryDirectory() as folder:
+        run(Path(folder), scenario, scenario.batches(WARM_UP, size.rows), size, "static")
+
+
 def measure(names: Sequence[str], size: Size, into: Path) -> dict[str, Any]:
     """Run scenarios; write numbers and pictures."""
     into.mkdir(parents=True, exist_ok=True)
     found: dict[str, Any] = {}
+    _warm_up(size)
     for name in names:
         scenario = SCENARIOS[name]
         batches = scenario.batches(size.batches, size.rows)
@@ -234,8 +246,8 @@ def measure(names: Sequence[str], size: Size, into: Path) -> dict[str, Any]:
         block(name, judge(scenario, ways, size))
         (into / f"adaptive-{name}.svg").write_text(draw(scenario, ways, size))
         found[name] = {way: asdict(made) for way, made in ways.items()}
-    said = {"machine": machine_line(), "versions": versions(), "size": asdict(size), "scenarios": found}
-    (into / "adaptive.json").write_text(json.dumps(said, indent=1))
+        said = {"machine": machine_line(), "versions": versions(), "size": asdict(size), "scenarios": found}
+        (into / "adaptive.json").write_text(json.dumps(said, indent=1))
     return found
 
 
@@ -243,8 +255,8 @@ def main() -> None:
     """Measure what is asked for."""
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("--scenarios", nargs="+", default=[*SCENARIOS], choices=[*SCENARIOS])
-    asked.add_argument("--batches", type=int, default=40)
-    asked.add_argument("--rows", type=int, default=20_000)
+    asked.add_argument("--batches", type=int, default=Size.batches)
+    asked.add_argument("--rows", type=int, default=Size.rows)
     asked.add_argument("--every", type=float, default=0.5)
     given = asked.parse_args()
     print(machine_line())

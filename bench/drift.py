@@ -20,7 +20,7 @@ Random = np.random.Generator
 Batch = dict[str, pa.Table]
 
 CHAIN = """SELECT r.id AS ri, s.id AS si, t.id AS ti, u.id AS ui
-           FROM r JOIN s ON r.a = s.a JOIN t ON s.b = t.b JOIN u ON t.c = u.c"""
+           FROM s JOIN t ON s.b = t.b JOIN r ON r.a = s.a JOIN u ON t.c = u.c"""
 PARTS = {
     "rs": "SELECT r.id AS ri, s.id AS si FROM r JOIN s ON r.a = s.a",
     "st": "SELECT s.id AS si, t.id AS ti FROM s JOIN t ON s.b = t.b",

@@ -1,13 +1,14 @@
 """Joins of Kafka topics, with the broker on the same machine.
 
-    python -m bench.kafka [--rows 10000000] [--topics 2,4] [--systems weft,weft-frame,spark]
+    python -m bench.kafka [--rows 10000000] [--topics 2,4] [--systems weft,weft-frame,spark,flink]
                           [--rate 10000] [--seconds 30]
 
 Every topic has 3 partitions and JSON records of about 150 bytes; topics are joined by a key that is unique in each,
 over full history.  Systems: `weft` reads topics itself, `weft-frame` gets them from Spark's connector, `spark` is
-Spark's own cascade over the same connector.  Each runs in a process of its own over everything that is there; the
-number of its results is checked.  Then records are sent at a steady rate into two topics, and an independent reader of
-the topic of results says how long each result took, from its later record to the commit that shows it.
+Spark's own cascade over the same connector, `flink` is Flink SQL with its own connector.  Each runs in a process of its
+own over everything that is there; the number of its results is checked.  Then records are sent at a steady rate into
+two topics, and an independent reader of the topic of results says how long each result took, from its later record to
+the commit that shows it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 import weft
 from bench.broker import Broker, missing, running
 from bench.machine import machine_line
+from bench.peersetup import SYSTEMS as PEERS
+from bench.peersetup import environment, ready
 from bench.saying import block, say
 
 PARTITIONS = 3
@@ -44,6 +47,8 @@ CONNECTOR = (
     "org.apache.commons:commons-pool2:2.13.1",
 )
 """Spark's connector; 4.3.0 has none of its own number everywhere."""
+FLINK = ("org.apache.flink:flink-sql-connector-kafka:5.0.0-2.2",)
+"""Flink's connector, the newest there is."""
 LIMIT = 3600
 
 
@@ -69,7 +74,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--topics", default="2,4")
-    parser.add_argument("--systems", default="weft,weft-frame,spark")
+    parser.add_argument("--systems", default="weft,weft-frame,spark,flink")
     parser.add_argument("--rate", type=int, default=10_000)
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--system", help=argparse.SUPPRESS)
@@ -139,7 +144,7 @@ def _measure(system: str, servers: str, names: Sequence[str], results: int) -> s
     if told["results"] != results:
         return f"wrong: {told['results']:,} results instead of {results:,}"
     read = results * len(names)
-    return f"{read / told['seconds']:>12,.0f} rows per second   {told['seconds']:.1f} s, start of Spark not counted"
+    return f"{read / told['seconds']:>12,.0f} rows per second   {told['seconds']:.1f} s, start not counted"
 
 
 def _sql(names: Sequence[str]) -> str:
@@ -198,22 +203,41 @@ def _spark(servers: str, names: Sequence[str], out: Path) -> dict[str, float]:
     return {"seconds": time.perf_counter() - began, "results": _count(out / "results")}
 
 
+def _flink(servers: str, names: Sequence[str], out: Path) -> dict[str, float]:
+    system = PEERS["flink"]
+    python = ready(system)
+    if isinstance(python, str):
+        raise SystemExit(python)
+    [jar] = _jars("flink", FLINK)
+    script = Path(__file__).parent / "peersystems" / "flinktopics.py"
+    command = [str(python), str(script), servers, str(out), str(jar), *names]
+    ended = subprocess.run(command, env={**os.environ, **environment(system)}, capture_output=True, text=True)
+    if ended.returncode:
+        raise SystemExit(ended.stderr[-500:])
+    told = json.loads(ended.stdout.splitlines()[-1])
+    return {"seconds": told["seconds"], "results": _count(out / "results")}
+
+
 def _connector() -> str:
-    """The jars of Spark's connector, fetched once."""
-    folder = Path(sys.prefix) / "kafka" / "connector"
+    return ",".join(map(str, _jars("connector", CONNECTOR)))
+
+
+def _jars(name: str, artifacts: Sequence[str]) -> list[Path]:
+    """The jars of a connector, fetched once."""
+    folder = Path(sys.prefix) / "kafka" / name
     if not folder.exists():
         if shutil.which("mvn") is None:
-            raise SystemExit("no mvn: Spark's connector cannot be fetched")
-        aside = folder.with_name(f"connector.{os.getpid()}")
-        for artifact in CONNECTOR:
+            raise SystemExit(f"no mvn: {artifacts[0]} cannot be fetched")
+        aside = folder.with_name(f"{name}.{os.getpid()}")
+        for artifact in artifacts:
             command = ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={aside}"]
             if subprocess.run(command, capture_output=True, check=False).returncode:
                 raise SystemExit(f"{artifact} cannot be fetched")
         aside.rename(folder)
-    return ",".join(str(jar) for jar in sorted(folder.glob("*.jar")))
+    return sorted(folder.glob("*.jar"))
 
 
-SYSTEMS = {"weft": _weft, "weft-frame": _weft_frame, "spark": _spark}
+SYSTEMS = {"weft": _weft, "weft-frame": _weft_frame, "spark": _spark, "flink": _flink}
 
 
 # --------------------------------------------------------------------------------------------- latency

@@ -3,7 +3,8 @@
     python -m bench.subscriptionfigures [--tuples 500] [--share 1.0] [--out bench/results]
 
 narrow  what the arriving tuple leaves is narrowed by each further stream, each step once for all results that share it
-naive   every join result is looked up in all dimensions
+naive   every join result is looked up in all dimensions, in the same sets
+tree    the same in a tree, as the paper's naive does (figure 11 alone)
 
 All else is as in the paper (E14): 100,000 subscriptions, two streams with five attributes each, selectivity 0.01 %, one
 join result a tuple unless the figure varies it.  `--share` makes all numbers of subscriptions smaller.
@@ -23,11 +24,13 @@ import numpy as np
 from bench.machine import machine_line
 from bench.scalepicture import Line, chart
 from bench.streams import SEED
-from bench.subscriptions import DOMAIN, seconds
+from bench.subscriptions import DOMAIN, Work, seconds, tree
 from weft.kernels.bitsets import BitSets
 from weft.kernels.codes import Ints
 
 RESULTS = Path(__file__).parent / "results"
+TREE = 11
+"""The figure that a tree is measured for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,7 @@ class Point:
     naive: float
     matches: float
     """Per join result."""
+    tree: float | None = None
 
 
 def make(shape: Shape, tuples: int, share: float) -> tuple[Ints, Ints, Ints, Ints]:
@@ -95,7 +99,7 @@ def make(shape: Shape, tuples: int, share: float) -> tuple[Ints, Ints, Ints, Int
     return low, low + wide, np.concatenate(parts, axis=1), levels
 
 
-def measure(shape: Shape, tuples: int, share: float) -> Point:
+def measure(shape: Shape, tuples: int, share: float, *, with_tree: bool = False) -> Point:
     """One point of a figure, both ways; they must find the same."""
     low, high, points, levels = make(shape, tuples, share)
     sets = BitSets(low, high)
@@ -109,23 +113,30 @@ def measure(shape: Shape, tuples: int, share: float) -> Point:
     if (found := ask(parts, levels)) != ask(whole, zeros):
         raise SystemExit("narrow and naive find different pairs")
     narrow, naive = seconds(lambda: ask(parts, levels)), seconds(lambda: ask(whole, zeros))
-    return Point(shape.at, narrow / tuples * 1e6, naive / tuples * 1e6, found / len(points))
+    work = Work(low, high, shape.dimensions[0], points, np.repeat(np.arange(tuples), len(points) // tuples))
+    other = tree(work)[1] * len(points) / tuples * 1e6 if with_tree else None
+    return Point(shape.at, narrow / tuples * 1e6, naive / tuples * 1e6, found / len(points), other)
 
 
 def lines(figure: Figure, points: Sequence[Point]) -> Iterator[str]:
     """A figure as text."""
     yield f"figure {figure.number}: {figure.across}; the paper: {figure.paper}"
-    yield f"  {'':>10} {'narrow, us':>11} {'naive, us':>11} {'ratio':>6} {'matches a result':>17}"
+    yield f"  {'':>10} {'narrow, us':>11} {'naive, us':>11} {'ratio':>6} {'matches a result':>17}" + (
+        f" {'tree, us':>11}" if figure.number == TREE else ""
+    )
     for p in points:
-        yield f"  {p.at:>10,g} {p.narrow:>11.1f} {p.naive:>11.1f} {p.naive / p.narrow:>6.1f} {p.matches:>17.1f}"
+        yield f"  {p.at:>10,g} {p.narrow:>11.1f} {p.naive:>11.1f} {p.naive / p.narrow:>6.1f} {p.matches:>17.1f}" + (
+            "" if p.tree is None else f" {p.tree:>11.1f}"
+        )
     if figure.number == 8 and len(points) > 2:
         first, last = points[1], points[-1]
         yield f"  {last.at:,g} cost {last.narrow / first.narrow:.1f} times as much a tuple as {first.at:,g}"
-    if figure.number == 11:
-        base = next(p for p in points if p.at == 5)
-        last = points[-1]
-        share = (last.narrow - base.narrow) / (last.naive - base.naive)
-        yield f"  from 5 to {last.at:g} results narrow adds {share:.0%} of what naive adds"
+    if figure.number == TREE:
+        base, last = next(p for p in points if p.at == 5), points[-1]
+        more, naive = last.narrow - base.narrow, last.naive - base.naive
+        trees = (last.tree or 0.0) - (base.tree or 0.0)
+        yield f"  from 5 to {last.at:g} results narrow adds {more / naive:.0%} of what naive adds"
+        yield f"  and {more / trees:.0%} of what a tree adds"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -140,7 +151,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"subscriptions, figures of the paper, one core, seed {SEED}; {machine_line()}", flush=True)
     chosen, kept = {int(part) for part in asked.figures.split(",")}, {}
     for figure in (figure for figure in FIGURES if figure.number in chosen):
-        points = [measure(shape, asked.tuples, asked.share) for shape in figure.shapes]
+        trees = figure.number == TREE
+        points = [measure(shape, asked.tuples, asked.share, with_tree=trees) for shape in figure.shapes]
         print("\n".join(lines(figure, points)), flush=True)
         kept[figure.number] = [(p.at, p.narrow, p.naive, p.matches) for p in points]
         drawn = [Line("narrow", tuple((p.at, p.narrow) for p in points)),

@@ -33,25 +33,28 @@ SCRIPTS = {
     "value": "string | [ '-' ] number | 'TRUE' | 'FALSE' | '(' { string }+ ',' ')' | '(' { string '=' value }+ ',' ')'",
 }
 QUERIES = {
-    "select": "[ with ] branch { 'UNION' [ 'ALL' | 'DISTINCT' ] branch } [ first ]",
+    "select": "[ with ] branch { unite branch } [ first ]",
+    "unite": "'UNION' [ 'ALL' | 'DISTINCT' ] | ( 'EXCEPT' | 'INTERSECT' ) [ 'DISTINCT' ]",
     "with": "'WITH' { name [ names ] 'AS' [ [ 'NOT' ] 'MATERIALIZED' ] '(' select ')' }+ ','",
     "branch": "block | '(' select ')'",
     "values": "'VALUES' { '(' { expression }+ ',' ')' }+ ','",
     "block": "'SELECT' [ 'ALL' | 'DISTINCT' [ 'ON' '(' { expression }+ ',' ')' ] ] outputs from [ where ]"
     " ( window [ group ] [ having ] [ qualify ] | [ group ] [ having ] [ qualify ] [ window ] )",
-    "subquery": "values | ( with branch | block ) { 'UNION' [ 'ALL' | 'DISTINCT' ] branch } [ first ]",
+    "subquery": "values | ( with branch | block ) { unite branch } [ first | 'LIMIT' number ]",
     "outputs": "{ '*' | name '.' '*' | expression [ [ 'AS' ] name ] }+ ','",
     "from": "'FROM' { joined }+ ','",
     "joined": "relation { join }",
-    "join": "'CROSS' 'JOIN' relation | 'NATURAL' [ kind ] 'JOIN' relation"
-    " | [ kind ] 'JOIN' relation { join } ( 'ON' expression | 'USING' names )"
-    " | 'ASOF' [ near ] 'JOIN' relation ( 'ON' expression | 'USING' names )"
+    "join": "'CROSS' 'JOIN' ( relation | elements ) | 'NATURAL' [ kind ] 'JOIN' relation"
+    " | [ kind ] 'JOIN' relation { join } ( 'ON' expression | 'USING' names [ 'AS' name ] )"
+    " | ( 'ASOF' [ near ] | 'LEFT' 'ASOF' ) 'JOIN' relation [ 'MATCH_CONDITION' '(' expression ')' ]"
+    " ( 'ON' expression | 'USING' names )"
     " | [ near ] 'JOIN' version ( 'ON' expression | 'USING' names )",
     "near": "'INNER' | 'LEFT' [ 'OUTER' ] | [ 'LEFT' ] ( 'SEMI' | 'ANTI' )",
     "version": "name 'FOR' 'SYSTEM_TIME' 'AS' 'OF' expression [ alias ]",
     "kind": "'INNER' | ( 'LEFT' | 'RIGHT' | 'FULL' ) [ 'OUTER' ] | [ 'LEFT' ] ( 'SEMI' | 'ANTI' )",
     "relation": "( name | [ 'LATERAL' ] '(' ( select | values ) ')' | windows ) [ alias ] [ window ]"
     " | '(' joined ')' [ alias [ window ] ]",
+    "elements": "[ 'LATERAL' ] 'UNNEST' '(' expression ')' [ 'WITH' 'ORDINALITY' ] [ alias ]",
     "windows": "( 'TUMBLE' '(' name ',' name | ( 'HOP' | 'CUMULATE' ) '(' name ',' name ',' 'INTERVAL' step )"
     " ',' 'INTERVAL' step ')'",
     "step": "period",

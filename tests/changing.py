@@ -11,12 +11,9 @@ have changed must be the difference to the batch before, and nothing more; the s
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import tempfile
-import time
-import traceback
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +23,7 @@ import pyarrow as pa
 import weft
 from tests.fuzz import FOREVER, Case, Planned, QueryMaker, StreamCase, make_case, plain_functions, some_plans
 from tests.groups import TOLERANCE, GroupedMaker, Tally, check
+from tests.seeds import run_seeds
 from weft.testing import Trial, assert_same_rows, expected_after_each_batch
 from weft.testing.oracle import expires
 
@@ -167,33 +165,19 @@ def _move(rng: random.Random, case: Case, session: weft.Session, trial: Trial, n
         trial.change()
 
 
+def _check_both(case: Case) -> Tally:
+    tally = check_changing(case)
+    with tempfile.TemporaryDirectory(prefix="weft-changing-") as folder:
+        tally += check_moving(case, Path(folder))
+    return tally
+
+
 def main() -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m tests.changing", description="random changes against the oracle")
-    parser.add_argument("--n", type=int, default=1000, help="how many cases")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the first case")
-    parser.add_argument("--keep-going", action="store_true", help="do not stop at the first failure")
-    parser.add_argument("-v", "--verbose", action="store_true", help="print every case")
-    args = parser.parse_args()
-    began, tally, failed = time.perf_counter(), Tally(), 0
-    for done, seed in enumerate(range(args.seed, args.seed + args.n), start=1):
-        case = make_changing_case(seed)
-        if args.verbose:
-            print(case.describe())
-        try:
-            tally += check_changing(case)
-            with tempfile.TemporaryDirectory(prefix="weft-changing-") as folder:
-                tally += check_moving(case, Path(folder))
-        except Exception:  # noqa: BLE001 - whatever goes wrong is reported with its case
-            failed += 1
-            print(f"\nFAILED seed {seed}\n{case.describe() if not args.verbose else ''}")
-            print(traceback.format_exc(limit=-6))
-            print(f"repeat: python -m tests.changing --seed {seed} --n 1 -v", flush=True)
-            if not args.keep_going:
-                return 1
-        if done % 100 == 0 or done == args.n:
-            print(f"{done} cases, {tally}, {failed} failed, {time.perf_counter() - began:.0f} s", flush=True)
-    return 1 if failed else 0
+    return run_seeds(
+        "tests.changing", "random changes against the oracle",
+        lambda seed, _spark: make_changing_case(seed), lambda case, _spark: _check_both(case), Tally(), on_spark=False,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

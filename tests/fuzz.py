@@ -16,14 +16,11 @@ One plan of one query on one run is a *pair*; a tally counts them, and how many 
 
 from __future__ import annotations
 
-import argparse
 import datetime as dt
 import random
 import shutil
 import sys
 import tempfile
-import time
-import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,9 +34,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import weft
+from tests.seeds import run_seeds
 from weft.expr.model import aliases
 from weft.expr.render import to_sql
-from weft.host import envelope, lookup, worker
+from weft.host import envelope, lookup, portions
 from weft.host.state import compaction
 from weft.optimizer.choose import choose
 from weft.optimizer.cost.estimate import estimate
@@ -63,7 +61,7 @@ from weft.testing import (
     no_crash,
     oracle,
 )
-from weft.topology.model import Policy
+from weft.topology.clock import Policy
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -572,7 +570,7 @@ LIMITS: Limits = (
     (compaction, "FAN", (2, 3, 8)),
     (lookup, "CHUNK_PAIRS", (16, 20, 65_536)),
     (envelope, "PAYLOAD_ROWS", (1, 5, 65_536)),
-    (worker, "PORTION_ROWS", (1, 7, 131_072)),
+    (portions, "PORTION_ROWS", (1, 7, 131_072)),
 )
 
 
@@ -939,37 +937,13 @@ def replayed(case: Case) -> list[Tables]:
 
 def main() -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="random joins against the oracle")
-    parser.add_argument("--n", type=int, default=1000, help="how many cases")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the first case")
-    parser.add_argument("--spark", action="store_true", help="run on Spark")
-    parser.add_argument("--keep-going", action="store_true", help="do not stop at the first failure")
-    parser.add_argument("-v", "--verbose", action="store_true", help="print every case")
-    args = parser.parse_args()
-    spark = _spark() if args.spark else None
-    began, tally, failed = time.perf_counter(), Tally(), 0
-    for done, seed in enumerate(range(args.seed, args.seed + args.n), start=1):
-        case = make_case(seed)
-        if args.verbose:
-            print(case.describe())
-        try:
-            tally += check(case) if spark is None else check_on_spark(case, spark, DEATHS)
-        except Exception:  # noqa: BLE001 - whatever goes wrong is reported with its case
-            failed += 1
-            print(f"\nFAILED seed {seed}\n{case.describe() if not args.verbose else ''}")
-            print(traceback.format_exc(limit=-6))
-            print(f"repeat: python -m tests.fuzz --seed {seed} --n 1 -v{' --spark' if args.spark else ''}", flush=True)
-            if not args.keep_going:
-                return 1
-        if done % 100 == 0 or done == args.n:
-            print(f"{done} cases, {tally}, {failed} failed, {time.perf_counter() - began:.0f} s", flush=True)
-    return 1 if failed else 0
-
-
-def _spark() -> SparkSession:
-    from weft.launch.spark import local_session
-
-    return local_session(2)
+    return run_seeds(
+        "tests.fuzz",
+        "random joins against the oracle",
+        lambda seed, _spark: make_case(seed),
+        lambda case, spark: check(case) if spark is None else check_on_spark(case, spark, DEATHS),
+        Tally(),
+    )
 
 
 if __name__ == "__main__":

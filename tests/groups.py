@@ -13,13 +13,10 @@ with a number it may be near to.
 
 from __future__ import annotations
 
-import argparse
 import random
 import shutil
 import sys
 import tempfile
-import time
-import traceback
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -45,6 +42,7 @@ from tests.fuzz import (
     small_limits,
     some_plans,
 )
+from tests.seeds import run_seeds
 from weft.host.batch import Watermarks
 from weft.host.groups import folding, known
 from weft.host.groups.view import read_view
@@ -52,7 +50,7 @@ from weft.host.results.changes import Shape
 from weft.query.grouping import OP, TimeWindow
 from weft.testing import Trial, assert_same_rows, expected_after_each_batch
 from weft.testing.compare import rows_of
-from weft.topology.model import Emit, Groups
+from weft.topology.node import Emit, Groups
 
 TOLERANCE = 1e-9
 LENGTHS = ["'5 seconds'", "'20 seconds'", "'1500 milliseconds'", "'1 day'", "INTERVAL '7' SECOND"]
@@ -352,29 +350,10 @@ def closed(window: TimeWindow | None, rows: pa.Table, mark: int | None) -> pa.Ar
 
 def main() -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m tests.groups", description="random aggregates against the oracle")
-    parser.add_argument("--n", type=int, default=1000, help="how many cases")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the first case")
-    parser.add_argument("--keep-going", action="store_true", help="do not stop at the first failure")
-    parser.add_argument("-v", "--verbose", action="store_true", help="print every case")
-    args = parser.parse_args()
-    began, tally, failed = time.perf_counter(), Tally(), 0
-    for done, seed in enumerate(range(args.seed, args.seed + args.n), start=1):
-        case = make_grouped_case(seed)
-        if args.verbose:
-            print(case.describe())
-        try:
-            tally += check_groups(case)
-        except Exception:  # noqa: BLE001 - whatever goes wrong is reported with its case
-            failed += 1
-            print(f"\nFAILED seed {seed}\n{case.describe() if not args.verbose else ''}")
-            print(traceback.format_exc(limit=-6))
-            print(f"repeat: python -m tests.groups --seed {seed} --n 1 -v", flush=True)
-            if not args.keep_going:
-                return 1
-        if done % 100 == 0 or done == args.n:
-            print(f"{done} cases, {tally}, {failed} failed, {time.perf_counter() - began:.0f} s", flush=True)
-    return 1 if failed else 0
+    return run_seeds(
+        "tests.groups", "random aggregates against the oracle",
+        lambda seed, _spark: make_grouped_case(seed), lambda case, _spark: check_groups(case), Tally(), on_spark=False,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -60,14 +60,17 @@ from weft.host.inprocess.run import InProcess
 from weft.host.state.compaction import horizon
 from weft.host.state.manifest import NEVER
 from weft.kernels.codes import equality_codes
-from weft.query.model import Output, Query
+from weft.query.model import COPY, TIME, WEIGHT, Output, Query
 from weft.query.timebounds import retention
 from weft.session.fit import Fit
 from weft.testing import Trial, assert_same_rows, oracle, survivors
 from weft.testing.compare import rows_of
 from weft.testing.oracle import aggregated, watermark
-from weft.topology.model import COPY, TIME, WEIGHT, Policy, Store, Topology, since_of
+from weft.topology.clock import Policy
+from weft.topology.label import since_of
+from weft.topology.model import Topology
 from weft.topology.spread import Cube, Regions
+from weft.topology.store import Store
 
 FEW = {2: 30, 3: 16, 4: 9}
 """Most rows of a stream, by the most aliases of a query."""
@@ -272,15 +275,7 @@ class Life:
         """A session as it is now, as a new process would declare it."""
         session = weft.Session(self.root / "checkpoint", workers=self.workers, progress=False)
         session.options(watermark=self.policy, strategy=self.strategy)
-        for name, (returns, function) in functions().items():
-            session.function(name, function, returns)
-        for name, stream in self.streams.items():
-            source = weft.read.batches([stream.schema.empty_table()])
-            if name.startswith("t"):
-                session.table(name, source)
-            else:
-                late = FOREVER if self.kind == "patient" else stream.lateness
-                session.stream(name, source, event_time=stream.event_time, unit=stream.unit, lateness=late)  # type: ignore[arg-type]
+        self._declare_inputs(session)
         if drops is not None and drops in session.checkpoint.queries():
             session.drop(drops)
         for name in self.asked:
@@ -339,6 +334,17 @@ class Life:
             self.session.crash_point = None
         return self.trial.manifest.epoch != epoch
 
+    def _declare_inputs(self, session: weft.Session) -> None:
+        for name, (returns, function) in functions().items():
+            session.function(name, function, returns)
+        for name, stream in self.streams.items():
+            source = weft.read.batches([stream.schema.empty_table()])
+            if name.startswith("t"):
+                session.table(name, source)
+            else:
+                late = FOREVER if self.kind == "patient" else stream.lateness
+                session.stream(name, source, event_time=stream.event_time, unit=stream.unit, lateness=late)  # type: ignore[arg-type]
+
     # -------------------------------------------------------------------------------------------- rows
 
     def draw(self) -> Asked:
@@ -353,14 +359,7 @@ class Life:
 
     def read(self, text: str) -> Query:
         session = weft.Session("never-made", workers=1)
-        for name, (returns, function) in functions().items():
-            session.function(name, function, returns)
-        for name, stream in self.streams.items():
-            source = weft.read.batches([stream.schema.empty_table()])
-            if name.startswith("t"):
-                session.table(name, source)
-            else:
-                session.stream(name, source, event_time=stream.event_time, unit=stream.unit)  # type: ignore[arg-type]
+        self._declare_inputs(session)
         return session.query("q", text).asked
 
     def plan(self, query: Query) -> Mapping[str, Any]:

@@ -25,6 +25,8 @@ class Store:
     def __init__(self) -> None:
         self.failing = 0.0
         self.failed = self.requests = 0
+        self.read: list[str] = []
+        """The objects that were asked for, in order."""
         self._dice, self._lock = random.Random(7), threading.Lock()
         self._app: Any = DomainDispatcherApplication(create_backend_app)
         self._server = make_server("127.0.0.1", 0, self._answer, threaded=True, request_handler=_Silent)
@@ -37,6 +39,7 @@ class Store:
     def _answer(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         with self._lock:
             self.requests += 1
+            self.read += [environ["PATH_INFO"]] * (environ["REQUEST_METHOD"] == "GET")
             fails, late = self._dice.random() < self.failing, self._dice.random() < 0.5
             self.failed += fails
         if fails and late:

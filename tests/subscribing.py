@@ -89,9 +89,11 @@ class Case:
         return f"SELECT {shown}, :what + r0.a AS plus FROM {sources}{where}{within}"
 
 
-def draw(rng: random.Random, batches: int = 4, rows: int = 12, subscriptions: int = 12) -> Case:
+def draw(
+    rng: random.Random, batches: int = 4, rows: int = 12, subscriptions: int = 12, streams: int | None = None
+) -> Case:
     """A random case."""
-    streams, wide = rng.choice([1, 2, 2, 2, 3, 4]), rng.choice([2, 6, 20])
+    streams, wide = streams or rng.choice([1, 2, 2, 2, 3, 4]), rng.choice([2, 6, 20])
     types: list[pa.DataType] = []
 
     def parameter(kind: pa.DataType) -> str:
@@ -152,13 +154,15 @@ def _change(rng: random.Random, case: Case, number: int) -> tuple[str, tuple[Any
 # ------------------------------------------------------------------------------------------------------- Weft
 
 
-def declare(case: Case, checkpoint: Path, workers: int, strategy: str = "auto") -> weft.Session:
-    """A session with the streams and the query of a case."""
+def declare(case: Case, checkpoint: Path, workers: int, strategy: str = "auto", *, known: bool = False) -> weft.Session:
+    """A session with the streams and the query of a case; `known` lets it see all rows when it plans."""
     session = weft.Session(checkpoint=checkpoint, workers=workers)
     for i in range(case.streams):
-        session.stream(f"r{i}", weft.read.batches([STREAM.empty_table()]), event_time="ts", lateness="1 hour")
+        rows = [batch[f"r{i}"] for batch in case.batches] if known else [STREAM.empty_table()]
+        session.stream(f"r{i}", weft.read.batches(rows), event_time="ts", lateness="1 hour")
+    added = [row for found in case.changes for kind, row in found if kind == "add" and known]
     session.subscriptions(
-        NAME, case.sql, parameters=weft.read.batches([case.schema.empty_table()]), key=case.key, start=case.start,
+        NAME, case.sql, parameters=weft.read.batches([table(added, case.schema)]), key=case.key, start=case.start,
         window="within" if case.own_windows else None, strategy=strategy,
     )  # fmt: skip
     return session

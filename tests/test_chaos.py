@@ -13,7 +13,7 @@ import pytest
 
 import weft
 from tests.chaos.harms import Shim, damage
-from tests.chaos.play import Outcome
+from tests.chaos.outcome import Outcome
 from tests.chaos.rows import Rows, schema_of
 from tests.chaos.sinks import expected
 from tests.chaos.story import ENDING, Input, draw
@@ -38,7 +38,7 @@ def test_every_trouble_and_every_sink_is_drawn() -> None:
     assert {given.kind for story in stories for given in story.inputs} == {"parquet", "csv", "json", "topic", "frame"}
     assert {len(story.inputs) for story in stories} == {2, 3, 4, 5}
     ends = [step for story in stories for step in story.steps if step.trouble in ENDING]
-    assert len(ends) > 0.2 * sum(len(story.steps) for story in stories)
+    assert len(ends) > 0.1 * sum(len(story.steps) for story in stories)
 
 
 def test_every_query_can_be_planned_and_has_an_answer(tmp_path: Path) -> None:
@@ -93,6 +93,8 @@ def test_damaged_files_cannot_be_read(tmp_path: Path, seed: int) -> None:
 def test_a_summary_counts_kills_and_names_stories_that_failed() -> None:
     good, bad = Outcome(1, rows=10, sinks=2), Outcome(2, difference="a row is missing")
     good.kills.update(driver=2, worker=3)
+    bad.kills.update(worker=1)
     said = summarize([good, bad])
-    assert "| processes killed | 5 |" in said
+    assert "| processes killed | 6 |" in said
+    assert "| of them in stories that came to a good end | 5 |" in said
     assert "| stories that failed | 1: 2 |" in said

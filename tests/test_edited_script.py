@@ -277,6 +277,7 @@ def test_queries_and_status_of_a_checkpoint_are_shown(folder: Path, capsys: pyte
         "stream a  2 rows read  0 late\nstream b  2 rows read  0 late\n"
         "query late   watermark 1970-01-01 00:01:41  waits for a\n"
         "query pairs  watermark 1970-01-01 00:01:41  waits for a\n"
+        f"query late   0 results  into {folder / 'out/late'}\nquery pairs  2 results  into {folder / 'out/pairs'}\n"
         "store a-#  2 rows  for late.a, pairs.a\nstore b-#  2 rows  for late.b, pairs.b\n"
     )
     assert listing(folder) == before

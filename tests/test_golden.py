@@ -11,7 +11,9 @@ import weft
 from tests.optimizer.test_plans import ways
 from weft.host.batch import Report
 from weft.testing import Trial
-from weft.topology.model import Edge, Policy, Probe
+from weft.topology.clock import Policy
+from weft.topology.model import Edge
+from weft.topology.node import Probe
 
 Arrival = tuple[str, dict[str, object]]
 

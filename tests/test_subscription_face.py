@@ -26,7 +26,7 @@ def open_session(root: Path) -> weft.Session:
 
 def test_explain_says_how_subscriptions_are_found(tmp_path: Path) -> None:
     session = open_session(tmp_path)
-    session.subscriptions("alerts", SQL, parameters=GIVEN, key="who").to_memory()
+    session.subscriptions("alerts", SQL, parameters=GIVEN, key="who", strategy="narrow").to_memory()
     shown = session.explain()
     assert "bits t.x < :limit" in shown
     assert "bits w.y >= :low AND w.y <= :high" in shown
@@ -94,6 +94,24 @@ def test_an_operation_column_adds_ends_and_replaces(tmp_path: Path) -> None:
     found = [(row["who"], row[REMOVED]) for row in rows]
     assert found == [(1, False), (2, False), (3, True), (4, True), (4, False), (5, True), (6, False)]
     assert piece.stream == "alerts-subscriptions"
+
+
+def test_changes_by_hand_are_removed_when_they_are_committed(tmp_path: Path) -> None:
+    source = ParameterSource(weft.read.batches([pa.table({"who": [1]})]), str(tmp_path / "changes"))
+    reader, files = source.open("s", str(tmp_path)), tmp_path / "changes"
+    for who in (2, 3):
+        source.inbox.put(pa.table({"who": [who], REMOVED: [False]}))
+    first = reader.end(reader.beginning(), reader.discover())
+    assert len(list(files.iterdir())) == 2
+    reader.end(reader.beginning(), reader.discover())  # the batch is run again: it was not committed
+    assert len(list(files.iterdir())) == 2
+    source.inbox.put(pa.table({"who": [4], REMOVED: [False]}))
+    second = reader.end(first, reader.discover())
+    assert len(list(files.iterdir())) == 1
+    again = source.open("s", str(tmp_path))
+    again.check(second)
+    assert again.end(second, again.discover()) == second
+    assert not list(files.iterdir())
 
 
 def test_an_unknown_operation_is_named(tmp_path: Path) -> None:

@@ -12,14 +12,10 @@ carry it must say so.  DuckDB reads the very text, over the rows that are left.
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import tempfile
-import time
-import traceback
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +24,7 @@ import pyarrow as pa
 
 import weft
 from tests.outer import COLUMNS, RandomOuter
+from tests.seeds import run_seeds
 from weft.optimizer.wishes import STRATEGIES, TWO_WAY
 from weft.testing import Trial
 
@@ -204,6 +201,9 @@ class Tally:
     rows: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
 
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(self.views + other.views, self.rows + other.rows, self.kinds + other.kinds)
+
     def __str__(self) -> str:
         said = ", ".join(f"{count} {kind}" for kind, count in sorted(self.kinds.items()))
         return f"{self.views} answers with {self.rows} rows compared; queries: {said}"
@@ -282,39 +282,15 @@ def _compare(found: pa.Table, text: str, left: dict[str, pa.Table], tally: Tally
     tally.rows += len(right)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main() -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m tests.wide", description="random queries of all kinds")
-    parser.add_argument("--n", type=int, default=1000, help="how many cases")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the first case")
-    parser.add_argument("--spark", action="store_true", help="run on Spark")
-    parser.add_argument("--keep-going", action="store_true", help="do not stop at the first failure")
-    parser.add_argument("-v", "--verbose", action="store_true", help="print every case")
-    args = parser.parse_args(arguments)
-    spark, began, tally, failed = _spark() if args.spark else None, time.perf_counter(), Tally(), 0
-    for done, seed in enumerate(range(args.seed, args.seed + args.n), start=1):
-        world = make_world(seed, 4 if spark else 1)
-        if args.verbose:
-            print(world.describe())
-        try:
-            one = check_world(world) if spark is None else check_on_spark(world, spark)
-            tally = Tally(tally.views + one.views, tally.rows + one.rows, tally.kinds + one.kinds)
-        except Exception:  # noqa: BLE001 - whatever goes wrong is reported with its case
-            failed += 1
-            print(f"\nFAILED seed {seed}\n{world.describe() if not args.verbose else ''}")
-            print(traceback.format_exc(limit=-6))
-            print(f"repeat: python -m tests.wide --seed {seed} --n 1 -v{' --spark' if args.spark else ''}", flush=True)
-            if not args.keep_going:
-                return 1
-        if done % 100 == 0 or done == args.n:
-            print(f"{done} cases, {tally}, {failed} failed, {time.perf_counter() - began:.0f} s", flush=True)
-    return 1 if failed else 0
-
-
-def _spark() -> SparkSession:
-    from weft.launch.spark import local_session
-
-    return local_session(2)
+    return run_seeds(
+        "tests.wide",
+        "random queries of all kinds",
+        lambda seed, spark: make_world(seed, 4 if spark else 1),
+        lambda world, spark: check_world(world) if spark is None else check_on_spark(world, spark),
+        Tally(),
+    )
 
 
 if __name__ == "__main__":

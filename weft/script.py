@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from weft.errors import SourceError, WeftError
 from weft.expr.model import Span
 from weft.host.state.checkpoint import describe_query, is_same_query
-from weft.host.state.depot import read_url
+from weft.host.url import read_url
 from weft.observe.live import Live
 from weft.query.caret import point
 from weft.session.complete import say_complete
@@ -84,8 +84,8 @@ def parse_script(text: str, *, folder: Path, name: str = "job") -> Script:
     settings = dict(said.settings)
     return Script(
         checkpoint=_place(folder, str(settings.pop("checkpoint", f"{name}.checkpoint"))),
-        streams=tuple(replace(stream, path=folder / stream.path) for stream in said.streams),
-        queries=tuple(replace(query, path=folder / query.path) for query in said.queries),
+        streams=tuple(replace(stream, path=_place(folder, stream.path)) for stream in said.streams),
+        queries=tuple(replace(query, path=_place(folder, query.path)) for query in said.queries),
         drops=said.drops,
         views=said.views,
         options=settings,
@@ -95,9 +95,9 @@ def parse_script(text: str, *, folder: Path, name: str = "job") -> Script:
     )
 
 
-def _place(folder: Path, checkpoint: str) -> Path:
+def _place(folder: Path, said: str | Path) -> Path:
     """A URL as it is; a folder counts from that of the script."""
-    return Path(checkpoint) if read_url(checkpoint) is not None else folder / checkpoint
+    return Path(said) if read_url(said) is not None else folder / said
 
 
 def open_session(

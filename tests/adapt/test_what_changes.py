@@ -76,6 +76,19 @@ def test_axes_of_a_cube_follow_sizes(tmp_path: Path) -> None:
     check(trial, batches)
 
 
+@pytest.mark.parametrize("strategy", ["hypercube:hash", "hypercube:random", "flat"])
+def test_shares_of_pairs_are_right_whatever_copies_a_plan_makes(tmp_path: Path, strategy: str) -> None:
+    random, values = np.random.default_rng(7), dict.fromkeys("abc", (0, 300))
+    batches = [chain(random, at, dict.fromkeys("rstu", 600), values) for at in range(5)]
+    trial = follow(tmp_path, SCENARIOS["stable"].queries["q"], batches, strategy, workers=2)
+    for batch in batches:
+        trial.feed(batch)
+    assert trial.adaptation is not None
+    shares = trial.adaptation._known._selectivities
+    assert all(0.75 / 300 < share < 1.33 / 300 for share in shares.values()), shares
+    assert strategy != "flat" or len(shares) == 3
+
+
 def test_a_sample_is_bounded_and_each_row_has_the_same_chance() -> None:
     kept, seen = Drawn(200), np.zeros(1000)
     for number in range(60):

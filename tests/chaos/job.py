@@ -7,6 +7,7 @@ then the program that ends, with 3, and is started anew.  What failed is written
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import pickle
@@ -27,7 +28,6 @@ from weft.host.crash import CrashPoint
 EXTRA, LAST = "extra", "last"
 """The query that comes and goes, and the same query in the end."""
 JVM_GONE = 3
-MASTER = "local-cluster[2,1,700]"
 
 
 @dataclass
@@ -85,7 +85,7 @@ class Life:
 
             from weft.launch.spark import local_session
 
-            spark = local_session(self.workers)
+            spark = self.spark or local_session(self.workers)
             reader = spark.readStream.schema(from_arrow_schema(schema, prefer_timestamp_ntz=True))
             return reader.option("maxFilesPerTrigger", 1).parquet(str(folder))
         read = {"parquet": weft.read.parquet, "csv": weft.read.csv, "json": weft.read.json}[given.kind]
@@ -95,8 +95,8 @@ class Life:
 
     def live(self) -> int:
         """Run to the end; the exit code."""
-        if self.story.host == "executors":
-            self.spark = executors()
+        if self.story.host != "local":
+            self.spark = start(self.story.host)
         while True:
             try:
                 self._run()
@@ -129,8 +129,10 @@ class Life:
             session.crash_point = CrashPoint(self.point, session.checkpoint.last + 2, "hang", mark)
         with session:
             handle = session.start(every=0.01)
+            changed = session.checkpoint.last
             while not finish.exists() and not handle.wait(self.dice.uniform(0.3, 1.5) if self.is_changing else 0.05):
-                if self.is_changing:
+                if self.is_changing and session.checkpoint.last > changed:  # batches must get on, however slow they are
+                    changed = session.checkpoint.last
                     self._change(session)
             handle.stop()
 
@@ -155,11 +157,13 @@ class Life:
         print(f"failed: {error}", flush=True)
 
 
-def executors() -> Any:
-    """A session of Spark with two executors, each a process of its own on this machine."""
+def start(host: str) -> Any:
+    """A session of Spark that runs lost tasks again: in its own JVM, or in two others on this machine."""
+    if host == "retries":
+        return weft.spark(master="local[2,8]")
     os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     settings = {"spark.executor.memory": "600m", "spark.deploy.maxExecutorRetries": "-1", "spark.ui.enabled": "false"}
-    made = weft.spark(settings, master=MASTER)
+    made = weft.spark(settings, master="local-cluster[2,1,700]")
     made.sparkContext.setLogLevel("OFF")
     return made
 
@@ -171,16 +175,18 @@ def end_with_parent() -> None:
 
 
 def jvm_lives() -> bool:
-    """Whether Spark's JVM is still there."""
+    """Whether Spark's JVM is still there.  One that was killed is a process for a while, but does not answer."""
     from pyspark import SparkContext
 
-    gateway = SparkContext._gateway
-    return gateway is not None and gateway.proc.poll() is None
+    from weft.launch.spark import is_gone
+
+    return SparkContext._gateway is not None and not is_gone()
 
 
 def main() -> int:
     root, life, servers, point = sys.argv[1:]
     threading.Thread(target=end_with_parent, daemon=True).start()
+    faulthandler.register(signal.SIGUSR1)  # where a job is that does not get on
     story = pickle.loads(Path(root, "story").read_bytes())
     return Life(story, Path(root), servers or None, int(life), point or None).live()
 

@@ -29,10 +29,13 @@ from weft.host.crash import points
 
 Kill = OneOf["driver", "jvm", "worker", "daemon", "executor", "group", "broker"]
 Harm = OneOf["disk", "file", "clock", "slow"]
-Host = OneOf["local", "executors"]
+Host = OneOf["local", "retries", "executors"]
+"""Where a lost task ends the run; where Spark runs it again; where it does so in JVMs of their own."""
+HOSTS: dict[Host, int] = {"local": 36, "retries": 58, "executors": 6}
 KILLS: dict[Host, dict[Kill, int]] = {
-    "local": {"worker": 55, "driver": 14, "group": 9, "jvm": 6, "daemon": 8},
-    "executors": {"executor": 45, "worker": 45, "driver": 5, "group": 5},
+    "local": {"worker": 62, "driver": 12, "group": 7, "jvm": 7, "daemon": 12},
+    "retries": {"worker": 78, "daemon": 14, "driver": 4, "group": 2, "jvm": 2},
+    "executors": {"executor": 25, "worker": 60, "daemon": 7, "driver": 4, "group": 4},
 }
 """How often each kill is drawn; the broker comes on top where there is one."""
 ENDING = ("driver", "group", "jvm")
@@ -101,7 +104,7 @@ class Story:
     @property
     def batches(self) -> int:
         """How many batches of input there are, for each stream."""
-        return 2 + sum(step.batches for step in self.steps)
+        return 2 + sum(step.batches + (step.trouble in ("disk", "slow")) for step in self.steps)
 
     def describe(self) -> str:
         """The story in some lines."""
@@ -116,16 +119,16 @@ class Story:
 def draw(seed: int, kills: int = 20, host: Host | None = None, topics: bool | None = None) -> Story:
     """The story of a seed, with so many kills; its host and whether it has topics may be given."""
     dice = random.Random(f"story {seed}")
-    where: Host = "executors" if dice.random() < 0.1 else "local"
-    has_topics = dice.random() < 0.25
+    where = dice.choices(list(HOSTS), list(HOSTS.values()))[0]
+    has_topics = dice.random() < 0.15
     where, has_topics = host or where, has_topics if topics is None else topics
-    inputs = _inputs(dice, has_topics, allow_frame=where == "local")
+    inputs = _inputs(dice, has_topics, allow_frame=where != "executors")
     framed = any(given.kind == "frame" for given in inputs)
     changing = not framed and dice.random() < 0.5
     names = {given.name: given for given in inputs}
     queries = ask(dice, names, has_topics)
-    has_disk = where == "local" and dice.random() < 0.4
-    shim = where == "local" and not has_topics and dice.random() < 0.5
+    has_disk = where != "executors" and dice.random() < 0.4
+    shim = where != "executors" and not has_topics and dice.random() < 0.5
     steps = _steps(dice, kills, where, inputs, has_topics, has_disk, shim)
     return Story(seed, where, inputs, queries, extra(dice, names) if changing else None, has_disk, shim, steps)
 
@@ -156,7 +159,7 @@ def _steps(
     has_disk: bool,
     shim: bool,
 ) -> tuple[Step, ...]:
-    weights: dict[Kill, int] = dict(KILLS[host]) | ({"broker": 8} if has_topics else {})
+    weights: dict[Kill, int] = dict(KILLS[host]) | ({"broker": 4} if has_topics else {})
     harms: list[Harm] = [*(["disk"] if has_disk else []), *(["clock", "slow"] if shim else [])]  # type: ignore[list-item]
     if any(given.kind == "parquet" for given in inputs):
         harms.append("file")
@@ -166,7 +169,7 @@ def _steps(
             steps.append(Step(2, 1, dice.uniform(0, 0.2), dice.choice(harms), None, dice.randrange(1 << 30)))
         kill = dice.choices(list(weights), list(weights.values()))[0]
         # Where Spark runs a lost task again, a crash point on a worker would be reached again.
-        fatal = ENDING if host == "executors" else (*ENDING, "worker")
+        fatal = (*ENDING, "worker") if host == "local" else ENDING
         is_new = bool(steps) and steps[-1].trouble in ENDING
         steps.append(_kill(dice, kill, is_new=is_new, has_points=is_new and kill in fatal))
     return tuple(steps)
@@ -180,4 +183,5 @@ def _kill(dice: random.Random, kill: Kill, is_new: bool, has_points: bool) -> St
         return Step(2, 0, 0.0, kill, dice.choice(known), which)
     if is_new and dice.random() < 0.3:
         return Step(1, 0, dice.uniform(0, 4), kill, None, which)
-    return Step(dice.choice((1, 2, 2)), dice.choice((0, 1, 1)), dice.uniform(0, 0.35), kill, None, which)
+    commits = dice.choice((0, 0, 1))
+    return Step(commits + dice.choice((0, 1)), commits, dice.uniform(0, 0.35), kill, None, which)

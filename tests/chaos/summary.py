@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from tests.chaos.play import Outcome
+from tests.chaos.outcome import Outcome
 
 
 def summarize(outcomes: Sequence[Outcome]) -> str:
@@ -15,11 +15,13 @@ def summarize(outcomes: Sequence[Outcome]) -> str:
         kills.update(outcome.kills)
         harms.update(outcome.harms)
         missed.update(outcome.missed)
+    well = sum(sum(outcome.kills.values()) for outcome in outcomes if not outcome.difference)
     failed = [str(outcome.seed) for outcome in outcomes if outcome.difference]
     rows = [
         ("stories", f"{len(outcomes):,}"),
         ("processes killed", f"{kills.total():,}"),
         *((f"- {kind}", f"{count:,}") for kind, count in kills.most_common()),
+        ("of them in stories that came to a good end", f"{well:,}"),
         ("other harm", f"{harms.total():,}"),
         *((f"- {kind}", f"{count:,}") for kind, count in harms.most_common()),
         ("troubles that did not come about", f"{missed.total():,}"),

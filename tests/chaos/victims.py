@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -42,11 +42,9 @@ class Running:
         return self.process.poll() is None
 
     def family(self) -> list[psutil.Process]:
-        """All processes of the job."""
-        with contextlib.suppress(psutil.Error):
-            mine = psutil.Process(self.process.pid)
-            return [mine, *mine.children(recursive=True)]
-        return []
+        """All processes of the job, the driver first; workers whose daemon was killed are still of its session."""
+        mine = [pid for pid in psutil.pids() if _session(pid) == self.process.pid]
+        return [*_found(sorted(mine, key=lambda pid: (pid != self.process.pid, pid)))]
 
     def victims(self, kind: str) -> list[psutil.Process]:
         """The processes of a kind, always in the same order."""
@@ -59,6 +57,18 @@ class Running:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.let_go()
         survivors(family)
+
+
+def _session(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        return os.getsid(pid)
+    return -1
+
+
+def _found(pids: Iterable[int]) -> Iterator[psutil.Process]:
+    for pid in pids:
+        with contextlib.suppress(psutil.Error):
+            yield psutil.Process(pid)
 
 
 def survivors(processes: Iterable[psutil.Process], seconds: float = 30) -> list[psutil.Process]:
@@ -83,7 +93,7 @@ def kind_of(process: psutil.Process) -> str:
         said, parent = process.cmdline(), process.parent()
         is_forked = parent is not None and parent.cmdline() == said
         if {"weft.launch.daemon", "pyspark.daemon"} & set(said):
-            return "worker" if is_forked else "daemon"
+            return "daemon" if parent is not None and "java" in parent.name() else "worker"
         if {JOB, "tests.chaos.big"} & set(said) and not is_forked:
             return "driver"
         if any("CoarseGrainedExecutorBackend" in word for word in said) and not is_forked:

@@ -14,7 +14,8 @@ import pytest
 import weft
 from tests.topology.shop import QUERIES, declare, session
 from weft.explain import FORMATS, STAGES
-from weft.explain.notices import KINDS, MOST
+from weft.explain.notices import KINDS
+from weft.explain.words import MOST
 from weft.testing import Trial
 
 CHAIN = """SELECT c.name, o.id, l.part FROM customer c, orders o, lines l

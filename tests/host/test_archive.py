@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from pathlib import Path
 
 import pytest
 
-from weft.launch import prepare
+from weft.launch import classes, prepare
 from weft.launch.classes import Archive
 from weft.launch.java import Java
 
@@ -80,6 +81,30 @@ def test_a_cache_that_cannot_be_written_is_no_obstacle(archive: Archive, monkeyp
     archive.doubt()
     archive.trust()
     assert archive.options() == ""
+
+
+def test_what_has_failed_is_tried_again_a_day_later(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = list[Path]()
+    monkeypatch.setattr(classes, "_make_at_exit", begun.append)
+    archive.give_up()
+    made = archive.failed.stat().st_mtime
+    for hours in (0, 23):
+        os.utime(archive.failed, (made, made - hours * 3600))
+        assert archive.options() == ""
+        assert not begun
+    os.utime(archive.failed, (made, made - 25 * 3600))
+    assert archive.options() == ""
+    assert begun == [archive.stem.parent]
+
+
+def test_file_that_is_made_again_is_forgiven_one_failed_start_too(archive: Archive, tmp_path: Path) -> None:
+    aside = tmp_path / "my cache" / "aside"
+    for starts in ("dd", "d"):
+        aside.write_bytes(b"classes")
+        archive.keep(aside)
+        for _ in starts:
+            archive.doubt()
+    assert archive.file is not None
 
 
 def test_one_failed_start_is_forgiven_and_two_are_not(archive: Archive, tmp_path: Path) -> None:

@@ -76,6 +76,16 @@ def test_what_is_deleted_before_it_comes_is_owed() -> None:
     assert shown(t) == [(1,)]
 
 
+@pytest.mark.parametrize("sql", ["SELECT DISTINCT a.k FROM a", "SELECT a.k FROM a GROUP BY a.k HAVING count(*) > 0"])
+def test_a_row_that_is_as_it_was_is_no_change(sql: str) -> None:
+    t = trial(sql)
+    for batch in (((1, 10, "insert"),), ((1, 11, "insert"), (1, 12, "insert")), ((1, 10, "delete"),)):
+        t.feed({"a": rows(*batch)})
+    t.feed({"a": rows((1, 11, "delete"), (1, 12, "delete"))})
+    changed = [op for part in t.running.results["q"] for op in part.column("#op").to_pylist()]
+    assert changed == ["insert", "delete"]
+
+
 def test_the_op_is_no_column() -> None:
     made = session("a")
     assert made.streams["a"].schema.names == ["k", "x"]

@@ -9,7 +9,7 @@ import pytest
 
 from weft.host.state.compaction import FAN, MOST_BYTES, groups, horizon, is_expired
 from weft.host.state.segment import SegmentRef
-from weft.topology.model import Store
+from weft.topology.store import Store
 
 _names = itertools.count()
 

@@ -14,7 +14,7 @@ from weft.errors import QueryError
 from weft.observe.watermark import read_watermarks
 from weft.session.status import show_status
 from weft.testing import Trial, assert_same_rows, expected_after_lateness
-from weft.topology.model import Clock
+from weft.topology.clock import Clock
 
 SECOND = 1_000_000
 SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.int64())])

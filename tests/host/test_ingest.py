@@ -17,7 +17,9 @@ from weft.host.envelope import REPORT, Envelope
 from weft.host.ingest import Ingest, ingests
 from weft.host.routing import route
 from weft.query.model import Stream
-from weft.topology.model import NEVER_LATE, Edge, Route, Topology
+from weft.topology.clock import NEVER_LATE
+from weft.topology.model import Edge, Topology
+from weft.topology.node import Route
 from weft.topology.spread import Axis, Cube
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string()), ("t", pa.int64()), ("w", pa.int64())])

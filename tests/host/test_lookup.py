@@ -16,7 +16,8 @@ from weft.host.lookup import lookup
 from weft.host.state.segment import Segment
 from weft.host.state.stores import index_rows
 from weft.host.weights import attach_weights
-from weft.topology.model import Bound, Key, Probe, Store
+from weft.topology.node import Bound, Probe
+from weft.topology.store import Key, Store
 
 INT, FLOAT = pa.int64(), pa.float64()
 

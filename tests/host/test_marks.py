@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from weft.host.hidden import cut, level
 from weft.host.marks import drop_late, join_marks, mark_late, mark_of, marks, refuse
-from weft.topology.model import NEVER_LATE
+from weft.topology.clock import NEVER_LATE
 
 
 def frame(*times: int | None) -> pa.RecordBatch:

@@ -12,8 +12,10 @@ import pytest
 import weft
 from weft.host.inprocess.run import InProcess
 from weft.host.migration.migrate import Change
+from weft.host.spark.epochs import A_MOMENT, rows_at_once
+from weft.query.model import COPY
 from weft.testing import assert_same_rows
-from weft.topology.model import COPY, Topology
+from weft.topology.model import Topology
 
 STREAMS = {"r": ("a", "x"), "s": ("a", "b"), "t": ("b", "c"), "u": ("c", "x")}
 QUERIES = {
@@ -85,3 +87,10 @@ def test_what_comes_meanwhile_is_caught_up(seed: int) -> None:
         assert held(run) == held(fresh)
     for name in (*names, *more):
         assert_same_rows(run.table(name), fresh.table(name))
+
+
+def test_where_batches_take_long_a_change_may_take_as_long() -> None:
+    """Many rows may be moved between two batches of two seconds: nobody waits for more than one batch longer."""
+    few = rows_at_once([])
+    assert rows_at_once([0.01, 0.02]) == rows_at_once([A_MOMENT, 50.0, A_MOMENT]) == few > 0
+    assert rows_at_once([10 * A_MOMENT] * 5) == 10 * few

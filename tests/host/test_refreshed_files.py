@@ -11,8 +11,10 @@ import pytest
 
 import weft
 from weft.errors import SourceError, WeftError
-from weft.host.sources import refreshed
-from weft.host.sources.refreshed import CHANGE, RefreshedReader, RefreshedSource
+from weft.host.sources import folders, refreshed
+from weft.host.sources.folders import FolderNow
+from weft.host.sources.refreshed import CHANGE, RefreshedSource
+from weft.host.sources.source import Source
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 
@@ -29,8 +31,8 @@ class Files:
         self.folder = tmp_path / "in"
         self.folder.mkdir()
         monkeypatch.setattr(refreshed, "PAUSE", 0.0)
-        look = RefreshedReader._look
-        monkeypatch.setattr(RefreshedReader, "_look", lambda reader: (look(reader), self._happen())[0])
+        look = FolderNow.look
+        monkeypatch.setattr(FolderNow, "look", lambda folder: (look(folder), self._happen())[0])
         self.happens = list[object]()
         source = RefreshedSource(weft.read.parquet(self.folder, schema=SCHEMA))
         self.reader = source.open("t", str(tmp_path / "sources"))
@@ -55,9 +57,9 @@ def test_file_that_goes_while_files_are_read_is_left_for_the_next_look(
     put(files.folder, "a", 1)
     assert files.reader.discover() == 1
     other = put(files.folder, "b", 2)
-    found = refreshed.list_files(str(files.folder))
+    found = folders.list_files(str(files.folder))
     with monkeypatch.context() as patch:
-        patch.setattr(refreshed, "list_files", lambda path: found if path == str(files.folder) else [])
+        patch.setattr(folders, "list_files", lambda _path, _at=None: found)
         files.happens = [lambda: os.remove(other)]
         assert files.reader.discover() == 1
     assert files.reader.discover() == 1
@@ -74,7 +76,7 @@ def test_file_that_is_half_written_is_left_for_the_next_look(tmp_path: Path, mon
     (files.folder / "b.parquet").unlink()
     looks = iter(["one", "two"])
     with monkeypatch.context() as patch:
-        patch.setattr(RefreshedReader, "_look", lambda _reader: next(looks))
+        patch.setattr(FolderNow, "look", lambda _folder: next(looks))
         assert files.reader.discover() == 1
     whole.write_bytes(content)
     assert files.changes(1, files.reader.discover()) == [(1, -1), (2, 1)]
@@ -100,6 +102,45 @@ def test_file_that_stays_bad_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
     (files.folder / "a.parquet").write_bytes(b"no parquet")
     with pytest.raises(SourceError, match=r"a\.parquet cannot be read"):
         files.reader.discover()
+
+
+class Numbers(Source):
+    """A source of one's own that can be read again as a whole."""
+
+    def __init__(self, *numbers: int) -> None:
+        self.numbers = numbers
+
+    @property
+    def schema(self) -> pa.Schema:
+        return SCHEMA
+
+    def whole(self) -> Numbers:
+        return self
+
+    def look(self) -> str:
+        return str(self.numbers)
+
+    def read(self) -> pa.Table:
+        return pa.table({"k": self.numbers, "v": self.numbers}, SCHEMA)
+
+
+def test_source_that_is_no_folder_is_read_again_if_it_can(tmp_path: Path) -> None:
+    numbers, s = Numbers(1, 2), weft.Session("never-made")
+    s.table("t", numbers, key="k", refresh=True)
+    reader = s.sources["t"].open("t", str(tmp_path))
+    found = list[tuple[int, int]]()
+    for now in ((1, 2), (2, 3)):
+        numbers.numbers, start = now, reader.beginning() if not found else 1
+        [piece] = reader.pieces(start, reader.discover())
+        [rows] = reader.read(piece, ["k", CHANGE], s.sources["t"].schema)
+        found += sorted((row["k"], row[CHANGE]) for row in rows.to_pylist())
+    assert found == [(1, 1), (2, 1), (1, -1), (3, 1)]
+
+
+def test_source_whose_rows_are_read_once_is_refused() -> None:
+    rows = weft.read.batches([pa.table({"k": [1], "v": [1]}, SCHEMA)])
+    with pytest.raises(WeftError, match='table "t" cannot be read again'):
+        weft.Session("never-made").table("t", rows, refresh=True)
 
 
 def test_nested_columns_are_refused(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from weft.host.state.segment import Segment, SegmentFiles, SegmentRef
 from weft.host.state.stores import index_rows
 from weft.kernels.checksum import checksum
 from weft.kernels.index import probe
-from weft.topology.model import Key
+from weft.topology.store import Key
 
 ROWS = pa.RecordBatch.from_pydict(
     {

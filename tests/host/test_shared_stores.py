@@ -20,7 +20,9 @@ from weft.query.model import Query, Stream
 from weft.query.resolve import resolve
 from weft.sql import parse
 from weft.testing import assert_same_rows, expected_after_lateness
-from weft.topology.model import NEVER_LATE, Store, Topology
+from weft.topology.clock import NEVER_LATE
+from weft.topology.model import Topology
+from weft.topology.store import Store
 
 UNITE: Mapping[str, Decide | None] = {
     "by cost": None,

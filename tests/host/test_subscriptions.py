@@ -32,6 +32,14 @@ def test_random_subscriptions(seed: int, tmp_path: Path) -> None:
     assert_same_rows(trial.table(NAME), expected(case))
 
 
+@pytest.mark.parametrize("streams", [5, 6])
+def test_joins_of_many_streams(streams: int, tmp_path: Path) -> None:
+    rng = random.Random(streams)
+    cases = (draw(rng, batches=3, rows=5, streams=streams) for _ in range(100))
+    case = next(case for case in cases if expected(case).num_rows)
+    assert_same_rows(run(case, tmp_path, 2).table(NAME), expected(case))
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_subscriptions_move_with_the_workers(seed: int, tmp_path: Path) -> None:
     rng = random.Random(1000 + seed)

@@ -12,6 +12,7 @@ import pytest
 
 import weft
 from tests.planned import plan
+from weft.host import portions
 from weft.host import worker as module
 from weft.host.batch import Batch, Report
 from weft.host.crash import CrashPoint
@@ -23,7 +24,8 @@ from weft.host.worker import Worker
 from weft.query.model import Stream
 from weft.query.resolve import resolve
 from weft.sql import parse
-from weft.topology.model import Keep, Probe, Topology
+from weft.topology.model import Topology
+from weft.topology.node import Keep, Probe
 
 SCHEMA = pa.schema([("k", pa.int64()), ("j", pa.int64()), ("t", pa.int64()), ("w", pa.int64())])
 PAIR = "SELECT a.j AS x, b.j AS y FROM a, b WHERE a.k = b.k"
@@ -169,7 +171,7 @@ def test_a_query_over_one_stream_keeps_nothing() -> None:
 
 
 def test_many_rows_are_answered_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PORTION_ROWS", 10)
+    monkeypatch.setattr(portions, "PORTION_ROWS", 10)
     bench = Bench(topology(PAIR))
     bench.run(1, [bench.rows("b", (1, 0)), bench.rows("a", *((1, j) for j in range(35)))])
     assert [part.num_rows for part in bench.results["q"]] == [35]
@@ -257,7 +259,7 @@ def test_a_broadcast_asks_every_worker() -> None:
 
 
 def test_arriving_tuples_are_answered_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PORTION_ROWS", 4)
+    monkeypatch.setattr(portions, "PORTION_ROWS", 4)
     bench = Bench(topology(BACK, 2, weft.Plan(placement=BACK_BY_KEY)))
     [edge] = [e for e in bench.plan.edges if e.stream == "a" and e.stores]
     bench.run(1, [Envelope(0, 0, edge.id, ones(edge.columns))])
@@ -329,7 +331,7 @@ def test_the_second_wave_keeps_what_comes_before_it_answers() -> None:
 
 def test_large_intermediate_results_are_written_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "KEEP_BYTES", 100)
-    monkeypatch.setattr(module, "PORTION_ROWS", 10)
+    monkeypatch.setattr(portions, "PORTION_ROWS", 10)
     bench = kept(2)
     [keep] = [k for k in bench.plan.keeps if k.origin == "b"]
     bench.run(1, [])

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import weft
-from weft.host.crash import CrashPoint
+from tests.spark._kit import hang_at
 
 COLUMNS = {"id": "BIGINT", "k": "BIGINT", "ts": "TIMESTAMP"}
 PAIRS = """
@@ -26,9 +26,7 @@ def main() -> None:
         source = weft.read.kafka(servers, topic, schema=COLUMNS, max_rows=100)
         s.stream(name, source, event_time="ts", lateness="1 day")
     s.query("q", PAIRS).to_kafka(servers, out, key="aid")
-    if crash:
-        point, batch, mark = crash
-        s.crash_point = CrashPoint(point, int(batch), "hang", mark)
+    hang_at(s, crash)
     print(s.run(), flush=True)
 
 

@@ -10,16 +10,16 @@ import pytest
 
 from bench.broker import Broker
 from tests.chaos.play import play
-from tests.chaos.story import draw
+from tests.chaos.story import Host, draw
 
 pytestmark = [pytest.mark.spark, pytest.mark.crash]
 
 
-@pytest.mark.parametrize(("seed", "kills", "topics"), [(11, 12, False), (12, 8, True)])
+@pytest.mark.parametrize(("seed", "kills", "host", "topics"), [(13, 12, "retries", False), (12, 8, "local", True)])
 def test_a_job_that_is_killed_again_and_again_loses_and_doubles_nothing(
-    broker: Broker, seed: int, kills: int, topics: bool
+    broker: Broker, seed: int, kills: int, host: Host, topics: bool
 ) -> None:
-    story = draw(seed, kills, "local", topics)
+    story = draw(seed, kills, host, topics)
     outcome = play(story, broker)
     # A job that has read all its input may have no worker to kill for a while.
     assert outcome.kills.total() + outcome.missed.total() >= kills, outcome

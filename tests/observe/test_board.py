@@ -11,7 +11,7 @@ from weft.observe.counters import Counters
 from weft.observe.notice import Notice
 from weft.observe.progress import Progress
 from weft.observe.watermark import read_watermarks
-from weft.topology.model import Clock
+from weft.topology.clock import Clock
 
 SECOND = 1_000_000
 NINE = 1_767_258_000 * SECOND  # 2026-01-01 09:00:00

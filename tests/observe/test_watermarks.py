@@ -13,7 +13,7 @@ from weft.observe.report import Tally
 from weft.observe.watermark import HELD, Holding, Watermark, read_watermarks, say_time
 from weft.session.status import show_status
 from weft.testing import Trial
-from weft.topology.model import Clock
+from weft.topology.clock import Clock
 
 
 def moment(seconds: int) -> datetime.datetime:

@@ -22,7 +22,7 @@ from weft.optimizer.choose import Choice
 from weft.optimizer.trees.orders import least_sent_orders
 from weft.optimizer.whole import whole_bill
 from weft.testing import Trial
-from weft.topology.model import Probe
+from weft.topology.node import Probe
 
 Pair = tuple[str, str]
 NEAR = 0.05

@@ -24,7 +24,8 @@ from weft.optimizer.trees.orders import least_sent_orders
 from weft.optimizer.trees.trees import cheapest
 from weft.query.model import Output, Query, Relation, Stream
 from weft.testing import assert_same_rows, expected_after_lateness
-from weft.topology.model import Topology, stream_of
+from weft.topology.label import stream_of
+from weft.topology.model import Topology
 
 STRATEGIES = ("flat", "left_deep", "exhaustive", "hypercube:hash", "hypercube:random")
 

@@ -14,7 +14,8 @@ from weft.errors import PlanError, QueryError
 from weft.explain.words import call
 from weft.expr.model import Expr, aliases
 from weft.query.model import Query
-from weft.topology.model import Probe, Topology
+from weft.topology.model import Topology
+from weft.topology.node import Probe
 
 
 def ways(topology: Topology, query: str) -> Iterator[tuple[str, list[Probe]]]:

@@ -24,7 +24,8 @@ from weft.optimizer.whole import whole_bill
 from weft.optimizer.wishes import Wishes
 from weft.optimizer.written.plan import bind, write
 from weft.testing import Trial, assert_same_rows, expected_after_lateness
-from weft.topology.model import Probe, Topology
+from weft.topology.model import Topology
+from weft.topology.node import Probe
 
 # ------------------------------------------------------------------------------------------- random sessions
 

@@ -12,8 +12,9 @@ from weft.expr.model import Column, text_of
 from weft.host.routing import cube_places, route
 from weft.optimizer.plan import topology
 from weft.topology.check import check
-from weft.topology.model import Store, Topology
+from weft.topology.model import Topology
 from weft.topology.spread import Axis, Cube
+from weft.topology.store import Store
 
 PAIR = 'SELECT o.id, l.part FROM orders o, lines l WHERE o.id = l."order" {}'
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import weft
-from weft.host.crash import CrashPoint
+from tests.spark._kit import hang_at
 
 TEXTS = {
     "outer": "SELECT o.id, o.price, l.n FROM orders o FULL JOIN lines l ON l.id = o.id",
@@ -65,8 +65,7 @@ def main() -> None:
             file.writelines(f"{batch} {sorted(map(str, df.collect()))}\n")
 
     session.query("timed", TIMED).foreach_batch(tell)
-    if crash:
-        session.crash_point = CrashPoint(crash[0], int(crash[1]), "hang", crash[2])
+    hang_at(session, crash)
     session.run()
 
 

@@ -11,8 +11,7 @@ import sys
 from pathlib import Path
 
 import weft
-from tests.spark._kit import PAIRS, make_session
-from weft.host.crash import CrashPoint
+from tests.spark._kit import PAIRS, hang_at, make_session
 
 EXTRA = "extra"
 """A query that comes and goes."""
@@ -23,9 +22,7 @@ def main() -> None:
     session = make_session(Path(root), int(workers), plans, progress=True)
     if EXTRA in session.checkpoint.queries():
         session.drop(EXTRA)
-    if crash:
-        point, batch, mark = crash
-        session.crash_point = CrashPoint(point, int(batch), "hang", mark)
+    hang_at(session, crash)
     print(
         run_and_change(session, Path(root), random.Random(int(changes))) if int(changes) else session.run(), flush=True
     )

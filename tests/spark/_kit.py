@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 import weft
+from weft.host.crash import CrashPoint
 from weft.launch.spark import local_session
 
 BASE = datetime.datetime(2026, 1, 1)  # noqa: DTZ001
@@ -38,6 +40,13 @@ def drop(folder: Path, name: str, content: pa.Table) -> Path:
     aside = folder / f".{name}"
     pq.write_table(content, aside)
     return aside.rename(folder / name)
+
+
+def hang_at(session: weft.Session, point: Sequence[str]) -> None:
+    """Let a job wait to be killed, if its last arguments say where: POINT BATCH MARK."""
+    if point:
+        name, batch, mark = point
+        session.crash_point = CrashPoint(name, int(batch), "hang", mark)
 
 
 def answer(source: Path | pa.Table) -> Answer:

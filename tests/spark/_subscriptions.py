@@ -12,9 +12,8 @@ from itertools import groupby
 from pathlib import Path
 
 import weft
-from tests.spark._kit import drop
+from tests.spark._kit import drop, hang_at
 from tests.subscribing import NAME, STREAM, Case, draw, table
-from weft.host.crash import CrashPoint
 from weft.session.subscriptions import Subscriptions
 
 
@@ -57,9 +56,7 @@ def put_rows(root: Path, case: Case, number: int) -> None:
 def main() -> None:
     root, workers, seed, _, *crash = sys.argv[1:]
     session, _ = open_session(Path(root), make_case(int(seed)), int(workers))
-    if crash:
-        point, batch, mark = crash
-        session.crash_point = CrashPoint(point, int(batch), "hang", mark)
+    hang_at(session, crash)
     print(session.run(), flush=True)
 
 

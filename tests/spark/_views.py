@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import weft
-from tests.spark._kit import STATISTICS, STREAMS, Answer, oracle
-from weft.host.crash import CrashPoint
+from tests.spark._kit import STATISTICS, STREAMS, Answer, hang_at, oracle
 
 SUMS = """
     SELECT r.k AS k, COUNT(*) AS n, SUM(t.id) AS ids, MIN(s.m) AS least, COUNT(DISTINCT t.m) AS kinds
@@ -74,9 +73,7 @@ def _rows(root: Path, stream: str, batches: int | None) -> pa.Table:
 def main() -> None:
     root, workers, _plans, _changes, *crash = sys.argv[1:]
     session = make_session(Path(root), workers=int(workers), progress=True)
-    if crash:
-        point, batch, mark = crash
-        session.crash_point = CrashPoint(point, int(batch), "hang", mark)
+    hang_at(session, crash)
     print(session.run(), flush=True)
 
 

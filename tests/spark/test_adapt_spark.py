@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import weft
-import weft.session.session as session_module
+import weft.session.running as running_module
 from tests.adapt.drift import CHAIN, COLUMNS, DENSE_A, EVEN, NAMES, rows
 from tests.spark._kit import answer, drop
 from weft.errors import WeftError
@@ -84,8 +84,8 @@ def test_ge3_on_spark_and_every_epoch_is_told(tmp_path: Path) -> None:
 def test_a_run_that_dies_in_a_switch_goes_on_and_the_answer_is_right(
     tmp_path: Path, point: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    at_once = functools.partial(session_module.open_adaptation, start=lambda work: work())
-    monkeypatch.setattr(session_module, "open_adaptation", at_once)
+    at_once = functools.partial(running_module.open_adaptation, start=lambda work: work())
+    monkeypatch.setattr(running_module, "open_adaptation", at_once)
     batches = inputs()
     with session(tmp_path / "whole", batches) as s:
         switch = next(epoch for epoch in s.run().epochs if epoch.changed)
@@ -136,8 +136,8 @@ def test_ge1_pairs_across_epochs_come_once_on_spark(tmp_path: Path) -> None:
 def test_state_that_outgrows_its_budget_gives_joins_up_on_spark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    at_once = functools.partial(session_module.open_adaptation, start=lambda work: work())
-    monkeypatch.setattr(session_module, "open_adaptation", at_once)
+    at_once = functools.partial(running_module.open_adaptation, start=lambda work: work())
+    monkeypatch.setattr(running_module, "open_adaptation", at_once)
     some, many = {"a": 30, "b": 60_000, "c": 30}, {"a": 30, "b": 30, "c": 60_000}
     random = np.random.default_rng(3)
     batches = [rows(random, at, COUNT, some if at < 4 else many) for at in range(BATCHES)]

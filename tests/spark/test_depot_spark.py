@@ -14,8 +14,9 @@ import weft
 from tests.objectstore import Store
 from tests.spark._kit import expected, found, make_input, make_session
 from weft.host.crash import CrashPoint, points
-from weft.host.state.depot import Depot, read_url
+from weft.host.state.depot import Depot
 from weft.host.state.place import Place
+from weft.host.url import read_url
 
 pytestmark = pytest.mark.spark
 

@@ -25,7 +25,7 @@ import json, sys
 import pyarrow as pa
 import weft
 
-spark = weft.spark({"spark.driver.memory": "1g"}, workers=1, spark_sql_shuffle_partitions=3)
+spark = weft.spark({"spark.driver.memory": "1g"}, master="local[1,3]", spark_sql_shuffle_partitions=3)
 s = weft.Session(sys.argv[1] + "/state", spark, workers=2, progress=False)
 s.stream("a", weft.read.batches([pa.table({"k": [1, 2]})]))
 q = s.query("q", "SELECT a.k FROM a WHERE a.k > 1").to_memory()
@@ -35,25 +35,65 @@ print(json.dumps([q.table().to_pylist(), conf.get("spark.driver.memory"), conf.g
                   conf.get("spark.sql.session.timeZone"), spark.sparkContext.master]))
 """
 ORPHANED = """
-import sys
+import sys, threading
+from pathlib import Path
 import pyarrow as pa
+import pyarrow.parquet as pq
 import weft
 from pyspark import SparkContext
+from weft.host.crash import CrashPoint
 
-def run():
-    s = weft.Session(sys.argv[1] + "/state", workers=1, progress=False)
-    s.stream("a", weft.read.parquet(sys.argv[1] + "/in", max_files=1))
-    q = s.query("q", "SELECT a.k FROM a").to_parquet(sys.argv[1] + "/out")
-    q.foreach_batch(lambda _df, batch: SparkContext._gateway.proc.kill() if batch == 1 and not failed else None)
-    return s.run()
+root, mark = Path(sys.argv[1]), Path(sys.argv[1], "mark")
 
-failed = []
-try:
-    run()
-except weft.HostError as error:
-    failed.append(str(error.message))
-print(failed[0])
-run()
+def drop(number):
+    pq.write_table(pa.table({"k": [number]}), root / "in" / f"{number}.parquet")
+
+def kill():
+    SparkContext._gateway.proc.kill()
+
+def make(spark=None):
+    s = weft.Session(root / "state", spark, workers=1, progress=False)
+    s.stream("a", weft.read.parquet(root / "in", max_files=1))
+    s.query("q", "SELECT a.k FROM a").to_parquet(root / "out")
+    return s
+
+def inside_a_batch():
+    s = make()
+    s.queries["q"].foreach_batch(lambda _df, batch: kill() if batch == 1 else None)
+    s.run()
+
+def without_anything_to_do():
+    with make() as s:
+        handle = s.start(every=0.01)
+        while s.checkpoint.last < 2:
+            handle.wait(0.05)
+        kill()
+        handle.wait(60)
+
+def while_results_are_published():
+    drop(3), drop(4)
+    s = make()
+    s.crash_point = CrashPoint("publish", 3, "hang", str(mark))
+    def watch():
+        while not mark.exists():
+            threading.Event().wait(0.01)
+        kill()
+        mark.unlink()
+    threading.Thread(target=watch, daemon=True).start()
+    s.run()
+
+def before_it_begins():
+    s = make(weft.spark(workers=1))
+    kill()
+    SparkContext._gateway.proc.wait()
+    s.run()
+
+for moment in (inside_a_batch, without_anything_to_do, while_results_are_published, before_it_begins):
+    try:
+        moment()
+    except weft.HostError as error:
+        print(error.message)
+make().run()
 """
 LACKING = """
 import sys
@@ -93,7 +133,7 @@ def run(program: str, root: Path, **more: str) -> str:
 
 def test_a_tuned_session_has_the_settings_of_both(tmp_path: Path) -> None:
     told = json.loads(run(TUNED, tmp_path).splitlines()[-1])
-    assert told == [[{"k": 2}], "1g", "3", "UTC", "local[1]"]
+    assert told == [[{"k": 2}], "1g", "3", "UTC", "local[1,3]"]
 
 
 def test_workers_that_cannot_import_weft_are_told_so_with_the_cure(tmp_path: Path) -> None:
@@ -127,10 +167,10 @@ def test_a_process_of_spark_that_is_gone_is_said_in_one_line() -> None:
     assert explain_lost(ValueError("something else")) is None
 
 
-def test_a_program_whose_jvm_was_killed_starts_another_one(tmp_path: Path) -> None:
+def test_a_program_whose_jvm_was_killed_is_told_so_at_once_and_starts_another_one(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for number in range(3):
         pq.write_table(pa.table({"k": [number]}), tmp_path / "in" / f"{number}.parquet")
     said = subprocess.run([sys.executable, "-c", ORPHANED, str(tmp_path)], capture_output=True, text=True, check=True)
-    assert said.stdout.splitlines() == ["Spark's JVM has ended"], said
-    assert sorted(ds.dataset(tmp_path / "out").to_table()["k"].to_pylist()) == [0, 1, 2]
+    assert said.stdout.splitlines() == ["Spark's JVM has ended"] * 4, said
+    assert sorted(ds.dataset(tmp_path / "out").to_table()["k"].to_pylist()) == [0, 1, 2, 3, 4]

@@ -24,6 +24,7 @@ from weft.adapt.measure import Subject, measure
 from weft.errors import WeftError
 from weft.observe.epochs import EpochRecord
 from weft.optimizer.choose import Choice
+from weft.stats.drawn import Part
 from weft.stats.model import Statistics
 
 KEPT = 1000
@@ -136,8 +137,13 @@ class Adaptation:
 
     def _decide(self, ended: Gathering, situation: Situation, subject: Subject) -> None:
         try:
-            found = self._known.follow(measure(subject, ended), WEIGHT, JUMP)
-            verdict = decide(situation, found, ended, self._threshold, self._squeeze, self._asked(ended.number))
+            known = self._known
+
+            def measured(without: Part | None = None) -> Statistics:
+                return known.follow(measure(subject, ended, without), WEIGHT, JUMP)
+
+            found, earlier = measured(), self._asked(ended.number)
+            verdict = decide(situation, found, ended, self._threshold, self._squeeze, earlier, measured)
         except Exception as error:  # noqa: BLE001 - the run must not end because of advice
             self._give_up(ended.number, error)
             return

@@ -4,6 +4,12 @@
     cost     seconds to read, send and store what the other plan cannot take over
     switch   if the plan differs, gain > threshold (K-15), and what is saved in the coming epochs exceeds the cost
 
+Statistics come from samples, so a gain has an error of its own.  It is found by leaving out each quarter of the samples
+in turn and looking how much the gain moves (the delete-a-group jackknife):
+
+    error^2 = (G - 1) / G * sum of (gain without group i - their mean)^2,   G groups
+    switch only if   gain - 2 error > threshold
+
 So that plans do not flap, another switch within ten epochs must save a quarter of the work by the statistics of
 each of the last three.  State that has outgrown the budget is different: then the plan that fits is taken at once,
 whatever it costs.
@@ -15,6 +21,7 @@ within it.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -25,6 +32,7 @@ from weft.optimizer.joint.together import price_together
 from weft.optimizer.plan import Sharing, choices
 from weft.optimizer.written.plan import Plan, write
 from weft.query.derived import is_hidden
+from weft.stats.drawn import Part
 from weft.stats.model import Statistics
 from weft.topology.model import Topology
 
@@ -38,6 +46,10 @@ PATIENCE = 3
 
 MUCH = 0.25
 """And it must save so much by each of them."""
+GROUPS = 4
+"""Parts of samples that are left out in turn."""
+SURE = 2.0
+"""By so many errors a gain must exceed the threshold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +90,11 @@ def decide(
     threshold: float,
     squeeze: float = 1.0,
     earlier: Sequence[Statistics] = (),
+    without: Callable[[Part], Statistics] | None = None,
 ) -> Verdict:
     """Whether another plan pays, by the statistics of an epoch, and by those of some earlier ones.
 
+    `without` gives the statistics of the epoch without a part of its samples.
     `squeeze` is the part of the budget that plans may be estimated to fill, where estimates were too low before.
     """
     if gathered.rows < FEW:
@@ -96,25 +110,35 @@ def decide(
     except WeftError as error:
         return Verdict(f"no plan was found: {error.message}")
     verdict = _weigh(now, kept, found, gathered, threshold, forced=over < 1.0)
-    if verdict.pays and not verdict.forced and not _paid(now, found, earlier, gathered, threshold):
+    if not verdict.pays or verdict.forced or verdict.gain is None:
+        return verdict
+    rival = _Rival(now, found, gathered)
+    doubt = 0.0 if without is None else SURE * rival.error(without)
+    if verdict.gain - doubt <= threshold:
+        return replace(verdict, pays=False, found=None, why=f"{verdict.why}, give or take {doubt:.0%} by chance")
+    if any(rival.gain(known) <= max(threshold, MUCH) for known in earlier):
         return replace(verdict, pays=False, found=None, why=f"{verdict.why}, but not in the epochs before")
     return verdict
 
 
-def _paid(
-    now: Situation,
-    found: tuple[Choice, ...],
-    earlier: Sequence[Statistics],
-    gathered: Gathering,
-    threshold: float,
-) -> bool:
-    """Whether plans would have paid well by earlier statistics too."""
-    least = max(threshold, MUCH) if earlier else threshold
-    then = replace(now, chosen=found)
-    prices = (
-        tuple(price(choose_again(which, known, gathered, made=True)) for which in (now, then)) for known in earlier
-    )
-    return all(1 - after / before > least for before, after in prices if before)
+@dataclass(frozen=True)
+class _Rival:
+    """Plans that may replace those that run now."""
+
+    now: Situation
+    found: tuple[Choice, ...]
+    gathered: Gathering
+
+    def gain(self, known: Statistics) -> float:
+        """The part of the work that they save by some statistics."""
+        then = replace(self.now, chosen=self.found)
+        before, after = (price(choose_again(which, known, self.gathered, made=True)) for which in (self.now, then))
+        return 1 - after / before if before else 0.0
+
+    def error(self, without: Callable[[Part], Statistics]) -> float:
+        """The standard error of the gain, as far as it comes from samples."""
+        gains = [self.gain(without((group, GROUPS))) for group in range(GROUPS)]
+        return math.sqrt((GROUPS - 1) * statistics.pvariance(gains))
 
 
 def _weigh(

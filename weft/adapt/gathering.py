@@ -92,6 +92,10 @@ class Gathering:
         """Microseconds of event time that have passed."""
         return max(self.spans.values(), default=0)
 
+    def stored(self, store: str) -> float:
+        """Rows that a batch stored, on average."""
+        return self.counters.stored.get(store, 0) / self.batches if self.batches else 0.0
+
     def held(self, store: str) -> float:
-        """Rows that a store held, on average."""
+        """Rows that a store held after a batch, on average."""
         return self._held.get(store, 0) / self.batches if self.batches else 0.0

@@ -5,6 +5,8 @@ store are connected by the predicates of one pair of aliases, that is the share 
 
     share = matches / (tuples * rows that could match)
 
+Of the rows of its own batch, a tuple meets those that came before it: half of them, on average.
+
 What must hold: nothing is said where the numbers mean something else: in cubes, where a tuple is on several workers,
 in stores that hold counts instead of rows, and in queries in which only some aliases have windows.
 """
@@ -18,7 +20,8 @@ from weft.optimizer.cost.estimate import estimate
 from weft.query.model import Query
 from weft.stats.model import Pair, Statistics
 from weft.stats.names import Names, between
-from weft.topology.model import Probe, Topology
+from weft.topology.model import Topology
+from weft.topology.node import Probe
 
 FEW = 1000.0
 """With fewer pairs than this nothing is said."""
@@ -61,7 +64,8 @@ def _hops(
         tuples, held = counters.probed.get(probe.id, 0) / copies, gathered.held(probe.store)
         if len(probe.members) == 1:
             held = min(held, sizes.relations[query.position(ends[1])].size)
-        yield (min(ends), max(ends)), counters.matched.get(probe.id, 0), tuples * held
+        earlier = held - gathered.stored(probe.store) / 2
+        yield (min(ends), max(ends)), counters.matched.get(probe.id, 0), tuples * max(0.0, earlier)
 
 
 def _ends(query: Query, here: Sequence[str], there: Sequence[str]) -> tuple[str, str] | None:
@@ -71,9 +75,10 @@ def _ends(query: Query, here: Sequence[str], there: Sequence[str]) -> tuple[str,
 
 
 def _walk(plan: Topology, query: str) -> Iterator[tuple[Probe, tuple[str, ...]]]:
-    """The probes of a query, each with the labels of the tuples that come to it."""
+    """The probes of a query, each with the labels of the tuples that come to it; not of tuples that are copied."""
     probes = {probe.id: probe for probe in plan.probes if query in probe.users}
-    for start in plan.starts:
+    copied = {name for edge in plan.edges if edge.route in ("spread", "broadcast") for name in edge.starts}
+    for start in (start for start in plan.starts if start.id not in copied):
         waiting: list[tuple[str, tuple[str, ...]]] = [(name, (start.label,)) for name in start.then]
         while waiting:
             name, covered = waiting.pop()

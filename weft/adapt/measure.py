@@ -17,6 +17,7 @@ from weft.adapt.hops import measure_hops
 from weft.expr.evaluate import Functions
 from weft.query.model import Query, Stream
 from weft.stats.analyze import Sample, analyze
+from weft.stats.drawn import Drawn, Part
 from weft.stats.model import Statistics
 from weft.stats.names import Names
 from weft.stats.wanted import join_keys
@@ -37,17 +38,21 @@ class Subject:
     """What was known before."""
 
 
-def measure(subject: Subject, gathered: Gathering) -> Statistics:
-    """The statistics of an epoch, with what was known before where it shows nothing."""
+def measure(subject: Subject, gathered: Gathering, without: Part | None = None) -> Statistics:
+    """The statistics of an epoch, maybe without a part of its samples; where it shows nothing, those known before."""
     queries = list(subject.queries.values())
     known = {**{stream.name: stream for stream in subject.plan.streams}, **subject.streams}
     drawn = {name: found for name, found in gathered.drawn.items() if name in known and not known[name].table}
-    samples = {name: Sample(found.rows(), float(found.seen), float(found.seen)) for name, found in drawn.items()}
+    samples = {name: _sample(found, without) for name, found in drawn.items()}
     told = _sizes(subject, gathered).merge(subject.given)
     found = analyze(known, samples, queries, subject.functions, told)
     found = subject.before.merge(_evened(samples, queries, found)).merge(found).merge(told)
     names = Names(frozenset(subject.streams), tuple(queries), subject.given)
     return found.merge(measure_hops(subject.plan, subject.queries, names, found, gathered)).merge(subject.given)
+
+
+def _sample(found: Drawn, without: Part | None) -> Sample:
+    return Sample(found.rows(without=without), float(found.seen), float(found.seen))
 
 
 def _evened(samples: Collection[str], queries: Sequence[Query], found: Statistics) -> Statistics:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from weft.explain.pages.candidates import InputNumbers, PairNumbers
+from weft.explain.pages.candidates import AskedNumbers, InputNumbers, PairNumbers
 from weft.optimizer.choose import Choice
 from weft.optimizer.cost.estimate import estimate
 from weft.optimizer.graph.joingraph import JoinGraph
+from weft.optimizer.graph.layout import names
 from weft.stats.model import DEFAULTS, Defaults, Statistics
 
 _OTHER_DEFAULTS = Defaults(
@@ -47,6 +48,16 @@ def pairs(choice: Choice) -> tuple[PairNumbers, ...]:
         PairNumbers((names[i], names[j]), share, source == ASSUMED, source)
         for (i, j, share), source in zip(edges, found, strict=True)
     )
+
+
+def asked(choice: Choice) -> tuple[float | None, tuple[AskedNumbers, ...]]:
+    """How many subscriptions there are, and what tuples leave of them."""
+    known = choice.maker.asking
+    if known is None:
+        return None, ()
+    query = choice.maker.query
+    sets = sorted(known.wanted, key=lambda some: (some.bit_count(), some))
+    return known.count, tuple(AskedNumbers(names(query, s), known.reach(s), known.matches(s)) for s in sets)
 
 
 def _sources(choice: Choice, ask: Callable[[JoinGraph], list[float]]) -> list[str]:

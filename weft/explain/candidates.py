@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from weft.explain.assumed import inputs, pairs
+from weft.explain.assumed import asked, inputs, pairs
 from weft.explain.chosen import tree
 from weft.explain.figures import Figures, period
 from weft.explain.pages.candidates import CandidateNumbers, CandidatesOfQuery, CandidatesPage, PriceList
@@ -48,12 +48,13 @@ def _query(choice: Choice, figures: Figures) -> CandidatesOfQuery:
         "bytes" if wishes.unit == "bytes" else "rows",
         inputs(choice),
         pairs(choice),
-        len(choice.candidates),
+        len(choice.weighed),
         tuple(_numbers(choice, candidate) for candidate in _best(choice)),
-        max(candidate.bill.micros for candidate in choice.candidates),
+        max(candidate.bill.micros for candidate in choice.weighed),
         f"{plan_name(choice, choice.chosen)} {layout_shape(choice.query, choice.chosen.layout)}",
         because(choice),
         tree(choice, figures),
+        *asked(choice),
     )
 
 
@@ -62,8 +63,9 @@ def _query(choice: Choice, figures: Figures) -> CandidatesOfQuery:
 
 def _best(choice: Choice) -> list[Candidate]:
     """The cheapest, and all that have a name."""
-    named = [c for c in choice.candidates[SHOWN:] if c.name != "other" and not c.name.endswith("kept")]
-    return [*choice.candidates[:SHOWN], *named]
+    found = choice.weighed
+    named = [c for c in found[SHOWN:] if c.name != "other" and not c.name.endswith("kept")]
+    return [*found[:SHOWN], *named]
 
 
 def _numbers(choice: Choice, candidate: Candidate) -> CandidateNumbers:
@@ -93,7 +95,7 @@ def because(choice: Choice) -> str:
         return "it was written by hand; what it leaves open was chosen by cost"
     if strategy != "auto":
         return f'strategy="{strategy}" was asked for'
-    if len(choice.query.relations) < 3 and len(choice.candidates) == 1:
+    if len(choice.query.relations) < 3 and len(choice.weighed) == 1:
         return f"a query over {len(choice.query.relations)} aliases has no other tree"
     if not choice.informed:
         return "nothing is known of the data, and a wrong guess could fill a disk"
@@ -101,7 +103,7 @@ def because(choice: Choice) -> str:
 
 
 def _cheapest(choice: Choice) -> str:
-    found = choice.candidates
+    found = choice.weighed
     if len(found) == 1:
         return "there is no other plan within the budget"
     best, next_best = found[0], found[1]

@@ -16,7 +16,7 @@ from weft.optimizer.choose import Choice
 from weft.optimizer.graph.joingraph import bits
 from weft.optimizer.graph.layout import names
 from weft.optimizer.graph.tree import Tree
-from weft.topology.model import Keep, Probe
+from weft.topology.node import Keep, Probe
 
 
 def page(subject: Subject) -> ChosenPage:

@@ -22,7 +22,9 @@ from weft.observe.measured import Measured
 from weft.optimizer.choose import Choice
 from weft.optimizer.graph.layout import names
 from weft.optimizer.whole import WholeBill, whole_bill
-from weft.topology.model import Keep, Probe, Store, Topology
+from weft.topology.model import Topology
+from weft.topology.node import Keep, Probe
+from weft.topology.store import Store
 
 
 @dataclass(frozen=True)
@@ -143,9 +145,11 @@ class Figures:
         everything = choice.model.graph.all
         if is_mixed(choice) and choice.informed:
             return Figure("results", expected_results(choice), self._count("results", choice.name))
-        return self._tuples(
-            choice, choice.model.count_started(everything, everything), "results", choice.name, "results"
-        )
+        estimate = choice.model.count_started(everything, everything)
+        if choice.query.subscribers is not None:
+            asking = choice.maker.asking
+            estimate = math.inf if asking is None else estimate * asking.matches(everything)
+        return self._tuples(choice, estimate, "results", choice.name, "results")
 
     def input_rows(self, choice: Choice) -> Figure:
         """Rows that the aliases of a query begin with, after their selections."""

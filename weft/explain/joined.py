@@ -15,7 +15,7 @@ from weft.explain.figures import Figures
 from weft.explain.pages.figure import Figure
 from weft.explain.words import join_names
 from weft.optimizer.choose import Choice
-from weft.topology.model import Probe
+from weft.topology.node import Probe
 
 MOST_OF_IT = 0.5
 """A stream has come if this share of its expected rows has."""

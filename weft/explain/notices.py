@@ -3,7 +3,7 @@
 A notice is not an error: the plan runs and its answers are right.  Each says what is the case, where, what one could
 do, and the code that does it.  To add one: a function that returns it or None, and a line in `PLANNED` or `MEASURED`.
 
-Each kind is given at most once, for all stores and queries together.  Its detail lists them, `MOST` at most; where the
+Each kind is given at most once, for all stores and queries together.  Its detail lists the first of them; where the
 code differs from place to place, it is that of the first.
 """
 
@@ -14,25 +14,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from weft.explain.assumed import inputs, pairs
+from weft.explain.broadcasts import avoidable_broadcast, cross_product, theta_broadcast
 from weft.explain.figures import Figures
 from weft.explain.joined import has_come, joined
 from weft.explain.pages.figure import Figure
 from weft.explain.uneven import uneven_load
-from weft.explain.words import count, number, verb
-from weft.expr.model import aliases
-from weft.expr.render import to_sql
+from weft.explain.words import count, few, number, plan_with, verb
 from weft.observe.notice import Notice
 from weft.optimizer.choose import Choice
 from weft.optimizer.graph.joingraph import bits
-from weft.optimizer.graph.layout import names
-from weft.optimizer.lower.ways import Hop
-from weft.optimizer.written.plan import Plan, write
-from weft.topology.model import Store
+from weft.topology.store import Store
 
 FAR_OFF = 10.0
 """From which factor on an estimate counts as wrong."""
-MOST = 8
-"""How many stores, probes or numbers a notice lists."""
 
 
 def notices(figures: Figures, *, analyze: bool) -> tuple[Notice, ...]:
@@ -41,15 +35,8 @@ def notices(figures: Figures, *, analyze: bool) -> tuple[Notice, ...]:
     return tuple(notice for make in makers if (notice := make(figures)) is not None)
 
 
-def _list(found: Iterable[str], separator: str = "; ") -> str:
-    """A list that does not get long."""
-    items = list(dict.fromkeys(found))
-    more = [f"and {len(items) - MOST} more"] if len(items) > MOST else []
-    return separator.join(items[:MOST] + more)
-
-
 def _stores(figures: Figures, stores: Iterable[Store]) -> str:
-    return _list((figures.label(store, users=True) for store in stores), ", ")
+    return few((figures.label(store, users=True) for store in stores), ", ")
 
 
 # ------------------------------------------------------------------------------------------------- state
@@ -65,7 +52,7 @@ def _unbounded_state(figures: Figures) -> Notice | None:
     if not stores:
         return None
     untimed = _untimed(figures, stores)
-    cause = f"; without event time: {_list(untimed, ', ')}" if untimed else ""
+    cause = f"; without event time: {few(untimed, ', ')}" if untimed else ""
     return Notice(
         "unbounded-state",
         f"{count(len(stores), 'store')} {verb(len(stores), 'grow')} without bound",
@@ -84,125 +71,6 @@ def _untimed(figures: Figures, stores: Iterable[Store]) -> list[str]:
     return sorted({stream.name for stream in inputs if stream.event_time is None})
 
 
-# -------------------------------------------------------------------------------------------- broadcasts
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where tuples of some origins meet every row of a store, or go to all its workers."""
-
-    choice: Choice
-    store: int
-    label: str
-    hops: tuple[tuple[str, Hop], ...]
-    """(Origin, the hop that its tuples take)."""
-
-    @property
-    def origins(self) -> str:
-        return ", ".join(alias for alias, _ in self.hops)
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """Keys that the store could be placed by."""
-        return tuple(dict.fromkeys(to_sql(e.target) for _, hop in self.hops for e in hop.step.equalities))
-
-    def describe(self, word: str) -> str:
-        return f"{self.choice.name}: {self.origins} {word} {self.label}"
-
-
-def _cross_product(figures: Figures) -> Notice | None:
-    places = _places(figures, "cross-product")
-    if not places:
-        return None
-    first = places[0]
-    column = f"{first.hops[0][0]}.column = {names(first.choice.query, first.store)[0]}.column"
-    return Notice(
-        "cross-product",
-        "tuples are joined with every row of a store",
-        f"{_list(place.describe('with') for place in places)}; no predicate over two aliases connects them.",
-        "add a join predicate between them if not every combination is wanted.",
-        f's.query("{first.choice.name}", "... WHERE {column}")',
-    )
-
-
-def _theta_broadcast(figures: Figures) -> Notice | None:
-    places = _places(figures, "theta-broadcast")
-    if not places:
-        return None
-    copies, first = max(hop.tasks for place in places for _, hop in place.hops), places[0]
-    return Notice(
-        "theta-broadcast",
-        "tuples go to all workers of a store, because no equality says where their partners are",
-        f"{_list(place.describe('to') for place in places)}; "
-        f"each tuple is sent {copies} times, and more often with more workers.",
-        "put the store on fewer workers if it is small, or add an equality.",
-        f's.query("{first.choice.name}", sql, strategy={_plan(first.choice, parallelism={first.store: 1})})',
-    )
-
-
-def _avoidable_broadcast(figures: Figures) -> Notice | None:
-    places = _places(figures, "avoidable-broadcast")
-    if not places:
-        return None
-    first = places[0]
-    return Notice(
-        "avoidable-broadcast",
-        "tuples go to all workers of a store, though an equality offers a key for it",
-        _list(f"{place.describe('to')}, {_other_key(place)}" for place in places) + ".",
-        "place the store by that key if these tuples are many; others may then go to all workers.",
-        f's.query("{first.choice.name}", sql, strategy={_plan(first.choice, placement={first.store: first.keys[0]})})',
-    )
-
-
-def _other_key(place: _Place) -> str:
-    """Where the rows of a store lie, and where they could."""
-    choice, home = place.choice, place.choice.chosen.layout.placement.get(place.store, ())
-    by_cost = choice.informed and home and not isinstance(choice.strategy, Plan)
-    now = f"placed by {', '.join(to_sql(e) for e in home)}" if home else "scattered"
-    return f"{now}{', which costs less,' if by_cost else ''} and not by {', '.join(place.keys)}"
-
-
-def _places(figures: Figures, kind: str) -> list[_Place]:
-    """Where a kind of broadcast happens: once for each query and store, for all origins together."""
-    return [place for choice in figures.choices for place in _places_of(choice, figures, kind)]
-
-
-def _places_of(choice: Choice, figures: Figures, kind: str) -> Iterator[_Place]:
-    found: dict[int, list[tuple[str, Hop]]] = {}
-    met: set[int] = set()  # lines that begin alike have the same hops there
-    for line in choice.chosen.ways.lines:
-        bound = {line.start}
-        for hop in line.hops:
-            if id(hop) not in met and _kind_of(choice, bound, hop) == kind:
-                found.setdefault(hop.store, []).append((line.start, hop))
-            met.add(id(hop))
-            bound |= set(names(choice.query, hop.store))
-    for store, hops in sorted(found.items(), key=lambda entry: entry[0]):
-        yield _Place(choice, store, figures.label(figures.store_of(choice, store)), tuple(hops))
-
-
-def _kind_of(choice: Choice, bound: set[str], hop: Hop) -> str | None:
-    """What kind of notice a hop is worth."""
-    target = set(names(choice.query, hop.store))
-    between = [aliases(p) for p in choice.query.joins if len(aliases(p)) == 2]
-    if not hop.step.equalities and not any(pair & target and pair & bound for pair in between):
-        return "cross-product"
-    if hop.route != "broadcast" or hop.tasks == 1:
-        return None
-    return "avoidable-broadcast" if hop.step.equalities else "theta-broadcast"
-
-
-def _plan(choice: Choice, placement: dict[int, str] | None = None, parallelism: dict[int, int] | None = None) -> str:
-    """The chosen tree with one thing changed, as a user writes it."""
-    kept = write(choice.query, choice.chosen.layout).keep
-    parts = [f"keep={list(kept)!r}"] if kept else []
-    for name, given in (("placement", placement), ("parallelism", parallelism)):
-        for store, value in (given or {}).items():
-            members = names(choice.query, store)
-            parts.append(f"{name}={ {members[0] if len(members) == 1 else members: value}!r}")
-    return f"weft.Plan({', '.join(parts)})"
-
-
 # -------------------------------------------------------------------------------------------- statistics
 
 
@@ -213,7 +81,7 @@ def _no_statistics(figures: Figures) -> Notice | None:
     return Notice(
         "no-statistics",
         "plans were made without statistics",
-        f"nothing is known of the data of {_list(blind, ', ')}, so no sizes are estimated.",
+        f"nothing is known of the data of {few(blind, ', ')}, so no sizes are estimated.",
         "measure statistics from samples of the sources, or give them by hand.",
         "s.analyze()",
     )
@@ -227,7 +95,7 @@ def _assumed_statistics(figures: Figures) -> Notice | None:
     return Notice(
         "assumed-statistics",
         "some numbers are unknown, and defaults are used for them",
-        f"{_list(unknown)}.",
+        f"{few(unknown)}.",
         'see the defaults with explain(stage="candidates"); measure the numbers, or give them by hand.',
         "s.analyze()",
     )
@@ -257,9 +125,9 @@ def _large_intermediate(figures: Figures) -> Notice | None:
         "large-intermediate",
         f"{count(len(found), 'intermediate result')} {verb(len(found), 'be')} expected to be larger than all inputs "
         "together",
-        _list(
-            f"{figures.label(figures.store_of(c, store), users=True)}: {number(many)} rows, made of {number(few)}"
-            for c, store, many, few in found
+        few(
+            f"{figures.label(figures.store_of(c, store), users=True)}: {number(many)} rows, made of {number(fewer)}"
+            for c, store, many, fewer in found
         )
         + ".",
         "store less if disks are short; probes then do more work.",
@@ -291,7 +159,7 @@ class _Crowd:
     def action(self) -> str:
         ways = self.choice.chosen.ways
         if self.tasks < ways.workers and self.workers <= ways.workers:
-            plan = _plan(self.choice, parallelism={self.store: self.workers})
+            plan = plan_with(self.choice, parallelism={self.store: self.workers})
             return f's.query("{self.choice.name}", sql, strategy={plan})'
         return f"s.options(workers={self.workers})"
 
@@ -304,7 +172,7 @@ def _over_capacity(figures: Figures) -> Notice | None:
         "over-capacity",
         f"{count(len(found), 'store')} {verb(len(found), 'be')} expected to hold more rows on a worker than capacity= "
         "allows",
-        _list(
+        few(
             f"{figures.label(figures.store_of(crowd.choice, crowd.store), users=True)}: {number(crowd.rows)} rows on "
             f"{count(crowd.tasks, 'worker')}, {count(crowd.workers, 'worker')} needed for {crowd.capacity:g} on each"
             for crowd in found
@@ -356,7 +224,7 @@ def _wrong_estimate(figures: Figures) -> Notice | None:
     return Notice(
         "wrong-estimate",
         f"{count(len(off), 'estimate')} {verb(len(off), 'be')} more than {FAR_OFF:g} times off",
-        f"{_list(_compare(where, figure) for where, figure in off)}.",
+        f"{few(_compare(where, figure) for where, figure in off)}.",
         "results are right in any case; for another plan, ask for one with what was seen: the state moves to it.",
         's.options(statistics=s.observed(), strategy="tree")',
     )
@@ -392,9 +260,9 @@ def _factor(figure: Figure) -> float:
 
 PLANNED: Mapping[str, Callable[[Figures], Notice | None]] = {
     "unbounded-state": _unbounded_state,
-    "avoidable-broadcast": _avoidable_broadcast,
-    "theta-broadcast": _theta_broadcast,
-    "cross-product": _cross_product,
+    "avoidable-broadcast": avoidable_broadcast,
+    "theta-broadcast": theta_broadcast,
+    "cross-product": cross_product,
     "no-statistics": _no_statistics,
     "assumed-statistics": _assumed_statistics,
     "large-intermediate": _large_intermediate,

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from weft.explain.figures import Figures
 from weft.explain.pages.sharing import ProbeTree, QuerySharing, SharingFacts, StartTree, TogetherFacts
 from weft.optimizer.choose import Choice
-from weft.topology.model import Emit, Keep, Node, Probe, Start
+from weft.topology.model import Start
+from weft.topology.node import Emit, Keep, Node, Probe
 
 
 def sharing(figures: Figures, *, analyze: bool) -> SharingFacts | None:

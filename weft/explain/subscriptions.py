@@ -10,7 +10,9 @@ from weft.expr.model import Column, Expr, columns, transform
 from weft.query.model import BATCH, Query
 from weft.query.parameters import is_joined
 from weft.topology.matching import Dimension
-from weft.topology.model import Emit, Store, Topology
+from weft.topology.model import Topology
+from weft.topology.node import Emit
+from weft.topology.store import Store
 
 SINCE = "rows came since the subscription did"
 

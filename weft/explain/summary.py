@@ -11,7 +11,8 @@ from weft.explain.pages.topology import SummaryFacts
 from weft.explain.words import duration, is_exclusive, plan_name
 from weft.optimizer.choose import Choice
 from weft.query.derived import is_hidden
-from weft.topology.model import Probe, Store
+from weft.topology.node import Probe
+from weft.topology.store import Store
 
 
 def summary(choice: Choice, figures: Figures) -> SummaryFacts:

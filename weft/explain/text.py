@@ -116,7 +116,7 @@ def _candidates(query: CandidatesOfQuery) -> list[str]:
     lines = [f"query {query.query}  strategy {query.strategy}, {known}, counted {query.counted}"]
     if query.budget is not None:
         lines.append(f"  budget {number(query.budget)} {query.budget_unit}")
-    lines += table([*_inputs(query), *_pairs(query)], "  ")
+    lines += table([*_inputs(query), *_pairs(query), *_asked(query)], "  ")
     lines.append(f"  {count(query.considered, 'candidate')}{', the cheapest first' if query.considered > 1 else ''}")
     lines += table([_COLUMNS, *(_candidate(found) for found in query.candidates)], "  ")
     if (hidden := query.considered - len(query.candidates)) > 0:
@@ -147,6 +147,17 @@ def _inputs(query: CandidatesOfQuery) -> list[tuple[str, ...]]:
         what = f"{number(found.rows)} rows of {found.stream}{rate}"
         lines.append(("input", found.alias, f"{what}  ({found.source})"))
     return lines
+
+
+def _asked(query: CandidatesOfQuery) -> list[tuple[str, ...]]:
+    """What tuples leave of subscriptions."""
+    if query.subscriptions is None:
+        return []
+    of = f"of {number(query.subscriptions)} subscriptions"
+    return [
+        ("asked", ", ".join(a.aliases), f"~{number(a.left)} {of} left; {number(a.wanted * 100)} % of tuples go on")
+        for a in query.asked
+    ]
 
 
 def _pairs(query: CandidatesOfQuery) -> list[tuple[str, ...]]:

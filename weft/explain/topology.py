@@ -17,10 +17,12 @@ from weft.explain.subscriptions import indexes_of
 from weft.explain.summary import summary
 from weft.explain.words import JOINED, call, cells, column, count, duration, expression, expressions, is_exclusive
 from weft.optimizer.choose import Choice
-from weft.query.model import BATCH, NOW
+from weft.query.model import BATCH, COPY, HASH, NOW, PAIR, TIME
 from weft.query.parameters import REMOVED
 from weft.stats.keys import with_alias
-from weft.topology.model import COPY, HASH, PAIR, TIME, Edge, Keep, Key, Probe, Store, Topology
+from weft.topology.model import Edge, Topology
+from weft.topology.node import Keep, Probe
+from weft.topology.store import Key, Store
 
 Labels = Mapping[str, str]
 """Store -> what the page calls it, or label -> what a query calls the relation."""

@@ -12,15 +12,15 @@ from weft.optimizer.candidate import Candidate
 from weft.optimizer.choose import Choice
 from weft.optimizer.graph.layout import Layout, names
 from weft.optimizer.graph.tree import Tree
+from weft.optimizer.written.plan import write
 from weft.query.duration import format_duration
-from weft.query.model import Query
-from weft.topology.model import TIME
+from weft.query.model import TIME, Query
 from weft.topology.spread import Axis, Regions, Spread
 
 _SIZES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _WORDS = {"T": "trillion", "G": "billion", "M": "million", "k": "thousand"}
-LISTED = 8
-"""How many kept joins a line names."""
+MOST = 8
+"""How many things of a kind a line names."""
 ROUTES = {
     "local": "here",
     "key": "one worker",
@@ -31,6 +31,8 @@ ROUTES = {
 """Where tuples go, in words."""
 
 
+ORDERS = {"narrow": "subscriptions first", "join": "join first", "naive": "join first, naive"}
+"""In which order subscriptions are asked, in words."""
 JOINED = "on the worker that joins it"
 """Where an intermediate result lies in a cube."""
 
@@ -64,6 +66,17 @@ def verb(many: int, word: str) -> str:
     ('grows', 'grow', 'is', 'are')
     """
     return ("is" if many == 1 else "are") if word == "be" else f"{word}s" if many == 1 else word
+
+
+def few(found: Iterable[str], separator: str = "; ") -> str:
+    """A list that does not get long: the first things, and how many more there are.
+
+    >>> few(["a", "b", "a"], ", ")
+    'a, b'
+    """
+    items = list(dict.fromkeys(found))
+    more = [f"and {len(items) - MOST} more"] if len(items) > MOST else []
+    return separator.join(items[:MOST] + more)
 
 
 def in_words(value: float) -> str:
@@ -147,7 +160,7 @@ def layout_shape(query: Query, layout: Layout) -> str:
     if not layout.lines:
         return shape(query, layout.tree)
     found = [join_names(names(query, store)) for store in layout.kept]
-    kept = ", ".join(found) if len(found) <= LISTED else f"{len(found)} joins"
+    kept = ", ".join(found) if len(found) <= MOST else f"{len(found)} joins"
     return shape(query, layout.tree) + (f", kept {kept}" if kept else "")
 
 
@@ -186,9 +199,24 @@ def plan_name(choice: Choice, candidate: Candidate) -> str:
     """What a plan is called: its strategy, or what it keeps."""
     if candidate.name == "by hand" and choice.known.made is not None:
         return "as before"
-    if candidate.name != "other":
-        return candidate.name
-    return "keep " + ", ".join(join_names(names(choice.query, store)) for store in candidate.layout.kept)
+    kept = ", ".join(join_names(names(choice.query, store)) for store in candidate.layout.kept)
+    named = f"keep {kept}" if candidate.name == "other" else candidate.name
+    order, asked = candidate.layout.subscriptions, candidate.layout.asked
+    whose = "" if asked is None else f" for {', '.join(join_names(names(choice.query, some)) for some in asked)}"
+    return named if order is None else f"{named}, {ORDERS[order]}{whose}"
+
+
+def plan_with(
+    choice: Choice, placement: dict[int, str] | None = None, parallelism: dict[int, int] | None = None
+) -> str:
+    """The chosen tree with one thing changed, as a user writes it."""
+    kept = write(choice.query, choice.chosen.layout).keep
+    parts = [f"keep={list(kept)!r}"] if kept else []
+    for name, given in (("placement", placement), ("parallelism", parallelism)):
+        for store, value in (given or {}).items():
+            members = names(choice.query, store)
+            parts.append(f"{name}={ {members[0] if len(members) == 1 else members: value}!r}")
+    return f"weft.Plan({', '.join(parts)})"
 
 
 def table(rows: Sequence[Sequence[str]], indent: str) -> list[str]:

@@ -15,7 +15,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from weft.expr import buckets, casts, dates, jsontext, logic, nested, numeric, regex, rules, strings, temporal, text
+from weft.expr import (
+    buckets,
+    casts,
+    dates,
+    jsontext,
+    lists,
+    logic,
+    nested,
+    numeric,
+    regex,
+    rules,
+    strings,
+    temporal,
+    text,
+)  # fmt: skip
 from weft.expr.casts import Datum
 from weft.expr.logic import Kernel
 from weft.expr.rules import Rule
@@ -181,6 +195,11 @@ FUNCTIONS: dict[str, Function] = {
     "isnan": Function(rules.float_test, numeric.unary(pc.is_nan), 1, 1),
     "struct_extract": Function(rules.struct_extract, nested.struct_extract, 2, 2),
     "list_extract": Function(rules.list_extract, nested.list_extract, 2, 2),
+    "unnest": Function(lists.element, _never, 2, 2),
+    "ordinal": Function(lists.ordinal, _never, 2, 2),
+    "generate_series": Function(lists.series, lists.counted(closed=True), 1, 3),
+    "range": Function(lists.series, lists.counted(closed=False), 1, 3),
+    "string_split": Function(lists.splitting, spread(strict(lists.split)), 2, 2),
     "cast": Function(rules.cast, _cast, 1, 1),
 }
 """Every operator and function by name."""
@@ -208,6 +227,7 @@ SYNONYMS = {
     "current_timestamp": "now",
     "get_current_timestamp": "now",
     "transaction_timestamp": "now",
+    "proctime": "now",
     "datepart": "date_part",
     "datetrunc": "date_trunc",
     "weekofyear": "week",
@@ -225,10 +245,16 @@ SYNONYMS = {
     "json_extract_path_text": "json_extract_string",
     "json_extract_path": "json_extract",
     "element_at": "list_extract",
+    "str_split": "string_split",
+    "string_to_array": "string_split",
+    "split": "string_split",
+    "array_length": "length",
+    "cardinality": "length",
 }
 """Other names under which SQL may call a function."""
 
 NAMED = frozenset(name for name in FUNCTIONS if name.isidentifier()) - {
     "and", "or", "not", "is_null", "same", "in", "case", "div", "neg", "like", "ilike", "cast", "add_months", "only",
+    "unnest", "ordinal",
 }  # fmt: skip
 """Functions that are called by name, as opposed to those with a syntax of their own."""

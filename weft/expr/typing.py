@@ -68,8 +68,8 @@ def _count(least: int, most: int) -> str:
 def _fold(call: Call) -> Expr:
     if call.op == "cast" and call.args[0].type == call.type:
         return call.args[0]
-    if not call.args or not all(isinstance(arg, Literal) for arg in call.args):
-        return call
+    if not call.args or not all(isinstance(arg, Literal) for arg in call.args) or pt.is_list(call.type):
+        return call  # a list cannot be compared as a constant
     try:
         return Literal(evaluate(call, _ONE_ROW, {})[0].as_py(), call.type, call.span)
     except QueryError as error:

@@ -12,7 +12,7 @@ from weft.host.crash import CrashPoint
 from weft.host.state.segment import Segment, SegmentRef
 from weft.observe.counters import Counters
 from weft.stats.sketch import merge_sketches
-from weft.topology.model import Store
+from weft.topology.store import Store
 
 Watermarks = Mapping[str, int | None]
 """Clock id -> the event time below which rows are late; None while there is none."""

@@ -7,7 +7,8 @@
     migrate before                   on the driver, before a migration reads anything
     migrate commit before / after    on the driver, around the rename that makes another plan valid
 
-"raise" ends the batch with an error.  "hang" creates a file as a mark and waits to be killed from outside.
+"raise" ends the batch with an error.  "hang" creates a file as a mark and waits to be killed from outside; if
+the mark is removed, it goes on: what was killed was another process, and this one has to find out.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from pathlib import Path
 from typing import Literal as OneOf
 
 from weft.errors import HostError
+
+_PAUSE = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,10 @@ def reach(crash: CrashPoint | None, name: str, batch: int) -> None:
         return
     if crash.action == "raise":
         raise HostError(f"crash point reached: {name}", detail=f"in batch {batch}, as requested by the test.")
-    Path(crash.mark).touch()
-    time.sleep(3600)
+    mark = Path(crash.mark)
+    mark.touch()
+    while mark.exists():
+        time.sleep(_PAUSE)
 
 
 def is_crash(error: Exception) -> bool:

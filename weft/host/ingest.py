@@ -32,9 +32,10 @@ from weft.host.watch import Watcher
 from weft.host.weights import attach_weights, product, weight_of
 from weft.observe.counters import bump
 from weft.observe.watermark import as_time, say_time
-from weft.query.model import BATCH, NOW, Stream
+from weft.query.model import BATCH, NOW, TIME, Stream
 from weft.stats.drawn import Drawing
-from weft.topology.model import NEVER_LATE, TIME, Edge, Topology
+from weft.topology.clock import NEVER_LATE
+from weft.topology.model import Edge, Topology
 
 MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 DAY = 86_400_000_000

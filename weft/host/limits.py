@@ -18,7 +18,7 @@ from weft.expr.logic import nan_to_null
 from weft.expr.model import Call, Expr
 from weft.host.envelope import Frame
 from weft.kernels.codes import HIGHEST, LOWEST, Bools, Ints, order_codes
-from weft.topology.model import Bound
+from weft.topology.node import Bound
 
 
 def limit_codes(bound: Bound, frame: Frame, functions: Functions, *, upper: bool) -> tuple[Ints, list[Bools]]:

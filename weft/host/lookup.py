@@ -30,7 +30,9 @@ from weft.host.weights import attach_weights, multiply, weight_of
 from weft.kernels.codes import Bools, Ints, equality_codes
 from weft.kernels.index import Index, Pairs, ends, probe
 from weft.kernels.runs import runs
-from weft.topology.model import WEIGHT, Bound, Key, Probe, Store
+from weft.query.model import WEIGHT
+from weft.topology.node import Bound, Probe
+from weft.topology.store import Key, Store
 
 CHUNK_PAIRS = 65_536
 """At most this many candidate pairs are made at a time."""

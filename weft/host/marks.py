@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 
 from weft.host.batch import Watermarks
 from weft.host.hidden import Frame
-from weft.query.model import LATE
-from weft.topology.model import NEVER_LATE, TIME
+from weft.query.model import LATE, TIME
+from weft.topology.clock import NEVER_LATE
 
 
 def mark_of(clock: str) -> str:

@@ -1,7 +1,7 @@
 """One worker in one wave: stores rows, answers probes, and sends the matches on.
 
 Terms: the way of a tuple is the sequence of nodes (probes, keeps, emits) it passes.  A hop is one step of a way, from a
-node to the next.  The shelf of a worker is all its stores (`weft.host.state.stores`).
+node to the next.
 
 In wave 1 rows of the streams arrive.  They are written as one new segment per store.  Only then do probes start, so
 that every probe sees a complete store.  In later waves partly joined tuples arrive and are handled in order of arrival.
@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
+from weft.expr.apart import apart
 from weft.expr.evaluate import Functions, evaluate, filter_mask
 from weft.host.arrived import Arrived
 from weft.host.batch import Batch, Report, ResultWriter, State
@@ -41,20 +42,19 @@ from weft.host.hidden import carry_over, cut
 from weft.host.ingest import derived_ingests
 from weft.host.lookup import look_up, lookup
 from weft.host.marks import refuse
+from weft.host.portions import Waiting, portions
 from weft.host.routing import route
 from weft.host.state.compaction import horizon, is_expired
 from weft.host.state.segment import Segment, SegmentRef
-from weft.host.state.stores import Shelf
+from weft.host.state.stores import Stores
 from weft.host.subscriptions.book import Book, open_book
 from weft.host.subscriptions.match import is_wanted, match
 from weft.host.weights import attach_weights, weight_of
 from weft.observe.counters import bump
 from weft.topology.matching import Sieve
-from weft.topology.model import FIRST, ROWS, Emit, Keep, Node, Probe, Start, Topology
+from weft.topology.model import Start, Topology
+from weft.topology.node import FIRST, ROWS, Emit, Keep, Node, Probe
 
-PORTION_ROWS = 131_072
-"""Arriving tuples are answered in portions of about this many rows."""
-PORTION_BYTES = 64 << 20
 KEEP_BYTES = 128 << 20
 """Rows of an intermediate store are written in portions of about this many bytes."""
 
@@ -75,7 +75,7 @@ class Worker:
         self.state, self.functions, self.results = state, functions, results
         self.nodes = topology.nodes
         self.report = Report()
-        self.shelf = Shelf(topology, number, batch, state, functions, self.report)
+        self.stores = Stores(topology, number, batch, state, functions, self.report)
         self.delta: dict[tuple[str, str], list[SegmentRef]] = defaultdict(list)
         """(Store, origin) -> this batch's segments."""
         self.old: dict[str, list[SegmentRef]] = defaultdict(list)
@@ -122,9 +122,7 @@ class Worker:
     def _later(self, arrivals: Iterable[Envelope]) -> Iterator[Envelope]:
         for ref in self.state.recall(self.batch.number, self.number, self._last_storing_wave(self.wave - 1)):
             self.delta[ref.store, ref.origin].append(ref)
-        waiting: dict[str, list[Frame]] = defaultdict(list)
-        size: dict[str, float] = defaultdict(float)
-        rows, starts = Arrived(self.topology), list[Begun]()
+        waiting, rows, starts = Waiting(), Arrived(self.topology), list[Begun]()
         position = FIRST
         for envelope in arrivals:
             if envelope.edge == REPORT or self._is_early(envelope):
@@ -142,12 +140,8 @@ class Worker:
                 yield from self._begin(starts, position)
             if node.gathers and isinstance(node, Probe):  # parts of groups have been gathered before they were sent
                 yield from self._arrive(node, envelope.frame)
-                continue
-            waiting[node.id].append(envelope.frame)
-            size[node.id] += _share(envelope.frame)
-            if size[node.id] >= 1.0:
-                size[node.id] = 0.0
-                yield from self._visit(node, waiting.pop(node.id))
+            elif (frames := waiting.add(node.id, envelope.frame)) is not None:
+                yield from self._visit(node, frames)
         yield from self._answer(waiting)
         yield from self._go_on()
         self._write_kept()
@@ -164,7 +158,7 @@ class Worker:
         frames = rows.pop()
         for edge, found in frames.items():
             for store in self.topology.edge_by_id[edge].stores:
-                self.delta[store, ROWS] = self.shelf.keep(store, ROWS, found)
+                self.delta[store, ROWS] = self.stores.keep(store, ROWS, found)
         begin, edges = self.topology.start_by_id, self.topology.edge_by_id
         starts = [(begin[start], found) for edge, found in frames.items() for start in edges[edge].starts]
         return sorted(starts, key=lambda entry: entry[0].position)
@@ -181,9 +175,8 @@ class Worker:
             yield from self._start(start, found)
         yield from self._go_on()
 
-    def _answer(self, waiting: dict[str, list[Frame]]) -> Iterator[Envelope]:
-        while waiting:
-            node, frames = waiting.popitem()
+    def _answer(self, waiting: Waiting) -> Iterator[Envelope]:
+        for node, frames in waiting.rest():
             yield from self._visit(self.nodes[node], frames)
 
     def _finish(self) -> None:
@@ -197,9 +190,9 @@ class Worker:
         if self._last_storing_wave(self.wave) == self.wave and self.wave < self.topology.waves:
             self.state.note(self.batch.number, self.number, self.wave, refs)
         if self.wave == 1:
-            self.shelf.tidy(self.old, refs, [s.id for s in self.topology.stores if s.id not in late])
+            self.stores.tidy(self.old, refs, [s.id for s in self.topology.stores if s.id not in late])
         if self.wave == self.topology.waves:
-            self.shelf.tidy(self.old, refs, [s.id for s in self.topology.stores if s.id in late])
+            self.stores.tidy(self.old, refs, [s.id for s in self.topology.stores if s.id in late])
         self.state.settle()
 
     def _last_storing_wave(self, wave: int) -> int:
@@ -210,7 +203,7 @@ class Worker:
 
     def _start(self, start: Start, frames: Sequence[Frame]) -> Iterator[Envelope]:
         names = [f"{start.label}.{column}" for column in start.columns]
-        for portion in _portions(frames):
+        for portion in portions(frames):
             if start.filter:
                 portion = portion.filter(filter_mask(start.filter, portion, self.functions))
             columns = [portion.column(column) for column in start.columns]
@@ -325,8 +318,10 @@ class Worker:
     def _emit(self, emit: Emit, frames: Sequence[Frame]) -> Iterator[Envelope]:
         names = [output.name for output in emit.outputs]
         for frame in frames:
-            columns = [evaluate(output.expr, frame, self.functions) for output in emit.outputs]
-            rows = attach_weights(pa.RecordBatch.from_arrays(columns, names=names), weight_of(frame))
+            columns, came = apart([output.expr for output in emit.outputs], frame, self.functions)
+            weights = weight_of(frame)
+            weights = weights if came is None or weights is None else weights.take(came)
+            rows = attach_weights(pa.RecordBatch.from_arrays(columns, names=names), weights)
             for found in [rows] if emit.matching is None else match(self._book(emit), rows, self.functions):
                 yield from self._give(emit, found)
 
@@ -362,7 +357,7 @@ class Worker:
         for emit in (emit for emit in self.owned.emits if emit.wave == self.wave):
             found = self.owned.settle(emit, lambda store: [self.state.open(ref) for ref in self.old[store]])
             for store, rows in found.stored.items():
-                self.delta[store, ROWS] += self.shelf.keep(store, ROWS, [rows], f"-w{self.wave}")
+                self.delta[store, ROWS] += self.stores.keep(store, ROWS, [rows], f"-w{self.wave}")
             for rows in found.results:
                 yield from self._give(emit, rows)
 
@@ -375,7 +370,7 @@ class Worker:
     def _write_kept(self) -> None:
         for (store, origin), frames in sorted(self._kept.items()):
             written = self.delta[store, origin]
-            written += self.shelf.keep(store, origin, frames, f"-w{self.wave}-{len(written)}")
+            written += self.stores.keep(store, origin, frames, f"-w{self.wave}-{len(written)}")
         self._kept.clear()
         self._kept_bytes.clear()
 
@@ -383,16 +378,3 @@ class Worker:
         self._seq += 1
         rank = self.nodes[edge].position - FIRST if edge in self.nodes else 0
         return Envelope(dest, rank << 48 | self._seq, edge, **content)  # type: ignore[arg-type]
-
-
-def _portions(frames: Sequence[Frame]) -> Iterator[Frame]:
-    """The frames, cut into portions that are answered at once."""
-    for frame in frames:
-        step = max(1, int(frame.num_rows / max(1.0, _share(frame))))
-        for start in range(0, frame.num_rows, step):
-            yield frame.slice(start, step)
-
-
-def _share(frame: Frame) -> float:
-    """The size of the frame as a share of a full portion."""
-    return max(frame.num_rows / PORTION_ROWS, frame.nbytes / PORTION_BYTES)

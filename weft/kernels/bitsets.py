@@ -11,14 +11,17 @@ ends.  A set is an array of words, 64 slots each.  Above the words lies a second
 word is not 0.  `alive` has the bits of boxes that were not removed.
 
 Narrow.  A point of slab s_d in each dimension d of a part leaves  alive & set(d1, s_d1) & set(d2, s_d2) & ...  The
-second level is combined first, and only words whose bit is left are read.  What is left is the list of words that are
-not 0; the next part goes through that list only.  A point that agrees with the one before it in the first parts takes
-over what they have left.  All points go through one block of words before the next: the sets of a block fit a cache.
+second level is combined first, and only words whose bit is left are read.  What is left are words, and bits that say
+which of them are not 0; the next part begins with these.  A point that agrees with the one before it in the first parts
+takes over what they have left.  All points go through one block of words before the next: the sets of a block fit a
+cache.
 
 Why the answer is right.  If a code c lies in the interval of a box, the slab of c meets the interval, so the bit of the
 box is set there: no box that the point lies in is ever lost.  A bit of the second level is set whenever a bit of its
 word is, so no word that is not 0 is passed over.  Bits are only taken away by narrowing.  What is left at the end is
-compared with the ends themselves, so no other box stays; and each has one bit, so it comes once.
+compared with the ends themselves, so no other box stays; and each has one bit, so it comes once.  An end needs to be
+compared only where it lies in the slab of the point: slabs are in the order of codes, so a point in a later slab than
+that of the lowest code is above it.  The slab of points without a code has exactly the boxes that admit them.
 
 Boxes come and go.  A box that comes gets the next slot, and its bits in the slabs that it meets: cuts need not fit its
 ends, they decide the cost alone.  A box that goes loses its bit in `alive`, and that is all.  Slots are not used again;
@@ -39,7 +42,7 @@ from weft.kernels.boxes import order_points
 from weft.kernels.codes import HIGHEST, LOWEST, Bools, Ints
 
 SLABS = 128
-"""Slabs of a dimension: each costs a bit a box."""
+"""Slabs of a dimension: each costs a bit a box.  At most 255, so that a slab is a byte."""
 
 BLOCK = 128
 """Words that all points are looked up in before the next ones: their sets fit a cache."""
@@ -77,11 +80,14 @@ class BitSets:
         self.above = np.zeros((self.width, slabs + 1, -(-words // 64)), dtype=np.uint64)
         self.alive = np.zeros(words, dtype=np.uint64)
         self.low, self.high = (np.empty((words * 64, self.width), dtype=np.int64) for _ in range(2))
+        self.first, self.last = (np.empty((words * 64, self.width), dtype=np.uint8) for _ in range(2))
+        """The slabs of the lowest and highest codes."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the sets, without the ends of the boxes."""
-        return self.sets.nbytes + self.above.nbytes + self.alive.nbytes
+        """Bytes of the sets and of the slabs of ends, without the ends themselves."""
+        kept = (self.sets, self.above, self.alive, self.first, self.last)
+        return sum(array.nbytes for array in kept)
 
     # -------------------------------------------------------------------------------------------- changes
 
@@ -92,6 +98,7 @@ class BitSets:
             self._grow(self.count + len(low))
         self.low[slots], self.high[slots] = low, high
         first, last = (np.stack([self._slab(d, ends[:, d]) for d in range(self.width)], axis=1) for ends in (low, high))
+        self.first[slots], self.last[slots] = first, last
         free = np.ascontiguousarray((low == LOWEST) & (high == HIGHEST))
         _set_bits(self.sets, self.above, slots, first, last, free)
         _live(self.alive, slots)
@@ -107,10 +114,14 @@ class BitSets:
         _live(self.alive, np.arange(self.count, dtype=np.int64))
 
     def _grow(self, needed: int) -> None:
-        old, (_, slabs, words) = (self.sets, self.above, self.alive, self.low, self.high), self.sets.shape
+        old, (_, slabs, words) = self._arrays, self.sets.shape
         self._make_room(max(needed, 2 * words * 64), slabs - 1)
-        for before, now in zip(old, (self.sets, self.above, self.alive, self.low, self.high), strict=True):
+        for before, now in zip(old, self._arrays, strict=True):
             now[tuple(slice(size) for size in before.shape)] = before
+
+    @property
+    def _arrays(self) -> tuple[npt.NDArray[Any], ...]:
+        return self.sets, self.above, self.alive, self.low, self.high, self.first, self.last
 
     def _slab(self, dimension: int, codes: Ints) -> Slabs:
         return np.searchsorted(self.cuts[dimension], codes, side="right")
@@ -127,13 +138,12 @@ class BitSets:
         """
         asked = np.array([d for part in parts for d in part], dtype=np.int64)
         cuts = np.cumsum([0, *map(len, parts)], dtype=np.int64)
-        slabs, known = self._slabs(asked, points, valid)
+        slabs = self._slabs(asked, points, valid)
         owners, slots = (np.empty(most + BLOCK * 64, dtype=np.int64) for _ in range(2))
         block = row = 0
         while block * BLOCK < len(self.alive):
             found, block, row = _find(
-                self.sets, self.above, self.alive, self.low, self.high, asked, cuts, slabs,
-                np.ascontiguousarray(points), known, levels, block, row, most, owners, slots,
+                *self._arrays, asked, cuts, slabs, np.ascontiguousarray(points), levels, block, row, most, owners, slots
             )  # fmt: skip
             if found:
                 yield owners[:found].copy(), slots[:found].copy()
@@ -145,12 +155,10 @@ class BitSets:
             slabs = np.where(valid, slabs, self.none)
         return _has_any(self.sets, self.above, self.alive, np.array(dimensions, dtype=np.int64), slabs)
 
-    def _slabs(self, asked: Ints, points: Ints, valid: Bools | None) -> tuple[Slabs, Bools]:
-        """The slabs of whole points, a column for each dimension in the order asked, and where points have codes."""
+    def _slabs(self, asked: Ints, points: Ints, valid: Bools | None) -> Slabs:
+        """The slabs of whole points, a column for each dimension in the order asked."""
         slabs = np.stack([self._slab(int(d), points[:, d]) for d in asked], axis=1)
-        if valid is None:
-            return slabs, np.ones((1, points.shape[1]), dtype=np.bool_)
-        return np.where(valid[:, asked], slabs, self.none), np.ascontiguousarray(valid)
+        return slabs if valid is None else np.where(valid[:, asked], slabs, self.none)
 
 
 def _cuts(low: Ints, high: Ints, slabs: int) -> Ints:
@@ -216,92 +224,87 @@ def _lowest(bits: Any) -> Any:
 
 
 @njit(inline="always")
-def _from_sets(
-    sets: Any, above: Any, alive: Any, asked: Any, upto: Any, slabs: Any, i: Any, begin: Any, end: Any,
-    words: Any, bits: Any,
-) -> Any:  # fmt: skip
-    """What the first part leaves of the words in a block; how many words are not 0."""
-    found = 0
-    for group in range(begin >> 6, (end + 63) >> 6):
-        some = np.uint64(0xFFFFFFFFFFFFFFFF)
-        for k in range(upto):
-            some &= above[asked[k], slabs[i, k], group]
+def _narrow(
+    sets: Any, above: Any, asked: Any, first: Any, upto: Any, slabs: Any, i: Any, begin: Any,
+    its_marks: Any, its_bits: Any, marks: Any, bits: Any,
+) -> None:  # fmt: skip
+    """What a part leaves of the words of a block: bits by word, and marks for words that are not 0."""
+    for group in range(len(marks)):
+        some, left_marks = its_marks[group], np.uint64(0)
+        if some:
+            for k in range(first, upto):
+                some &= above[asked[k], slabs[i, k], (begin >> 6) + group]
         while some:
-            word = (group << 6) + _lowest(some)
-            some &= some - np.uint64(1)
-            left = alive[word]
-            for k in range(upto):
-                left &= sets[asked[k], slabs[i, k], word]
-            words[found], bits[found] = word, left
-            found += 1 if left else 0
-    return found
+            mark = some & (~some + np.uint64(1))
+            at = (group << 6) + _lowest(some)
+            some ^= mark
+            left = its_bits[at]
+            for k in range(first, upto):
+                left &= sets[asked[k], slabs[i, k], begin + at]
+                if not left:
+                    break
+            if left:
+                bits[at] = left
+                left_marks |= mark
+        marks[group] = left_marks
 
 
 @njit(inline="always")
-def _from_words(
-    sets: Any, asked: Any, first: Any, upto: Any, slabs: Any, i: Any, its_words: Any, its_bits: Any, count: Any,
-    words: Any, bits: Any,
+def _is_inside(
+    low: Any, high: Any, first: Any, last: Any, slot: Any, asked: Any, slabs: Any, points: Any, i: Any
 ) -> Any:  # fmt: skip
-    """What a further part leaves of some words; how many are not 0."""
-    found = 0
-    for at in range(count):
-        word, left = its_words[at], its_bits[at]
-        for k in range(first, upto):
-            left &= sets[asked[k], slabs[i, k], word]
-        words[found], bits[found] = word, left
-        found += 1 if left else 0
-    return found
-
-
-@njit(inline="always")
-def _is_inside(low: Any, high: Any, slot: Any, points: Any, i: Any, valid: Any, at: Any) -> Any:
-    for d in range(low.shape[1]):
-        if valid[at, d]:
-            if points[i, d] < low[slot, d] or points[i, d] > high[slot, d]:
-                return False
-        elif low[slot, d] != LOWEST or high[slot, d] != HIGHEST:
+    """Whether a point lies in a box whose bits are left: ends are compared in their own slabs only."""
+    for k in range(len(asked)):
+        d, slab = asked[k], slabs[i, k]
+        if slab == first[slot, d] and points[i, d] < low[slot, d]:
+            return False
+        if slab == last[slot, d] and points[i, d] > high[slot, d]:
             return False
     return True
 
 
 @njit(
     types.UniTuple(types.int64, 3)(
-        _SETS, _SETS, types.uint64[::1], types.int64[:, ::1], types.int64[:, ::1], _INTS, _INTS, _INTS2, _INTS2,
-        _BOOLS2, _INTS, types.int64, types.int64, types.int64, types.int64[::1], types.int64[::1],
+        _SETS, _SETS, types.uint64[::1], types.int64[:, ::1], types.int64[:, ::1], types.uint8[:, ::1],
+        types.uint8[:, ::1], _INTS, _INTS, _INTS2, _INTS2, _INTS, types.int64, types.int64, types.int64,
+        types.int64[::1], types.int64[::1],
     ),
     cache=True,
 )  # fmt: skip
 def _find(
-    sets: Any, above: Any, alive: Any, low: Any, high: Any, asked: Any, cuts: Any, slabs: Any, points: Any, valid: Any,
-    levels: Any, block: int, row: int, most: int, owners: Any, slots: Any,
+    sets: Any, above: Any, alive: Any, low: Any, high: Any, first: Any, last: Any, asked: Any, cuts: Any, slabs: Any,
+    points: Any, levels: Any, block: int, row: int, most: int, owners: Any, slots: Any,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Fill the output from a block and a point on; return how much there is, and where to continue."""
     depth, found = len(cuts) - 1, 0
-    words, bits = np.empty((depth, BLOCK), dtype=np.int32), np.empty((depth, BLOCK), dtype=np.uint64)
-    counts = np.zeros(depth, dtype=np.int64)
+    marks, bits = np.zeros((depth + 1, BLOCK >> 6), dtype=np.uint64), np.empty((depth + 1, BLOCK), dtype=np.uint64)
     while block * BLOCK < len(alive):
-        begin, end, fresh = block * BLOCK, min(len(alive), (block + 1) * BLOCK), True
+        begin, fresh = block * BLOCK, True
+        marks[0] = 0
+        for at in range(min(BLOCK, len(alive) - begin)):
+            bits[0, at] = alive[begin + at]
+            if bits[0, at]:
+                marks[0, at >> 6] |= np.uint64(1) << np.uint64(at & 63)
         while row < len(slabs):
             level = 0 if fresh else levels[row]
             fresh = False
-            if level == 0:
-                counts[0] = _from_sets(
-                    sets, above, alive, asked, cuts[1], slabs, row, begin, end, words[0], bits[0]
-                )  # fmt: skip
-                level = 1
             for at in range(level, depth):
-                counts[at] = _from_words(
-                    sets, asked, cuts[at], cuts[at + 1], slabs, row, words[at - 1], bits[at - 1], counts[at - 1],
-                    words[at], bits[at],
+                _narrow(
+                    sets, above, asked, cuts[at], cuts[at + 1], slabs, row, begin, marks[at], bits[at], marks[at + 1],
+                    bits[at + 1],
                 )  # fmt: skip
-            for at in range(counts[depth - 1]):
-                left = bits[depth - 1, at]
-                while left:
-                    slot = (np.int64(words[depth - 1, at]) << 6) + _lowest(left)
-                    left &= left - np.uint64(1)
-                    if _is_inside(low, high, slot, points, row, valid, row if len(valid) > 1 else 0):
-                        owners[found], slots[found] = row, slot
-                        found += 1
+            for group in range(BLOCK >> 6):
+                some = marks[depth, group]
+                while some:
+                    word = (group << 6) + _lowest(some)
+                    some &= some - np.uint64(1)
+                    left = bits[depth, word]
+                    while left:
+                        slot = ((np.int64(begin) + word) << 6) + _lowest(left)
+                        left &= left - np.uint64(1)
+                        if _is_inside(low, high, first, last, slot, asked, slabs, points, row):
+                            owners[found], slots[found] = row, slot
+                            found += 1
             row += 1
             if found >= most:
                 return found, block, row

@@ -2,7 +2,8 @@
 
 The file fits one Java and one PySpark, and its name says which.  The name also holds its size, since an incomplete file
 would crash the JVM.  `weft.launch.prepare` makes the file in a process of its own, after the end of the first program
-in which Weft started Spark.  If that fails, or if Spark twice does not start with the file, it is not tried again.
+in which Weft started Spark.  If that fails, or if Spark twice does not start with the file, it is tried again a day
+later: a disk may have been full, or a machine too busy.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
@@ -22,6 +24,8 @@ from weft.launch.java import cache_folder
 
 REHEARSAL = "weft.session.rehearsal"
 """The module that makes the file when it is run.  It belongs to a higher layer, so it is named, not imported."""
+AGAIN = 24 * 3600.0
+"""Seconds after which a file that could not be made, or did not work, is made again."""
 
 
 @dataclass(frozen=True)
@@ -44,15 +48,22 @@ class Archive:
 
     @property
     def failed(self) -> Path:
-        """A file that exists if the archive cannot be made, or does not work."""
+        """A file whose time says when the archive could not be made, or did not work."""
         return self.stem.with_suffix(".failed")
+
+    def has_failed(self) -> bool:
+        """Whether it could not be made, or did not work, less than a day ago."""
+        try:
+            return time.time() - self.failed.stat().st_mtime < AGAIN
+        except OSError:
+            return False
 
     def options(self) -> str:
         """Options that tell a JVM to use it.  If it does not exist, none; then it is made when this program ends."""
         if file := self.file:
             return f'"-XX:SharedArchiveFile={file}" -Xlog:cds*=off'
         nearest = next(parent for parent in self.stem.parents if parent.exists())
-        if not self.failed.exists() and os.access(nearest, os.W_OK):
+        if not self.has_failed() and os.access(nearest, os.W_OK):
             with contextlib.suppress(OSError):
                 self.stem.parent.mkdir(parents=True, exist_ok=True)
                 _make_at_exit(self.stem.parent)
@@ -69,7 +80,8 @@ class Archive:
         with contextlib.suppress(OSError):  # it may belong to another user
             if self._doubt_mark.exists():
                 self.give_up()
-            self._doubt_mark.touch()
+            else:
+                self._doubt_mark.touch()
 
     def trust(self) -> None:
         """Note that Spark started with it."""
@@ -81,9 +93,9 @@ class Archive:
         return self.stem.with_suffix(".doubted")
 
     def give_up(self) -> None:
-        """No longer use it."""
+        """Remove it, and do not make it again for a while."""
         self.failed.touch()
-        for file in self._files():
+        for file in (*self._files(), self._doubt_mark):
             file.unlink(missing_ok=True)
 
     def _files(self) -> list[Path]:

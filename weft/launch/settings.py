@@ -12,6 +12,10 @@ from weft.launch.plain import is_plain
 # Python, since Weft may not be installed for the `python3` on PATH (PYSPARK_PYTHON); the same time zone everywhere,
 # since Spark gives the user's functions times in its session's zone (NEEDED); and the settings of BATCHES_NEED.
 NEEDED = {"spark.sql.session.timeZone": "UTC"}
+ON_CLUSTERS = {
+    # A task prefers the executor that has its segments.  If that one is busy, another is better than to wait.
+    "spark.locality.wait": "0s",
+}
 BATCHES_NEED = {
     # A payload has megabytes, a row of a stream that Spark brings a hundred bytes.  Many of the one must not come at a
     # time, and few of the other cost much: so bytes are limited, and rows hardly are.

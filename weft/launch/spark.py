@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 
@@ -18,8 +19,10 @@ from weft.launch.interpreter import worker_python
 from weft.launch.java import ensure_java
 from weft.launch.jvm import Starting, use_jvm
 from weft.launch.plain import is_plain
-from weft.launch.settings import NEEDED, batch_settings, count_cores, quick_settings
+from weft.launch.settings import NEEDED, ON_CLUSTERS, batch_settings, count_cores, quick_settings
 from weft.launch.warm import warm
+
+MASTER = "spark.master"
 
 
 def tuned_session(
@@ -34,14 +37,17 @@ def tuned_session(
     Settings have Spark's names: `weft.spark({"spark.driver.memory": "8g"})`, or `weft.spark(spark_driver_memory="8g")`.
     `workers` is the number of cores of a local session; None is all of the machine.  With a `master` the session runs
     there, with the settings that Weft's batches need and none of those for a quick start on this machine.
+    `"local[2,4]"` is a session on this machine, with two cores, where a task may fail four times.
     """
     named = {name.replace("_", "."): value for name, value in more.items()}
     mine = {name: _text(value) for name, value in {**(settings or {}), **named}.items()}
-    if master is not None and not master.startswith("local["):
+    ours = re.fullmatch(r"local\[(\d+|\*)(,\d+)?\]", master or "local[*]")
+    if ours is None:
         ensure_java()
-        return _start(master, {**NEEDED, **batch_settings(), **mine})
-    cores = int(master[6:-1]) if master is not None and master[6:-1].isdigit() else workers or os.cpu_count() or 1
-    return local_session(cores, mine)
+        return _start(str(master), {**NEEDED, **ON_CLUSTERS, **batch_settings(), **mine})
+    if ours[2]:  # how often a task may fail: Spark reads it from here alone
+        mine = {MASTER: str(master), **mine}
+    return local_session(int(ours[1]) if ours[1] != "*" else workers or os.cpu_count() or 1, mine)
 
 
 def local_session(workers: int, mine: Mapping[str, str] | None = None) -> SparkSession:
@@ -49,7 +55,7 @@ def local_session(workers: int, mine: Mapping[str, str] | None = None) -> SparkS
     if not mine and (begun := ahead.take()) is not None:
         return begun
     cores, java, mine = count_cores(workers), ensure_java(), mine or {}
-    if _is_gone():  # it was killed: the program goes on with another one
+    if is_gone():  # it was killed: the program goes on with another one
         forget_jvm()
     return _start_plainly(cores, mine) if is_plain() else _start_with(Archive(java.home), cores, mine)
 
@@ -92,7 +98,7 @@ def start_quickly(
         context = SparkContext.getOrCreate(_configure(cores, settings))
     context.setLogLevel("OFF")
     warm(context, cores)  # beside what follows, which the JVM does alone
-    return (None if mine else make_bare(context)) or _start(f"local[{cores}]", settings)
+    return (None if mine and mine.keys() - {MASTER} else make_bare(context)) or _start(f"local[{cores}]", settings)
 
 
 def forget_jvm() -> None:
@@ -104,7 +110,7 @@ def forget_jvm() -> None:
     SparkSession._instantiatedSession = None
 
 
-def _is_gone() -> bool:
+def is_gone() -> bool:
     """Whether there was a JVM, and nobody answers there any more."""
     if SparkContext._active_spark_context is None or SparkContext._jvm is None:
         return False

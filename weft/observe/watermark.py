@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from weft.observe.notice import Notice
-from weft.topology.model import Clock
+from weft.topology.clock import Clock
 
 HELD = 40
 """So many batches in which others moved and the watermark did not are worth a notice."""

@@ -11,6 +11,9 @@ sent, and to how many workers; which of them wait for an intermediate result, an
 
 In a cube a tuple over some aliases exists once on every worker along the axes that none of these aliases owns.
 
+A query with subscriptions also asks them, before every hop or at the end (`weft.optimizer.cost.asking`): a question
+ends some tuples, which cost nothing from there on.
+
 The sum is divided by the input rows, so that plans are compared by one number: microseconds an input row.
 Under the arrival factor "history" tuples are counted over the whole history, under "window" in a second of the steady
 state.  Writing the results costs every plan the same and is left out.
@@ -23,6 +26,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from weft.expr.model import Expr
+from weft.optimizer.cost.asking import Asking
 from weft.optimizer.cost.papers import CostModel
 from weft.optimizer.cost.prices import BATCH_ROWS, Prices
 from weft.optimizer.graph.layout import Layout, mask
@@ -79,12 +83,14 @@ def bill(
     batch_rows: float = BATCH_ROWS,
     imbalance: Imbalance | None = None,
     ranges: Mapping[int, float] | None = None,
+    asking: Asking | None = None,
 ) -> Bill:
     """The bill of one query's plan; `imbalance` says how much fuller than the average a worker gets under a key.
 
     `ranges`: input -> to how many workers a row of it goes, where rows go by ranges of their values.
+    `asking`: what is known of the subscriptions of the query; where nothing is, asking them costs every plan the same.
     """
-    count = _Count(plan, model, prices, imbalance or (lambda _key, _tasks: 1.0), ranges or {})
+    count = _Count(plan, model, prices, imbalance or (lambda _key, _tasks: 1.0), ranges or {}, asking)
     count.read_inputs()
     for line in plan.lines:
         count.walk(line)
@@ -107,9 +113,11 @@ class _Count:
     """Follows the tuples of every alias along their way, and adds up what each part of it costs."""
 
     def __init__(
-        self, plan: Ways, model: CostModel, prices: Prices, imbalance: Imbalance, ranges: Mapping[int, float]
-    ) -> None:
+        self, plan: Ways, model: CostModel, prices: Prices, imbalance: Imbalance, ranges: Mapping[int, float],
+        asking: Asking | None,
+    ) -> None:  # fmt: skip
         self.plan, self.model, self.prices, self.imbalance, self.ranges = plan, model, prices, imbalance, ranges
+        self.asking = asking
         self.fullest = 0.0
         """Seconds of a worker that is the fullest in everything, times the number of workers.  Another key may have
         another fullest worker; taking them as one is the worst case, and needs no joint distribution of keys."""
@@ -138,31 +146,51 @@ class _Count:
     def walk(self, line: Line) -> None:
         """All that tuples do on a line, without what they do on a line before that begins alike."""
         start = covered = mask(self.plan.query, [line.start])
-        tuples, wave = self.model.count_started(start, covered) * self.copies(start), 1
+        tuples, wave, wanted = self.model.count_started(start, covered) * self.copies(start), 1, 1.0
         self.factor = self._imbalance(self.plan.layout.homes(start)[0] if start in self.probed_stores else (), start)
         for part in line.hops:
             if part.route != "local":
                 self.factor = self._imbalance(part.route_key, part.store)
+            before, wanted = wanted, self._question(tuples, covered, wanted)
             covered |= part.store
-            found = self.model.count_started(start, covered) * self.copies(covered)
+            found = self.model.count_started(start, covered) * self.copies(covered) * wanted
             if self.numbers[id(part)] not in self.probed:
-                self._look(part, start, tuples, found, wave, first=part is line.hops[0])
+                self._look(part, start, tuples, wanted / before if before else 0.0, found, wave, line.hops[0])
             tuples, wave = found, part.wave
         if line.keep is not None:
             self.factor = self._imbalance(line.keep.home, line.keep.store)
             self._store(tuples, sent=line.keep.route != "local")
+        else:
+            self._search(start, tuples)
 
-    def _look(self, hop: Hop, start: int, tuples: float, found: float, wave: int, *, first: bool) -> None:
+    def _question(self, tuples: float, covered: int, before: float) -> float:
+        """Charge tuples for asking whether a subscription is left; the share of all such tuples that go on."""
+        if self.asking is None or not self.plan.layout.asks(covered):
+            return before
+        self._charge(tuples * self.asking.question(covered, self.prices))
+        return self.asking.reach(covered)
+
+    def _search(self, start: int, tuples: float) -> None:
+        """Charge joined tuples for looking up their subscriptions."""
+        if self.asking is not None:
+            results = tuples / max(1.0, self.model.count_started(start, start) * self.copies(start))
+            shared = self.plan.layout.subscriptions != "naive"
+            self._charge(tuples * self.asking.search(self.prices, results, start, shared=shared))
+
+    def _look(self, hop: Hop, start: int, tuples: float, wanted: float, found: float, wave: int, first: Hop) -> None:
         copies = hop.tasks if hop.route == "broadcast" else 1
         # The first hop takes no wave of its own: the tuple is sent to it in the same wave in which the row is sent
         # to its store.  Any later hop that is not local takes one more wave.  If the row's own store is on the
         # worker where the tuple looks first, one message serves both.
-        arrived = wave + (hop.route != "local" and not first)
-        travels = hop.route != "local" and not (first and self._beside_its_store(hop, start))
+        begins = hop is first
+        arrived = wave + (hop.route != "local" and not begins)
+        travels = hop.route != "local" and not (begins and self._beside_its_store(hop, start))
         # Workers hold nothing between waves: a tuple that waits for an intermediate result goes through the
         # exchange once more for each wave from its arrival to the one in which the result is complete.
-        self._send(tuples * copies * (travels + hop.wave - arrived))
-        self._probe(hop, tuples * copies, found)
+        # Subscriptions are asked on the worker where a tuple is: before it is sent, but not before the first hop.
+        asked = tuples * copies * wanted
+        self._send((tuples * copies if begins else asked) * (travels + hop.wave - arrived))
+        self._probe(hop, asked, found)
 
     def copies(self, covered: int) -> float:
         """On how many workers the same tuple is."""

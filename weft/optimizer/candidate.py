@@ -15,6 +15,7 @@ from weft.errors import PlanError
 from weft.expr.model import Expr
 from weft.expr.render import to_sql
 from weft.optimizer.bill import Bill, Imbalance, bill
+from weft.optimizer.cost.asking import find_asking
 from weft.optimizer.cost.estimate import classes
 from weft.optimizer.cost.papers import CostModel, tasks_for
 from weft.optimizer.cubes.plan import skew
@@ -22,11 +23,16 @@ from weft.optimizer.graph.layout import Layout, Lines, Placement, mask
 from weft.optimizer.graph.placement import Sizes, heaviest_key, keys
 from weft.optimizer.graph.tree import Tree, flat_tree
 from weft.optimizer.lower.together import choose_together
-from weft.optimizer.lower.ways import Steps, Ways, ways
+from weft.optimizer.lower.ways import Line, Steps, Ways, ways
 from weft.optimizer.problem import Problem
 from weft.optimizer.trees.orders import least_sent_orders
+from weft.query.model import Query
+from weft.query.parameters import Order
 from weft.stats.model import Statistics
 from weft.topology.spread import Spread
+
+Asks = tuple[Order | None, tuple[int, ...] | None]
+"""What comes first, subscriptions or the join, and the sets of relations whose tuples ask; None for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,8 @@ class Maker:
         self.together = self._together()
         """Expressions to index together, with the share of rows each lets through; None if it is not known."""
         self.steps = Steps(problem.query, tuple(self.together))
+        self.asking = find_asking(problem.query, self.known.statistics)
+        """What is known of subscriptions; None if the query has none, or too little is known."""
         self._known_keys: dict[int, dict[Expr, float]] = {}
         self._shares: dict[tuple[Expr, int], float] = {}
         self._placed: dict[object, Candidate] = {}
@@ -94,7 +102,7 @@ class Maker:
             ranges=tuple(self.together),
         )  # fmt: skip
         layout = replace(layout, tasks=self.tasks(layout.stores))
-        return self._price(name, layout, self._model(layout), self.imbalance)
+        return self.refine(self._price(name, layout, self._model(layout), self.imbalance))
 
     def follow_in(self, name: str, cube: Candidate, lines: Lines) -> Candidate:
         """A plan by lines on the workers of a cube."""
@@ -206,9 +214,71 @@ class Maker:
         imbalance: Imbalance,
         ranges: Mapping[int, float] | None = None,
     ) -> Candidate:
-        made = ways(self.problem.name, self.query, layout, self.workers, self.steps)
-        priced = bill(made, model, self.known.prices, self.known.batch_rows, imbalance, ranges)
-        return Candidate(name, layout, made, priced, imbalance, ranges or {})
+        """The plan, with subscriptions asked in the order that is cheapest for it."""
+        found = [self._ask(name, layout, model, imbalance, ranges or {}, order) for order in self._possible(layout)]
+        return min(found, key=lambda candidate: candidate.price)
+
+    def _ask(
+        self,
+        name: str,
+        layout: Layout,
+        model: CostModel,
+        imbalance: Imbalance,
+        ranges: Mapping[int, float],
+        order: Asks,
+    ) -> Candidate:
+        ordered = replace(layout, subscriptions=order[0], asked=order[1])
+        made = ways(self.problem.name, self.query, ordered, self.workers, self.steps)
+        priced = bill(made, model, self.known.prices, self.known.batch_rows, imbalance, ranges, self.asking)
+        return Candidate(name, ordered, made, priced, imbalance, ranges)
+
+    def _possible(self, layout: Layout) -> tuple[Asks, ...]:
+        """In which orders subscriptions may be asked.
+
+        Rows of a kept join may be wanted later, so they are not asked about.  Where nothing is known, asking first
+        costs little and may save much.
+        """
+        asked, written = self.query.subscribers, self.problem.written
+        if asked is None:
+            return ((None, None),)
+        given = (None, None) if written is None else (written.subscriptions, written.asked)
+        wished = given if asked.strategy == "auto" else (asked.strategy, None)
+        if wished[0] == "join" or wished[0] == "naive":
+            return (wished,)
+        if layout.kept or len(self.query.relations) == 1:
+            return (("join", None),)
+        first: Asks = ("narrow", wished[1])
+        return (first, ("join", None)) if self._is_order_open(wished[0]) else (first,)
+
+    def _is_order_open(self, wished: Order | None) -> bool:
+        return wished is None and self.asking is not None and not self.problem.is_made
+
+    def refine(self, candidate: Candidate) -> Candidate:
+        """The plan with only those questions to subscriptions that pay; those with the fewest relations first."""
+        if len(self._possible(candidate.layout)) < 2:
+            return candidate
+        sets = sorted({covered for line in candidate.ways.lines for covered in _covered(self.query, line)})
+        best = self._again(candidate, ("join", None))
+        for some in sorted(sets, key=int.bit_count):
+            asked = (*(best.layout.asked or ()), some)
+            best = min(best, self._again(candidate, ("narrow", asked)), key=lambda c: c.price)
+        if best.layout.asked is not None and {*best.layout.asked} == {*sets}:
+            best = self._again(candidate, ("narrow", None))
+        return min(candidate, best, key=lambda c: c.price)
+
+    def weigh(self, candidate: Candidate) -> list[Candidate]:
+        """The same plan with subscriptions asked in the other orders, if it was open which one is used."""
+        possible, chosen = self._possible(candidate.layout), (candidate.layout.subscriptions, candidate.layout.asked)
+        asked = self.query.subscribers
+        if asked is None or asked.strategy != "auto" or not self._is_order_open(None):
+            return []
+        others: dict[Asks, None] = dict.fromkeys((*possible, ("naive", None)))
+        return [self._again(candidate, order) for order in others if order != chosen]
+
+    def _again(self, candidate: Candidate, order: Asks) -> Candidate:
+        """The same plan with subscriptions asked in another order."""
+        model = self._model(candidate.layout)
+        return self._ask(candidate.name, candidate.layout, model, candidate.imbalance, candidate.ranges, order)
 
     def _model(self, layout: Layout) -> CostModel:
         """The cost model under a layout."""
@@ -230,6 +300,14 @@ class Maker:
             known = skew(self.query, expr, self.known.statistics, self.wishes.skewed)
             self._shares[expr, tasks] = float(known.slots(tasks).max())
         return self._shares[expr, tasks]
+
+
+def _covered(query: Query, line: Line) -> Iterator[int]:
+    """What tuples hold before each hop of a line."""
+    covered = mask(query, [line.start])
+    for hop in line.hops:
+        yield covered
+        covered |= hop.store
 
 
 def _stores(tree: Tree) -> list[int]:

@@ -36,7 +36,7 @@ from weft.optimizer.written.plan import Plan
 from weft.query.model import Query
 
 IMPROVED = 6
-"""How many of the best candidates have their placement improved."""
+"""How many of the best candidates have their placement, and what they ask of subscriptions, improved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,11 @@ class Choice:
         return self.known.made or self.wishes.strategy
 
     @property
+    def weighed(self) -> tuple[Candidate, ...]:
+        """All candidates, and the chosen one with subscriptions asked in other orders; the cheapest first."""
+        return tuple(sorted((*self.candidates, *self.maker.weigh(self.chosen)), key=_price))
+
+    @property
     def informed(self) -> bool:
         """Whether any statistics were there to choose by."""
         return self.known.statistics is not None
@@ -100,9 +105,10 @@ def choose(name: str, query: Query, workers: int, wishes: Wishes, known: Known) 
         trees = candidate_trees(problem)
         found = [maker.place(strategy, tree) for strategy, tree in trees]
     found += [*candidate_views(problem, maker), *candidate_cubes(problem, maker, trees)]
-    found = sorted(_lasting(problem, found), key=_price)
+    found = sorted(_narrowing(query, _lasting(problem, found)), key=_price)
     if problem.informed and workers > 1 and not problem.is_made:
         found = sorted([*map(maker.improve, found[:IMPROVED]), *found[IMPROVED:]], key=_price)
+    found = sorted([*map(maker.refine, found[:IMPROVED]), *found[IMPROVED:]], key=_price)
     return Choice(name, query, wishes, known, problem.model, found[0], tuple(found), maker)
 
 
@@ -120,6 +126,12 @@ def _lasting(problem: Problem, found: list[Candidate]) -> list[Candidate]:
         detail=f"{', '.join(graph.names(joined & graph.looked_up))} changes; rows of streams meet it as it is.",
         hint='use strategy="auto" or "flat".',
     )
+
+
+def _narrowing(query: Query, found: list[Candidate]) -> list[Candidate]:
+    """The candidates that ask subscriptions first, where that is wished and possible."""
+    wished = query.subscribers is not None and query.subscribers.strategy == "narrow"
+    return [c for c in found if wished and c.layout.subscriptions == "narrow"] or found
 
 
 def _kept(candidate: Candidate) -> list[int]:

@@ -20,7 +20,8 @@ from weft.optimizer.uniting import unite_by_cost
 from weft.optimizer.wishes import Wishes
 from weft.query.derived import hidden
 from weft.query.model import Query
-from weft.topology.model import Policy, Topology
+from weft.topology.clock import Policy
+from weft.topology.model import Topology
 
 Sharing = Literal["global", "local", "none"]
 """What queries have in common."""

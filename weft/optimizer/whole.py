@@ -20,7 +20,8 @@ from weft.expr.model import Column, Expr, transform
 from weft.optimizer.bill import count_copies
 from weft.optimizer.choose import Choice
 from weft.optimizer.cost.prices import Prices
-from weft.topology.model import Keep, Node, Probe, Topology
+from weft.topology.model import Topology
+from weft.topology.node import Emit, Keep, Node, Probe
 
 
 class Flow(NamedTuple):
@@ -168,6 +169,7 @@ class _Count:
         self.called = self.topology.aliases_of(self.name)
         self.mask = {label: 1 << query.position(alias) for label, alias in self.called.items()}
         self.stores = {store.id: store for store in self.topology.stores}
+        self.asking = self.choice.maker.asking
 
     def walk(self) -> None:
         """All that the query uses."""
@@ -198,27 +200,50 @@ class _Count:
 
     # --------------------------------------------------------------------------------------------- ways
 
-    def _follow(self, following: Sequence[str], first: int, covered: int, wave: int, busy: float) -> None:
-        tuples = self._count(first, covered)
+    def _follow(
+        self, following: Sequence[str], first: int, covered: int, wave: int, busy: float, wanted: float = 1.0
+    ) -> None:
+        """`wanted` is the share of tuples that subscriptions have left so far."""
+        tuples = self._count(first, covered) * wanted
         begins = first == covered
         for node in self._mine(following):
+            if isinstance(node, Emit):
+                self._search(node, first, tuples, busy)
+                continue
             busy_here = busy if node.route == "local" else self._busy(self._name(node.route_key), node.tasks)
             if isinstance(node, Keep):
                 self._keep(node, covered, tuples, busy_here)
                 continue
+            share = self._question(node, covered, tuples, wanted, busy_here)
+            asked = self._count(first, covered) * share
             copies = node.tasks if node.route == "broadcast" else 1
             travels = node.route != "local" and not begins  # the edge takes tuples to their first probe
             waits = node.wave - wave - travels
             after = covered | sum(self.mask[label] for label in node.members)
-            found = self._count(first, after)
-            self._probe(node, tuples * copies, found, tuples * copies * (travels + waits), busy_here)
-            self._follow(node.then, first, after, node.wave, busy_here)
+            found = self._count(first, after) * share
+            sent = (tuples if begins else asked) * copies * (travels + waits)
+            self._probe(node, asked * copies, found, sent, busy_here)
+            self._follow(node.then, first, after, node.wave, busy_here, share)
 
-    def _mine(self, following: Sequence[str]) -> Iterator[Probe | Keep]:
+    def _mine(self, following: Sequence[str]) -> Iterator[Probe | Keep | Emit]:
         for name in following:
             node: Node = self.topology.nodes[name]
-            if isinstance(node, Probe | Keep) and self.name in node.users:
+            if self.name in ((node.query,) if isinstance(node, Emit) else node.users):
                 yield node
+
+    def _question(self, probe: Probe, covered: int, tuples: float, wanted: float, busy: float) -> float:
+        """The share of tuples that a subscription may want, if they ask before a probe."""
+        if probe.sieve is None or self.asking is None:
+            return wanted
+        self._add(f"{probe.id}?", work=tuples * self.asking.question(covered, self.prices), busy=busy)
+        return self.asking.reach(covered)
+
+    def _search(self, emit: Emit, first: int, tuples: float, busy: float) -> None:
+        """Joined tuples look up their subscriptions."""
+        if emit.matching is not None and self.asking is not None:
+            results = tuples / max(1.0, self._count(first, first))
+            each = self.asking.search(self.prices, results, first, shared=emit.matching.shared)
+            self._add(f"{emit.id} of {first}", work=tuples * each, busy=busy)
 
     def _probe(self, probe: Probe, tuples: float, found: float, sent: float, busy: float) -> None:
         store = self.stores[probe.store]
@@ -251,10 +276,11 @@ class _Count:
         checked: float = 0.0,
         sent: float = 0.0,
         put: float = 0.0,
+        work: float = 0.0,
         busy: float = 1.0,
     ) -> None:
         p = self.prices
-        work = probed * p.probed + found * p.matched + checked * p.checked + sent * p.sent + put * p.stored
+        work += probed * p.probed + found * p.matched + checked * p.checked + sent * p.sent + put * p.stored
         mine = Amount(stored, probed, sent, work, work * busy)
         self.parts[name] = self.parts.get(name, Amount()).largest(mine)
 

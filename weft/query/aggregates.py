@@ -32,13 +32,15 @@ AGGREGATES: dict[str, Kind] = {
     "max": "max",
     "bool_and": "bool_and",
     "bool_or": "bool_or",
+    "every": "bool_and",
+    "any_value": "min",
     "approx_count_distinct": "distinct",
 }
 """Aggregate functions by the names SQL has for them."""
 
 NOT_DONE = frozenset([
-    "any_value", "arg_max", "arg_min", "array_agg", "corr", "covar_pop", "covar_samp", "cume_dist", "dense_rank",
-    "every", "first", "first_value", "group_concat", "histogram", "lag", "last", "last_value", "lead", "list",
+    "arg_max", "arg_min", "array_agg", "corr", "covar_pop", "covar_samp", "cume_dist", "dense_rank",
+    "first", "first_value", "group_concat", "histogram", "lag", "last", "last_value", "lead", "list",
     "listagg", "max_by", "median", "min_by", "mode", "nth_value", "ntile", "percent_rank", "product", "quantile",
     "quantile_cont", "quantile_disc", "rank", "row_number", "stddev", "stddev_pop", "stddev_samp", "string_agg",
     "var_pop", "var_samp", "variance",

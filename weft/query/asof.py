@@ -10,8 +10,8 @@ each with the times at which it is the one to be met (`weft.query.versions`), an
 The same holds for LEFT, SEMI and ANTI.  Conditions on b alone choose the rows that have versions; conditions on what
 stands left stay where they are.  A later row of b changes the times of its neighbour, so results change.
 
-With windows, and for FOR SYSTEM_TIME AS OF, results come once: rows of a wait (`weft.query.waiting`), and versions are
-a table that they look up when nothing can change them any more.
+FOR SYSTEM_TIME AS OF now() is a plain join with a table.  With windows, and as of an event time, results come once:
+rows of a wait (`weft.query.waiting`), and versions are a table that they look up when nothing can change them any more.
 
 What must hold: each condition compares both sides by =, or is the one comparison of times, or is about one side.
 """
@@ -32,7 +32,7 @@ from weft.query.caret import locate_error, pointing_into
 from weft.query.draft import Condition, Draft, Item, Source
 from weft.query.grouping import FROM, TO, Comparison, Versions
 from weft.query.outer import needed
-from weft.query.qualify import Node, Opened, Part, Reader, sources_of
+from weft.query.qualify import Known, Node, Opened, Part, Reader, sources_of
 from weft.query.waiting import Nearness, let_wait
 
 _KEY, _TIME = "#key", "#time"
@@ -45,8 +45,9 @@ def without_asof_joins(opened: Opened, reader: Reader) -> Opened:
     """The same query with joins with versions."""
     if not has_asof(opened.part):
         return opened
-    waits = is_final(opened.part)
-    part = _Rewriter(opened, reader, waits).part(opened.part)
+    part = _at_present(opened.part, reader.known)
+    waits = is_final(part)
+    part = _Rewriter(opened, reader, waits).part(part)
     return replace(opened, part=let_wait(opened, part, reader) if waits else part)
 
 
@@ -58,6 +59,26 @@ def has_asof(part: Part | None) -> bool:
 def is_final(part: Part) -> bool:
     """Whether results come once."""
     return any(source.as_of is not None or isinstance(source.within, int) for source in sources_of(part))
+
+
+def _at_present(part: Part, known: Known) -> Part:
+    """The tree in which FOR SYSTEM_TIME AS OF now() is what it means: a join with a table as it is when rows come."""
+    if isinstance(part, Source):
+        return part
+    left, right = _at_present(part.left, known), None if part.right is None else _at_present(part.right, known)
+    part = replace(part, left=left, right=right)
+    if not isinstance(right, Source) or right.as_of is None:
+        return part
+    if not known.is_now(tuple(sources_of(left)), _expr(right.as_of)):
+        return part
+    if not known.is_table(right):
+        detail = "rows of a stream join whenever they come, and have no present version."
+        raise _refuse(right.as_of, f'"{right.stream}" is no table', _declared(right, ""), detail)
+    return replace(part, right=replace(right, as_of=None), asof=False)
+
+
+def _declared(table: Source, more: str) -> str:
+    return f'declare it: s.table("{table.stream}", source, key=[...]{more}).'
 
 
 @dataclass(frozen=True)
@@ -85,8 +106,8 @@ class _Rewriter:
         known, alias = self.reader.known, right.alias
         kind, mine = known.versions_by(right), self._type(sources_of(node.left), _expr(time))
         if kind is None:
-            detail = "only a table with a key and an event time has versions; without FOR, rows meet the present one."
-            hint = f'declare it: s.table("{right.stream}", source, key=[...], event_time="...").'
+            detail = "only a table with a key and an event time has versions; AS OF now() is the present one."
+            hint = _declared(right, ', event_time="..."')
             raise _refuse(time, f'"{right.stream}" has no versions', hint, detail)
         if kind != mine:
             detail = f"one is a {sql_name(mine)}, the other a {sql_name(kind)}."

@@ -51,6 +51,10 @@ class Source:
     """If it is all versions of a table, each with its times: for how many microseconds rows wait that look them up."""
     lateral: bool = False
     """Whether a derived table may read columns of what stands left of it."""
+    elements: Condition | None = None
+    """UNNEST: the list whose elements are the rows."""
+    ordinality: bool = False
+    """Whether each element has its place beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,10 @@ class Using:
     """Which sources stand on the left."""
     right: range
     span: Span | None = field(default=None, compare=False, repr=False)
+    alias: str = ""
+    """A name under which the merged columns are seen."""
+    places: bool = False
+    """Whether all columns are compared by their places, NULL with NULL: EXCEPT and INTERSECT."""
 
 
 JoinKind = OneOf["inner", "left", "right", "full", "semi", "anti"]

@@ -23,7 +23,7 @@ from typing import Literal as OneOf
 
 import pyarrow as pa
 
-from weft.expr.model import Expr
+from weft.expr.model import Expr, columns
 
 if TYPE_CHECKING:
     from weft.query.model import Output
@@ -174,6 +174,12 @@ class Grouping:
     def is_distinct(self) -> bool:
         """Whether the row of a group never changes once it is there."""
         return bool(self.keys) and not self.aggregates and not self.changing and self.ranking is None
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the row of a group says its keys and nothing else: it comes and leaves, and is never another."""
+        read = {column.field for output in self.outputs for column in columns(output.expr)}
+        return not self.keeps_rows and read <= set(self.keys)
 
     @property
     def keeps_rows(self) -> bool:

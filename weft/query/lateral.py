@@ -7,14 +7,15 @@ is a join with a derived table that reads nothing outside; what ties both is the
     FROM a JOIN (SELECT b.y, b.k FROM b WHERE b.y > 1) d ON d.k = a.k           and d.s means d.y + a.x
 
 One that has aggregates and no GROUP BY has exactly one row: each of its columns is a subquery that is a value.  One
-without FROM has one row too: its columns are expressions over what stands left of it.
+without FROM has one row too: its columns are expressions over what stands left of it.  Several of them, as in VALUES,
+are as many numbers beside each row, and columns that depend on the number.
 
 What must hold: a row that a LEFT JOIN pads has NULL in every column, also in those that are no columns of a stream.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -23,23 +24,31 @@ from weft.expr.model import Call, Column, Expr, Literal, columns, transform
 from weft.expr.types import ExprError
 from weft.query.derived import in_place
 from weft.query.draft import Condition, Draft, Item, Source, Star
-from weft.query.onerow import is_row
-from weft.query.qualify import Beside, Opened, Reader, sources_of
-from weft.query.ranking import is_ranking
+from weft.query.elements import unnested
+from weft.query.onerow import ROW, is_row
+from weft.query.qualify import Beside, Opened, Part, Reader, sources_of
+from weft.query.ranking import is_ranking, within_ties
 from weft.query.scope import Scope, Shown
 from weft.query.subqueries import has_subquery
-from weft.query.tied import expr_of, flat_joins
+from weft.query.tied import equal_sides, expr_of, flat_joins
 
 _HERE = "#here"
 
 
-def beside(reader: Reader, source: Source, left: Scope, *, padded: bool) -> Beside:
+def beside(reader: Reader, source: Source, left: Scope, part: Part | None, *, padded: bool) -> Beside:
     """A LATERAL table as it is joined to what stands left of it; `padded` if that is a LEFT JOIN."""
+    if source.elements is not None:
+        assert part is not None
+        return unnested(reader, source, left, part, padded=padded)
     assert source.derived is not None
     draft = in_place(source.derived)
     if is_row(draft):
         return _row(reader, source, draft, left)
+    if draft.unions and all(one.sources and one.sources[0].stream == ROW for one in (draft, *draft.unions)):
+        return _rows(reader, source, (replace(draft, unions=()), *draft.unions), left)
     opened = reader.open(draft, left)
+    if is_ranking(draft) and not draft.unions and (found := _first(reader, source, opened)) is not None:
+        return found
     if (
         opened.is_grouped
         and not is_ranking(draft)
@@ -62,6 +71,35 @@ def _row(reader: Reader, source: Source, draft: Draft, left: Scope) -> Beside:
     return Beside(None, Scope(shown, around=left.around), where)
 
 
+def _rows(reader: Reader, source: Source, drafts: Sequence[Draft], left: Scope) -> Beside:
+    """Several rows that are written: as many numbers beside each row on the left, and what each number stands for."""
+    numbers = [replace(one, conditions=(), items=(Item(Literal(at), "row"),)) for at, one in enumerate(drafts)]
+    derived = replace(numbers[0], unions=tuple(numbers[1:]))
+    placed, shown = reader.place(replace(source, derived=derived, columns=(), lateral=False))
+    number = shown.columns[0].value
+    read = [reader.row(replace(one, sources=()), left) for one in drafts]
+    if len({len(items) for items, _ in read}) > 1:
+        hint = "select as many columns in each of them."
+        raise ExprError("the rows have different numbers of columns", hint=hint, span=source.span)
+    is_it = [Call("=", (number, Literal(at))) for at in range(len(read))]
+    values = [
+        (
+            str(cells[0].name),
+            Call(
+                "case",
+                (*(part for pair in zip(is_it, map(expr_of, cells), strict=True) for part in pair), Literal(None)),
+            ),
+        )
+        for cells in zip(*(items for items, _ in read), strict=True)
+    ]
+    on = tuple(
+        replace(one, expr=Call("or", (Call("<>", (number, Literal(at))), expr_of(one))))
+        for at, (_, where) in enumerate(read)
+        for one in where
+    )
+    return Beside(placed, Scope(_named(source, values), around=left.around), on)
+
+
 def _values(source: Source, draft: Draft, opened: Opened, left: Scope) -> Beside:
     """One row of aggregates."""
     if any(isinstance(item.expr, Star) for item in draft.items):
@@ -71,6 +109,35 @@ def _values(source: Source, draft: Draft, opened: Opened, left: Scope) -> Beside
         for item, shown in zip(draft.items, opened.items, strict=True)
     ]
     return Beside(None, Scope(_named(source, values), around=left.around), ())
+
+
+def _first(reader: Reader, source: Source, opened: Opened) -> Beside | None:
+    """First rows for each row on the left: the number of a row is that within the rows that are tied alike."""
+    draft, mine = opened.draft, {one.alias for one in sources_of(opened.part)}
+    written: tuple[Condition | Item, ...] = (*opened.where, *opened.items)
+    far = [one for one in written if any(c.alias not in mine for c in columns(expr_of(one)))]
+    ties = [(one, equal_sides(expr_of(one), mine)) for one in far]
+    if opened.is_grouped or len(opened.where) != len(draft.conditions) or any(sides is None for _, sides in ties):
+        return None
+    near, inner, outer = list[Condition](), list[Expr](), list[Expr]()
+    for raw, one in zip(draft.conditions, opened.where, strict=True):
+        sides = equal_sides(expr_of(one), mine) if one in far else None
+        raw_expr, resolved = expr_of(raw), expr_of(one)
+        if sides is None or not isinstance(raw_expr, Call) or not isinstance(resolved, Call):
+            near.append(raw)
+        else:
+            inner.append(raw_expr.args[resolved.args.index(sides[0])])
+            outer.append(sides[1])
+    made = replace(source, derived=within_ties(draft, near, inner), columns=(), lateral=False)
+    placed, shown = reader.place(made)
+    values = [one.value for one in shown.columns]
+    named = [(str(item.name), value) for item, value in zip(opened.items, values, strict=False)]
+    on = (Call("=", pair, None, source.span) for pair in zip(values[len(named) :], outer, strict=True))
+    return Beside(
+        placed,
+        Scope(_named(source, named), around=opened.scope.around),
+        tuple(Condition(one, draft.text) for one in on),
+    )
 
 
 def _named(source: Source, values: Iterable[tuple[str, Expr]]) -> tuple[Shown, ...]:

@@ -32,8 +32,10 @@ PARAMETERS = ":"
 REMOVED = "#removed"
 """Name of the hidden column that says whether a row of parameters ends a subscription."""
 
+Order = OneOf["narrow", "join", "naive"]
+"""What comes first: asking subscriptions, or the join; "naive" shares no work between join results."""
 Strategy = OneOf["auto", "narrow", "join", "naive"]
-"""What is asked first: subscriptions (where that pays, or always), or the join; "naive" shares no work."""
+"""An order, or "auto": the cheapest."""
 
 
 def joined_field(place: int) -> str:

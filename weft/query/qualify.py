@@ -46,6 +46,9 @@ class Known(Protocol):
     def versions_by(self, source: Source) -> pa.DataType | None:
         """The type of the event time of a table that has versions; None if it has none."""
 
+    def is_now(self, sources: tuple[Source, ...], expr: Expr) -> bool:
+        """Whether an expression over some sources is the time of the batch."""
+
     def is_table(self, source: Source) -> bool:
         """Whether it is a table."""
 
@@ -116,13 +119,15 @@ class Beside:
     scope: Scope
     on: tuple[Condition, ...]
     """What ties it to the left."""
+    left: Part | None = None
+    """What stands left, if it is made anew."""
 
 
 class Lateral(Protocol):
     """How a LATERAL table is opened: see `weft.query.lateral`."""
 
-    def __call__(self, reader: Reader, source: Source, left: Scope, *, padded: bool) -> Beside:
-        """The table, what it shows, and what ties it to the left; `padded` if it is the right side of a LEFT JOIN."""
+    def __call__(self, reader: Reader, source: Source, left: Scope, part: Part | None, *, padded: bool) -> Beside:
+        """The table, what it shows, and what ties it to `part`; `padded` if it is the right side of a LEFT JOIN."""
 
 
 class Reader:
@@ -194,7 +199,7 @@ class Reader:
             if source.derived is None or around is None or draft.tree is not None:
                 raise
             try:
-                found = self.lateral(self, source, Scope((), around=around), padded=False)
+                found = self.lateral(self, source, Scope((), around=around), None, padded=False)
             except (ExprError, QueryError):
                 found = None
             if found is None or found.part is None:
@@ -209,10 +214,15 @@ class Reader:
                 hint = "write it behind a comma, JOIN or LEFT JOIN, with ON."
                 raise ExprError("LATERAL cannot stand here", hint=hint, span=source.span)
             source = replace(source, within=self._within(source, draft.within))
-            found = self.lateral(self, source, mine, padded=join.kind == "left")
+            found = self.lateral(self, source, mine, left, padded=join.kind == "left")
+            left = found.left or left
         self._refuse_twice(draft, mine, found.scope, join)
         scope = mine.beside(found.scope)
         on = (*found.on, *(_resolved(condition, scope) for condition in join.on))
+        if found.left is not None and join.kind == "left" and any(one.expr != Literal(True) for one in on):
+            hint = "write ON TRUE, or put the elements into a derived table: (SELECT ... FROM t, UNNEST(...)) AS d."
+            with pointing_into(draft.text):
+                raise ExprError("LEFT JOIN UNNEST has a condition", hint=hint, span=source.span)
         if found.part is not None:
             return Node("left" if join.kind == "left" else "inner", left, found.part, on), scope
         if join.kind == "inner":

@@ -20,13 +20,13 @@ no part in numbers that are given later.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 from pyarrow import types as pt
 
-from weft.expr.model import Call, Column, Expr, Literal, Span, Udf, conjuncts, text_of, walk
+from weft.expr.model import Call, Column, Expr, Literal, Span, Udf, conjuncts, text_of, transform, walk
 from weft.expr.types import ExprError, is_comparable, is_orderable, sql_name
 from weft.expr.typing import add_types
 from weft.query.aggregates import AGGREGATES, refuse_aggregates
@@ -66,10 +66,10 @@ def is_ranking(draft: Draft) -> bool:
     return bool(draft.qualify) or any(_has_number(item.expr) for item in draft.items)
 
 
-def first_rows(draft: Draft, order: Sequence[Call], most: int, skipped: int) -> Draft:
+def first_rows(draft: Draft, order: Sequence[Call], most: int, skipped: int, span: Span | None = None) -> Draft:
     """The draft with ORDER BY, LIMIT and OFFSET; an order may be the number or the name of an output."""
     keys = [replace(key, args=(_output(draft, key.args[0]), *key.args[1:])) for key in order]
-    place = number("row_number", (), keys, order[0].span)
+    place = number("row_number", (), keys, order[0].span if order else span)
     tests = [Call("<=", (place, Literal(most + skipped))), *([Call(">", (place, Literal(skipped)))] if skipped else [])]
     return replace(draft, qualify=(*draft.qualify, *(Condition(test, draft.text) for test in tests)))
 
@@ -81,6 +81,25 @@ def first_of_groups(draft: Draft, by: Sequence[Expr], order: Sequence[Call]) -> 
     place = number("row_number", keys, sorted_, by[0].span)
     first = Condition(Call("<=", (place, Literal(1))), draft.text)
     return replace(draft, qualify=(*draft.qualify, first))
+
+
+def within_ties(draft: Draft, near: Sequence[Condition], ties: Sequence[Expr]) -> Draft:
+    """The draft with numbers within the groups of more columns, which are selected too, behind all others."""
+
+    def tied(node: Expr) -> Expr:
+        if not isinstance(node, Call) or node.op != OVER:
+            return node
+        kind, by, *order = node.args
+        assert isinstance(by, Call)
+        return replace(node, args=(kind, replace(by, args=(*by.args, *ties)), *order))
+
+    items = (
+        item if isinstance(item.expr, Star | str) else replace(item, expr=transform(item.expr, tied))
+        for item in draft.items
+    )
+    more = (Item(tie, f"#tie{at}", draft.text) for at, tie in enumerate(ties))
+    qualify = tuple(replace(one, expr=transform(_expr(one), tied)) for one in draft.qualify)
+    return replace(draft, conditions=tuple(near), items=(*items, *more), qualify=qualify)
 
 
 def bound(inner: Draft, outer: Draft, source: Source) -> Draft:
@@ -118,8 +137,8 @@ def _limit(test: Expr) -> tuple[Expr | None, int | None]:
 # --------------------------------------------------------------------------------------------- rewriting
 
 
-def rank(draft: Draft, opened: Opened) -> Draft:
-    """The draft without numbers of rows, given the same with names looked up."""
+def rank(draft: Draft, opened: Opened, select: Callable[[Draft], Draft]) -> Draft:
+    """The draft without numbers of rows, given the same with names looked up; `select` finishes what is inside."""
     over = _Rows(opened)
     shown = tuple(over.item(item) for item in opened.items)
     where = tuple(replace(condition, expr=over.put(over.meant(_expr(condition)))) for condition in draft.qualify)
@@ -130,6 +149,7 @@ def rank(draft: Draft, opened: Opened) -> Draft:
     rows = replace(
         draft, items=over.base(), group_by=over.group_by(draft), qualify=(), named=(), distinct=False, text=draft.text
     )
+    rows = select(rows)
     for level in levels:
         rows = Draft((_rows(rows),), (), (Item(Star(), text=draft.text),), text=draft.text, ranked=level)
     return Draft((_rows(rows),), where, shown, text=draft.text, named=draft.named, distinct=draft.distinct)

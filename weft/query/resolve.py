@@ -18,6 +18,7 @@ from pyarrow import types as pt
 from weft.errors import InternalError, QueryError
 from weft.expr.factor import factored
 from weft.expr.functions import NAMED, SYNONYMS
+from weft.expr.lists import UNNEST, is_spread
 from weft.expr.model import Call, Column, Expr, Literal, Span, Udf, conjuncts, text_of, transform
 from weft.expr.rules import condition as require_condition
 from weft.expr.types import TIMESTAMP, ExprError, normalize
@@ -37,6 +38,7 @@ from weft.query.parameters import PARAMETERS, REMOVED
 from weft.query.qualify import EventTime
 from weft.query.ranking import bound, ranked
 from weft.query.rewrite import is_plain, rewrite
+from weft.query.scope import MOMENTS
 from weft.query.tables import refuse_changes_beside_tables
 from weft.query.timebounds import retention, step_of
 from weft.query.versions import history, keep_versions
@@ -172,6 +174,14 @@ class _Known:
         stream = self._stream(source)
         log = stream.made[0].relations[0].stream if stream is not None and stream.table and stream.made else None
         return None if log is None or log.event_time is None else log.schema.field(log.event_time).type
+
+    def is_now(self, sources: tuple[Source, ...], expr: Expr) -> bool:
+        """Whether it is now(), or a column that a view or a derived table makes of it."""
+        draft = Draft(sources, (), (Item(expr, "t", self.draft.text),), text=self.draft.text)
+        found = _Inliner(draft, self.resolver).flatten(draft, self.views, default=self.default).entries[0].expr
+        while isinstance(found, Call) and found.op == "cast":
+            found = found.args[0]
+        return isinstance(found, Call) and found.op == "now"
 
     def is_table(self, source: Source) -> bool:
         """Whether it is a table, or made of tables alone."""
@@ -323,7 +333,8 @@ class _Part:
 def _is_derived(draft: Draft) -> bool:
     """Whether the rows of a draft are a stream of their own: they are no plain join that can be put in place."""
     asked = draft.unions or draft.distinct or draft.group_by or draft.having or draft.times or draft.closes
-    return bool(asked or draft.ranked or draft.versions) or any(calls_aggregate(item.expr) for item in draft.items)
+    made = (calls_aggregate(item.expr) or is_spread(item.expr) for item in draft.items)
+    return bool(asked or draft.ranked or draft.versions) or any(made)
 
 
 def _relation(
@@ -507,7 +518,7 @@ class _Scope:
 
     def _is_moment(self, column: Column) -> bool:
         """Whether this is CURRENT_DATE or the like, written without parentheses."""
-        if column.alias or column.name.lower() not in ("current_timestamp", "current_date", "localtimestamp"):
+        if column.alias or column.name.lower() not in MOMENTS:
             return False
         return not any(find(column.name, self._shown(alias)) for alias in self.tables)
 
@@ -611,6 +622,9 @@ class _Scope:
                 hint="aggregate the result where it is read.",
                 span=call.span,
             )
+        if builtin == UNNEST:
+            hint = "write it in FROM: FROM t, UNNEST(t.list) AS u (x)."
+            raise ExprError("UNNEST stands in FROM", hint=hint, span=call.span)
         raise ExprError(
             f'there is no function "{call.name}"',
             hint=suggestion(call.name, [*NAMED, *SYNONYMS, *self.functions])

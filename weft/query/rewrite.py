@@ -18,7 +18,7 @@ from weft.query.derived import branches
 from weft.query.draft import Condition, Draft, Item
 from weft.query.lateral import beside
 from weft.query.outer import without_outer_joins
-from weft.query.qualify import Known, Reader
+from weft.query.qualify import Known, Opened, Reader
 from weft.query.ranking import is_ranking, rank
 from weft.query.regroup import regroup
 from weft.query.subqueries import has_subquery, unnest
@@ -55,8 +55,20 @@ def _is_plain(draft: Draft) -> bool:
 def _rewrite(draft: Draft, known: Known) -> Draft:
     if is_ranking(draft):
         with pointing_into(draft.text):
-            return rank(draft, Reader(known, beside).open(draft))
+            reader = Reader(known, beside)
+            opened = reader.open(draft)
+            return rank(draft, opened, lambda rows: _over(opened, rows, reader))
     draft = regroup(draft, [str(item.name) for item in Reader(known, beside).open(draft).items])
     reader = Reader(known, beside)
-    opened = without_asof_joins(unnest(reader, reader.open(draft)), reader)
-    return without_outer_joins(opened, reader)
+    return _joined(reader.open(draft), reader)
+
+
+def _over(opened: Opened, rows: Draft, reader: Reader) -> Draft:
+    """The SELECT of the rows that are numbered; what LATERAL shows has no name that could be looked up again."""
+    if not any(source.lateral for source in rows.sources):
+        return rows
+    return _joined(replace(opened, items=rows.items, group_by=rows.group_by, draft=rows), reader)
+
+
+def _joined(opened: Opened, reader: Reader) -> Draft:
+    return without_outer_joins(without_asof_joins(unnest(reader, opened), reader), reader)

@@ -14,11 +14,14 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from pyarrow import types as pt
 
-from weft.expr.model import Call, Column, Expr, Literal, Span, transform
+from weft.expr.model import Call, Column, Expr, Literal, Span, Udf, transform
 from weft.expr.types import ExprError
 from weft.query.aggregates import PARTS, WINDOW
 from weft.query.draft import JoinKind, Star, Using
 from weft.query.names import find, suggestion
+
+MOMENTS = ("current_timestamp", "current_date", "localtimestamp")
+"""Functions that are called without parentheses, where no column has their name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,8 @@ class Scope:
             if struct is not None:
                 return struct
             scope = scope.around
+        if not column.alias and column.name.lower() in MOMENTS:
+            return Udf(column.name, (), None, column.span)
         raise self._unknown(column)
 
     def _find(self, column: Column) -> Shown | None:
@@ -151,6 +156,8 @@ class Scope:
 
 def merge(kind: JoinKind, left: Scope, right: Scope, using: Using) -> tuple[Scope, tuple[Expr, ...]]:
     """What a join with USING or NATURAL shows, and what it compares."""
+    if using.places:
+        return left, _same_rows(left, right, using)
     names = using.columns
     if names is None:
         names = tuple(dict.fromkeys(one.name for one in right.columns if _holds(left.columns, one.name)))
@@ -167,7 +174,22 @@ def merge(kind: JoinKind, left: Scope, right: Scope, using: Using) -> tuple[Scop
         if kind in ("right", "full"):
             hidden += [mine]
             shown[shown.index(mine)] = replace(mine, alias="", value=_merged(kind, mine, other))
+        if using.alias:
+            value = mine.value if kind not in ("right", "full") else _merged(kind, mine, other)
+            hidden += [replace(mine, alias=using.alias, value=value, place=len(hidden))]
     return Scope((*shown, *rest), tuple(hidden), left.around), tuple(compared)
+
+
+def _same_rows(left: Scope, right: Scope, using: Using) -> tuple[Expr, ...]:
+    if len(left.columns) != len(right.columns):
+        raise ExprError(
+            "the SELECTs have different numbers of columns",
+            detail=f"the first one has {len(left.columns)}, the other one {len(right.columns)}.",
+            hint="select as many columns in each of them.",
+            span=using.span,
+        )
+    pairs = zip(left.columns, right.columns, strict=True)
+    return tuple(Call("same", (one.value, other.value), None, using.span) for one, other in pairs)
 
 
 def _merged(kind: JoinKind, left: Shown, right: Shown) -> Expr:

@@ -177,7 +177,7 @@ class _Unnester:
         if len(opened.items) != 1:
             raise one_column(call)
         if draft.sources[0].stream == ROW and not (opened.where or draft.unions or opened.is_grouped):
-            return expr_of(opened.items[0])
+            return self._values(expr_of(opened.items[0]))
         if not has_aggregate(expr_of(opened.items[0])) or opened.group_by or draft.unions:
             return self._only(opened, call)
         derived, equal = self._grouped(opened, call)

@@ -95,3 +95,12 @@ def read_bad_files(name: str, source: Source, bad_files: BadFiles) -> Source:
             hint="leave bad_files out, or use weft.read.parquet, .csv or .json.",
         )
     return cast("Source", found)
+
+
+def refuse_new_policy() -> PlanError:
+    """The error for another watermark in the middle of a run."""
+    return PlanError(
+        "a watermark policy was given while the session is running",
+        detail="which rows are late would change in the middle; this run goes on without the change.",
+        hint="stop the run first: h.stop(), or s.close().",
+    )

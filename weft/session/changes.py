@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.adapt.adaptation import Adaptation
 from weft.errors import SinkError, WeftError
@@ -23,9 +23,7 @@ from weft.host.state.manifest import Manifest
 from weft.host.work import Work
 from weft.observe.notice import Notice
 from weft.session.adapting import see_batch
-
-if TYPE_CHECKING:
-    from weft.session.session import Session
+from weft.session.roster import Roster
 
 PATIENCE = 1.0
 """A query without a sink is refused by a batch that begins this many seconds after it was added, or later."""
@@ -54,10 +52,10 @@ class Turn:
 class SessionChanges:
     """Hands the changes of a session to its run."""
 
-    def __init__(self, session: Session, tell: Callable[[Notice], None]) -> None:
-        self._session, self._tell = session, tell
-        self._lock = session.lock
-        self._next = session.snapshot()
+    def __init__(self, roster: Roster, tell: Callable[[Notice], None]) -> None:
+        self._roster, self._tell = roster, tell
+        self._lock = roster.lock
+        self._next = roster.snapshot()
         self._running = replace(self._next, dropped=frozenset())
         self._asked = self._taken = self._done = 0
         self._work: Work | None = None
@@ -93,7 +91,7 @@ class SessionChanges:
             if self._asked == self._done:
                 return None
             bare = [
-                name for name in self._since if name in self._session.queries and not self._session.queries[name].sinks
+                name for name in self._since if name in self._roster.queries and not self._roster.queries[name].sinks
             ]
             if any(time.monotonic() - self._since[name] < PATIENCE for name in bare):
                 return None
@@ -102,26 +100,26 @@ class SessionChanges:
             if self._work is None or self._taken != self._asked:
                 self._taken = self._asked
                 try:
-                    self._session.fit()  # batches may have passed since the change was asked for
-                    self._work = self._session.work()
+                    self._roster.fit()  # batches may have passed since the change was asked for
+                    self._work = self._roster.work()
                 except WeftError as error:
                     self._undo(error)
                     return None
-                self._next = self._session.snapshot()
+                self._next = self._roster.snapshot()
             return self._work
 
     def made(self, before: Mapping[str, Any], work: Work, summary: Summary, manifest: Manifest, seconds: float) -> None:
         """The run goes on with the change."""
         with self._lock:
             self._running, self._done, self._work = replace(self._next, dropped=frozenset()), self._taken, None
-            self._session.note_made(self._next)
+            self._roster.note_made(self._next)
             self._since = {name: at for name, at in self._since.items() if name not in work.sinks}
         past = sum(summary.results.values())
         why = self._why or "; ".join(say_changes(before, work.session)) or "the same queries"
         turn = Turn(manifest.epoch, manifest.batch, seconds, summary.taken, summary.moved, summary.filled, past, why)
         self.turns.append(turn)
         self._tell(_changed(turn))
-        if lacking := self._session.incomplete(work.topology, manifest):
+        if lacking := self._roster.incomplete(work.topology, manifest):
             self._tell(_incomplete(lacking))
 
     def refused(self, work: Work, error: WeftError) -> None:  # noqa: ARG002 - all changes are undone
@@ -131,10 +129,10 @@ class SessionChanges:
     def _undo(self, error: WeftError) -> None:
         with self._lock:
             before = self._running
-            for name, handle in self._session.queries.items():
+            for name, handle in self._roster.queries.items():
                 if handle is not before.queries.get(name):
                     handle.error = error
-            self._session.restore(before)
+            self._roster.restore(before)
             self._done, self._work = self._asked, None
         self._tell(_refused(error))
 
@@ -144,8 +142,8 @@ class SessionChanges:
             detail="its first batch has come; the query was taken out of the session again.",
             hint="add q.to_parquet(path), q.to_memory() or q.foreach_batch(f) right after s.query(...).",
         )
-        self._session.queries[name].error = error
-        self._session.forget(name)
+        self._roster.queries[name].error = error
+        self._roster.forget(name)
         del self._since[name]
         self._tell(_refused(error))
 

@@ -10,7 +10,6 @@ from pyarrow import types as pt
 
 from weft.errors import QueryError
 from weft.expr.model import Column
-from weft.host.sources.folders import FileSource
 from weft.host.sources.refreshed import RefreshedSource
 from weft.host.sources.source import Source
 from weft.query.changes import AFTER, BEFORE, FORMATS, OP, PAYLOAD, Changes, Format
@@ -100,11 +99,11 @@ def _read_envelope(name: str, schema: pa.Schema, op: str | None) -> tuple[pa.Sch
 
 
 def read_refreshed(name: str, source: Source, key: tuple[str, ...], more: object) -> RefreshedSource:
-    """The source of a table whose files are read again when they change."""
-    if not isinstance(source, FileSource) or more:
+    """The source of a table that is read again when it changes."""
+    if source.whole() is None or more:
         raise QueryError(
             f'table "{name}" cannot be read again',
-            detail="files are read again as a whole: the table is what they say, and they say nothing of changes.",
+            detail="what is read again is read as a whole: the table is what it says, and it says nothing of changes.",
             hint="use weft.read.parquet, .csv or .json, and leave changes, format and event_time out.",
         )
     if unknown := [column for column in key if column not in source.schema.names]:

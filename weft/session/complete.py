@@ -15,7 +15,8 @@ from weft.host.state.manifest import EVER, NEVER
 from weft.query.derived import hidden
 from weft.query.model import Query
 from weft.query.timebounds import retention
-from weft.topology.model import Clock, Policy, Topology
+from weft.topology.clock import Clock, Policy
+from weft.topology.model import Topology
 
 EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - event times have no zone
 

@@ -16,7 +16,8 @@ from weft.host.migration.compare import compare
 from weft.host.state.manifest import EVER, Ledger, Manifest
 from weft.query.model import Query, keep_apart
 from weft.session.complete import complete_from, say_moment
-from weft.topology.model import Policy, Topology
+from weft.topology.clock import Policy
+from weft.topology.model import Topology
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from weft.host.state.manifest import Manifest
 from weft.optimizer.choose import Choice
 from weft.session.complete import complete_from
 from weft.session.query import QueryHandle
-from weft.topology.model import Policy, Topology
+from weft.topology.clock import Policy
+from weft.topology.model import Topology
 
 Noting = Callable[[Manifest], dict[str, Any]]
 

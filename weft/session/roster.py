@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from weft.errors import PlanError, WeftError
+from weft.errors import PlanError, QueryError, WeftError
 from weft.host.state.checkpoint import FILES, Checkpoint, describe, describe_query, is_same_query
 from weft.host.state.manifest import Manifest
 from weft.host.work import Work
@@ -31,7 +31,8 @@ from weft.session.planning import Inputs, Request, SeenBefore, merge_statistics,
 from weft.session.query import QueryHandle
 from weft.session.snapshot import Snapshot
 from weft.stats.model import Statistics
-from weft.topology.model import Policy, Topology
+from weft.topology.clock import Policy
+from weft.topology.model import Topology
 
 
 class Roster:
@@ -115,6 +116,28 @@ class Roster:
         if name in self.catalog.streams or name in self.catalog.views:
             return []
         return sorted(other for other, handle in self.queries.items() if name in reads(handle.draft))
+
+    def check_drop(self, name: str, *, running: bool) -> None:
+        """Refuse to drop a query that is not there, that others read, or that is the last one of a run."""
+        if name not in self.queries and name not in self.checkpoint.queries():
+            known = sorted({*self.queries, *self.checkpoint.queries()})
+            raise QueryError(
+                f'the session has no query "{name}"',
+                detail=f"its queries are {', '.join(known) or 'none'}.",
+                hint="drop one of these.",
+            )
+        if readers := self.readers(name):
+            raise QueryError(
+                f'query "{name}" is read by others',
+                detail=f"they are: {', '.join(readers)}.",
+                hint=f'drop them first: s.drop("{readers[0]}").',
+            )
+        if running and {*self.queries} == {name}:
+            raise PlanError(
+                f'query "{name}" is the last one of a running session',
+                detail="a session without a query has nothing to do.",
+                hint="add another query first, or stop the run: h.stop().",
+            )
 
     def _request(self, handle: QueryHandle) -> Request:
         """A query with its wishes and statistics, and those of the session."""

@@ -1,4 +1,7 @@
-"""A session as it shows itself: at most ten lines, whatever it holds.  Showing reads nothing and plans nothing."""
+"""A session as it shows itself: at most ten lines, whatever it holds; and its plan.
+
+Showing a session reads nothing and plans nothing; explaining it does.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from weft.explain import Subject, explain
 from weft.observe.markup import block, table
+from weft.session.adapting import show_switches
+from weft.session.planning import read_measured
 
 if TYPE_CHECKING:
     from weft.session.query import QueryHandle
@@ -26,6 +32,21 @@ def show_session(session: Session) -> str:
     streams = (repr(stream) for stream in session.streams.values())
     queries = (repr(query) for query in session.queries.values())
     return "\n".join([head, *_first(streams, "stream", "streams"), *_first(queries, "query", "queries")])
+
+
+def explain_session(session: Session, stage: str, form: str, analyze: bool) -> str:
+    """The plan of a session after a stage of planning; with what was measured, the plans that followed the data too."""
+    subject = Subject(
+        {name: handle.query for name, handle in session.queries.items()},
+        {name: handle.draft for name, handle in session.queries.items()},
+        lambda: session.choices,
+        lambda: session.topology,
+        analyze,
+        read_measured(session.checkpoint) if analyze else None,
+    )
+    shown = explain(subject, stage, form)
+    made = show_switches(session.checkpoint.root) if analyze and form == "text" else []
+    return "\n".join([shown, "", "plans that followed the data", *(f"  {line}" for line in made)]) if made else shown
 
 
 def markup_session(session: Session) -> str:

@@ -28,7 +28,7 @@ def read_queries(root: Path) -> list[dict[str, Any]]:
             "select": said["select"],
             "from": said["from"],
             "where": said["where"] or None,
-            "into": list(notes.get(name, {}).get("into", ())),
+            **_places(notes.get(name, {})),
             "results": rows.get(name, 0),
             "since_batch": notes.get(name, {}).get("began"),
             "complete_from": _complete(notes.get(name, {}).get("complete from")),
@@ -44,7 +44,7 @@ def read_status(root: Path) -> dict[str, Any]:
     epoch, manifest = ledger.epoch(), ledger.last()
     if epoch is None:
         return {"checkpoint": checkpoint.shown, "batch": None}
-    now, totals = manifest.watermarks(epoch.topology), manifest.totals
+    now, totals, notes = manifest.watermarks(epoch.topology), manifest.totals, checkpoint.notes()
     marks = read_watermarks(epoch.topology.clocks, manifest.newest, manifest.idle, now)
     return {
         "checkpoint": checkpoint.shown,
@@ -54,6 +54,10 @@ def read_status(root: Path) -> dict[str, Any]:
         "streams": {
             stream.name: {"rows": totals.rows_in.get(stream.name, 0), "late": totals.late.get(stream.name, 0)}
             for stream in epoch.topology.streams
+        },
+        "queries": {
+            name: {"results": totals.results.get(name, 0), **_places(notes.get(name, {}))}
+            for name in sorted(checkpoint.queries())
         },
         "watermarks": {
             query: {"at": None if mark.at is None else say_time(mark.at), "waits_for": mark.stream}
@@ -69,6 +73,11 @@ def read_status(root: Path) -> dict[str, Any]:
             "segments": len(manifest.segments),
         },
     }
+
+
+def _places(noted: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Where the results of a query go: into folders, and to places elsewhere, such as URLs and topics."""
+    return {"into": list(noted.get("into", ())), "to": [place.removeprefix("to ") for place in noted.get("sent", ())]}
 
 
 def _complete(moment: int | None) -> str | None:
@@ -90,13 +99,14 @@ def show_queries(root: Path) -> str:
 
 
 def show_status(root: Path) -> str:
-    """How far a checkpoint is: workers, epoch, last batch, rows read and kept."""
+    """How far a checkpoint is: workers, epoch, last batch, rows read and kept, results and where they go."""
     checkpoint = _open(root)
     ledger = Ledger(checkpoint.root)
     epoch, manifest = ledger.epoch(), ledger.last()
     if epoch is None:
         return f"checkpoint {checkpoint.shown}\nno batch has been committed\n"
-    return "\n".join([f"checkpoint {checkpoint.shown}", *_progress(epoch, manifest), *_stores(epoch, manifest)]) + "\n"
+    lines = [*_progress(epoch, manifest), *_results(checkpoint, manifest), *_stores(epoch, manifest)]
+    return "\n".join([f"checkpoint {checkpoint.shown}", *lines]) + "\n"
 
 
 def _open(root: Path) -> Checkpoint:
@@ -114,13 +124,13 @@ def _query(name: str, said: Mapping[str, Any], noted: Mapping[str, Any], rows: i
     began, moment = noted.get("began"), noted.get("complete from")
     since = f", since batch {began}" if began is not None else ""
     whole = "complete" if moment is None else say_moment(moment)
-    yield f"query {name}  {rows:,} result{'s' * (rows != 1)}{since}, {whole}"
+    yield f"query {name}  {_count(rows)}{since}, {whole}"
     yield f"  select  {said['select']}"
     yield f"  from    {said['from']}"
     if said["where"]:
         yield f"  where   {said['where']}"
-    for folder in noted.get("into", ()):
-        yield f"  into    {folder}"
+    for word, places in _places(noted).items():
+        yield from (f"  {word:<8}{place}" for place in places)
 
 
 def _progress(epoch: Epoch, manifest: Manifest) -> Iterator[str]:
@@ -135,6 +145,21 @@ def _progress(epoch: Epoch, manifest: Manifest) -> Iterator[str]:
     yield from table(
         [(f"query {query}", f"watermark {mark}", f"waits for {mark.stream}") for query, mark in marks.items()], ""
     )
+
+
+def _results(checkpoint: Checkpoint, manifest: Manifest) -> list[str]:
+    made, notes = manifest.totals.results, checkpoint.notes()
+    names = sorted(checkpoint.queries())
+    rows = [(f"query {name}", _count(made.get(name, 0)), _say_places(notes.get(name, {}))) for name in names]
+    return table(rows, "")
+
+
+def _say_places(noted: Mapping[str, Any]) -> str:
+    return ", ".join(f"{word} {place}" for word, places in _places(noted).items() for place in places)
+
+
+def _count(rows: int) -> str:
+    return f"{rows:,} result{'s' * (rows != 1)}"
 
 
 def _stores(epoch: Epoch, manifest: Manifest) -> list[str]:

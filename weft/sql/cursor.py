@@ -12,10 +12,10 @@ from weft.sql.tokens import Token, error, tokenize
 RESERVED = frozenset([
     "ALL", "AND", "ANTI", "ANY", "AS", "ASC", "ASOF", "BETWEEN", "CASE", "CAST", "CROSS", "DESC", "DISTINCT",
     "ELSE", "END", "EXCEPT", "EXISTS", "FALSE", "FETCH", "FOR", "FROM", "FULL", "GROUP", "HAVING", "ILIKE", "IN",
-    "INNER", "INTERSECT", "INTERVAL", "INTO", "IS", "JOIN", "LATERAL", "LEFT", "LIKE", "LIMIT", "NATURAL", "NOT",
-    "NULL", "OFFSET", "ON", "OR", "ORDER", "OUTER", "PIVOT", "POSITIONAL", "QUALIFY", "RIGHT", "SAMPLE", "SELECT",
-    "SEMI", "SOME", "TABLESAMPLE", "THEN", "TRUE", "UNION", "UNPIVOT", "USING", "VALUES", "WHEN", "WHERE", "WINDOW",
-    "WITH", "WITHIN",
+    "INNER", "INTERSECT", "INTERVAL", "INTO", "IS", "JOIN", "LATERAL", "LEFT", "LIKE", "LIMIT", "MATCH_CONDITION",
+    "NATURAL", "NOT", "NULL", "OFFSET", "ON", "OR", "ORDER", "OUTER", "PIVOT", "POSITIONAL", "QUALIFY", "RIGHT",
+    "SAMPLE", "SELECT", "SEMI", "SOME", "TABLESAMPLE", "THEN", "TRUE", "UNION", "UNPIVOT", "USING", "VALUES", "WHEN",
+    "WHERE", "WINDOW", "WITH", "WITHIN",
 ])  # fmt: skip
 """Words that are never names unless quoted."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from weft.expr.model import Call, Expr, Literal, Span, Udf
+from weft.expr.model import Call, Column, Expr, Literal, Span, Udf
 from weft.query.draft import Draft, Item
 from weft.sql.cursor import Cursor
 from weft.sql.over import read_over
@@ -16,7 +16,10 @@ from weft.sql.refused import refuse_clause
 from weft.sql.typename import read_type
 
 Read = Callable[[Cursor], Expr]
-_MOST_ROWS = 256
+_BEHIND = (")", "UNION", "EXCEPT", "INTERSECT", "ORDER", "LIMIT")
+"""What may stand behind a SELECT in parentheses that is part of another one."""
+MOST_ROWS = 256
+"""VALUES has at most so many rows."""
 
 _ORDER = "ORDER BY in a call is not supported"
 _ORDER_HINT = "aggregates here do not depend on an order: leave it out."
@@ -26,7 +29,7 @@ def sees_subquery(cursor: Cursor) -> bool:
     """Whether a SELECT begins here, behind a parenthesis."""
     if cursor.sees_any("SELECT", "WITH", "VALUES"):
         return True
-    return cursor.sees("(") and is_select(cursor) and cursor.peek(behind(cursor, 0)).upper in (")", "UNION", "ORDER")
+    return cursor.sees("(") and is_select(cursor) and cursor.peek(behind(cursor, 0)).upper in _BEHIND
 
 
 def is_select(cursor: Cursor, at: int = 0) -> bool:
@@ -34,7 +37,7 @@ def is_select(cursor: Cursor, at: int = 0) -> bool:
     inside = cursor.peek(at + 1).upper
     if inside != "(":
         return inside in ("SELECT", "WITH", "VALUES")
-    return is_select(cursor, at + 1) and cursor.peek(behind(cursor, at + 1)).upper in (")", "UNION", "ORDER")
+    return is_select(cursor, at + 1) and cursor.peek(behind(cursor, at + 1)).upper in _BEHIND
 
 
 def behind(cursor: Cursor, at: int) -> int:
@@ -58,9 +61,9 @@ def values(cursor: Cursor, read: Read) -> Draft:
         cells = arguments(cursor, read)
         items = (Item(cell, f"col{at}", cursor.text) for at, cell in enumerate(cells))
         rows.append(Draft((), (), tuple(items), None, cursor.text))
-    if len(rows) > _MOST_ROWS:
+    if len(rows) > MOST_ROWS:
         hint = "declare a table: s.table(name, source)."
-        raise cursor.fail(cursor.span_from(start), f"VALUES has more than {_MOST_ROWS} rows", hint=hint)
+        raise cursor.fail(cursor.span_from(start), f"VALUES has more than {MOST_ROWS} rows", hint=hint)
     return replace(rows[0], unions=tuple(rows[1:]))
 
 
@@ -88,7 +91,16 @@ def function(cursor: Cursor, read: Read) -> Expr:
     if distinct:
         span = Span(cursor.tokens[inside].span.start, cursor.tokens[cursor.at - 2].span.end)
         args = (Call("distinct", args, None, span),)
-    return filtered(cursor, read, Udf(name.text, args, None, cursor.span_from(start)), start)
+    made = _window(name.upper, args, cursor.span_from(start))
+    return made or filtered(cursor, read, Udf(name.text, args, None, cursor.span_from(start)), start)
+
+
+def _window(name: str, args: tuple[Expr, ...], span: Span) -> Expr | None:
+    """TUMBLE(time, length) and HOP(time, slide, length) in GROUP BY, TUMBLE_START(...) and the like beside it."""
+    kind, _, part = name.partition("_")
+    if len(args) != {"TUMBLE": 2, "HOP": 3}.get(kind) or part not in ("", "START", "END"):
+        return None
+    return Column("window", part.lower(), None, span) if part else Udf("window", (args[0], *args[:0:-1]), None, span)
 
 
 def _count_all(cursor: Cursor, name: str, start: int) -> Expr:

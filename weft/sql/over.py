@@ -1,7 +1,7 @@
 """Orders and numbers of rows.
 
     function() OVER ([PARTITION BY expression, ...] [ORDER BY expression [ASC | DESC] [NULLS FIRST | LAST], ...])
-    ORDER BY ... LIMIT n [OFFSET m]         LIMIT n may be FETCH FIRST n ROWS ONLY
+    ORDER BY ... LIMIT n [OFFSET m]         LIMIT n may be FETCH FIRST n ROWS ONLY; inside of a query, without ORDER BY
     DISTINCT ON (expression, ...) ... [ORDER BY ...]      QUALIFY ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) = 1
 
 NULL comes last, in either direction, unless NULLS FIRST is written.  What other window functions do is refused, each
@@ -14,8 +14,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from weft.expr.model import Call, Column, Expr, Udf, transform
+from weft.query.aggregates import calls_aggregate
 from weft.query.derived import all_rows
-from weft.query.draft import Draft
+from weft.query.draft import Draft, Item
 from weft.query.grouping import RankKind
 from weft.query.ranking import first_of_groups, first_rows, is_ranking, number, sort_key
 from weft.sql.cursor import Cursor
@@ -86,9 +87,10 @@ def _sort_key(cursor: Cursor, read: Read) -> Call:
 def read_limit(cursor: Cursor, draft: Draft, read: Read) -> Draft:
     """Read ORDER BY, LIMIT and OFFSET behind a SELECT, or nothing; each alone is left to who refuses it."""
     start = cursor.at
-    if not cursor.accept("ORDER", "BY"):
+    ordered = cursor.accept("ORDER", "BY")
+    if not ordered and (cursor.depth == 0 or not cursor.sees("LIMIT")):
         return draft
-    order = read_order(cursor, read)
+    order = read_order(cursor, read) if ordered else ()
     skipped = _count(cursor) if cursor.accept("OFFSET") else None
     if skipped is not None:
         _ = cursor.accept("ROW") or cursor.accept("ROWS")
@@ -98,9 +100,11 @@ def read_limit(cursor: Cursor, draft: Draft, read: Read) -> Draft:
         return draft
     if skipped is None and cursor.accept("OFFSET"):
         skipped = _count(cursor)
+    if not (ordered or skipped or draft.unions or draft.group_by) and most and any(map(_is_aggregate, draft.items)):
+        return draft  # one row
     if draft.unions or draft.distinct or is_ranking(draft):
         draft, order = _around(draft), _over_outputs(order)
-    return first_rows(draft, order, most, skipped or 0)
+    return first_rows(draft, order, most, skipped or 0, cursor.span_from(start))
 
 
 def first_of_each(cursor: Cursor, draft: Draft, by: tuple[Expr, ...], read: Read) -> Draft:
@@ -112,6 +116,10 @@ def first_of_each(cursor: Cursor, draft: Draft, by: tuple[Expr, ...], read: Read
     if draft.qualify:  # it says first which rows there are
         draft, by, order = _around(draft), tuple(map(_shown, by)), _over_outputs(order)
     return first_of_groups(draft, by, order)
+
+
+def _is_aggregate(item: Item) -> bool:
+    return calls_aggregate(item.expr)
 
 
 def _around(draft: Draft) -> Draft:

@@ -15,8 +15,6 @@ _NOT_YET: dict[str, tuple[str, str]] = {
     "FETCH": ("FETCH is not supported without ORDER BY", f"{_WHICH}: write ORDER BY column LIMIT n."),
     "QUALIFY": ("QUALIFY cannot stand here", "write it behind WHERE, GROUP BY and HAVING, before ORDER BY."),
     "WINDOW": ("WINDOW is not supported", "write OVER (PARTITION BY ... ORDER BY ...); a stream's window is WITHIN."),
-    "INTERSECT": ("INTERSECT is not supported", "join the streams on all columns."),
-    "EXCEPT": ("EXCEPT is not supported", "register one query for each part."),
     "USING SAMPLE": ("USING SAMPLE is not supported", "select rows in WHERE."),
     "TABLESAMPLE": ("TABLESAMPLE is not supported", "select rows in WHERE."),
     "FOR": ("FOR is not supported", "leave it out: a query only reads."),

@@ -4,7 +4,7 @@
     factor: name [FOR SYSTEM_TIME AS OF time] [[AS] alias [(column, ...)]] [WITHIN length]
           | (SELECT ...) [AS] alias ... | (item)
     JOIN: [NATURAL] [INNER | LEFT | RIGHT | FULL [OUTER] | [LEFT] SEMI | [LEFT] ANTI] JOIN | CROSS JOIN
-          | ASOF [INNER | LEFT [OUTER] | [LEFT] SEMI | [LEFT] ANTI] JOIN
+          | ASOF [INNER | LEFT [OUTER] | [LEFT] SEMI | [LEFT] ANTI] JOIN, with MATCH_CONDITION (times) before ON or not
 
 A comma binds weaker than JOIN.  FROM is read as a tree.  One of inner joins alone is made flat: its parentheses mean
 nothing, but for USING and NATURAL, which merge columns of what stands left and right of them.  `read` reads the SELECT
@@ -17,14 +17,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal as OneOf
 
-from weft.expr.model import Expr, Span, conjuncts
+from weft.expr.model import Expr, Span, Udf, conjuncts
 from weft.query.draft import (
     Condition,
     Draft,
     Item,
     Join,
     JoinKind,
-    Named,
     Source,
     Star,
     Tree,
@@ -35,14 +34,19 @@ from weft.query.draft import (
 )
 from weft.sql import forms
 from weft.sql.cursor import Cursor
+from weft.sql.elements import Elements, read_elements, sees_elements
 from weft.sql.expression import parse_condition
 from weft.sql.interval import window_length
 from weft.sql.refused import JOINS, refuse_clause, unsupported_clause
+from weft.sql.snapshot import read_snapshot, sees_snapshot
 from weft.sql.windowed import read_windows, sees_windows
 
 ReadSelect = Callable[[Cursor], Draft]
 
-_ENDS = ("JOIN", "WHERE", "GROUP", "HAVING", "WITHIN", "INNER", "CROSS", "NATURAL", "UNION", ";", ",", ")")
+_ENDS = (
+    "JOIN", "WHERE", "GROUP", "HAVING", "WITHIN", "INNER", "CROSS", "NATURAL", "UNION", "EXCEPT",
+    "INTERSECT", ";", ",", ")",
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -61,16 +65,29 @@ def read_from(cursor: Cursor, read: ReadSelect) -> Found:
     found = Found()
     tree = _item(cursor, read, found.sources)
     while cursor.accept(","):
-        tree = Join("inner", tree, _item(cursor, read, found.sources))
-    if not cursor.sees_any("ORDER", "QUALIFY"):
+        tree = _beside(found.sources, tree, _item(cursor, read, found.sources))
+    if not cursor.sees_any("ORDER", "QUALIFY", *(("LIMIT",) if cursor.depth else ())):
         refuse_clause(cursor)
     _check_dated(cursor, found.sources, tree)
-    if is_inner(tree) and not any(source.lateral for source in found.sources):
+    named = any(join.using is not None and join.using.alias for join in joins(tree))
+    if is_inner(tree) and not named and not any(source.lateral for source in found.sources):
         found.conditions = [condition for join in joins(tree) for condition in join.on]
         found.usings = [join.using for join in joins(tree) if join.using is not None]
     else:
         found.tree = tree
     return found
+
+
+def _beside(sources: list[Source], left: Tree, right: Tree) -> Tree:
+    """Two items of a comma list; LATERAL in the second one sees the first: a, (b LEFT JOIN c) is (a, b) LEFT JOIN c."""
+    if isinstance(right, int):
+        return Join("inner", left, right, asof=_is_dated(sources, right))
+    reads = any(
+        sources[side].lateral for join in joins(right) for side in (join.left, join.right) if isinstance(side, int)
+    )
+    if reads and all(join.kind not in ("right", "full") and join.using is None for join in joins(right)):
+        return replace(right, left=_beside(sources, left, right.left))
+    return Join("inner", left, right)
 
 
 def _check_dated(cursor: Cursor, sources: list[Source], tree: Tree) -> None:
@@ -108,18 +125,27 @@ def _kind(cursor: Cursor) -> _Kind | None:
     manner: OneOf["", "natural", "asof"] = "natural" if cursor.accept("NATURAL") else ""
     if not manner and cursor.accept("ASOF"):
         manner = "asof"
-    words = next((words for words in _KINDS if cursor.sees(*words, "JOIN")), None)
+    if not manner and cursor.accept("LEFT", "ASOF", "JOIN"):
+        return _Kind("left", "asof", cursor.span_from(start))
+    words = next((words for words in _KINDS if cursor.sees(*words, "JOIN") or _hinted(cursor, words)), None)
     if words is None:
         if manner == "asof":
             raise cursor.unexpected("JOIN is missing behind ASOF", "write ASOF JOIN or ASOF LEFT JOIN.")
         if manner or cursor.sees_any("CROSS", "INNER"):
             raise cursor.unexpected("JOIN is missing", "write CROSS JOIN, NATURAL JOIN or INNER JOIN.")
         return None
-    cursor.read(*words, "JOIN")
+    cursor.read(*words)
+    _ = cursor.sees("JOIN") or cursor.next()  # how it is joined is chosen by cost
+    cursor.read("JOIN")
     if manner == "asof" and _KINDS[words] in ("right", "full"):
         hint = "exchange both sides, or use ASOF LEFT JOIN and a second query for the rows of the right side."
         raise cursor.fail(cursor.span_from(start), f"ASOF {words[0]} joins are not supported", hint=hint)
     return _Kind(_KINDS[words], manner, cursor.span_from(start))
+
+
+def _hinted(cursor: Cursor, words: tuple[str, ...]) -> bool:
+    """INNER HASH JOIN and the like."""
+    return bool(words) and any(cursor.sees(*words, hint, "JOIN") for hint in ("HASH", "MERGE", "LOOKUP"))
 
 
 _KINDS: dict[tuple[str, ...], JoinKind] = {
@@ -139,14 +165,27 @@ def _join(cursor: Cursor, read: ReadSelect, sources: list[Source], left: tuple[i
     sides = range(first, middle), range(middle, len(sources))
     if how.manner == "natural":
         return Join(how.kind, tree, right, (), Using(None, *sides, how.span), how.span)
+    is_dated = _is_dated(sources, right)
     if how.manner == "cross":
-        return Join("inner", tree, right, (), None, how.span)
+        return Join("inner", tree, right, (), None, how.span, is_dated)
+    matched = _matched(cursor) if how.manner == "asof" else ()
     on, using = _join_condition(cursor, sources, *sides)
-    is_dated = isinstance(right, int) and sources[right].as_of is not None
+    on = (*on, *matched)
     if is_dated and how.kind in ("right", "full"):
         hint = "write the stream on the left side."
         raise cursor.fail(how.span, "FOR SYSTEM_TIME AS OF stands in JOIN and LEFT JOIN alone", hint=hint)
     return Join(how.kind, tree, right, on, using, how.span, is_dated or how.manner == "asof")
+
+
+def _is_dated(sources: list[Source], right: Tree) -> bool:
+    return isinstance(right, int) and sources[right].as_of is not None
+
+
+def _matched(cursor: Cursor) -> tuple[Condition, ...]:
+    """MATCH_CONDITION (a.ts >= b.ts) before ON: the comparison of times of an ASOF JOIN, written by itself."""
+    if not cursor.accept("MATCH_CONDITION"):
+        return ()
+    return tuple(Condition(part, cursor.text) for part in conjuncts(parse_condition(cursor)))
 
 
 def _join_condition(
@@ -156,7 +195,8 @@ def _join_condition(
     if cursor.sees("USING") and not cursor.sees("USING", "SAMPLE"):
         cursor.next()
         columns = read_names(cursor, "USING (column, ...).")
-        return (), Using(columns, left, right, cursor.span_from(start))
+        alias = cursor.name("a name after AS").text if cursor.accept("AS") else ""
+        return (), Using(columns, left, right, cursor.span_from(start), alias)
     refuse_clause(cursor)
     if not cursor.accept("ON"):
         raise cursor.unexpected(
@@ -188,6 +228,12 @@ def _factor(cursor: Cursor, read: ReadSelect, sources: list[Source]) -> Tree:
     if sees_windows(cursor):
         sources.append(_windowed(cursor))
         return len(sources) - 1
+    if sees_snapshot(cursor):
+        sources.append(_snapshot(cursor))
+        return len(sources) - 1
+    if sees_elements(cursor):
+        sources.append(_elements(cursor, is_first=not sources))
+        return len(sources) - 1
     if cursor.sees("LATERAL"):
         sources.append(_lateral(cursor, read, is_first=not sources))
         return len(sources) - 1
@@ -197,11 +243,35 @@ def _factor(cursor: Cursor, read: ReadSelect, sources: list[Source]) -> Tree:
     return len(sources) - 1
 
 
+def _snapshot(cursor: Cursor) -> Source:
+    """A table as it is now."""
+    start = cursor.at
+    name = read_snapshot(cursor)
+    alias, columns = _alias(cursor)
+    now = Condition(Udf("now", (), None, name.span), cursor.text)
+    return Source(name.text, alias or name.text, None, cursor.span_from(start), columns=columns, as_of=now)
+
+
+def _elements(cursor: Cursor, *, is_first: bool) -> Source:
+    """UNNEST(list) [WITH ORDINALITY], generate_series(a, b)."""
+    start = cursor.at
+    found = read_elements(cursor, is_first=is_first)
+    made = _source(cursor, start, "", found) if isinstance(found, Draft) else None
+    if made is not None:
+        return made if made.columns else replace(made, columns=(made.alias,))
+    assert isinstance(found, Elements)
+    alias, columns = _alias(cursor)
+    return Source(
+        "", alias or found.name, None, cursor.span_from(start), None, None, columns,
+        lateral=True, elements=Condition(found.listed, cursor.text), ordinality=found.ordinality,
+    )  # fmt: skip
+
+
 def _lateral(cursor: Cursor, read: ReadSelect, *, is_first: bool) -> Source:
     """LATERAL (SELECT ...) AS alias."""
     start = cursor.at
     if cursor.peek().upper != "(" or not forms.is_select(cursor, 1):
-        hint = "LATERAL is followed by a SELECT in parentheses."
+        hint = "LATERAL is followed by a SELECT in parentheses, UNNEST(list) or generate_series(first, last)."
         raise cursor.fail(cursor.token.span, "LATERAL with a function is not supported", hint=hint)
     cursor.next()
     return replace(_derived(cursor, read), lateral=not is_first, span=cursor.span_from(start))
@@ -273,7 +343,9 @@ def _stream(cursor: Cursor) -> Source:
     name = cursor.name("the name of a stream")
     if cursor.sees("("):
         raise cursor.fail(
-            cursor.span_from(start), "table functions are not supported", hint="register a stream under a name."
+            cursor.span_from(start),
+            f"there is no table function {name.text}",
+            hint="table functions are: UNNEST, generate_series, range, TUMBLE, HOP and CUMULATE.",
         )
     if cursor.sees("."):
         raise cursor.fail(
@@ -316,27 +388,3 @@ def _window(cursor: Cursor) -> tuple[Within, Span | None]:
     cursor.next()
     length = window_length(cursor)
     return length, cursor.span_from(start)
-
-
-def read_with(cursor: Cursor, read: ReadSelect) -> tuple[Named, ...]:
-    """Read WITH name [(column, ...)] AS (SELECT ...), ..., or nothing."""
-    if not cursor.accept("WITH"):
-        return ()
-    if cursor.sees("RECURSIVE"):
-        hint = "a recursive result has no bound; join a stream with itself as often as needed."
-        raise cursor.fail(cursor.token.span, "WITH RECURSIVE is not supported", hint=hint)
-    named = [_named(cursor, read, ())]
-    while cursor.accept(","):
-        named.append(_named(cursor, read, named))
-    return tuple(named)
-
-
-def _named(cursor: Cursor, read: ReadSelect, before: list[Named] | tuple[()]) -> Named:
-    form = "WITH name AS (SELECT ...) SELECT ..."
-    name = cursor.name("a name behind WITH")
-    if any(name.text.lower() == other.name.lower() for other in before):
-        raise cursor.fail(name.span, f"WITH has two {name.text}", hint="give one of them another name.")
-    columns = read_names(cursor, form) if cursor.sees("(") else ()
-    cursor.expect("AS", form)
-    _ = cursor.accept("MATERIALIZED") or cursor.accept("NOT", "MATERIALIZED")  # how it runs is chosen by cost
-    return Named(name.text, read_parenthesised(cursor, read), columns)

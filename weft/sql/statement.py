@@ -1,7 +1,8 @@
 """The grammar of a continuous query.
 
     [WITH name AS (SELECT ...), ...] SELECT item, ... FROM ... [WHERE condition] [GROUP BY key, ...]
-    [HAVING condition] [QUALIFY condition] [WITHIN length] [UNION [ALL] SELECT ...] [ORDER BY key, ... LIMIT n] [;]
+    [HAVING condition] [QUALIFY condition] [WITHIN length] [UNION [ALL] | EXCEPT | INTERSECT SELECT ...]
+    [ORDER BY key, ... LIMIT n] [;]
 
 WITHIN after a table factor is the window of that alias; at the very end, or before GROUP BY, it is the default of all
 others.
@@ -10,19 +11,22 @@ Everything else SQL knows is refused by name.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from weft.expr.model import Expr, conjuncts
 from weft.query.derived import add_branch, different_rows
-from weft.query.draft import Condition, Draft, Item, Star
+from weft.query.draft import Condition, Draft, Item, Join, JoinKind, Source, Star, Using
+from weft.query.subqueries import has_subquery
 from weft.sql.cursor import Cursor
 from weft.sql.expression import parse_condition
 from weft.sql.forms import arguments, is_select
 from weft.sql.grouped import read_groups
 from weft.sql.interval import window_length
+from weft.sql.named import read_with
 from weft.sql.over import first_of_each, read_limit
 from weft.sql.refused import refuse_clause
-from weft.sql.sources import Found, read_condition, read_from, read_parenthesised, read_with
+from weft.sql.sources import Found, read_condition, read_from, read_parenthesised
 from weft.sql.tokens import Token
 
 
@@ -48,16 +52,49 @@ def read_select(cursor: Cursor) -> Draft:
 def read_body(cursor: Cursor) -> Draft:
     """Read SELECTs that UNION joins, as far as they go."""
     named, start = read_with(cursor, read_body), cursor.at
-    draft = _branch(cursor)
-    while cursor.accept("UNION"):
+    draft = _intersection(cursor)
+    while cursor.sees_any("UNION", "EXCEPT"):
+        if cursor.sees("EXCEPT"):
+            draft = _by_rows(cursor, draft, "anti", _intersection)
+            continue
+        cursor.next()
         is_all = cursor.accept("ALL") or (cursor.accept("DISTINCT") and False)
         cursor.depth += 1
-        draft = add_branch(draft, _branch(cursor))
+        draft = add_branch(draft, _intersection(cursor))
         cursor.depth -= 1
         if not is_all:
             draft = different_rows(draft, cursor.source(cursor.span_from(start)))
     draft = read_limit(cursor, draft, parse_condition)
     return replace(draft, named=(*named, *draft.named)) if named else draft
+
+
+def _intersection(cursor: Cursor) -> Draft:
+    """SELECTs that INTERSECT joins: it binds tighter than UNION and EXCEPT."""
+    draft = _branch(cursor)
+    while cursor.sees("INTERSECT"):
+        draft = _by_rows(cursor, draft, "semi", _branch)
+    return draft
+
+
+def _by_rows(cursor: Cursor, draft: Draft, kind: JoinKind, read: Callable[[Cursor], Draft]) -> Draft:
+    """The different rows of a SELECT that another one has, or has not: a semi or an anti join by all columns."""
+    start = cursor.at
+    word = cursor.next().upper
+    if cursor.accept("ALL"):
+        hint = f"write {word}: it gives each row once."
+        raise cursor.fail(cursor.span_from(start), f"{word} ALL is not supported", hint=hint)
+    cursor.accept("DISTINCT")
+    span = cursor.span_from(start)
+    cursor.depth += 1
+    other = read(cursor)
+    cursor.depth -= 1
+    using = Using((), range(1), range(1, 2), span, places=True)
+    sources = (Source("the rows", "rows", derived=replace(draft, named=())), Source("others", "others", derived=other))
+    star = Item(Star(), None, cursor.text)
+    return Draft(
+        sources, (), (star,), None, cursor.text, distinct=True, named=draft.named,
+        tree=Join(kind, 0, 1, (), using, span),
+    )  # fmt: skip
 
 
 def _branch(cursor: Cursor) -> Draft:
@@ -68,7 +105,7 @@ def _branch(cursor: Cursor) -> Draft:
 def _select(cursor: Cursor) -> Draft:
     distinct, on = _begin(cursor)
     items = _items(cursor)
-    found = _from(cursor)
+    found = _from(cursor, items)
     conditions = found.conditions
     if cursor.accept("WHERE"):
         conditions.extend(Condition(part, cursor.text) for part in conjuncts(read_condition(cursor, "WHERE")))
@@ -93,9 +130,9 @@ def _select(cursor: Cursor) -> Draft:
     return first_of_each(cursor, draft, on, parse_condition) if on else draft
 
 
-def _from(cursor: Cursor) -> Found:
-    """FROM; a SELECT inside of another one may have none."""
-    if cursor.depth == 0 or cursor.sees("FROM"):
+def _from(cursor: Cursor, items: tuple[Item, ...]) -> Found:
+    """FROM; a SELECT inside of another one, and one of subqueries, may have none."""
+    if cursor.sees("FROM") or (cursor.depth == 0 and not any(has_subquery(item.expr) for item in items)):
         cursor.expect("FROM", "a query reads FROM at least one stream.")
         return read_from(cursor, read_body)
     return Found()

@@ -8,6 +8,8 @@ from weft.expr.types import from_sql_name, type_names
 from weft.query.names import nearest
 from weft.sql.cursor import Cursor
 
+_TIMES = ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP_LTZ")
+
 
 def read_type(cursor: Cursor) -> pa.DataType:
     """Read a type, as it stands in CAST."""
@@ -19,7 +21,9 @@ def read_type(cursor: Cursor) -> pa.DataType:
         cursor.next()
     zoned = _time_zone(cursor) if name == "TIMESTAMP" else None
     parameters = _type_parameters(cursor)
-    kind = from_sql_name("TIMESTAMPTZ" if zoned else name, () if name == "VARCHAR" else parameters)
+    whole = name == "VARCHAR" or (name in _TIMES and parameters == (6,))  # times have microseconds
+    zoned = zoned or name == "TIMESTAMP_LTZ"
+    kind = from_sql_name("TIMESTAMPTZ" if zoned else name, () if whole else parameters)
     if kind is None or cursor.sees("["):
         raise cursor.fail(
             cursor.span_from(start), f"there is no type {cursor.source(cursor.span_from(start))}", hint=_type_hint(name)

@@ -13,6 +13,8 @@ What is measured, and under which name:
     pair of aliases     share of pairs that satisfy all predicates between the two, after selections; where there are
                         several predicates, or selections
 
+    texts of whom tuples are for   shares of tuples and subscriptions (`weft.stats.subscribed`)
+
 `weft.stats.values` measures one key, `weft.stats.pairs` two aliases.  `weft.stats.wanted` says what queries need,
 `weft.stats.names` under which names it can be stored.
 
@@ -51,6 +53,7 @@ from weft.stats.model import Pair, Statistics
 from weft.stats.names import Names, bands, between, conjunction
 from weft.stats.pairs import pair_share
 from weft.stats.side import Side
+from weft.stats.subscribed import measure_wanted
 from weft.stats.values import heaviest, quantiles, values_in_stream
 from weft.stats.wanted import asks_now, join_keys, range_columns
 from weft.stats.windows import window_bounds, window_text, windowed_pairs
@@ -125,6 +128,7 @@ class _Analysis:
             self._predicates(),
             self._pairs(),
             self._windows(),
+            self._wanted(),
         ):
             found = found.merge(part)
         return found
@@ -327,7 +331,25 @@ class _Analysis:
         """A random source for every question, so that no answer depends on what else is asked."""
         return np.random.default_rng([self.seed, zlib.crc32(text.encode())])
 
+    def _wanted(self) -> Statistics:
+        """For how many tuples a subscription is left."""
+        found = Statistics()
+        for query in (query for query in self.names.queries if query.subscribers is not None):
+            assert query.subscribers is not None
+            given = self.samples.get(query.subscribers.stream.name)
+            sides = {r.alias: self._selected(query, r) for r in query.relations if r.stream.name in self.samples}
+            if given is not None and len(sides) == len(query.relations):
+                rows = pa.RecordBatch.from_arrays([*given.columns.values()], names=[*given.columns])
+                found = found.merge(measure_wanted(query, sides, rows, self.functions, self._random("wanted")))
+        return found
+
     # ---------------------------------------------------------------------------------------------- sides
+
+    def _selected(self, query: Query, relation: Relation) -> Side:
+        """Rows that pass the selections of an alias, with their times; all rows if that cannot be said."""
+        timed = TIME in self.samples[relation.stream.name].rows.column_names
+        side = self._plain(query, relation.alias, timed=timed)
+        return self._select(side, query.selections(relation.alias)) or side
 
     def _plain(self, query: Query, alias: str, *, timed: bool = False) -> Side:
         return self._side(alias, query.relation(alias).stream.name, timed=timed)

@@ -3,6 +3,9 @@
 A task of wave 0 draws at most `most` rows of what it reads, each with the same chance, and sends them to the driver as
 plain data beside its counters.  The driver keeps at most as many rows of an epoch as it is told to.
 
+How many values a key has is seen by pairs of drawn rows that agree.  Of n rows there are n^2 / 2 pairs, so twice the
+rows tell four times as much: samples of a few hundred rows say hardly anything about a key with a million values.
+
 What must hold: the same rows and the same seed give the same sample, so a batch that is run again reports the same.
 """
 
@@ -16,11 +19,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-ROWS = 500
-"""Rows that a task draws of a stream in a batch."""
+ROWS = 4_000
+"""Rows of a stream that are drawn in a batch, by all its tasks."""
+LEAST = 200
+"""But so many by each task: tasks may have very different rows."""
+BYTES = 1 << 20
+"""What one task draws of a stream is not larger than this."""
 
+Part = tuple[int, int]
+"""One of so many parts of a sample."""
 Plain = tuple[int, str]
 """Rows that were read, and those that were drawn of them, as Arrow in base64."""
+
+
+def rows_of_task(workers: int) -> int:
+    """How many rows a task draws, where a stream is read by about so many tasks."""
+    return max(LEAST, ROWS // workers)
 
 
 class Drawing:
@@ -33,6 +47,7 @@ class Drawing:
     def see(self, rows: pa.RecordBatch) -> None:
         """Draw from some rows."""
         if self._most and rows.num_rows:
+            self._most = min(self._most, max(1, int(BYTES * rows.num_rows / max(1, rows.nbytes))))
             self._parts.append((rows.num_rows, _draw(rows, self._most, self._random)))
 
     def plain(self) -> list[Plain]:
@@ -72,7 +87,7 @@ class Drawn:
         if sum(part.num_rows for _, part in self._parts) > 4 * self.most:
             self._parts = [(self.seen, self.rows(seed=self.seen))]
 
-    def rows(self, seed: int = 0) -> pa.Table:
+    def rows(self, seed: int = 0, without: Part | None = None) -> pa.Table:
         """At most `most` rows, each with the same chance; columns that not all parts have are left out."""
         random = np.random.default_rng(seed)
         names = [name for name in self._parts[0][1].column_names if all(name in p.column_names for _, p in self._parts)]
@@ -81,7 +96,11 @@ class Drawn:
             part.select(names).take(pa.array(np.sort(random.choice(part.num_rows, _round(n, random), replace=False))))
             for (_, part), n in zip(self._parts, want, strict=True)
         ]
-        return pa.concat_tables(drawn)
+        found = pa.concat_tables(drawn)
+        if without is None:
+            return found
+        which, of = without
+        return found.filter(pa.array(np.arange(found.num_rows) % of != which))
 
 
 def _round(n: float, random: np.random.Generator) -> int:

@@ -27,7 +27,7 @@ from weft.query.timebounds import retention
 from weft.query.whole import as_join
 from weft.testing.grouped import BATCH, Marks, grouped_sql
 from weft.testing.left import input_of, left
-from weft.topology.model import Policy
+from weft.topology.clock import Policy
 
 Rename = Callable[[Expr], Expr]
 Tables = Mapping[str, pa.Table]

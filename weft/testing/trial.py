@@ -30,7 +30,7 @@ from weft.optimizer.wishes import Wishes
 from weft.query.model import Query
 from weft.session import Session
 from weft.session.adapting import open_adaptation, see_batch
-from weft.stats.drawn import ROWS
+from weft.stats.drawn import rows_of_task
 from weft.topology.model import Epoch, Topology
 
 
@@ -76,7 +76,7 @@ class Trial:
     def _follow(self, now: Callable[[], float]) -> Adaptation:
         if self._session is None or not self._is_bound:
             raise _unbound("plans follow the data in the checkpoint of a session.")
-        self._run.sample = ROWS
+        self._run.sample = rows_of_task(self._session.workers)
         return open_adaptation(
             self._session, self._session.following, lambda _why: None, start=lambda work: work(), now=now
         )

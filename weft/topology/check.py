@@ -12,8 +12,11 @@ from dataclasses import dataclass
 
 from weft.errors import InternalError
 from weft.expr.model import columns
-from weft.query.model import Query
-from weft.topology.model import NEVER_LATE, ROWS, TIME, Edge, Emit, Keep, Node, Probe, Start, Store, Topology
+from weft.query.model import TIME, Query
+from weft.topology.clock import NEVER_LATE
+from weft.topology.model import Edge, Start, Topology
+from weft.topology.node import ROWS, Emit, Keep, Node, Probe
+from weft.topology.store import Store
 
 
 def check(topology: Topology, queries: Mapping[str, Query]) -> None:

@@ -7,7 +7,9 @@ The *way* of a tuple is the line of nodes (probes, keeps, an emit) that it passe
 one way to the results of a query, others that fill intermediate stores in another order.  A *wave* is one exchange of
 tuples between workers and the work after it; a batch runs all its waves one after the other.
 
-Everything a host needs is here, and nothing else: no queries, no statistics.
+Everything a host needs is in this folder, and nothing else: no queries, no statistics.  Here are the topology itself,
+and how rows come to the workers (edges) and begin their way (starts).  `store` says what is kept, `node` what tuples
+pass, `clock` what is late, `label` how relations are called.
 
 Names say what a thing is, not who asked for it.  A relation of a query (a stream or table after its selections) has a
 *label*: the stream's name, a digest of the selections if there are any, and a number if the query has it twice.  A
@@ -39,330 +41,17 @@ own batch, and a tuple of a derived stream sees all rows of the inputs: stamps n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Literal as OneOf
+from functools import cached_property
 
-import pyarrow as pa
-
-from weft.expr.model import Expr, text_of
-from weft.query.grouping import OP, Grouping
-from weft.query.model import COPY, HASH, MEASURE, PAIR, TIME, WEIGHT, Output, Stream
-from weft.topology.matching import Matching, Sieve
-from weft.topology.measures import parts, travelling_name
+from weft.expr.model import Expr
+from weft.query.model import Stream
+from weft.topology.clock import NEVER_LATE, Clock
+from weft.topology.label import stream_of
+from weft.topology.node import Emit, Keep, Measure, Node, Probe, Route
 from weft.topology.spread import Spread
-
-__all__ = [
-    "COPY", "FIRST", "HASH", "MEASURE", "NEVER_LATE", "OP", "PAIR", "ROWS", "SHOWN", "TIME", "WEIGHT", "Bound", "Clock",
-    "Edge", "Emit", "Epoch", "Groups", "Keep", "Key", "Measure", "Node", "Probe", "Route", "Start", "Store", "Topology",
-]  # fmt: skip
-
-EARLIEST = -(2**63)
-"""The earliest possible event time; no row is earlier."""
-ROWS = ""
-"""The origin of all rows of a stream."""
-FIRST = -1
-"""Position of what is handled before all probes."""
-SHOWN = "#s"
-"""Beginning of the names of columns that hold what a group has shown."""
-NEVER_LATE = ""
-"""The clock of users for whom no row is ever late; it has no watermark and no marks."""
-
-Policy = OneOf["min", "max"]
-"""How the watermarks of several streams make one."""
-
-Route = OneOf["local", "key", "broadcast", "scatter", "spread"]
-"""How tuples travel: stay, to the owner of their key, to every worker, to any one worker, as a spread says."""
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """A set of streams whose event times move one watermark."""
-
-    id: str
-    streams: tuple[tuple[str, int], ...]
-    """(stream name, lateness in microseconds), sorted by name."""
-    policy: Policy = "min"
-    """Whether the slowest or the fastest stream decides."""
-    queries: tuple[str, ...] = ()
-    """The queries for which it says what is late."""
-
-    def watermark(self, newest: Mapping[str, int], idle: Collection[str] = ()) -> int | None:
-        """Newest event time minus lateness, of the slowest or the fastest stream; None while a stream has no rows.
-
-        Idle streams have no part in it.  If all are idle, the fastest of them decides: none waits for another.
-        """
-        awake = [given for given in self.streams if given[0] not in idle]
-        if any(stream not in newest for stream, _ in awake):
-            return None
-        known = awake or [given for given in self.streams if given[0] in newest]
-        choose = min if awake and self.policy == "min" else max
-        return max((EARLIEST, choose(newest[s] - lateness for s, lateness in known))) if known else None
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """What an index orders rows by; expressions over the store's own columns."""
-
-    equal: tuple[Expr, ...] = ()
-    range: Expr | None = None
-    also: tuple[Expr, ...] = ()
-    """Further dimensions, beside `range`."""
-
-    @property
-    def ranges(self) -> tuple[Expr, ...]:
-        """All range dimensions; a bound says which of them it limits."""
-        return () if self.range is None else (self.range, *self.also)
-
-    @property
-    def name(self) -> str:
-        """What the index is called in a segment: two stores can use one segment if it has what both ask for."""
-        return _key_name(self)
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """A number of a relation's rows that travels with them, instead of the columns that it is worked out of."""
-
-    name: str
-    """The hidden column."""
-    number: str
-    """What it is, see weft.topology.measures."""
-    expr: Expr
-    """The argument, over the fields of the relation."""
-
-
-@dataclass(frozen=True, slots=True)
-class Store:
-    """The kept rows of one stream after a selection, or of the join of some relations.
-
-    A *counted* store keeps no two rows with equal columns in one segment: they are one row, whose weight and measures
-    are the sums of theirs.  A segment has the sums of its own batches; what a group is worth is the sum over all.
-    """
-
-    id: str
-    stream: str
-    """Empty for an intermediate result."""
-    filter: tuple[Expr, ...]
-    columns: tuple[str, ...]
-    placement: tuple[Expr, ...]
-    """Rows live on the worker that owns these values; empty means anywhere, so probes go everywhere."""
-    indexes: tuple[Key, ...]
-    expiry: tuple[tuple[str, int], ...]
-    """(Clock, retention): a row may go once the watermark of each clock is later than its time plus the retention of
-    that clock; empty means never."""
-    reason: str
-    """Why rows are kept that long, for people."""
-    users: tuple[str, ...]
-    """"query.alias" of all users that share the store."""
-    tasks: int = 1
-    """On how many workers, from the first on, rows lie."""
-    members: tuple[str, ...] = ()
-    """Labels of the members of an intermediate result, by position."""
-    ends: tuple[tuple[tuple[str, int], ...], ...] = ()
-    """For each kind of user (member, its retention): a user needs an intermediate row until the first of these goes.
-    The row goes when no user needs it; its `#t` is computed to match."""
-    spread: Spread | None = None
-    """Where copies of a stream's rows lie, instead of a placement."""
-    content: str = ""
-    """Digest of all that decides which rows it holds and where: everything but its columns and indexes."""
-    since: int = 0
-    """The first batch whose rows it holds; other than 0 for queries that join only what came after they were added."""
-    clocks: tuple[str, ...] = (NEVER_LATE,)
-    """Clocks of all users, sorted.  A row that is late for all of them is not kept; late for some, it is marked."""
-    join: str = ""
-    """Digest of what decides which rows an intermediate store holds, wherever they lie; empty if there are copies."""
-    counted: OneOf["", "join", "groups"] = ""
-    """Empty if rows are kept one by one.  Else equal rows are one: those of a join, or the groups of a query."""
-    measures: tuple[str, ...] = ()
-    """Hidden columns that rows of a counted join have beside their weight."""
-    ended_by: tuple[str, ...] = ()
-    """Columns that name a subscription: a row that is marked as removed ends all earlier ones with these values."""
-
-    @property
-    def is_fed_by_rows(self) -> bool:
-        """Whether its rows can be sent to it one by one: those of a stream, or parts of groups."""
-        return not self.members or self.counted == "groups"
-
-    @property
-    def label(self) -> str:
-        """What a store of a stream holds, before selections."""
-        return label_since(self.stream, self.since)
-
-    @property
-    def retention(self) -> int | None:
-        """How long past its time a row is kept at most, by the clock that keeps it longest; None is for ever."""
-        return max((kept for _, kept in self.expiry), default=None)
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """One end of a range, computed from the probing tuple."""
-
-    expr: Expr
-    strict: bool
-    loose: bool = False
-    """Whether it admits more than the predicate, which is then checked again; a NaN bound then admits everything."""
-    dimension: int = 0
-    """Which of the ranges of the index it limits."""
-
-
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """One look into a store."""
-
-    id: str
-    users: tuple[str, ...]
-    """Queries whose tuples look here."""
-    origin: str
-    """Label of the relation where the probing tuples began."""
-    position: int
-    """Place of the origin in the order of labels."""
-    members: tuple[str, ...]
-    """Labels of the relations whose tuples are found here; more than one in an intermediate store."""
-    store: str
-    wave: int
-    """The wave in which workers run it; tuples that arrive earlier wait."""
-    route: Route
-    route_key: tuple[Expr, ...]
-    """Values of the probing tuple that name the worker, for route "key"."""
-    tasks: int
-    """Among how many workers the tuples are routed."""
-    sees: tuple[str, ...]
-    """Origins of those rows of the same micro-batch that are visible."""
-    index: int
-    """Which of the store's indexes is used."""
-    equal: tuple[Expr, ...]
-    """Values of the probing tuple, one per equality column of the index."""
-    low: tuple[Bound, ...]
-    high: tuple[Bound, ...]
-    residual: tuple[Expr, ...]
-    """What the index does not decide by itself and must be checked on each candidate pair."""
-    fields: tuple[str, ...]
-    """Fields of the probing tuple that are read here or live on."""
-    carry: tuple[str, ...]
-    """Fields that live on after this step."""
-    then: tuple[str, ...]
-    """Ids of what comes next: probes, keeps, emits."""
-    measures: tuple[Measure, ...] = ()
-    """Numbers of the rows that are found here."""
-    folds: bool = False
-    """Whether tuples with equal fields become one before they look: all users add their results up."""
-    sieve: Sieve | None = None
-    """Which tuples need not look, since nobody wants what they would find; None if all do."""
-
-    @property
-    def gathers(self) -> bool:
-        """Whether tuples wait for others before they go on."""
-        return self.folds
-
-
-@dataclass(frozen=True, slots=True)
-class Keep:
-    """Joined tuples go into an intermediate store here."""
-
-    id: str
-    users: tuple[str, ...]
-    origin: str
-    store: str
-    wave: int
-    """The wave in which they are stored."""
-    route: Route
-    route_key: tuple[Expr, ...]
-    tasks: int
-    fields: tuple[str, ...]
-    """Fields that the store needs."""
-
-    @property
-    def position(self) -> int:
-        """Rows are stored before any probe looks."""
-        return FIRST
-
-    @property
-    def gathers(self) -> bool:
-        """Rows are stored as they come."""
-        return False
-
-
-@dataclass(frozen=True, slots=True)
-class Groups:
-    """What an aggregate query makes of joined tuples: they are added up in a counted store, whose rows are the view."""
-
-    store: str
-    grouping: Grouping
-    clock: str = ""
-    """Says when a window of event time is closed; empty if there is none."""
-    stream: str = ""
-    """The stream of that event time."""
-    values: tuple[tuple[str, str], ...] = ()
-    """(Argument, counted store of its values in each group) of aggregates that need the values."""
-    shown: str = ""
-    """The store of the rows that groups have shown to those who read them; empty if they can be worked out again."""
-    again: bool = False
-    """Whether groups that are there come again, in a migration: what they have shown is all that they show."""
-
-    @property
-    def stores(self) -> tuple[str, ...]:
-        """All stores of the groups."""
-        return (self.store, *(store for _, store in self.values), *((self.shown,) if self.shown else ()))
-
-
-@dataclass(frozen=True, slots=True)
-class Emit:
-    """Results of a query leave here, where they are made, or on the worker that a route names."""
-
-    id: str
-    query: str
-    outputs: tuple[Output, ...]
-    fields: tuple[str, ...]
-    """Fields that the outputs read; at least one."""
-    aliases: tuple[tuple[str, str], ...]
-    """(Label, alias) of all relations, in query order."""
-    wave: int = 1
-    """The first wave in which results may leave."""
-    route: Route = "local"
-    route_key: tuple[Expr, ...] = ()
-    tasks: int = 1
-    groups: Groups | None = None
-    """What is made of the tuples; None if they are the results."""
-    matching: Matching | None = None
-    """Whom the tuples are matched with; None if they are for all."""
-    into: str = ""
-    """The derived stream whose rows the results are; empty if they leave."""
-
-    @property
-    def users(self) -> tuple[str, ...]:
-        """The query."""
-        return (self.query,)
-
-    @property
-    def measures(self) -> frozenset[str]:
-        """Hidden columns of tuples that are read here."""
-        if self.groups is None:
-            return frozenset()
-        exprs = {output.name: output.expr for output in self.outputs}
-        kept = parts(self.groups.grouping, {name: expr.type for name, expr in exprs.items()})
-        return frozenset(travelling_name(part.number, exprs[part.argument]) for part in kept)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of results.  Changes of a view also have the keys of their groups, and what changes."""
-        if self.groups is None:
-            shown = self.outputs if self.matching is None else self.matching.outputs
-            return pa.schema([(output.name, output.expr.type) for output in shown])
-        grouping = self.groups.grouping
-        return grouping.schema if grouping.is_distinct or self.into else grouping.changes_schema(self.outputs)
-
-    @property
-    def position(self) -> int:
-        """No probe waits for results."""
-        return FIRST
-
-    @property
-    def gathers(self) -> bool:
-        """Whether tuples are added up before they leave."""
-        return self.groups is not None
+from weft.topology.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,10 +96,6 @@ class Edge:
     """(Name, join key, selection): values of these keys are counted on arrival, so that skew is noticed."""
     wave: int = 1
     """The wave in which its rows are stored and start; later than 1 for a derived stream."""
-
-
-Node = Probe | Keep | Emit
-"""What tuples can be sent to.  All have an id, users, a position, a wave, a route and the fields they need."""
 
 
 @dataclass(frozen=True)
@@ -571,27 +256,6 @@ class Topology:
     def __getstate__(self) -> dict[str, object]:
         """Only the plan itself is pickled; the receiver computes the cached values anew."""
         return {name: value for name, value in self.__dict__.items() if name in self.__dataclass_fields__}
-
-
-@lru_cache(maxsize=4096)
-def _key_name(key: Key) -> str:
-    also = tuple(map(text_of, key.also))
-    return repr(([*map(text_of, key.equal)], key.range and text_of(key.range), *also))
-
-
-def stream_of(label: str) -> str:
-    """The stream behind a label; a stream's name has no tilde."""
-    return label.partition("~")[0]
-
-
-def since_of(label: str) -> int:
-    """The first batch whose rows count for a label."""
-    return int(label.rpartition("~@")[2].partition(":")[0]) if "~@" in label else 0
-
-
-def label_since(label: str, since: int, apart: int = 0) -> str:
-    """The label of the rows that came in a batch or later, kept apart from others by a number."""
-    return f"{label}~@{since}:{apart}" if apart else f"{label}~@{since}" if since else label
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,14 +19,14 @@ from weft.expr import model as expr
 from weft.query import grouping
 from weft.query.changes import Changes
 from weft.query.model import Output, Stream
-from weft.topology import matching, model, spread
+from weft.topology import clock, matching, model, node, spread, store
 
 _RECORDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         expr.Column, expr.Literal, expr.Call, expr.Udf, Output, Stream, Changes, spread.Heavy, spread.Axis, spread.Cube,
-        spread.Regions, model.Clock, model.Key, model.Store, model.Bound, model.Probe, model.Keep, model.Emit,
-        model.Start, model.Edge, model.Topology, model.Epoch, model.Measure, model.Groups,
+        spread.Regions, clock.Clock, store.Key, store.Store, node.Bound, node.Probe, node.Keep, node.Emit,
+        model.Start, model.Edge, model.Topology, model.Epoch, node.Measure, node.Groups,
         matching.Matching, matching.Dimension, matching.End, matching.Sieve,
         grouping.Grouping, grouping.Aggregate, grouping.TimeWindow, grouping.Closing, grouping.Ranking, grouping.Sorted,
         grouping.Versions,

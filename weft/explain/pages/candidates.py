@@ -33,6 +33,17 @@ class PairNumbers:
 
 
 @dataclass(frozen=True, slots=True)
+class AskedNumbers:
+    """What the dimensions of some relations leave of subscriptions."""
+
+    aliases: tuple[str, ...]
+    wanted: float
+    """Share of the tuples over them for which a subscription is left."""
+    left: float
+    """Subscriptions that a tuple leaves, on average."""
+
+
+@dataclass(frozen=True, slots=True)
 class CandidateNumbers:
     """A plan that was considered, with its expected numbers."""
 
@@ -72,6 +83,10 @@ class CandidatesOfQuery:
     chosen: str
     because: str
     tree: TreeNode
+    subscriptions: float | None = None
+    """How many there are; None where there are none, or too little is known of them."""
+    asked: tuple[AskedNumbers, ...] = ()
+    """What they leave, for each set of relations that a tuple may hold."""
 
 
 @dataclass(frozen=True, slots=True)

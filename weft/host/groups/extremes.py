@@ -22,8 +22,10 @@ from weft.host.groups.measures import orderable
 from weft.host.hidden import Frame
 from weft.host.state.segment import Segment
 from weft.host.state.stores import index_rows
+from weft.query.model import HASH, WEIGHT
 from weft.topology.measures import extremes
-from weft.topology.model import HASH, WEIGHT, Store, Topology
+from weft.topology.model import Topology
+from weft.topology.store import Store
 
 Opener = Callable[[str], Sequence[Segment]]
 """Gives the segments of a store."""

@@ -25,8 +25,8 @@ from weft.host.weights import attach_weights, weight_of
 from weft.kernels.boxes import Places
 from weft.kernels.codes import Ints, group_codes
 from weft.kernels.grouping import add_floats, add_ints, extremes, group_ids
+from weft.query.model import HASH, MEASURE, WEIGHT
 from weft.topology.measures import united_by
-from weft.topology.model import HASH, MEASURE, WEIGHT
 
 LARGEST = 2**63 - 1
 TOO_MANY = "a count of joined rows is too large"

@@ -24,8 +24,9 @@ from weft.host.hidden import Frame
 from weft.host.weights import weight_of
 from weft.kernels.codes import group_codes
 from weft.query.grouping import START, Closing
+from weft.query.model import HASH, TIME, WEIGHT
 from weft.topology.measures import Part, parts, travelling_name
-from weft.topology.model import HASH, TIME, WEIGHT, Emit, Groups
+from weft.topology.node import Emit, Groups
 
 MICROSECONDS = START
 

@@ -22,7 +22,8 @@ from weft.host.hidden import Frame, cut
 from weft.host.state.segment import Segment
 from weft.kernels.codes import Ints
 from weft.kernels.index import probe
-from weft.topology.model import HASH, MEASURE, TIME, WEIGHT, Key, Store
+from weft.query.model import HASH, MEASURE, TIME, WEIGHT
+from weft.topology.store import Key, Store
 
 WAS = "#was"
 """How often a group counted before."""

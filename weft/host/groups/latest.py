@@ -23,7 +23,8 @@ from weft.host.hidden import Frame
 from weft.host.state.segment import Segment
 from weft.host.weights import attach_weights
 from weft.query.changes import GONE, ORDER
-from weft.topology.model import HASH, WEIGHT, Store
+from weft.query.model import HASH, WEIGHT
+from weft.topology.store import Store
 
 
 def replace_rows(grouped: Grouped, store: Store, rows: Frame, segments: Sequence[Segment]) -> Frame:

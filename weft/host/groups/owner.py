@@ -29,7 +29,8 @@ from weft.host.hidden import Frame
 from weft.host.state.segment import Segment
 from weft.kernels.codes import destinations, group_codes
 from weft.observe.counters import bump
-from weft.topology.model import Emit, Topology
+from weft.topology.model import Topology
+from weft.topology.node import Emit
 
 
 @dataclass

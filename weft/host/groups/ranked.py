@@ -30,7 +30,8 @@ from weft.host.state.segment import Segment
 from weft.host.weights import attach_weights
 from weft.kernels.codes import Bools, Ints, group_codes
 from weft.query.grouping import Ranking, RankKind, Sorted, value_field
-from weft.topology.model import HASH, WEIGHT, Store
+from weft.query.model import HASH, WEIGHT
+from weft.topology.store import Store
 
 LAST = 2**62
 """Where NULL stands."""

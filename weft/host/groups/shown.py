@@ -17,7 +17,9 @@ from weft.host.groups.fold import fold
 from weft.host.groups.known import Known
 from weft.host.hidden import Frame
 from weft.host.state.segment import Segment
-from weft.topology.model import HASH, SHOWN, WEIGHT, Store
+from weft.query.model import HASH, WEIGHT
+from weft.topology.node import SHOWN
+from weft.topology.store import Store
 
 _PLACE = "#place"
 

@@ -21,9 +21,10 @@ from weft.host.hidden import Frame
 from weft.host.weights import product, weight_of
 from weft.kernels.boxes import Places
 from weft.kernels.codes import Ints
-from weft.query.model import LATE
+from weft.query.model import LATE, MEASURE, WEIGHT
 from weft.topology.measures import united_by
-from weft.topology.model import MEASURE, WEIGHT, Measure, Start
+from weft.topology.model import Start
+from weft.topology.node import Measure
 
 
 @dataclass(frozen=True, slots=True)

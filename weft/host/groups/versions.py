@@ -27,7 +27,8 @@ from weft.host.state.segment import Segment
 from weft.host.weights import attach_weights
 from weft.kernels.codes import group_codes
 from weft.query.grouping import FROM, TO, Comparison, Versions
-from weft.topology.model import HASH, WEIGHT, Store
+from weft.query.model import HASH, WEIGHT
+from weft.topology.store import Store
 
 DAY = 24 * 60 * 60 * 1_000_000
 Times = npt.NDArray[Any]

@@ -30,8 +30,11 @@ from weft.host.hidden import Frame, cut
 from weft.host.state.segment import Segment, SegmentRef
 from weft.kernels.codes import Ints, group_codes
 from weft.query.grouping import value_field
+from weft.query.model import HASH, PAIR, TIME, WEIGHT
 from weft.topology.measures import Part
-from weft.topology.model import HASH, PAIR, TIME, WEIGHT, Emit, Store, Topology
+from weft.topology.model import Topology
+from weft.topology.node import Emit
+from weft.topology.store import Store
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,8 @@ class View:
         shown, was = self._in_view(now), self._was_in_view(now, before, parts)
         ops = pc.if_else(shown, pc.if_else(was, "update", "insert"), pc.if_else(was, "delete", None))
         wanted = pc.is_valid(ops)
-        if self.grouped.groups.grouping.is_distinct:
-            wanted = pc.equal(ops, "insert")
+        if self.grouped.groups.grouping.is_named:
+            wanted = pc.and_(wanted, pc.not_equal(ops, "update"))
         return self.rows(now.filter(wanted), ops.filter(wanted))
 
     def _counted(self, groups: Frame, more: Ints) -> Frame:

@@ -23,21 +23,12 @@ import pyarrow as pa
 
 from weft.expr.model import Column
 from weft.host.migration.ways import Way, gather_ways, stores_of, streams_of, ways_as_planned, ways_to
-from weft.query.model import Stream
-from weft.topology.model import (
-    HASH,
-    NEVER_LATE,
-    Edge,
-    Emit,
-    Groups,
-    Keep,
-    Node,
-    Probe,
-    Start,
-    Store,
-    Topology,
-    stream_of,
-)
+from weft.query.model import HASH, Stream
+from weft.topology.clock import NEVER_LATE
+from weft.topology.label import stream_of
+from weft.topology.model import Edge, Start, Topology
+from weft.topology.node import Emit, Groups, Keep, Node, Probe
+from weft.topology.store import Store
 
 FindSource = Callable[[Way], Store | None]
 """The old store that has the rows which start a way."""

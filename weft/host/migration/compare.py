@@ -25,7 +25,11 @@ from weft.host.migration.cascade import Cascade, Derivation
 from weft.host.migration.ways import Way, remaining, ways_to
 from weft.host.state.compaction import horizon
 from weft.host.state.manifest import EVER, NEVER, Manifest
-from weft.topology.model import COPY, TIME, Probe, Store, Topology, since_of, stream_of
+from weft.query.model import COPY, TIME
+from weft.topology.label import since_of, stream_of
+from weft.topology.model import Topology
+from weft.topology.node import Probe
+from weft.topology.store import Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,9 @@ from weft.host.migration.ways import Way, moving, remaining, replaying, ways_to
 from weft.host.state.compaction import horizon
 from weft.host.state.manifest import Manifest
 from weft.host.state.segment import SegmentRef
-from weft.topology.model import Edge, Epoch, Store, Topology, stream_of
+from weft.topology.label import stream_of
+from weft.topology.model import Edge, Epoch, Topology
+from weft.topology.store import Store
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from weft.host.hidden import cut
 from weft.host.ingest import event_times, event_values
 from weft.host.routing import route, spread_rows
 from weft.host.state.segment import Segment, SegmentRef
-from weft.query.model import Stream
-from weft.topology.model import COPY, TIME, Edge
+from weft.query.model import COPY, TIME, Stream
+from weft.topology.model import Edge
 
 PIECE_ROWS = 250_000
 """Segments are read in pieces of about this many rows, by different tasks."""

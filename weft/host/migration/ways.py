@@ -11,20 +11,12 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from weft.expr.model import Expr, columns, text_of
-from weft.topology.model import (
-    COPY,
-    NEVER_LATE,
-    Edge,
-    Emit,
-    Keep,
-    Node,
-    Probe,
-    Route,
-    Start,
-    Store,
-    Topology,
-    stream_of,
-)
+from weft.query.model import COPY
+from weft.topology.clock import NEVER_LATE
+from weft.topology.label import stream_of
+from weft.topology.model import Edge, Start, Topology
+from weft.topology.node import Emit, Keep, Node, Probe, Route
+from weft.topology.store import Store
 
 
 @dataclass(frozen=True, slots=True)

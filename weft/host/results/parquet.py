@@ -13,18 +13,18 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from weft.errors import SinkError
-from weft.host.results.merging import MANY, merge_files, throw_away
+from weft.host.results.folder import LocalFolder, open_folder
+from weft.host.results.merging import MANY, merge_files
 from weft.host.results.part import Part
 from weft.host.results.sink import Results, Sink
-from weft.host.state.durable import sync_folder, write_durably
 
 MARKER = "_weft.json"
 EMPTY = "empty.parquet"
@@ -33,9 +33,13 @@ EMPTY = "empty.parquet"
 class ParquetSink(Sink):
     """A folder of Parquet files."""
 
+    deep: ClassVar[bool] = False
+    """Whether there are folders inside."""
+
     def __init__(self, query: str, schema: pa.Schema, path: str | os.PathLike[str], merge: bool = True) -> None:
-        self.query, self.schema, self.path = query, schema, Path(path)
-        self.folder = self.path.absolute()
+        self.query, self.schema, self.target = query, schema, open_folder(path)
+        self.folder = self.target.path.absolute() if isinstance(self.target, LocalFolder) else None
+        self.address = None if self.folder is not None else f"to {self.target}"
         self._merges, self._placed = merge, MANY
         """Whether small files are merged; and how many may have been placed since that was last tried."""
 
@@ -52,17 +56,15 @@ class ParquetSink(Sink):
         """Make the folder ours, or refuse as :meth:`check` does."""
         self._make()
         self.check(owner, published=published, last=last)
-        for stale in self.path.glob(".*.tmp"):
-            stale.unlink(missing_ok=True)
-        throw_away(self.path)
+        self.target.clean()
         # The marker comes first: if a run dies here, the next one must find that the folder is its own.
         if self._read_marker() is None:
-            write_durably(self.path / MARKER, json.dumps(self._mark(owner)).encode())
+            self.target.write_bytes(MARKER, json.dumps(self._mark(owner)).encode())
         if EMPTY not in self._files() or not self._has_columns(EMPTY):
             self._write_empty()
 
     def __str__(self) -> str:
-        return f"into {self.path}"
+        return f"into {self.target}"
 
     def holds_results(self) -> bool:
         """Whether there are results in the folder."""
@@ -73,21 +75,21 @@ class ParquetSink(Sink):
         self._merge(results)
         for source in results.files:
             try:
-                self._place(source, self.path / f".{source.name}.tmp")
+                self._place(source)
             except OSError as error:
                 raise SinkError(
-                    f"results cannot be put into folder {self.path}",
+                    f"results cannot be put into folder {self.target}",
                     detail=f"{error}.",
                     hint="they are safe in the checkpoint; repair the folder and run again.",
                 ) from error
             results.on_placed()
-        sync_folder(self.path)  # the staged files are removed after this
+        self.target.sync()  # the staged files are removed after this
 
     def _merge(self, results: Results) -> None:
         """Merge files of earlier batches, if there may be many."""
         self._placed += len(results.files)
-        if self._merges and self._placed >= MANY:
-            while merge_files(self.path, results.batch):
+        if self._merges and self._placed >= MANY and self.folder is not None:
+            while merge_files(self.folder, results.batch):
                 pass
             self._placed = 0
 
@@ -96,28 +98,29 @@ class ParquetSink(Sink):
 
     def _make(self) -> None:
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.target.begin()
         except OSError as error:
             raise self._unusable(error) from error
 
     def _read_marker(self) -> dict[str, str] | None:
         """Whose folder it is; None if nobody's."""
-        marker = self.path / MARKER
         try:
-            found: dict[str, str] | None = json.loads(marker.read_text()) if marker.exists() else None
+            marker = self.target.read(MARKER)
+            found: dict[str, str] | None = None if marker is None else json.loads(_content(marker))
         except (OSError, ValueError) as error:
             raise self._unusable(error) from error
         return found
 
     def _files(self) -> list[str]:
         """All visible files, in order of their names; none if there is no folder."""
-        if not self.path.is_dir():
-            return []
-        return sorted(entry.name for entry in self.path.iterdir() if not entry.name.startswith((".", "_")))
+        try:
+            return self.target.names(deep=self.deep)
+        except OSError as error:
+            raise self._unusable(error) from error
 
     def _unusable(self, error: Exception) -> SinkError:
         hint = f"choose a folder that can be written; remove {MARKER} if it is damaged."
-        return SinkError(f"folder {self.path} cannot be used for results", detail=f"{error}.", hint=hint)
+        return SinkError(f"folder {self.target} cannot be used for results", detail=f"{error}.", hint=hint)
 
     def _has_columns(self, name: str) -> bool:
         """Whether a file has the columns of the query."""
@@ -125,13 +128,13 @@ class ParquetSink(Sink):
 
     def _read_schema(self, name: str) -> pa.Schema:
         try:
-            return pq.read_schema(self.path / name)
+            return pq.read_schema(self.target.read(name))
         except (OSError, pa.ArrowException) as error:
             raise self._unusable(error) from error
 
     def _refuse_columns(self, name: str) -> None:
         raise SinkError(
-            f"folder {self.path} holds results with other columns",
+            f"folder {self.target} holds results with other columns",
             detail=f"they have {_say(self._read_schema(name))}; "
             f'query "{self.query}" now gives {_say(_as_written(self.schema))}.',
             hint="let the query write to another folder; the earlier results stay in this one.",
@@ -140,7 +143,7 @@ class ParquetSink(Sink):
     def _refuse_strangers(self, found: Mapping[str, str] | None, mine: Mapping[str, str], files: Sequence[str]) -> None:
         if found != mine and (found is not None or files):
             raise SinkError(
-                f"folder {self.path} already holds other results",
+                f"folder {self.target} already holds other results",
                 detail=f"it belongs to {_whose(found)}; this is {_whose(mine)}.",
                 hint="choose an empty folder, or remove this one.",
             )
@@ -148,7 +151,7 @@ class ParquetSink(Sink):
     def _refuse_a_loss(self, found: Mapping[str, str] | None, owner: str, published: bool) -> None:
         if found is None and published:
             raise SinkError(
-                f"folder {self.path} lacks the results of earlier batches",
+                f"folder {self.target} lacks the results of earlier batches",
                 detail=f'checkpoint {owner} has committed batches, and query "{self.query}" did not write them here.',
                 hint="bring the folder back, or start again from an empty checkpoint.",
             )
@@ -160,7 +163,7 @@ class ParquetSink(Sink):
         if newer:
             mixed = any(part.first <= last for part in newer)
             raise SinkError(
-                f"folder {self.path} holds results of batches that the checkpoint does not know",
+                f"folder {self.target} holds results of batches that the checkpoint does not know",
                 detail=f"the checkpoint ends with batch {last}, perhaps after a backup was restored; newer: "
                 f"{newer[0].name}" + (f" and {len(newer) - 1} more." if newer[1:] else "."),
                 hint="restore this folder from the same backup: a file holds results of older batches too."
@@ -169,20 +172,15 @@ class ParquetSink(Sink):
             )
 
     def _write_empty(self) -> None:
-        aside = self.path / f".{EMPTY}.tmp"
-        pq.write_table(self.schema.empty_table(), aside)
-        aside.replace(self.path / EMPTY)
+        self.target.write(EMPTY, self.schema.empty_table())
 
-    def _place(self, source: Path, aside: Path) -> None:
-        aside.unlink(missing_ok=True)
-        try:
-            os.link(source, aside)
-        except OSError:
-            shutil.copyfile(source, aside)
-            with open(aside, "rb") as copied:
-                os.fsync(copied.fileno())
-        os.replace(aside, self.path / source.name)
-        aside.unlink(missing_ok=True)  # a rename onto a second name of the same file leaves both
+    def _place(self, source: Path) -> None:
+        self.target.put(source, source.name)
+
+
+def _content(opened: Any) -> bytes:
+    content: bytes = opened.read_bytes() if isinstance(opened, Path) else opened.read()
+    return content
 
 
 def _as_written(schema: pa.Schema) -> pa.Schema:

@@ -12,6 +12,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -19,8 +20,6 @@ import pyarrow.parquet as pq
 
 from weft.errors import SinkError
 from weft.host.results.parquet import ParquetSink
-from weft.host.results.sink import Results
-from weft.host.state.durable import sync_folder
 
 BY = "partition by"
 """What the marker of such a folder says."""
@@ -28,6 +27,8 @@ BY = "partition by"
 
 class PartitionedFolder(ParquetSink):
     """A folder with a folder for each value."""
+
+    deep: ClassVar[bool] = True
 
     def __init__(self, query: str, schema: pa.Schema, path: str | os.PathLike[str], by: str | Sequence[str]) -> None:
         self.by = (by,) if isinstance(by, str) else tuple(by)
@@ -49,24 +50,16 @@ class PartitionedFolder(ParquetSink):
         made._known = False
         return made
 
-    def take(self, results: Results) -> None:
-        """Put the rows of a batch into the folders of their values; doing it again changes nothing."""
-        for source in results.files:
-            try:
-                for part in self._split(source):
-                    self._place_part(source, part)
-            except OSError as error:
-                raise SinkError(
-                    f"results cannot be put into folder {self.path}",
-                    detail=f"{error}.",
-                    hint="they are safe in the checkpoint; repair the folder and run again.",
-                ) from error
-            results.on_placed()
-        sync_folder(self.path)
+    def _place(self, source: Path) -> None:
+        """Put the rows of a file into the folders of their values."""
+        for part in self._split(source):
+            with open(part, "rb") as written:
+                os.fsync(written.fileno())
+            self.target.put(part, str(part.relative_to(_aside(source))))
 
     def _split(self, source: Path) -> list[Path]:
         """Write the rows of a file apart, by their values, beside it."""
-        aside = source.with_name(f"{source.stem}.parts")
+        aside = _aside(source)
         shutil.rmtree(aside, ignore_errors=True)
         rows = pq.read_table(source, schema=self.whole if self._known else None)
         kinds = pa.schema([rows.schema.field(name) for name in self.by])
@@ -76,23 +69,12 @@ class PartitionedFolder(ParquetSink):
         )  # fmt: skip
         return sorted(aside.rglob("*.parquet"))
 
-    def _place_part(self, source: Path, part: Path) -> None:
-        folder = self.path / part.relative_to(source.with_name(f"{source.stem}.parts")).parent
-        folder.mkdir(parents=True, exist_ok=True)
-        aside = folder / f".{part.name}.tmp"
-        shutil.copyfile(part, aside)
-        with open(aside, "rb") as copied:
-            os.fsync(copied.fileno())
-        os.replace(aside, folder / part.name)
-        sync_folder(folder)
-
     def _mark(self, owner: str) -> dict[str, str]:
         return {**super()._mark(owner), BY: ", ".join(self.by)}
 
-    def _files(self) -> list[str]:
-        """All files of results, with their folders."""
-        found = [path.relative_to(self.path) for path in self.path.rglob("*") if path.is_file()]
-        return sorted(str(path) for path in found if not any(part.startswith((".", "_")) for part in path.parts))
-
     def _write_empty(self) -> None:
         """Nothing: a file beside the folders has no value, and readers refuse it."""
+
+
+def _aside(source: Path) -> Path:
+    return source.with_name(f"{source.stem}.parts")

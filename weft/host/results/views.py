@@ -19,7 +19,6 @@ from weft.errors import SinkError
 from weft.host.results.changes import CUTS, EXTRA, Shape
 from weft.host.results.parquet import EMPTY, ParquetSink
 from weft.host.results.sink import Results, Sink, Takes
-from weft.host.state.durable import sync_folder
 
 VIEW, KNOWN = "view.parquet", "_view.parquet"
 DONE = b"weft.batch"
@@ -87,11 +86,10 @@ class FolderOfChanges(ParquetSink):
     def _mark(self, owner: str) -> dict[str, str]:
         return {**super()._mark(owner), "mode": self.mode}
 
-    def _place(self, source: Path, aside: Path) -> None:
+    def _place(self, source: Path) -> None:
         rows = CUTS[self.mode](pq.read_table(source), self.columns, int(source.name[:12]))
         if rows.num_rows:
-            _write(rows.cast(self.schema), aside)
-            os.replace(aside, self.path / source.name)
+            self.target.write(source.name, rows.cast(self.schema))
 
 
 class Snapshot(ParquetSink):
@@ -121,35 +119,34 @@ class Snapshot(ParquetSink):
     def claim(self, owner: str, *, published: bool, last: int) -> None:
         """Make the folder ours; it has a file from the start."""
         super().claim(owner, published=published, last=last)
-        if not (self.path / VIEW).exists():
-            _write(self.schema.empty_table(), self.path / f".{VIEW}.tmp")
-            os.replace(self.path / f".{VIEW}.tmp", self.path / VIEW)
-        (self.path / EMPTY).unlink(missing_ok=True)
+        if VIEW not in self._files():
+            self.target.write(VIEW, self.schema.empty_table())
+        self.target.remove(EMPTY)
         if self._done() > last:  # the checkpoint is a backup: the view is made anew from its state
-            (self.path / KNOWN).unlink()
+            self.target.remove(KNOWN)
 
     def _done(self) -> int:
         """The last batch whose changes the folder holds."""
-        path = self.path / KNOWN
-        return int((pq.read_schema(path).metadata or {}).get(DONE, b"-1")) if path.exists() else -1
+        known = self.target.read(KNOWN)
+        return -1 if known is None else _done(pq.read_schema(known))
 
     def restore(self, view: Callable[[], pa.Table]) -> None:
         """Begin with what the state says, if the folder has nothing."""
-        if not (self.path / KNOWN).exists():
+        if self.target.read(KNOWN) is None:
             self._show(view(), -1)
 
     def take(self, results: Results) -> None:
         """Show the view after a batch; doing it again changes nothing."""
-        path = self.path / KNOWN
         try:
-            known = pq.read_table(path) if path.exists() else self.shape.schema.empty_table()
-            if self._done() < results.batch:
+            found = self.target.read(KNOWN)
+            known = self.shape.schema.empty_table() if found is None else pq.read_table(found)
+            if _done(known.schema) < results.batch:
                 changes = [pq.read_table(path, schema=self.shape.schema) for path in results.files]
                 known = self.shape.latest(pa.concat_tables([known.cast(self.shape.schema), *changes]))
             self._show(known, results.batch)
         except OSError as error:
             raise SinkError(
-                f"the view cannot be put into folder {self.path}",
+                f"the view cannot be put into folder {self.target}",
                 detail=f"{error}.",
                 hint="its changes are safe in the checkpoint; repair the folder and run again.",
             ) from error
@@ -162,10 +159,12 @@ class Snapshot(ParquetSink):
         marked = known.replace_schema_metadata({DONE: str(batch), KEYS: self._keys()})
         shown = known.select(list(self.shape.outputs)).replace_schema_metadata(None)
         for table, name in ((marked, KNOWN), (shown, VIEW)):
-            aside = self.path / f".{name}.tmp"
-            _write(table, aside)
-            os.replace(aside, self.path / name)
-        sync_folder(self.path)
+            self.target.write(name, table)
+        self.target.sync()
+
+
+def _done(schema: pa.Schema) -> int:
+    return int((schema.metadata or {}).get(DONE, b"-1"))
 
 
 MODES = ("changes", "final", "snapshot")
@@ -190,9 +189,3 @@ def folder_of_view(
         if mode == "snapshot"
         else FolderOfChanges(query, shape, path, mode or "changes", merge=merge)
     )
-
-
-def _write(table: pa.Table, path: Path) -> None:
-    pq.write_table(table, path)
-    with open(path, "rb") as written:
-        os.fsync(written.fileno())

@@ -24,7 +24,7 @@ from typing import Any
 
 from weft.errors import SourceError, StateError
 from weft.host.results.part import Part
-from weft.host.sources.files import list_files
+from weft.host.sources.files import At, list_files
 from weft.host.state.durable import published, sync_folder, write_durably
 
 _RESTORE = "restore it from a backup of the checkpoint, or start again from an empty checkpoint."
@@ -39,8 +39,8 @@ FEW = 1_000
 class FileLog:
     """The files a stream has found, in the order in which they are read: one per line, each with a checksum."""
 
-    def __init__(self, path: str, log: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self.path, self.log, self._clock = path, Path(log), clock
+    def __init__(self, path: str, log: str, clock: Callable[[], float] = time.monotonic, *, at: At = None) -> None:
+        self.path, self.log, self._clock, self._at = path, Path(log), clock, at
         self._past = 0
         """How many files come before the first of `files`."""
         self._known: set[str] = set()
@@ -58,6 +58,10 @@ class FileLog:
             raise self._damage(f"the names of the first {self._past} files that were read are no longer in it.")
         return self.files[start - self._past : end - self._past]
 
+    def known_between(self, start: int, end: int) -> list[str]:
+        """The files between two positions, without those that are forgotten."""
+        return self.files[max(0, start - self._past) : max(0, end - self._past)]
+
     def check(self, position: int) -> None:
         """Refuse if the log does not know all files that were read."""
         if position > len(self):
@@ -68,7 +72,7 @@ class FileLog:
 
     def discover(self) -> int:
         """Note new files; return how many are known now."""
-        there = _list(self.path)
+        there = _list(self.path, self._at)
         if new := [file for file in there if file not in self._known]:
             _check_names(new)
             self._check_merged(new)
@@ -159,9 +163,9 @@ class FileLog:
         return StateError(f"file log {self.log} is damaged", detail=detail, hint=_RESTORE)
 
 
-def _list(path: str) -> list[str]:
+def _list(path: str, at: At) -> list[str]:
     try:
-        return list_files(path)
+        return list_files(path, at)
     except OSError as error:
         hint = "make it readable and run again; nothing was lost."
         raise SourceError(f"{path} cannot be listed", detail=f"{error}.", hint=hint) from error

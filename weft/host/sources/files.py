@@ -14,6 +14,7 @@ import pyarrow.json
 import pyarrow.parquet
 
 from weft.errors import SourceError
+from weft.host.sources.remote import RemoteFolder
 from weft.host.sources.source import Piece
 
 Format = OneOf["parquet", "csv", "json", "arrow"]
@@ -21,8 +22,14 @@ READ_ROWS = 131_072
 """Rows read at a time."""
 
 
-def list_files(path: str) -> list[str]:
+At = RemoteFolder | None
+"""Where files are: in a folder that is said by a URL, or on this machine."""
+
+
+def list_files(path: str, at: At = None) -> list[str]:
     """Visible files at a folder, a file or a glob pattern, in name order."""
+    if at is not None:
+        return at.list()
     if os.path.isdir(path):
         found = [entry.path for entry in os.scandir(path) if entry.is_file()]
     elif os.path.isfile(path):
@@ -32,11 +39,24 @@ def list_files(path: str) -> list[str]:
     return sorted(file for file in found if not os.path.basename(file).startswith((".", "_")))
 
 
-def pieces(kind: Format, files: Sequence[str], stream: str = "") -> list[Piece]:
+def size_of(file: str, at: At) -> int:
+    """Bytes of a file."""
+    return os.path.getsize(file) if at is None else at.size(file)
+
+
+def stamp_of(file: str, at: At) -> tuple[int, int]:
+    """Bytes of a file, and when it was written: another version of it has another stamp."""
+    if at is not None:
+        return at.stamp(file)
+    about = os.stat(file)
+    return about.st_size, about.st_mtime_ns
+
+
+def pieces(kind: Format, files: Sequence[str], stream: str = "", at: At = None) -> list[Piece]:
     """The files, cut into parts that can be read on their own."""
     found = []
     for file in files:
-        found += guard(file, lambda file=file: _cut(kind, file, stream))
+        found += guard(file, lambda file=file: _cut(kind, file, stream, at))
     return found
 
 
@@ -51,24 +71,33 @@ def shares(parts: Sequence[Piece], tasks: int) -> list[list[Piece]]:
     return [sorted(share, key=lambda p: (p.file, p.groups or ())) for share in dealt if share]
 
 
-def read_piece(kind: Format, piece: Piece, columns: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def read_piece(
+    kind: Format, piece: Piece, columns: Sequence[str], schema: pa.Schema, at: At = None
+) -> Iterator[pa.RecordBatch]:
     """Rows of a part, with the wanted columns only."""
     try:
-        yield from _READERS[kind](piece, list(columns), schema)
+        yield from _READERS[kind](piece, list(columns), schema, at)
     except (pa.ArrowException, OSError, KeyError) as error:
         raise _unreadable(piece.file, error) from error
 
 
-def _cut(kind: Format, file: str, stream: str) -> list[Piece]:
+def _cut(kind: Format, file: str, stream: str, at: At) -> list[Piece]:
     if kind != "parquet":
-        return [Piece(file, None, os.path.getsize(file), stream)]
-    with pa.parquet.ParquetFile(file) as parquet:
+        return [Piece(file, None, size_of(file, at), stream)]
+    with open_parquet(file, at) as parquet:
         meta = parquet.metadata
         return [Piece(file, (i,), meta.row_group(i).total_byte_size, stream) for i in range(meta.num_row_groups)]
 
 
-def _parquet(piece: Piece, columns: list[str], _schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    with pa.parquet.ParquetFile(piece.file, memory_map=True, page_checksum_verification=True) as file:
+def open_parquet(file: str, at: At) -> pa.parquet.ParquetFile:
+    """A Parquet file; one elsewhere is read by this thread alone, so that what fails is raised here."""
+    if at is None:
+        return pa.parquet.ParquetFile(file, memory_map=True, page_checksum_verification=True)
+    return pa.parquet.ParquetFile(at.open(file), pre_buffer=False, page_checksum_verification=True)
+
+
+def _parquet(piece: Piece, columns: list[str], _schema: pa.Schema, at: At) -> Iterator[pa.RecordBatch]:
+    with open_parquet(piece.file, at) as file:
         present = [name for name in columns if name in file.schema_arrow.names]
         if len(present) < len(columns):
             present = file.schema_arrow.names  # read all: the error about the missing column lists them
@@ -81,9 +110,23 @@ def read_text(kind: Format, text: bytes, columns: Sequence[str], schema: pa.Sche
     yield from (_csv_rows if kind == "csv" else _json_rows)(pa.BufferReader(text), list(columns), schema)
 
 
-def _csv(piece: Piece, columns: list[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    if os.path.getsize(piece.file):
-        yield from _csv_rows(piece.file, columns, schema)
+def _open_text(file: str, at: At) -> Any:
+    return file if at is None else at.open_text(file)
+
+
+def _text_rows(rows: Any, file: str, columns: list[str], schema: pa.Schema, at: At) -> Iterator[pa.RecordBatch]:
+    """Rows of text.  What is wrong with them is no OSError: such an error is the store's."""
+    try:
+        yield from rows(_open_text(file, at), columns, schema)
+    except OSError as error:
+        if at is None or isinstance(error, FileNotFoundError):
+            raise
+        raise at.unreachable(error) from error
+
+
+def _csv(piece: Piece, columns: list[str], schema: pa.Schema, at: At) -> Iterator[pa.RecordBatch]:
+    if size_of(piece.file, at):
+        yield from _text_rows(_csv_rows, piece.file, columns, schema, at)
 
 
 def _csv_rows(text: Any, columns: list[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -97,9 +140,9 @@ def _csv_rows(text: Any, columns: list[str], schema: pa.Schema) -> Iterator[pa.R
     yield from pa.csv.open_csv(text, read_options=read, convert_options=convert)
 
 
-def _json(piece: Piece, columns: list[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    if os.path.getsize(piece.file):
-        yield from _json_rows(piece.file, columns, schema)
+def _json(piece: Piece, columns: list[str], schema: pa.Schema, at: At) -> Iterator[pa.RecordBatch]:
+    if size_of(piece.file, at):
+        yield from _text_rows(_json_rows, piece.file, columns, schema, at)
 
 
 def _json_rows(text: Any, columns: list[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -108,7 +151,7 @@ def _json_rows(text: Any, columns: list[str], schema: pa.Schema) -> Iterator[pa.
     yield from pa.json.read_json(text, pa.json.ReadOptions(use_threads=False, block_size=64 << 20), parse).to_batches()
 
 
-def _arrow(piece: Piece, columns: list[str], _schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _arrow(piece: Piece, columns: list[str], _schema: pa.Schema, _at: At) -> Iterator[pa.RecordBatch]:
     with pa.memory_map(piece.file) as file:
         table = pa.ipc.open_file(file).read_all()
     yield from table.select(columns).to_batches(max_chunksize=READ_ROWS)
@@ -117,17 +160,17 @@ def _arrow(piece: Piece, columns: list[str], _schema: pa.Schema) -> Iterator[pa.
 _READERS: dict[str, Any] = {"parquet": _parquet, "csv": _csv, "json": _json, "arrow": _arrow}
 
 
-def read_schema(kind: Format, file: str) -> pa.Schema:
+def read_schema(kind: Format, file: str, at: At = None) -> pa.Schema:
     """The columns of a file."""
-    return guard(file, lambda: _columns_of(kind, file))
+    return guard(file, lambda: _columns_of(kind, file, at))
 
 
-def _columns_of(kind: Format, file: str) -> pa.Schema:
+def _columns_of(kind: Format, file: str, at: At) -> pa.Schema:
     if kind == "parquet":
-        return pa.parquet.read_schema(file)
+        return pa.parquet.read_schema(file if at is None else at.open(file))
     if kind == "csv":
-        return pa.csv.open_csv(file).schema
-    return pa.json.read_json(file).schema
+        return pa.csv.open_csv(_open_text(file, at)).schema
+    return pa.json.read_json(_open_text(file, at)).schema
 
 
 def guard(file: str, read: Any) -> Any:

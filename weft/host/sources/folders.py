@@ -1,10 +1,15 @@
 """Folders of files as sources: Parquet, CSV and JSON.
 
+Each file is read once, in the order of a log (`FolderReader`); or all files are read again when one has changed
+(`FolderNow`).
+
 Paths are made absolute here: a checkpoint knows files by their names, and a file must not have two names.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json as jsonlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,8 +22,20 @@ import pyarrow as pa
 from weft.errors import SourceError, StateError
 from weft.expr.types import normalize_schema
 from weft.host.sources.filelog import FileLog
-from weft.host.sources.files import Format, list_files, names_file, pieces, read_piece, read_schema
+from weft.host.sources.files import (
+    Format,
+    guard,
+    list_files,
+    names_file,
+    pieces,
+    read_piece,
+    read_schema,
+    size_of,
+    stamp_of,
+)
+from weft.host.sources.remote import RemoteFolder
 from weft.host.sources.source import Piece, Position, Source
+from weft.host.url import read_url
 
 if TYPE_CHECKING:
     from weft.query.model import Stream
@@ -31,7 +48,7 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True)
 class FileSource(Source):
-    """Files of a folder (or of a glob pattern), each read once."""
+    """Files of a folder (or of a glob pattern)."""
 
     format: Format
     path: str
@@ -40,6 +57,8 @@ class FileSource(Source):
     declared: pa.Schema | None = None
     bad_files: BadFiles = "fail"
     """What happens if a file cannot be read: the run fails, or goes on without it."""
+    at: RemoteFolder | None = None
+    """Where the files are, if the path is a URL."""
 
     def __post_init__(self) -> None:
         if self.max_files is not None and (not isinstance(self.max_files, int) or self.max_files < 1):
@@ -49,19 +68,23 @@ class FileSource(Source):
         """The same files without those that cannot be read."""
         return replace(self, bad_files="skip")
 
+    def whole(self) -> FolderNow:
+        """All files that are there."""
+        return FolderNow(self)
+
     @property
     def schema(self) -> pa.Schema:
         """The declared schema, or that of the first file."""
         if self.declared is not None:
             return normalize_schema(self.declared)
-        files = list_files(self.path)
+        files = list_files(self.path, self.at)
         if not files:
             raise SourceError(
                 f"no files at {self.path}",
                 detail="the columns are read from the first file, and there is none.",
                 hint="pass schema=pyarrow.schema([...]), or put the first file there.",
             )
-        return normalize_schema(self._without_bad(files, lambda good: read_schema(self.format, good[0])))
+        return normalize_schema(self._without_bad(files, lambda good: read_schema(self.format, good[0], self.at)))
 
     def _without_bad(self, files: list[str], read: Callable[[list[str]], Read]) -> Read:
         """What is read from the files, or from those that can be read, if the others may be left out."""
@@ -76,18 +99,20 @@ class FileSource(Source):
 
     def size(self) -> float | None:
         """Bytes of all files that are there now."""
-        return float(sum(os.path.getsize(file) for file in list_files(self.path))) or None
+        return float(sum(size_of(file, self.at) for file in list_files(self.path, self.at))) or None
 
     def sample(self, stream: Stream, columns: Sequence[str], most: int, seed: int) -> Sample:
         """Rows from parts that are spread over all files."""
         from weft.host.sources.sampling import draw_from_files  # late: tasks that read files need no sampling
 
-        files = list_files(self.path)
-        return self._without_bad(files, lambda good: draw_from_files(self.format, good, stream, columns, most, seed))
+        files = list_files(self.path, self.at)
+        return self._without_bad(
+            files, lambda good: draw_from_files(self.format, good, stream, columns, most, seed, self.at)
+        )
 
     def describe(self) -> str:
         """Format and place."""
-        return f"{self.format} {os.path.abspath(self.path)}"
+        return f"{self.format} {os.path.abspath(self.path) if self.at is None else self.path}"
 
     def open(self, stream: str, folder: str) -> FolderReader:
         """A reader of the files, with a log of those found so far."""
@@ -100,6 +125,7 @@ class FolderReader:
     def __init__(self, source: FileSource, stream: str, log: str) -> None:
         self._source, self._stream, self._path = source, stream, log
         self._opened: FileLog | None = None
+        self._removed = 0
 
     def __getstate__(self) -> dict[str, object]:
         """The reader without its log, which can be large.  A process that needs the log reads it from its file."""
@@ -120,10 +146,17 @@ class FolderReader:
         self._log.forget(first)
         return max(first, last if most is None else min(last, first + most))
 
+    def remove(self, position: Position) -> None:
+        """Remove the files that were read before a position: nobody but this stream needs them."""
+        for file in self._log.known_between(self._removed, _count(position)):
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(file)
+        self._removed = _count(position)
+
     def pieces(self, start: Position, end: Position) -> list[Piece]:
         """The files between two positions, cut into parts."""
         files = [file for file in self._log.between(_count(start), _count(end)) if file not in self._left_out.files]
-        return pieces(self._source.format, files, self._stream)
+        return pieces(self._source.format, files, self._stream, self._source.at)
 
     def skip(self, error: SourceError, start: Position, end: Position) -> str | None:
         """Leave out the file between two positions that an error names; None if it may not or names none.
@@ -144,7 +177,7 @@ class FolderReader:
 
     @cached_property
     def _left_out(self) -> FileLog:
-        return FileLog(self._source.path, f"{self._path}.skipped")
+        return FileLog(self._source.path, f"{self._path}.skipped", at=self._source.at)
 
     def check(self, position: Position) -> None:
         """Refuse if the log does not know all files that were read."""
@@ -152,13 +185,41 @@ class FolderReader:
 
     def read(self, piece: Piece, columns: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Rows of a part."""
-        return read_piece(self._source.format, piece, columns, schema)
+        return read_piece(self._source.format, piece, columns, schema, self._source.at)
 
     @property
     def _log(self) -> FileLog:
         if self._opened is None:
-            self._opened = FileLog(self._source.path, self._path)
+            self._opened = FileLog(self._source.path, self._path, at=self._source.at)
         return self._opened
+
+
+@dataclass(frozen=True)
+class FolderNow:
+    """All rows of the files that are there now."""
+
+    source: FileSource
+
+    def look(self) -> str | None:
+        """Names, sizes and times of the files; None if there is none."""
+        found = []
+        for file in self._files():
+            with contextlib.suppress(FileNotFoundError):  # it went while we looked
+                found.append((file, *stamp_of(file, self.source.at)))
+        return jsonlib.dumps(found) if found else None
+
+    def read(self) -> pa.Table:
+        """All rows, in the order of file names."""
+        schema, form, at = self.source.schema, self.source.format, self.source.at
+        parts = [
+            guard(piece.file, lambda rows=rows: rows.select(schema.names).cast(schema))
+            for piece in pieces(form, self._files(), at=at)
+            for rows in read_piece(form, piece, schema.names, schema, at)
+        ]
+        return pa.Table.from_batches(parts, schema)
+
+    def _files(self) -> list[str]:
+        return list_files(self.source.path, self.source.at)
 
 
 def _count(position: Position) -> int:
@@ -169,6 +230,11 @@ def _count(position: Position) -> int:
         detail="the checkpoint was made for another kind of source.",
         hint="read from the same source as before, or start again from an empty checkpoint.",
     )
+
+
+def _source(kind: Format, path: str | os.PathLike[str], most: int | None, schema: pa.Schema | None) -> FileSource:
+    at = RemoteFolder(url) if isinstance(path, str | os.PathLike) and (url := read_url(path)) is not None else None
+    return FileSource(kind, _absolute(path) if at is None else at.shown, most, schema, at=at)
 
 
 def _absolute(path: str | os.PathLike[str]) -> str:
@@ -185,14 +251,14 @@ def parquet(
     path: str | os.PathLike[str], max_files: int | None = None, *, schema: pa.Schema | None = None
 ) -> FileSource:
     """Parquet files of a folder, in name order, at most `max_files` per batch; a run finds new files as they arrive."""
-    return FileSource("parquet", _absolute(path), max_files, schema)
+    return _source("parquet", path, max_files, schema)
 
 
 def csv(path: str | os.PathLike[str], max_files: int | None = None, *, schema: pa.Schema | None = None) -> FileSource:
     """CSV files with a header line; types are taken from `schema`, or from the first file."""
-    return FileSource("csv", _absolute(path), max_files, schema)
+    return _source("csv", path, max_files, schema)
 
 
 def json(path: str | os.PathLike[str], max_files: int | None = None, *, schema: pa.Schema | None = None) -> FileSource:
     """Files with one JSON object per line; a field that is missing in a line is NULL."""
-    return FileSource("json", _absolute(path), max_files, schema)
+    return _source("json", path, max_files, schema)

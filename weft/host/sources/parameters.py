@@ -1,7 +1,8 @@
 """Rows of parameters as a source: what the user's source brings, and changes that were asked for by hand.
 
 Changes by hand (`Inbox`) are files in a folder of the checkpoint, one for each call.  A file is on the disk before the
-call returns, and is read like any other: so a change is lost by no kill and made only once.
+call returns, and is read like any other: so a change is lost by no kill and made only once.  It is removed when the
+batch that has read it is committed and the next one begins.
 
 All rows get a column that says whether they end a subscription.  A row that updates one is two: the first ends what was
 there.  What must hold: a batch has the rows of the user's source first and then those of the folder, each in their
@@ -15,7 +16,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from weft.errors import SourceError, StateError
-from weft.host.sources.folders import FileSource
+from weft.host.sources.folders import FileSource, FolderReader
 from weft.host.sources.source import Piece, Position, Reader, Source
 from weft.query.parameters import REMOVED
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 ADDS, ENDS, BOTH = ("insert", "add", "i", "c", "r"), ("delete", "remove", "d"), ("update", "upsert", "u")
 """What an operation column may say, in lower case; NULL adds."""
+SAMPLED = 65_536
+"""Subscriptions that a plan is chosen by."""
 
 
 class Inbox:
@@ -116,9 +119,34 @@ class ParameterSource(Source):
         """Bytes of the user's source."""
         return self.given.size()
 
-    def sample(self, stream: Stream, columns: Sequence[str], most: int, seed: int) -> Sample | None:  # noqa: ARG002
-        """Parameters are not sampled: no join is planned by them."""
-        return None
+    def sample(self, stream: Stream, columns: Sequence[str], most: int, seed: int) -> Sample | None:
+        """Some subscriptions of both; rows that end others do not count."""
+        from weft.stats.analyze import Sample  # late: tasks that read files need no sampling
+
+        own = [name for name in columns if name not in (REMOVED, self.operation)]
+        asked = [*own, *([] if self.operation is None else [self.operation])]
+        given = self.given.sample(replace(stream, schema=self.given.schema), asked, max(most, SAMPLED), seed)
+        if given is None:
+            return None
+        by_hand = self._changed(stream, own, seed)
+        rows, more = self._added(given.rows).select(own), pa.table({}) if by_hand is None else by_hand.rows
+        total = None if given.total is None else given.total * rows.num_rows / max(1, given.rows.num_rows)
+        if not more.num_rows:
+            return replace(given, rows=rows, total=total, parts=None, keys={})
+        return Sample(pa.concat_tables([rows, more.select(own)]), None if total is None else total + more.num_rows)
+
+    def _changed(self, stream: Stream, columns: Sequence[str], seed: int) -> Sample | None:
+        """Subscriptions that were added by hand."""
+        if not os.path.isdir(self.folder) or not columns:
+            return None
+        found = self.inbox.source.sample(stream, [*columns, REMOVED], SAMPLED, seed)
+        return replace(found, rows=found.rows.filter(pc.invert(found.rows.column(REMOVED))))
+
+    def _added(self, rows: pa.Table) -> pa.Table:
+        if self.operation is None:
+            return rows
+        said = pc.utf8_lower(pc.cast(rows.column(self.operation), pa.string()))
+        return rows.filter(pc.invert(pc.fill_null(pc.is_in(said, pa.array(ENDS)), False)))
 
     def describe(self) -> str:
         """The text of the user's source."""
@@ -144,7 +172,7 @@ class ParameterReader:
     """Reads both; a position is a pair of positions."""
 
     given: Reader
-    changes: Reader
+    changes: FolderReader
     declared: pa.Schema
     """Columns of the user's source."""
     operation: str | None
@@ -158,8 +186,9 @@ class ParameterReader:
         return [self.given.discover(), self.changes.discover()]
 
     def end(self, start: Position, known: Position) -> Position:
-        """Where a batch ends."""
+        """Where a batch ends.  Changes by hand before its start have been committed, so their files can go."""
         (mine, other), (last, latest) = _two(start), _two(known)
+        self.changes.remove(other)
         return [self.given.end(mine, last), self.changes.end(other, latest)]
 
     def pieces(self, start: Position, end: Position) -> list[Piece]:

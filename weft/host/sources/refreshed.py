@@ -1,6 +1,6 @@
-"""Files that are read again when they change: a table is what its files say now.
+"""A source that is read again when it changes: a table is what its files say now.
 
-The driver looks at names, sizes and times of the files.  When they differ from the last look it reads all of them, and
+Of files, the driver looks at names, sizes and times.  When they differ from the last look it reads all of them, and
 writes what has changed since then as a file of the checkpoint: rows that are new count +1, rows that are gone -1.
 These files are the source, read like those of any folder.  So a batch that is run again has the same rows, whatever
 happens to the user's files.
@@ -8,11 +8,12 @@ happens to the user's files.
 What must hold: the sum of all files of changes is what the user's files said at the last look.  It is worked out from
 them alone, so a process that dies after writing one loses nothing.  Files that change while they are read are looked at
 again; where there is no file at all, the table stays as it is, since somebody may be about to replace it.
+
+A source that is no folder of files can be read again too, if it says how: see `Source.whole`.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -24,9 +25,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.errors import SourceError
-from weft.host.sources.files import guard, list_files, pieces, read_piece
+from weft.host.sources.files import list_files
 from weft.host.sources.folders import FileSource, FolderReader
-from weft.host.sources.source import Piece, Position, Source
+from weft.host.sources.source import Piece, Position, Source, Whole
 from weft.host.sources.tables import write_rows
 
 if TYPE_CHECKING:
@@ -45,15 +46,16 @@ _ROW = "#row"
 
 @dataclass(frozen=True)
 class RefreshedSource(Source):
-    """The files of another source, read again when they change."""
+    """The rows of another source, read again when they change."""
 
-    given: FileSource
+    given: Source
+    """One that can be read as a whole."""
     key: tuple[str, ...] = ()
     """Columns that name a row: of several rows with one key, the last one counts."""
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the files, and how rows change."""
+        """The columns of the given source, and how rows change."""
         return self.given.schema.append(pa.field(CHANGE, pa.int64()))
 
     @property
@@ -62,30 +64,32 @@ class RefreshedSource(Source):
         return True
 
     def size(self) -> float | None:
-        """Bytes of the files."""
+        """Bytes of the given source."""
         return self.given.size()
 
     def sample(self, stream: Stream, columns: Sequence[str], most: int, seed: int) -> Sample | None:
-        """Rows of the files as they are now."""
+        """Rows as they are now."""
         return self.given.sample(stream, columns, most, seed)
 
     def describe(self) -> str:
-        """The text of the files' source."""
+        """The text of the given source."""
         return f"{self.given.describe()}, read again when it changes"
 
     def open(self, stream: str, folder: str) -> RefreshedReader:
         """A reader of what changes."""
         changes = os.path.join(folder, f"{stream}.changes")
         os.makedirs(changes, exist_ok=True)
-        source = FileSource("arrow", changes, None, self.schema)
-        return RefreshedReader(self.given, self.key, changes, source.open(stream, folder))
+        source, whole = FileSource("arrow", changes, None, self.schema), self.given.whole()
+        assert whole is not None, "the session refuses sources that are read once"
+        return RefreshedReader(self.given.describe(), whole, self.key, changes, source.open(stream, folder))
 
 
 class RefreshedReader:
     """Finds changes and reads them; a position is how many files of changes have been read."""
 
-    def __init__(self, given: FileSource, key: tuple[str, ...], folder: str, changes: FolderReader) -> None:
-        self._given, self._key, self._folder, self._changes = given, key, folder, changes
+    def __init__(self, name: str, whole: Whole, key: tuple[str, ...], folder: str, changes: FolderReader) -> None:
+        self._name, self._whole, self._key = name, whole, key
+        self._folder, self._changes = folder, changes
         self._last: str | None = None
 
     def beginning(self) -> Position:
@@ -93,7 +97,7 @@ class RefreshedReader:
         return self._changes.beginning()
 
     def discover(self) -> Position:
-        """Look whether the files have changed, and note what has.
+        """Look whether the rows have changed, and note what has.
 
         What changes while it is read is left for the next look; only the first look is made until it succeeds.
         """
@@ -101,7 +105,7 @@ class RefreshedReader:
         while not self._catch_up() and not list_files(self._folder):
             if tries == TRIES:
                 raise SourceError(
-                    f"the files at {self._given.path} change all the time",
+                    f"the rows of {self._name} change all the time",
                     detail=f"they were read {TRIES} times, and were others each time afterwards.",
                     hint="write a new file under another name, and rename it when it is whole.",
                 )
@@ -110,18 +114,18 @@ class RefreshedReader:
         return self._changes.discover()
 
     def _catch_up(self) -> bool:
-        """Note what has changed since the last look; return False if the files changed while they were read."""
-        look = self._look()
+        """Note what has changed since the last look; return False if the rows changed while they were read."""
+        look = self._whole.look()
         if look in (None, self._last):
             return True
         try:
-            rows = self._read()
+            rows = _last_of_keys(self._whole.read(), self._key)
         except SourceError:
             time.sleep(PAUSE)  # somebody may be writing it
-            if self._look() == look:
+            if self._whole.look() == look:
                 raise
             return False
-        if self._look() != look:
+        if self._whole.look() != look:
             return False
         self._note(rows, str(look))
         return True
@@ -141,30 +145,6 @@ class RefreshedReader:
     def read(self, piece: Piece, columns: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Rows of a part."""
         return self._changes.read(piece, columns, schema)
-
-    # ------------------------------------------------------------------------------------------ looking
-
-    def _look(self) -> str | None:
-        """Names, sizes and times of the files; None if there is none."""
-        found = []
-        for file in list_files(self._given.path):
-            try:
-                about = os.stat(file)
-            except FileNotFoundError:  # it went while we looked
-                continue
-            found.append((file, about.st_size, about.st_mtime_ns))
-        return json.dumps(found) if found else None
-
-    def _read(self) -> pa.Table:
-        """All rows of the files now, each with how often it is there."""
-        schema = self._given.schema
-        files = list_files(self._given.path)
-        parts = [
-            guard(piece.file, lambda rows=rows: rows.select(schema.names).cast(schema))
-            for piece in pieces(self._given.format, files)
-            for rows in read_piece(self._given.format, piece, schema.names, schema)
-        ]
-        return _last_of_keys(pa.Table.from_batches(parts, schema), self._key)
 
     def _note(self, rows: pa.Table, look: str) -> None:
         """Write what has changed since the last look, if anything has."""

@@ -13,7 +13,6 @@ Rejected: the first rows of the first file.  Data drifts, and its oldest hour sa
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,10 +21,9 @@ from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet
 
 from weft.host.ingest import conform, event_times
-from weft.host.sources.files import Format, guard, read_piece, read_text
+from weft.host.sources.files import At, Format, guard, open_parquet, read_piece, read_text, size_of
 from weft.host.sources.source import Piece
 from weft.kernels.codes import Ints
 from weft.query.model import TIME, Stream
@@ -43,10 +41,10 @@ Part = TypeVar("Part")
 
 
 def draw_from_files(
-    kind: Format, files: Sequence[str], stream: Stream, columns: Sequence[str], most: int, seed: int
+    kind: Format, files: Sequence[str], stream: Stream, columns: Sequence[str], most: int, seed: int, at: At = None
 ) -> Sample:
     """At most `most` rows of some files, in feed order, with their event times."""
-    reader = _reader(stream, columns, most, seed)
+    reader = _reader(stream, columns, most, seed, at)
     return reader.parquet(files) if kind == "parquet" else reader.text(kind, files)
 
 
@@ -57,9 +55,9 @@ def draw_from_tables(
     return _reader(stream, columns, most, seed).tables(tables)
 
 
-def _reader(stream: Stream, columns: Sequence[str], most: int, seed: int) -> _Reader:
+def _reader(stream: Stream, columns: Sequence[str], most: int, seed: int, at: At = None) -> _Reader:
     random = np.random.default_rng([seed, zlib.crc32(stream.name.encode())])
-    return _Reader(stream, tuple(columns), most, random)
+    return _Reader(stream, tuple(columns), most, random, at)
 
 
 @dataclass(frozen=True)
@@ -87,6 +85,7 @@ class _Reader:
     columns: tuple[str, ...]
     most: int
     random: np.random.Generator
+    at: At = None
 
     # --------------------------------------------------------------------------------------------- tables
 
@@ -106,7 +105,7 @@ class _Reader:
 
     def parquet(self, files: Sequence[str]) -> Sample:
         """Row groups spread over all files."""
-        groups = [group for file in files for group in guard(file, lambda f=file: _groups(f))]
+        groups = [group for file in files for group in guard(file, lambda f=file: _groups(f, self.at))]
         total = sum(group.rows for group in groups)
         if total > SCAN * self.most:
             longest = -(-SCAN * self.most // PARTS)
@@ -128,7 +127,7 @@ class _Reader:
         """Rows of a group by their numbers; nothing is decoded beyond the last of them."""
         start = 0
         piece = Piece(group.file, (group.number,), 0)
-        for batch in read_piece("parquet", piece, self.columns, self.stream.schema):
+        for batch in read_piece("parquet", piece, self.columns, self.stream.schema, self.at):
             mine = wanted[(wanted >= start) & (wanted < start + batch.num_rows)] - start
             yield from (rows.take(pa.array(mine)) for rows in self._conform([batch], f" in {group.file}"))
             start += batch.num_rows
@@ -139,7 +138,7 @@ class _Reader:
 
     def text(self, kind: Format, files: Sequence[str]) -> Sample:
         """Stretches of lines spread over all files."""
-        sizes = {file: os.path.getsize(file) for file in files}
+        sizes = {file: size_of(file, self.at) for file in files}
         bound = max(4 * PARTS * STRETCH, SCAN * LINE * self.most)
         stretches = [_Stretch(file, 0, None, size) for file, size in sizes.items()]
         if sum(sizes.values()) > bound:
@@ -163,13 +162,13 @@ class _Reader:
     def _lines(self, kind: Format, part: _Stretch) -> Iterable[pa.RecordBatch]:
         whole = Piece(part.file, None, part.bytes)
         if part.end is None:
-            return read_piece(kind, whole, self.columns, self.stream.schema)
-        text = guard(part.file, lambda: _cut(part, header=kind == "csv"))
+            return read_piece(kind, whole, self.columns, self.stream.schema, self.at)
+        text = guard(part.file, lambda: _cut(part, self.at, header=kind == "csv"))
         try:
             return list(read_text(kind, text, self.columns, self.stream.schema)) if text else []
         except (pa.ArrowException, KeyError):
             # Line numbers within a stretch would mislead.  Reading the whole file raises the right error, if any.
-            for _ in read_piece(kind, whole, self.columns, self.stream.schema):
+            for _ in read_piece(kind, whole, self.columns, self.stream.schema, self.at):
                 pass
             return []
 
@@ -214,8 +213,8 @@ class _Reader:
         return Sample(rows, total, read, np.concatenate(parts) if parts else None)
 
 
-def _groups(file: str) -> list[_Group]:
-    with pa.parquet.ParquetFile(file) as parquet:
+def _groups(file: str, at: At) -> list[_Group]:
+    with open_parquet(file, at) as parquet:
         meta = parquet.metadata
         return [_Group(file, number, meta.row_group(number).num_rows) for number in range(meta.num_row_groups)]
 
@@ -227,10 +226,10 @@ def _stretches(file: str, size: int, step: int) -> list[_Stretch]:
     return [_Stretch(file, at, min(at + step, size), min(step, size - at)) for at in range(0, size, step)]
 
 
-def _cut(part: _Stretch, header: bool) -> bytes:
+def _cut(part: _Stretch, at: At, header: bool) -> bytes:
     """Whole lines of a stretch, after the header of the file."""
     assert part.end is not None
-    with open(part.file, "rb") as file:
+    with open(part.file, "rb") if at is None else at.buffered(part.file, STRETCH) as file:
         first = file.readline() if header else b""
         start = max(part.start, len(first))
         if start > part.start or start == 0:

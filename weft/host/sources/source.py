@@ -101,6 +101,18 @@ class CanLag(Protocol):
         ...
 
 
+class Whole(Protocol):
+    """All rows of a source as they are now, for tables that are read again when they change."""
+
+    def look(self) -> str | None:
+        """A text that is another one when the rows have changed; None while there is nothing to read."""
+        ...
+
+    def read(self) -> pa.Table:
+        """All rows, with the columns of the source.  What is not whole at the moment raises `SourceError`."""
+        ...
+
+
 class Source(Protocol):
     """Where the rows of a stream come from."""
 
@@ -127,6 +139,10 @@ class Source(Protocol):
 
     def skip_bad_files(self) -> Source | None:
         """The same source, which leaves out files that cannot be read; None if it does not read files."""
+        return None
+
+    def whole(self) -> Whole | None:
+        """Its rows as they are now, which can be read again and again; None if each row is read once."""
         return None
 
     def size(self) -> float | None:

@@ -6,7 +6,10 @@ that fails leaves the old one at work.  See docs/design on migration.
 
 from __future__ import annotations
 
+import statistics
 import time
+from collections import deque
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -24,20 +27,29 @@ from weft.host.sources.feeds import Feeds, Offset
 from weft.host.spark.delivery import Delivery
 from weft.host.spark.exchange import Shipment
 from weft.host.spark.failing import cause_of
+from weft.host.spark.homing import Homes
 from weft.host.spark.oldrows import OldRows
 from weft.host.spark.reader import read_offset
 from weft.host.spark.reading import Reading, Shares
 from weft.host.spark.sources import open_feeds
 from weft.host.spark.waves import run_waves
 from weft.host.state.checkpoint import is_same_query
-from weft.host.state.manifest import Ledger
+from weft.host.state.manifest import Ledger, Manifest
 from weft.host.state.moment import fix_moment
 from weft.host.state.place import Place
 from weft.host.work import Changes, Work
 from weft.topology.model import Epoch, Topology
 
 AT_ONCE = 400_000
-"""Rows that a change may read between two batches, by default."""
+"""Rows that a change may always read between two batches."""
+A_MOMENT = 0.2
+"""Seconds that this takes, about.  Where batches take longer, a change may take as long as one of them."""
+
+
+def rows_at_once(seconds: Collection[float]) -> int:
+    """How many rows a change may read between two batches, if the last batches took so many seconds."""
+    usual = statistics.median(seconds) if seconds else 0.0
+    return round(AT_ONCE * max(1.0, usual / A_MOMENT))
 
 
 class Epochs:
@@ -57,14 +69,26 @@ class Epochs:
         self.spark, self.work, self.changes, self.delivery = spark, work, changes, delivery
         self.place, self.ledger, self.crash, self.sample = place, ledger, crash, sample
         self.manifest = ledger.last()
-        self.at_once = AT_ONCE
-        """A change that reads no more rows than this is made between two batches."""
+        self._seconds: deque[float] = deque(maxlen=5)
+        """Of the last batches."""
+        self.homes = Homes(spark.sparkContext)
+        """Where tasks run, by their workers."""
         self.preparing: Preparation | None = None
 
     @property
     def topology(self) -> Topology:
         """The plan of the next batch."""
         return self.work.topology
+
+    @property
+    def at_once(self) -> int:
+        """A change that reads no more rows than this is made between two batches."""
+        return rows_at_once(self._seconds)
+
+    def committed(self, manifest: Manifest, seconds: float) -> None:
+        """A batch is done."""
+        self.manifest = manifest
+        self._seconds.append(seconds)
 
     def begin(self, spark: SparkSession) -> None:
         """Finish what the last run left undone, and prepare for the next batch.  Jobs run in the given session."""
@@ -218,7 +242,8 @@ class Epochs:
         plan = self._ship(job.topology, work.functions)
         try:
             rows = self._input(job, work, tasks)
-            return run_waves(rows, plan, job.topology, batch, self.place, self.ledger.staging_name(batch.number, epoch))
+            folder = self.ledger.staging_name(batch.number, epoch)
+            return run_waves(rows, plan, job.topology, batch, self.place, folder, self.homes)
         finally:
             plan.unpersist()
 

@@ -25,6 +25,7 @@ from weft.host.envelope import Envelope, pack, unpack
 from weft.host.ingest import Ingest, ingests
 from weft.host.results.staged import StagedResults
 from weft.host.state.place import Place
+from weft.host.state.room import telling_room
 from weft.host.worker import Worker
 from weft.topology.model import Topology
 
@@ -89,7 +90,8 @@ def wire_errors(task: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[An
     def run(*args: Any, **kwargs: Any) -> Iterator[Any]:
         _freeze()
         try:
-            yield from task(*args, **kwargs)
+            with telling_room():
+                yield from task(*args, **kwargs)
         except WeftError as error:
             raise RuntimeError(to_wire(error)) from error
         except Exception as error:

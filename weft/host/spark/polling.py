@@ -27,6 +27,8 @@ from weft.observe.notice import Notice
 
 PAUSE = 0.01
 """At least this many seconds between two looks for new input that find nothing."""
+A_CALL = 1.0
+"""Seconds without a batch after which Spark is called, to see that it is still there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +100,13 @@ class Polling:
         return self._thread is not None and not self._ended.is_set()
 
     def _run(self, begun: Offset | None, until: Offset | None, every: float | None) -> None:
+        called = time.monotonic()
         try:
             while not self._stopping.is_set():
                 began = time.monotonic()
                 self._turn()
                 worked = self._work_once(begun, until)
+                called = began if worked else self._call_spark(called)
                 begun = None
                 if every is None and not worked:
                     break
@@ -115,6 +119,14 @@ class Polling:
             with contextlib.suppress(Exception):  # if the JVM is gone, so is the broadcast
                 self._shipped.destroy()
             self._ended.set()
+
+    def _call_spark(self, called: float) -> float:
+        """Call Spark now and then: a run that has nothing to do ends too if the JVM is gone.  Returns the last call."""
+        now = time.monotonic()
+        if now - called < A_CALL:
+            return called
+        _ = self.spark.sparkContext.version  # raises if nobody answers
+        return now
 
     def _turn(self) -> None:
         """Let the plan change between two batches; another plan may read other streams."""

@@ -60,8 +60,8 @@ class SparkRun:
 
     def start(self, every: float | None) -> None:
         """Begin.  If `every` is None, read what is there now and end; else go on, a batch every so many seconds."""
-        warm(self.batches.spark.sparkContext, self.batches.topology.workers)
         try:
+            warm(self.batches.spark.sparkContext, self.batches.topology.workers)
             self._pace = self._choose_pace()
             self._pace.check()  # before anything is touched
             self.batches.begin(self._pace.spark)
@@ -266,7 +266,8 @@ class SparkBatches:
         batch = self.manifest.next(self.topology, number, self.run, self.crash, barrier)
         if any(map(is_dated, self.topology.edges)):
             batch = replace(batch, now=fix_moment(self.ledger.root, number, time.time))
-        report = run_waves(rows, self.epochs.plan, self.topology, batch, self.place, self.ledger.staging_name(number))
+        folder, homes = self.ledger.staging_name(number), self.epochs.homes
+        report = run_waves(rows, self.epochs.plan, self.topology, batch, self.place, folder, homes)
         self.delivery.hand_over(self.work_now, number, 0, report.files)
         before = self.manifest
         idle = self._silence.after(self.topology.streams, report.rows_in, before.idle, before.newest, report.newest)
@@ -274,7 +275,7 @@ class SparkBatches:
         self._written = sum(ref["bytes"] for ref in report.added)
         reach(self.crash, "commit before", number)
         self.ledger.commit(manifest)
-        self.epochs.manifest = manifest
+        self.epochs.committed(manifest, time.perf_counter() - began)
         reach(self.crash, "commit after", number)
         self.delivery.publish(self.work_now, manifest)
         self.ledger.collect()

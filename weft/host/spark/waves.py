@@ -9,18 +9,21 @@ import pyarrow as pa
 from weft.host.batch import Batch, Report
 from weft.host.envelope import unpack
 from weft.host.spark.exchange import WaveTask
+from weft.host.spark.homing import Homes
 from weft.host.spark.reader import SCHEMA
 from weft.host.spark.reading import Reading
 from weft.host.state.place import Place
 from weft.topology.model import Topology
 
 
-def run_waves(rows: Reading, plan: Any, topology: Topology, batch: Batch, place: Place, folder: str) -> Report:
+def run_waves(
+    rows: Reading, plan: Any, topology: Topology, batch: Batch, place: Place, folder: str, homes: Homes
+) -> Report:
     """Run all waves as one job, and return the counters of all tasks; results go to a folder in the checkpoint."""
     frame = rows.envelopes(plan, batch)
     for wave in range(1, topology.waves + 1):
         task = WaveTask(plan, batch, wave, place, folder)
-        frame = frame.repartitionById(topology.workers, "dest")
+        frame = homes.seek(frame.repartitionById(topology.workers, "dest"), topology.workers)
         if wave > 1 and topology.stores_late:
             frame = frame.sortWithinPartitions("seq")  # rows to store come first, see weft.host.worker
         frame = frame.mapInArrow(task, SCHEMA)

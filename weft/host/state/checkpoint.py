@@ -25,12 +25,13 @@ from weft.errors import StateError
 from weft.expr.render import to_sql
 from weft.expr.spelling import spell
 from weft.host.sources.source import Source
-from weft.host.state.depot import Depot, read_url
+from weft.host.state.depot import Depot
 from weft.host.state.difference import say_difference
 from weft.host.state.durable import write_durably
 from weft.host.state.manifest import Ledger
 from weft.host.state.mirror import Mirror
 from weft.host.state.place import Place
+from weft.host.url import read_url
 from weft.query.duration import format_duration
 from weft.query.model import Query, Relation, Stream
 from weft.query.unfold import keys, unfold

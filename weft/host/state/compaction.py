@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from weft.host.state.segment import SegmentRef
-from weft.topology.model import EARLIEST, Store
+from weft.topology.clock import EARLIEST
+from weft.topology.store import Store
 
 FAN = 8
 MOST_BYTES = 1 << 30

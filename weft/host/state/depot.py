@@ -16,12 +16,8 @@ owner; if not it stops, and publishes nothing.  So:
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
-import os
-import re
-import time
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -31,19 +27,10 @@ from typing import TypeVar
 from pyarrow import fs
 
 from weft.errors import StateError
+from weft.host.url import CURE, UrlError, ask, list_names, read_file, remove_file, say_error, show_url, write_file
 
 Made = TypeVar("Made")
-TRIES = 5
-"""A request that fails is made so often, with pauses that grow."""
 CLAIMS, MANIFESTS = "claims", "manifests"
-
-
-def read_url(place: str | os.PathLike[str]) -> str | None:
-    """The URL by which a checkpoint is said; None if it is a folder.  A path has lost some of its slashes."""
-    found = re.match(r"([a-z][a-z0-9+.-]+):/+", text := os.fspath(place))
-    if found is None:
-        return None
-    return f"{found.group(1)}:{'///' if found.group(1) == 'file' else '//'}{text[found.end() :]}"
 
 
 @dataclass(frozen=True)
@@ -55,8 +42,7 @@ class Depot:
     @property
     def shown(self) -> str:
         """The URL without what may be secret: user, password, options."""
-        scheme, _, rest = self.url.partition("://")
-        return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}"
+        return show_url(self.url)
 
     @property
     def digest(self) -> str:
@@ -69,11 +55,11 @@ class Depot:
 
     def put_bytes(self, name: str, content: bytes) -> None:
         """Make a file of the depot."""
-        self._try(f"{name} cannot be written", lambda files, root: _write(files, f"{root}/{name}", content))
+        self._try(f"{name} cannot be written", lambda files, root: write_file(files, f"{root}/{name}", content))
 
     def get_bytes(self, name: str) -> bytes | None:
         """The content of a file; None if there is none."""
-        return self._try(f"{name} cannot be read", lambda files, root: _read(files, f"{root}/{name}"))
+        return self._try(f"{name} cannot be read", lambda files, root: read_file(files, f"{root}/{name}"))
 
     def get(self, name: str, path: Path) -> bool:
         """Copy a file of the depot to a local one, in one step; return whether it was there."""
@@ -87,7 +73,7 @@ class Depot:
 
     def list(self, folder: str) -> list[str]:
         """The names of all files in a folder of the depot and in those below it, sorted."""
-        return self._try(f"{folder} cannot be listed", lambda files, root: _list(files, root, folder))
+        return self._try(f"{folder} cannot be listed", lambda files, root: list_names(files, root, folder))
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove files; those that are gone already are left out."""
@@ -95,21 +81,16 @@ class Depot:
             self._try(f"{name} cannot be removed", functools.partial(_remove, name))
 
     def _try(self, what: str, call: Callable[[fs.FileSystem, str], Made]) -> Made:
-        for attempt in range(TRIES):
-            try:
-                return call(*_open(self.url))
-            except OSError as error:
-                if attempt == TRIES - 1:
-                    raise self._unreachable(what, error) from error
-                time.sleep(0.1 * 2**attempt)
-        raise AssertionError("not reached")
-
-    def _unreachable(self, what: str, error: Exception) -> StateError:
-        return StateError(
-            f"checkpoint {self.shown}: {what}",
-            detail=f"{str(error).splitlines()[0][:300] if str(error) else type(error).__name__}.",
-            hint="nothing is lost; see whether the store can be reached with these rights, and run again.",
-        )
+        try:
+            return ask(self.url, call)
+        except UrlError as error:
+            raise StateError(f"checkpoint {self.shown} cannot be used", detail=str(error), hint=CURE) from None
+        except OSError as error:
+            raise StateError(
+                f"checkpoint {self.shown}: {what}",
+                detail=say_error(self.url, error),
+                hint="nothing is lost; see whether the store can be reached with these rights, and run again.",
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -166,54 +147,5 @@ def _number_of(name: str) -> int:
     return int(name.rpartition("/")[2].partition("-")[0])
 
 
-@functools.lru_cache(maxsize=8)
-def _open(url: str) -> tuple[fs.FileSystem, str]:
-    try:
-        files, root = fs.FileSystem.from_uri(_in_one_request(url))
-    except (OSError, ValueError, NotImplementedError):  # what they say has the URL, which may hold a secret
-        raise StateError(
-            f"checkpoint {Depot(url).shown} cannot be used",
-            detail="pyarrow cannot open this URL.",
-            hint="use file://, s3://, hdfs://, gs:// or abfs://, with options as pyarrow.fs.FileSystem.from_uri says.",
-        ) from None
-    return files, root.rstrip("/")
-
-
-def _in_one_request(url: str) -> str:
-    """The URL with an option by which S3 gets a small file in one request instead of three."""
-    if not url.startswith("s3:") or "allow_delayed_open" in url:
-        return url
-    return f"{url}{'&' if '?' in url else '?'}allow_delayed_open=true"
-
-
-def _write(files: fs.FileSystem, path: str, content: bytes) -> None:
-    """Stores show a file when its stream is closed; a file system gets it under another name first."""
-    if isinstance(files, fs.LocalFileSystem | fs.HadoopFileSystem):
-        aside = f"{path}.{uuid.uuid4().hex[:8]}.tmp"
-        files.create_dir(path.rpartition("/")[0], recursive=True)
-        with files.open_output_stream(aside) as stream:
-            stream.write(content)
-        files.move(aside, path)
-        return
-    with files.open_output_stream(path) as stream:
-        stream.write(content)
-
-
-def _read(files: fs.FileSystem, path: str) -> bytes | None:
-    try:
-        with files.open_input_stream(path) as stream:
-            content: bytes = stream.read()
-            return content
-    except FileNotFoundError:
-        return None
-
-
-def _list(files: fs.FileSystem, root: str, folder: str) -> list[str]:
-    selector = fs.FileSelector(f"{root}/{folder}".rstrip("/"), allow_not_found=True, recursive=True)
-    found = (info.path[len(root) + 1 :] for info in files.get_file_info(selector) if info.type == fs.FileType.File)
-    return sorted(name for name in found if not name.endswith(".tmp"))
-
-
 def _remove(name: str, files: fs.FileSystem, root: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        files.delete_file(f"{root}/{name}")
+    remove_file(files, f"{root}/{name}")

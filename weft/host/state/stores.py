@@ -1,4 +1,4 @@
-"""The shelf of a worker, which is all its stores: new rows become segments, old segments are merged.
+"""The stores of a worker: new rows become segments, old segments are merged.
 
 What must hold: after a batch, the live segments of a store hold exactly the rows that were live before, minus
 expired ones, plus this batch's rows.  Names of files depend on store, worker, batch and run, so a repeated task
@@ -28,12 +28,16 @@ from weft.host.weights import weight_of
 from weft.kernels.codes import Ints, equality_codes, order_codes
 from weft.kernels.index import Index, build
 from weft.observe.counters import bump
-from weft.topology.model import HASH, ROWS, TIME, Key, Store, Topology, stream_of
+from weft.query.model import HASH, TIME
+from weft.topology.label import stream_of
+from weft.topology.model import Topology
+from weft.topology.node import ROWS
+from weft.topology.store import Key, Store
 
 LATEST = np.iinfo(np.int64).max
 
 
-class Shelf:
+class Stores:
     """The stores of one worker in one batch."""
 
     def __init__(

@@ -14,15 +14,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
+import pyarrow.compute as pc
 
-from weft.expr.evaluate import Functions, evaluate
-from weft.host.envelope import Frame
+from weft.expr.evaluate import Functions
 from weft.host.state.segment import Segment
 from weft.host.subscriptions.ended import Removals, removing_rows
 from weft.kernels.bitsets import BitSets
-from weft.kernels.codes import HIGHEST, LOWEST, Bools, Ints, end_codes, equality_codes, order_codes
-from weft.topology.matching import Dimension, End, Matching
+from weft.kernels.codes import Ints
+from weft.query.model import BATCH
+from weft.topology.dimensions import boxes
+from weft.topology.matching import Dimension, Matching
 
 MOST = 64
 """Books that a process keeps open."""
@@ -38,6 +39,8 @@ class Page:
     """Slot -> row of the segment."""
     slots: Ints
     """Row of the segment -> slot; -1 for a row that matches nothing."""
+    newest: int
+    """The last batch in which a row of the segment came."""
 
     @staticmethod
     def of(segment: Segment, dimensions: Sequence[Dimension], functions: Functions) -> Page:
@@ -49,7 +52,8 @@ class Page:
         rows[sets.slots] = there
         slots = np.full(segment.rows.num_rows, -1, dtype=np.int64)
         slots[there] = sets.slots
-        return Page(segment, sets, rows, slots)
+        came = segment.rows.column(BATCH)
+        return Page(segment, sets, rows, slots, int(pc.max(came).as_py() or 0))
 
     def end(self, removals: Removals) -> None:
         """Leave out exactly the subscriptions that have ended."""
@@ -99,60 +103,3 @@ def _write(
     for page in pages:
         page.end(removals)
     return Book(matching, pages)
-
-
-# ---------------------------------------------------------------------------------------------------- codes
-
-
-def boxes(rows: Frame, dimensions: Sequence[Dimension], functions: Functions) -> tuple[Ints, Ints, Bools]:
-    """The lowest and highest codes that each subscription admits, and which subscriptions can match at all.
-
-    Without a dimension there is one that admits everything.
-    """
-    shape = rows.num_rows, max(1, len(dimensions))
-    low, high = np.full(shape, LOWEST, dtype=np.int64), np.full(shape, HIGHEST, dtype=np.int64)
-    valid = np.ones(rows.num_rows, dtype=np.bool_)
-    for place, dimension in enumerate(dimensions):
-        for end in dimension.low:
-            codes, known = _end(rows, dimension, end, functions, upper=False)
-            low[:, place] = np.maximum(low[:, place], codes)
-            valid &= known
-        for end in dimension.high:
-            codes, known = _end(rows, dimension, end, functions, upper=True)
-            high[:, place] = np.minimum(high[:, place], codes)
-            valid &= known
-    return low, high, valid
-
-
-def _end(rows: Frame, dimension: Dimension, end: End, functions: Functions, *, upper: bool) -> tuple[Ints, Bools]:
-    column = evaluate(end.expr, rows, functions)
-    if dimension.equal:
-        found = equality_codes([column])
-        missing = column.is_null().to_numpy(zero_copy_only=False)
-        known = np.ones(len(column), dtype=np.bool_) if found.valid is None else found.valid | missing
-        return np.where(missing, HIGHEST if upper else LOWEST, found.values), known
-    codes = end_codes(column, upper=upper, strict=end.strict)
-    return codes.values, np.ones(len(column), dtype=np.bool_) if codes.valid is None else codes.valid
-
-
-def points(frame: Frame, dimensions: Sequence[Dimension], functions: Functions) -> tuple[Ints, Bools | None]:
-    """The codes of tuples in all dimensions, and where they have one; None if everywhere."""
-    if not dimensions:
-        return np.zeros((frame.num_rows, 1), dtype=np.int64), None
-    found = [value_codes(evaluate(d.value, frame, functions), d) for d in dimensions]
-    return side_by_side(found, frame.num_rows)
-
-
-def side_by_side(found: Sequence[tuple[Ints, Bools | None]], count: int) -> tuple[Ints, Bools | None]:
-    """Codes of several dimensions, a column each."""
-    codes = np.stack([values for values, _ in found], axis=1)
-    if all(valid is None for _, valid in found):
-        return codes, None
-    known = [np.ones(count, dtype=np.bool_) if valid is None else valid for _, valid in found]
-    return codes, np.stack(known, axis=1)
-
-
-def value_codes(column: pa.Array, dimension: Dimension) -> tuple[Ints, Bools | None]:
-    """The codes of values of a dimension, and which values have one."""
-    found = equality_codes([column]) if dimension.equal else order_codes(column)
-    return found.values, found.valid

@@ -18,16 +18,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.expr.evaluate import Functions, evaluate, filter_mask
-from weft.expr.model import Expr, columns
+from weft.expr.model import Call, Column, Expr, columns
 from weft.host.envelope import Frame
-from weft.host.subscriptions.book import Book, points, side_by_side, value_codes
+from weft.host.subscriptions.book import Book, Page
 from weft.host.weights import attach_weights, weight_of
 from weft.kernels.codes import Bools, Ints
+from weft.query.model import BATCH
+from weft.topology.dimensions import points, side_by_side, value_codes
 from weft.topology.matching import Dimension, Matching
 
-LONG = 8
-"""From this many tuples a run on, a part is narrowed once for all of them: below, all dimensions at once are quicker,
-since the second level of the sets then excludes nearly all words."""
+LONG = 2
+"""From this many tuples a run on, a part is narrowed once for all of them; a single tuple is looked up in all
+dimensions at once, since their second levels together exclude nearly all words."""
 CHUNK_PAIRS = 65_536
 """Results are built for about this many pairs at a time."""
 
@@ -38,8 +40,9 @@ def match(book: Book, joined: Frame, functions: Functions) -> Iterator[Frame]:
     codes, valid = points(joined, matching.dimensions, functions)
     parts, levels = _steps(matching, codes, valid)
     for page in book.pages:
+        checks = [check for check in matching.checks if not _holds(check, joined, page)]
         for owners, slots in page.sets.find(parts, codes, levels, valid, CHUNK_PAIRS):
-            made = _results(matching, joined, page.segment.rows, owners, page.rows[slots], functions)
+            made = _results(matching, checks, joined, page.segment.rows, owners, page.rows[slots], functions)
             if made.num_rows:
                 yield made
 
@@ -88,14 +91,29 @@ def _changes(codes: Ints, valid: Bools | None) -> Bools:
     return new
 
 
+def _holds(check: Expr, joined: Frame, page: Page) -> bool:
+    """Whether a check says that rows came since subscriptions did, and all of them have."""
+    match check:
+        case Call(op=">=", args=(Column(name=came), Column(name=began))) if began == BATCH and joined.num_rows:
+            least = pc.min(joined.column(came), skip_nulls=False).as_py()
+            return least is not None and least >= page.newest
+    return False
+
+
 def _results(
-    matching: Matching, joined: Frame, subscriptions: Frame, owners: Ints, rows: Ints, functions: Functions
+    matching: Matching,
+    checks: Sequence[Expr],
+    joined: Frame,
+    subscriptions: Frame,
+    owners: Ints,
+    rows: Ints,
+    functions: Functions,
 ) -> Frame:
     """The results of pairs that pass all checks."""
     mine, other = pa.array(owners), pa.array(rows)
-    if matching.checks:
-        met = _fetch(matching.checks, joined, subscriptions, mine, other)
-        keep = filter_mask(matching.checks, met, functions)
+    if checks:
+        met = _fetch(checks, joined, subscriptions, mine, other)
+        keep = filter_mask(checks, met, functions)
         mine, other = mine.filter(keep), other.filter(keep)
     exprs = [output.expr for output in matching.outputs]
     met = _fetch(exprs, joined, subscriptions, mine, other)

@@ -7,6 +7,8 @@
     spread      alias -> the workers that get copies of a row; given for every alias or none; all probes are then local
     lines       (what is made, alias) -> the stores that new tuples of the alias meet, each with where its rows lie
     ranges      expressions that inequalities limit and that are indexed together, those that exclude most first
+    subscriptions   what comes first where there are any: asking them ("narrow"), or the join; None leaves it open
+    asked       sets of aliases whose tuples ask subscriptions before they go on, under "narrow"; None means all
 
 What is made is the result or a kept join.  Where lines are given they say everything: every alias has an order of its
 own over any stores, a store may lie in several places, and kept joins may overlap.  The tree is then the flat one, and
@@ -24,6 +26,7 @@ from weft.expr.model import Expr
 from weft.optimizer.graph.joingraph import bits
 from weft.optimizer.graph.tree import Tree
 from weft.query.model import Query
+from weft.query.parameters import Order
 from weft.topology.spread import Spread
 
 Home = tuple[Expr, ...]
@@ -46,6 +49,12 @@ class Layout:
     spread: Mapping[int, Spread] = field(default_factory=dict)
     lines: Lines = field(default_factory=dict)
     ranges: tuple[Expr, ...] = ()
+    subscriptions: Order | None = None
+    asked: tuple[int, ...] | None = None
+
+    def asks(self, covered: int) -> bool:
+        """Whether tuples over some aliases ask subscriptions before they go on."""
+        return self.subscriptions == "narrow" and (self.asked is None or covered in self.asked)
 
     @property
     def stores(self) -> tuple[int, ...]:

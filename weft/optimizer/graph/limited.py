@@ -10,8 +10,7 @@ import pyarrow as pa
 from weft.expr.model import Column, Expr, aliases
 from weft.optimizer.graph.layout import names
 from weft.optimizer.graph.predicates import Aliases, Limit, limits
-from weft.query.model import Query
-from weft.topology.model import TIME
+from weft.query.model import TIME, Query
 
 Limited = dict[Expr, list[tuple[Expr, Limit]]]
 """Expression over the target -> the predicates that limit it, each with its limit."""

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from weft.expr.model import Call, Column, Expr, Literal, aliases
 from weft.kernels.codes import exact_order, has_codes
-from weft.query.model import Query
-from weft.topology.model import TIME, Bound
+from weft.query.model import TIME, Query
+from weft.topology.node import Bound
 
 FLIP = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 SLACK = {"double": (1e-300, 1e-14), "float": (1e-37, 1e-5)}

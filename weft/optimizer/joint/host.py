@@ -28,7 +28,7 @@ from weft.optimizer.graph.joingraph import bits
 from weft.optimizer.graph.layout import Home, Target
 from weft.optimizer.joint.flows import Arc, Flow, Id, Kept, Own, Problem, Solution, Step
 from weft.optimizer.joint.shape import HomeName, SetName, Shape
-from weft.topology.model import Route
+from weft.topology.node import Route
 
 START: HomeName = ("at the start",)
 NOWHERE: HomeName = ("unknown",)

@@ -22,7 +22,8 @@ from weft.optimizer.lower.edges import edge_name
 from weft.optimizer.lower.labels import labels, predicate_text
 from weft.optimizer.lower.relabel import renaming
 from weft.optimizer.lower.ways import Steps
-from weft.topology.model import Route, label_since
+from weft.topology.label import label_since
+from weft.topology.node import Route
 
 MOST_HOMES = 3
 """How many places of a store a query asks for; the keys with the largest weight come first."""

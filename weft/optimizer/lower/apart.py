@@ -7,7 +7,9 @@ from dataclasses import replace
 from itertools import chain
 
 from weft.optimizer.lower.labels import digest
-from weft.topology.model import Clock, Emit, Groups, Topology
+from weft.topology.clock import Clock
+from weft.topology.model import Topology
+from weft.topology.node import Emit, Groups
 
 
 def set_apart(made: Mapping[str, Topology]) -> Topology:

@@ -19,7 +19,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from weft.expr.model import text_of
-from weft.optimizer.graph.layout import Target, names
+from weft.optimizer.graph.layout import Target, mask, names
 from weft.optimizer.lower.edges import StartDraft, begin, edges, find_watched_keys
 from weft.optimizer.lower.flow import Flow, KeepDraft, NodeDraft, ProbeDraft
 from weft.optimizer.lower.groups import fields_at_end, group_stores, with_groups
@@ -42,8 +42,10 @@ from weft.optimizer.lower.ways import Hop, Keeping, Line, Ways, kept_joins
 from weft.query.derived import fed_by
 from weft.query.model import Query, Stream
 from weft.topology.check import check
+from weft.topology.clock import Policy
 from weft.topology.matching import Sieve
-from weft.topology.model import ROWS, Emit, Keep, Policy, Probe, Start, Topology
+from weft.topology.model import Start, Topology
+from weft.topology.node import ROWS, Emit, Keep, Probe
 
 
 def assemble(
@@ -286,9 +288,8 @@ class _Query:
 
     def _sieve(self, emit: Emit, line: Line, bound: AbstractSet[str]) -> Sieve | None:
         """What tuples on the way to the results must pass before they look further; rows of kept joins pass all."""
-        asked = self.plan.query.subscribers
-        narrows = asked is not None and asked.strategy in ("auto", "narrow") and all(x.keep is None for x in self.lines)
-        return sieve_of(emit, self.plan, bound) if narrows and line.keep is None else None
+        asks = line.keep is None and self.plan.layout.asks(mask(self.plan.query, frozenset(bound)))
+        return sieve_of(emit, self.plan, bound) if asks else None
 
     def _look(self, label: str, before: StartDraft | ProbeDraft, hop: Hop, sieve: Sieve | None = None) -> ProbeDraft:
         draft = self._store((hop.store, hop.home))

@@ -17,8 +17,11 @@ from weft.optimizer.lower.places import Place, place_of_start
 from weft.optimizer.lower.stores import StoreDraft, clock_of
 from weft.optimizer.lower.unite import United
 from weft.optimizer.lower.ways import Hop, Ways
+from weft.query.model import TIME
 from weft.stats.keys import key_name
-from weft.topology.model import NEVER_LATE, TIME, Edge, Measure, Route
+from weft.topology.clock import NEVER_LATE
+from weft.topology.model import Edge
+from weft.topology.node import Measure, Route
 
 
 @dataclass

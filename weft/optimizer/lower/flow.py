@@ -25,7 +25,7 @@ from weft.optimizer.lower.stores import StoreDraft
 from weft.optimizer.lower.ways import Hop, Keeping
 from weft.query.model import Stream
 from weft.topology.matching import Sieve
-from weft.topology.model import Emit, Measure
+from weft.topology.node import Emit, Measure
 
 
 @dataclass(eq=False)

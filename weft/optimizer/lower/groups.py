@@ -16,9 +16,11 @@ from weft.optimizer.lower.labels import digest, predicate_text, shorten
 from weft.optimizer.lower.ways import Ways
 from weft.query.changes import GONE, ORDER
 from weft.query.grouping import Grouping
-from weft.query.model import Query
+from weft.query.model import HASH, PAIR, TIME, Query
+from weft.topology.clock import NEVER_LATE, Clock, Policy
 from weft.topology.measures import extremes, parts, travelling_name, valued
-from weft.topology.model import HASH, NEVER_LATE, PAIR, SHOWN, TIME, Clock, Emit, Groups, Key, Measure, Policy, Store
+from weft.topology.node import SHOWN, Emit, Groups, Measure
+from weft.topology.store import Key, Store
 
 OWNER = Column("", HASH, pa.int64())
 

@@ -22,7 +22,7 @@ from dataclasses import replace
 from weft.expr.model import Call, Column, Expr, text_of, transform, without_alias
 from weft.optimizer.graph.predicates import FLIP
 from weft.query.model import Query
-from weft.topology.model import label_since
+from weft.topology.label import label_since
 
 
 def shorten(name: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from weft.expr.model import Expr, without_alias
 from weft.optimizer.graph.layout import Home
 from weft.optimizer.lower.ways import Hop, Ways
-from weft.topology.model import Route
+from weft.topology.node import Route
 from weft.topology.spread import Cube, Spread
 
 Place = tuple[Route, tuple[Expr, ...], int, Spread | None]

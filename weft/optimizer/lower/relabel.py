@@ -18,7 +18,7 @@ from weft.optimizer.lower.labels import labels
 from weft.optimizer.lower.steps import Step
 from weft.optimizer.lower.ways import Hop, Keeping, Line, Ways
 from weft.query.model import Output, Query
-from weft.topology.model import Bound
+from weft.topology.node import Bound
 from weft.topology.spread import with_keys
 
 Rename = Callable[[Expr], Expr]

@@ -16,8 +16,9 @@ from weft.expr.model import Column, Expr, aliases, without_alias
 from weft.kernels.codes import exact_equality
 from weft.optimizer.graph.limited import Limited, limited
 from weft.optimizer.graph.predicates import Aliases, Equality, Limit, equality
-from weft.query.model import Query
-from weft.topology.model import TIME, Bound, Key
+from weft.query.model import TIME, Query
+from weft.topology.node import Bound
+from weft.topology.store import Key
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,10 +28,12 @@ from weft.optimizer.lower.labels import digest, predicate_text, shorten
 from weft.optimizer.lower.places import place_of_store
 from weft.optimizer.lower.unite import United
 from weft.optimizer.lower.ways import Ways
-from weft.query.model import Query
+from weft.query.model import COPY, TIME, Query
 from weft.query.timebounds import reason
-from weft.topology.model import COPY, NEVER_LATE, TIME, Clock, Key, Policy, Store, label_since
+from weft.topology.clock import NEVER_LATE, Clock, Policy
+from weft.topology.label import label_since
 from weft.topology.spread import Spread
+from weft.topology.store import Key, Store
 
 Ends = tuple[tuple[str, int], ...]
 """(Member, its retention) of the members of a join that do not stay for ever."""

@@ -35,7 +35,8 @@ from weft.optimizer.lower.selections import find_selections
 from weft.optimizer.lower.steps import Step, step
 from weft.query.model import Query
 from weft.query.timebounds import retention
-from weft.topology.model import Clock, Measure, Route
+from weft.topology.clock import Clock
+from weft.topology.node import Measure, Route
 from weft.topology.spread import Spread, with_keys
 
 

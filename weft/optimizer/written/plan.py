@@ -6,6 +6,7 @@
         placement={"l": "l.l_orderkey", ("c", "o"): "o.o_orderkey", "c": None},
         parallelism={"c": 1},                                 # on how many workers a store lies
         ranges=["l.l_price", "l.l_day"],                      # what inequalities limit and an index has together
+        subscriptions="narrow",                               # what comes first: asking them, or "join"
     )
 
     weft.Plan(lines=[                                         # instead of all that: every order by itself
@@ -27,8 +28,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, get_args
 
 from weft.errors import PlanError
 from weft.expr.model import Expr
@@ -40,6 +41,7 @@ from weft.optimizer.graph.tree import Tree, flat_tree
 from weft.optimizer.written.lines import WrittenLine, read_lines, write_lines
 from weft.optimizer.written.spread import read_spread, write_spread
 from weft.query.model import Query
+from weft.query.parameters import Order
 
 Name = str | Sequence[str]
 """A store: an alias, or the aliases of a kept join."""
@@ -62,6 +64,8 @@ class Plan:
     spread: tuple[tuple[str, Spelled], ...]
     lines: tuple[WrittenLine, ...]
     ranges: tuple[str, ...] | None
+    subscriptions: Order | None
+    asked: tuple[StoreName, ...] | None
 
     def __init__(
         self,
@@ -73,6 +77,8 @@ class Plan:
         spread: Mapping[str, Any] | None = None,
         lines: Iterable[tuple[Name, str, Sequence[tuple[Name, Keys]]]] = (),
         ranges: Sequence[str] | None = None,
+        subscriptions: Order | None = None,
+        asked: Iterable[Name] | None = None,
     ) -> None:
         """`placement` gives one key, several, or None for anywhere.
 
@@ -85,11 +91,17 @@ class Plan:
 
         `ranges` are expressions that inequalities limit, as `explain` prints them; a look with limits on two or more of
         them uses an index by all of these.  An empty list means one range an index; None leaves it open.
+
+        `subscriptions` says what comes first in a query that has any: "narrow", "join" or "naive"; None leaves it open.
+        `asked` names the tuples that ask them before they go on, by the aliases that they hold; None means all.
         """
         try:
             self._fix(keep, orders or {}, placement or {}, parallelism or {}, spread or {})
             object.__setattr__(self, "lines", tuple(sorted(_line(*line) for line in lines)))
             object.__setattr__(self, "ranges", None if ranges is None else _texts(ranges))
+            object.__setattr__(self, "subscriptions", _known_order(subscriptions))
+            names = None if asked is None else tuple(sorted(_aliases(name) for name in asked))
+            object.__setattr__(self, "asked", names)
         except (TypeError, ValueError, AttributeError) as error:
             raise PlanError(
                 "a part of the plan has a form that is not understood",
@@ -121,6 +133,8 @@ class Plan:
             "parallelism": {_short(k): v for k, v in self.parallelism},
             "spread": dict(self.spread),
             "lines": [(goal, start, list(looks)) for goal, start, looks in self.lines],
+            "subscriptions": self.subscriptions,
+            "asked": None if self.asked is None else [_short(name) for name in self.asked],
         }
         return f"weft.Plan({', '.join(f'{name}={part!r}' for name, part in short.items() if part)})"
 
@@ -134,8 +148,9 @@ class Plan:
             "spread": dict(self.spread),
             "lines": self.lines,
         }
-        ranged = {} if self.ranges is None else {"ranges": self.ranges}
-        return json.dumps({name: part for name, part in parts.items() if part} | ranged)
+        given = {"ranges": self.ranges, "subscriptions": self.subscriptions, "asked": self.asked}
+        known = {name: part for name, part in given.items() if part is not None}
+        return json.dumps({name: part for name, part in parts.items() if part} | known)
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
@@ -149,6 +164,8 @@ class Plan:
             spread=parts.get("spread"),
             lines=[(tuple(g), s, [(tuple(n), tuple(k)) for n, k in looks]) for g, s, looks in parts.get("lines", ())],
             ranges=parts.get("ranges"),
+            subscriptions=parts.get("subscriptions"),
+            asked=None if (asked := parts.get("asked")) is None else [tuple(name) for name in asked],
         )
 
 
@@ -166,6 +183,12 @@ def _line(goal: Name, start: str, looks: Sequence[tuple[Name, Keys]]) -> Written
 
 def _freeze(given: Any) -> Any:
     return tuple(_freeze(part) for part in given) if isinstance(given, list | tuple) else given
+
+
+def _known_order(given: Order | None) -> Order | None:
+    if given is not None and given not in get_args(Order):
+        raise ValueError(f'subscriptions="{given}" is none of {", ".join(get_args(Order))}')
+    return given
 
 
 def _texts(given: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -188,7 +211,8 @@ def bind(plan: Plan, query: Query) -> Layout:
     orders = {_find_store(query, stores, name): _order(query, tree, name, order) for name, order in plan.orders}
     tasks = {_find_store(query, stores, name): _count(name, count) for name, count in plan.parallelism}
     spread = read_spread(query, dict(plan.spread))
-    return Layout(tree, placement, orders, tasks, spread, ranges=_ranges(query, plan, tuple(stores)))
+    ranges = _ranges(query, plan, tuple(stores))
+    return _with_asked(query, plan, Layout(tree, placement, orders, tasks, spread, ranges=ranges))
 
 
 def write(query: Query, layout: Layout) -> Plan:
@@ -197,7 +221,11 @@ def write(query: Query, layout: Layout) -> Plan:
     ranged = [to_sql(expr) for expr in layout.ranges] or None
     if layout.lines:
         spread = write_spread(query, layout.spread)
-        return Plan(parallelism=tasks, spread=spread, lines=write_lines(query, layout.lines), ranges=ranged)
+        lines = write_lines(query, layout.lines)
+        return Plan(
+            parallelism=tasks, spread=spread, lines=lines, ranges=ranged, subscriptions=layout.subscriptions,
+            asked=_write_asked(query, layout),
+        )  # fmt: skip
     inner = [names(query, store.relations) for store in layout.tree.stores if store.children]
     return Plan(
         inner,
@@ -206,7 +234,18 @@ def write(query: Query, layout: Layout) -> Plan:
         parallelism=tasks,
         spread=write_spread(query, layout.spread),
         ranges=ranged,
+        subscriptions=layout.subscriptions,
+        asked=_write_asked(query, layout),
     )
+
+
+def _write_asked(query: Query, layout: Layout) -> list[Name] | None:
+    return None if layout.asked is None else [names(query, some) for some in layout.asked]
+
+
+def _with_asked(query: Query, plan: Plan, layout: Layout) -> Layout:
+    asked = None if plan.asked is None else tuple(sorted(_store(query, name) for name in plan.asked))
+    return replace(layout, subscriptions=plan.subscriptions, asked=asked)
 
 
 def _bind_lines(plan: Plan, query: Query) -> Layout:
@@ -226,7 +265,8 @@ def _bind_lines(plan: Plan, query: Query) -> Layout:
     stores = {store for targets in lines.values() for store, _ in targets}
     tasks = {_find_store(query, stores, name): _count(name, count) for name, count in plan.parallelism}
     ranges = _ranges(query, plan, tuple(stores))
-    return Layout(flat_tree(len(query.relations)), tasks=tasks, spread=spread, lines=lines, ranges=ranges)
+    tree = flat_tree(len(query.relations))
+    return _with_asked(query, plan, Layout(tree, tasks=tasks, spread=spread, lines=lines, ranges=ranges))
 
 
 def _ranges(query: Query, plan: Plan, stores: tuple[int, ...]) -> tuple[Expr, ...]:

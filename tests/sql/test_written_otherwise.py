@@ -1,0 +1,243 @@
+"""What other engines write: lists taken apart, rows of one SELECT without those of another, first rows beside a row.
+
+After every batch the answer is DuckDB's; where its spelling differs, the second text is for DuckDB.
+"""
+
+from __future__ import annotations
+
+import random
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import weft
+from weft.errors import WeftError
+from weft.testing import Trial
+
+PART = pa.struct([("a", pa.int64()), ("b", pa.string())])
+SCHEMAS = {
+    "basket": pa.schema([
+        ("k", pa.int64()), ("items", pa.list_(pa.int64())), ("words", pa.string()), ("n", pa.int64()),
+        ("parts", pa.list_(PART)),
+    ]),
+    "price": pa.schema([("item", pa.int64()), ("cents", pa.int64())]),
+    "stock": pa.schema([("item", pa.int64()), ("cents", pa.int64())]),
+}  # fmt: skip
+PARTS = "(SELECT k, unnest(parts) AS p FROM basket)"
+TAKEN = "(SELECT k, unnest(items) AS x FROM basket)"
+
+APART = {
+    "comma": ("SELECT b.k, u.x FROM basket b, UNNEST(b.items) AS u (x)", None),
+    "cross": ("SELECT k, x FROM basket CROSS JOIN UNNEST(items) AS u (x) WHERE x > 1", None),
+    "alias": ("SELECT k, x FROM basket, UNNEST(items) AS x", f"SELECT k, x FROM {TAKEN}"),
+    "joined": ("SELECT k, x, cents FROM basket b, UNNEST(b.items) AS u (x) JOIN price p ON p.item = x", None),
+    "behind a join": ("SELECT k, x, item FROM price JOIN basket ON item = k, UNNEST(items) AS u (x)", None),
+    "padded": ("SELECT k, x FROM basket LEFT JOIN UNNEST(items) AS u (x) ON TRUE", None),
+    "then padded": (
+        "SELECT k, x, cents FROM basket, UNNEST(items) AS u (x) LEFT JOIN price ON item = x",
+        f"SELECT k, x, cents FROM {TAKEN} LEFT JOIN price ON item = x",
+    ),
+    "places": ("SELECT k, x, o FROM basket, UNNEST(items) WITH ORDINALITY AS u (x, o)", None),
+    "groups": ("SELECT x, COUNT(*) AS n, MAX(k) AS m FROM basket, UNNEST(items) AS u (x) GROUP BY x", None),
+    "words": ("SELECT k, w FROM basket, UNNEST(string_split(words, ',')) AS u (w)", None),
+    "twice": ("SELECT k, x, w FROM basket, UNNEST(items) u (x), UNNEST(string_split(words, ',')) v (w)", None),
+    "counted": (
+        "SELECT k, g FROM basket, LATERAL generate_series(1, n) AS g",
+        "SELECT k, unnest(generate_series(1, n)) AS g FROM basket",
+    ),
+    "backwards": (
+        "SELECT k, g FROM basket, range(n, 0, -2) AS r (g)",
+        "SELECT k, unnest(range(n, 0, -2)) AS g FROM basket",
+    ),
+    "constants": ("SELECT k, i FROM basket, generate_series(2, 4) AS g (i) WHERE i = k", None),
+    "fields": ("SELECT k, p.a, p.b FROM basket, UNNEST(parts) p", f"SELECT k, p.a, p.b FROM {PARTS}"),
+    "named fields": (
+        "SELECT k, one, two FROM basket, UNNEST(parts) p (one, two)",
+        f"SELECT k, p.a, p.b FROM {PARTS}",
+    ),
+    "whole structs": ("SELECT k, u.x.b AS b FROM basket, UNNEST(parts) AS u (x)", f"SELECT k, p.b FROM {PARTS}"),
+    "lists": ("SELECT k, generate_series(1, 2) AS c, string_split('a,b', ',') AS w, range(n) AS r FROM basket", None),
+    "in a subquery": ("SELECT item FROM price WHERE item IN (SELECT x FROM basket, UNNEST(items) AS u (x))", None),
+    "numbered": (
+        "SELECT k, x FROM basket, UNNEST(items) AS u (x) QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) = 1",
+        None,
+    ),
+}  # fmt: skip
+DUCK_LEFT = "SELECT p.item FROM price p LEFT JOIN stock s ON s.item = p.item"
+BEST = "SELECT p.cents AS c FROM price p WHERE p.item = s.item AND p.cents > 0 ORDER BY 1 DESC"
+ROWS = {
+    "except": ("SELECT item FROM price EXCEPT SELECT item FROM stock", None),
+    "intersect": ("SELECT * FROM price INTERSECT SELECT * FROM stock", None),
+    "both": ("SELECT item FROM price UNION SELECT item FROM stock INTERSECT SELECT cents FROM stock", None),
+    "left to right": ("SELECT item FROM price EXCEPT SELECT item FROM stock UNION ALL SELECT cents FROM stock", None),
+    "inside": ("SELECT COUNT(*) AS n FROM (SELECT item FROM price EXCEPT SELECT item FROM stock) AS d", None),
+    "with": ("WITH p AS (SELECT item FROM price) SELECT item FROM p EXCEPT SELECT item FROM stock", None),
+    "first": (f"SELECT s.item, f.c FROM stock s, LATERAL ({BEST} LIMIT 1) f", None),
+    "first two": (f"SELECT s.item, f.c FROM stock s LEFT JOIN LATERAL ({BEST} LIMIT 2) f ON TRUE", None),
+    "first as a value": (
+        "SELECT item, (SELECT cents FROM price p WHERE p.item = s.item ORDER BY cents DESC LIMIT 1) AS c FROM stock s",
+        None,
+    ),
+    "some row": ("SELECT item FROM stock s WHERE EXISTS (SELECT 1 FROM price p WHERE p.item = s.item LIMIT 1)", None),
+    "one row": ("SELECT item, (SELECT MAX(cents) FROM price p WHERE p.item = s.item LIMIT 1) AS c FROM stock s", None),
+    "few rows": ("SELECT COUNT(*) AS n FROM (SELECT * FROM price LIMIT 3) AS d", None),
+    "named columns": (
+        "SELECT j.item, price.cents, stock.cents AS c FROM price FULL JOIN stock USING (item) AS j",
+        "SELECT item, price.cents, stock.cents AS c FROM price FULL JOIN stock USING (item)",
+    ),
+    "values alone": ("SELECT 3 IN (SELECT item FROM price) AS e, (SELECT MAX(cents) FROM stock) + 1 AS m", None),
+    "values in values": (
+        "SELECT item, (SELECT CASE WHEN s.item > 1 THEN (SELECT MAX(cents) FROM price) ELSE 0 END) AS m FROM stock s",
+        None,
+    ),
+    "rows beside a row": (
+        "SELECT p.item, v.what, v.x FROM price p, LATERAL (VALUES ('item', p.item), ('cents', p.cents)) v (what, x)",
+        None,
+    ),
+    "some rows beside a row": (
+        "SELECT x FROM price p LEFT JOIN LATERAL (SELECT p.item UNION ALL SELECT cents WHERE item > 1) v (x) ON x < 3",
+        None,
+    ),
+    "how to join": ("SELECT p.item FROM price p LEFT HASH JOIN stock s ON s.item = p.item", DUCK_LEFT),
+    "left of a comma": (
+        "SELECT p.item, d.z FROM price p, stock s JOIN LATERAL (SELECT p.cents + s.cents) AS d (z) ON d.z > 2",
+        None,
+    ),
+}  # fmt: skip
+
+
+def some_rows(rng: random.Random, name: str) -> pa.Table:
+    def value(name: str) -> object:
+        number = rng.choice((0, 1, 2, 3, None))
+        made = {
+            "items": lambda: rng.choice((None, [], [rng.choice((1, 2, None)) for _ in range(rng.randrange(4))])),
+            "words": lambda: rng.choice((None, "", "a", "a,b", ",b,,c")),
+            "parts": lambda: rng.choice((None, [], [{"a": number, "b": rng.choice("xy")}, None])),
+        }
+        return made.get(name, lambda: number)()
+
+    rows = [{field.name: value(field.name) for field in SCHEMAS[name]} for _ in range(rng.randrange(1, 7))]
+    return pa.Table.from_pylist(rows, SCHEMAS[name])
+
+
+def check(queries: dict[str, tuple[str, str | None]], seed: int, *, changing: bool) -> None:
+    rng = random.Random(seed)
+    session = weft.Session("never-made", workers=2)
+    session.options(sharing="none")
+    for name, schema in SCHEMAS.items():
+        told = pa.schema([*schema, ("op", pa.int64())]) if changing else schema
+        session.stream(name, weft.read.batches([told.empty_table()]), **({"changes": "op"} if changing else {}))
+    for place, (text, _) in enumerate(queries.values()):
+        session.query(f"q{place}", text, cross_product=True)
+    trial, here = Trial(session), {name: schema.empty_table() for name, schema in SCHEMAS.items()}
+    for number in range(3):
+        fed = {}
+        for name in SCHEMAS:
+            new, old = some_rows(rng, name), here[name]
+            gone = sorted(rng.sample(range(old.num_rows), old.num_rows // 3)) if changing else []
+            kept = [row for row in range(old.num_rows) if row not in gone]
+            here[name] = pa.concat_tables([old.take(pa.array(kept, pa.int64())), new])
+            signed = [new.append_column("op", pa.array([1] * new.num_rows, pa.int64()))]
+            signed += [old.take(pa.array(gone, pa.int64())).append_column("op", pa.array([-1] * len(gone), pa.int64()))]
+            fed[name] = pa.concat_tables(signed) if changing else new
+        trial.feed(fed)
+        with duckdb.connect(config={"threads": 1}) as con:
+            for name, table in here.items():
+                con.register(name, table)
+            for place, (name, (text, duck)) in enumerate(queries.items()):
+                wanted = sorted(map(str, con.sql(duck or text).fetchall()))
+                found = sorted(str(tuple(row.values())) for row in trial.table(f"q{place}").to_pylist())
+                assert found == wanted, (name, number, text)
+
+
+@pytest.mark.parametrize("changing", [False, True])
+def test_lists_are_taken_apart(changing: bool) -> None:
+    check(APART, 1, changing=changing)
+
+
+@pytest.mark.parametrize("changing", [False, True])
+def test_rows_are_compared_and_first_ones_are_found(changing: bool) -> None:
+    check(ROWS, 2, changing=changing)
+
+
+REFUSED = {
+    "SELECT k FROM basket, UNNEST(k) AS u (x)": ("a BIGINT has no elements", "string_split"),
+    "SELECT x FROM UNNEST(basket.items) AS u (x), basket": ("UNNEST stands behind what it reads", "stream first"),
+    "SELECT k, unnest(items) AS x FROM basket": ("UNNEST stands in FROM", "FROM t, UNNEST"),
+    "SELECT k FROM basket, UNNEST(items, items) AS u (x)": ("UNNEST takes one list", "for each list"),
+    "SELECT k FROM basket LEFT JOIN UNNEST(items) AS u (x) ON x > 1": ("LEFT JOIN UNNEST has a condition", "ON TRUE"),
+    "SELECT k FROM price LEFT JOIN basket ON item = k, UNNEST(items) AS u (x)": ("cannot stand behind this", "derived"),
+    "SELECT k FROM basket, UNNEST(items) AS u (x, y)": ('"u" has 1 columns', "names out"),
+    "SELECT k FROM basket, elements(items) AS u": ("there is no table function elements", "UNNEST"),
+    "SELECT k FROM basket, generate_series(3, 1) AS g": ("GENERATE_SERIES has 0 rows", "at least one"),
+    "SELECT item FROM price EXCEPT ALL SELECT item FROM stock": ("EXCEPT ALL is not supported", "write EXCEPT"),
+    "SELECT item FROM price EXCEPT SELECT * FROM stock": ("different numbers of columns", "as many"),
+    "SELECT item FROM price LIMIT 3": ("LIMIT is not supported without ORDER BY", "ORDER BY column"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_is_not_there_is_refused_with_a_cure(text: str) -> None:
+    session = weft.Session("never-made", workers=1)
+    for name, schema in SCHEMAS.items():
+        session.stream(name, weft.read.batches([schema.empty_table()]))
+    with pytest.raises(WeftError) as raised:
+        session.query("q", text)
+    said, cure = REFUSED[text]
+    assert said in raised.value.message
+    assert cure in str(raised.value.hint)
+    assert "^" in str(raised.value.detail)
+
+
+def test_present_versions_are_met_as_of_now() -> None:
+    session = weft.Session("never-made", workers=2)
+    session.stream("price", weft.read.batches([SCHEMAS["price"].empty_table()]))
+    session.table("stock", weft.read.batches([SCHEMAS["stock"].empty_table()]), key="item")
+    session.view("timed", "SELECT *, LOCALTIMESTAMP AS proc FROM price")
+    joined = "SELECT p.cents, s.cents AS c FROM {} p LEFT JOIN stock {} s ON s.item = p.item"
+    texts = {
+        "plain": joined.format("price", ""),
+        "now": joined.format("price", "FOR SYSTEM_TIME AS OF PROCTIME()"),
+        "column": joined.format("timed", "FOR SYSTEM_TIME AS OF p.proc"),
+    }
+    texts["today"] = f"{texts['plain']} WHERE CURRENT_DATE > DATE '2000-01-01'"
+    for name, text in texts.items():
+        session.query(name, text)
+    trial, rng = Trial(session), random.Random(3)
+    for _ in range(4):
+        stock = some_rows(rng, "stock").filter(pc.field("item").is_valid())
+        trial.feed({"price": some_rows(rng, "price"), "stock": stock})
+        shown = {name: sorted(map(str, trial.table(name).to_pylist())) for name in texts}
+        assert shown["now"] == shown["column"] == shown["today"] == shown["plain"]
+    assert shown["plain"]
+    snapshot = "TABLE(SNAPSHOT(input => TABLE stock, load_completed_condition => 'user_time'))"
+    asked = f"SELECT p.cents, s.cents AS c FROM price p LEFT JOIN LATERAL {snapshot} AS s ON s.item = p.item"
+    assert session.query("flink", asked).query == session.queries["plain"].query
+    with pytest.raises(WeftError, match="SNAPSHOT has no state_ttl"):
+        session.query("q", asked.replace("load_completed_condition", "state_ttl"))
+    with pytest.raises(WeftError, match="is no table"):
+        session.query("q", "SELECT 1 AS x FROM price p JOIN price FOR SYSTEM_TIME AS OF now() AS s ON s.item = p.item")
+
+
+SAME = {
+    "SELECT p.item FROM price p LEFT ASOF JOIN stock s MATCH_CONDITION (p.cents >= s.cents) ON s.item = p.item": (
+        "SELECT p.item FROM price p ASOF LEFT JOIN stock s ON s.item = p.item AND p.cents >= s.cents"
+    ),
+    "SELECT TUMBLE_END(ts, INTERVAL '5' MINUTE) AS s FROM bid GROUP BY TUMBLE(ts, INTERVAL '5' MINUTE)": (
+        "SELECT window.end AS s FROM bid GROUP BY window(ts, '5 minutes')"
+    ),
+    "SELECT COUNT(*) AS n FROM bid GROUP BY HOP(ts, INTERVAL '5' MINUTE, INTERVAL '10' MINUTE)": (
+        "SELECT COUNT(*) AS n FROM bid GROUP BY window(ts, '10 minutes', '5 minutes')"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", SAME)
+def test_another_spelling_is_the_same_query(text: str) -> None:
+    session = weft.Session("never-made", workers=1)
+    session.stream("bid", weft.read.batches([pa.table({"ts": pa.array([], pa.timestamp("us"))})]), event_time="ts")
+    for name in ("price", "stock"):
+        session.stream(name, weft.read.batches([SCHEMAS[name].empty_table()]))
+    assert session.query("one", text).query == session.query("other", SAME[text]).query
