@@ -61,7 +61,9 @@ def _alias_names(expr: Expr | str) -> tuple[str, ...]:
 
 def _item(item: Item) -> str:
     if isinstance(item.expr, Star):
-        return f"{quote_name(item.expr.alias)}.*" if item.expr.alias else "*"
+        star = f"{quote_name(item.expr.alias)}.*" if item.expr.alias else "*"
+        without = ", ".join(to_sql(column) for column in item.expr.without)
+        return f"{star} EXCLUDE ({without})" if without else star
     return _text(item)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
-from weft.expr.model import Expr, Span
+from weft.expr.model import Call, Column, Expr, Span
 from weft.query.grouping import Ranking, Versions
 
 Within = int | OneOf["unbounded"] | None
@@ -25,10 +25,16 @@ Within = int | OneOf["unbounded"] | None
 
 @dataclass(frozen=True, slots=True)
 class Star:
-    """`*`, or `alias.*`."""
+    """`*`, or `alias.*`, or either without some columns."""
 
     alias: str = ""
     span: Span | None = field(default=None, compare=False, repr=False)
+    without: tuple[Column, ...] = ()
+    """Columns that it does not stand for: * EXCLUDE (column, ...)."""
+
+
+EVERY = Call("every output", ())
+"""A key of GROUP BY that stands for all outputs without aggregates: GROUP BY ALL."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from weft.expr.model import Call, Column, Expr, Literal, Udf, columns
 from weft.expr.types import ExprError
 from weft.query.aggregates import AGGREGATES
 from weft.query.caret import pointing_into
-from weft.query.draft import Condition, Draft, Item, Join, Source, Star, Tree, Within
+from weft.query.draft import EVERY, Condition, Draft, Item, Join, Source, Star, Tree, Within
 from weft.query.names import find
 from weft.query.scope import Scope, merge
 from weft.query.visible import numbered, unique_names
@@ -148,7 +148,7 @@ class Reader:
         part, scope = self._tree(draft, _tree_of(draft), around)
         tied, self.tied = tuple(self.tied), before
         items = tuple(self._items(draft, scope))
-        keys = tuple(_key(condition, scope, items) for condition in draft.group_by)
+        keys = tuple(key for condition in draft.group_by for key in _keys(condition, scope, items))
         having = tuple(_having(condition, scope, items, keys) for condition in draft.having)
         where = tuple(_resolved(condition, scope) for condition in draft.conditions)
         return Opened(part, (*where, *tied), items, keys, having, scope, draft)
@@ -303,6 +303,19 @@ def _name(expr: Expr, scope: Scope) -> str | None:
     if isinstance(expr, Call) and expr.op == "struct_extract" and isinstance(expr.args[1], Literal):
         return str(expr.args[1].value)
     return scope.name_of(expr) if isinstance(expr, Column) else None
+
+
+def _keys(condition: Condition, scope: Scope, items: tuple[Item, ...]) -> tuple[Condition, ...]:
+    """What one key of GROUP BY stands for."""
+    if condition.expr == EVERY:
+        return every(items)
+    return (_key(condition, scope, items),)
+
+
+def every(items: Sequence[Item]) -> tuple[Condition, ...]:
+    """The outputs that GROUP BY ALL means."""
+    exprs = ((item.expr, item.text) for item in items if not isinstance(item.expr, Star | str))
+    return tuple(Condition(expr, text) for expr, text in exprs if columns(expr) and not has_aggregate(expr))
 
 
 def _key(condition: Condition, scope: Scope, items: tuple[Item, ...]) -> Condition:

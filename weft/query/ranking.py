@@ -31,12 +31,12 @@ from weft.expr.types import ExprError, is_comparable, is_orderable, sql_name
 from weft.expr.typing import add_types
 from weft.query.aggregates import AGGREGATES, refuse_aggregates
 from weft.query.caret import pointing_into
-from weft.query.draft import Condition, Draft, Item, Ranked, Source, Star
+from weft.query.draft import EVERY, Condition, Draft, Item, Ranked, Source, Star
 from weft.query.grouping import Grouping, Ranking, RankKind, Sorted, argument_field, key_field, value_field
 from weft.query.groups import Entry
 from weft.query.model import Output, Query
 from weft.query.names import find
-from weft.query.qualify import Opened
+from weft.query.qualify import Opened, every
 
 OVER = "over"
 ROWS = "rows"
@@ -66,11 +66,12 @@ def is_ranking(draft: Draft) -> bool:
     return bool(draft.qualify) or any(_has_number(item.expr) for item in draft.items)
 
 
-def first_rows(draft: Draft, order: Sequence[Call], most: int, skipped: int, span: Span | None = None) -> Draft:
+def first_rows(draft: Draft, order: Sequence[Call], most: int | None, skipped: int, span: Span | None = None) -> Draft:
     """The draft with ORDER BY, LIMIT and OFFSET; an order may be the number or the name of an output."""
     keys = [replace(key, args=(_output(draft, key.args[0]), *key.args[1:])) for key in order]
     place = number("row_number", (), keys, order[0].span if order else span)
-    tests = [Call("<=", (place, Literal(most + skipped))), *([Call(">", (place, Literal(skipped)))] if skipped else [])]
+    tests = [] if most is None else [Call("<=", (place, Literal(most + skipped)))]
+    tests += [Call(">", (place, Literal(skipped)))] if skipped else []
     return replace(draft, qualify=(*draft.qualify, *(Condition(test, draft.text) for test in tests)))
 
 
@@ -182,6 +183,8 @@ class _Rows:
     def group_by(self, draft: Draft) -> tuple[Condition, ...]:
         """Keys by position as the expressions that they mean: positions change."""
         places = dict(enumerate(self.items, 1))
+        if any(key.expr == EVERY for key in draft.group_by):
+            return every([item for item in self.items if not _has_number(item.expr)])
         return tuple(
             replace(key, expr=_expr(places[key.expr.value]))
             if isinstance(key.expr, Literal) and isinstance(key.expr.value, int) and key.expr.value in places

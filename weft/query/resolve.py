@@ -19,7 +19,7 @@ from weft.errors import InternalError, QueryError
 from weft.expr.factor import factored
 from weft.expr.functions import NAMED, SYNONYMS
 from weft.expr.lists import UNNEST, is_spread
-from weft.expr.model import Call, Column, Expr, Literal, Span, Udf, conjuncts, text_of, transform
+from weft.expr.model import Call, Column, Expr, Literal, Span, Udf, columns, conjuncts, text_of, transform
 from weft.expr.rules import condition as require_condition
 from weft.expr.types import TIMESTAMP, ExprError, normalize
 from weft.expr.typing import add_types
@@ -28,7 +28,7 @@ from weft.query.caret import locate_error, pointing_into
 from weft.query.closing import has_closing, timed_streams
 from weft.query.connectivity import adds_single_rows, require_connected
 from weft.query.derived import Derived, all_rows, branches, derive
-from weft.query.draft import Condition, Draft, Item, Named, Source, Star, Using, Within
+from weft.query.draft import EVERY, Condition, Draft, Item, Named, Source, Star, Using, Within
 from weft.query.groups import Entry, find_entry, find_named, group
 from weft.query.model import BATCH, Output, Query, Relation, Stream
 from weft.query.moment import fix_now
@@ -38,7 +38,7 @@ from weft.query.parameters import PARAMETERS, REMOVED
 from weft.query.qualify import EventTime
 from weft.query.ranking import bound, ranked
 from weft.query.rewrite import is_plain, rewrite
-from weft.query.scope import MOMENTS
+from weft.query.scope import MOMENTS, left_out
 from weft.query.tables import refuse_changes_beside_tables
 from weft.query.timebounds import retention, step_of
 from weft.query.versions import history, keep_versions
@@ -112,7 +112,7 @@ class _Resolver:
             with pointing_into(draft.text):
                 query = keep_versions(query, tuple(map(_output, flat.entries)), draft.versions)
         elif flat.is_grouped:
-            keys = tuple(flat.scope.key(condition, flat.entries) for condition in draft.group_by)
+            keys = tuple(key for condition in draft.group_by for key in _keys(flat, condition))
             having = tuple(flat.scope.having(condition, flat.entries, keys) for condition in draft.having)
             query = group(
                 query, flat.entries, keys, having, distinct=draft.distinct, united=united, closes=draft.closes
@@ -523,14 +523,18 @@ class _Scope:
         return not any(find(column.name, self._shown(alias)) for alias in self.tables)
 
     def _star(self, star: Star, text: str) -> Iterator[Output]:
+        with pointing_into(text):
+            shown = self._starred(star)
+            left = left_out(star, shown)
+        yield from (Output(name, self._value(alias, name, star.span)) for alias, name in shown if (alias, name) not in left)
+
+    def _starred(self, star: Star) -> list[tuple[str, str]]:
+        """(Alias, column) that * or alias.* stands for."""
         if star.alias:
-            alias = self._point_errors(text, lambda: (Column(self._alias(star.alias, star.span), ""),))[0]
-            assert isinstance(alias, Column)
-            names = self.tables[alias.alias].columns
-            yield from (Output(name, self._value(alias.alias, name, star.span)) for name in names)
-            return
-        for table in (table for table in self.order if table.alias != PARAMETERS):
-            yield from (Output(name, self._value(table.alias, name, star.span)) for name in self._shown(table.alias))
+            alias = self._alias(star.alias, star.span)
+            return [(alias, name) for name in self.tables[alias].columns]
+        tables = (table for table in self.order if table.alias != PARAMETERS)
+        return [(table.alias, name) for table in tables for name in self._shown(table.alias)]
 
     def _alias(self, name: str, span: Span | None) -> str:
         alias = find(name, self.tables)
@@ -631,6 +635,13 @@ class _Scope:
             or "register a Python function of that name.",
             span=call.span,
         )
+
+
+def _keys(flat: _Flat, condition: Condition) -> Iterable[Entry]:
+    """What one key of GROUP BY stands for; ALL is every output without aggregates that reads a column."""
+    if condition.expr != EVERY:
+        return (flat.scope.key(condition, flat.entries),)
+    return (entry for entry in flat.entries if columns(entry.expr) and not has_aggregate(entry.expr))
 
 
 def _no_column(alias: str, column: Column, columns: Collection[str]) -> ExprError:

@@ -68,6 +68,11 @@ class Scope:
 
     def star(self, star: Star) -> tuple[Shown, ...]:
         """What * or alias.* stands for."""
+        found = self._starred(star)
+        left = left_out(star, [(one.alias, one.name) for one in found])
+        return tuple(one for one in found if (one.alias, one.name) not in left)
+
+    def _starred(self, star: Star) -> tuple[Shown, ...]:
         if not star.alias:
             return self.columns
         alias = self._alias(star.alias, star.span)
@@ -152,6 +157,25 @@ class Scope:
             hint=suggestion(column.name, [one.name for one in self.columns]),
             span=column.span,
         )
+
+
+def left_out(star: Star, shown: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Which of the columns, each an alias and a name, EXCLUDE behind * means."""
+    found: set[tuple[str, str]] = set()
+    for column in star.without:
+        fitting = {
+            one for one in shown
+            if one[1].lower() == column.name.lower() and (not column.alias or one[0].lower() == column.alias.lower())
+        }  # fmt: skip
+        if not fitting:
+            names = [name for _, name in shown]
+            raise ExprError(
+                f'* has no column "{column.name}"', hint=suggestion(column.name, names) or "leave it out.", span=column.span
+            )
+        found |= fitting
+    if shown and len(found) == len(set(shown)):
+        raise ExprError("* EXCLUDE leaves no column", hint="list the columns that are wanted.", span=star.span)
+    return found
 
 
 def merge(kind: JoinKind, left: Scope, right: Scope, using: Using) -> tuple[Scope, tuple[Expr, ...]]:

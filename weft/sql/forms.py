@@ -71,7 +71,7 @@ def subquery(cursor: Cursor, read: Read) -> Literal:
     """A SELECT up to and with its closing parenthesis, as a constant that holds its draft."""
     start = cursor.at
     cursor.depth += 1
-    draft = values(cursor, read) if cursor.sees("VALUES") else cursor.select(cursor)
+    draft = cursor.select(cursor)
     cursor.depth -= 1
     refuse_clause(cursor)
     cursor.expect(")", "the parenthesis is never closed.")

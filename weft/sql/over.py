@@ -88,18 +88,16 @@ def read_limit(cursor: Cursor, draft: Draft, read: Read) -> Draft:
     """Read ORDER BY, LIMIT and OFFSET behind a SELECT, or nothing; each alone is left to who refuses it."""
     start = cursor.at
     ordered = cursor.accept("ORDER", "BY")
-    if not ordered and (cursor.depth == 0 or not cursor.sees("LIMIT")):
+    if not ordered and (cursor.depth == 0 or not cursor.sees_any("LIMIT", "OFFSET", "FETCH")):
         return draft
     order = read_order(cursor, read) if ordered else ()
-    skipped = _count(cursor) if cursor.accept("OFFSET") else None
-    if skipped is not None:
-        _ = cursor.accept("ROW") or cursor.accept("ROWS")
+    skipped = _skipped(cursor)
     most = _most(cursor)
-    if most is None:
-        cursor.at = start
-        return draft
-    if skipped is None and cursor.accept("OFFSET"):
-        skipped = _count(cursor)
+    skipped = _skipped(cursor) if skipped is None else skipped
+    if most is None and skipped is None:
+        if cursor.depth == 0:
+            cursor.at = start
+        return draft  # inside of a query, rows without a number have no order
     if not (ordered or skipped or draft.unions or draft.group_by) and most and any(map(_is_aggregate, draft.items)):
         return draft  # one row
     if draft.unions or draft.distinct or is_ranking(draft):
@@ -136,7 +134,17 @@ def _shown(written: Expr) -> Expr:
     return transform(written, lambda node: replace(node, alias="") if isinstance(node, Column) else node)
 
 
+def _skipped(cursor: Cursor) -> int | None:
+    if not cursor.accept("OFFSET"):
+        return None
+    skipped = _count(cursor)
+    _ = cursor.accept("ROW") or cursor.accept("ROWS")
+    return skipped
+
+
 def _most(cursor: Cursor) -> int | None:
+    if cursor.accept("LIMIT", "ALL") or cursor.accept("LIMIT", "NULL"):
+        return None
     if cursor.accept("LIMIT"):
         most = _count(cursor)
         if cursor.sees("%") or cursor.sees("PERCENT"):

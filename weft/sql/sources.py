@@ -331,7 +331,7 @@ def read_parenthesised(cursor: Cursor, read: ReadSelect) -> Draft:
     """Read a SELECT in parentheses."""
     cursor.expect("(", "a SELECT inside another one stands in parentheses.")
     cursor.depth += 1
-    draft = forms.values(cursor, parse_condition) if cursor.sees("VALUES") else read(cursor)
+    draft = read(cursor)
     cursor.depth -= 1
     refuse_clause(cursor)
     cursor.expect(")", "the parenthesis is never closed.")

@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from weft.expr.model import Expr, conjuncts
+from weft.expr.model import Column, Expr, conjuncts
+from weft.query.bags import counted_rows
 from weft.query.derived import add_branch, different_rows
 from weft.query.draft import Condition, Draft, Item, Join, JoinKind, Source, Star, Using
 from weft.query.subqueries import has_subquery
 from weft.sql.cursor import Cursor
 from weft.sql.expression import parse_condition
-from weft.sql.forms import arguments, is_select
+from weft.sql.forms import arguments, is_select, values
 from weft.sql.grouped import read_groups
 from weft.sql.interval import window_length
 from weft.sql.named import read_with
@@ -79,15 +80,14 @@ def _intersection(cursor: Cursor) -> Draft:
 def _by_rows(cursor: Cursor, draft: Draft, kind: JoinKind, read: Callable[[Cursor], Draft]) -> Draft:
     """The different rows of a SELECT that another one has, or has not: a semi or an anti join by all columns."""
     start = cursor.at
-    word = cursor.next().upper
-    if cursor.accept("ALL"):
-        hint = f"write {word}: it gives each row once."
-        raise cursor.fail(cursor.span_from(start), f"{word} ALL is not supported", hint=hint)
-    cursor.accept("DISTINCT")
+    cursor.next()
+    is_all = cursor.accept("ALL") or (cursor.accept("DISTINCT") and False)
     span = cursor.span_from(start)
     cursor.depth += 1
     other = read(cursor)
     cursor.depth -= 1
+    if is_all:
+        return counted_rows(draft, other, kind == "semi", span)
     using = Using((), range(1), range(1, 2), span, places=True)
     sources = (Source("the rows", "rows", derived=replace(draft, named=())), Source("others", "others", derived=other))
     star = Item(Star(), None, cursor.text)
@@ -98,7 +98,9 @@ def _by_rows(cursor: Cursor, draft: Draft, kind: JoinKind, read: Callable[[Curso
 
 
 def _branch(cursor: Cursor) -> Draft:
-    """One SELECT of a UNION."""
+    """One SELECT of a UNION; inside of a query also VALUES."""
+    if cursor.sees("VALUES") and cursor.depth:
+        return values(cursor, parse_condition)
     return read_parenthesised(cursor, read_body) if cursor.sees("(") and is_select(cursor) else _select(cursor)
 
 
@@ -213,11 +215,33 @@ def _star(cursor: Cursor) -> Star | None:
     elif not cursor.sees("*"):
         return None
     cursor.next()
-    if cursor.sees_any("EXCLUDE", "REPLACE", "RENAME", "EXCEPT"):
+    without = _without(cursor)
+    if cursor.sees_any("REPLACE", "RENAME"):
         raise cursor.fail(cursor.token.span, f"* {cursor.token.upper} is not supported", hint="list the columns.")
     if cursor.sees("AS") or cursor.is_name():
         raise cursor.fail(cursor.token.span, "* cannot be renamed", hint="list the columns.")
-    return Star(alias, cursor.span_from(start))
+    return Star(alias, cursor.span_from(start), without)
+
+
+def _without(cursor: Cursor) -> tuple[Column, ...]:
+    """EXCLUDE (column, ...) behind *, in other systems EXCEPT (column, ...); one column needs no parentheses."""
+    if not cursor.sees("EXCLUDE") and not (cursor.sees("EXCEPT", "(") and not is_select(cursor, 1)):
+        return ()
+    cursor.next()
+    if not cursor.accept("("):
+        return (_excluded(cursor),)
+    found = [_excluded(cursor)]
+    while cursor.accept(","):
+        found.append(_excluded(cursor))
+    cursor.expect(")", "* EXCLUDE (column, ...).")
+    return tuple(found)
+
+
+def _excluded(cursor: Cursor) -> Column:
+    name = cursor.name("the name of a column")
+    if not cursor.accept("."):
+        return Column("", name.text, None, name.span)
+    return Column(name.text, cursor.name("the name of a column").text, None, name.span)
 
 
 def parse_item(text: str) -> Item:

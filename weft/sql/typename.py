@@ -8,6 +8,8 @@ from weft.expr.types import from_sql_name, type_names
 from weft.query.names import nearest
 from weft.sql.cursor import Cursor
 
+_TEXTS = ("VARCHAR", "CHAR", "BPCHAR", "CHARACTER", "TEXT")
+"""Types whose length says nothing: texts are as long as they are."""
 _TIMES = ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP_LTZ")
 
 
@@ -21,7 +23,10 @@ def read_type(cursor: Cursor) -> pa.DataType:
         cursor.next()
     zoned = _time_zone(cursor) if name == "TIMESTAMP" else None
     parameters = _type_parameters(cursor)
-    whole = name == "VARCHAR" or (name in _TIMES and parameters == (6,))  # times have microseconds
+    if name == "CHARACTER":
+        cursor.accept("VARYING")
+        parameters = _type_parameters(cursor) or parameters
+    whole = name in _TEXTS or (name in _TIMES and parameters == (6,))  # times have microseconds
     zoned = zoned or name == "TIMESTAMP_LTZ"
     kind = from_sql_name("TIMESTAMPTZ" if zoned else name, () if whole else parameters)
     if kind is None or cursor.sees("["):
