@@ -19,6 +19,7 @@ from weft.expr import (
     buckets,
     casts,
     dates,
+    gathered,
     jsontext,
     lists,
     logic,
@@ -200,6 +201,8 @@ FUNCTIONS: dict[str, Function] = {
     "generate_series": Function(lists.series, lists.counted(closed=True), 1, 3),
     "range": Function(lists.series, lists.counted(closed=False), 1, 3),
     "string_split": Function(lists.splitting, spread(strict(lists.split)), 2, 2),
+    "pack": Function(gathered.pack_rule, gathered.pack, 1, _ANY),
+    "gather": Function(gathered.gather_rule, gathered.gather, 5, 5),
     "cast": Function(rules.cast, _cast, 1, 1),
 }
 """Every operator and function by name."""
@@ -255,6 +258,6 @@ SYNONYMS = {
 
 NAMED = frozenset(name for name in FUNCTIONS if name.isidentifier()) - {
     "and", "or", "not", "is_null", "same", "in", "case", "div", "neg", "like", "ilike", "cast", "add_months", "only",
-    "unnest", "ordinal",
+    "unnest", "ordinal", "pack", "gather",
 }  # fmt: skip
 """Functions that are called by name, as opposed to those with a syntax of their own."""

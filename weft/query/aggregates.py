@@ -13,6 +13,8 @@ are gone once a query is resolved: see `weft.query.groups`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 from pyarrow import types as pt
 
@@ -21,6 +23,7 @@ from weft.expr.model import Call, Column, Expr, Literal, Udf, children, walk
 from weft.expr.rules import condition as require_condition
 from weft.expr.types import MAX_DIGITS, ExprError, is_comparable, is_number, is_orderable, sql_name
 from weft.expr.typing import add_types
+from weft.query.gathering import NAMES, ORDERED, is_gathering, packed
 from weft.query.grouping import Kind
 
 AGGREGATES: dict[str, Kind] = {
@@ -35,15 +38,13 @@ AGGREGATES: dict[str, Kind] = {
     "every": "bool_and",
     "any_value": "min",
     "approx_count_distinct": "distinct",
+    **dict.fromkeys(NAMES, "list"),
 }
 """Aggregate functions by the names SQL has for them."""
 
 NOT_DONE = frozenset([
-    "arg_max", "arg_min", "array_agg", "corr", "covar_pop", "covar_samp", "cume_dist", "dense_rank",
-    "first", "first_value", "group_concat", "histogram", "lag", "last", "last_value", "lead", "list",
-    "listagg", "max_by", "median", "min_by", "mode", "nth_value", "ntile", "percent_rank", "product", "quantile",
-    "quantile_cont", "quantile_disc", "rank", "row_number", "stddev", "stddev_pop", "stddev_samp", "string_agg",
-    "var_pop", "var_samp", "variance",
+    "corr", "covar_pop", "covar_samp", "cume_dist", "dense_rank", "first", "first_value", "histogram", "lag", "last",
+    "last_value", "lead", "nth_value", "ntile", "percent_rank", "rank", "row_number",
 ])  # fmt: skip
 """Aggregate and window functions of SQL that Weft does not have."""
 
@@ -115,13 +116,17 @@ def refuse_marks(node: Expr) -> None:
             raise ExprError("FILTER stands only after aggregates", hint="use CASE WHEN ... END.", span=node.span)
 
 
-def read_call(call: Expr) -> tuple[Kind, Expr | None, pa.DataType]:
-    """What an aggregate is: its kind, its argument with types, and the type of its value."""
+def read_call(call: Expr) -> tuple[Kind, Expr | None, pa.DataType, tuple[Literal, ...]]:
+    """What an aggregate is: its kind, its argument with types, the type of its value, and what is made of a list."""
     test = None
     if isinstance(call, Call) and call.op == "filter":
         call, test = call.args
     assert isinstance(call, Udf)
     _refuse_nested(call, test)
+    if is_gathering(call):
+        row, made = packed(call)
+        return "list", row if test is None else _where(test, row), pa.list_(row.type), made
+    call = replace(call, args=tuple(_unordered(arg) for arg in call.args))
     kind, argument = _argument(call)
     if argument is not None:
         kind, argument, gives = _typed(kind, argument, call)
@@ -129,7 +134,12 @@ def read_call(call: Expr) -> tuple[Kind, Expr | None, pa.DataType]:
         gives = pa.int64()
     if test is not None:
         argument = _where(test, argument)
-    return kind, argument, gives
+    return kind, argument, gives, ()
+
+
+def _unordered(arg: Expr) -> Expr:
+    """An argument whose order changes nothing."""
+    return arg.args[0] if isinstance(arg, Call) and arg.op == ORDERED else arg
 
 
 def _refuse_nested(call: Udf, test: Expr | None) -> None:
@@ -150,12 +160,6 @@ def _argument(call: Udf) -> tuple[Kind, Expr | None]:
     counts_all = kind == "count" and not args and not distinct
     if len(args) != 1 and not counts_all:
         raise ExprError(f'"{call.name}" takes 1 argument, not {len(args)}', span=call.span)
-    if distinct and kind in ("sum", "avg"):
-        raise ExprError(
-            f"{call.name.upper()}(DISTINCT ...) is not supported",
-            hint="use COUNT(DISTINCT ...), or SELECT DISTINCT in a query of its own.",
-            span=call.span,
-        )
     return "distinct" if distinct and kind == "count" else kind, args[0] if args else None
 
 

@@ -28,8 +28,8 @@ from weft.expr.model import Expr, columns
 if TYPE_CHECKING:
     from weft.query.model import Output
 
-Kind = OneOf["count", "sum", "avg", "min", "max", "bool_and", "bool_or", "distinct"]
-"""Aggregate functions; "distinct" is COUNT(DISTINCT x)."""
+Kind = OneOf["count", "sum", "avg", "min", "max", "bool_and", "bool_or", "distinct", "list"]
+"""Aggregate functions; "distinct" is COUNT(DISTINCT x), "list" has all values that are not NULL, in any order."""
 
 
 START = pa.timestamp("us")

@@ -206,12 +206,13 @@ class _Groups:
             raise ExprError("a window is no value", hint=hint, span=node.span)
         return bound_of(self.window, node.name, self.keys[self.window.key], node.span)
 
-    def _value(self, call: Expr) -> Column:
-        kind, argument, gives = read_call(call)
+    def _value(self, call: Expr) -> Expr:
+        kind, argument, gives, made = read_call(call)
         field = None if argument is None else self._argument(argument)
         aggregate = Aggregate(kind, field, gives)
         name = self.aggregates.setdefault(aggregate, value_field(len(self.aggregates)))
-        return Column("", name, gives, call.span)
+        value = Column("", name, gives, call.span)
+        return Call("gather", (value, *made), None, call.span) if made else value
 
     def _argument(self, argument: Expr) -> str:
         new = (argument_field(len(self.arguments)), argument)

@@ -50,6 +50,8 @@ def _meanings(query: Query) -> dict[str, Expr]:
 
 def _call(aggregate: Aggregate, given: dict[str, Expr]) -> Udf:
     args = () if aggregate.argument is None else (given[aggregate.argument],)
+    if aggregate.kind == "list":
+        return Udf("list", args, aggregate.type)
     if aggregate.kind == "distinct":
         return Udf("count", (Call("distinct", args),), aggregate.type)
     return Udf(aggregate.kind, args, aggregate.type)

@@ -10,8 +10,9 @@ from dataclasses import replace
 
 from weft.expr.model import Call, Column, Expr, Literal, Span, Udf
 from weft.query.draft import Draft, Item
+from weft.query.gathering import ORDERED
 from weft.sql.cursor import Cursor
-from weft.sql.over import read_over
+from weft.sql.over import read_order, read_over
 from weft.sql.refused import refuse_clause
 from weft.sql.typename import read_type
 
@@ -22,7 +23,7 @@ MOST_ROWS = 256
 """VALUES has at most so many rows."""
 
 _ORDER = "ORDER BY in a call is not supported"
-_ORDER_HINT = "aggregates here do not depend on an order: leave it out."
+_ORDER_HINT = "leave it out: nothing here depends on an order."
 
 
 def sees_subquery(cursor: Cursor) -> bool:
@@ -87,12 +88,23 @@ def function(cursor: Cursor, read: Read) -> Expr:
         return filtered(cursor, read, _count_all(cursor, name.text, start), start)
     inside = cursor.at
     distinct = cursor.accept("DISTINCT")
-    args = () if cursor.accept(")") else arguments(cursor, read)
+    args = () if cursor.accept(")") else _ordered_arguments(cursor, read)
     if distinct:
         span = Span(cursor.tokens[inside].span.start, cursor.tokens[cursor.at - 2].span.end)
-        args = (Call("distinct", args, None, span),)
+        args = _distinct(args, span)
+    args = _within_group(cursor, read, args)
     made = _window(name.upper, args, cursor.span_from(start))
     return made or filtered(cursor, read, Udf(name.text, args, None, cursor.span_from(start)), start)
+
+
+def _distinct(args: tuple[Expr, ...], span: Span) -> tuple[Expr, ...]:
+    """DISTINCT before the first argument, of those that know more than one; before all of others."""
+    if len(args) == 1 and isinstance(args[0], Call) and args[0].op == ORDERED:
+        first, *rest = args[0].args
+        return (replace(args[0], args=(Call("distinct", (first,), None, span), *rest)),)
+    if len(args) == 2 and isinstance(args[1], Literal):
+        return Call("distinct", args[:1], None, span), args[1]
+    return (Call("distinct", args, None, span),)
 
 
 def _window(name: str, args: tuple[Expr, ...], span: Span) -> Expr | None:
@@ -131,6 +143,35 @@ def arguments(cursor: Cursor, read: Read) -> tuple[Expr, ...]:
         raise cursor.fail(cursor.read("ORDER", "BY"), _ORDER, hint=_ORDER_HINT)
     cursor.expect(")", "the list of arguments is never closed.")
     return tuple(args)
+
+
+def _ordered_arguments(cursor: Cursor, read: Read) -> tuple[Expr, ...]:
+    """The arguments of a call; ORDER BY in them makes them one."""
+    start = cursor.at
+    args = [read(cursor)]
+    while cursor.accept(","):
+        args.append(read(cursor))
+    if cursor.accept("ORDER", "BY"):
+        args = [Call(ORDERED, (*args, *read_order(cursor, read)), None, cursor.span_from(start))]
+    cursor.expect(")", "the list of arguments is never closed.")
+    return tuple(args)
+
+
+def _within_group(cursor: Cursor, read: Read, args: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """WITHIN GROUP (ORDER BY value) behind a call."""
+    if not cursor.accept("WITHIN", "GROUP"):
+        return args
+    form = "PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY value)."
+    cursor.expect("(", form)
+    cursor.expect("ORDER", form)
+    cursor.expect("BY", form)
+    start = cursor.at
+    (key, *more) = read_order(cursor, read)
+    value, descending, _ = key.args
+    if more or descending != Literal(False):
+        raise cursor.fail(cursor.span_from(start), "WITHIN GROUP takes one value, ascending", hint=form)
+    cursor.expect(")", form)
+    return (value, *args)
 
 
 def cast(cursor: Cursor, read: Read) -> Expr:

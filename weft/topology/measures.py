@@ -6,6 +6,7 @@
     limb i of x     their sum, for whole numbers and decimals: of 32 bits of the argument, the last limb of all the rest
     least x, greatest x
     values x        how many different values there are; the values themselves are in a store of their own
+    list x          the values that are in such a store
     finite x, nan x, above x, below x
                     instead of float, where rows may be taken back: the sum of finite arguments, and how many are NaN,
                     infinite and negative infinite, since these cannot be subtracted
@@ -45,6 +46,7 @@ Number = OneOf[
     "nan",
     "above",
     "below",
+    "list",
 ]
 
 EXTREMES = ("least", "greatest")
@@ -105,6 +107,8 @@ def numbers(aggregate: Aggregate, kind: pa.DataType | None, changing: bool = Fal
             return ("greatest",)
         case "distinct":
             return ("values",)
+        case "list":
+            return ("list",)
     return ("true", "valid")
 
 
@@ -117,19 +121,19 @@ def _parts(grouping: Grouping, types: Mapping[str, pa.DataType]) -> Iterator[Par
     for aggregate in grouping.aggregates:
         argument = aggregate.argument or ""
         for number in numbers(aggregate, types.get(argument), grouping.changing):
-            if not (grouping.changing and number in EXTREMES):
+            if not (number == "list" or (grouping.changing and number in EXTREMES)):
                 yield Part(number, argument)
 
 
 def valued(grouping: Grouping) -> tuple[str, ...]:
     """Arguments whose values are kept: those that are counted, and those whose least or greatest may go."""
-    kinds = ("distinct", "min", "max") if grouping.changing else ("distinct",)
+    kinds = ("distinct", "list", "min", "max") if grouping.changing else ("distinct", "list")
     asked = (aggregate.argument for aggregate in grouping.aggregates if aggregate.kind in kinds)
     return tuple(dict.fromkeys(name for name in asked if name is not None))
 
 
 def extremes(grouping: Grouping) -> tuple[Part, ...]:
-    """What is found among the values of an argument, where rows may be taken back."""
-    kinds: dict[str, Number] = {"min": "least", "max": "greatest"}
-    asked = ((a.kind, a.argument) for a in grouping.aggregates if grouping.changing)
+    """What is found among the values of an argument: all of them, and the least where rows may be taken back."""
+    kinds: dict[str, Number] = {"min": "least", "max": "greatest", "list": "list"}
+    asked = ((a.kind, a.argument) for a in grouping.aggregates if grouping.changing or a.kind == "list")
     return tuple(dict.fromkeys(Part(kinds[kind], argument) for kind, argument in asked if kind in kinds and argument))

@@ -1,4 +1,4 @@
-"""Least and greatest values of groups whose rows may be taken back.
+"""All values of groups, and the least and greatest ones where rows may be taken back.
 
 The values of an argument are kept in a counted store, as for COUNT(DISTINCT).  When the least one of a group goes, the
 next is found there: all values of the group are added up, and of those that still count the least is taken.
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,7 +24,7 @@ from weft.host.hidden import Frame
 from weft.host.state.segment import Segment
 from weft.host.state.stores import index_rows
 from weft.query.model import HASH, WEIGHT
-from weft.topology.measures import extremes
+from weft.topology.measures import Part, extremes
 from weft.topology.model import Topology
 from weft.topology.store import Store
 
@@ -49,9 +50,7 @@ class Extremes:
             store = self.topology.store(stores[part.argument])
             segments = [*self.open(store.id), *(self._fresh(store) if fresh else ())]
             values = self._values(groups, part.argument, store, segments)
-            ids = values.column("id").to_numpy(zero_copy_only=False)
-            found = unite(part.name, orderable(values.column(part.argument)), ids, groups.num_rows)
-            groups = groups.append_column(part.name, found)
+            groups = groups.append_column(part.name, _found(part, values, groups.num_rows))
         return groups
 
     def _fresh(self, store: Store) -> list[Segment]:
@@ -71,3 +70,17 @@ class Extremes:
             found.append(pa.RecordBatch.from_arrays(columns, names=["id", argument, WEIGHT]))
         values = fold(found)
         return values.filter(pc.greater(values.column(WEIGHT), 0))
+
+
+def _found(part: Part, values: Frame, groups: int) -> pa.Array:
+    """What is asked of the values of each group."""
+    ids = values.column("id").to_numpy(zero_copy_only=False)
+    if part.number != "list":
+        return unite(part.name, orderable(values.column(part.argument)), ids, groups)
+    there = pc.is_valid(values.column(part.argument)).to_numpy(zero_copy_only=False)
+    times = np.where(there, values.column(WEIGHT).to_numpy(zero_copy_only=False), 0)
+    order = np.argsort(ids, kind="stable")
+    rows = np.repeat(order, times[order])
+    counts = np.bincount(ids[rows], minlength=groups)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
+    return pa.ListArray.from_arrays(offsets, values.column(part.argument).take(pa.array(rows)))

@@ -115,6 +115,8 @@ def to_value(
             return counts.cast(aggregate.type)
         case "distinct":
             return found["values"].cast(aggregate.type)
+        case "list":
+            return found["list"]
         case "min" | "max":
             (values,) = found.values()
             return _plain(values, aggregate.type)
