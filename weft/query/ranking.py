@@ -32,14 +32,16 @@ from weft.expr.typing import add_types
 from weft.query.aggregates import AGGREGATES, refuse_aggregates
 from weft.query.caret import pointing_into
 from weft.query.draft import EVERY, Condition, Draft, Item, Ranked, Source, Star
+from weft.query.gathering import ORDERED
 from weft.query.grouping import Grouping, Ranking, RankKind, Sorted, argument_field, key_field, value_field
 from weft.query.groups import Entry
 from weft.query.model import Output, Query
 from weft.query.names import find
+from weft.query.overs import LAST, ROWS, Frame, Over, needs_number, with_column
 from weft.query.qualify import Opened, every
 
 OVER = "over"
-ROWS = "rows"
+_WINDOW = "window"
 _POSITION = "position"
 """Stands for an output by its number, in ORDER BY."""
 _WHOLE = ("exists", "in_query", "subquery", "filter")
@@ -49,6 +51,16 @@ _WHOLE = ("exists", "in_query", "subquery", "filter")
 def number(kind: RankKind, by: Sequence[Expr], order: Sequence[Expr], span: Span | None = None) -> Call:
     """The number of a row."""
     return Call(OVER, (Literal(kind), Call("by", tuple(by)), *order), None, span)
+
+
+def of_rows(
+    function: str, args: Sequence[Expr], where: Expr | None, by: Sequence[Expr], order: Sequence[Expr], frame: Frame,
+    span: Span | None = None,
+) -> Call:  # fmt: skip
+    """An aggregate or a neighbour of a row: over(window, by(...), sorted(...), ..., of(...), where(...), name, frame)."""
+    asked = Call("of", tuple(args)), Call("where", () if where is None else (where,))
+    said = Literal(function), Literal(str(frame))
+    return Call(OVER, (Literal(_WINDOW), Call("by", tuple(by)), *order, *asked, *said), None, span)
 
 
 def sort_key(expr: Expr, *, descending: bool = False, nulls_first: bool = False) -> Call:
@@ -108,7 +120,7 @@ def bound(inner: Draft, outer: Draft, source: Source) -> Draft:
     if inner.unions:
         return inner
     asked = [part for one in outer.conditions if isinstance(one.expr, Call) for part in conjuncts(one.expr)]
-    known = {item.name.lower(): item.expr for item in inner.items if item.name and _is_number(item.expr)}
+    known = {item.name.lower(): item.expr for item in inner.items if item.name and _is_counted(item.expr)}
     more: list[Condition] = []
     for test in asked if known else ():
         column, least = _limit(test)
@@ -144,15 +156,18 @@ def rank(draft: Draft, opened: Opened, select: Callable[[Draft], Draft]) -> Draf
     shown = tuple(over.item(item) for item in opened.items)
     where = tuple(replace(condition, expr=over.put(over.meant(_expr(condition)))) for condition in draft.qualify)
     tops = {column.name: most for test in where for column, most in [_top(test)] if column is not None}
-    names = sorted(over.numbers.values(), key=lambda name: name in tops)
-    calls = {name: call for call, name in over.numbers.items()}
-    levels = [over.level(calls[name], name, tops.get(name) if name == names[-1] else None) for name in names]
+    found = [over.over(call, name) for call, name in [*over.numbers.items()] if _is_window(call)]
+    calls = {name: call for call, name in over.numbers.items() if not _is_window(call)}
+    names = sorted(calls, key=lambda name: name in tops)
+    levels = [over.level(calls[n], n, tops.get(n) if n == names[-1] and not found else None) for n in names]
     rows = replace(
         draft, items=over.base(), group_by=over.group_by(draft), qualify=(), named=(), distinct=False, text=draft.text
     )
     rows = select(rows)
     for level in levels:
         rows = Draft((_rows(rows),), (), (Item(Star(), text=draft.text),), text=draft.text, ranked=level)
+    for one in found:
+        rows = with_column(rows, one)
     return Draft((_rows(rows),), where, shown, text=draft.text, named=draft.named, distinct=draft.distinct)
 
 
@@ -212,7 +227,8 @@ class _Rows:
         """An expression over the numbered rows."""
         if is_number(expr):
             assert isinstance(expr, Call)
-            name = self.numbers.setdefault(expr, f"#rank{len(self.numbers)}")
+            kind = "over" if _is_window(expr) else "rank"
+            name = self.numbers.setdefault(expr, f"#{kind}{len(self.numbers)}")
             return Column(ROWS, name, None, expr.span)
         if isinstance(expr, Literal):
             return expr
@@ -240,6 +256,34 @@ class _Rows:
         made: RankKind = kind.value  # type: ignore[assignment]
         return Ranked(tuple(self.column(self._at(one)) for one in by.args), Ranking(made, keys, most), name)
 
+    def over(self, call: Call, name: str) -> Over:
+        """How rows get what is found among others."""
+        _, by, *order, of, where, function, frame = call.args
+        assert isinstance(by, Call)
+        assert isinstance(of, Call)
+        assert isinstance(where, Call)
+        assert isinstance(function, Literal)
+        assert isinstance(frame, Literal)
+        made, which = str(function.value), Frame.read(str(frame.value))
+        numbered = [_reversed(key) for key in order] if made in LAST else order
+        if needs_number(made, which):
+            place = number("row_number", by.args, numbered)
+            counted = self.numbers.setdefault(place, f"#rank{len(self.numbers)}")
+        else:
+            counted = None
+        args, tests = (tuple(map(self._argument, one.args)) for one in (of, where))
+        keys = tuple(self.column(self._at(one)) for one in by.args)
+        test = tests[0] if tests else None
+        return Over(name, made, args, test, keys, tuple(map(self._sorted, order)), which, counted)
+
+    def _argument(self, expr: Expr) -> Expr:
+        """An argument over columns of the rows."""
+        if isinstance(expr, Literal):
+            return expr
+        if isinstance(expr, Call) and expr.op in ("distinct", "sorted", ORDERED):
+            return replace(expr, args=tuple(map(self._argument, expr.args)))
+        return Column(ROWS, self.column(expr), None, expr.span)
+
     def _at(self, written: Expr) -> Expr:
         """The output at a position, if one is written."""
         if not isinstance(written, Call) or written.op != _POSITION:
@@ -259,6 +303,14 @@ class _Rows:
         return Sorted(self.column(expr), bool(descending.value), bool(nulls_first.value))
 
 
+def _reversed(key: Expr) -> Expr:
+    """The same order from its end."""
+    assert isinstance(key, Call)
+    expr, *flags = key.args
+    turned = (Literal(not flag.value) for flag in flags if isinstance(flag, Literal))
+    return replace(key, args=(expr, *turned))
+
+
 def _is_worked_out(expr: Expr) -> bool:
     if isinstance(expr, Udf):
         return expr.name.lower() in AGGREGATES
@@ -269,8 +321,13 @@ def _has_number(written: object) -> bool:
     return isinstance(written, Call | Udf) and any(map(is_number, walk(written)))
 
 
-def _is_number(written: object) -> bool:
-    return isinstance(written, Call) and is_number(written)
+def _is_counted(written: object) -> bool:
+    """Whether it is the number of a row, not what is found among other rows."""
+    return isinstance(written, Call) and is_number(written) and not _is_window(written)
+
+
+def _is_window(call: Expr) -> bool:
+    return isinstance(call, Call) and call.args[0] == Literal(_WINDOW)
 
 
 def _output(draft: Draft, written: Expr) -> Expr:

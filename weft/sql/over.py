@@ -14,42 +14,53 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from weft.expr.model import Call, Column, Expr, Udf, transform
-from weft.query.aggregates import calls_aggregate
+from weft.query.aggregates import AGGREGATES, calls_aggregate
 from weft.query.derived import all_rows
 from weft.query.draft import Draft, Item
 from weft.query.grouping import RankKind
-from weft.query.ranking import first_of_groups, first_rows, is_ranking, number, sort_key
+from weft.query.ranking import first_of_groups, first_rows, is_ranking, number, of_rows, sort_key
 from weft.sql.cursor import Cursor
+from weft.sql.frames import read_frame
 
 Read = Callable[[Cursor], Expr]
 
 _RANKS: dict[str, RankKind] = {"row_number": "row_number", "rank": "rank", "dense_rank": "dense_rank"}
 _FORM = "OVER (PARTITION BY key ORDER BY value DESC)."
-_NEIGHBOUR = "number the rows with ROW_NUMBER() in a derived table and join it with itself on n = n + 1."
 _EDGE = "number the rows with ROW_NUMBER() in a derived table, take those with n = 1 and join them."
 _GROUP = "group the rows: SELECT key, COUNT(*) ... GROUP BY key, and join the groups where rows need them."
-_CURES = {"lag": _NEIGHBOUR, "lead": _NEIGHBOUR, "first_value": _EDGE, "last_value": _EDGE, "nth_value": _EDGE}
+_CURES = {"nth_value": _EDGE}
+_OTHERS = {"lag": 3, "lead": 3, "first_value": 1, "last_value": 1}
+"""Functions that find other rows -> how many arguments they take."""
 
 
 def read_over(cursor: Cursor, read: Read, call: Expr, start: int) -> Expr:
     """Read OVER behind a call."""
-    name = call.name.lower() if isinstance(call, Udf) else ""
-    if name not in _RANKS:
+    where = call.args[1] if isinstance(call, Call) else None
+    call = call.args[0] if isinstance(call, Call) else call
+    assert isinstance(call, Udf)
+    name = call.name.lower()
+    if name not in _RANKS and (name not in _OTHERS and name not in AGGREGATES):
         raise cursor.fail(
             cursor.token.span,
-            f"{name.upper() or 'FILTER'} ... OVER is not supported",
-            detail="window functions are: ROW_NUMBER, RANK and DENSE_RANK.",
+            f"{name.upper()} ... OVER is not supported",
+            detail=f"window functions are: {', '.join((*_RANKS, *_OTHERS)).upper()}, and aggregates.",
             hint=_CURES.get(name, _GROUP),
         )
-    assert isinstance(call, Udf)
-    if call.args:
+    if name in _RANKS and call.args:
         raise cursor.fail(cursor.span_from(start), f"{name.upper()} takes no argument", hint=f"write {name}() {_FORM}")
+    if name in _OTHERS and (not 1 <= len(call.args) <= _OTHERS[name] or where is not None):
+        hint = f"write {name}(value) {_FORM}"
+        raise cursor.fail(cursor.span_from(start), f"{name.upper()} cannot be called so", hint=hint)
     cursor.next()
     if cursor.is_name() or cursor.sees("WINDOW"):
         raise cursor.fail(cursor.token.span, "named windows are not supported", hint=f"write {_FORM}")
     cursor.expect("(", _FORM)
     by = _expressions(cursor, read) if cursor.accept("PARTITION", "BY") else ()
     order = read_order(cursor, read) if cursor.accept("ORDER", "BY") else ()
+    if name not in _RANKS:
+        frame = read_frame(cursor, name, is_ordered=bool(order))
+        cursor.expect(")", _FORM)
+        return of_rows(name, call.args, where, by, order, frame, cursor.span_from(start))
     if cursor.sees_any("ROWS", "RANGE", "GROUPS"):
         raise cursor.fail(
             cursor.token.span, f"{name.upper()} has no frame", hint="leave it out: all rows are numbered."
