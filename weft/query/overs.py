@@ -3,12 +3,14 @@
 Rows get one more column by joins of the rows with themselves; nothing of it is a new operator.
 
     SUM(x) OVER (PARTITION BY g)                rows JOIN (SELECT g, SUM(x) FROM rows GROUP BY g)
-    SUM(x) OVER (PARTITION BY g ORDER BY o)     rows JOIN (SELECT g, o, SUM(x) FROM each (g, o) JOIN rows up to o GROUP BY g, o)
+    SUM(x) OVER (PARTITION BY g ORDER BY o)     rows JOIN (SELECT g, o, SUM(x) FROM (g, o) JOIN rows up to o GROUP BY ...)
     ... ROWS BETWEEN 2 PRECEDING AND ...        the same with the number of a row in place of o
-    LAG(x, 2) OVER (PARTITION BY g ORDER BY o)  rows LEFT JOIN rows ON the number of the one is that of the other less 2
+    LAG(x, 2) OVER (PARTITION BY g ORDER BY o)  rows JOIN (all rows, two places further on, and the rows themselves with
+                                                NULL for x, UNION ALL, GROUP BY g and the number of the row)
     FIRST_VALUE(x) OVER (...)                   rows JOIN rows ON the number of the other is 1
 
 What must hold: NULL is a value of g and o like any other.  A row has itself in its frame, so that no group is missing.
+All of these are inner joins, of one row each, so that many functions are one flat join.
 """
 
 from __future__ import annotations
@@ -17,11 +19,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from weft.expr.model import Call, Column, Expr, Literal, Udf
-from weft.query.draft import Condition, Draft, Item, Join, Source, Star
+from weft.query.draft import Condition, Draft, Item, Source, Star
 from weft.query.grouping import Sorted
 
 ROWS = "rows"
-_OTHERS, _EACH = "others", "each"
+_OTHERS, _EACH, _BESIDE = "others", "each", "beside"
+_VALUE, _THERE = "#value", "#there"
 LAST = ("last_value",)
 NEIGHBOURS = ("lag", "lead")
 EDGES = ("first_value", *LAST)
@@ -66,13 +69,38 @@ def needs_number(function: str, frame: Frame) -> bool:
     return function in (*NEIGHBOURS, *EDGES) or frame.unit == "rows"
 
 
-def with_column(rows: Draft, over: Over) -> Draft:
-    """The rows with the column."""
-    if over.function in NEIGHBOURS:
-        return _neighbour(rows, over)
+def with_columns(rows: Draft, overs: Sequence[Over]) -> Draft:
+    """The rows with the columns; all of them are joined at once."""
+    found = [_beside(rows, over, f"{_BESIDE}{place}") for place, over in enumerate(overs)]
+    return Draft(
+        (_source(rows, ROWS), *(one.source for one in found)),
+        tuple(Condition(test) for one in found for test in one.on),
+        (Item(Star(ROWS)), *(Item(one.value, over.name) for one, over in zip(found, overs, strict=True))),
+        text=rows.text,
+        crossed=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """What is joined to the rows, and the column that is taken of it."""
+
+    source: Source
+    on: tuple[Expr, ...]
+    value: Expr
+
+
+def _beside(rows: Draft, over: Over, alias: str) -> _Beside:
     if over.function in EDGES:
-        return _edge(rows, over)
-    return _aggregated(rows, over, _groups(rows, over) if over.frame.unit == "all" else _running(rows, over))
+        return _edge(rows, over, alias)
+    if over.function in NEIGHBOURS:
+        names = (*over.by, str(over.number))
+        return _Beside(_source(_neighbours(rows, over), alias), tuple(_alike(ROWS, alias, names)), _found(over, alias))
+    if over.frame.unit == "all":
+        names, groups = over.by, _groups(rows, over)
+    else:
+        names, groups = tuple(dict.fromkeys((*over.by, *_places(over)))), _running(rows, over)
+    return _Beside(_source(groups, alias), tuple(_alike(ROWS, alias, names)), Column(alias, over.name))
 
 
 def at(alias: str, expr: Expr) -> Expr:
@@ -117,17 +145,6 @@ def _places(over: Over) -> tuple[str, ...]:
     return (over.number,) if over.number is not None else tuple(key.column for key in over.order)
 
 
-def _aggregated(rows: Draft, over: Over, groups: Draft) -> Draft:
-    names = over.by if over.frame.unit == "all" else tuple(dict.fromkeys((*over.by, *_places(over))))
-    return Draft(
-        (_source(rows, ROWS), _source(groups, "groups")),
-        tuple(map(Condition, _alike(ROWS, "groups", names))),
-        (Item(Star(ROWS)), Item(Column("groups", over.name), over.name)),
-        text=rows.text,
-        crossed=True,
-    )
-
-
 def _inside(over: Over) -> Iterator[Expr]:
     """Whether another row is in the frame of a place."""
     if over.number is None:
@@ -157,32 +174,38 @@ def _before(key: Sorted) -> Expr:
     return Call("or", (Call(">" if key.descending else "<", (other, mine)), unknown))
 
 
-def _neighbour(rows: Draft, over: Over) -> Draft:
-    """The row that stands some places before or behind."""
+def _neighbours(rows: Draft, over: Over) -> Draft:
+    """For each row what stands some places before or behind it: all rows, moved, and the rows themselves without it."""
     value, *more = over.args
-    steps, otherwise = (*more, *[Literal(1), None][len(more) :])
     number = str(over.number)
-    sign = "-" if over.function == "lag" else "+"
-    there = Call("=", (Column(_OTHERS, number), Call(sign, (Column(ROWS, number), at(ROWS, steps or Literal(1))))))
-    found = at(_OTHERS, value)
-    if otherwise is not None:
-        found = Call("case", (Call("is_null", (Column(_OTHERS, number),)), at(ROWS, otherwise), found))
-    on = tuple(map(Condition, (*_alike(ROWS, _OTHERS, over.by), there)))
-    items = (Item(Star(ROWS)), Item(found, over.name))
-    sources = (_source(rows, ROWS), _source(rows, _OTHERS))
-    return Draft(sources, (), items, text=rows.text, tree=Join("left", 0, 1, on))
+    steps = at(ROWS, more[0]) if more else Literal(1)
+    place = Call("+" if over.function == "lag" else "-", (Column(ROWS, number), steps))
+    by = tuple(_items(ROWS, over.by))
+    moved = (*by, Item(place, number), Item(at(ROWS, value), _VALUE), Item(Literal(1), _THERE))
+    own = (*by, Item(Column(ROWS, number), number), Item(Literal(None), _VALUE), Item(Literal(0), _THERE))
+    source = _source(rows, ROWS)
+    both = Draft((source,), (), moved, text=rows.text, unions=(Draft((source,), (), own, text=rows.text),))
+    keys = tuple(Column(ROWS, name) for name in (*over.by, number))
+    found = (Item(Udf("max", (Column(ROWS, name),)), name) for name in (_VALUE, _THERE))
+    items = (*(Item(key, key.name) for key in keys), *found)
+    return Draft((_source(both, ROWS),), (), items, text=rows.text, group_by=tuple(map(Condition, keys)))
 
 
-def _edge(rows: Draft, over: Over) -> Draft:
-    """The first row of the group."""
-    first = Call("=", (Column(_OTHERS, str(over.number)), Literal(1)))
-    return Draft(
-        (_source(rows, ROWS), _source(rows, _OTHERS)),
-        tuple(map(Condition, (*_alike(ROWS, _OTHERS, over.by), first))),
-        (Item(Star(ROWS)), Item(at(_OTHERS, over.args[0]), over.name)),
-        text=rows.text,
-        crossed=True,
-    )
+def _found(over: Over, alias: str) -> Expr:
+    """The value of a neighbour, or what is taken where there is none."""
+    value = Column(alias, _VALUE)
+    if len(over.args) < 3:
+        return value
+    return Call("case", (Call("=", (Column(alias, _THERE), Literal(1))), value, at(ROWS, over.args[2])))
+
+
+def _edge(rows: Draft, over: Over, alias: str) -> _Beside:
+    """The first row of the frame."""
+    mine, other = Column(ROWS, str(over.number)), Column(alias, str(over.number))
+    low = over.frame.low
+    place: Expr = Literal(1) if low is None else Call("greatest", (Call("+", (mine, Literal(low))), Literal(1)))
+    on = (*_alike(ROWS, alias, over.by), Call("=", (other, place)))
+    return _Beside(_source(rows, alias), on, at(alias, over.args[0]))
 
 
 def _alike(one: str, other: str, names: Sequence[str]) -> Iterator[Expr]:

@@ -37,7 +37,7 @@ from weft.query.grouping import Grouping, Ranking, RankKind, Sorted, argument_fi
 from weft.query.groups import Entry
 from weft.query.model import Output, Query
 from weft.query.names import find
-from weft.query.overs import LAST, ROWS, Frame, Over, needs_number, with_column
+from weft.query.overs import LAST, ROWS, Frame, Over, needs_number, with_columns
 from weft.query.qualify import Opened, every
 
 OVER = "over"
@@ -166,8 +166,7 @@ def rank(draft: Draft, opened: Opened, select: Callable[[Draft], Draft]) -> Draf
     rows = select(rows)
     for level in levels:
         rows = Draft((_rows(rows),), (), (Item(Star(), text=draft.text),), text=draft.text, ranked=level)
-    for one in found:
-        rows = with_column(rows, one)
+    rows = with_columns(rows, found) if found else rows
     return Draft((_rows(rows),), where, shown, text=draft.text, named=draft.named, distinct=draft.distinct)
 
 

@@ -7,7 +7,7 @@ Without one it goes from the first row to the last at the same place, or over th
 
 from __future__ import annotations
 
-from weft.query.overs import EDGES, LAST, Frame
+from weft.query.overs import LAST, Frame
 from weft.sql.cursor import Cursor
 
 _FORM = "ROWS BETWEEN 2 PRECEDING AND CURRENT ROW."
@@ -30,9 +30,6 @@ def read_frame(cursor: Cursor, name: str, *, is_ordered: bool) -> Frame:
         frame = _frame(cursor, start, unit, low, high, is_ordered=is_ordered)
     if cursor.sees("EXCLUDE"):
         raise cursor.fail(cursor.token.span, "EXCLUDE is not supported", hint="leave it out.")
-    if name in EDGES and not (frame.low is None and frame.unit in ("rows", "range", "all")):
-        hint = "write ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW."
-        raise cursor.fail(cursor.span_from(start), f"{name.upper()} needs the first rows of the group", hint=hint)
     if name in LAST and frame.unit != "all":
         hint = "write ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING."
         raise cursor.fail(cursor.token.span, f"{name.upper()} needs all rows of the group", hint=hint)
