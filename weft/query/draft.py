@@ -174,6 +174,8 @@ class Draft:
     text: str = field(default="", compare=False, repr=False)
     group_by: tuple[Condition, ...] = ()
     having: tuple[Condition, ...] = ()
+    sets: tuple[tuple[int, ...], ...] = ()
+    """GROUPING SETS: the places of the keys of each; empty if all keys are one set.  See `weft.query.sets`."""
     distinct: bool = False
     """Whether equal rows are one."""
     usings: tuple[Using, ...] = ()

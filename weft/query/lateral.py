@@ -56,7 +56,7 @@ def beside(reader: Reader, source: Source, left: Scope, part: Part | None, *, pa
     ):
         return _values(source, draft, opened, left)
     asked: tuple[Condition | Item, ...] = (*opened.where, *opened.items)
-    if draft.unions or opened.is_grouped or is_ranking(draft) or any(has_subquery(one.expr) for one in asked):
+    if draft.unions or draft.sets or opened.is_grouped or is_ranking(draft) or any(has_subquery(one.expr) for one in asked):
         detail = "only plain joins, and aggregates without GROUP BY, can be tied to what stands left of them."
         raise ExprError("this LATERAL is not supported", detail=detail, hint=_HINT, span=source.span)
     return _Splitter(reader, source, opened, padded).run()

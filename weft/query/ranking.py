@@ -42,6 +42,8 @@ from weft.query.qualify import Opened, every
 
 OVER = "over"
 _WINDOW = "window"
+GROUPING = ("grouping", "grouping_id")
+"""Functions that say which keys a group has: see `weft.query.sets`."""
 _POSITION = "position"
 """Stands for an output by its number, in ORDER BY."""
 _WHOLE = ("exists", "in_query", "subquery", "filter")
@@ -312,7 +314,7 @@ def _reversed(key: Expr) -> Expr:
 
 def _is_worked_out(expr: Expr) -> bool:
     if isinstance(expr, Udf):
-        return expr.name.lower() in AGGREGATES
+        return expr.name.lower() in (*AGGREGATES, *GROUPING)
     return isinstance(expr, Call) and expr.op in _WHOLE
 
 

@@ -36,7 +36,7 @@ from weft.query.names import find, suggestion
 from weft.query.onerow import with_rows
 from weft.query.parameters import PARAMETERS, REMOVED
 from weft.query.qualify import EventTime
-from weft.query.ranking import bound, ranked
+from weft.query.ranking import GROUPING, bound, ranked
 from weft.query.rewrite import is_plain, rewrite
 from weft.query.scope import MOMENTS, left_out
 from weft.query.tables import refuse_changes_beside_tables
@@ -626,6 +626,9 @@ class _Scope:
                 hint="aggregate the result where it is read.",
                 span=call.span,
             )
+        if builtin in GROUPING:
+            hint = "write it beside GROUP BY GROUPING SETS, ROLLUP or CUBE."
+            raise ExprError("GROUPING says which keys a group has", hint=hint, span=call.span)
         if builtin == UNNEST:
             hint = "write it in FROM: FROM t, UNNEST(t.list) AS u (x)."
             raise ExprError("UNNEST stands in FROM", hint=hint, span=call.span)

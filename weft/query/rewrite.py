@@ -21,6 +21,7 @@ from weft.query.outer import without_outer_joins
 from weft.query.qualify import Known, Opened, Reader
 from weft.query.ranking import is_ranking, rank
 from weft.query.regroup import regroup
+from weft.query.sets import each_set
 from weft.query.subqueries import has_subquery, unnest
 
 
@@ -31,9 +32,18 @@ def is_plain(draft: Draft) -> bool:
 
 def rewrite(draft: Draft, know: Callable[[Draft], Known]) -> Draft:
     """The same query, plain; `know` says what is known of the sources of a SELECT."""
-    parts = [part if _is_plain(part) else _rewrite(part, know(part)) for part in branches(draft)]
+    written = [one for part in branches(draft) for one in branches(_without_sets(part, know))]
+    parts = [part if _is_plain(part) else _rewrite(part, know(part)) for part in written]
     first, *rest = (one for part in parts for one in branches(part))
     return replace(first, unions=tuple(rest), times=draft.times, closes=draft.closes)
+
+
+def _without_sets(draft: Draft, know: Callable[[Draft], Known]) -> Draft:
+    """The draft as one SELECT for each set of keys; if rows get numbers, those of all sets do, and that comes first."""
+    if not draft.sets or is_ranking(draft):
+        return draft
+    with pointing_into(draft.text):
+        return each_set(draft, Reader(know(draft), beside).open(draft))
 
 
 def refuse_closed(draft: Draft) -> None:
@@ -49,7 +59,7 @@ def refuse_closed(draft: Draft) -> None:
 
 def _is_plain(draft: Draft) -> bool:
     written: tuple[Condition | Item, ...] = (*draft.conditions, *draft.items, *draft.having, *draft.group_by)
-    return draft.tree is None and not is_ranking(draft) and not any(has_subquery(one.expr) for one in written)
+    return draft.tree is None and not draft.sets and not is_ranking(draft) and not any(has_subquery(one.expr) for one in written)
 
 
 def _rewrite(draft: Draft, known: Known) -> Draft:

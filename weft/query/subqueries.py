@@ -350,7 +350,7 @@ def _draft(call: Call) -> Draft:
     assert isinstance(constant, Literal)
     assert isinstance(constant.value, Draft)
     draft = in_place(constant.value)
-    return all_rows(draft, draft.text) if is_ranking(draft) else draft
+    return all_rows(draft, draft.text) if is_ranking(draft) or draft.sets else draft
 
 
 def _over_nothing(node: Expr) -> Expr:

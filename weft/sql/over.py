@@ -60,6 +60,9 @@ def read_over(cursor: Cursor, read: Read, call: Expr, start: int) -> Expr:
     if name not in _RANKS:
         frame = read_frame(cursor, name, is_ordered=bool(order))
         cursor.expect(")", _FORM)
+        if cursor.sees("IGNORE", "NULLS") or cursor.sees("RESPECT", "NULLS"):
+            hint = "leave it out, and select rows without NULL in a derived table."
+            raise cursor.fail(cursor.token.span, f"{cursor.token.upper} NULLS is not supported", hint=hint)
         return of_rows(name, call.args, where, by, order, frame, cursor.span_from(start))
     if cursor.sees_any("ROWS", "RANGE", "GROUPS"):
         raise cursor.fail(

@@ -125,6 +125,7 @@ def _select(cursor: Cursor) -> Draft:
         usings=tuple(found.usings),
         group_by=groups.by,
         having=groups.having,
+        sets=groups.sets,
         distinct=distinct,
         qualify=tuple(Condition(part, cursor.text) for part in qualify),
         tree=found.tree,
