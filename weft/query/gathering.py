@@ -84,6 +84,7 @@ def packed(call: Udf) -> tuple[Expr, tuple[Literal, ...]]:
     keys, marks = [key.args[0] for key in order], [_mark(key) for key in order]
     constant = how.constant
     if how.keyed:
+        distinct = False  # equal values beside equal keys change nothing
         keys, marks = [args[1], *keys], [how.keyed, *marks]
     elif len(args) == 2:
         constant = _constant(args[1], call)

@@ -25,6 +25,7 @@ from weft.expr.types import ExprError
 from weft.query.derived import in_place
 from weft.query.draft import Condition, Draft, Item, Source, Star
 from weft.query.elements import unnested
+from weft.query.foreach import for_each
 from weft.query.onerow import ROW, is_row
 from weft.query.qualify import Beside, Opened, Part, Reader, sources_of
 from weft.query.ranking import is_ranking, within_ties
@@ -55,11 +56,35 @@ def beside(reader: Reader, source: Source, left: Scope, part: Part | None, *, pa
         and not (draft.unions or draft.group_by or draft.having or draft.distinct)
     ):
         return _values(source, draft, opened, left)
-    asked: tuple[Condition | Item, ...] = (*opened.where, *opened.items)
-    if draft.unions or draft.sets or opened.is_grouped or is_ranking(draft) or any(has_subquery(one.expr) for one in asked):
-        detail = "only plain joins, and aggregates without GROUP BY, can be tied to what stands left of them."
-        raise ExprError("this LATERAL is not supported", detail=detail, hint=_HINT, span=source.span)
+    asked: tuple[Condition | Item, ...] = (*draft.conditions, *draft.items)
+    left_asks = padded and any(has_subquery(one.expr) for one in (*opened.where, *opened.items))
+    if (
+        draft.unions or draft.sets or opened.is_grouped or is_ranking(draft) or left_asks or not _is_near(opened)
+        or any(has_subquery(one.expr) for one in asked)
+    ):  # fmt: skip
+        return _each(reader, source, opened, left, part)
     return _Splitter(reader, source, opened, padded).run()
+
+
+def _is_near(opened: Opened) -> bool:
+    """Whether no condition of a join inside refers to what stands outside, and all are inner joins."""
+    joined, mine = flat_joins(opened.part), {one.alias for one in sources_of(opened.part)}
+    return joined is not None and all(column.alias in mine for one in joined[1] for column in columns(expr_of(one)))
+
+
+def _each(reader: Reader, source: Source, opened: Opened, left: Scope, part: Part | None) -> Beside:
+    """One that is worked out for each different row of the one source that it refers to."""
+    found = None
+    if part is not None and (opened.group_by or not opened.is_grouped or opened.draft.distinct):
+        found = for_each(
+            reader, opened.draft, sources_of(part), left, source.alias, is_grouped=opened.is_grouped
+        )  # fmt: skip
+    if found is None:
+        detail = "it may refer to one stream or table that stands left of it, if that has no window."
+        raise ExprError("this LATERAL is not supported", detail=detail, hint=_HINT, span=source.span)
+    values = _named(source, [(one.name, one.value) for one in found.shown])
+    on = tuple(Condition(one, opened.draft.text) for one in found.on)
+    return Beside(found.source, Scope(values, around=left.around), on)
 
 
 _HINT = "join a derived table, and write in ON what ties it to the others."
@@ -165,9 +190,7 @@ class _Splitter:
         """The derived table, its columns, and conditions of the join."""
         opened, mine = self.opened, {source.alias for source in sources_of(self.opened.part)}
         joined = flat_joins(opened.part)
-        if joined is None or any(not self._is_near(one, mine) for one in joined[1]):
-            detail = "inside of it, conditions of joins must not refer to what stands outside."
-            raise ExprError("this LATERAL is not supported", detail=detail, hint=_HINT, span=self.source.span)
+        assert joined is not None
         near = [one for one in opened.where if self._is_near(one, mine)]
         tied = [replace(one, expr=self._outside(expr_of(one), mine)) for one in opened.where if one not in near]
         values = [(str(item.name), self._outside(expr_of(item), mine, whole=True)) for item in opened.items]
@@ -181,11 +204,13 @@ class _Splitter:
         return Beside(placed, Scope(_named(self.source, found), around=self.opened.scope.around), on)
 
     def _is_near(self, one: Condition, mine: set[str]) -> bool:
-        return all(column.alias in mine for column in columns(expr_of(one)))
+        """Whether it refers to nothing outside; a subquery in it is a column on the left that is worked out."""
+        return not has_subquery(one.expr) and all(column.alias in mine for column in columns(expr_of(one)))
 
     def _outside(self, expr: Expr, mine: set[str], *, whole: bool = False) -> Expr:
         """The expression over columns that the derived table is made to select; a whole one is selected itself."""
-        if whole and columns(expr) and all(column.alias in mine for column in columns(expr)):
+        is_mine = columns(expr) and all(column.alias in mine for column in columns(expr))
+        if whole and is_mine and not has_subquery(expr):
             return self._keep(expr)
         return transform(expr, lambda node: self._keep(node) if _is_of(node, mine) else node)
 

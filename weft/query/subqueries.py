@@ -17,14 +17,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from weft.expr.model import Call, Column, Expr, Literal, Udf, columns, transform, walk
+from weft.expr.model import Call, Column, Expr, Literal, Udf, children, columns, transform, walk
 from weft.expr.types import ExprError
 from weft.query.aggregates import AGGREGATES
 from weft.query.caret import pointing_into
 from weft.query.derived import all_rows, in_place
 from weft.query.draft import Condition, Draft, Item, Source
+from weft.query.foreach import for_each
 from weft.query.nulls import fold, is_null, null
 from weft.query.onerow import ROW
+from weft.query.onlyrow import compared, has_one_row, without_having
 from weft.query.qualify import Kind, Node, Opened, Part, Reader, has_aggregate, sources_of
 from weft.query.ranking import is_ranking
 from weft.query.tied import (
@@ -53,9 +55,25 @@ def has_subquery(written: object) -> bool:
 
 def unnest(reader: Reader, opened: Opened) -> Opened:
     """The same query with its subqueries in the tree of joins."""
-    for part in (*_conditions(opened.part), *opened.group_by):
-        _refuse(part, "ON or GROUP BY", "write it in WHERE.")
+    part, asking = _hoisted(opened.part)
+    opened = replace(opened, part=part, where=(*opened.where, *asking))
+    for one in (*_conditions(opened.part), *opened.group_by):
+        _refuse(one, "ON of an outer join, or in GROUP BY", "write it in WHERE, or in a derived table that is joined.")
     return _Unnester(reader, opened).run()
+
+
+def _hoisted(part: Part) -> tuple[Part, tuple[Condition, ...]]:
+    """A part without the conditions of inner joins that have a subquery, and these: they may as well stand in WHERE."""
+    if not isinstance(part, Node):
+        return part, ()
+    left, asking = _hoisted(part.left)
+    if part.kind not in ("inner", "where") or part.asof:
+        both = part.kind in ("left", "semi", "anti", "mark") and not part.asof
+        return (replace(part, left=left), asking) if both and asking else (part, ())
+    right, more = (None, ()) if part.right is None else _hoisted(part.right)
+    mine = tuple(one for one in part.on if has_subquery(one.expr))
+    on = tuple(one for one in part.on if one not in mine)
+    return replace(part, left=left, right=right, on=on), (*asking, *more, *mine)
 
 
 def _conditions(part: Part | None) -> Iterator[Condition]:
@@ -111,7 +129,8 @@ class _Unnester:
             negated = False
             while isinstance(expr, Call) and expr.op == "not":
                 expr, negated = expr.args[0], not negated
-            if isinstance(expr, Call) and expr.op in ("exists", "in_query") and not any(map(has_subquery, expr.args)):
+            asks = isinstance(expr, Call) and expr.op in ("exists", "in_query") and not any(map(has_subquery, expr.args))
+            if asks and isinstance(expr, Call) and not has_one_row(_draft(expr)):
                 self._filter(expr, negated)
                 return []
             return [replace(condition, expr=self._values(condition.expr))]
@@ -148,6 +167,8 @@ class _Unnester:
             return expr
         args = tuple(self._values(arg) for arg in expr.args)
         expr = replace(expr, args=args)
+        if isinstance(expr, Call) and expr.op in ("exists", "in_query") and has_one_row(draft := _draft(expr)):
+            return self._values(compared(expr, draft))
         if isinstance(expr, Call) and expr.op in SUBQUERIES:
             return {"exists": self._exists, "in_query": self._in, "subquery": self._value}[expr.op](expr)
         return expr
@@ -173,6 +194,7 @@ class _Unnester:
     def _value(self, call: Call) -> Expr:
         """A scalar subquery: one aggregate."""
         draft = _draft(call)
+        draft = without_having(draft) if has_one_row(draft) else draft
         opened = self.reader.open(draft, self.opened.scope, self.opened.draft.within)
         if len(opened.items) != 1:
             raise one_column(call)
@@ -180,7 +202,13 @@ class _Unnester:
             return self._values(expr_of(opened.items[0]))
         if not has_aggregate(expr_of(opened.items[0])) or opened.group_by or draft.unions:
             return self._only(opened, call)
-        derived, equal = self._grouped(opened, call)
+        try:
+            derived, equal = self._grouped(opened, call)
+        except ExprError:
+            found = self._aggregate_of_each(opened)
+            if found is None:
+                raise
+            return found
         source, shown = self.reader.place(derived)
         *keys, value = (one.value for one in shown.columns)
         on = tuple(Condition(Call("=", (k, o), None, call.span), self.text) for k, o in zip(keys, equal, strict=True))
@@ -189,6 +217,20 @@ class _Unnester:
         if not keys or is_null(empty):
             return value
         return Call("case", (null_test(keys[0]), empty, value), None, call.span)
+
+    def _aggregate_of_each(self, opened: Opened) -> Expr | None:
+        """An aggregate that is worked out for each different row of the one source that it refers to."""
+        draft = replace(opened.draft, items=(*opened.draft.items, Item(Literal(1), "#there")))
+        around = sources_of(self.opened.part)
+        if opened.having or not all(_is_of_rows(expr_of(item)) for item in opened.items):
+            return None
+        found = for_each(self.reader, draft, around, self.opened.scope, "subquery", is_grouped=True)
+        if found is None:
+            return None
+        value, there = (one.value for one in found.shown)
+        self.part = Node("left", self.part, found.source, tuple(Condition(one, self.text) for one in found.on))
+        empty = fold(transform(expr_of(opened.items[0]), _over_nothing))
+        return value if is_null(empty) else Call("case", (null_test(there), empty, value))
 
     def _only(self, opened: Opened, call: Call) -> Expr:
         """A scalar subquery that is no aggregate: its value, if there is one; more than one is an error."""
@@ -221,7 +263,8 @@ class _Unnester:
         opened = self.reader.open(draft, self.opened.scope, self.opened.draft.within)
         if not draft.unions and not (opened.group_by or opened.having) and not _aggregates(opened):
             inner = unnest(self.reader, opened) if _has_more(opened) else opened
-            self._refuse_far(inner, call)
+            if self._is_far(inner):
+                return self._each(draft, call)
             return _Joined(inner.part, inner.where, tuple(expr_of(item) for item in inner.items))
         derived, equal = self._grouped(opened, call)
         source, shown = self.reader.place(derived)
@@ -232,16 +275,27 @@ class _Unnester:
         )
         return _Joined(source, on, tuple(values[len(equal) :]))
 
-    def _refuse_far(self, inner: Opened, call: Call) -> None:
-        """A condition of a subquery inside must not skip a level."""
+    def _is_far(self, inner: Opened) -> bool:
+        """Whether a condition of a join inside, or of a subquery there, refers to the query around."""
         mine = {source.alias for source in sources_of(inner.part)}
-        for condition in _conditions(inner.part):
-            if any(c.alias not in mine and not c.alias.startswith(_MARK) for c in columns(expr_of(condition))):
-                raise ExprError(
-                    "a subquery refers to a query that is not directly around it",
-                    hint="join the streams of both subqueries in one.",
-                    span=call.span,
-                )
+        return any(
+            c.alias not in mine and not c.alias.startswith(_MARK)
+            for condition in _conditions(inner.part)
+            for c in columns(expr_of(condition))
+        )
+
+    def _each(self, draft: Draft, call: Call) -> _Joined:
+        """A subquery that is worked out for each different row of the one source that it refers to."""
+        around = sources_of(self.opened.part)
+        found = for_each(self.reader, draft, around, self.opened.scope, "subquery", is_grouped=False)
+        if found is None:
+            raise ExprError(
+                "a subquery refers to several sources of a query that is not directly around it",
+                hint="join the streams of both subqueries in one.",
+                span=call.span,
+            )
+        on = tuple(Condition(one, self.text) for one in found.on)
+        return _Joined(found.source, on, tuple(one.value for one in found.shown))
 
     def _grouped(self, opened: Opened, call: Call) -> tuple[Source, list[Expr]]:
         """A subquery that groups rows as a derived table, and what the query around compares its first columns with."""
@@ -334,6 +388,13 @@ class _Unnester:
 
 def _at_most_one(value: Expr) -> tuple[Item, ...]:
     return Item(Udf("max", (value,)), "value"), Item(Udf("count", ()), "count")
+
+
+def _is_of_rows(expr: Expr) -> bool:
+    """Whether every column stands in an aggregate: what is beside them must not be asked where there are no rows."""
+    if isinstance(expr, Udf) and expr.name.lower() in AGGREGATES:
+        return True
+    return not isinstance(expr, Column) and all(map(_is_of_rows, children(expr)))
 
 
 def _has_more(opened: Opened) -> bool:

@@ -23,21 +23,21 @@ def null_test(expr: Expr) -> Expr:
     return Call("is_null", (expr,))
 
 
-def _operator(call: Call) -> str:
+def operator_of(call: Call) -> str:
     """How IN, ANY or ALL compares."""
     return str(call.args[1].value) if len(call.args) == 3 and isinstance(call.args[1], Literal) else "="
 
 
 def surely(pairs: Pairs, call: Call) -> list[Expr]:
     """Conditions that all hold where the comparison is true; rows differ if one of their values does."""
-    op = _operator(call)
+    op = operator_of(call)
     found: list[Expr] = [Call(op, pair, None, call.span) for pair in pairs]
     return [Call("or", tuple(found), None, call.span)] if op == "<>" and len(found) > 1 else found
 
 
 def maybe(pairs: Pairs, call: Call) -> list[Expr]:
     """Conditions that all hold where the comparison is true or unknown."""
-    op = _operator(call)
+    op = operator_of(call)
     open_: list[Expr] = [
         Call("or", (Call(op, (one, other), None, call.span), null_test(one), null_test(other)), None, call.span)
         for one, other in pairs

@@ -1,0 +1,100 @@
+"""A SELECT for each different row of a source that it refers to.
+
+    FROM a, LATERAL (SELECT b.g, COUNT(*) AS n FROM b WHERE b.x < a.x GROUP BY b.g) d
+
+is a join with a derived table that refers to nothing outside: it reads the different rows of `a` itself.
+
+    FROM a JOIN (SELECT a.*, b.g, COUNT(*) AS n FROM (SELECT DISTINCT * FROM a) AS a, b WHERE b.x < a.x GROUP BY a.*, b.g) d
+           ON all columns of a are the same in d
+
+Inside, the source has the alias under which it is written, so that everything in there finds it, to any depth.
+
+What must hold: a group is one of a row of `a`, and so is a number of rows.  NULL is the same as NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from weft.errors import QueryError
+from weft.expr.model import Call, Column, Expr
+from weft.expr.types import ExprError
+from weft.query.draft import Condition, Draft, Item, Join, Source, Tree, Using
+from weft.query.qualify import Reader
+from weft.query.ranking import is_ranking, within_ties
+from weft.query.scope import Scope, Shown
+
+_OF = "#of"
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """A derived table beside the source that it was made for."""
+
+    source: Source
+    shown: tuple[Shown, ...]
+    """Its own columns."""
+    on: tuple[Expr, ...]
+
+
+def for_each(
+    reader: Reader, draft: Draft, sources: Iterable[Source], scope: Scope, name: str, *, is_grouped: bool
+) -> Each | None:
+    """The SELECT for each row of the one source that it refers to; None if there is no such source."""
+    if draft.sets or draft.within is not None or any(source.within is not None for source in draft.sources):
+        return None
+    for asking in sources:
+        columns = [one for one in scope.columns if isinstance(one.value, Column) and one.value.alias == asking.alias]
+        if asking.within is not None or asking.lateral or not columns or not columns[0].alias:
+            continue
+        try:
+            derived = _inside(draft, asking, columns, is_grouped=is_grouped)
+            placed, shown = reader.place(Source("subquery", name, derived=derived))
+        except (ExprError, QueryError):
+            continue
+        first = len(columns)
+        on = (
+            Call("same", (mine.value, its.value))
+            for mine, its in zip(columns, shown.columns[:first], strict=True)
+        )  # fmt: skip
+        return Each(placed, shown.columns[first : first + _width(draft, shown, first)], tuple(on))
+    return None
+
+
+def _width(draft: Draft, shown: Scope, first: int) -> int:
+    """How many columns the SELECT has; behind them there are more if its rows get numbers."""
+    return len(shown.columns) - first - (first if is_ranking(draft) else 0)
+
+
+def _inside(draft: Draft, asking: Source, columns: Sequence[Shown], *, is_grouped: bool) -> Draft:
+    alias = columns[0].alias
+    own = tuple(Item(one.value, one.name) for one in columns)
+    values = Source("the rows", alias, derived=Draft((asking,), (), own, distinct=True))
+    if any(source.alias.lower() == alias.lower() for source in draft.sources):
+        raise ExprError("the name is taken")
+    keys = tuple(Column(alias, one.name) for one in columns)
+    if is_ranking(draft):
+        draft = within_ties(draft, draft.conditions, keys)
+    return replace(
+        draft,
+        sources=(values, *draft.sources),
+        items=(*(Item(key, f"{_OF}{at}") for at, key in enumerate(keys)), *draft.items),
+        group_by=(*map(Condition, keys), *draft.group_by) if is_grouped and not draft.distinct else draft.group_by,
+        usings=tuple(_moved(using) for using in draft.usings),
+        tree=None if draft.tree is None else Join("inner", 0, _shifted(draft.tree)),
+        unions=tuple(_inside(one, asking, columns, is_grouped=is_grouped) for one in draft.unions),
+        crossed=True,
+    )
+
+
+def _moved(using: Using) -> Using:
+    left, right = (range(side.start + 1, side.stop + 1) for side in (using.left, using.right))
+    return replace(using, left=left, right=right)
+
+
+def _shifted(tree: Tree) -> Tree:
+    if isinstance(tree, int):
+        return tree + 1
+    using = None if tree.using is None else _moved(tree.using)
+    return replace(tree, left=_shifted(tree.left), right=_shifted(tree.right), using=using)
