@@ -176,7 +176,9 @@ def pack(args: Sequence[Datum], kind: pa.DataType) -> Datum:
 
 def gather_rule(call: Call) -> Call:
     """gather(list, function, distinct, order, constant)."""
-    value, what = call.args[0].type.value_type.field("v").type, _constant(call, 1)
+    listed, what = call.args[0].type, _constant(call, 1)
+    assert listed is not None
+    value = listed.value_type.field("v").type
     return replace(call, type=GATHERINGS[what].gives(value))
 
 

@@ -3,8 +3,8 @@
     a EXCEPT ALL b          each row as often as a has it more than b
     a INTERSECT ALL b       each row as often as both have it
 
-Both sides are added by UNION ALL, each with a mark of its own; the marks of equal rows are counted, and a number made of
-the two counts says how often the row is there (`Draft.times`).  NULL is equal to NULL, as in GROUP BY.
+Both sides are added by UNION ALL, each with a mark of its own; the marks of equal rows are counted, and a number made
+of the two counts says how often the row is there (`Draft.times`).  NULL is equal to NULL, as in GROUP BY.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@
 
 is a join with a derived table that refers to nothing outside: it reads the different rows of `a` itself.
 
-    FROM a JOIN (SELECT a.*, b.g, COUNT(*) AS n FROM (SELECT DISTINCT * FROM a) AS a, b WHERE b.x < a.x GROUP BY a.*, b.g) d
+    FROM a JOIN (SELECT a.*, b.g, COUNT(*) AS n
+                 FROM (SELECT DISTINCT * FROM a) AS a, b WHERE b.x < a.x GROUP BY a.*, b.g) d
            ON all columns of a are the same in d
 
 Inside, the source has the alias under which it is written, so that everything in there finds it, to any depth.

@@ -1,7 +1,8 @@
 """Aggregates over all values of a group: how a query calls them.
 
     ARRAY_AGG([DISTINCT] x [ORDER BY y DESC])    STRING_AGG(x, ', ' [ORDER BY y])    ARG_MAX(x, y)    MEDIAN(x)
-    STDDEV(x)    VARIANCE(x)    QUANTILE_CONT(x, 0.9)    PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)    SUM(DISTINCT x)
+    STDDEV(x)    VARIANCE(x)    QUANTILE_CONT(x, 0.9)    PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)
+    SUM(DISTINCT x)
 
 Each is one aggregate of the kind "list", over structs of a value and what it is ordered by, and a call around it that
 makes of the list what the function gives (`weft.expr.gathered`).
@@ -102,7 +103,9 @@ def packed(call: Udf) -> tuple[Expr, tuple[Literal, ...]]:
         hint = "order by the argument itself, or leave DISTINCT out."
         raise ExprError("with DISTINCT, values can be ordered by themselves alone", hint=hint, span=call.span)
     is_text = how.gathers == "text"
-    given = Literal(constant if is_text or constant is None else float(constant), pa.string() if is_text else pa.float64())
+    given = Literal(
+        constant if is_text or constant is None else float(constant), pa.string() if is_text else pa.float64()
+    )
     options = (Literal(how.gathers, pa.string()), Literal(distinct, pa.bool_()), Literal(" ".join(marks), pa.string()))
     return add_types(Call("pack", (value, *map(add_types, keys)), None, call.span)), (*options, given)
 

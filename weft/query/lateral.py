@@ -48,8 +48,8 @@ def beside(reader: Reader, source: Source, left: Scope, part: Part | None, *, pa
     if draft.unions and all(one.sources and one.sources[0].stream == ROW for one in (draft, *draft.unions)):
         return _rows(reader, source, (replace(draft, unions=()), *draft.unions), left)
     opened = reader.open(draft, left)
-    if is_ranking(draft) and not draft.unions and (found := _first(reader, source, opened)) is not None:
-        return found
+    if is_ranking(draft) and not draft.unions and (first := _first(reader, source, opened)) is not None:
+        return first
     if (
         opened.is_grouped
         and not is_ranking(draft)
@@ -57,7 +57,8 @@ def beside(reader: Reader, source: Source, left: Scope, part: Part | None, *, pa
     ):
         return _values(source, draft, opened, left)
     asked: tuple[Condition | Item, ...] = (*draft.conditions, *draft.items)
-    left_asks = padded and any(has_subquery(one.expr) for one in (*opened.where, *opened.items))
+    found: tuple[Condition | Item, ...] = (*opened.where, *opened.items)
+    left_asks = padded and any(has_subquery(one.expr) for one in found)
     if (
         draft.unions or draft.sets or opened.is_grouped or is_ranking(draft) or left_asks or not _is_near(opened)
         or any(has_subquery(one.expr) for one in asked)

@@ -5,7 +5,7 @@ groups but comparisons with its value.
 
     EXISTS (SELECT COUNT(*) FROM b WHERE b.k = a.k)               TRUE
     a.x IN (SELECT MAX(y) FROM b WHERE b.k = a.k)                 a.x = (SELECT MAX(y) FROM b WHERE b.k = a.k)
-    (SELECT MAX(y) FROM b WHERE b.k = a.k HAVING COUNT(*) > 1)    (SELECT CASE WHEN COUNT(*) > 1 THEN MAX(y) END FROM ...)
+    (SELECT MAX(y) FROM b WHERE b.k = a.k HAVING COUNT(*) > 1)    (SELECT CASE WHEN COUNT(*) > 1 THEN MAX(y) END ...)
 
 With HAVING the row is there only where it holds: elsewhere EXISTS and IN are false, and the value is NULL.
 """
@@ -62,7 +62,9 @@ def _value(call: Call, draft: Draft, expr: Expr) -> Call:
 
 def _having(draft: Draft) -> Expr | None:
     """The condition, in which a bare name may be that of an output."""
-    named = {item.name.lower(): item.expr for item in draft.items if item.name and not isinstance(item.expr, Star | str)}
+    named = {
+        item.name.lower(): item.expr for item in draft.items if item.name and not isinstance(item.expr, Star | str)
+    }
 
     def meant(node: Expr) -> Expr:
         return named.get(node.name.lower(), node) if isinstance(node, Column) and not node.alias else node

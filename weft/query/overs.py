@@ -3,7 +3,7 @@
 Rows get one more column by joins of the rows with themselves; nothing of it is a new operator.
 
     SUM(x) OVER (PARTITION BY g)                rows JOIN (SELECT g, SUM(x) FROM rows GROUP BY g)
-    SUM(x) OVER (PARTITION BY g ORDER BY o)     rows JOIN (SELECT g, o, SUM(x) FROM (g, o) JOIN rows up to o GROUP BY ...)
+    SUM(x) OVER (PARTITION BY g ORDER BY o)     rows JOIN (SELECT g, o, SUM(x) FROM (g, o) JOIN rows up to o ...)
     ... ROWS BETWEEN 2 PRECEDING AND ...        the same with the number of a row in place of o
     LAG(x, 2) OVER (PARTITION BY g ORDER BY o)  rows JOIN (all rows, two places further on, and the rows themselves with
                                                 NULL for x, UNION ALL, GROUP BY g and the number of the row)

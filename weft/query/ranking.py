@@ -59,7 +59,7 @@ def of_rows(
     function: str, args: Sequence[Expr], where: Expr | None, by: Sequence[Expr], order: Sequence[Expr], frame: Frame,
     span: Span | None = None,
 ) -> Call:  # fmt: skip
-    """An aggregate or a neighbour of a row: over(window, by(...), sorted(...), ..., of(...), where(...), name, frame)."""
+    """An aggregate or a neighbour of a row: over(window, by(...), sorted(...), of(...), where(...), name, frame)."""
     asked = Call("of", tuple(args)), Call("where", () if where is None else (where,))
     said = Literal(function), Literal(str(frame))
     return Call(OVER, (Literal(_WINDOW), Call("by", tuple(by)), *order, *asked, *said), None, span)

@@ -526,7 +526,9 @@ class _Scope:
         with pointing_into(text):
             shown = self._starred(star)
             left = left_out(star, shown)
-        yield from (Output(name, self._value(alias, name, star.span)) for alias, name in shown if (alias, name) not in left)
+        yield from (
+            Output(name, self._value(alias, name, star.span)) for alias, name in shown if (alias, name) not in left
+        )
 
     def _starred(self, star: Star) -> list[tuple[str, str]]:
         """(Alias, column) that * or alias.* stands for."""

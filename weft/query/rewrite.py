@@ -59,7 +59,12 @@ def refuse_closed(draft: Draft) -> None:
 
 def _is_plain(draft: Draft) -> bool:
     written: tuple[Condition | Item, ...] = (*draft.conditions, *draft.items, *draft.having, *draft.group_by)
-    return draft.tree is None and not draft.sets and not is_ranking(draft) and not any(has_subquery(one.expr) for one in written)
+    return (
+        draft.tree is None
+        and not draft.sets
+        and not is_ranking(draft)
+        and not any(has_subquery(one.expr) for one in written)
+    )
 
 
 def _rewrite(draft: Draft, known: Known) -> Draft:

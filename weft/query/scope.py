@@ -170,7 +170,9 @@ def left_out(star: Star, shown: Sequence[tuple[str, str]]) -> set[tuple[str, str
         if not fitting:
             names = [name for _, name in shown]
             raise ExprError(
-                f'* has no column "{column.name}"', hint=suggestion(column.name, names) or "leave it out.", span=column.span
+                f'* has no column "{column.name}"',
+                hint=suggestion(column.name, names) or "leave it out.",
+                span=column.span,
             )
         found |= fitting
     if shown and len(found) == len(set(shown)):

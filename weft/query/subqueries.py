@@ -129,7 +129,9 @@ class _Unnester:
             negated = False
             while isinstance(expr, Call) and expr.op == "not":
                 expr, negated = expr.args[0], not negated
-            asks = isinstance(expr, Call) and expr.op in ("exists", "in_query") and not any(map(has_subquery, expr.args))
+            asks = (
+                isinstance(expr, Call) and expr.op in ("exists", "in_query") and not any(map(has_subquery, expr.args))
+            )
             if asks and isinstance(expr, Call) and not has_one_row(_draft(expr)):
                 self._filter(expr, negated)
                 return []

@@ -100,7 +100,7 @@ def _comparison(cursor: Cursor) -> Expr:
         return left
     op = _COMPARE[cursor.next().upper]
     if cursor.sees_any("ANY", "ALL", "SOME"):
-        left = rowvalue.quantified(cursor, parse_condition, op, left, start)
+        left = rowvalue.quantified(cursor, op, left, start)
     else:
         left = rowvalue.compare(cursor, op, left, _membership(cursor), cursor.span_from(start))
     if cursor.token.upper in _COMPARE:
@@ -149,7 +149,7 @@ def _between(cursor: Cursor, left: Expr, start: int, _op: str) -> Expr:
 def _in(cursor: Cursor, left: Expr, start: int, _op: str) -> Expr:
     cursor.expect("(", "IN is followed by a list in parentheses.")
     if forms.sees_subquery(cursor):
-        return Call("in_query", (left, forms.subquery(cursor, parse_condition)), None, cursor.span_from(start))
+        return Call("in_query", (left, forms.subquery(cursor)), None, cursor.span_from(start))
     return rowvalue.member(cursor, left, forms.arguments(cursor, parse_condition), cursor.span_from(start))
 
 
@@ -267,7 +267,7 @@ def _parameter(cursor: Cursor) -> Expr:
 def _parenthesis(cursor: Cursor) -> Expr:
     start = cursor.at - 1
     if forms.sees_subquery(cursor):
-        return Call("subquery", (forms.subquery(cursor, parse_condition),), None, cursor.span_from(start))
+        return Call("subquery", (forms.subquery(cursor),), None, cursor.span_from(start))
     inner = parse_condition(cursor)
     if cursor.accept(","):
         return Call(rowvalue.ROW, (inner, *forms.arguments(cursor, parse_condition)), None, cursor.span_from(start))

@@ -68,7 +68,7 @@ def values(cursor: Cursor, read: Read) -> Draft:
     return replace(rows[0], unions=tuple(rows[1:]))
 
 
-def subquery(cursor: Cursor, read: Read) -> Literal:
+def subquery(cursor: Cursor) -> Literal:
     """A SELECT up to and with its closing parenthesis, as a constant that holds its draft."""
     start = cursor.at
     cursor.depth += 1
@@ -259,13 +259,13 @@ def trim(cursor: Cursor, read: Read) -> Expr:
     return Call(op, (value, *characters), None, cursor.span_from(start))
 
 
-def exists(cursor: Cursor, read: Read) -> Expr:
+def exists(cursor: Cursor, _: Read) -> Expr:
     """EXISTS (SELECT ...)."""
     start = cursor.at
     cursor.next(), cursor.next()
     if not sees_subquery(cursor):
         raise cursor.unexpected("EXISTS takes a SELECT", "write EXISTS (SELECT ... FROM ... WHERE ...).")
-    return Call("exists", (subquery(cursor, read),), None, cursor.span_from(start))
+    return Call("exists", (subquery(cursor),), None, cursor.span_from(start))
 
 
 def if_(cursor: Cursor, read: Read) -> Expr:

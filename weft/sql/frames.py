@@ -1,6 +1,7 @@
 """The frame of a window function: which rows of its group a row looks at.
 
-    ROWS | RANGE  [BETWEEN] UNBOUNDED PRECEDING | n PRECEDING | CURRENT ROW  [AND CURRENT ROW | n FOLLOWING | UNBOUNDED FOLLOWING]
+    ROWS | RANGE  [BETWEEN] bound [AND bound]
+    bound: UNBOUNDED PRECEDING | n PRECEDING | CURRENT ROW | n FOLLOWING | UNBOUNDED FOLLOWING
 
 Without one it goes from the first row to the last at the same place, or over the whole group if there is no order.
 """

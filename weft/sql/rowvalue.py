@@ -60,7 +60,7 @@ def member(cursor: Cursor, left: Expr, among: tuple[Expr, ...], span: Span) -> E
     return found[0] if len(found) == 1 else Call("or", found, None, span)
 
 
-def quantified(cursor: Cursor, read: forms.Read, op: str, left: Expr, start: int) -> Expr:
+def quantified(cursor: Cursor, op: str, left: Expr, start: int) -> Expr:
     """ANY, SOME or ALL behind an operator, with the subquery behind it."""
     every = cursor.next().upper == "ALL"
     cursor.expect("(", "ANY and ALL are followed by a SELECT in parentheses.")
@@ -71,5 +71,5 @@ def quantified(cursor: Cursor, read: forms.Read, op: str, left: Expr, start: int
         hint = "rows are compared with the rows of a subquery by = or <> alone."
         raise cursor.fail(cursor.span_from(start), "rows have no order here", hint=hint)
     asked = Literal(_OPPOSITE[op] if every else op)
-    found = Call("in_query", (left, asked, forms.subquery(cursor, read)), None, cursor.span_from(start))
+    found = Call("in_query", (left, asked, forms.subquery(cursor)), None, cursor.span_from(start))
     return Call("not", (found,), None, found.span) if every else found
