@@ -226,7 +226,11 @@ def test_a_condition_that_lets_nulls_through_does_not(text: str) -> None:
         ("SELECT a.k FROM a WHERE x IN (SELECT k, x FROM b)", "must select one column"),
         ("SELECT a.k FROM a WHERE x = (SELECT MAX(x) FROM b WHERE b.k < a.k OR b.x = 1)", "with one stream alone"),
         ("SELECT a.k FROM a LEFT JOIN b ON EXISTS (SELECT 1 FROM c)", "cannot stand in ON"),
-        ("SELECT k FROM a WHERE EXISTS (SELECT 1 FROM b WHERE EXISTS (SELECT 1 FROM c WHERE c.k = a.k))", "directly"),
+        (
+            "SELECT a.k FROM a JOIN d ON a.x = d.x WHERE EXISTS"
+            " (SELECT 1 FROM b WHERE EXISTS (SELECT 1 FROM c WHERE c.k = a.k AND c.j = d.j))",
+            "directly",
+        ),
     ],
 )
 def test_what_cannot_be_answered_is_refused_with_a_caret(text: str, says: str) -> None:

@@ -183,9 +183,8 @@ REFUSED = [
     ("SELECT COUNT(RANK() OVER (ORDER BY g)) AS n FROM a", "the number of a row", "derived table"),
     ("SELECT id FROM a ORDER BY 2 LIMIT 3", "ORDER BY 2 means no output", "write the expression"),
     ("SELECT id FROM a ORDER BY nothing LIMIT 3", 'no column "nothing"', "columns are"),
-    ("SELECT id, LAG(x) OVER (ORDER BY id) AS l FROM a", "LAG ... OVER is not supported", "join it with itself"),
-    ("SELECT id, SUM(x) OVER (PARTITION BY g) AS l FROM a", "SUM ... OVER is not supported", "GROUP BY"),
-    ("SELECT id, FIRST_VALUE(x) OVER (ORDER BY id) AS l FROM a", "FIRST_VALUE ... OVER", "n = 1"),
+    ("SELECT id, NTILE(2) OVER (ORDER BY id) AS l FROM a", "NTILE ... OVER is not supported", "GROUP BY"),
+    ("SELECT id, NTH_VALUE(x, 2) OVER (ORDER BY id) AS l FROM a", "NTH_VALUE ... OVER", "n = 1"),
     ("SELECT id FROM a ORDER BY id", "ORDER BY is not supported without LIMIT", "LIMIT n"),
     ("SELECT id FROM a LIMIT 5", "LIMIT is not supported without ORDER BY", "ORDER BY column LIMIT n"),
 ]

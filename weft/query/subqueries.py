@@ -289,6 +289,8 @@ class _Unnester:
     def _each(self, draft: Draft, call: Call) -> _Joined:
         """A subquery that is worked out for each different row of the one source that it refers to."""
         around = sources_of(self.opened.part)
+        if call.op == "exists":  # what it selects does not matter
+            draft = replace(draft, items=(Item(Literal(1), "one"),))
         found = for_each(self.reader, draft, around, self.opened.scope, "subquery", is_grouped=False)
         if found is None:
             raise ExprError(

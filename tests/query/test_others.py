@@ -1,0 +1,61 @@
+"""Queries as other engines write them, over streams that stay or change, compared with DuckDB after every batch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.others import make_other
+from tests.wide import check_world, make_world
+
+WHOLE = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+ONE_ROW = [
+    "SELECT a.k, (SELECT COUNT(*) FROM b WHERE b.k = a.k HAVING COUNT(*) > 1) AS n FROM a",
+    "SELECT a.k, (SELECT COUNT(*) FROM b WHERE b.k = a.k HAVING COUNT(*) < 1) AS n FROM a",
+    "SELECT a.k, (SELECT MAX(x) FROM b HAVING MAX(x) > 100) AS n FROM a",
+    "SELECT a.k, (SELECT MAX(x) AS m FROM b HAVING m > 2) AS n FROM a",
+    "SELECT a.k FROM a WHERE EXISTS (SELECT COUNT(*) FROM b WHERE b.k = a.k)",
+    "SELECT a.k FROM a WHERE NOT EXISTS (SELECT COUNT(*) FROM b WHERE b.k = a.k)",
+    "SELECT a.k FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k HAVING COUNT(*) = 0)",
+    "SELECT a.k FROM a WHERE a.x IN (SELECT COUNT(*) FROM b WHERE b.k = a.k)",
+    "SELECT a.k FROM a WHERE a.x NOT IN (SELECT MAX(b.x) FROM b WHERE b.k < a.k)",
+    "SELECT a.k, a.x IN (SELECT MAX(b.x) FROM b WHERE b.k = a.k) AS f FROM a",
+    "SELECT a.k FROM a WHERE a.x = ALL (SELECT MAX(b.x) FROM b WHERE b.k = a.k)",
+]
+FORMS = [
+    "SELECT a.k, SUM(SUM(a.x)) OVER () AS w FROM a GROUP BY a.k",
+    "SELECT a.x, MAX(a.s) OVER (ORDER BY a.x, a.k, a.s ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS w FROM a",
+    "SELECT a.x, LAST_VALUE(a.s) OVER (PARTITION BY a.k ORDER BY a.x, a.s " + WHOLE + ") AS w FROM a",
+    "SELECT a.x, FIRST_VALUE(a.s) OVER (PARTITION BY a.k ORDER BY a.x, a.s ROWS 1 PRECEDING) AS w FROM a",
+    "SELECT * FROM (SELECT a.k, a.x, AVG(a.x) OVER (PARTITION BY a.k) AS m FROM a) WHERE m < 2",
+    "SELECT a.k + 1 AS g, a.s, COUNT(*) AS n FROM a GROUP BY a.s, ROLLUP (g)",
+    "SELECT DISTINCT a.k, GROUPING(a.k) AS g FROM a LEFT JOIN b USING (k) GROUP BY GROUPING SETS ((a.k), (a.k, s))",
+    "SELECT a.k FROM a EXCEPT ALL SELECT b.k FROM b EXCEPT ALL SELECT c.k FROM c",
+    "SELECT a.k, (SELECT CAST(SUM(b.x * a.x) AS BIGINT) FROM b) AS n FROM a",
+    "SELECT a.k, (SELECT COUNT(*) FROM b LEFT JOIN c ON c.k = b.k WHERE b.k = a.k AND c.k IS NULL) AS n FROM a",
+    "SELECT a.k, b.y FROM a JOIN b ON a.k = b.k AND EXISTS (SELECT 1 FROM c WHERE c.k = a.x)",
+    "SELECT a.k, y FROM a, LATERAL (SELECT MAX(x) p FROM b WHERE k = a.k) m, LATERAL (SELECT y FROM b WHERE x = p) w",
+    "SELECT * FROM a WHERE EXISTS (SELECT x FROM b WHERE a.x = b.x AND b.y IN (SELECT c.z FROM c WHERE a.k = c.k))",
+    "SELECT a.k, p FROM a, LATERAL (SELECT x FROM b WHERE b.k = a.k UNION ALL SELECT z FROM c WHERE c.k > a.x) d (p)",
+    "SELECT * EXCEPT (a.x, b.k) FROM a LEFT JOIN b ON a.k = b.k",
+    "SELECT p FROM (VALUES (1) UNION ALL SELECT a.k FROM a) AS q (p)",
+    "SELECT q.k FROM (SELECT a.k, a.x, a.s FROM a ORDER BY a.k, a.x, a.s OFFSET 2 ROWS) q JOIN b ON q.k = b.k",
+]
+
+
+@pytest.mark.parametrize("text", ONE_ROW)
+def test_aggregate_without_groups_has_a_row_where_nothing_is_found(text: str) -> None:
+    for seed in range(3):
+        check_world(replace(make_world(seed), texts=[text]))
+
+
+@pytest.mark.parametrize("text", FORMS)
+def test_form_of_other_engines_is_answered_as_by_duckdb(text: str) -> None:
+    for seed in range(3):
+        check_world(replace(make_world(seed), texts=[text]))
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_random_query_as_other_engines_write_it(seed: int) -> None:
+    check_world(make_other(seed))
