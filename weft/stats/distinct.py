@@ -40,7 +40,7 @@ class DistinctCount:
 
     def add(self, codes: Ints) -> DistinctCount:
         """The count with more rows added."""
-        hashes = _hash(codes)
+        hashes = hash_codes(codes)
         if self.is_full:
             hashes = hashes[hashes < self.hashes[-1]]
         return self.merge(DistinctCount(self.capacity, _least(hashes, self.capacity)))
@@ -72,7 +72,7 @@ def _least(hashes: Words, k: int) -> Words:
     return np.unique(hashes)[:k]
 
 
-def _hash(codes: Ints) -> Words:
+def hash_codes(codes: Ints) -> Words:
     """splitmix64 with its step.  It must differ from the hash that places rows, which is alike for rows of a worker."""
     x = codes.astype(np.int64, copy=False).view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, TypeVar
@@ -183,19 +183,32 @@ class Statistics:
             predicates=self._predicates | other._predicates,
         )
 
+    def without_pairs(self, pairs: Collection[Pair]) -> Statistics:
+        """The same without the selectivities of some pairs."""
+        return Statistics(
+            self._rows,
+            rates=self._rates,
+            widths=self._widths,
+            distinct=self._distinct,
+            heavy=self._heavy,
+            quantiles=self._quantiles,
+            selectivities={pair: share for pair, share in self._selectivities.items() if pair not in pairs},
+            predicates=self._predicates,
+        )
+
     def follow(self, newer: Statistics, weight: float, jump: float) -> Statistics:
         """The newer numbers, drawn towards these, so that chance does not look like change.
 
         A number moves by `weight` of the way, on a scale of ratios.  One that differs by more than the factor `jump`
         is taken as it is: that is no chance.  Rows only grow, so they are the newer ones, and so are frequent values
-        and quantiles.
+        and quantiles.  What the newer ones do not know is forgotten.
         """
         plain = {
             name: _Table((key, _near(old.get(key), value, weight, jump)) for key, value in new.items())
             for name in _NUMBERS
             for old, new in ((getattr(self, name), getattr(newer, name)),)
         }
-        return self.merge(newer).merge(
+        return newer.merge(
             Statistics(
                 rates=plain["_rates"],
                 widths=plain["_widths"],
