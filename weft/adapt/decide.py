@@ -11,8 +11,9 @@ in turn and looking how much the gain moves (the delete-a-group jackknife):
     switch only if   gain - 2 error > threshold
 
 So that plans do not flap, another switch within ten epochs must save a quarter of the work by the statistics of
-each of the last three.  State that has outgrown the budget is different: then the plan that fits is taken at once,
-whatever it costs.
+each of the last three.  If streams are as they never were in the epochs before the last switch, they have not gone back
+to what they were but have changed once more: then half of the work, by the newest statistics, is enough.
+State that has outgrown the budget is different: then the plan that fits is taken at once, whatever it costs.
 
 What must hold: what a user asked for is kept.  A plan by hand is never changed, and one by the name of a strategy only
 within it.
@@ -46,6 +47,8 @@ PATIENCE = 3
 
 MUCH = 0.25
 """And it must save so much by each of them."""
+LARGE = 0.5
+"""So much is enough at once, if streams are not again as they were before the last change."""
 GROUPS = 4
 """Parts of samples that are left out in turn."""
 SURE = 2.0
@@ -65,8 +68,23 @@ class Verdict:
     """How many plans were weighed."""
     pays: bool = False
     forced: bool = False
+    at_once: bool = False
+    """However short a while ago the plan was changed."""
     found: tuple[Choice, ...] | None = None
     """The plan to switch to, if that pays."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a plan must save."""
+
+    threshold: float
+    squeeze: float = 1.0
+    """The part of the budget that plans may be estimated to fill, where estimates were too low before."""
+    earlier: Sequence[Statistics] = ()
+    """By these statistics of earlier epochs it must save much, too."""
+    quick: bool = False
+    """If it saves a large part, the earlier epochs do not count."""
 
 
 @dataclass(frozen=True)
@@ -87,15 +105,12 @@ def decide(
     now: Situation,
     known: Statistics,
     gathered: Gathering,
-    threshold: float,
-    squeeze: float = 1.0,
-    earlier: Sequence[Statistics] = (),
+    asked: Asked,
     without: Callable[[Part], Statistics] | None = None,
 ) -> Verdict:
     """Whether another plan pays, by the statistics of an epoch, and by those of some earlier ones.
 
     `without` gives the statistics of the epoch without a part of its samples.
-    `squeeze` is the part of the budget that plans may be estimated to fill, where estimates were too low before.
     """
     if gathered.rows < FEW:
         return Verdict(f"{gathered.rows:,} rows are too few to tell")
@@ -104,19 +119,21 @@ def decide(
     over = overfull(now.chosen, gathered)
     try:
         kept = choose_again(now, known, gathered, made=True)
-        found = choose_again(now, known, gathered, budget=min(over, squeeze))
+        found = choose_again(now, known, gathered, budget=min(over, asked.squeeze))
     except PlanError:
         found = choose_again(now, known, gathered, strategy="flat")  # the inputs alone exceed the budget
     except WeftError as error:
         return Verdict(f"no plan was found: {error.message}")
-    verdict = _weigh(now, kept, found, gathered, threshold, forced=over < 1.0)
+    verdict = _weigh(now, kept, found, gathered, asked.threshold, forced=over < 1.0)
     if not verdict.pays or verdict.forced or verdict.gain is None:
         return verdict
     rival = _Rival(now, found, gathered)
     doubt = 0.0 if without is None else SURE * rival.error(without)
-    if verdict.gain - doubt <= threshold:
+    if verdict.gain - doubt <= asked.threshold:
         return replace(verdict, pays=False, found=None, why=f"{verdict.why}, give or take {doubt:.0%} by chance")
-    if any(rival.gain(known) <= max(threshold, MUCH) for known in earlier):
+    if asked.quick and verdict.gain - doubt > LARGE:
+        return replace(verdict, at_once=True)
+    if any(rival.gain(known) <= max(asked.threshold, MUCH) for known in asked.earlier):
         return replace(verdict, pays=False, found=None, why=f"{verdict.why}, but not in the epochs before")
     return verdict
 
@@ -158,7 +175,9 @@ def _weigh(
     gain, cost = 1 - after / before if before else 0.0, now.cost(plan)
     made = Verdict("", gain, cost, plans, found=found)
     if forced:
-        return replace(made, why="state has outgrown its budget: joins are given up", pays=True, forced=True)
+        return replace(
+            made, why="state has outgrown its budget: joins are given up", pays=True, forced=True, at_once=True
+        )
     if gain <= threshold:
         return replace(made, why=f"the best other plan saves {gain:.0%}, not more than {threshold:.0%}", found=None)
     saved = COMING * max(gain * _busiest(gathered, now.workers), (before - after) * _spans(kept, gathered))

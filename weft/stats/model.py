@@ -61,6 +61,8 @@ class Defaults:
 
 
 DEFAULTS = Defaults()
+LARGE = 0.1
+"""A value with more than this share of the rows is much more frequent than others."""
 MOST = 1e18
 """The largest number that is accepted: no stream has more rows or bytes, and products of a few stay finite."""
 
@@ -230,6 +232,16 @@ class Statistics:
                     found[named] = here[key], there[key]
         return dict(sorted(found.items()))
 
+    def resembles(self, other: Statistics, factor: float) -> bool:
+        """Whether streams look alike: nothing differs by more than a factor, and the same values are frequent.
+
+        Shares of pairs do not count: what probes found in windows is partly of earlier rows.
+        """
+        keys = self._heavy.keys() & other._heavy.keys()
+        mine = self.without_pairs(self._selectivities)
+        alike = all(_same_top(self._heavy[key], other._heavy[key]) for key in keys)
+        return alike and not mine.differences(other, factor)
+
     def __repr__(self) -> str:
         parts: list[tuple[str, Mapping[Any, Any]]] = [
             ("rows", self._rows), ("rates", self._rates), ("widths", self._widths), ("distinct counts", self._distinct),
@@ -284,6 +296,12 @@ def _near(old: float | None, new: float, weight: float, jump: float) -> float:
     if old is None or not min(old, new) > 0 or not 1 / jump <= new / old <= jump:
         return new
     return float(old * (new / old) ** weight)
+
+
+def _same_top(a: Tops, b: Tops) -> bool:
+    """Whether the same values have a large part of the rows."""
+    large = [{code for code, share in tops if share > LARGE} for tops in (a, b)]
+    return large[0] == large[1]
 
 
 def _check(kind: str, given: Mapping[str, float] | None, most: float | None = None) -> _Table[str, float]:
