@@ -19,6 +19,7 @@ from itertools import combinations
 from weft.adapt.agreement import measure_agreement
 from weft.adapt.gathering import Gathering
 from weft.adapt.hops import measure_hops
+from weft.adapt.reconcile import reconcile
 from weft.expr.evaluate import Functions
 from weft.expr.render import to_sql
 from weft.query.model import Query, Stream
@@ -53,11 +54,12 @@ def measure(subject: Subject, gathered: Gathering, without: Part | None = None) 
     told = _sizes(subject, gathered).merge(subject.given)
     names = Names(frozenset(subject.streams), tuple(queries), subject.given)
     found = analyze(known, samples, queries, subject.functions, told)
-    found = found.merge(measure_agreement(gathered.least, queries, names, found, without))
+    measured = found = found.merge(measure_agreement(gathered.least, queries, names, found, without))
     before = subject.before.without_pairs(_measured_anew(queries, found))
     found = before.merge(_evened(samples, queries, found)).merge(found).merge(told)
     found = found.merge(_filled(subject, found))
-    return found.merge(measure_hops(subject.plan, subject.queries, names, found, gathered)).merge(subject.given)
+    hops = measure_hops(subject.plan, subject.queries, names, found, gathered)
+    return found.merge(reconcile(hops, measured, subject.before, queries, names)).merge(subject.given)
 
 
 def _measured_anew(queries: Sequence[Query], found: Statistics) -> set[Pair]:
