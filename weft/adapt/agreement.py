@@ -19,8 +19,9 @@ import numpy as np
 
 from weft.expr.model import Expr, aliases, children, without_alias
 from weft.expr.render import to_sql
+from weft.kernels.least import Words
 from weft.query.model import Query
-from weft.stats.distinct import Words, hash_codes
+from weft.stats.distinct import hash_codes
 from weft.stats.drawn import Part
 from weft.stats.keys import is_equality, key_name
 from weft.stats.least import LeastValues, agree

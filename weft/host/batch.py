@@ -103,13 +103,17 @@ class Report(Counters):
             self.newest[key] = max(value, self.newest.get(key, value))
         if found := other.get("sketches"):
             self.sketches.update(merge_sketches(self.sketches, found))
-        for key, found in other.get("least", {}).items():
-            known = self.least.get(key)
-            self.least[key] = found if known is None else read_least(known).merge(read_least(found)).plain()
+        self.merge_least(other.get("least", {}))
         for stream, drawn in other.get("samples", {}).items():
             self.samples.setdefault(stream, []).extend(drawn)
         for name in _LISTS:
             getattr(self, name).extend(other.get(name, []))
+
+    def merge_least(self, other: Mapping[str, Any]) -> None:
+        """Add the rows of some values that another task has seen."""
+        for key, found in other.items():
+            known = self.least.get(key)
+            self.least[key] = found if known is None else read_least(known).merge(read_least(found)).plain()
 
     def plain(self) -> dict[str, Any]:
         """Everything that is not empty, as data for JSON."""

@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from weft.kernels.codes import Codes, Ints
-from weft.stats.distinct import DistinctCount, Words, hash_codes
+from weft.kernels.least import Words, least_hashes
+from weft.stats.distinct import DistinctCount
 from weft.stats.drawn import Part
 
 VALUES = 2048
@@ -46,10 +47,7 @@ class LeastValues:
     def add(self, codes: Codes) -> LeastValues:
         """The values with those of more rows."""
         there = codes.values if codes.valid is None else codes.values[codes.valid]
-        hashes = hash_codes(there)
-        if self.is_full:
-            hashes = hashes[hashes <= self.hashes[-1]]
-        found, counts = _least(hashes, self.capacity)
+        found, counts = least_hashes(there, self.capacity)
         return self.merge(LeastValues(self.capacity, found, counts, len(codes.values), len(there)))
 
     def merge(self, other: LeastValues) -> LeastValues:
@@ -132,18 +130,3 @@ def _below(
     if without is not None:
         keep &= found.hashes % np.uint64(without[1]) != without[0]
     return found.hashes[keep], found.counts[keep]
-
-
-def _least(hashes: Words, k: int) -> tuple[Words, Ints]:
-    """The k least of them and how often each occurs; of many, only those below a bound that leaves enough are sorted.
-
-    The bound is moved up until enough are below it: a key with few values has many rows of each.
-    """
-    part = 4 * k / max(1, len(hashes))
-    while part < 0.5:
-        found, counts = np.unique(hashes[hashes < np.uint64(part * 2**64)], return_counts=True)
-        if len(found) >= k:
-            return found[:k], counts[:k]
-        part *= 8
-    found, counts = np.unique(hashes, return_counts=True)
-    return found[:k], counts[:k]
