@@ -13,6 +13,8 @@ in turn and looking how much the gain moves (the delete-a-group jackknife):
 So that plans do not flap, another switch within ten epochs must save a quarter of the work by the statistics of
 each of the last three.  If streams are as they never were in the epochs before the last switch, they have not gone back
 to what they were but have changed once more: then half of the work, by the newest statistics, is enough.
+A plan that spreads values which are frequent no more costs as much as one that does not.  The simpler one is taken, if
+the last switch is ten epochs ago and to move costs less than a tenth of the work of ten epochs.
 State that has outgrown the budget is different: then the plan that fits is taken at once, whatever it costs.
 
 What must hold: what a user asked for is kept.  A plan by hand is never changed, and one by the name of a strategy only
@@ -36,6 +38,7 @@ from weft.query.derived import is_hidden
 from weft.stats.drawn import Part
 from weft.stats.model import Statistics
 from weft.topology.model import Topology
+from weft.topology.spread import Cube
 
 FEW = 1000
 """With fewer rows in an epoch than this nothing is decided."""
@@ -49,6 +52,8 @@ MUCH = 0.25
 """And it must save so much by each of them."""
 LARGE = 0.5
 """So much is enough at once, if streams are not again as they were before the last change."""
+SAME = 0.1
+"""Plans whose prices differ by less are taken to cost the same, if one of them is simpler."""
 GROUPS = 4
 """Parts of samples that are left out in turn."""
 SURE = 2.0
@@ -68,6 +73,8 @@ class Verdict:
     """How many plans were weighed."""
     pays: bool = False
     forced: bool = False
+    simpler: bool = False
+    """Whether the other plan is taken though it saves nothing, since it does the same with less."""
     at_once: bool = False
     """However short a while ago the plan was changed."""
     found: tuple[Choice, ...] | None = None
@@ -127,6 +134,8 @@ def decide(
     verdict = _weigh(now, kept, found, gathered, asked.threshold, forced=over < 1.0)
     if not verdict.pays or verdict.forced or verdict.gain is None:
         return verdict
+    if verdict.simpler:
+        return verdict if not asked.earlier else replace(verdict, pays=False, found=None, why=f"{verdict.why}, later")
     rival = _Rival(now, found, gathered)
     doubt = 0.0 if without is None else SURE * rival.error(without)
     if verdict.gain - doubt <= asked.threshold:
@@ -178,6 +187,8 @@ def _weigh(
         return replace(
             made, why="state has outgrown its budget: joins are given up", pays=True, forced=True, at_once=True
         )
+    if -SAME <= gain <= threshold and _spread_values(plan) < _spread_values(now.plan):
+        return _unite(made, COMING * SAME * _busiest(gathered, now.workers))
     if gain <= threshold:
         return replace(made, why=f"the best other plan saves {gain:.0%}, not more than {threshold:.0%}", found=None)
     saved = COMING * max(gain * _busiest(gathered, now.workers), (before - after) * _spans(kept, gathered))
@@ -185,6 +196,20 @@ def _weigh(
         said = f"another plan saves {saved:.2f} s in {COMING} epochs; to switch costs {cost:.2f} s"
         return replace(made, why=said, found=None)
     return replace(made, why=f"another plan saves {gain:.0%}", pays=True)
+
+
+def _unite(made: Verdict, worth: float) -> Verdict:
+    """Values that are frequent no more are treated like all others again, if that costs little."""
+    why = "values that were frequent are so no more: they are united"
+    if made.cost is not None and made.cost > worth:
+        return replace(made, why=f"{why} when it costs less than {made.cost:.2f} s", found=None)
+    return replace(made, why=why, pays=True, simpler=True)
+
+
+def _spread_values(plan: Topology) -> int:
+    """How many frequent values a plan spreads."""
+    cubes = (store.spread for store in plan.stores if isinstance(store.spread, Cube))
+    return sum(len(axis.heavy) for cube in cubes for axis in cube.axes)
 
 
 def _busiest(gathered: Gathering, workers: int) -> float:
