@@ -79,10 +79,10 @@ def _orders(random: Random, at: int, phase: int, rows: int) -> Batch:
 def _tiny(random: Random, at: int, phase: int, rows: int) -> Batch:
     slow = max(50, rows // 50)
     counts = {"r": rows, "s": slow, "t": slow, "u": slow}
-    many = (0, slow // 25)
-    values = {"a": many, "b": (0, slow), "c": (0, slow), "s.a": (0, rows * 4)}
+    many, some = (0, slow // 50), (0, slow * 5 // 4)
+    values = {"a": many, "b": some, "c": some, "s.a": (0, rows * 2)}
     if phase:
-        values |= {"s.a": many, "s.b": (slow, 2 * slow)}
+        values |= {"s.a": many, "s.b": (slow * 2, slow * 4)}
     return chain(random, at, counts, values)
 
 

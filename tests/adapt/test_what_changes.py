@@ -45,7 +45,7 @@ def check(trial: Trial, batches: Batches) -> None:
 
 def test_a_key_that_becomes_frequent_is_spread_and_united_when_it_is_so_no_more(tmp_path: Path) -> None:
     hot, random = SCENARIOS["hot"], np.random.default_rng(5)
-    batches = [hot.make(random, at, 1 if 2 <= at < 7 else 0, 1500) for at in range(18)]
+    batches = [hot.make(random, at, 1 if 2 <= at < 7 else 0, 1500) for at in range(22)]
     trial = follow(tmp_path, hot.queries["q"], batches)
     spread = []
     for batch in batches:

@@ -147,7 +147,13 @@ class Adaptation:
                 return known.follow(measure(subject, ended, without), WEIGHT, JUMP)
 
             found = measured()
-            asked = Asked(self._threshold, self._squeeze, self._asked(ended.number), quick=not self._was_so(found))
+            asked = Asked(
+                self._threshold,
+                self._squeeze,
+                self._asked(ended.number),
+                self._calm(ended.number),
+                quick=not self._was_so(found),
+            )
             verdict = decide(situation, found, ended, asked, measured)
         except Exception as error:  # noqa: BLE001 - the run must not end because of advice
             self._give_up(ended.number, error)
@@ -164,6 +170,11 @@ class Adaptation:
         """Statistics of the epochs before, by which a plan must pay too."""
         count = patience(epoch, self._switched) - 1
         return [known for _, known in self._earlier][-count:] if count else []
+
+    def _calm(self, epoch: int) -> list[Statistics]:
+        """Statistics of the last epochs, without those before the last change of plan."""
+        since = self._switched or 0
+        return [known for number, known in self._earlier if number >= max(since, epoch - COMING)]
 
     def _was_so(self, found: Statistics) -> bool:
         """Whether streams are again as they were a short while before the last change of plan: then they alternate."""
@@ -196,11 +207,12 @@ class Adaptation:
         if pending.epoch + 2 > self._open.number:  # decided so fast that its epoch has not come
             self._pending = pending
             return
-        gain = pending.verdict.gain or 0.0
-        why = f"epoch {self._open.number}: plan changed ({gain:+.0%}), {pending.verdict.why}"
+        gain = max(0.0, pending.verdict.gain or 0.0)
+        changed = "plan changed (simpler)" if pending.verdict.simpler else f"plan changed ({gain:+.0%})"
+        why = f"epoch {self._open.number}: {changed}, {pending.verdict.why}"
         if self._plans.use(pending.verdict.found, pending.instead, why):
             self._switched, self._decided = self._open.number, pending.epoch
-            self._before, self._changed = ended.micros, f"plan changed ({gain:+.0%})"
+            self._before, self._changed = ended.micros, changed
             made = {"epoch": self._open.number, "batch": self._open.first, "why": pending.verdict.why, "gain": gain}
             self.switches = [*self.switches, made][-SWITCHES:]
         else:

@@ -30,7 +30,7 @@ from weft.stats.names import Names, between
 
 Kept = Mapping[str, LeastValues]
 """Join key -> the rows of some of its values."""
-ENOUGH = 64
+ENOUGH = 8
 """So many values must be kept of both sides, if these are not all."""
 
 

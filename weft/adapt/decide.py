@@ -14,7 +14,7 @@ So that plans do not flap, another switch within ten epochs must save a quarter 
 each of the last three.  If streams are as they never were in the epochs before the last switch, they have not gone back
 to what they were but have changed once more: then half of the work, by the newest statistics, is enough.
 A plan that spreads values which are frequent no more costs as much as one that does not.  The simpler one is taken, if
-the last switch is ten epochs ago and to move costs less than a tenth of the work of ten epochs.
+that is so by the statistics of ten epochs, and to move costs less than a tenth of their work.
 State that has outgrown the budget is different: then the plan that fits is taken at once, whatever it costs.
 
 What must hold: what a user asked for is kept.  A plan by hand is never changed, and one by the name of a strategy only
@@ -90,6 +90,8 @@ class Asked:
     """The part of the budget that plans may be estimated to fill, where estimates were too low before."""
     earlier: Sequence[Statistics] = ()
     """By these statistics of earlier epochs it must save much, too."""
+    calm: Sequence[Statistics] = ()
+    """Those of the last ten epochs, if the plan did not change in them."""
     quick: bool = False
     """If it saves a large part, the earlier epochs do not count."""
 
@@ -134,9 +136,10 @@ def decide(
     verdict = _weigh(now, kept, found, gathered, asked.threshold, forced=over < 1.0)
     if not verdict.pays or verdict.forced or verdict.gain is None:
         return verdict
-    if verdict.simpler:
-        return verdict if not asked.earlier else replace(verdict, pays=False, found=None, why=f"{verdict.why}, later")
     rival = _Rival(now, found, gathered)
+    if verdict.simpler:
+        calm = len(asked.calm) >= COMING and all(rival.gain(known) >= -SAME for known in asked.calm)
+        return verdict if calm else replace(verdict, pays=False, found=None, why=f"{verdict.why}, if they stay so")
     doubt = 0.0 if without is None else SURE * rival.error(without)
     if verdict.gain - doubt <= asked.threshold:
         return replace(verdict, pays=False, found=None, why=f"{verdict.why}, give or take {doubt:.0%} by chance")
