@@ -6,8 +6,8 @@
     adaptive    `s.options(adapt=True)`
     hindsight   at every change the plan that is chosen by a sample of what is to come; the time to move is not counted
 
-Every answer is compared with DuckDB's.  Before it the cost of statistics is printed (`bench.watching`).  Writes the numbers as JSON and a picture over time of each scenario to
-bench/results.
+Every answer is compared with DuckDB's.  What statistics cost is printed first (`bench.watching`).  Writes the numbers
+as JSON, and a picture over time of each scenario, to bench/results.
 """
 
 from __future__ import annotations

@@ -52,11 +52,15 @@ class LeastValues:
 
     def merge(self, other: LeastValues) -> LeastValues:
         """The values over the rows of both."""
-        k = min(self.capacity, other.capacity)
-        hashes, inverse = np.unique(np.concatenate([self.hashes, other.hashes]), return_inverse=True)
-        counts = np.zeros(len(hashes), dtype=np.int64)
-        np.add.at(counts, inverse, np.concatenate([self.counts, other.counts]))
-        return LeastValues(k, hashes[:k], counts[:k], self.rows + other.rows, self.valued + other.valued)
+        k, rows, valued = min(self.capacity, other.capacity), self.rows + other.rows, self.valued + other.valued
+        if not len(self.hashes):
+            return LeastValues(k, other.hashes[:k], other.counts[:k], rows, valued)
+        every = np.concatenate([self.hashes, other.hashes])
+        order = np.argsort(every, kind="stable")  # two runs in order: they are merged, not sorted
+        every, counts = every[order], np.concatenate([self.counts, other.counts])[order]
+        first = np.flatnonzero(np.concatenate([[True], every[1:] != every[:-1]]))[: k + 1]
+        sums = np.add.reduceat(counts, first)
+        return LeastValues(k, every[first[:k]], sums[:k], rows, valued)
 
     @property
     def is_full(self) -> bool:
