@@ -147,13 +147,13 @@ def _measure(work: Work, results: int, asked: argparse.Namespace) -> None:
     sets.remove(late)
     print(f"{results} results a tuple, {len(owners) / len(work.which):.1f} matches a result")
     print(f"  bits   {work.tuples / spent:12,.0f} tuples/s  {len(work.which) / spent:12,.0f} results/s  "
-          f"built in {built:.2f} s, {sets.nbytes / len(sets.low):.0f} bytes a box, "
+          f"built in {built:.2f} s, {sets.nbytes / len(sets.ends):.0f} bytes a box, "
           f"{asked.added:,} added in {added:.3f} s")  # fmt: skip
     naive = seconds(lambda: ask_bits(sets, work, naive=True))
     print(f"  naive  {work.tuples / naive:12,.0f} tuples/s  {len(work.which) / naive:12,.0f} results/s")
     if asked.only:
         return
-    box = np.empty(len(sets.low), dtype=np.int64)
+    box = np.empty(len(sets.ends), dtype=np.int64)
     box[sets.slots] = np.arange(len(work.low))
     pairs = set(zip(owners.tolist(), box[slots].tolist(), strict=True))
     took, each, found = tree(work)

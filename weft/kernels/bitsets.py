@@ -83,7 +83,7 @@ class BitSets:
         self.above = np.zeros((groups, self.width, NONE + 1), dtype=np.uint64)
         self.top = np.zeros((self.width, NONE + 1, -(-groups // 64)), dtype=np.uint64)
         self.alive = np.zeros(words, dtype=np.uint64)
-        self.low, self.high = (np.empty((words * 64, self.width), dtype=np.int64) for _ in range(2))
+        self.ends = np.empty((words * 64, self.width, 2), dtype=np.int64)
 
     @property
     def nbytes(self) -> int:
@@ -95,9 +95,9 @@ class BitSets:
     def add(self, low: Ints, high: Ints) -> Ints:
         """More boxes; their slots."""
         slots = np.arange(self.count, self.count + len(low), dtype=np.int64)
-        if self.count + len(low) > len(self.low):
+        if self.count + len(low) > len(self.ends):
             self._grow(self.count + len(low))
-        self.low[slots], self.high[slots] = low, high
+        self.ends[slots] = np.stack([low, high], axis=2)
         first, last = (np.stack([self._slab(d, ends[:, d]) for d in range(self.width)], axis=1) for ends in (low, high))
         last[(low == LOWEST) & (high == HIGHEST)] = NONE
         _set_slabs(self.slabs, self.above, self.top, first, np.maximum(last, first), slots)
@@ -115,13 +115,13 @@ class BitSets:
 
     def _grow(self, needed: int) -> None:
         old = self._arrays
-        self._make_room(max(needed, 2 * len(self.low)))
+        self._make_room(max(needed, 2 * len(self.ends)))
         for before, now in zip(old, self._arrays, strict=True):
             now[tuple(slice(size) for size in before.shape)] = before
 
     @property
     def _arrays(self) -> tuple[npt.NDArray[Any], ...]:
-        return self.slabs, self.above, self.top, self.alive, self.low, self.high
+        return self.slabs, self.above, self.top, self.alive, self.ends
 
     def _slab(self, dimension: int, codes: Ints) -> Ints:
         return np.searchsorted(self.cuts[dimension], codes, side="right")
@@ -145,8 +145,8 @@ class BitSets:
         group = row = 0
         while group < len(self.above):
             found, group, row = _find(
-                self.slabs, self.above, self.alive, self.low, self.high, asked, cuts, at, codes, reach, levels, group,
-                row, most, owners, slots,
+                self.slabs, self.above, self.alive, self.ends, asked, cuts, at, codes, reach, levels, group, row, most,
+                owners, slots,
             )  # fmt: skip
             if found:
                 yield owners[:found].copy(), slots[:found].copy()
@@ -295,11 +295,10 @@ def _reach(top: Any, asked: Any, places: Any) -> Any:
 
 @njit(inline="always")
 def _narrow(
-    slabs: Any, above: Any, group: Any, asked: Any, first: Any, upto: Any, places: Any, i: Any, its_marks: Any,
-    its_bits: Any, bits: Any,
-) -> Any:  # fmt: skip
-    """What a part leaves of the words of a group: bits by word; returned are marks for words that are not 0."""
-    some, marks = its_marks, np.uint64(0)
+    slabs: Any, above: Any, group: Any, asked: Any, cuts: Any, part: Any, places: Any, i: Any, marks: Any, bits: Any
+) -> None:  # fmt: skip
+    """What a part leaves of the words of a group: bits by word, and marks for words that are not 0."""
+    first, upto, some, some_left = cuts[part], cuts[part + 1], marks[part], np.uint64(0)
     if some:
         for k in range(first, upto):
             some &= above[group, asked[k], places[i, k]]
@@ -307,49 +306,41 @@ def _narrow(
         at = _count_zeros(some)
         mark = some & (~some + np.uint64(1))
         some ^= mark
-        left = its_bits[at]
+        left = bits[part, at]
         for k in range(first, upto):
             left &= _meeting(slabs, (group << 6) + at, asked[k], places[i, k])
             if not left:
                 break
         if left:
-            bits[at] = left
-            marks |= mark
-    return marks
+            bits[part + 1, at] = left
+            some_left |= mark
+    marks[part + 1] = some_left
 
 
 @njit(inline="always")
-def _inside(
-    slabs: Any, low: Any, high: Any, word: Any, left: Any, asked: Any, places: Any, codes: Any, i: Any
-) -> Any:  # fmt: skip
-    """The boxes of a word that a point lies in, of those that are left by slabs."""
-    ending = np.uint64(0)
+def _inside(slabs: Any, ends: Any, word: Any, left: Any, asked: Any, places: Any, codes: Any, i: Any) -> Any:
+    """The boxes of a word that a point lies in, of those that are left by slabs: others end in a slab of the point."""
     for k in range(len(asked)):
         if places[i, k] != NONE:
-            ending |= _ending(slabs, word, asked[k], places[i, k])
-    ending &= left
-    while ending:
-        bit = ending & (~ending + np.uint64(1))
-        slot = (word << 6) + _count_zeros(ending)
-        ending ^= bit
-        for k in range(len(asked)):
-            d, code = asked[k], codes[i, k]
-            if places[i, k] != NONE and (code < low[slot, d] or code > high[slot, d]):
-                left ^= bit
-                break
+            some, d, code = left & _ending(slabs, word, asked[k], places[i, k]), asked[k], codes[i, k]
+            while some:
+                slot = (word << 6) + _count_zeros(some)
+                if code < ends[slot, d, 0] or code > ends[slot, d, 1]:
+                    left ^= some & (~some + np.uint64(1))
+                some &= some - np.uint64(1)
     return left
 
 
 @njit(
     types.UniTuple(types.int64, 3)(
-        _SLABS, _WORDS3, _WORDS, types.int64[:, ::1], types.int64[:, ::1], _INTS, _INTS, _BYTES2, _INTS2, _WORDS2,
+        _SLABS, _WORDS3, _WORDS, types.int64[:, :, ::1], _INTS, _INTS, _BYTES2, _INTS2, _WORDS2,
         _INTS, types.int64, types.int64, types.int64, types.int64[::1], types.int64[::1],
     ),
     cache=True,
 )  # fmt: skip
 def _find(
-    slabs: Any, above: Any, alive: Any, low: Any, high: Any, asked: Any, cuts: Any, places: Any, codes: Any,
-    reach: Any, levels: Any, group: int, row: int, most: int, owners: Any, slots: Any,
+    slabs: Any, above: Any, alive: Any, ends: Any, asked: Any, cuts: Any, places: Any, codes: Any, reach: Any,
+    levels: Any, group: int, row: int, most: int, owners: Any, slots: Any,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Fill the output from a group and a point on; return how much there is, and where to continue."""
     depth, found = len(cuts) - 1, 0
@@ -364,16 +355,13 @@ def _find(
         while row < len(places):
             level = min(level, levels[row])
             if reach[row, group >> 6] >> np.uint64(group & 63) & np.uint64(1):
-                for at in range(level, depth):
-                    marks[at + 1] = _narrow(
-                        slabs, above, group, asked, cuts[at], cuts[at + 1], places, row, marks[at], bits[at],
-                        bits[at + 1],
-                    )  # fmt: skip
+                for part in range(level, depth):
+                    _narrow(slabs, above, group, asked, cuts, part, places, row, marks, bits)
                 level = depth
                 some = marks[depth]
                 while some:
                     word = begin + _count_zeros(some)
-                    left = _inside(slabs, low, high, word, bits[depth, word - begin], asked, places, codes, row)
+                    left = _inside(slabs, ends, word, bits[depth, word - begin], asked, places, codes, row)
                     some &= some - np.uint64(1)
                     while left:
                         owners[found], slots[found] = row, (word << 6) + _count_zeros(left)
