@@ -5,28 +5,32 @@ It has a *slot*, a number from 0 on.  A *point* has a code in each dimension, or
 in every dimension its code is between the ends; where it has no code, iff the box has neither end there.
 Points come by parts: first the codes of some dimensions, then, for what is left, those of others.
 
-Sets.  The codes of a dimension are cut into slabs, [cut, next cut), and one more slab holds points without a code.
-The set of a slab has the bit of every box whose interval meets the slab; that of the last one, of every box without
-ends.  A set is an array of words, 64 slots each.  Above the words lies a second level: a bit for each word, set if the
-word is not 0.  `alive` has the bits of boxes that were not removed.
+Sets.  The codes of a dimension are cut into slabs, [cut, next cut), and one more slab, NONE, holds points without a
+code. The set of a slab has the bit of every box whose interval meets the slab; that of NONE, of every box without ends.
+A set is an array of words, 64 slots each, and it is not stored.  Of each word and dimension, 64 bytes are kept for the
+slabs in which intervals begin and 64 for how many slabs further they end (0 for one that is empty).  A slab s meets the
+interval [f, f + n] iff (s - f) modulo 256 <= n, because f + n <= 255: one comparison of 64 bytes gives the word.  A box
+without ends has f = 0 and n = 255, so all slabs meet it, NONE too; no other one reaches NONE. Above the words lie two
+levels that are stored: for each slab a bit for each word, set if the word is not 0, and a bit for each group of 64
+words.  `alive` has the bits of boxes that were not removed.
 
 Narrow.  A point of slab s_d in each dimension d of a part leaves  alive & set(d1, s_d1) & set(d2, s_d2) & ...  The
-second level is combined first, and only words whose bit is left are read.  What is left are words, and bits that say
-which of them are not 0; the next part begins with these.  A point that agrees with the one before it in the first parts
-takes over what they have left.  All points go through one block of words before the next: the sets of a block fit a
-cache.
+upper levels are combined first, the topmost in all dimensions, and only words whose bit is left are made.  What is left
+are words, and marks that say which of them are not 0; the next part begins with these.  A point that agrees with the
+one before it in the first parts takes over what they have left; where points in between have passed over the group, it
+takes over what all of them agree in.  All points go through one group of words before the next: its slabs fit a cache.
 
 Why the answer is right.  If a code c lies in the interval of a box, the slab of c meets the interval, so the bit of the
-box is set there: no box that the point lies in is ever lost.  A bit of the second level is set whenever a bit of its
-word is, so no word that is not 0 is passed over.  Bits are only taken away by narrowing.  What is left at the end is
+box is set there: no box that the point lies in is ever lost.  A bit of an upper level is set whenever a bit below it
+is, so no word that is not 0 is passed over.  Bits are only taken away by narrowing.  What is left at the end is
 compared with the ends themselves, so no other box stays; and each has one bit, so it comes once.  An end needs to be
 compared only where it lies in the slab of the point: slabs are in the order of codes, so a point in a later slab than
-that of the lowest code is above it.  The slab of points without a code has exactly the boxes that admit them.
+that of the lowest code is above it.  An empty interval is kept as its first slab, where its ends are compared.
 
-Boxes come and go.  A box that comes gets the next slot, and its bits in the slabs that it meets: cuts need not fit its
-ends, they decide the cost alone.  A box that goes loses its bit in `alive`, and that is all.  Slots are not used again;
-who removes many boxes builds anew.  Boxes that are built together get slots in an order in which neighbours are alike,
-so that words are 0 more often.
+Boxes come and go.  A box that comes gets the next slot, its slabs, and its bits in the upper levels: cuts need not fit
+its ends, they decide the cost alone.  A box that goes loses its bit in `alive`, and that is all.  Slots are not used
+again; who removes many boxes builds anew.  Boxes that are built together get slots in an order in which neighbours are
+alike, so that words are 0 more often.
 """
 
 from __future__ import annotations
@@ -36,12 +40,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
 from numba import njit, types
-from numba.extending import intrinsic
 
 from weft.kernels.boxes import order_points
 from weft.kernels.codes import HIGHEST, LOWEST, Bools, Ints
+from weft.kernels.lanes import count_zeros, ending, meeting
 
 SLABS = 255
 """Slabs of a dimension at most, so that a slab is a byte and NONE is another one."""
@@ -227,59 +230,6 @@ def _die(alive: Any, slots: Any) -> None:
         alive[slot >> 6] &= ~(np.uint64(1) << np.uint64(slot & 63))
 
 
-@intrinsic
-def _count_zeros(typing: Any, bits: Any) -> Any:
-    """How many zeros lie below the lowest one."""
-
-    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.int64(types.uint64), make
-
-
-_LANES = ir.VectorType(ir.IntType(8), 64)
-
-
-def _further(context: Any, builder: Any, signature: Any, args: Any) -> tuple[Any, Any]:
-    """How many slabs a point lies behind the first slab of each box of a word, and how many the last slab does."""
-    slabs, word, dimension, slab = args
-    array = context.make_array(signature.args[0])(context, builder, slabs)
-    wide = builder.extract_value(array.shape, 1)
-    at = builder.mul(builder.add(builder.mul(word, wide), dimension), ir.Constant(ir.IntType(64), 128))
-    first, span = (
-        builder.load(
-            builder.bitcast(builder.gep(array.data, [builder.add(at, at.type(more))]), _LANES.as_pointer()), align=64
-        )
-        for more in (0, 64)
-    )
-    one = builder.insert_element(ir.Constant(_LANES, ir.Undefined), slab, ir.Constant(ir.IntType(32), 0))
-    every = ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
-    return builder.sub(builder.shuffle_vector(one, ir.Constant(_LANES, ir.Undefined), every), first), span
-
-
-@intrinsic
-def _meeting(typing: Any, slabs: Any, word: Any, dimension: Any, slab: Any) -> Any:
-    """The word of a set: a bit for each box that meets a slab."""
-
-    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        further, span = _further(context, builder, signature, args)
-        return builder.bitcast(builder.icmp_unsigned("<=", further, span), ir.IntType(64))
-
-    return types.uint64(slabs, types.int64, types.int64, types.uint8), make
-
-
-@intrinsic
-def _ending(typing: Any, slabs: Any, word: Any, dimension: Any, slab: Any) -> Any:
-    """A bit for each box that begins or ends in a slab."""
-
-    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        further, span = _further(context, builder, signature, args)
-        begins = builder.icmp_unsigned("==", further, ir.Constant(_LANES, [0] * 64))
-        return builder.bitcast(builder.or_(begins, builder.icmp_unsigned("==", further, span)), ir.IntType(64))
-
-    return types.uint64(slabs, types.int64, types.int64, types.uint8), make
-
-
 @njit(_WORDS2(_WORDS3, _INTS, _BYTES2), cache=True)
 def _reach(top: Any, asked: Any, places: Any) -> Any:
     """For each point, a bit for each group in which something may be left."""
@@ -303,12 +253,12 @@ def _narrow(
         for k in range(first, upto):
             some &= above[group, asked[k], places[i, k]]
     while some:
-        at = _count_zeros(some)
+        at = count_zeros(some)
         mark = some & (~some + np.uint64(1))
         some ^= mark
         left = bits[part, at]
         for k in range(first, upto):
-            left &= _meeting(slabs, (group << 6) + at, asked[k], places[i, k])
+            left &= meeting(slabs, (group << 6) + at, asked[k], places[i, k])
             if not left:
                 break
         if left:
@@ -322,9 +272,9 @@ def _inside(slabs: Any, ends: Any, word: Any, left: Any, asked: Any, places: Any
     """The boxes of a word that a point lies in, of those that are left by slabs: others end in a slab of the point."""
     for k in range(len(asked)):
         if places[i, k] != NONE:
-            some, d, code = left & _ending(slabs, word, asked[k], places[i, k]), asked[k], codes[i, k]
+            some, d, code = left & ending(slabs, word, asked[k], places[i, k]), asked[k], codes[i, k]
             while some:
-                slot = (word << 6) + _count_zeros(some)
+                slot = (word << 6) + count_zeros(some)
                 if code < ends[slot, d, 0] or code > ends[slot, d, 1]:
                     left ^= some & (~some + np.uint64(1))
                 some &= some - np.uint64(1)
@@ -360,11 +310,11 @@ def _find(
                 level = depth
                 some = marks[depth]
                 while some:
-                    word = begin + _count_zeros(some)
+                    word = begin + count_zeros(some)
                     left = _inside(slabs, ends, word, bits[depth, word - begin], asked, places, codes, row)
                     some &= some - np.uint64(1)
                     while left:
-                        owners[found], slots[found] = row, (word << 6) + _count_zeros(left)
+                        owners[found], slots[found] = row, (word << 6) + count_zeros(left)
                         left &= left - np.uint64(1)
                         found += 1
                 if found >= most:
@@ -382,17 +332,17 @@ def _has_any(slabs: Any, above: Any, alive: Any, asked: Any, places: Any, reach:
         for at in range(reach.shape[1]):
             groups = reach[i, at]
             while groups and not there:
-                group = (at << 6) + _count_zeros(groups)
+                group = (at << 6) + count_zeros(groups)
                 groups &= groups - np.uint64(1)
                 some = np.uint64(0xFFFFFFFFFFFFFFFF)
                 for k in range(len(asked)):
                     some &= above[group, asked[k], places[i, k]]
                 while some and not there:
-                    word = (group << 6) + _count_zeros(some)
+                    word = (group << 6) + count_zeros(some)
                     some &= some - np.uint64(1)
                     left = alive[word]
                     for k in range(len(asked)):
-                        left &= _meeting(slabs, word, asked[k], places[i, k])
+                        left &= meeting(slabs, word, asked[k], places[i, k])
                         if not left:
                             break
                     there = left != 0
