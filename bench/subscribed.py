@@ -9,7 +9,7 @@ random, so that a join result is for `selectivity` of all.
     weft      all of it on Spark, two workers; in many tuples for its speed, and in few beside the others
     weft-naive  the same, every join result looked up in all dimensions
     spark     Spark's stream-stream join, then a broadcast join with the table of parameters
-    flink     Flink SQL: the same three tables, two joins
+    flink     Flink SQL: the same three tables, two joins; the second in parts, so that it has more than one task
     duckdb    DuckDB, a statement for each batch: no state, no recovery
 
 A rate is that of the batches after the first two; of a system without batches, of the whole input.  What a system has
@@ -56,6 +56,8 @@ class Row:
     verdict: str
     rate: float | None
     peak: int
+    busy: float = 0.0
+    """Processor seconds of all its processes, from its start on."""
     found: tuple[int, int] | None = None
     """How many results, and a sum over them."""
 
@@ -119,11 +121,11 @@ def _row(system: str, job: Job, seen: Seen, out: Path, wanted: tuple[int, int] |
         why = f"over the limit of {limit:g} s after {len(batches)} batches" if seen.over else f"failed: {said}"
         if seen.over and not batches:
             why = f"over the limit of {limit:g} s: less than {job.tuples / limit:,.0f} tuples/s"
-        return Row(system, job.tuples, why, _rate(batches), seen.peak)
+        return Row(system, job.tuples, why, _rate(batches), seen.peak, seen.busy)
     rate = _rate(batches) or job.tuples / (told["done"] - told["began"])
     found = answer_in(out / "rows")
     verdict = "compared with others" if wanted is None else "right" if found == wanted else "WRONG"
-    return Row(system, job.tuples, verdict, rate, seen.peak, found)
+    return Row(system, job.tuples, verdict, rate, seen.peak, seen.busy, found)
 
 
 def _rate(batches: Sequence[tuple[float, int]]) -> float | None:
@@ -174,7 +176,7 @@ def _measure(job: Job, asked: argparse.Namespace) -> Iterator[Row]:
                 wanted = wanted or row.found
                 rate = "" if row.rate is None else f"{row.rate:,.0f}"
                 print(f"  {row.system:<11} {row.tuples:>9,} tuples {rate:>10} tuples/s  {row.peak / 2**20:>7,.0f} MiB  "
-                      f"{row.verdict}", flush=True)  # fmt: skip
+                      f"{row.busy:>5,.0f} s of processors  {row.verdict}", flush=True)  # fmt: skip
                 yield row
         finally:
             shutil.rmtree(folder, ignore_errors=True)
