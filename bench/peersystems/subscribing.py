@@ -150,7 +150,9 @@ def with_flink(job: Job) -> None:
 
     table = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
     for name, value in {"parallelism.default": str(WORKERS), "pipeline.object-reuse": "true",
-                        "restart-strategy.type": "none"}.items():  # fmt: skip
+                        "restart-strategy.type": "none", "state.backend.type": "hashmap",
+                        "execution.checkpointing.interval": "10 s", "execution.checkpointing.storage": "filesystem",
+                        "execution.checkpointing.dir": unescaped_uri(Path(job.out) / "state")}.items():  # fmt: skip
         table.get_config().set(name, value)
     ends = [f"{side}{d} INT" for d in range(2 * job.attributes) for side in "lh"]
     columns = {"s": ["subscriber BIGINT", *ends]}
@@ -166,6 +168,8 @@ def with_flink(job: Job) -> None:
     tell(began=time.time())
     table.execute_sql(f"INSERT INTO results {flink_sql(job)}").wait()
     tell(done=time.time())
+    for file in job.rows.glob("part-*"):  # it gives files no ending
+        file.rename(f"{file}.parquet")
 
 
 def _files(folder: Path) -> str:
