@@ -195,8 +195,8 @@ class _Job:
         groups = _groups(emit)
         store = self.new.store(groups.store)
         whole = replace(store, id=f"{store.id}~whole")
-        place = ("key", store.placement, emit.tasks)
-        self.edges.append(Edge(emit.id, "", (), store.columns, *place, (NEVER_LATE,), (), (), wave=0))
+        home, tasks = store.placement, emit.tasks
+        self.edges.append(Edge(emit.id, "", (), store.columns, "key", home, tasks, (NEVER_LATE,), (), (), wave=0))
         self.nodes[emit.id] = replace(emit, groups=replace(groups, store=whole.id, again=True))
         self.stores[whole.id] = whole
         return emit.id
