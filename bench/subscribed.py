@@ -1,6 +1,6 @@
 """Subscriptions through whole systems: the workload of the paper (E14) in files, the same for all, answers compared.
 
-    python -m bench.subscribed [--subscriptions 100000] [--tuples 200000] [--few 2000] [--results 4] [--limit 120]
+    python -m bench.subscribed [--subscriptions 100000] [--tuples 200000] [--few 8000] [--results 4] [--limit 400]
 
 Stream w is there from the beginning: `results` rows for each key.  Rows of t arrive in batches, each with a key of its
 own, so each makes as many join results.  A subscription has an interval for each attribute of both streams, placed at
@@ -9,11 +9,12 @@ random, so that a join result is for `selectivity` of all.
     weft      all of it on Spark, two workers; in many tuples for its speed, and in few beside the others
     weft-naive  the same, every join result looked up in all dimensions
     spark     Spark's stream-stream join, then a broadcast join with the table of parameters
-    flink     Flink SQL: the same three tables, two joins
+    flink     Flink SQL: the same three tables, two joins; the second in parts, so that it has more than one task
     duckdb    DuckDB, a statement for each batch: no state, no recovery
 
 A rate is that of the batches after the first two; of a system without batches, of the whole input.  What a system has
-not answered at the limit is not compared, and its rate is that of the batches it has done.
+not answered at the limit is not compared: its rate is that of the batches it has done, and without batches it is said
+to be less than all tuples by the limit.  With many tuples, systems must find what the first of them has found.
 """
 
 from __future__ import annotations
@@ -55,7 +56,10 @@ class Row:
     verdict: str
     rate: float | None
     peak: int
-    results: int | None = None
+    busy: float = 0.0
+    """Processor seconds of all its processes, from its start on."""
+    found: tuple[int, int] | None = None
+    """How many results, and a sum over them."""
 
 
 def make(folder: Path, job: Job, selectivity: float) -> None:
@@ -104,23 +108,24 @@ def measure(system: str, folder: Path, job: Job, wanted: tuple[int, int] | None,
         command = [str(python), "-m", "bench.peersystems.subscribing", str(out / "job.json")]
         path = str(ROOT) if peer.requirement else ":".join([str(ROOT), *filter(None, sys.path)])
         seen = watch_process(command, out, limit, environment(peer) | {"PYTHONPATH": path}, ROOT)
-        return _row(system, job, seen, out, wanted)
+        return _row(system, job, seen, out, wanted, limit)
     finally:
         shutil.rmtree(out, ignore_errors=True)
 
 
-def _row(system: str, job: Job, seen: Seen, out: Path, wanted: tuple[int, int] | None) -> Row:
+def _row(system: str, job: Job, seen: Seen, out: Path, wanted: tuple[int, int] | None, limit: float) -> Row:
     told = {key: value for line in seen.told for key, value in line.items() if key != "batch"}
     batches = [line["batch"] for line in seen.told if "batch" in line]
     if "done" not in told:
         said = told.get("error") or (seen.noise.strip().splitlines() or ["no message"])[-1][:160]
-        why = f"over the limit after {len(batches)} batches" if seen.over else f"failed: {said}"
-        return Row(system, job.tuples, why, _rate(batches), seen.peak)
+        why = f"over the limit of {limit:g} s after {len(batches)} batches" if seen.over else f"failed: {said}"
+        if seen.over and not batches:
+            why = f"over the limit of {limit:g} s: less than {job.tuples / limit:,.0f} tuples/s"
+        return Row(system, job.tuples, why, _rate(batches), seen.peak, seen.busy)
     rate = _rate(batches) or job.tuples / (told["done"] - told["began"])
-    if wanted is None:
-        return Row(system, job.tuples, "not compared", rate, seen.peak)
     found = answer_in(out / "rows")
-    return Row(system, job.tuples, "right" if found == wanted else "WRONG", rate, seen.peak, found[0])
+    verdict = "compared with others" if wanted is None else "right" if found == wanted else "WRONG"
+    return Row(system, job.tuples, verdict, rate, seen.peak, seen.busy, found)
 
 
 def _rate(batches: Sequence[tuple[float, int]]) -> float | None:
@@ -137,11 +142,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--attributes", type=int, default=5, help="of each stream")
     parser.add_argument("--results", type=int, default=4, help="join results a tuple")
     parser.add_argument("--selectivity", type=float, default=1e-4)
-    parser.add_argument("--tuples", type=int, default=400_000, help="for Weft alone; 0 leaves this out")
-    parser.add_argument("--few", type=int, default=4_000, help="for all systems")
+    parser.add_argument("--tuples", type=int, default=200_000, help="for Weft alone; 0 leaves this out")
+    parser.add_argument("--few", type=int, default=8_000, help="for all systems")
     parser.add_argument("--batches", type=int, default=8)
     parser.add_argument("--systems", default=",".join(PEERS))
-    parser.add_argument("--limit", type=float, default=180.0, help="seconds for one system")
+    parser.add_argument("--limit", type=float, default=400.0, help="seconds for one system")
     parser.add_argument("--out", type=Path, default=RESULTS)
     asked = parser.parse_args(arguments)
     job = Job("", asked.subscriptions, asked.tuples, asked.results, asked.attributes, asked.batches)
@@ -168,9 +173,10 @@ def _measure(job: Job, asked: argparse.Namespace) -> Iterator[Row]:
             wanted = truth(folder, mine) if tuples == asked.few and tuples else None
             for system in chosen if tuples else ():
                 row = measure(system, folder, mine, wanted, asked.limit)
+                wanted = wanted or row.found
                 rate = "" if row.rate is None else f"{row.rate:,.0f}"
                 print(f"  {row.system:<11} {row.tuples:>9,} tuples {rate:>10} tuples/s  {row.peak / 2**20:>7,.0f} MiB  "
-                      f"{row.verdict}", flush=True)  # fmt: skip
+                      f"{row.busy:>5,.0f} s of processors  {row.verdict}", flush=True)  # fmt: skip
                 yield row
         finally:
             shutil.rmtree(folder, ignore_errors=True)

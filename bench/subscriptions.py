@@ -6,8 +6,8 @@ The workload is that of the paper (E14): attributes are short integers, a box ha
 dimension, placed at random, so that a join result lies in `selectivity` of all boxes.  A tuple brings the first
 dimensions, each of its join results the others.
 
-bits    `weft.kernels.bitsets`: the tuple narrows once, every result narrows what is left
-naive   the same sets, but every result is looked up in all dimensions
+narrow  `weft.kernels.bitsets`: the tuple narrows once, every result narrows what is left
+naive   the same sets, but every result is looked up in all dimensions; below LONG results a tuple, this is what is done
 tree    `weft.kernels.boxes`: every result is looked up in all dimensions; a box is a point of twice as many
 brute   every result is compared with every box, as numpy does it
 
@@ -146,14 +146,14 @@ def _measure(work: Work, results: int, asked: argparse.Namespace) -> None:
     added = time.process_time() - began
     sets.remove(late)
     print(f"{results} results a tuple, {len(owners) / len(work.which):.1f} matches a result")
-    print(f"  bits   {work.tuples / spent:12,.0f} tuples/s  {len(work.which) / spent:12,.0f} results/s  "
-          f"built in {built:.2f} s, {sets.nbytes / len(sets.low):.0f} bytes a box, "
+    print(f"  narrow {work.tuples / spent:12,.0f} tuples/s  {len(work.which) / spent:12,.0f} results/s  "
+          f"built in {built:.2f} s, {sets.nbytes / len(sets.ends):.0f} bytes a box, "
           f"{asked.added:,} added in {added:.3f} s")  # fmt: skip
     naive = seconds(lambda: ask_bits(sets, work, naive=True))
     print(f"  naive  {work.tuples / naive:12,.0f} tuples/s  {len(work.which) / naive:12,.0f} results/s")
     if asked.only:
         return
-    box = np.empty(len(sets.low), dtype=np.int64)
+    box = np.empty(len(sets.ends), dtype=np.int64)
     box[sets.slots] = np.arange(len(work.low))
     pairs = set(zip(owners.tolist(), box[slots].tolist(), strict=True))
     took, each, found = tree(work)

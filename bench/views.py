@@ -33,11 +33,14 @@ RESULTS = Path(__file__).parent / "results"
 LIMIT = 150.0
 OURS = ("weft", "weft-flat", "weft-rows")
 ASKED: Mapping[str, Sequence[str]] = {
-    "reach/1": (*OURS, "duckdb"),
-    **dict.fromkeys(("reach/2", "reach/4"), ("weft", "weft-flat", "duckdb")),
+    **dict.fromkeys(("reach/1", "reach/2"), (*OURS, "duckdb")),
+    "reach/4": ("weft", "weft-flat", "duckdb"),
     "groups/2": ("weft", "duckdb"),
 }
-"""Who is asked where not all are: curves of our own.  Billions of rows of a join would only fill the disk."""
+"""Who is asked where not all are: curves of our own.  The billions of rows of `reach/2` are not all written within the
+limit; what is written until then says how long all of them would take at least, since later batches have more."""
+WISHED = {("q3", "flink"): 10.0, ("reach/1", "weft-rows"): 10.0, ("reach/2", "weft-rows"): 10.0}
+"""(Workload, system) -> how many times as fast we should be, where that is more than once."""
 KNOWN: Mapping[str, System] = {
     **VIEW_SYSTEMS,
     **{name: SYSTEMS[name] for name in ("spark", "flink", "pathway", "duckdb")},
@@ -132,7 +135,7 @@ def _faster(by: Found) -> Iterator[Goal]:
             ratio = _ratio(by, (workload, system), (workload, "weft"))
             if ratio is None:
                 continue
-            goal = {("q3", "flink"): 10.0, ("reach/1", "weft-rows"): 10.0}.get((workload, system))
+            goal = WISHED.get((workload, system))
             ended = "" if by[workload, system].verdict == RIGHT else ", which was ended: by its rate so far"
             said = f"{workload}: times as fast as {system}{ended}"
             yield said, f"{ratio:.2f}", f"at least {goal or 1:g}", ratio >= (goal or 1)

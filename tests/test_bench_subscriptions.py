@@ -28,6 +28,7 @@ def test_the_figures_of_the_paper_are_drawn(tmp_path: Path, capsys: pytest.Captu
     printed = capsys.readouterr().out
     assert [f"figure {number}:" in printed for number in range(8, 14)] == [True] * 6
     assert len(list(tmp_path.glob("*.svg"))) == 6
+    assert (tmp_path / "subscriptions-figures.md").read_text().count(".svg)") == 6
 
 
 def test_the_workload_for_systems_has_the_results_that_it_promises(tmp_path: Path) -> None:

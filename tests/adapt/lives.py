@@ -73,7 +73,7 @@ def any_plan(chance: random.Random) -> Any:
     def decide(now: Situation, known: weft.Statistics, gathered: Gathering, *_: object) -> Verdict:
         best = choose_again(now, known, gathered)
         found = tuple(replace(choice, chosen=chance.choice(choice.candidates)) for choice in best)
-        return Verdict("at random", 0.5, 0.0, 1, pays=True, forced=True, found=found)
+        return Verdict("at random", 0.5, 0.0, 1, pays=True, forced=True, at_once=True, found=found)
 
     return decide
 

@@ -156,3 +156,27 @@ def test_a_run_that_reads_what_is_there_pins_its_plans_unless_asked(tmp_path: Pa
     s.options(adapt=False)
     assert not s.following.is_on(goes_on=True)
     assert CHAIN
+
+
+@pytest.mark.usefixtures("cheap")
+def test_streams_that_change_once_more_change_the_plan_once_more_though_it_is_new(tmp_path: Path) -> None:
+    """That is no going back: the second change is followed as fast as the first one."""
+    hot: Mapping[str, int] = {"a": 60_000, "b": 20, "c": 60_000}
+    trial, batches = begin(tmp_path, lambda at: DENSE_A if at < 5 else DENSE_C if at < 9 else hot)
+    plans = feed(trial, batches)
+    assert trial.adaptation is not None
+    said = [str(epoch) for epoch in trial.adaptation.epochs()]
+    switched = [at for at in range(1, 16) if plans[at] != plans[at - 1]]
+    assert [at for at in switched if 6 <= at <= 8], said
+    assert [at for at in switched if 10 <= at <= 12], said
+
+
+def test_what_an_earlier_plan_found_is_forgotten_when_the_predicate_is_measured_anew(tmp_path: Path) -> None:
+    trial, batches = begin(tmp_path, lambda at: DENSE_A if at < 4 else DENSE_C)
+    feed(trial, batches[:10])
+    assert trial.adaptation is not None
+    known = trial.adaptation._known
+    for pair, values in ((("r", "s"), 60_000), (("s", "t"), 3000), (("t", "u"), 30)):
+        share = known.selectivity(*pair)
+        assert share is not None
+        assert share < 20 / values, pair

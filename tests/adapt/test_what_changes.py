@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -42,9 +43,9 @@ def check(trial: Trial, batches: Batches) -> None:
     assert_same_rows(trial.table("q"), oracle(trial.queries["q"], whole))
 
 
-def test_a_key_that_becomes_frequent_is_spread_and_known_to_be_no_more_when_it_is_not(tmp_path: Path) -> None:
+def test_a_key_that_becomes_frequent_is_spread_and_united_when_it_is_so_no_more(tmp_path: Path) -> None:
     hot, random = SCENARIOS["hot"], np.random.default_rng(5)
-    batches = [hot.make(random, at, 1 if 2 <= at < 7 else 0, 1500) for at in range(10)]
+    batches = [hot.make(random, at, 1 if 2 <= at < 7 else 0, 1500) for at in range(22)]
     trial = follow(tmp_path, hot.queries["q"], batches)
     spread = []
     for batch in batches:
@@ -55,6 +56,9 @@ def test_a_key_that_becomes_frequent_is_spread_and_known_to_be_no_more_when_it_i
     assert not spread[2], said
     assert spread[7], said
     assert trial.adaptation._known.heavy("r", "a") == ()
+    assert not spread[-1], said
+    assert any("they are united" in line for line in said), said
+    assert sum(one != other for one, other in itertools.pairwise(spread)) == 2, said
     check(trial, batches)
 
 

@@ -263,6 +263,8 @@ class Play:
         while not done():
             if restart and (self.job is None or not self.job.is_alive()):
                 code = None if self.job is None else self.job.process.returncode
+                if done():  # it has ended since
+                    return
                 if code not in (None, JVM_GONE, -signal.SIGKILL):
                     raise self._stuck(f"the job ended with {code}, waiting for {what}")
                 self._start()

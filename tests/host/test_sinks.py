@@ -10,10 +10,12 @@ import pytest
 
 import weft
 from weft.errors import SinkError
+from weft.host.results.changes import Shape
 from weft.host.results.memory import MemorySink
 from weft.host.results.parquet import ParquetSink
 from weft.host.results.sink import Results
 from weft.host.results.sinks import SINKS
+from weft.host.results.views import FolderOfChanges
 
 SCHEMA = pa.schema([("x", pa.int64())])
 
@@ -53,6 +55,39 @@ def test_publishing_twice_changes_nothing(tmp_path: Path) -> None:
     assert len(placed) == 4
     assert pq.read_table(tmp_path / "out")["x"].to_pylist() == [1, 2]
     assert sinks[1].table()["x"].to_pylist() == [1, 2]
+
+
+CHANGES = pa.schema([("k", pa.int64()), ("n", pa.int64()), ("key", pa.int64()), ("#op", pa.string())])
+
+
+@pytest.mark.parametrize("files", [1, 2, 5])
+def test_changes_of_several_workers_are_all_placed_once(files: int, tmp_path: Path) -> None:
+    staged = tuple(tmp_path / f"000000000007-1-{worker:04d}.parquet" for worker in range(files))
+    for worker, path in enumerate(staged):
+        ops = ["insert", "final", "update"] if worker % 2 else ["insert", "delete", "update"]
+        pq.write_table(pa.table([[worker, 10, 20], [1, 2, 3], [worker, 10, 20], ops], schema=CHANGES), path)
+    sink = FolderOfChanges("q", Shape(CHANGES, ("key",), ("k", "n"), True, False), tmp_path / "out")
+    sink.claim("me", published=False, last=-1)
+    placed: list[int] = []
+    for _ in range(2):  # doing it again changes nothing
+        sink.take(Results(7, staged, list, lambda: placed.append(1)))
+    found = pq.read_table(tmp_path / "out")
+    assert found.column_names == ["k", "n", "#op", "#batch"]
+    assert found.num_rows == 3 * files - files // 2, "final rows are not changes"
+    assert {worker for worker in found["k"].to_pylist() if worker < 10} == {*range(files)}
+    assert "final" not in found["#op"].to_pylist()
+    assert {*found["#batch"].to_pylist()} == {7}
+    assert len(placed) == 2 * files
+
+
+def test_a_change_that_cannot_be_placed_stops_the_run(tmp_path: Path) -> None:
+    staged = tuple(tmp_path / f"000000000007-1-{worker:04d}.parquet" for worker in range(3))
+    for path in staged[:2]:
+        pq.write_table(pa.table([[1], [1], [1], ["insert"]], schema=CHANGES), path)
+    sink = FolderOfChanges("q", Shape(CHANGES, ("key",), ("k", "n"), True, False), tmp_path / "out")
+    sink.claim("me", published=False, last=-1)
+    with pytest.raises(SinkError, match="cannot be put into folder"):
+        sink.take(Results(7, staged, list, lambda: None))
 
 
 def query() -> weft.QueryHandle:

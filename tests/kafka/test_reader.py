@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 import weft
@@ -18,6 +18,7 @@ from bench.broker import PASSWORD, USER, Broker
 from tests.kafka._kit import QUIET, add_partitions, make_topic, produce
 from weft.errors import SourceError, StateError
 from weft.host.parts import left_out, place_of
+from weft.host.sources.kafka.cluster import Complaint
 from weft.host.sources.kafka.reader import KafkaReader
 from weft.host.sources.kafka.source import KafkaSource
 from weft.host.sources.source import Position
@@ -287,6 +288,18 @@ def test_names_and_passwords_are_passed_on_and_wrong_ones_are_refused(broker: Br
     assert "uthentication" in str(caught.value)
     assert "wrong-password" not in str(caught.value)
     assert not any(PASSWORD.encode() in path.read_bytes() for path in tmp_path.iterdir())
+
+
+def test_the_reason_is_told_and_not_that_no_broker_is_left() -> None:
+    code = KafkaError
+    complaint, down = Complaint("nothing yet"), code(code._ALL_BROKERS_DOWN, "1/1 brokers are down")
+    complaint.note(down)
+    assert complaint.text == "1/1 brokers are down"
+    complaint.note(code(code._AUTHENTICATION, "Authentication failed"))
+    complaint.note(down)
+    assert complaint.text == "Authentication failed"
+    complaint.note(code(code._TRANSPORT, "Connection refused"))
+    assert complaint.text == "Connection refused"
 
 
 def test_a_broker_that_does_not_answer_is_named_and_no_option_is_shown(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_boxes_come_and_go(seed: int) -> None:
     width, wide = int(rng.choice([1, 2, 3, 5, 10, 34])), int(rng.choice([3, 20, 10**6]))
     low, high = draw_boxes(rng, 700, width, wide)
     known = int(rng.choice([0, 1, 63, 64, 65, 300]))
-    slabs = int(rng.choice([2, 5, 128]))
+    slabs = int(rng.choice([2, 5, 128, 255]))
     sets = BitSets(low[:known], high[:known], slabs=slabs, room=int(rng.choice([0, 64, 700])))
     box_of = np.full(5000, -1)
     box_of[sets.slots] = np.arange(known)
@@ -76,6 +76,30 @@ def test_boxes_come_and_go(seed: int) -> None:
         order = rng.permutation(width).tolist()
         cut = int(rng.integers(1, width + 1))
         parts = [part for part in (order[:cut], order[cut:]) if part]
+        assert found_in(sets, box_of, points, valid, parts) == brute(low, high, there, points, valid)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_points_pass_over_groups(seed: int) -> None:
+    """Several groups of words: most points reach some of them, and go on from a point that has reached others."""
+    rng = np.random.default_rng(seed)
+    count, width = int(rng.choice([9_000, 13_000])), 4
+    low = rng.integers(0, 1000, (count, width))
+    high = low + rng.integers(-1, 200, (count, width))
+    free = rng.random((count, width)) < 0.002
+    low, high = np.where(free, LOWEST, low), np.where(free, HIGHEST, high)
+    sets = BitSets(low[:8_000], high[:8_000], room=int(rng.choice([0, 4_000])))
+    slots = np.concatenate([sets.slots, sets.add(low[8_000:], high[8_000:])])
+    box_of = np.full(len(sets.ends), -1)
+    box_of[slots] = np.arange(count)
+    gone = rng.choice(count, 500, replace=False)
+    sets.remove(slots[gone])
+    there = ~np.isin(np.arange(count), gone)
+    points = rng.integers(-50, 1300, (60, width))
+    valid = rng.random((60, width)) < 0.97
+    for column, run in enumerate((10, 10, 5, 1)):
+        points[:, column], valid[:, column] = (a[np.arange(60) // run * run, column] for a in (points, valid))
+    for parts in ([[0, 1], [2], [3]], [[0, 1, 2], [3]], [[3, 2, 1, 0]]):
         assert found_in(sets, box_of, points, valid, parts) == brute(low, high, there, points, valid)
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from weft.adapt.decide import PATIENCE, Situation, Verdict, decide, overfull, patience
+from weft.adapt.decide import COMING, Asked, Situation, Verdict, decide, overfull, patience
 from weft.adapt.gathering import Gathering, Seen
 from weft.adapt.length import Length
 from weft.adapt.measure import Subject, measure
@@ -33,6 +33,8 @@ SWITCHES = 50
 """Changes of plan that a checkpoint remembers."""
 WEIGHT, JUMP = 0.5, 2.0
 """How statistics follow those of a new epoch, see `Statistics.follow`."""
+ALIKE = 4.0
+"""Streams whose numbers all differ by less than this factor are alike."""
 MOVED = 1.5
 """A number that differs by more than this factor is said to have moved."""
 
@@ -88,8 +90,10 @@ class Adaptation:
         known = saved or {}
         self._known = Statistics.from_json(known.get("statistics", "{}"))
         """Smoothed over all epochs."""
-        self._earlier: deque[Statistics] = deque(maxlen=PATIENCE)
-        """Of the last epochs."""
+        self._earlier: deque[tuple[int, Statistics]] = deque(maxlen=2 * COMING)
+        """Of the last epochs, with their numbers."""
+        self._decided: int = known.get("decided", 0)
+        """The epoch whose statistics decided the last change of plan."""
         self._squeeze: float = known.get("squeeze", 1.0)
         self._switched: int | None = known.get("switched")
         self.switches: list[Mapping[str, Any]] = list(known.get("switches", ()))
@@ -142,14 +146,21 @@ class Adaptation:
             def measured(without: Part | None = None) -> Statistics:
                 return known.follow(measure(subject, ended, without), WEIGHT, JUMP)
 
-            found, earlier = measured(), self._asked(ended.number)
-            verdict = decide(situation, found, ended, self._threshold, self._squeeze, earlier, measured)
+            found = measured()
+            asked = Asked(
+                self._threshold,
+                self._squeeze,
+                self._asked(ended.number),
+                self._calm(ended.number),
+                quick=not self._was_so(found),
+            )
+            verdict = decide(situation, found, ended, asked, measured)
         except Exception as error:  # noqa: BLE001 - the run must not end because of advice
             self._give_up(ended.number, error)
             return
         moved = self._known.differences(found, MOVED)
         self._known = found
-        self._earlier.append(found)
+        self._earlier.append((ended.number, found))
         if verdict.forced:
             self._squeeze = min(self._squeeze, overfull(situation.chosen, ended))
         shown = tuple(f"{name} {old:.3g} -> {new:.3g}" for name, (old, new) in moved.items())
@@ -158,11 +169,21 @@ class Adaptation:
     def _asked(self, epoch: int) -> list[Statistics]:
         """Statistics of the epochs before, by which a plan must pay too."""
         count = patience(epoch, self._switched) - 1
-        return list(self._earlier)[-count:] if count else []
+        return [known for _, known in self._earlier][-count:] if count else []
+
+    def _calm(self, epoch: int) -> list[Statistics]:
+        """Statistics of the last epochs, without those before the last change of plan."""
+        since = self._switched or 0
+        return [known for number, known in self._earlier if number >= max(since, epoch - COMING)]
+
+    def _was_so(self, found: Statistics) -> bool:
+        """Whether streams are again as they were a short while before the last change of plan: then they alternate."""
+        before = [known for number, known in self._earlier if number < self._decided]
+        return self._switched is not None and any(known.resembles(found, ALIKE) for known in before)
 
     def _conclude(self, epoch: int, verdict: Verdict, instead: tuple[Choice, ...], moved: tuple[str, ...]) -> None:
         ready, why = verdict.pays, verdict.why
-        if ready and not verdict.forced and len(self._earlier) < patience(epoch, self._switched):
+        if ready and not verdict.at_once and len(self._earlier) < patience(epoch, self._switched):
             ready, why = False, f"{why}; the plan was changed a short while ago"
         if ready:
             self._pending = _Pending(epoch, verdict, instead)
@@ -186,11 +207,12 @@ class Adaptation:
         if pending.epoch + 2 > self._open.number:  # decided so fast that its epoch has not come
             self._pending = pending
             return
-        gain = pending.verdict.gain or 0.0
-        why = f"epoch {self._open.number}: plan changed ({gain:+.0%}), {pending.verdict.why}"
+        gain = max(0.0, pending.verdict.gain or 0.0)
+        changed = "plan changed (simpler)" if pending.verdict.simpler else f"plan changed ({gain:+.0%})"
+        why = f"epoch {self._open.number}: {changed}, {pending.verdict.why}"
         if self._plans.use(pending.verdict.found, pending.instead, why):
-            self._switched = self._open.number
-            self._before, self._changed = ended.micros, f"plan changed ({gain:+.0%})"
+            self._switched, self._decided = self._open.number, pending.epoch
+            self._before, self._changed = ended.micros, changed
             made = {"epoch": self._open.number, "batch": self._open.first, "why": pending.verdict.why, "gain": gain}
             self.switches = [*self.switches, made][-SWITCHES:]
         else:
@@ -222,6 +244,7 @@ class Adaptation:
                 "batch": self._open.first,
                 "newest": dict(self._open.since),
                 "switched": self._switched,
+                "decided": self._decided,
                 "squeeze": self._squeeze,
                 "switches": self.switches,
                 "statistics": self._known.to_json(),

@@ -11,8 +11,11 @@ in turn and looking how much the gain moves (the delete-a-group jackknife):
     switch only if   gain - 2 error > threshold
 
 So that plans do not flap, another switch within ten epochs must save a quarter of the work by the statistics of
-each of the last three.  State that has outgrown the budget is different: then the plan that fits is taken at once,
-whatever it costs.
+each of the last three.  If streams are as they never were in the epochs before the last switch, they have not gone back
+to what they were but have changed once more: then half of the work, by the newest statistics, is enough.
+A plan that spreads values which are frequent no more costs as much as one that does not.  The simpler one is taken, if
+that is so by the statistics of ten epochs, and to move costs less than a tenth of their work.
+State that has outgrown the budget is different: then the plan that fits is taken at once, whatever it costs.
 
 What must hold: what a user asked for is kept.  A plan by hand is never changed, and one by the name of a strategy only
 within it.
@@ -35,6 +38,7 @@ from weft.query.derived import is_hidden
 from weft.stats.drawn import Part
 from weft.stats.model import Statistics
 from weft.topology.model import Topology
+from weft.topology.spread import Cube
 
 FEW = 1000
 """With fewer rows in an epoch than this nothing is decided."""
@@ -46,6 +50,10 @@ PATIENCE = 3
 
 MUCH = 0.25
 """And it must save so much by each of them."""
+LARGE = 0.5
+"""So much is enough at once, if streams are not again as they were before the last change."""
+SAME = 0.1
+"""Plans whose prices differ by less are taken to cost the same, if one of them is simpler."""
 GROUPS = 4
 """Parts of samples that are left out in turn."""
 SURE = 2.0
@@ -65,8 +73,27 @@ class Verdict:
     """How many plans were weighed."""
     pays: bool = False
     forced: bool = False
+    simpler: bool = False
+    """Whether the other plan is taken though it saves nothing, since it does the same with less."""
+    at_once: bool = False
+    """However short a while ago the plan was changed."""
     found: tuple[Choice, ...] | None = None
     """The plan to switch to, if that pays."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a plan must save."""
+
+    threshold: float
+    squeeze: float = 1.0
+    """The part of the budget that plans may be estimated to fill, where estimates were too low before."""
+    earlier: Sequence[Statistics] = ()
+    """By these statistics of earlier epochs it must save much, too."""
+    calm: Sequence[Statistics] = ()
+    """Those of the last ten epochs, if the plan did not change in them."""
+    quick: bool = False
+    """If it saves a large part, the earlier epochs do not count."""
 
 
 @dataclass(frozen=True)
@@ -87,15 +114,12 @@ def decide(
     now: Situation,
     known: Statistics,
     gathered: Gathering,
-    threshold: float,
-    squeeze: float = 1.0,
-    earlier: Sequence[Statistics] = (),
+    asked: Asked,
     without: Callable[[Part], Statistics] | None = None,
 ) -> Verdict:
     """Whether another plan pays, by the statistics of an epoch, and by those of some earlier ones.
 
     `without` gives the statistics of the epoch without a part of its samples.
-    `squeeze` is the part of the budget that plans may be estimated to fill, where estimates were too low before.
     """
     if gathered.rows < FEW:
         return Verdict(f"{gathered.rows:,} rows are too few to tell")
@@ -104,19 +128,24 @@ def decide(
     over = overfull(now.chosen, gathered)
     try:
         kept = choose_again(now, known, gathered, made=True)
-        found = choose_again(now, known, gathered, budget=min(over, squeeze))
+        found = choose_again(now, known, gathered, budget=min(over, asked.squeeze))
     except PlanError:
         found = choose_again(now, known, gathered, strategy="flat")  # the inputs alone exceed the budget
     except WeftError as error:
         return Verdict(f"no plan was found: {error.message}")
-    verdict = _weigh(now, kept, found, gathered, threshold, forced=over < 1.0)
+    verdict = _weigh(now, kept, found, gathered, asked.threshold, forced=over < 1.0)
     if not verdict.pays or verdict.forced or verdict.gain is None:
         return verdict
     rival = _Rival(now, found, gathered)
+    if verdict.simpler:
+        calm = len(asked.calm) >= COMING and all(rival.gain(known) >= -SAME for known in asked.calm)
+        return verdict if calm else replace(verdict, pays=False, found=None, why=f"{verdict.why}, if they stay so")
     doubt = 0.0 if without is None else SURE * rival.error(without)
-    if verdict.gain - doubt <= threshold:
+    if verdict.gain - doubt <= asked.threshold:
         return replace(verdict, pays=False, found=None, why=f"{verdict.why}, give or take {doubt:.0%} by chance")
-    if any(rival.gain(known) <= max(threshold, MUCH) for known in earlier):
+    if asked.quick and verdict.gain - doubt > LARGE:
+        return replace(verdict, at_once=True)
+    if any(rival.gain(known) <= max(asked.threshold, MUCH) for known in asked.earlier):
         return replace(verdict, pays=False, found=None, why=f"{verdict.why}, but not in the epochs before")
     return verdict
 
@@ -158,7 +187,11 @@ def _weigh(
     gain, cost = 1 - after / before if before else 0.0, now.cost(plan)
     made = Verdict("", gain, cost, plans, found=found)
     if forced:
-        return replace(made, why="state has outgrown its budget: joins are given up", pays=True, forced=True)
+        return replace(
+            made, why="state has outgrown its budget: joins are given up", pays=True, forced=True, at_once=True
+        )
+    if -SAME <= gain <= threshold and _spread_values(plan) < _spread_values(now.plan):
+        return _unite(made, COMING * SAME * _busiest(gathered, now.workers))
     if gain <= threshold:
         return replace(made, why=f"the best other plan saves {gain:.0%}, not more than {threshold:.0%}", found=None)
     saved = COMING * max(gain * _busiest(gathered, now.workers), (before - after) * _spans(kept, gathered))
@@ -166,6 +199,20 @@ def _weigh(
         said = f"another plan saves {saved:.2f} s in {COMING} epochs; to switch costs {cost:.2f} s"
         return replace(made, why=said, found=None)
     return replace(made, why=f"another plan saves {gain:.0%}", pays=True)
+
+
+def _unite(made: Verdict, worth: float) -> Verdict:
+    """Values that are frequent no more are treated like all others again, if that costs little."""
+    why = "values that were frequent are so no more: they are united"
+    if made.cost is not None and made.cost > worth:
+        return replace(made, why=f"{why} when it costs less than {made.cost:.2f} s", found=None)
+    return replace(made, why=why, pays=True, simpler=True)
+
+
+def _spread_values(plan: Topology) -> int:
+    """How many frequent values a plan spreads."""
+    cubes = (store.spread for store in plan.stores if isinstance(store.spread, Cube))
+    return sum(len(axis.heavy) for cube in cubes for axis in cube.axes)
 
 
 def _busiest(gathered: Gathering, workers: int) -> float:

@@ -11,6 +11,7 @@ from typing import Any
 
 from weft.observe.counters import Counters
 from weft.stats.drawn import Drawn
+from weft.stats.least import LeastValues, read_least
 
 ROWS = 4_000
 """Rows of a stream that are kept of an epoch."""
@@ -32,6 +33,7 @@ class Seen:
     total: Mapping[str, int]
     """Stream -> rows of all batches so far."""
     samples: Mapping[str, Any] = field(default_factory=dict)
+    least: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -51,6 +53,8 @@ class Gathering:
     """In batches."""
     last: Seen | None = None
     drawn: dict[str, Drawn] = field(default_factory=dict)
+    least: dict[str, LeastValues] = field(default_factory=dict)
+    """Join key -> the rows of some of its values."""
     _held: dict[str, int] = field(default_factory=dict)
 
     def add(self, seen: Seen) -> None:
@@ -61,6 +65,8 @@ class Gathering:
             self._held[store] = self._held.get(store, 0) + rows
         for stream, found in seen.samples.items():
             self.drawn.setdefault(stream, Drawn(ROWS)).add(found)
+        for key, found in seen.least.items():
+            self.least[key] = self.least.get(key, LeastValues()).merge(read_least(found))
 
     @property
     def rows(self) -> int:

@@ -7,6 +7,9 @@ store are connected by the predicates of one pair of aliases, that is the share 
 
 Of the rows of its own batch, a tuple meets those that came before it: half of them, on average.
 
+A probe that rows make first says it of all rows.  Tuples that have found partners before say it of rows that have such
+partners: other rows may have more or fewer, and other plans ask them too.  So both are told apart.
+
 What must hold: nothing is said where the numbers mean something else: in cubes, where a tuple is on several workers,
 in stores that hold counts instead of rows, and in queries in which only some aliases have windows.
 """
@@ -14,6 +17,7 @@ in stores that hold counts instead of rows, and in queries in which only some al
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from weft.adapt.gathering import Gathering
 from weft.optimizer.cost.estimate import estimate
@@ -27,20 +31,53 @@ FEW = 1000.0
 """With fewer pairs than this nothing is said."""
 
 
+_Sum = tuple[float, float]
+"""Matches, and pairs that were compared."""
+
+
+class Hops(NamedTuple):
+    """Shares of pairs."""
+
+    first: Mapping[Pair, float]
+    """By probes that all rows make."""
+    later: Mapping[Pair, float]
+    """By probes that only tuples make which have found other partners."""
+
+
+class _Hop(NamedTuple):
+    """What a probe did."""
+
+    pair: Pair
+    matched: float
+    pairs: float
+    """That were compared."""
+    first: bool
+    """Whether all rows of both aliases took part."""
+
+
 def measure_hops(
-    plan: Topology, queries: Mapping[str, Query], names: Names, known: Statistics, gathered: Gathering
-) -> Statistics:
+    plan: Topology,
+    queries: Mapping[str, Query],
+    names: Names,
+    known: Statistics,
+    gathered: Gathering,
+) -> Hops:
     """The shares of pairs, from what probes did; `known` says how many rows the windows hold."""
-    sums: dict[Pair, tuple[float, float]] = {}
+    first: dict[Pair, _Sum] = {}
+    later: dict[Pair, _Sum] = {}
     for name, query in queries.items():
         if name in plan.emit_of and _is_plain(query):
-            for pair, matched, pairs in _hops(plan, name, query, known, gathered):
-                if names.is_one_pair(query, *pair):
-                    before = sums.get(pair, (0.0, 0.0))
-                    sums[pair] = before[0] + matched, before[1] + pairs
+            for hop in _hops(plan, name, query, known, gathered):
+                if names.is_one_pair(query, *hop.pair):
+                    sums = first if hop.first else later
+                    before = sums.get(hop.pair, (0.0, 0.0))
+                    sums[hop.pair] = before[0] + hop.matched, before[1] + hop.pairs
+    return Hops(_shares(first), {pair: share for pair, share in _shares(later).items() if pair not in first})
+
+
+def _shares(sums: Mapping[Pair, _Sum]) -> dict[Pair, float]:
     # What was never found among many pairs is rare, not impossible: streams go on.
-    shares = {pair: min(1.0, max(0.5, found) / pairs) for pair, (found, pairs) in sums.items() if pairs >= FEW}
-    return Statistics(selectivities=shares)
+    return {pair: min(1.0, max(0.5, found) / pairs) for pair, (found, pairs) in sums.items() if pairs >= FEW}
 
 
 def _is_plain(query: Query) -> bool:
@@ -48,10 +85,8 @@ def _is_plain(query: Query) -> bool:
     return len(query.relations) > 1 and len(windowed) == 1
 
 
-def _hops(
-    plan: Topology, name: str, query: Query, known: Statistics, gathered: Gathering
-) -> Iterator[tuple[Pair, float, float]]:
-    """(Two aliases, matches, pairs that were compared) of each probe that decides about one pair."""
+def _hops(plan: Topology, name: str, query: Query, known: Statistics, gathered: Gathering) -> Iterator[_Hop]:
+    """Each probe that decides about one pair."""
     alias, sizes = plan.aliases_of(name), estimate(query, known)
     for probe, covered in _walk(plan, name):
         store, counters = plan.store(probe.store), gathered.counters
@@ -65,7 +100,8 @@ def _hops(
         if len(probe.members) == 1:
             held = min(held, sizes.relations[query.position(ends[1])].size)
         earlier = held - gathered.stored(probe.store) / 2
-        yield (min(ends), max(ends)), counters.matched.get(probe.id, 0), tuples * max(0.0, earlier)
+        pair, matched = (min(ends), max(ends)), counters.matched.get(probe.id, 0)
+        yield _Hop(pair, matched, tuples * max(0.0, earlier), len(covered) + len(probe.members) == 2)
 
 
 def _ends(query: Query, here: Sequence[str], there: Sequence[str]) -> tuple[str, str] | None:

@@ -16,6 +16,7 @@ from weft.explain.subject import Subject
 from weft.explain.subscriptions import indexes_of
 from weft.explain.summary import summary
 from weft.explain.words import JOINED, call, cells, column, count, duration, expression, expressions, is_exclusive
+from weft.expr.model import columns
 from weft.optimizer.choose import Choice
 from weft.query.model import BATCH, COPY, HASH, NOW, PAIR, TIME
 from weft.query.parameters import REMOVED
@@ -82,7 +83,7 @@ def _store(store: Store, name: str, figures: Figures) -> StoreFacts:
         content(store, names),
         store.stream or None,
         store.users,
-        ("keys of the groups",) if store.counted == "groups" else expressions(store.placement, names),
+        _placement(store, figures, names),
         store.tasks,
         age,
         duration(age),
@@ -93,6 +94,17 @@ def _store(store: Store, name: str, figures: Figures) -> StoreFacts:
         figures.rows(store),
         JOINED if _stays(figures.topology, store) else cells(store.spread),
     )
+
+
+def _placement(store: Store, figures: Figures, names: Labels) -> tuple[str, ...]:
+    """By which values rows are dealt; groups by all their keys, or by the one that their tuples lie together by."""
+    if store.counted != "groups":
+        return expressions(store.placement, names)
+    emit = figures.topology.emit_of[store.users[0].partition(".")[0]]
+    if emit.route != "local":
+        return ("keys of the groups",)
+    made = {output.name: output.expr for output in emit.outputs}
+    return expressions([made[column.name] for expr in store.placement for column in columns(expr)], names)
 
 
 def _indexes(store: Store, figures: Figures, names: Labels) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from weft.host.crash import CrashPoint
 from weft.host.state.segment import Segment, SegmentRef
 from weft.observe.counters import Counters
+from weft.stats.least import read_least
 from weft.stats.sketch import merge_sketches
 from weft.topology.store import Store
 
@@ -86,6 +87,8 @@ class Report(Counters):
     """Join key -> its frequent values and its number of distinct values, see weft.host.watch."""
     samples: dict[str, list[Any]] = field(default_factory=dict)
     """Stream -> rows drawn of it, see weft.stats.drawn."""
+    least: dict[str, Any] = field(default_factory=dict)
+    """Join key -> the rows of some of its values, see weft.stats.least."""
     files: list[dict[str, Any]] = field(default_factory=list)
     """Result files."""
     added: list[dict[str, Any]] = field(default_factory=list)
@@ -100,15 +103,23 @@ class Report(Counters):
             self.newest[key] = max(value, self.newest.get(key, value))
         if found := other.get("sketches"):
             self.sketches.update(merge_sketches(self.sketches, found))
+        self.merge_least(other.get("least", {}))
         for stream, drawn in other.get("samples", {}).items():
             self.samples.setdefault(stream, []).extend(drawn)
         for name in _LISTS:
             getattr(self, name).extend(other.get(name, []))
 
+    def merge_least(self, other: Mapping[str, Any]) -> None:
+        """Add the rows of some values that another task has seen."""
+        for key, found in other.items():
+            known = self.least.get(key)
+            self.least[key] = found if known is None else read_least(known).merge(read_least(found)).plain()
+
     def plain(self) -> dict[str, Any]:
         """Everything that is not empty, as data for JSON."""
-        own = {name: value for name in ("newest", "sketches", "samples", *_LISTS) if (value := getattr(self, name))}
+        own = {name: value for name in (*_NAMED, *_LISTS) if (value := getattr(self, name))}
         return Counters.plain(self) | own
 
 
+_NAMED = ("newest", "sketches", "samples", "least")
 _LISTS = ("files", "added", "removed")

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from weft.host.hidden import level
+from weft.host.narrow import narrowed, widened
 
 REPORT = "#report"
 PAYLOAD_ROWS = 65_536
@@ -42,18 +43,18 @@ def pack(envelope: Envelope) -> pa.Buffer:
     """The payload of an envelope as bytes."""
     if envelope.frame is None:
         return pa.py_buffer(json.dumps(envelope.report).encode())
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, envelope.frame.schema) as writer:
-        writer.write_batch(envelope.frame)
+    sink, frame = pa.BufferOutputStream(), narrowed(envelope.frame)
+    with pa.ipc.new_stream(sink, frame.schema) as writer:
+        writer.write_batch(frame)
     return sink.getvalue()
 
 
 def unpack(dest: int, seq: int, edge: str, payload: pa.Buffer) -> Envelope:
-    """The envelope around a payload of :func:`pack`; tuples are not copied."""
+    """The envelope around a payload of :func:`pack`; of tuples only columns that travelled narrow are copied."""
     if edge == REPORT:
         return Envelope(dest, seq, edge, report=json.loads(payload.to_pybytes()))
     with pa.ipc.open_stream(pa.BufferReader(payload)) as reader:
-        return Envelope(dest, seq, edge, frame=reader.read_next_batch())
+        return Envelope(dest, seq, edge, frame=widened(reader.read_next_batch()))
 
 
 def slices(frame: Frame) -> Iterator[Frame]:

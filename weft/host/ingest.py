@@ -85,7 +85,7 @@ class Ingest:
 
         Batches come with their place, for errors.
         """
-        report, watcher, drawing = Report(), Watcher(), Drawing(self.sample, task)
+        report, watcher, drawing = Report(), Watcher(partners=self.sample > 0), Drawing(self.sample, task)
         began = time.perf_counter()
         seq = task << 32
         came = task << 40  # rows of one task, in their order
@@ -104,6 +104,7 @@ class Ingest:
                 seq += 1
             row += raw.num_rows
         report.sketches.update(watcher.plain())
+        report.least.update(watcher.least())
         if drawn := drawing.plain():
             report.samples[self.stream.name] = drawn
         report.seconds["0"] = time.perf_counter() - began

@@ -3,9 +3,14 @@
 Every task of wave 0 counts the rows that pass an edge's selections and reports to the driver.  The driver adds the
 reports to the totals of the checkpoint.  In a large frame, frequent values are counted in a sample of the rows only: a
 value that matters is frequent in the sample too.
+
+Where plans follow the data, the rows of some values are counted besides (`weft.stats.least`).  Their hashes are those
+that count values, so it costs little.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +19,7 @@ from weft.host.envelope import Frame
 from weft.kernels.codes import equality_codes
 from weft.stats.distinct import DistinctCount
 from weft.stats.heavy import HeavyHitters
+from weft.stats.least import LeastValues
 from weft.stats.sketch import HASHES, VALUES, Sketches, plain
 from weft.topology.model import Edge
 
@@ -24,9 +30,12 @@ SAMPLED = 2048
 class Watcher:
     """What one task has seen."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, partners: bool = False) -> None:
+        """With `partners`, rows are kept of which two streams tell how many agree."""
+        self._partners = partners
         self._heavy: dict[str, HeavyHitters] = {}
         self._distinct: dict[str, DistinctCount] = {}
+        self._least: dict[str, LeastValues] = {}
 
     def see(self, edge: Edge, rows: Frame, functions: Functions) -> None:
         """Count the keys of some rows."""
@@ -38,8 +47,16 @@ class Watcher:
             seen = HeavyHitters(VALUES).add(np.ascontiguousarray(valid[::stride]))
             seen = HeavyHitters(VALUES, seen.codes, seen.counts * stride, len(valid), seen.error * stride)
             self._heavy[name] = self._heavy.get(name, HeavyHitters(VALUES)).merge(seen)
-            self._distinct[name] = self._distinct.get(name, DistinctCount(HASHES)).add(valid)
+            if self._partners:
+                self._least[name] = self._least.get(name, LeastValues()).add(codes)
+            else:
+                self._distinct[name] = self._distinct.get(name, DistinctCount(HASHES)).add(valid)
 
     def plain(self) -> Sketches:
         """The sketches as data for JSON."""
-        return {name: plain(heavy, self._distinct[name]) for name, heavy in self._heavy.items()}
+        counted = self._distinct | {name: found.distinct_count(HASHES) for name, found in self._least.items()}
+        return {name: plain(heavy, counted[name]) for name, heavy in self._heavy.items()}
+
+    def least(self) -> dict[str, Any]:
+        """The rows of some values of each key, as data for JSON; nothing without `partners`."""
+        return {name: found.plain() for name, found in self._least.items()}

@@ -345,10 +345,13 @@ class Worker:
         return open_book(emit.matching, store.ended_by, self.number, segments, self.functions)
 
     def _send_parts(self, emit: Emit, parts: Frame) -> Iterator[Envelope]:
-        """Send parts of groups to their owners."""
+        """Send parts of groups to their owners, or keep them until the wave in which groups change."""
         bump(self.report.routed, emit.id, parts.num_rows)
-        if emit.wave <= self.wave and emit.tasks == 1:
+        stay = emit.route == "local" or emit.tasks == 1
+        if emit.wave <= self.wave and stay:
             self.owned.take(emit, [parts])
+        elif stay:
+            yield from self._post(emit, [(self.number, parts)])
         else:
             yield from self._post(emit, route(parts, "key", emit.route_key, emit.tasks, self.functions, 0))
 

@@ -5,28 +5,32 @@ It has a *slot*, a number from 0 on.  A *point* has a code in each dimension, or
 in every dimension its code is between the ends; where it has no code, iff the box has neither end there.
 Points come by parts: first the codes of some dimensions, then, for what is left, those of others.
 
-Sets.  The codes of a dimension are cut into slabs, [cut, next cut), and one more slab holds points without a code.
-The set of a slab has the bit of every box whose interval meets the slab; that of the last one, of every box without
-ends.  A set is an array of words, 64 slots each.  Above the words lies a second level: a bit for each word, set if the
-word is not 0.  `alive` has the bits of boxes that were not removed.
+Sets.  The codes of a dimension are cut into slabs, [cut, next cut), and one more slab, NONE, holds points without a
+code. The set of a slab has the bit of every box whose interval meets the slab; that of NONE, of every box without ends.
+A set is an array of words, 64 slots each, and it is not stored.  Of each word and dimension, 64 bytes are kept for the
+slabs in which intervals begin and 64 for how many slabs further they end (0 for one that is empty).  A slab s meets the
+interval [f, f + n] iff (s - f) modulo 256 <= n, because f + n <= 255: one comparison of 64 bytes gives the word.  A box
+without ends has f = 0 and n = 255, so all slabs meet it, NONE too; no other one reaches NONE. Above the words lie two
+levels that are stored: for each slab a bit for each word, set if the word is not 0, and a bit for each group of 64
+words.  `alive` has the bits of boxes that were not removed.
 
 Narrow.  A point of slab s_d in each dimension d of a part leaves  alive & set(d1, s_d1) & set(d2, s_d2) & ...  The
-second level is combined first, and only words whose bit is left are read.  What is left are words, and bits that say
-which of them are not 0; the next part begins with these.  A point that agrees with the one before it in the first parts
-takes over what they have left.  All points go through one block of words before the next: the sets of a block fit a
-cache.
+upper levels are combined first, the topmost in all dimensions, and only words whose bit is left are made.  What is left
+are words, and marks that say which of them are not 0; the next part begins with these.  A point that agrees with the
+one before it in the first parts takes over what they have left; where points in between have passed over the group, it
+takes over what all of them agree in.  All points go through one group of words before the next: its slabs fit a cache.
 
 Why the answer is right.  If a code c lies in the interval of a box, the slab of c meets the interval, so the bit of the
-box is set there: no box that the point lies in is ever lost.  A bit of the second level is set whenever a bit of its
-word is, so no word that is not 0 is passed over.  Bits are only taken away by narrowing.  What is left at the end is
+box is set there: no box that the point lies in is ever lost.  A bit of an upper level is set whenever a bit below it
+is, so no word that is not 0 is passed over.  Bits are only taken away by narrowing.  What is left at the end is
 compared with the ends themselves, so no other box stays; and each has one bit, so it comes once.  An end needs to be
 compared only where it lies in the slab of the point: slabs are in the order of codes, so a point in a later slab than
-that of the lowest code is above it.  The slab of points without a code has exactly the boxes that admit them.
+that of the lowest code is above it.  An empty interval is kept as its first slab, where its ends are compared.
 
-Boxes come and go.  A box that comes gets the next slot, and its bits in the slabs that it meets: cuts need not fit its
-ends, they decide the cost alone.  A box that goes loses its bit in `alive`, and that is all.  Slots are not used again;
-who removes many boxes builds anew.  Boxes that are built together get slots in an order in which neighbours are alike,
-so that words are 0 more often.
+Boxes come and go.  A box that comes gets the next slot, its slabs, and its bits in the upper levels: cuts need not fit
+its ends, they decide the cost alone.  A box that goes loses its bit in `alive`, and that is all.  Slots are not used
+again; who removes many boxes builds anew.  Boxes that are built together get slots in an order in which neighbours are
+alike, so that words are 0 more often.
 """
 
 from __future__ import annotations
@@ -40,16 +44,18 @@ from numba import njit, types
 
 from weft.kernels.boxes import order_points
 from weft.kernels.codes import HIGHEST, LOWEST, Bools, Ints
+from weft.kernels.lanes import count_zeros, ending, meeting
 
-SLABS = 128
-"""Slabs of a dimension: each costs a bit a box.  At most 255, so that a slab is a byte."""
-
-BLOCK = 128
-"""Words that all points are looked up in before the next ones: their sets fit a cache."""
+SLABS = 255
+"""Slabs of a dimension at most, so that a slab is a byte and NONE is another one."""
+NONE = 255
+"""The byte of a point without a code."""
+GROUP = 64
+"""Words of a group: one word of the second level."""
 MOST = 65_536
 
 Words = npt.NDArray[np.uint64]
-Slabs = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
 
 
 class BitSets:
@@ -64,9 +70,7 @@ class BitSets:
         """
         count, self.width = low.shape
         self.cuts = [_cuts(low[:, d], high[:, d], slabs) for d in range(self.width)]
-        self.none = slabs
-        """The slab of points without a code."""
-        self._make_room(count + room, slabs)
+        self._make_room(count + room)
         self.count = 0
         """Slots in use, those of removed boxes too."""
         placed = _alike(low, high, range(self.width) if order is None else order)
@@ -74,33 +78,32 @@ class BitSets:
         """The slots of the boxes that were given at the beginning."""
         self.slots[placed] = self.add(low[placed], high[placed])
 
-    def _make_room(self, room: int, slabs: int) -> None:
+    def _make_room(self, room: int) -> None:
         words = -(-max(1, room) // 64)
-        self.sets = np.zeros((self.width, slabs + 1, words), dtype=np.uint64)
-        self.above = np.zeros((self.width, slabs + 1, -(-words // 64)), dtype=np.uint64)
+        groups = -(-words // GROUP)
+        self.slabs = _aligned((words, self.width, 2, 64))
+        """Of each word and dimension the slabs of lowest codes, then how many slabs further the highest codes lie."""
+        self.above = np.zeros((groups, self.width, NONE + 1), dtype=np.uint64)
+        self.top = np.zeros((self.width, NONE + 1, -(-groups // 64)), dtype=np.uint64)
         self.alive = np.zeros(words, dtype=np.uint64)
-        self.low, self.high = (np.empty((words * 64, self.width), dtype=np.int64) for _ in range(2))
-        self.first, self.last = (np.empty((words * 64, self.width), dtype=np.uint8) for _ in range(2))
-        """The slabs of the lowest and highest codes."""
+        self.ends = np.empty((words * 64, self.width, 2), dtype=np.int64)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the sets and of the slabs of ends, without the ends themselves."""
-        kept = (self.sets, self.above, self.alive, self.first, self.last)
-        return sum(array.nbytes for array in kept)
+        return sum(array.nbytes for array in (self.slabs, self.above, self.top, self.alive))
 
     # -------------------------------------------------------------------------------------------- changes
 
     def add(self, low: Ints, high: Ints) -> Ints:
         """More boxes; their slots."""
         slots = np.arange(self.count, self.count + len(low), dtype=np.int64)
-        if self.count + len(low) > len(self.low):
+        if self.count + len(low) > len(self.ends):
             self._grow(self.count + len(low))
-        self.low[slots], self.high[slots] = low, high
+        self.ends[slots] = np.stack([low, high], axis=2)
         first, last = (np.stack([self._slab(d, ends[:, d]) for d in range(self.width)], axis=1) for ends in (low, high))
-        self.first[slots], self.last[slots] = first, last
-        free = np.ascontiguousarray((low == LOWEST) & (high == HIGHEST))
-        _set_bits(self.sets, self.above, slots, first, last, free)
+        last[(low == LOWEST) & (high == HIGHEST)] = NONE
+        _set_slabs(self.slabs, self.above, self.top, first, np.maximum(last, first), slots)
         _live(self.alive, slots)
         self.count += len(low)
         return slots
@@ -114,16 +117,16 @@ class BitSets:
         _live(self.alive, np.arange(self.count, dtype=np.int64))
 
     def _grow(self, needed: int) -> None:
-        old, (_, slabs, words) = self._arrays, self.sets.shape
-        self._make_room(max(needed, 2 * words * 64), slabs - 1)
+        old = self._arrays
+        self._make_room(max(needed, 2 * len(self.ends)))
         for before, now in zip(old, self._arrays, strict=True):
             now[tuple(slice(size) for size in before.shape)] = before
 
     @property
     def _arrays(self) -> tuple[npt.NDArray[Any], ...]:
-        return self.sets, self.above, self.alive, self.low, self.high, self.first, self.last
+        return self.slabs, self.above, self.top, self.alive, self.ends
 
-    def _slab(self, dimension: int, codes: Ints) -> Slabs:
+    def _slab(self, dimension: int, codes: Ints) -> Ints:
         return np.searchsorted(self.cuts[dimension], codes, side="right")
 
     # -------------------------------------------------------------------------------------------- questions
@@ -138,27 +141,41 @@ class BitSets:
         """
         asked = np.array([d for part in parts for d in part], dtype=np.int64)
         cuts = np.cumsum([0, *map(len, parts)], dtype=np.int64)
-        slabs = self._slabs(asked, points, valid)
-        owners, slots = (np.empty(most + BLOCK * 64, dtype=np.int64) for _ in range(2))
-        block = row = 0
-        while block * BLOCK < len(self.alive):
-            found, block, row = _find(
-                *self._arrays, asked, cuts, slabs, np.ascontiguousarray(points), levels, block, row, most, owners, slots
+        codes = np.ascontiguousarray(points[:, asked])
+        at = self._places(asked, codes, None if valid is None else valid[:, asked])
+        reach = _reach(self.top, asked, at)
+        owners, slots = (np.empty(most + GROUP * 64, dtype=np.int64) for _ in range(2))
+        group = row = 0
+        while group < len(self.above):
+            found, group, row = _find(
+                self.slabs, self.above, self.alive, self.ends, asked, cuts, at, codes, reach, levels, group, row, most,
+                owners, slots,
             )  # fmt: skip
             if found:
                 yield owners[:found].copy(), slots[:found].copy()
 
     def has_any(self, dimensions: Sequence[int], points: Ints, valid: Bools | None = None) -> Bools:
         """Whether something may be left of points by some of their dimensions: a column of `points` for each."""
-        slabs = np.stack([self._slab(d, points[:, i]) for i, d in enumerate(dimensions)], axis=1)
-        if valid is not None:
-            slabs = np.where(valid, slabs, self.none)
-        return _has_any(self.sets, self.above, self.alive, np.array(dimensions, dtype=np.int64), slabs)
+        asked = np.array(dimensions, dtype=np.int64)
+        at = self._places(asked, points, valid)
+        return _has_any(self.slabs, self.above, self.alive, asked, at, _reach(self.top, asked, at))
 
-    def _slabs(self, asked: Ints, points: Ints, valid: Bools | None) -> Slabs:
-        """The slabs of whole points, a column for each dimension in the order asked."""
-        slabs = np.stack([self._slab(int(d), points[:, d]) for d in asked], axis=1)
-        return slabs if valid is None else np.where(valid[:, asked], slabs, self.none)
+    def _places(self, asked: Ints, codes: Ints, valid: Bools | None) -> Bytes:
+        """The slabs of points, a column for each dimension in the order asked."""
+        places = np.empty(codes.shape, dtype=np.uint8)
+        for k, d in enumerate(asked):
+            places[:, k] = self._slab(int(d), codes[:, k])
+        if valid is not None:
+            places[~valid] = NONE
+        return places
+
+
+def _aligned(shape: tuple[int, ...]) -> Bytes:
+    """Zeros that begin where a line of the cache does."""
+    size = int(np.prod(shape))
+    room = np.zeros(size + 64, dtype=np.uint8)
+    begin = -room.ctypes.data % 64
+    return room[begin : begin + size].reshape(shape)
 
 
 def _cuts(low: Ints, high: Ints, slabs: int) -> Ints:
@@ -180,154 +197,154 @@ def _alike(low: Ints, high: Ints, order: Sequence[int]) -> npt.NDArray[np.int32]
     return rows
 
 
-_SETS = types.Array(types.uint64, 3, "C")
+_SLABS = types.Array(types.uint8, 4, "C")
+_WORDS3, _WORDS2, _WORDS = (types.Array(types.uint64, n, "C") for n in (3, 2, 1))
 _INTS2 = types.Array(types.int64, 2, "C", readonly=True)
 _INTS = types.Array(types.int64, 1, "C", readonly=True)
-_BOOLS2 = types.Array(types.bool_, 2, "C", readonly=True)
+_BYTES2 = types.Array(types.uint8, 2, "C")
 
 
-@njit(types.void(_SETS, _SETS, _INTS, _INTS2, _INTS2, _BOOLS2), cache=True)
-def _set_bits(sets: Any, above: Any, slots: Any, first: Any, last: Any, free: Any) -> None:
-    none = sets.shape[1] - 1
+@njit(types.void(_SLABS, _WORDS3, _WORDS3, _INTS2, _INTS2, _INTS), cache=True)
+def _set_slabs(slabs: Any, above: Any, top: Any, first: Any, last: Any, slots: Any) -> None:
     for i in range(len(slots)):
-        word, bit = slots[i] >> 6, np.uint64(1) << np.uint64(slots[i] & 63)
+        word = slots[i] >> 6
         group, mark = word >> 6, np.uint64(1) << np.uint64(word & 63)
-        for d in range(len(sets)):
+        peak = np.uint64(1) << np.uint64(group & 63)
+        for d in range(slabs.shape[1]):
+            slabs[word, d, 0, slots[i] & 63] = first[i, d]
+            slabs[word, d, 1, slots[i] & 63] = last[i, d] - first[i, d]
             for slab in range(first[i, d], last[i, d] + 1):
-                sets[d, slab, word] |= bit
-                above[d, slab, group] |= mark
-            if free[i, d]:
-                sets[d, none, word] |= bit
-                above[d, none, group] |= mark
+                above[group, d, slab] |= mark
+                top[d, slab, group >> 6] |= peak
 
 
-@njit(types.void(types.uint64[::1], _INTS), cache=True)
+@njit(types.void(_WORDS, _INTS), cache=True)
 def _live(alive: Any, slots: Any) -> None:
     for slot in slots:
         alive[slot >> 6] |= np.uint64(1) << np.uint64(slot & 63)
 
 
-@njit(types.void(types.uint64[::1], _INTS), cache=True)
+@njit(types.void(_WORDS, _INTS), cache=True)
 def _die(alive: Any, slots: Any) -> None:
     for slot in slots:
         alive[slot >> 6] &= ~(np.uint64(1) << np.uint64(slot & 63))
 
 
-@njit(inline="always")
-def _lowest(bits: Any) -> Any:
-    """The number of the lowest bit: how many ones lie below it."""
-    x = (bits & (~bits + np.uint64(1))) - np.uint64(1)
-    x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64((x * np.uint64(0x0101010101010101)) >> np.uint64(56))
+@njit(_WORDS2(_WORDS3, _INTS, _BYTES2), cache=True)
+def _reach(top: Any, asked: Any, places: Any) -> Any:
+    """For each point, a bit for each group in which something may be left."""
+    out = np.empty((len(places), top.shape[2]), dtype=np.uint64)
+    for i in range(len(places)):
+        for at in range(top.shape[2]):
+            some = np.uint64(0xFFFFFFFFFFFFFFFF)
+            for k in range(len(asked)):
+                some &= top[asked[k], places[i, k], at]
+            out[i, at] = some
+    return out
 
 
 @njit(inline="always")
 def _narrow(
-    sets: Any, above: Any, asked: Any, first: Any, upto: Any, slabs: Any, i: Any, begin: Any,
-    its_marks: Any, its_bits: Any, marks: Any, bits: Any,
+    slabs: Any, above: Any, group: Any, asked: Any, cuts: Any, part: Any, places: Any, i: Any, marks: Any, bits: Any
 ) -> None:  # fmt: skip
-    """What a part leaves of the words of a block: bits by word, and marks for words that are not 0."""
-    for group in range(len(marks)):
-        some, left_marks = its_marks[group], np.uint64(0)
-        if some:
-            for k in range(first, upto):
-                some &= above[asked[k], slabs[i, k], (begin >> 6) + group]
-        while some:
-            mark = some & (~some + np.uint64(1))
-            at = (group << 6) + _lowest(some)
-            some ^= mark
-            left = its_bits[at]
-            for k in range(first, upto):
-                left &= sets[asked[k], slabs[i, k], begin + at]
-                if not left:
-                    break
-            if left:
-                bits[at] = left
-                left_marks |= mark
-        marks[group] = left_marks
+    """What a part leaves of the words of a group: bits by word, and marks for words that are not 0."""
+    first, upto, some, some_left = cuts[part], cuts[part + 1], marks[part], np.uint64(0)
+    if some:
+        for k in range(first, upto):
+            some &= above[group, asked[k], places[i, k]]
+    while some:
+        at = count_zeros(some)
+        mark = some & (~some + np.uint64(1))
+        some ^= mark
+        left = bits[part, at]
+        for k in range(first, upto):
+            left &= meeting(slabs, (group << 6) + at, asked[k], places[i, k])
+            if not left:
+                break
+        if left:
+            bits[part + 1, at] = left
+            some_left |= mark
+    marks[part + 1] = some_left
 
 
 @njit(inline="always")
-def _is_inside(
-    low: Any, high: Any, first: Any, last: Any, slot: Any, asked: Any, slabs: Any, points: Any, i: Any
-) -> Any:  # fmt: skip
-    """Whether a point lies in a box whose bits are left: ends are compared in their own slabs only."""
+def _inside(slabs: Any, ends: Any, word: Any, left: Any, asked: Any, places: Any, codes: Any, i: Any) -> Any:
+    """The boxes of a word that a point lies in, of those that are left by slabs: others end in a slab of the point."""
     for k in range(len(asked)):
-        d, slab = asked[k], slabs[i, k]
-        if slab == first[slot, d] and points[i, d] < low[slot, d]:
-            return False
-        if slab == last[slot, d] and points[i, d] > high[slot, d]:
-            return False
-    return True
+        if places[i, k] != NONE:
+            some, d, code = left & ending(slabs, word, asked[k], places[i, k]), asked[k], codes[i, k]
+            while some:
+                slot = (word << 6) + count_zeros(some)
+                if code < ends[slot, d, 0] or code > ends[slot, d, 1]:
+                    left ^= some & (~some + np.uint64(1))
+                some &= some - np.uint64(1)
+    return left
 
 
 @njit(
     types.UniTuple(types.int64, 3)(
-        _SETS, _SETS, types.uint64[::1], types.int64[:, ::1], types.int64[:, ::1], types.uint8[:, ::1],
-        types.uint8[:, ::1], _INTS, _INTS, _INTS2, _INTS2, _INTS, types.int64, types.int64, types.int64,
-        types.int64[::1], types.int64[::1],
+        _SLABS, _WORDS3, _WORDS, types.int64[:, :, ::1], _INTS, _INTS, _BYTES2, _INTS2, _WORDS2,
+        _INTS, types.int64, types.int64, types.int64, types.int64[::1], types.int64[::1],
     ),
     cache=True,
 )  # fmt: skip
 def _find(
-    sets: Any, above: Any, alive: Any, low: Any, high: Any, first: Any, last: Any, asked: Any, cuts: Any, slabs: Any,
-    points: Any, levels: Any, block: int, row: int, most: int, owners: Any, slots: Any,
+    slabs: Any, above: Any, alive: Any, ends: Any, asked: Any, cuts: Any, places: Any, codes: Any, reach: Any,
+    levels: Any, group: int, row: int, most: int, owners: Any, slots: Any,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Fill the output from a block and a point on; return how much there is, and where to continue."""
+    """Fill the output from a group and a point on; return how much there is, and where to continue."""
     depth, found = len(cuts) - 1, 0
-    marks, bits = np.zeros((depth + 1, BLOCK >> 6), dtype=np.uint64), np.empty((depth + 1, BLOCK), dtype=np.uint64)
-    while block * BLOCK < len(alive):
-        begin, fresh = block * BLOCK, True
+    marks, bits = np.zeros(depth + 1, dtype=np.uint64), np.empty((depth + 1, GROUP), dtype=np.uint64)
+    while group < len(above):
+        begin, level = group * GROUP, 0
         marks[0] = 0
-        for at in range(min(BLOCK, len(alive) - begin)):
+        for at in range(min(GROUP, len(alive) - begin)):
             bits[0, at] = alive[begin + at]
             if bits[0, at]:
-                marks[0, at >> 6] |= np.uint64(1) << np.uint64(at & 63)
-        while row < len(slabs):
-            level = 0 if fresh else levels[row]
-            fresh = False
-            for at in range(level, depth):
-                _narrow(
-                    sets, above, asked, cuts[at], cuts[at + 1], slabs, row, begin, marks[at], bits[at], marks[at + 1],
-                    bits[at + 1],
-                )  # fmt: skip
-            for group in range(BLOCK >> 6):
-                some = marks[depth, group]
+                marks[0] |= np.uint64(1) << np.uint64(at)
+        while row < len(places):
+            level = min(level, levels[row])
+            if reach[row, group >> 6] >> np.uint64(group & 63) & np.uint64(1):
+                for part in range(level, depth):
+                    _narrow(slabs, above, group, asked, cuts, part, places, row, marks, bits)
+                level = depth
+                some = marks[depth]
                 while some:
-                    word = (group << 6) + _lowest(some)
+                    word = begin + count_zeros(some)
+                    left = _inside(slabs, ends, word, bits[depth, word - begin], asked, places, codes, row)
                     some &= some - np.uint64(1)
-                    left = bits[depth, word]
                     while left:
-                        slot = ((np.int64(begin) + word) << 6) + _lowest(left)
+                        owners[found], slots[found] = row, (word << 6) + count_zeros(left)
                         left &= left - np.uint64(1)
-                        if _is_inside(low, high, first, last, slot, asked, slabs, points, row):
-                            owners[found], slots[found] = row, slot
-                            found += 1
+                        found += 1
+                if found >= most:
+                    return found, group, row + 1
             row += 1
-            if found >= most:
-                return found, block, row
-        block, row = block + 1, 0
-    return found, block, row
+        group, row = group + 1, 0
+    return found, group, row
 
 
-@njit(types.bool_[::1](_SETS, _SETS, types.uint64[::1], _INTS, _INTS2), cache=True)
-def _has_any(sets: Any, above: Any, alive: Any, asked: Any, slabs: Any) -> Any:
-    out = np.zeros(len(slabs), dtype=np.bool_)
-    for i in range(len(slabs)):
-        group, there = 0, False
-        while group < above.shape[2] and not there:
-            some = np.uint64(0xFFFFFFFFFFFFFFFF)
-            for k in range(len(asked)):
-                some &= above[asked[k], slabs[i, k], group]
-            while some and not there:
-                word = (group << 6) + _lowest(some)
-                some &= some - np.uint64(1)
-                left = alive[word]
+@njit(types.bool_[::1](_SLABS, _WORDS3, _WORDS, _INTS, _BYTES2, _WORDS2), cache=True)
+def _has_any(slabs: Any, above: Any, alive: Any, asked: Any, places: Any, reach: Any) -> Any:
+    out = np.zeros(len(places), dtype=np.bool_)
+    for i in range(len(places)):
+        there = False
+        for at in range(reach.shape[1]):
+            groups = reach[i, at]
+            while groups and not there:
+                group = (at << 6) + count_zeros(groups)
+                groups &= groups - np.uint64(1)
+                some = np.uint64(0xFFFFFFFFFFFFFFFF)
                 for k in range(len(asked)):
-                    left &= sets[asked[k], slabs[i, k], word]
-                there = left != 0
-            group += 1
+                    some &= above[group, asked[k], places[i, k]]
+                while some and not there:
+                    word = (group << 6) + count_zeros(some)
+                    some &= some - np.uint64(1)
+                    left = alive[word]
+                    for k in range(len(asked)):
+                        left &= meeting(slabs, word, asked[k], places[i, k])
+                        if not left:
+                            break
+                    there = left != 0
         out[i] = there
     return out

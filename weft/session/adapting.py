@@ -143,8 +143,9 @@ def see_batch(manifest: Manifest, report: Report, seconds: float) -> Seen:
     """A committed batch as statistics need it."""
     size = sum(ref.bytes for ref in manifest.segments)
     return Seen(
-        manifest.batch, seconds, report, manifest.held, size, manifest.newest, manifest.totals.rows_in, report.samples
-    )
+        manifest.batch, seconds, report, manifest.held, size, manifest.newest, manifest.totals.rows_in, report.samples,
+        report.least,
+    )  # fmt: skip
 
 
 def promise_cure(notice: Notice | None, epoch: int) -> Notice | None:

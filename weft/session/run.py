@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from weft.errors import WeftError
 from weft.explain.uneven import is_uneven
@@ -32,6 +32,7 @@ from weft.signals import noting
 if TYPE_CHECKING:
     from weft.console.serve import Served
 
+Said = TypeVar("Said")
 RECENT = 10
 """The load is judged over this many of the last batches: values and their order change while a stream runs."""
 
@@ -178,23 +179,33 @@ class Handle:
         """Let the current batch finish, then stop.  A run that has failed meanwhile raises."""
         if self._ended is None:
             self._stopped = True
-            try:
-                self._run.stop()
-            except BaseException as error:
-                self._fail(error)
-                raise
-            finally:
-                self.settle()
+            self._hear(self._run.stop)
+            self.settle()
         return self.report()
 
     def settle(self) -> None:
-        """Release the checkpoint if the run has ended.  It may not have: an interrupted wait does not end a run."""
+        """Release the checkpoint if the run has ended.
+
+        What must hold: whoever calls this has heard how the run ended.  A run that fails between "it goes on" and this
+        call would pass for one that is done.
+        """
         with self._ending:
             if self._ended is None and not self.active:
                 self._ended = time.perf_counter()
                 how = "failed" if self._failure else "stopped" if self._stopped else "done"
                 self._journal.close(how, self._failure)
                 self._checkpoint.release()
+
+    def _hear(self, call: Callable[[], Said]) -> Said:
+        """Call what raises if the run has failed; then it has ended.  An interrupt says nothing about the run."""
+        try:
+            return call()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            self._fail(error)
+            self.settle()
+            raise
 
     def _fail(self, error: BaseException) -> None:
         """Remember why the run has failed; an interrupted wait is no failure."""
@@ -208,12 +219,7 @@ class Handle:
         """
         limit = None if seconds is None else time.monotonic() + seconds
         while self._ended is None:
-            try:
-                self._run.wait(0.2)
-            except BaseException as error:
-                self._fail(error)
-                raise
-            finally:
+            if self._hear(lambda: self._run.wait(0.2)):
                 self.settle()
             if limit is not None and time.monotonic() >= limit:
                 break

@@ -384,16 +384,20 @@ def _says_enough(kept: Side) -> bool:
 
 
 def _rate(sample: Sample) -> float | None:
-    """Rows per second of event time; None without times, or if all are equal."""
+    """Rows per second of event time; None without times, or if all are equal.
+
+    Rows of the newest moment belong to the span that begins with it: where many have one time, they do not count.
+    """
     if TIME not in sample.rows.column_names or sample.total is None:
         return None
     times = np.sort(_one_array(sample.rows.column(TIME).drop_null()).to_numpy())
     cut = len(times) // EDGE
     if len(times) < 2 or times[-1 - cut] == times[cut]:
         return None
-    inner = (len(times) - 1 - 2 * cut) / (len(times) - 1)
+    first, last = int(times[cut]), int(times[-1 - cut])
+    inner = float(np.searchsorted(times, last) - np.searchsorted(times, first)) / (len(times) - 1)
     timed = sample.total * len(times) / sample.rows.num_rows
-    return float(timed * inner / (int(times[-1 - cut]) - int(times[cut])) * 1e6)
+    return timed * inner / (last - first) * 1e6
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:

@@ -13,12 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from weft.errors import PlanError
 from weft.kernels.codes import Ints
-
-Words = npt.NDArray[np.uint64]
+from weft.kernels.least import Words, least_hashes
 
 
 def _none() -> Words:
@@ -40,10 +38,8 @@ class DistinctCount:
 
     def add(self, codes: Ints) -> DistinctCount:
         """The count with more rows added."""
-        hashes = _hash(codes)
-        if self.is_full:
-            hashes = hashes[hashes < self.hashes[-1]]
-        return self.merge(DistinctCount(self.capacity, _least(hashes, self.capacity)))
+        hashes, _ = least_hashes(np.ascontiguousarray(codes, dtype=np.int64), self.capacity)
+        return self.merge(DistinctCount(self.capacity, hashes))
 
     def merge(self, other: DistinctCount) -> DistinctCount:
         """The count over the rows of both."""
@@ -63,17 +59,11 @@ class DistinctCount:
         return (self.capacity - 1) / ((float(self.hashes[-1]) + 1) * 2.0**-64)
 
 
-def _least(hashes: Words, k: int) -> Words:
-    """The k least of them, sorted, each once; of many, only those below a bound that leaves enough are sorted."""
-    if len(hashes) > 64 * k:
-        low = np.unique(hashes[hashes < np.uint64(2**64 - 1) // np.uint64(len(hashes) // (8 * k))])
-        if len(low) >= k:
-            return low[:k]
-    return np.unique(hashes)[:k]
+def hash_codes(codes: Ints) -> Words:
+    """The hashes of codes, as `weft.kernels.least` makes them: splitmix64 with its step.
 
-
-def _hash(codes: Ints) -> Words:
-    """splitmix64 with its step.  It must differ from the hash that places rows, which is alike for rows of a worker."""
+    They must differ from the hash that places rows, which is alike for rows of a worker.
+    """
     x = codes.astype(np.int64, copy=False).view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

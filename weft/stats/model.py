@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, TypeVar
@@ -61,6 +61,8 @@ class Defaults:
 
 
 DEFAULTS = Defaults()
+LARGE = 0.1
+"""A value with more than this share of the rows is much more frequent than others."""
 MOST = 1e18
 """The largest number that is accepted: no stream has more rows or bytes, and products of a few stay finite."""
 
@@ -183,19 +185,32 @@ class Statistics:
             predicates=self._predicates | other._predicates,
         )
 
+    def without_pairs(self, pairs: Collection[Pair]) -> Statistics:
+        """The same without the selectivities of some pairs."""
+        return Statistics(
+            self._rows,
+            rates=self._rates,
+            widths=self._widths,
+            distinct=self._distinct,
+            heavy=self._heavy,
+            quantiles=self._quantiles,
+            selectivities={pair: share for pair, share in self._selectivities.items() if pair not in pairs},
+            predicates=self._predicates,
+        )
+
     def follow(self, newer: Statistics, weight: float, jump: float) -> Statistics:
         """The newer numbers, drawn towards these, so that chance does not look like change.
 
         A number moves by `weight` of the way, on a scale of ratios.  One that differs by more than the factor `jump`
         is taken as it is: that is no chance.  Rows only grow, so they are the newer ones, and so are frequent values
-        and quantiles.
+        and quantiles.  What the newer ones do not know is forgotten.
         """
         plain = {
             name: _Table((key, _near(old.get(key), value, weight, jump)) for key, value in new.items())
             for name in _NUMBERS
             for old, new in ((getattr(self, name), getattr(newer, name)),)
         }
-        return self.merge(newer).merge(
+        return newer.merge(
             Statistics(
                 rates=plain["_rates"],
                 widths=plain["_widths"],
@@ -216,6 +231,16 @@ class Statistics:
                     named = f"{what} {' - '.join(key) if isinstance(key, tuple) else key}"
                     found[named] = here[key], there[key]
         return dict(sorted(found.items()))
+
+    def resembles(self, other: Statistics, factor: float) -> bool:
+        """Whether streams look alike: nothing differs by more than a factor, and the same values are frequent.
+
+        Shares of pairs do not count: what probes found in windows is partly of earlier rows.
+        """
+        keys = self._heavy.keys() & other._heavy.keys()
+        mine = self.without_pairs(self._selectivities)
+        alike = all(_same_top(self._heavy[key], other._heavy[key]) for key in keys)
+        return alike and not mine.differences(other, factor)
 
     def __repr__(self) -> str:
         parts: list[tuple[str, Mapping[Any, Any]]] = [
@@ -271,6 +296,12 @@ def _near(old: float | None, new: float, weight: float, jump: float) -> float:
     if old is None or not min(old, new) > 0 or not 1 / jump <= new / old <= jump:
         return new
     return float(old * (new / old) ** weight)
+
+
+def _same_top(a: Tops, b: Tops) -> bool:
+    """Whether the same values have a large part of the rows."""
+    large = [{code for code, share in tops if share > LARGE} for tops in (a, b)]
+    return large[0] == large[1]
 
 
 def _check(kind: str, given: Mapping[str, float] | None, most: float | None = None) -> _Table[str, float]:

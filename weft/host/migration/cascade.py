@@ -19,11 +19,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
-import pyarrow as pa
-
-from weft.expr.model import Column
 from weft.host.migration.ways import Way, gather_ways, stores_of, streams_of, ways_as_planned, ways_to
-from weft.query.model import HASH, Stream
+from weft.query.model import Stream
 from weft.topology.clock import NEVER_LATE
 from weft.topology.label import stream_of
 from weft.topology.model import Edge, Start, Topology
@@ -198,8 +195,8 @@ class _Job:
         groups = _groups(emit)
         store = self.new.store(groups.store)
         whole = replace(store, id=f"{store.id}~whole")
-        owner = (Column("", HASH, pa.int64()),)
-        self.edges.append(Edge(emit.id, "", (), store.columns, "key", owner, emit.tasks, (NEVER_LATE,), (), (), wave=0))
+        home, tasks = store.placement, emit.tasks
+        self.edges.append(Edge(emit.id, "", (), store.columns, "key", home, tasks, (NEVER_LATE,), (), (), wave=0))
         self.nodes[emit.id] = replace(emit, groups=replace(groups, store=whole.id, again=True))
         self.stores[whole.id] = whole
         return emit.id

@@ -92,8 +92,9 @@ def _left(changes: pa.Table, outputs: Sequence[str]) -> pa.Table:
 
 def changed_rows(changes: pa.Table, columns: Sequence[str], batch: int) -> pa.Table:
     """The groups of a batch that changed: their rows, what happened, and the number of the batch."""
-    seen = changes.filter(pc.not_equal(changes.column(OP), "final")).select([*columns, OP])
-    return seen.append_column(BATCH, pa.array([batch] * seen.num_rows, pa.int64()))
+    is_open = pc.not_equal(changes.column(OP), "final")
+    seen = (changes if pc.all(is_open).as_py() else changes.filter(is_open)).select([*columns, OP])
+    return seen.append_column(BATCH, pa.repeat(pa.scalar(batch, pa.int64()), seen.num_rows))
 
 
 def final_rows(changes: pa.Table, columns: Sequence[str], _batch: int) -> pa.Table:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from weft.host.results.kafkarecords import Place, Record
-from weft.host.sources.kafka.cluster import kafka_client, said
+from weft.host.sources.kafka.cluster import Complaint, kafka_client, said
 
 SECONDS = 10.0
 """How long one call may take; it is called again while the broker is away."""
@@ -32,8 +32,8 @@ class Writer:
         settings = connection.settings(
             transactional_id=name, transaction_timeout_ms=600_000, linger_ms=20, partitioner="murmur2_random"
         )
-        self._trouble = ""
-        self._producer = connection.make("confluent_kafka", "Producer", settings, error_cb=self._note)
+        self._complaint = Complaint()
+        self._producer = connection.make("confluent_kafka", "Producer", settings, error_cb=self._complaint.note)
         own = {"group.id": name, "isolation.level": "read_committed", "enable.auto.commit": False}
         self._consumer = connection.make("confluent_kafka", "Consumer", connection.settings() | own)
         self._call(lambda: self._producer.init_transactions(connection.patience))
@@ -100,11 +100,8 @@ class Writer:
             hint = "stop the other run; results are safe in the checkpoint, and are sent by the next run."
             return self.place.connection.fail(f"another run sends results as {self.name}", said(error), hint)
         hint = "results are safe in the checkpoint; run again when the broker answers."
-        why = f"{said(error)}; {self._trouble}" if self._trouble else said(error)
+        why = f"{said(error)}; {self._complaint.text}" if self._complaint.text else said(error)
         return self.place.connection.fail(f"results cannot be sent {self.place}", why, hint)
-
-    def _note(self, error: Any) -> None:
-        self._trouble = str(error.str())
 
 
 def _watch(call: Callable[[], object]) -> None:

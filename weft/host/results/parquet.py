@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -73,16 +73,15 @@ class ParquetSink(Sink):
     def take(self, results: Results) -> None:
         """Put the files of a batch in place; doing it again changes nothing."""
         self._merge(results)
-        for source in results.files:
-            try:
-                self._place(source)
-            except OSError as error:
-                raise SinkError(
-                    f"results cannot be put into folder {self.target}",
-                    detail=f"{error}.",
-                    hint="they are safe in the checkpoint; repair the folder and run again.",
-                ) from error
-            results.on_placed()
+        try:
+            for _ in self._place_all(results.files):
+                results.on_placed()
+        except OSError as error:
+            raise SinkError(
+                f"results cannot be put into folder {self.target}",
+                detail=f"{error}.",
+                hint="they are safe in the checkpoint; repair the folder and run again.",
+            ) from error
         self.target.sync()  # the staged files are removed after this
 
     def _merge(self, results: Results) -> None:
@@ -173,6 +172,10 @@ class ParquetSink(Sink):
 
     def _write_empty(self) -> None:
         self.target.write(EMPTY, self.schema.empty_table())
+
+    def _place_all(self, sources: Sequence[Path]) -> Iterator[None]:
+        """Put files in place, one after the other."""
+        return map(self._place, sources)
 
     def _place(self, source: Path) -> None:
         self.target.put(source, source.name)

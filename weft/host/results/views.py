@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,7 +20,10 @@ from weft.errors import SinkError
 from weft.host.results.changes import CUTS, EXTRA, Shape
 from weft.host.results.parquet import EMPTY, ParquetSink
 from weft.host.results.sink import Results, Sink, Takes
+from weft.query.grouping import OP
 
+AT_A_TIME = 2
+"""Files of changes that are in memory at the same time."""
 VIEW, KNOWN = "view.parquet", "_view.parquet"
 DONE = b"weft.batch"
 """Metadata of the file: the last batch whose changes it holds."""
@@ -86,8 +90,17 @@ class FolderOfChanges(ParquetSink):
     def _mark(self, owner: str) -> dict[str, str]:
         return {**super()._mark(owner), "mode": self.mode}
 
+    def _place_all(self, sources: Sequence[Path]) -> Iterator[None]:
+        """Files are read and written again, which takes a while: two at a time, since the workers wait meanwhile."""
+        if len(sources) < 2:
+            yield from map(self._place, sources)
+            return
+        with ThreadPoolExecutor(AT_A_TIME, "weft-place") as pool:
+            yield from pool.map(self._place, sources)
+
     def _place(self, source: Path) -> None:
-        rows = CUTS[self.mode](pq.read_table(source), self.columns, int(source.name[:12]))
+        found = pq.read_table(source, columns=[*self.columns, OP])
+        rows = CUTS[self.mode](found, self.columns, int(source.name[:12]))
         if rows.num_rows:
             self.target.write(source.name, rows.cast(self.schema))
 

@@ -27,7 +27,7 @@ from weft.query.model import BATCH
 from weft.topology.dimensions import points, side_by_side, value_codes
 from weft.topology.matching import Dimension, Matching
 
-LONG = 2
+LONG = 5
 """From this many tuples a run on, a part is narrowed once for all of them; a single tuple is looked up in all
 dimensions at once, since their second levels together exclude nearly all words."""
 CHUNK_PAIRS = 65_536

@@ -32,7 +32,7 @@ ALIKE = 8.0
 """Subscriptions in such a word: those that are alike are neighbours."""
 FOUND = 3.0
 """A subscription that is found, in one dimension: its word, words beside it that are 0 at last, and its ends."""
-LONG = 2
+LONG = 5
 """From this many join results a tuple on, the dimensions of the tuple are combined once for all of them."""
 
 

@@ -119,7 +119,7 @@ class Flow:
 
     def _settled_in(self, emit: Emit) -> int:
         """The first wave in which all results of an emit can be there."""
-        return self._made_in(emit) + (emit.groups is not None and emit.tasks > 1)
+        return self._made_in(emit) + (emit.groups is not None and emit.route != "local" and emit.tasks > 1)
 
     def _made_in(self, emit: Emit) -> int:
         """The last wave in which tuples come to an emit."""

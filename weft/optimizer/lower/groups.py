@@ -1,7 +1,8 @@
 """The last part of an aggregate query: its emit adds joined tuples up in counted stores that belong to it alone.
 
 Groups are dealt to all workers by a code of their keys.  All parts of a batch arrive in the last wave, so that a view
-changes once in a batch.
+changes once in a batch.  Where the plan makes all joined tuples of a group on one worker anyway, the group lives there:
+its parts are not sent.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from weft.expr.model import Column, Expr, aliases, columns, text_of, transform
+from weft.expr.model import Column, Expr, aliases, columns, text_of, transform, without_alias
 from weft.expr.safe import cannot_fail
 from weft.optimizer.lower.labels import digest, predicate_text, shorten
 from weft.optimizer.lower.ways import Ways
@@ -19,7 +20,8 @@ from weft.query.grouping import Grouping
 from weft.query.model import HASH, PAIR, TIME, Query
 from weft.topology.clock import NEVER_LATE, Clock, Policy
 from weft.topology.measures import extremes, parts, travelling_name, valued
-from weft.topology.node import SHOWN, Emit, Groups, Measure
+from weft.topology.node import SHOWN, Emit, Groups, Measure, Route
+from weft.topology.spread import Axis, Cube, Spread
 from weft.topology.store import Key, Store
 
 OWNER = Column("", HASH, pa.int64())
@@ -61,7 +63,34 @@ def with_groups(emit: Emit, plan: Ways) -> Emit:
     values = tuple((name, f"{_name(plan)}-values-{digest(_content(plan), name)}") for name in valued(grouping))
     shown = f"{_name(plan)}-shown-{_content(plan)}" if emit.into and _adds_floats(plan) else ""
     groups = Groups(_name(plan, _content(plan)), grouping, clock.id if clock else "", stream, values, shown)
-    return replace(emit, groups=groups, route="key", route_key=(OWNER,), tasks=plan.workers)
+    route: Route = "key" if (home := _home(plan)) == OWNER else "local"
+    return replace(emit, groups=groups, route=route, route_key=(home,), tasks=plan.workers)
+
+
+def _home(plan: Ways) -> Column:
+    """What decides on which worker a group lives: a key by which the tuples of the group lie together, else its code.
+
+    Tuples lie together by the values of a cube's only axis if these are dealt by their hash alone.  Relations that are
+    joined by equality own the axis, so that no value of a tuple is NULL; all others are copied along it.
+    """
+    grouping, axes = plan.query.grouping, {label: _only_axis(spread) for label, spread in plan.spreads.items()}
+    kinds = [axis.kind if axis is not None else "none" for axis in axes.values()]
+    if grouping is None or kinds.count("hash") < 2 or not {*kinds} <= {"hash", "copy"}:
+        return OWNER
+    exprs = {output.name: output.expr for output in plan.query.outputs if output.name in grouping.keys}
+    for name, expr in exprs.items():
+        axis = axes[min(aliases(expr))] if len(aliases(expr)) == 1 else None
+        if axis is not None and axis.key is not None and without_alias(expr) == axis.key:
+            return Column("", name, expr.type)
+    return OWNER
+
+
+def _only_axis(spread: Spread) -> Axis | None:
+    """The axis of a cube that has no other, if no value of it has workers of its own."""
+    if not isinstance(spread, Cube) or len(spread.axes) != 1:
+        return None
+    [axis] = spread.axes
+    return None if axis.domain or axis.heavy else axis
 
 
 def group_stores(emit: Emit, plan: Ways) -> tuple[Store, ...]:
@@ -94,7 +123,8 @@ def _adds_floats(plan: Ways) -> bool:
 
 
 def _store(plan: Ways, groups: Groups, name: str, columns: tuple[str, ...], *indexes: str) -> Store:
-    content = digest(name, _content(plan))
+    content, home = digest(name, _content(plan)), _home(plan)
+    place = (content, plan.workers) if home == OWNER else (content, plan.workers, text_of(home))
     labels = tuple(sorted(plan.query.aliases, key=lambda label: plan.stamps[label]))
     clocks = (groups.clock or NEVER_LATE,)
     expiry = ((groups.clock, 0),) if TIME in columns else ()
@@ -102,8 +132,8 @@ def _store(plan: Ways, groups: Groups, name: str, columns: tuple[str, ...], *ind
     why = "until no more rows can come to it" if groups.grouping.closing else "until its window is closed"
     why = why if expiry else "until no row can meet it" if groups.clock else "full history"
     return Store(
-        name, "", (), columns, (OWNER,), by, expiry, why,
-        (f"{plan.name}.groups",), plan.workers, labels, (), None, digest(content, plan.workers), 0, clocks, content,
+        name, "", (), columns, (home,), by, expiry, why,
+        (f"{plan.name}.groups",), plan.workers, labels, (), None, digest(*place), 0, clocks, content,
         "groups",
     )  # fmt: skip
 

@@ -75,13 +75,28 @@ class Connection:
             raise
 
 
+class Complaint:
+    """The last thing that a client of librdkafka complained about.
+
+    When its connections fail it says why for each of them, and besides that no broker is left: the reason is kept.
+    """
+
+    def __init__(self, text: str = "") -> None:
+        self.text, self._is_reason = text, False
+
+    def note(self, error: Any) -> None:
+        """What the client calls with an error."""
+        is_reason = error.code() != kafka_client().KafkaError._ALL_BROKERS_DOWN
+        if is_reason or not self._is_reason:
+            self.text, self._is_reason = str(error.str()), is_reason
+
+
 class Topic:
     """A topic as the driver sees it."""
 
     def __init__(self, connection: Connection, name: str) -> None:
         self.connection, self.name = connection, name
-        self._trouble = ""
-        """The last thing that librdkafka complained about."""
+        self._complaint = Complaint()
 
     def partitions(self) -> list[int]:
         """The numbers of all partitions."""
@@ -103,10 +118,7 @@ class Topic:
     @cached_property
     def _admin(self) -> Any:
         settings = self.connection.settings(reconnect_backoff_max_ms=1000)
-        return self.connection.make("confluent_kafka.admin", "AdminClient", settings, error_cb=self._note)
-
-    def _note(self, error: Any) -> None:
-        self._trouble = str(error.str())
+        return self.connection.make("confluent_kafka.admin", "AdminClient", settings, error_cb=self._complaint.note)
 
     def _look_up(self) -> list[int]:
         found = self._admin.list_topics(self.name, timeout=min(5, self.connection.patience)).topics[self.name]
@@ -145,7 +157,7 @@ class Topic:
                 self._refuse(error.args[0])
                 self._admin.poll(0.2)  # librdkafka tells what it complains about
                 if time.monotonic() > limit:
-                    why = self._trouble or said(error)
+                    why = self._complaint.text or said(error)
                     raise self.connection.fail(f"topic {self.name} cannot be read", why) from None
 
     def _refuse(self, error: Any) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.errors import SourceError
-from weft.host.sources.kafka.cluster import Connection, kafka_client
+from weft.host.sources.kafka.cluster import Complaint, Connection, kafka_client
 from weft.host.sources.kafka.positions import Stretch
 
 CHUNK = 20_000
@@ -61,11 +61,9 @@ class _Consumer:
     """A consumer, and the last thing it complained about."""
 
     def __init__(self, fetching: Fetching) -> None:
-        self.trouble = "no record came"
-        self.client = fetching.connection.make("confluent_kafka", "Consumer", fetching.settings, error_cb=self._note)
-
-    def _note(self, error: Any) -> None:
-        self.trouble = str(error.str())
+        self.complaint = Complaint("no record came")
+        note, settings = self.complaint.note, fetching.settings
+        self.client = fetching.connection.make("confluent_kafka", "Consumer", settings, error_cb=note)
 
 
 _idle: dict[str, list[_Consumer]] = {}
@@ -107,7 +105,7 @@ def _read(fetching: Fetching, consumer: _Consumer, part: Stretch) -> Iterator[li
             if records:
                 yield records
         elif time.monotonic() > limit:
-            raise fetching.connection.fail(f"{part.file} cannot be read at offset {at}", consumer.trouble)
+            raise fetching.connection.fail(f"{part.file} cannot be read at offset {at}", consumer.complaint.text)
 
 
 def _ends(fetching: Fetching, part: Stretch, at: int, event: Any) -> bool:
