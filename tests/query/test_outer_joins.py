@@ -227,8 +227,7 @@ def test_a_condition_that_lets_nulls_through_does_not(text: str) -> None:
         ("SELECT a.k FROM a WHERE x = (SELECT MAX(x) FROM b WHERE b.k < a.k OR b.x = 1)", "with one stream alone"),
         ("SELECT a.k FROM a LEFT JOIN b ON EXISTS (SELECT 1 FROM c)", "cannot stand in ON"),
         (
-            "SELECT a.k FROM a JOIN d ON a.x = d.x WHERE EXISTS"
-            " (SELECT 1 FROM b WHERE EXISTS (SELECT 1 FROM c WHERE c.k = a.k AND c.j = d.j))",
+            "SELECT s FROM a, d WHERE EXISTS (SELECT 1 FROM b WHERE EXISTS (SELECT 1 FROM c WHERE z = s + w))",
             "directly",
         ),
     ],

@@ -19,12 +19,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from weft.errors import QueryError
-from weft.expr.model import Call, Column, Expr
+from weft.expr.model import Call, Column, Expr, transform
 from weft.expr.types import ExprError
-from weft.query.draft import Condition, Draft, Item, Join, Source, Tree, Using
-from weft.query.qualify import Reader
+from weft.query.draft import Condition, Draft, Item, Join, Source, Star, Tree, Using, joins
+from weft.query.qualify import Opened, Reader
 from weft.query.ranking import is_ranking, within_ties
 from weft.query.scope import Scope, Shown
+from weft.query.tied import expr_of
 
 _OF = "#of"
 
@@ -40,9 +41,12 @@ class Each:
 
 
 def for_each(
-    reader: Reader, draft: Draft, sources: Iterable[Source], scope: Scope, name: str, *, is_grouped: bool
+    reader: Reader, opened: Opened, sources: Iterable[Source], scope: Scope, name: str, *, is_grouped: bool
 ) -> Each | None:
     """The SELECT for each row of the one source that it refers to; None if there is no such source."""
+    draft = _own(opened)
+    if draft is None:
+        return None
     if draft.sets or draft.within is not None or any(source.within is not None for source in draft.sources):
         return None
     for asking in sources:
@@ -61,6 +65,51 @@ def for_each(
         )  # fmt: skip
         return Each(placed, shown.columns[first : first + _width(draft, shown, first)], tuple(on))
     return None
+
+
+def _own(opened: Opened) -> Draft | None:
+    """The SELECT with its own columns named so that no column of another source can be meant; None if it cannot be."""
+    draft = opened.draft
+    is_merged = bool(draft.usings) or any(join.using is not None for join in joins(draft.tree or 0))
+    stars = [i.expr for one in (draft, *draft.unions) for i in one.items if isinstance(i.expr, Star)]
+    if any(not star.alias and (is_merged or star.without) for star in stars):
+        return None
+    shown = {item.name.lower() for item in draft.items if item.name}
+
+    def own(node: Expr, outputs: frozenset[str] = frozenset()) -> Expr:
+        if not isinstance(node, Column) or node.alias or node.name.lower() in outputs:
+            return node
+        return replace(node, alias=opened.scope.alias_of(node))
+
+    def written(one: Condition, outputs: frozenset[str] = frozenset()) -> Condition:
+        return replace(one, expr=transform(expr_of(one), lambda node: own(node, outputs)))
+
+    items = tuple(
+        item if isinstance(item.expr, Star) else _labelled(replace(item, expr=transform(expr_of(item), own)), item)
+        for item in draft.items
+    )
+    made = replace(
+        draft,
+        items=items,
+        conditions=tuple(map(written, draft.conditions)),
+        group_by=tuple(map(written, draft.group_by)),
+        qualify=tuple(written(one, frozenset(shown)) for one in draft.qualify),
+        unions=tuple(map(_starred, draft.unions)),
+    )
+    return _starred(made)
+
+
+def _labelled(item: Item, written: Item) -> Item:
+    """The item under the name that it has as it is written."""
+    plain = isinstance(written.expr, Column) and written.name is None
+    return replace(item, name=written.expr.name) if plain and isinstance(written.expr, Column) else item
+
+
+def _starred(draft: Draft) -> Draft:
+    """The draft with alias.* of its own sources in place of *."""
+    own = tuple(Item(Star(source.alias), text=draft.text) for source in draft.sources)
+    items = [own if isinstance(i.expr, Star) and not i.expr.alias else (i,) for i in draft.items]
+    return replace(draft, items=tuple(item for part in items for item in part))
 
 
 def _width(draft: Draft, shown: Scope, first: int) -> int:

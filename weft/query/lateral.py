@@ -78,7 +78,7 @@ def _each(reader: Reader, source: Source, opened: Opened, left: Scope, part: Par
     found = None
     if part is not None and (opened.group_by or not opened.is_grouped or opened.draft.distinct):
         found = for_each(
-            reader, opened.draft, sources_of(part), left, source.alias, is_grouped=opened.is_grouped
+            reader, opened, sources_of(part), left, source.alias, is_grouped=opened.is_grouped
         )  # fmt: skip
     if found is None:
         detail = "it may refer to one stream or table that stands left of it, if that has no window."

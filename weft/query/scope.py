@@ -84,6 +84,11 @@ class Scope:
         found = self._find(column)
         return found.name if found is not None else column.name
 
+    def alias_of(self, column: Column) -> str:
+        """The alias, as it is written, that a column belongs to here; empty if it belongs to none, or to both sides."""
+        found = self._find(column)
+        return "" if found is None else found.alias
+
     def has(self, column: Column) -> bool:
         """Whether a column belongs here, not to a query around."""
         return self._find(column) is not None

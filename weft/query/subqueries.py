@@ -222,11 +222,13 @@ class _Unnester:
 
     def _aggregate_of_each(self, opened: Opened) -> Expr | None:
         """An aggregate that is worked out for each different row of the one source that it refers to."""
-        draft = replace(opened.draft, items=(*opened.draft.items, Item(Literal(1), "#there")))
+        asked = replace(
+            opened, draft=replace(opened.draft, items=(*opened.draft.items, Item(Literal(1), "#there")))
+        )  # fmt: skip
         around = sources_of(self.opened.part)
         if opened.having or not all(_is_of_rows(expr_of(item)) for item in opened.items):
             return None
-        found = for_each(self.reader, draft, around, self.opened.scope, "subquery", is_grouped=True)
+        found = for_each(self.reader, asked, around, self.opened.scope, "subquery", is_grouped=True)
         if found is None:
             return None
         value, there = (one.value for one in found.shown)
@@ -266,7 +268,7 @@ class _Unnester:
         if not draft.unions and not (opened.group_by or opened.having) and not _aggregates(opened):
             inner = unnest(self.reader, opened) if _has_more(opened) else opened
             if self._is_far(inner):
-                return self._each(draft, call)
+                return self._each(opened, call)
             return _Joined(inner.part, inner.where, tuple(expr_of(item) for item in inner.items))
         derived, equal = self._grouped(opened, call)
         source, shown = self.reader.place(derived)
@@ -286,12 +288,12 @@ class _Unnester:
             for c in columns(expr_of(condition))
         )
 
-    def _each(self, draft: Draft, call: Call) -> _Joined:
+    def _each(self, opened: Opened, call: Call) -> _Joined:
         """A subquery that is worked out for each different row of the one source that it refers to."""
         around = sources_of(self.opened.part)
         if call.op == "exists":  # what it selects does not matter
-            draft = replace(draft, items=(Item(Literal(1), "one"),))
-        found = for_each(self.reader, draft, around, self.opened.scope, "subquery", is_grouped=False)
+            opened = replace(opened, draft=replace(opened.draft, items=(Item(Literal(1), "one"),)))
+        found = for_each(self.reader, opened, around, self.opened.scope, "subquery", is_grouped=False)
         if found is None:
             raise ExprError(
                 "a subquery refers to several sources of a query that is not directly around it",

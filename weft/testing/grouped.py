@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from weft.errors import HostError
 from weft.expr.model import Expr
 from weft.expr.types import sql_name
 from weft.query.grouping import Aggregate, Grouping, TimeWindow, value_field
@@ -41,6 +42,12 @@ def _values(grouping: Grouping) -> list[str]:
 
 
 def _aggregate_sql(aggregate: Aggregate) -> str:
+    if aggregate.kind == "list":
+        raise HostError(
+            "the oracle has no aggregates over all values of a group",
+            detail="ARRAY_AGG, MEDIAN and their like have an order of their own where DuckDB has none.",
+            hint="put the text of the query to DuckDB itself, with ORDER BY in the call.",
+        )
     argument = "*" if aggregate.argument is None else _quote(aggregate.argument)
     call = f"count(DISTINCT {argument})" if aggregate.kind == "distinct" else f"{aggregate.kind}({argument})"
     return f"CAST({call} AS {sql_name(aggregate.type)})"
