@@ -224,7 +224,10 @@ def test_a_condition_that_lets_nulls_through_does_not(text: str) -> None:
         ("SELECT b.k FROM a SEMI JOIN b ON a.k = b.k", 'no alias "b"'),
         ("SELECT a.k FROM a WHERE x = (SELECT DISTINCT x FROM b WHERE b.k = a.k)", "must be an aggregate"),
         ("SELECT a.k FROM a WHERE x IN (SELECT k, x FROM b)", "must select one column"),
-        ("SELECT a.k FROM a WHERE x = (SELECT MAX(x) FROM b WHERE b.k < a.k OR b.x = 1)", "with one stream alone"),
+        (
+            "SELECT s FROM a, d WHERE s = w AND s = (SELECT MAX(y) FROM b WHERE y < s + w OR y = 1)",
+            "with one stream alone",
+        ),
         ("SELECT a.k FROM a LEFT JOIN b ON EXISTS (SELECT 1 FROM c)", "cannot stand in ON"),
         (
             "SELECT s FROM a, d WHERE EXISTS (SELECT 1 FROM b WHERE EXISTS (SELECT 1 FROM c WHERE z = s + w))",

@@ -38,7 +38,7 @@ from weft.query.parameters import PARAMETERS, REMOVED
 from weft.query.qualify import EventTime
 from weft.query.ranking import GROUPING, bound, ranked
 from weft.query.rewrite import is_plain, rewrite
-from weft.query.scope import MOMENTS, left_out
+from weft.query.scope import ALIAS_HINT, MOMENTS, left_out
 from weft.query.tables import refuse_changes_beside_tables
 from weft.query.timebounds import retention, step_of
 from weft.query.versions import history, keep_versions
@@ -551,7 +551,7 @@ class _Scope:
             raise ExprError(
                 f'there is no alias "{name}"',
                 detail=f"aliases are: {', '.join(self.tables)}.",
-                hint=suggestion(name, self.tables),
+                hint=suggestion(name, self.tables) or ALIAS_HINT,
                 span=span,
             )
         return alias

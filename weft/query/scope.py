@@ -20,6 +20,7 @@ from weft.query.aggregates import PARTS, WINDOW
 from weft.query.draft import JoinKind, Star, Using
 from weft.query.names import find, suggestion
 
+ALIAS_HINT = "name one of these; columns outside of a derived table are read behind LATERAL, or joined around it."
 MOMENTS = ("current_timestamp", "current_date", "localtimestamp")
 """Functions that are called without parentheses, where no column has their name."""
 
@@ -141,7 +142,7 @@ class Scope:
             raise ExprError(
                 f'there is no alias "{name}"',
                 detail=f"aliases are: {', '.join(self.aliases)}.",
-                hint=suggestion(name, self.aliases),
+                hint=suggestion(name, self.aliases) or ALIAS_HINT,
                 span=span,
             )
         return alias
