@@ -63,3 +63,16 @@ def test_sums_that_do_not_fit_are_refused() -> None:
     )
     with pytest.raises(HostError, match="too large"):
         fold([rows])
+
+
+@pytest.mark.parametrize("collide", [False, True])
+def test_zeros_are_one_beside_structs_and_lists(collide: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if collide:
+        monkeypatch.setattr(folding, "group_codes", lambda _columns, count: np.zeros(count, np.int64))
+    pairs = pa.array([{"v": 1}, {"v": 1}, {"v": 2}, None, {"v": 1}], pa.struct([("v", pa.int64())]))
+    lists = pa.array([[1], [1], [1], [1], None], pa.list_(pa.int64()))
+    zeros = pa.array([0.0, -0.0, 0.0, -0.0, 0.0])
+    rows = pa.RecordBatch.from_arrays([zeros, pairs, lists], names=["z", "p", "l"])
+    found = fold([rows]).to_pylist()
+    assert sorted(row["#w"] for row in found) == [1, 1, 1, 2]
+    assert next(row for row in found if row["#w"] == 2)["p"] == {"v": 1}

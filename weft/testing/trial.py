@@ -52,14 +52,15 @@ class Trial:
         workers: int | None = None,
         functions: Functions | None = None,
         sizes: Mapping[str, float] | None = None,
-        state: Path | None = None,
+        state: str | Path | None = None,
         tables: Mapping[str, pa.Table] | None = None,
         now: Callable[[], float] = time.monotonic,
         adapt: bool = False,
     ) -> None:
         self._session = queries if isinstance(queries, Session) else None
-        self._ledger = None if state is None else Ledger(state)
-        self._is_bound = self._session is not None and state == self._session.checkpoint.root
+        root = None if state is None else Path(state)
+        self._ledger = None if root is None else Ledger(root)
+        self._is_bound = self._session is not None and root == self._session.checkpoint.root
         if self._is_bound:
             self._fit()
         self.queries = _queries(queries)

@@ -83,24 +83,32 @@ def group_rows(frame: Frame, keys: Sequence[str]) -> tuple[Places, Places]:
 
 
 def is_same(one: pa.Array, other: pa.Array) -> bool:
-    """Whether two columns hold the same values, NULL and NaN being values like any other."""
+    """Whether two columns hold the same values, NULL and NaN being values like any other; -0.0 is 0.0."""
     if is_nested(one.type):
         return bool(same_values(one, other).all())
     if pt.is_floating(one.type):
-        one, other = (c.view(pa.int64() if c.type.bit_width == 64 else pa.int32()) for c in (one, other))
+        bits = pa.int64() if one.type.bit_width == 64 else pa.int32()
+        one, other = (pc.add(c, pa.scalar(0.0, c.type)).view(bits) for c in (one, other))
     return bool(one.equals(other))
 
 
 def _group_by_values(columns: Sequence[pa.Array]) -> tuple[Places, Places]:
     count = len(columns[0])
     names = [str(place) for place in range(len(columns))]
-    table = pa.table([*columns, pa.array(np.arange(count))], names=[*names, "row"])
+    table = pa.table([*map(_plain, columns), pa.array(np.arange(count))], names=[*names, "row"])
     found = table.group_by(names, use_threads=False).aggregate([("row", "min"), ("row", "list")])
     firsts = found.column("row_min").combine_chunks().to_numpy().astype(np.int32)
     lists = found.column("row_list").combine_chunks()
     ids = np.empty(count, dtype=np.int32)
     ids[lists.flatten().to_numpy()] = np.repeat(np.arange(len(firsts)), lists.value_lengths().to_numpy())
     return ids, firsts
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """Values that Arrow can group: structs and lists as texts that are equal if these are; one zero."""
+    if is_nested(column.type):
+        return pa.array([None if value is None else repr(value) for value in column.to_pylist()], pa.string())
+    return pc.add(column, pa.scalar(0.0, column.type)) if pt.is_floating(column.type) else column
 
 
 def unite(
