@@ -127,3 +127,20 @@ def test_a_box_is_removed_once_and_restored() -> None:
         assert slots() == sorted(sets.slots[1:].tolist())
     sets.restore()
     assert slots() == sorted(sets.slots.tolist())
+
+
+@pytest.mark.parametrize("shift", [0, 1, 7, 32, 63])
+def test_slabs_may_lie_anywhere_in_memory(shift: int) -> None:
+    rng = np.random.default_rng(shift)
+    low, high = draw_boxes(rng, 300, 3, 50)
+    sets = BitSets(low, high)
+    room = np.zeros(sets.slabs.nbytes + 128, dtype=np.uint8)
+    begin = -room.ctypes.data % 64 + shift
+    moved = room[begin : begin + sets.slabs.nbytes].reshape(sets.slabs.shape)
+    moved[:] = sets.slabs
+    sets.slabs = moved
+    points, valid = rng.integers(-5, 60, (200, 3)), rng.random((200, 3)) > 0.1
+    box_of = np.full(5000, -1)
+    box_of[sets.slots] = np.arange(300)
+    wanted = brute(low, high, np.ones(300, dtype=bool), points, valid)
+    assert found_in(sets, box_of, points, valid, [[0, 1], [2]]) == wanted

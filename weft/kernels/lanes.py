@@ -1,8 +1,9 @@
 """Sixty-four bytes at a time: comparisons whose outcome is a word of bits.
 
 Bytes come in pairs of lines, for each word and dimension: the slabs in which 64 intervals begin, and how many slabs
-further they end.  Lines begin where those of the cache do, so one instruction reads one where the processor has wide
-registers; elsewhere the compiler takes several.  What must hold: no sum of both bytes is above 255.
+further they end.  One instruction reads a line where the processor has wide registers; elsewhere the compiler takes
+several.  It is quick if lines begin where those of the cache do, and right if they do not: an array that was copied may
+lie anywhere.  What must hold: no sum of both bytes is above 255.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def further_of(context: Any, builder: Any, signature: Any, args: Any) -> tuple[A
     at = builder.mul(builder.add(builder.mul(word, wide), dimension), ir.Constant(ir.IntType(64), 128))
     first, span = (
         builder.load(
-            builder.bitcast(builder.gep(array.data, [builder.add(at, at.type(more))]), LANES.as_pointer()), align=64
+            builder.bitcast(builder.gep(array.data, [builder.add(at, at.type(more))]), LANES.as_pointer()), align=1
         )
         for more in (0, 64)
     )
