@@ -12,11 +12,12 @@ import pyarrow as pa
 from weft.errors import QueryError
 from weft.expr.types import normalize
 from weft.host.sources.source import Source
+from weft.query.calls import FunctionSignature, is_built_in
 from weft.query.draft import Draft, Named
 from weft.query.model import Stream
 from weft.query.onerow import with_rows
-from weft.query.resolve import FunctionSignature, Views, add_views, is_built_in
 from weft.query.upserts import present
+from weft.query.views import Views, add_views
 from weft.session.arguments import check_name
 from weft.session.query import QueryHandle, read_draft, read_query
 from weft.sql import resolve
