@@ -42,7 +42,7 @@ SYNTAX = [
     (f"{J}", "has no ON", "^"),
     (f"{J} WHERE true", "has no ON", "WHERE"),
     (f"{O} WHERE", "WHERE has no condition", "^"),
-    ("VALUES (1)", "SELECT is missing", "VALUES"),
+    ("VALUES 1", "( is missing", "1"),
     (f"SELECT * FROM ({O}", ") is missing", "^"),
     (f"SELECT * FROM ({O} OFFSET 3) x", "OFFSET", "OFFSET"),
     (f"{J} USING o_orderkey", "( is missing", "o_orderkey"),
@@ -146,8 +146,7 @@ MEANING = [
     (f"WITH x AS ({O}) SELECT * FROM y", 'no stream "y"', "y", "x"),
     (f"{O} WHERE o_custkey[1] = 2", "has no elements", "o_custkey[1]", "list"),
     (f"{O} WHERE o.o_custkey.c = 2", "has no fields", "o.o_custkey.c", "struct"),
-    ("SELECT * FROM (VALUES (1)) x", "reads no stream", "(VALUES (1)) x", "table"),
-    ("SELECT * FROM (SELECT 1 AS y) x", "reads no stream", "(SELECT 1 AS y) x", "table"),
+    ("SELECT * FROM (VALUES (1)) x, nothing", 'no stream "nothing"', "nothing", "streams are"),
     (
         f"{O} RIGHT JOIN LATERAL (SELECT 1 AS u) x ON TRUE",
         "LATERAL cannot stand here",

@@ -15,6 +15,7 @@ from weft.host.sources.source import Source
 from weft.query.calls import FunctionSignature, is_built_in
 from weft.query.draft import Draft, Named
 from weft.query.model import Stream
+from weft.query.onerow import with_rows
 from weft.query.upserts import present
 from weft.query.views import Views, add_views
 from weft.session.arguments import check_name
@@ -48,7 +49,7 @@ class Catalog:
         """Add a SELECT that later ones may read; what is wrong in it is said here."""
         draft = read_draft("view", query)
         resolve(draft, self.visible, self.signatures, True, self.views)
-        self.views = add_views(self.views, [Named(name, draft)])
+        self.views = add_views(self.views, [Named(name, with_rows(draft, self.visible, self.views) or draft)])
 
     def add_function(self, name: str, function: Callable[..., pa.Array], returns: pa.DataType | None) -> None:
         """Add a function; SQL ignores case in names of functions."""
