@@ -1,32 +1,27 @@
 """The clauses of a SELECT, their names looked up in what its FROM shows.
 
-A name is looked up exactly first and then ignoring case, if only one fits.  A column without alias belongs to the
-only alias that has it.  Conditions get types here.  Outputs and keys stay without types until it is known whether the
-rows are grouped.  Errors point at the text.
+Conditions get types here.  Outputs and keys stay without types until it is known whether the rows are grouped.
+Errors point at the text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-
-from pyarrow import types as pt
 
 from weft.errors import InternalError
 from weft.expr.factor import factored
-from weft.expr.model import Call, Column, Expr, Literal, Span, Udf, columns, conjuncts, text_of, transform
+from weft.expr.model import Call, Column, Expr, Udf, columns, conjuncts, text_of, transform
 from weft.expr.rules import condition as require_condition
 from weft.expr.types import ExprError
 from weft.expr.typing import add_types
-from weft.query.aggregates import AGGREGATES, PARTS, WINDOW, has_aggregate, refuse_aggregates
+from weft.query.aggregates import AGGREGATES, has_aggregate, refuse_aggregates
 from weft.query.calls import FunctionSignature, called
 from weft.query.caret import locate_error, pointing_into
 from weft.query.draft import EVERY, Condition, Draft, Item, Star, Using
 from weft.query.groups import Entry, find_entry, find_named
 from weft.query.model import BATCH, Output
-from weft.query.names import find, suggestion
-from weft.query.parameters import PARAMETERS, REMOVED
-from weft.query.scope import ALIAS_HINT, MOMENTS, left_out
+from weft.query.scope import Scope, merge
 from weft.query.visible import Visible
 
 
@@ -34,51 +29,28 @@ class Clauses:
     """The clauses of one SELECT over what its FROM shows."""
 
     def __init__(self, draft: Draft, tables: Sequence[Visible], functions: Mapping[str, FunctionSignature]) -> None:
-        self.text, self.order, self.functions = draft.text, tables, functions
-        self.tables: dict[str, Visible] = {}
-        self.hidden: set[tuple[str, str]] = set()
-        """(Alias, column) that USING has merged into a column further left."""
+        self.text, self.tables, self.functions = draft.text, tables, functions
+        self.scope = Scope(())
         for table in tables:
-            if table.alias in self.tables:
+            if table.alias in self.scope.aliases:
                 hint = "give each alias a name of its own with AS."
                 raise locate_error(f"duplicate alias {table.alias!r}", draft.text, table.span, hint=hint)
-            self.tables[table.alias] = table
+            self.scope = self.scope.beside(Scope.of_table(table))
 
     def merge(self, using: Using) -> tuple[Expr, ...]:
         """USING and NATURAL: equal columns of both sides, of which one stays visible."""
-        left, right = ([self.order[at].alias for at in side] for side in (using.left, using.right))
-        names = using.columns
-        if names is None:
-            names = tuple(n for a in right for n in self._shown(a) if any(find(n, self._shown(b)) for b in left))
-        if not names:
-            hint = "write ON with the columns to compare, or CROSS JOIN."
-            raise locate_error("both sides of NATURAL JOIN have no column in common", self.text, using.span, hint=hint)
-        return tuple(self._merge(using, name, left, right) for name in names)
-
-    def _merge(self, using: Using, name: str, left: Sequence[str], right: Sequence[str]) -> Expr:
-        sought = Column("", name, None, using.span)
-
-        def merged() -> tuple[Expr, ...]:
-            (a, mine), (b, other) = self._owner(sought, left), self._owner(sought, right)
-            self.hidden.add((b, other))
-            equal = Call("=", (self._value(a, mine, using.span), self._value(b, other, using.span)), None, using.span)
-            return (add_types(equal),)
-
-        return self._point_errors(self.text, merged)[0]
-
-    def _shown(self, alias: str) -> list[str]:
-        return [name for name in self.tables[alias].columns if (alias, name) not in self.hidden]
-
-    def _value(self, alias: str, name: str, span: Span | None) -> Expr:
-        """What a column stands for, as if it were written where its name is."""
-        return transform(self.tables[alias].columns[name], lambda node: replace(node, span=span))
+        left, right = (self.scope.only([self.tables[at].alias for at in side]) for side in (using.left, using.right))
+        with pointing_into(self.text):
+            merged, equal = merge("inner", left, right, using)
+            self.scope = self.scope.without(merged.merged)
+            return tuple(map(add_types, equal))
 
     def predicate(self, condition: Condition) -> tuple[Expr, ...]:
         """The conjuncts of one condition, resolved and typed."""
         if isinstance(condition.expr, str):
             raise InternalError("a fragment of SQL was not parsed before it was resolved")
-        expr = condition.expr
-        return self._point_errors(condition.text, lambda: tuple(self._conjuncts(expr)))
+        with pointing_into(condition.text):
+            return tuple(self._conjuncts(condition.expr))
 
     def _conjuncts(self, expr: Expr) -> Iterator[Expr]:
         """Types may turn one condition into several."""
@@ -86,27 +58,15 @@ class Clauses:
             for typed in conjuncts(require_condition(self._add_types(part))):
                 yield from factored(typed)
 
-    def outputs(self, item: Item) -> Iterator[Output]:
+    def outputs(self, item: Item) -> list[Output]:
         """The columns one entry of the SELECT list stands for, names looked up."""
         if isinstance(item.expr, str):
             raise InternalError("a fragment of SQL was not parsed before it was resolved")
-        if isinstance(item.expr, Star):
-            yield from self._star(item.expr, item.text)
-            return
-        expr = item.expr
-        resolved = self._point_errors(item.text, lambda: (self._look_up(expr),))[0]
-        yield Output(item.name or self._output_name(expr) or item.source, resolved)
-
-    def _output_name(self, expr: Expr) -> str | None:
-        """A column keeps its name, and so does a field of one."""
-        if isinstance(expr, Call) and expr.op == "struct_extract" and isinstance(expr.args[1], Literal):
-            return str(expr.args[1].value)
-        if not isinstance(expr, Column):
-            return None
-        if self._is_window_part(expr):
-            return expr.name.lower()
-        _, name, inner = self._find(expr)
-        return inner or name
+        with pointing_into(item.text):
+            if isinstance(item.expr, Star):
+                return [Output(one.name, one.value) for one in self.scope.star(item.expr)]
+            found = self._look_up(item.expr)
+            return [Output(item.name or self.scope.name_of(item.expr) or item.source, found)]
 
     def keys(self, condition: Condition, entries: Sequence[Entry]) -> Iterable[Entry]:
         """What one key of GROUP BY stands for; ALL is every output without aggregates that reads a column."""
@@ -148,12 +108,6 @@ class Clauses:
         except ExprError:
             return False
 
-    def _point_errors(self, text: str, work: Callable[[], tuple[Expr, ...]]) -> tuple[Expr, ...]:
-        try:
-            return work()
-        except ExprError as error:
-            raise locate_error(error.message, text, error.span, detail=error.detail, hint=error.hint) from None
-
     def _add_types(self, expr: Expr) -> Expr:
         found = self._look_up(expr)
         refuse_aggregates(found, "WHERE or ON")
@@ -165,115 +119,11 @@ class Clauses:
 
     def _resolve_node(self, node: Expr) -> Expr:
         if isinstance(node, Column):
-            return (
-                called(Udf(node.name, (), None, node.span), self.functions)
-                if self._is_moment(node)
-                else self._column(node)
-            )
+            node = self._column(node)
         if isinstance(node, Call) and node.op == "row":
             raise ExprError("a row of values can only be compared", hint="name the values one by one.", span=node.span)
-        return called(node, self.functions) if isinstance(node, Udf) else node
-
-    def _is_moment(self, column: Column) -> bool:
-        """Whether this is CURRENT_DATE or the like, written without parentheses."""
-        if column.alias or column.name.lower() not in MOMENTS:
-            return False
-        return not any(find(column.name, self._shown(alias)) for alias in self.tables)
-
-    def _star(self, star: Star, text: str) -> Iterator[Output]:
-        with pointing_into(text):
-            shown = self._starred(star)
-            left = left_out(star, shown)
-        yield from (
-            Output(name, self._value(alias, name, star.span)) for alias, name in shown if (alias, name) not in left
-        )
-
-    def _starred(self, star: Star) -> list[tuple[str, str]]:
-        """(Alias, column) that * or alias.* stands for."""
-        if star.alias:
-            alias = self._alias(star.alias, star.span)
-            return [(alias, name) for name in self.tables[alias].columns]
-        tables = (table for table in self.order if table.alias != PARAMETERS)
-        return [(table.alias, name) for table in tables for name in self._shown(table.alias)]
-
-    def _alias(self, name: str, span: Span | None) -> str:
-        alias = find(name, self.tables)
-        if alias is None and name == PARAMETERS:
-            raise ExprError(
-                "parameters are for subscriptions",
-                detail="a row of parameters is a subscription; a query, or a SELECT inside another, has none.",
-                hint="use s.subscriptions(name, sql, parameters=...), or put the value into the text.",
-                span=span,
-            )
-        if alias is None:
-            raise ExprError(
-                f'there is no alias "{name}"',
-                detail=f"aliases are: {', '.join(self.tables)}.",
-                hint=suggestion(name, self.tables) or ALIAS_HINT,
-                span=span,
-            )
-        return alias
+        return called(node, self.functions) if isinstance(node, Udf) and node.type is None else node
 
     def _column(self, column: Column) -> Expr:
-        if self._is_window_part(column):
-            return replace(column, alias=WINDOW, name=column.name.lower())
-        if column.name == BATCH and (came := self.tables[column.alias].came) is not None:
-            return came
-        alias, name, inner = self._find(column)
-        value = self._value(alias, name, column.span)
-        return value if inner is None else Call("struct_extract", (value, Literal(inner)), None, column.span)
-
-    def _find(self, column: Column) -> tuple[str, str, str | None]:
-        """Alias and column, and a field of it: `a.b` may also be field b of a column a."""
-        if not column.alias:
-            return *self._owner(column, [alias for alias in self.tables if alias != PARAMETERS]), None
-        if find(column.alias, self.tables) is None and (owner := self._struct(column.alias)) is not None:
-            return *owner, column.name
-        alias = self._alias(column.alias, column.span)
-        columns = self.tables[alias].columns
-        found = find(column.name, columns)
-        if found is None:
-            raise _no_column(alias, column, columns)
-        return alias, found, None
-
-    def _is_window_part(self, column: Column) -> bool:
-        named = column.alias.lower() == WINDOW and column.name.lower() in PARTS
-        return named and find(column.alias, self.tables) is None
-
-    def _struct(self, name: str) -> tuple[str, str] | None:
-        """The only column of this name, if it is a struct."""
-        owners = [(alias, found) for alias in self.tables if (found := find(name, self._shown(alias))) is not None]
-        is_struct = len(owners) == 1 and pt.is_struct(self.tables[owners[0][0]].columns[owners[0][1]].type)
-        return owners[0] if is_struct else None
-
-    def _owner(self, column: Column, among: Sequence[str]) -> tuple[str, str]:
-        """The only alias with a column of this name, and the name."""
-        owners = [(alias, column.name) for alias in among if column.name in self._shown(alias)]
-        owners = owners or [(a, found) for a in among if (found := find(column.name, self._shown(a))) is not None]
-        if len(owners) == 1:
-            return owners[0]
-        if owners:
-            raise ExprError(
-                f'column "{column.name}" is ambiguous',
-                detail=f"these aliases have one: {', '.join(alias for alias, _ in owners)}.",
-                hint=f"write {owners[0][0]}.{column.name}.",
-                span=column.span,
-            )
-        every = [f"{alias}.{name}" for alias in among for name in self._shown(alias)]
-        raise ExprError(
-            f'there is no column "{column.name}"',
-            detail=f"columns are: {', '.join(every)}.",
-            hint=suggestion(column.name, [name.partition(".")[2] for name in every]),
-            span=column.span,
-        )
-
-
-def _no_column(alias: str, column: Column, columns: Collection[str]) -> ExprError:
-    shown = [name for name in columns if name != REMOVED]
-    if alias == PARAMETERS:
-        message, detail = f'there is no parameter ":{column.name}"', "columns of the parameters are"
-    else:
-        message, detail = f'"{alias}" has no column "{column.name}"', "its columns are"
-    return ExprError(
-        message, detail=f"{detail}: {', '.join(shown)}.", hint=suggestion(column.name, shown), span=column.span
-    )
+        came = [table.came for table in self.tables if column.name == BATCH and table.alias == column.alias]
+        return came[0] if came and came[0] is not None else self.scope.meant(column)
