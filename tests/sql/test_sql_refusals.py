@@ -100,7 +100,7 @@ SYNTAX = [
     (f"{O} WHERE o_custkey = ANY (1)", "SELECT is missing", "1"),
     (f"{O} WHERE (o_custkey, 1) = (1, 2, 3)", "different length", "(o_custkey, 1) = (1, 2, 3)"),
     (f"{O} WHERE (o_custkey, 1) < ANY (SELECT 1, 2 FROM orders)", "no order", "(o_custkey, 1) < ANY ("),
-    (f"{O} WHERE o_custkey = [1]", "expression is missing", "["),
+    (f"{O} WHERE o_custkey = []", "an empty list", "[]"),
     (f"{O} WHERE o_custkey <-> 2 = 1", "operator <-> is not supported", "<->"),
     (f"{O} WHERE 'a' SIMILAR 'b'", "TO is missing", "'b'"),
     (f"{O} WHERE position('a') = 1", "IN is missing", ")"),

@@ -262,7 +262,7 @@ def _primary(cursor: Cursor) -> Expr:
 def _list(cursor: Cursor, start: int) -> Expr:
     """[value, ...], in other systems ARRAY[value, ...]."""
     cursor.next()
-    if cursor.sees("]"):
+    if cursor.accept("]"):
         raise cursor.fail(cursor.span_from(start), "an empty list has no type", hint="write a value into it.")
     values = [parse_condition(cursor)]
     while cursor.accept(","):
