@@ -27,6 +27,8 @@ ONE_ROW = [
 FORMS = [
     "SELECT a.k, SUM(SUM(a.x)) OVER () AS w FROM a GROUP BY a.k",
     "SELECT a.k, RANK() OVER (PARTITION BY NULL ORDER BY a.k) AS n FROM a",
+    "SELECT a.k, a.x, RANK() OVER (ORDER BY (a.k, a.x) DESC NULLS LAST) AS n FROM a",
+    "SELECT a.k, a.x, a.s FROM a ORDER BY (a.k, a.x), a.s LIMIT 3",
     "SELECT a.x, MAX(a.s) OVER (ORDER BY a.x, a.k, a.s ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS w FROM a",
     "SELECT a.x, LAST_VALUE(a.s) OVER (PARTITION BY a.k ORDER BY a.x, a.s " + WHOLE + ") AS w FROM a",
     "SELECT a.x, FIRST_VALUE(a.s) OVER (PARTITION BY a.k ORDER BY a.x, a.s ROWS 1 PRECEDING) AS w FROM a",
