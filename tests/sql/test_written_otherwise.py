@@ -114,6 +114,10 @@ ROWS = {
         "SELECT x FROM price p LEFT JOIN LATERAL (SELECT p.item UNION ALL SELECT cents WHERE item > 1) v (x) ON x < 3",
         None,
     ),
+    "schemas": (
+        "SELECT p.item FROM public.price p JOIN main.stock ON stock.item = p.item",
+        "SELECT p.item FROM price p JOIN stock ON stock.item = p.item",
+    ),
     "how to join": ("SELECT p.item FROM price p LEFT HASH JOIN stock s ON s.item = p.item", DUCK_LEFT),
     "left of a comma": (
         "SELECT p.item, d.z FROM price p, stock s JOIN LATERAL (SELECT p.cents + s.cents) AS d (z) ON d.z > 2",
