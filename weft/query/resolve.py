@@ -32,7 +32,7 @@ from weft.query.draft import EVERY, Condition, Draft, Item, Named, Source, Star,
 from weft.query.groups import Entry, find_entry, find_named, group
 from weft.query.model import BATCH, Output, Query, Relation, Stream
 from weft.query.moment import fix_now
-from weft.query.names import find, suggestion
+from weft.query.names import COLUMN_HINT, find, suggestion
 from weft.query.onerow import with_rows
 from weft.query.parameters import PARAMETERS, REMOVED
 from weft.query.qualify import EventTime
@@ -605,7 +605,7 @@ class _Scope:
         raise ExprError(
             f'there is no column "{column.name}"',
             detail=f"columns are: {', '.join(every)}.",
-            hint=suggestion(column.name, [name.partition(".")[2] for name in every]),
+            hint=suggestion(column.name, [name.partition(".")[2] for name in every]) or COLUMN_HINT,
             span=column.span,
         )
 
@@ -656,7 +656,10 @@ def _no_column(alias: str, column: Column, columns: Collection[str]) -> ExprErro
     else:
         message, detail = f'"{alias}" has no column "{column.name}"', "its columns are"
     return ExprError(
-        message, detail=f"{detail}: {', '.join(shown)}.", hint=suggestion(column.name, shown), span=column.span
+        message,
+        detail=f"{detail}: {', '.join(shown)}.",
+        hint=suggestion(column.name, shown) or COLUMN_HINT,
+        span=column.span,
     )
 
 

@@ -18,7 +18,7 @@ from weft.expr.model import Call, Column, Expr, Literal, Span, Udf, transform
 from weft.expr.types import ExprError
 from weft.query.aggregates import PARTS, WINDOW
 from weft.query.draft import JoinKind, Star, Using
-from weft.query.names import find, suggestion
+from weft.query.names import COLUMN_HINT, find, suggestion
 
 ALIAS_HINT = "name one of these; columns outside of a derived table are read behind LATERAL, or joined around it."
 MOMENTS = ("current_timestamp", "current_date", "localtimestamp")
@@ -154,13 +154,13 @@ class Scope:
             return ExprError(
                 f'"{alias}" has no column "{column.name}"',
                 detail=f"its columns are: {', '.join(names)}.",
-                hint=suggestion(column.name, names),
+                hint=suggestion(column.name, names) or COLUMN_HINT,
                 span=column.span,
             )
         return ExprError(
             f'there is no column "{column.name}"',
             detail=f"columns are: {', '.join(f'{one.alias}.{one.name}' for one in self.columns)}.",
-            hint=suggestion(column.name, [one.name for one in self.columns]),
+            hint=suggestion(column.name, [one.name for one in self.columns]) or COLUMN_HINT,
             span=column.span,
         )
 
