@@ -124,7 +124,8 @@ def _columns(store: Store, figures: Figures, names: Labels) -> tuple[str, ...]:
     keys = [name for name in store.columns if name not in hidden]
     groups = emit.groups
     if groups is not None and store.id == groups.shown:
-        return (*expressions([made[name] for name in keys if name in made], names), "row as it was given")
+        told = [f"{output.name} as it was shown" for output in groups.grouping.outputs]
+        return (*expressions([made[name] for name in keys if name in made], names), *told)
     if groups is None or store.id != groups.store:
         return (*expressions([made[name] for name in keys], names), "count")
     wanted = (("count" if a.argument is None else f"{a.kind} of", a.argument) for a in groups.grouping.aggregates)

@@ -198,6 +198,7 @@ FUNCTIONS: dict[str, Function] = {
     "list_extract": Function(rules.list_extract, nested.list_extract, 2, 2),
     "unnest": Function(lists.element, _never, 2, 2),
     "ordinal": Function(lists.ordinal, _never, 2, 2),
+    "list_value": Function(lists.listing, lists.listed, 1, _ANY),
     "generate_series": Function(lists.series, lists.counted(closed=True), 1, 3),
     "range": Function(lists.series, lists.counted(closed=False), 1, 3),
     "string_split": Function(lists.splitting, spread(strict(lists.split)), 2, 2),
@@ -251,6 +252,7 @@ SYNONYMS = {
     "str_split": "string_split",
     "string_to_array": "string_split",
     "split": "string_split",
+    "list_pack": "list_value",
     "array_length": "length",
     "cardinality": "length",
 }

@@ -12,10 +12,12 @@ import pyarrow as pa
 from weft.errors import QueryError, not_too_deep
 from weft.expr.types import normalize
 from weft.host.sources.source import Source
+from weft.query.calls import FunctionSignature, is_built_in
 from weft.query.draft import Draft, Named
 from weft.query.model import Stream
-from weft.query.resolve import FunctionSignature, Views, add_views, is_built_in
+from weft.query.onerow import with_rows
 from weft.query.upserts import present
+from weft.query.views import Views, add_views
 from weft.session.arguments import check_name
 from weft.session.query import QueryHandle, read_draft, read_query
 from weft.sql import resolve
@@ -48,7 +50,7 @@ class Catalog:
         """Add a SELECT that later ones may read; what is wrong in it is said here."""
         draft = read_draft("view", query)
         resolve(draft, self.visible, self.signatures, True, self.views)
-        self.views = add_views(self.views, [Named(name, draft)])
+        self.views = add_views(self.views, [Named(name, with_rows(draft, self.visible, self.views) or draft)])
 
     def add_function(self, name: str, function: Callable[..., pa.Array], returns: pa.DataType | None) -> None:
         """Add a function; SQL ignores case in names of functions."""

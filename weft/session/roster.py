@@ -22,7 +22,7 @@ from weft.optimizer.plan import Sharing, topology
 from weft.optimizer.wishes import Wishes, inherited
 from weft.query.derived import begin_at, hidden, reads
 from weft.query.model import Query, keep_apart
-from weft.query.resolve import View, Views
+from weft.query.views import View, Views
 from weft.session.catalog import Catalog
 from weft.session.complete import as_moment, complete_from, say_moment
 from weft.session.fit import Fit, refuse_incomplete, refuse_loss

@@ -195,7 +195,9 @@ class _Script:
         elif cursor.accept("CREATE", "VIEW"):
             name = self._read_new_name(cursor, "view")
             cursor.expect("AS", _VIEW)
+            cursor.depth = 1
             self.views[name.text] = ViewStatement(name.text, read_select(cursor), name.span)
+            cursor.depth = 0
         elif cursor.accept("CREATE", "QUERY"):
             name = self._read_new_name(cursor, "query")
             self.queries[name.text] = _read_query(cursor, name)
