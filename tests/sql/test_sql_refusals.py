@@ -144,6 +144,8 @@ MEANING = [
     ("SELECT 1 x FROM (SELECT nothing FROM orders) o", 'no column "nothing"', "nothing", "orders.o_limit"),
     ("SELECT 1 x FROM (SELECT l.l_ts FROM orders) o, lineitem l", 'no alias "l"', "l.l_ts", "orders"),
     (f"WITH x AS ({O}) SELECT * FROM y", 'no stream "y"', "y", "x"),
+    ("SELECT strftime(o_ts, '%Q') x FROM orders", "does not know %Q", "'%Q'", "%Y"),
+    ("SELECT date_format(o_ts, 'yyyy EEE') x FROM orders", "does not know EEE", "'yyyy EEE'", "yyyy"),
     (f"{O} WHERE o_custkey[1] = 2", "has no elements", "o_custkey[1]", "list"),
     (f"{O} WHERE o.o_custkey.c = 2", "has no fields", "o.o_custkey.c", "struct"),
     ("SELECT * FROM (VALUES (1)) x, nothing", 'no stream "nothing"', "nothing", "streams are"),

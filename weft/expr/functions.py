@@ -30,6 +30,7 @@ from weft.expr import (
     strings,
     temporal,
     text,
+    timetext,
 )  # fmt: skip
 from weft.expr.casts import Datum
 from weft.expr.logic import Kernel
@@ -183,6 +184,8 @@ FUNCTIONS: dict[str, Function] = {
     **{name: Function(rules.extraction, dates.part(name), 1, 1) for name in dates.PARTS},
     "date_part": Function(rules.date_part, _never, 2, 2),
     "date_trunc": Function(rules.truncation, dates.date_trunc, 2, 2),
+    "strftime": Function(rules.written_time, timetext.strftime, 2, 2),
+    "date_format": Function(rules.java_time, _never, 2, 2),
     "time_bucket": Function(buckets.rule, buckets.kernel, 2, 3),
     "date_diff": Function(rules.difference, dates.date_diff, 3, 3),
     "add_months": Function(rules.months_added, dates.add_months, 2, 2),
