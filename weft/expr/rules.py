@@ -488,4 +488,8 @@ def cast(call: Call) -> Call:
 def _require_all(args: Sequence[Expr], test: Callable[[pa.DataType], bool], what: str, call: Call) -> None:
     for arg in args:
         if not test(arg.type):
-            raise ExprError(f"{what} is not defined on {sql_name(arg.type)}", span=arg.span or call.span)
+            raise ExprError(
+                f"{what} is not defined on {sql_name(arg.type)}",
+                hint="use CAST(... AS type), or another function.",
+                span=arg.span or call.span,
+            )

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 
-from weft.expr.model import Call, Column, Expr, Literal, Span
+from weft.expr.model import Call, Column, Expr, Literal, Span, chained
 from weft.query.parameters import PARAMETERS
 from weft.sql import forms, rowvalue
 from weft.sql.cursor import Cursor
@@ -51,8 +51,7 @@ def _left_associative(cursor: Cursor, operators: dict[str, str], operand: Callab
     left = operand(cursor)
     while cursor.token.upper in operators:
         op = operators[cursor.next().upper]
-        right = operand(cursor)
-        left = Call(op, (left, right), None, cursor.span_from(start))
+        left = Call(op, chained(op, left, operand(cursor)), None, cursor.span_from(start))
     return left
 
 

@@ -27,7 +27,7 @@ from typing import Literal as OneOf
 
 import pyarrow as pa
 
-from weft.errors import ParseError
+from weft.errors import ParseError, not_too_deep
 from weft.expr.model import Span
 from weft.query.draft import Draft
 from weft.sql.cursor import Cursor
@@ -149,6 +149,7 @@ class Statements:
     """Setting -> where it stands."""
 
 
+@not_too_deep
 def parse_statements(text: str) -> Statements:
     """The statements of the script `text`, checked."""
     cursor = Cursor(text, read_body)
