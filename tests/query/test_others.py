@@ -26,6 +26,7 @@ ONE_ROW = [
 ]
 FORMS = [
     "SELECT a.k, SUM(SUM(a.x)) OVER () AS w FROM a GROUP BY a.k",
+    "SELECT a.k, RANK() OVER (PARTITION BY NULL ORDER BY a.k) AS n FROM a",
     "SELECT a.x, MAX(a.s) OVER (ORDER BY a.x, a.k, a.s ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS w FROM a",
     "SELECT a.x, LAST_VALUE(a.s) OVER (PARTITION BY a.k ORDER BY a.x, a.s " + WHOLE + ") AS w FROM a",
     "SELECT a.x, FIRST_VALUE(a.s) OVER (PARTITION BY a.k ORDER BY a.x, a.s ROWS 1 PRECEDING) AS w FROM a",
@@ -71,7 +72,7 @@ def test_random_query_as_other_engines_write_it(seed: int) -> None:
 def test_view_of_constants_may_be_all_that_a_query_reads() -> None:
     session = make_world(0).session("never-made")
     session.view("v", "SELECT 1 AS i")
-    session.view("w", "VALUES (1, 'a'), (1, 'b'), (2, 'c')")
+    session.view("w", "VALUES (1, 'a'), (1, 'b'), (2, 'c') ORDER BY 1 DESC")
     session.query("q", "SELECT v.i, w.col1 FROM v JOIN w ON w.col0 = v.i")
     trial = Trial(session)
     for _ in range(2):

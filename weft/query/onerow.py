@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TypeVar
 
+from weft.expr.lists import is_spread
 from weft.expr.model import Call, Expr, Literal, Udf, transform, walk
 from weft.query.draft import Condition, Draft, Item, Join, Named, Source, Tree
 from weft.query.model import Stream
@@ -38,8 +39,8 @@ def with_rows(draft: Draft, streams: Mapping[str, Stream], views: Mapping[str, o
 
 
 def is_row(draft: Draft) -> bool:
-    """Whether it is a SELECT without FROM."""
-    return not draft.sources and not draft.unions
+    """Whether it is a SELECT without FROM that has one row."""
+    return not draft.sources and not draft.unions and not any(is_spread(item.expr) for item in draft.items)
 
 
 def _selects(draft: Draft) -> Iterator[Draft]:

@@ -18,7 +18,7 @@ from weft.expr.model import Call, Column, Expr, Literal, Span, Udf, transform
 from weft.expr.types import ExprError
 from weft.query.aggregates import PARTS, WINDOW
 from weft.query.draft import JoinKind, Star, Using
-from weft.query.names import find, suggestion
+from weft.query.names import COLUMN_HINT, find, suggestion
 from weft.query.parameters import PARAMETERS, REMOVED
 from weft.query.visible import Visible
 
@@ -200,7 +200,7 @@ class Scope:
             detail = f"columns of the parameters are: {', '.join(names)}."
         else:
             message, detail = f'"{alias}" has no column "{column.name}"', f"its columns are: {', '.join(names)}."
-        return ExprError(message, detail=detail, hint=suggestion(column.name, names), span=column.span)
+        return ExprError(message, detail=detail, hint=suggestion(column.name, names) or COLUMN_HINT, span=column.span)
 
 
 def left_out(star: Star, shown: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
-from weft.errors import QueryError
+from weft.errors import QueryError, not_too_deep
 from weft.expr.types import normalize
 from weft.host.sources.source import Source
 from weft.query.calls import FunctionSignature, is_built_in
@@ -45,6 +45,7 @@ class Catalog:
         self.visible[stream.name] = present(stream) if stream.changes and stream.changes.is_log else stream
         return self.visible[stream.name]
 
+    @not_too_deep
     def add_view(self, name: str, query: str | Draft) -> None:
         """Add a SELECT that later ones may read; what is wrong in it is said here."""
         draft = read_draft("view", query)
@@ -74,6 +75,7 @@ class Catalog:
         """The functions by name, in lower case."""
         return {name: function for name, (_, function) in self._functions.items()}
 
+    @not_too_deep
     def read_query(
         self, name: str, query: str | Draft, cross_product: bool, closed: bool, views: Views | None = None
     ) -> QueryHandle:

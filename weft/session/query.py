@@ -197,4 +197,4 @@ def read_draft(what: str, given: str | Draft) -> Draft:
             f"a {what} cannot be a {type(given).__name__}",
             hint="use SQL text, or weft.from_(...).where(...).select(...).",
         )
-    return parse(given) if isinstance(given, str) else parse_fragments(given)
+    return parse(given, is_view=what == "view") if isinstance(given, str) else parse_fragments(given)

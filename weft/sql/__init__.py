@@ -17,9 +17,9 @@ from weft.sql.statement import parse_expression, parse_item, parse_select
 __all__ = ["FunctionSignature", "parse", "parse_expression", "resolve", "to_query"]
 
 
-def parse(text: str) -> Draft:
-    """The query that `text` states, its names not looked up."""
-    return parse_select(text)
+def parse(text: str, *, is_view: bool = False) -> Draft:
+    """The query that `text` states, its names not looked up; a view is read as what stands inside of a query."""
+    return parse_select(text, depth=int(is_view))
 
 
 def to_query(

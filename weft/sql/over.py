@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from weft.expr.model import Call, Column, Expr, Udf, transform
+from weft.expr.model import Call, Column, Expr, Literal, Udf, transform
 from weft.query.aggregates import AGGREGATES, calls_aggregate
 from weft.query.derived import all_rows
 from weft.query.draft import Draft, Item
@@ -56,6 +56,7 @@ def read_over(cursor: Cursor, read: Read, call: Expr, start: int) -> Expr:
         raise cursor.fail(cursor.token.span, "named windows are not supported", hint=f"write {_FORM}")
     cursor.expect("(", _FORM)
     by = _expressions(cursor, read) if cursor.accept("PARTITION", "BY") else ()
+    by = tuple(key for key in by if not isinstance(key, Literal))  # a constant parts nothing
     order = read_order(cursor, read) if cursor.accept("ORDER", "BY") else ()
     if name not in _RANKS:
         frame = read_frame(cursor, name, is_ordered=bool(order))

@@ -30,9 +30,10 @@ from weft.sql.sources import Found, read_condition, read_from, read_parenthesise
 from weft.sql.tokens import Token
 
 
-def parse_select(text: str) -> Draft:
-    """One SELECT statement as a draft."""
+def parse_select(text: str, depth: int = 0) -> Draft:
+    """One SELECT statement as a draft, as it stands in so many others."""
     cursor = Cursor(text, read_body)
+    cursor.depth = depth
     draft = read_select(cursor)
     while cursor.accept(";"):
         pass
