@@ -354,7 +354,7 @@ def _stream(cursor: Cursor) -> Source:
     if name.upper in _EVERYWHERE and cursor.accept("."):
         name = cursor.name("the name of a stream")
     if cursor.sees("."):
-        hint = f'declare it under one name, such as {name.text}_{cursor.peek().text}; only public and main may precede it.'
+        hint = f"declare it under one name, such as {name.text}_{cursor.peek().text}; public and main may stand here."
         raise cursor.fail(cursor.token.span, "a stream's name has one part", hint=hint)
     as_of = _as_of(cursor)
     alias, columns = _alias(cursor)
