@@ -1,8 +1,9 @@
 """Many stored boxes and few points: per dimension and slab one set of boxes, as bits.
 
 Shape.  A *box* has a lowest and a highest code in each dimension, both included; a missing end is LOWEST or HIGHEST.
-It has a *slot*, a number from 0 on.  A *point* has a code in each dimension, or none (NULL, NaN).  It lies in a box iff
-in every dimension its code is between the ends; where it has no code, iff the box has neither end there.
+These may also be ends that a box has.  It has a *slot*, a number from 0 on.
+A *point* has a code in each dimension, or none (NULL, NaN).  It lies in a box iff in every dimension its code is
+between the ends; where it has no code, iff the box has neither end there.
 Points come by parts: first the codes of some dimensions, then, for what is left, those of others.
 
 Sets.  The codes of a dimension are cut into slabs, [cut, next cut), and one more slab, NONE, holds points without a
@@ -74,9 +75,12 @@ class BitSets:
     """Boxes that points are looked up in."""
 
     def __init__(
-        self, low: Ints, high: Ints, *, slabs: int = SLABS, order: Sequence[int] | None = None, room: int = 0
-    ) -> None:
+        self, low: Ints, high: Ints, *, free: Bools | None = None, slabs: int = SLABS,
+        order: Sequence[int] | None = None, room: int = 0,
+    ) -> None:  # fmt: skip
         """Boxes by their ends, a row each; `order` are the dimensions that slots are ordered by, all if not given.
+
+        `free` says where a box has no end: the lowest and the highest code, but these may be ends as well.
 
         `room` is how many boxes may come before the sets are made larger.
         """
@@ -90,7 +94,7 @@ class BitSets:
         placed = _alike(low, high, range(self.width) if order is None else order)
         self.slots = np.empty(count, dtype=np.int64)
         """The slots of the boxes that were given at the beginning."""
-        self.slots[placed] = self.add(low[placed], high[placed])
+        self.slots[placed] = self.add(low[placed], high[placed], None if free is None else free[placed])
 
     def _make_room(self, room: int) -> None:
         words = -(-max(1, room) // 64)
@@ -111,14 +115,14 @@ class BitSets:
 
     # -------------------------------------------------------------------------------------------- changes
 
-    def add(self, low: Ints, high: Ints) -> Ints:
-        """More boxes; their slots."""
+    def add(self, low: Ints, high: Ints, free: Bools | None = None) -> Ints:
+        """More boxes; their slots.  Where nothing else is said, the lowest and the highest code are no ends."""
         slots = np.arange(self.count, self.count + len(low), dtype=np.int64)
         if self.count + len(low) > len(self.ends):
             self._grow(self.count + len(low))
         self.ends[slots] = np.stack([low, high], axis=2)
         first, last = (np.stack([self._slab(d, ends[:, d]) for d in range(self.width)], axis=1) for ends in (low, high))
-        last[(low == LOWEST) & (high == HIGHEST)] = NONE
+        last[(low == LOWEST) & (high == HIGHEST) if free is None else free] = NONE
         _set_slabs(self.slabs, self.spans, self.above, self.top, first, np.maximum(last, first), slots)
         _live(self.alive, slots)
         self.count += len(low)
