@@ -27,6 +27,7 @@ from weft.host.results.changes import Shape
 from weft.host.results.kafkarecords import Key, Kind, Record, objects_of, read_place, writer_of
 from weft.host.results.kafkawriter import Writer
 from weft.host.results.sink import Results, Sink, Takes
+from weft.host.sources.kafka.avro import avro_of
 from weft.host.sources.kafka.cluster import Topic
 from weft.query.grouping import OP
 
@@ -51,6 +52,8 @@ class KafkaSink(Sink):
     ) -> None:
         self.query, self.schema = query, schema
         self.place = read_place(query, schema.names, servers, topic, key, value, more or {})
+        if value == "avro":
+            avro_of(schema, query)  # refuses names that Avro does not have
         self.address = str(self.place)
         self._owner = ""
         self._marker: str | None = None
