@@ -28,7 +28,7 @@ def cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SessionPlans, "_cost", lambda *_: 0.0)
 
 
-def follow(root: Path, sql: str, batches: Batches, strategy: str = "auto", workers: int = 4) -> Trial:
+def follow(root: Path, sql: str, batches: Batches, strategy: str | weft.Plan = "auto", workers: int = 4) -> Trial:
     s = weft.Session(root, workers=workers)
     s._roster.prices = Prices(wave=1e-4, batch=1e-3)
     for name in batches[0]:
@@ -119,9 +119,16 @@ def test_statistics_follow_slowly_but_jump_at_once() -> None:
     assert old.differences(new, 1.5) == {"rate of s": (100, 900), "share of pairs r - s": (0.1, 0.001)}
 
 
-def test_uneven_load_is_promised_a_cure() -> None:
-    told = promise_cure(Notice("uneven-load", "m", "d", "h", "a"), 5)
-    assert told is not None
-    assert "cured with epoch 7" in told.hint
-    assert told.action == "h.epochs()"
-    assert promise_cure(None, 5) is None
+@pytest.mark.parametrize("strategy", ["auto", "flat", weft.Plan()])
+def test_uneven_load_is_promised_a_cure_where_the_planner_is_free(tmp_path: Path, strategy: str | weft.Plan) -> None:
+    first = SCENARIOS["hot"].make(np.random.default_rng(5), 0, 1, 100)
+    chosen = follow(tmp_path, SCENARIOS["hot"].queries["q"], [first], strategy).choices
+    notice = Notice("uneven-load", "m", "d", "h", "a")
+    told = promise_cure(notice, 5, chosen)
+    assert promise_cure(None, 5, chosen) is None
+    if strategy == "auto":
+        assert told is not None
+        assert "cured with epoch 7" in told.hint
+        assert told.action == "h.epochs()"
+    else:
+        assert told == notice
