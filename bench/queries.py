@@ -1,6 +1,6 @@
 """Many queries in one session: every query as if alone, equal parts once, and plans chosen together.
 
-    python -m bench.queries [--scale 0.1] [--batches 10] [--only tpch,ranks,curve]
+    python -m bench.queries [--scale 0.1] [--batches 10] [--only tpch,ranks,curve] [--counts 5,10] [--seeds 0,1,2]
 
     tpch    5 and 10 queries over TPC-H, drawn with a seed from key joins and joins of columns of one type
             (CLASH VII.A), under sharing "none", "local" and "global": input rows/s, rows stored, seconds a batch.
@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 
 import duckdb
@@ -188,22 +188,23 @@ def _read(drawn: Sequence[Drawn]) -> set[str]:
     return {name for query in drawn for name in query.relations}
 
 
-def measure_tpch(scale: float, batches: int, overlap: float) -> list[str]:
-    """The table of the paper's Fig. 7."""
+def measure_tpch(scale: float, batches: int, overlap: float, counts: Sequence[int], seeds: Sequence[int]) -> list[str]:
+    """The table of the paper's Fig. 7; a seed of 0 is the number of queries."""
     folder, _ = streams("queries", COLUMNS, scale, batches)
-    lines = ["queries  sharing    rows/s  times   rows stored  times   tuples probed  s/batch  planned s"]
-    for count in (5, 10):
-        drawn = draw(count, count, folder, overlap)
+    lines = ["queries  seed  sharing    rows/s  times   rows stored  times   tuples probed  s/batch  planned s"]
+    for count, seed in product(counts, seeds):
+        drawn = draw(count, seed or count, folder, overlap)
         seen = _statistics(folder, drawn)
         run(folder, drawn, "local", seen)  # starts what Spark needs
         runs = {mode: run(folder, drawn, mode, seen) for mode in MODES} | {"apart": run_apart(folder, drawn, seen)}
         alone = runs["none"]
         for mode, done in runs.items():
-            say(f"{count} queries, {mode}: {done.seconds:.1f} s")
+            say(f"{count} queries, seed {seed or count}, {mode}: {done.seconds:.1f} s")
             faster, fewer = alone.seconds / done.seconds, alone.stored / done.stored
             speed = done.rows / done.seconds
             lines.append(
-                f"{count:>7}  {mode:<7} {speed:>9,.0f} {faster:>6.2f} {done.stored:>13,} {fewer:>6.2f}"
+                f"{count:>7} {seed or count:>5}  {mode:<7} {speed:>9,.0f} {faster:>6.2f}"
+                f" {done.stored:>13,} {fewer:>6.2f}"
                 f" {done.probed:>15,} {done.batch:>8.2f} {done.planned:>10.2f}"
             )
     return lines
@@ -287,10 +288,14 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=0.1)
     parser.add_argument("--batches", type=int, default=10)
     parser.add_argument("--only", default="tpch,ranks,curve")
+    parser.add_argument("--counts", default="5,10", help="how many queries over TPC-H")
+    parser.add_argument("--seeds", default="0", help="of the queries over TPC-H; 0 is their number")
+    parser.add_argument("--overlap", default="0,0.8", help="which part of them goes on from joins of others")
     asked = parser.parse_args()
-    if "tpch" in asked.only:
-        block("Queries over TPC-H, drawn one by one", measure_tpch(asked.scale, asked.batches, 0.0))
-        block("Queries over TPC-H that go on from joins of others", measure_tpch(asked.scale, asked.batches, 0.8))
+    counts, seeds = ([int(part) for part in text.split(",")] for text in (asked.counts, asked.seeds))
+    for overlap in map(float, asked.overlap.split(",") if "tpch" in asked.only else ()):
+        title = f"Queries over TPC-H, {overlap:.0%} of which go on from joins of others"
+        block(title, measure_tpch(asked.scale, asked.batches, overlap, counts, seeds))
     if "ranks" in asked.only:
         block("Predicted and measured", measure_ranks(asked.scale, asked.batches))
     if "curve" in asked.only:
