@@ -118,18 +118,13 @@ class Running:
         return found if following is None else promise_cure(found, following.epoch)
 
     def _open(self, journal: Journal, changes: SessionChanges) -> Run:
+        from weft.host.spark.ground import Ground
         from weft.host.spark.run import SparkBatches, SparkRun
 
-        session = self._session
-        batches = SparkBatches(
-            self._spark(),
-            session.work(),
-            session.checkpoint.place,
-            session.checkpoint.ledger,
-            changes,
-            on_progress=journal.note,
-            on_failure=journal.fail,
-            crash=session.crash_point,
-            sample=0 if changes.adaptation is None else rows_of_task(session.workers),
+        session, checkpoint = self._session, self._session.checkpoint
+        sample = 0 if changes.adaptation is None else rows_of_task(session.workers)
+        ground = Ground(
+            self._spark(), checkpoint.place, checkpoint.ledger, changes, crash=session.crash_point, sample=sample
         )
+        batches = SparkBatches(ground, session.work(), on_progress=journal.note, on_failure=journal.fail)
         return SparkRun(batches)
