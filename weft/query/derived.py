@@ -134,12 +134,18 @@ def _is_final(query: Query) -> bool:
 def hidden(queries: Mapping[str, Query]) -> dict[str, Query]:
     """Hidden name -> a branch of a derived stream that one of the queries reads, each after those it reads itself."""
     found: dict[str, Query] = {}
-    for query in queries.values():
+    _add_hidden(queries.values(), found)
+    return found
+
+
+def _add_hidden(queries: Iterable[Query], found: dict[str, Query]) -> None:
+    """Add what is not there yet: what several read is looked at once."""
+    for query in queries:
         for stream in (relation.stream for relation in query.relations if relation.stream.made):
             if branch_name(stream.name, 0) not in found:
                 mine = {branch_name(stream.name, place): branch for place, branch in enumerate(stream.made)}
-                found |= hidden(mine) | mine
-    return found
+                _add_hidden(mine.values(), found)
+                found |= mine
 
 
 def closed(query: Query) -> Query:
