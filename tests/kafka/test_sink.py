@@ -22,7 +22,7 @@ from tests.spark._kit import moment
 from weft.errors import SinkError
 from weft.host.results import kafkawriter
 from weft.host.results.kafka import KafkaSink
-from weft.host.results.kafkarecords import objects_of, read_place, writer_of
+from weft.host.results.kafkarecords import keys_of, objects_of, read_place, writer_of
 from weft.host.results.sink import Results
 from weft.host.sources.kafka.avro import Avro, avro_of
 
@@ -129,6 +129,14 @@ def test_keys_of_every_type_are_their_text_and_values_are_json() -> None:
     assert Avro(avro_of(spans.schema, "q")).read(values, pa.schema([("gone", pa.int64())])).to_pylist() == [
         {"gone": 5}, {"gone": None},
     ]  # fmt: skip
+
+
+def test_no_two_groups_have_one_key() -> None:
+    values = [None, float("nan"), float("inf"), float("-inf"), 0.5]
+    rows = pa.RecordBatch.from_pydict({"x": values, "t": pa.array([0] * 5, pa.timestamp("us"))})
+    found = [json.loads(key) for key in keys_of(rows)]
+    assert [key["x"] for key in found] == [None, "nan", "inf", "-inf", 0.5]
+    assert {key["t"] for key in found} == {"1970-01-01T00:00:00.000000"}
 
 
 def test_names_that_avro_does_not_have_are_refused_when_the_sink_is_named() -> None:

@@ -89,6 +89,19 @@ def objects_of(rows: pa.RecordBatch) -> Iterator[bytes]:
         yield _encode(dict(zip(names, row, strict=True))).encode()
 
 
+def keys_of(rows: pa.RecordBatch) -> Iterator[bytes]:
+    """Rows as the keys of groups.  What must hold: no two groups have one key, so NaN and infinity are texts here."""
+    columns = [
+        _named(column) if pa.types.is_floating(column.type) else _plain_column(column) for column in rows.columns
+    ]
+    for row in zip(*columns, strict=True):
+        yield _encode(dict(zip(rows.schema.names, row, strict=True))).encode()
+
+
+def _named(column: pa.Array) -> list[Any]:
+    return [value if value is None or math.isfinite(value) else str(value) for value in column.to_pylist()]
+
+
 def _avro_values(place: Place, schema: pa.Schema, query: str) -> Callable[[pa.RecordBatch], Iterator[bytes]]:
     text = avro_of(schema, query)
     parsed = fastavro().parse_schema(json.loads(text))

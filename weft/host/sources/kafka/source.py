@@ -26,7 +26,7 @@ from weft.query.duration import parse_duration
 
 if TYPE_CHECKING:
     from weft.query.model import Stream
-    from weft.stats.analyze import Sample
+    from weft.stats.sample import Sample
 
 KeyKind = OneOf["json", "string", "bytes", "none"]
 Start = str | Mapping[int, int] | datetime.datetime
