@@ -28,7 +28,7 @@ def cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SessionPlans, "_cost", lambda *_: 0.0)
 
 
-def follow(root: Path, sql: str, batches: Batches, strategy: str = "auto", workers: int = 4) -> Trial:
+def follow(root: Path, sql: str, batches: Batches, strategy: str | weft.Plan = "auto", workers: int = 4) -> Trial:
     s = weft.Session(root, workers=workers)
     s._roster.prices = Prices(wave=1e-4, batch=1e-3)
     for name in batches[0]:
@@ -119,9 +119,39 @@ def test_statistics_follow_slowly_but_jump_at_once() -> None:
     assert old.differences(new, 1.5) == {"rate of s": (100, 900), "share of pairs r - s": (0.1, 0.001)}
 
 
-def test_uneven_load_is_promised_a_cure() -> None:
-    told = promise_cure(Notice("uneven-load", "m", "d", "h", "a"), 5)
-    assert told is not None
-    assert "cured with epoch 7" in told.hint
-    assert told.action == "h.epochs()"
-    assert promise_cure(None, 5) is None
+@pytest.mark.parametrize("strategy", ["auto", "flat", weft.Plan()])
+def test_uneven_load_is_promised_a_cure_where_the_planner_is_free(tmp_path: Path, strategy: str | weft.Plan) -> None:
+    first = SCENARIOS["hot"].make(np.random.default_rng(5), 0, 1, 100)
+    chosen = follow(tmp_path, SCENARIOS["hot"].queries["q"], [first], strategy).choices
+    notice = Notice("uneven-load", "m", "d", "h", "a")
+    told = promise_cure(notice, 5, chosen)
+    assert promise_cure(None, 5, chosen) is None
+    if strategy == "auto":
+        assert told is not None
+        assert "cured with epoch 7" in told.hint
+        assert told.action == "h.epochs()"
+    else:
+        assert told == notice
+
+
+def test_what_queries_share_follows_the_data(tmp_path: Path) -> None:
+    """Both keep the join of s and t while few s find a t; then that of r and s, which few find."""
+    mix = SCENARIOS["mix"]
+    random = np.random.default_rng(5)
+    batches = [mix.make(random, at, int(at >= 2), 6000) for at in range(6)]
+    s = weft.Session(tmp_path, workers=2)
+    s._roster.prices = Prices(wave=1e-4, batch=1e-3)
+    for name in batches[0]:
+        s.stream(name, weft.read.batches([batches[0][name]]), event_time="ts")
+    for name in ("rst_0", "rstu_0"):
+        s.query(name, f"{mix.queries[name]} WITHIN INTERVAL '3' SECOND")
+    s.options(epoch="1 batches", sharing="global")
+    trial, shared = Trial(s, state=tmp_path, adapt=True), []
+    for batch in batches:
+        trial.feed(batch)
+        shared.append({store.members for store in trial.topology.stores if store.members and len(store.users) == 2})
+    assert trial.adaptation is not None
+    assert (shared[0], shared[-1]) == ({("s", "t")}, {("r", "s")}), [str(e) for e in trial.adaptation.epochs()]
+    for name in s.queries:
+        whole = {stream: pa.concat_tables([batch[stream] for batch in batches]) for stream in batches[0]}
+        assert_same_rows(trial.table(name), oracle(trial.queries[name], whole))

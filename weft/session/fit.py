@@ -40,6 +40,13 @@ class Fit:
         partial = self.manifest.partial if plan is self.old else compare(self.old, plan, self.manifest).partial
         return complete_from(plan, queries, self.manifest.newest, partial, policy, self.manifest.idle)
 
+    def refuse_lost_past(self, plan: Topology, queries: Collection[str]) -> None:
+        """Refuse queries that must have all results among old rows, if some of these rows are gone."""
+        found = compare(self.old, plan, self.manifest, queries).cascade
+        assert found is not None
+        for name in queries:
+            found.refuse_lost(name, self.manifest)
+
     def hurt(self, plan: Topology, queries: Mapping[str, Query], policy: Policy) -> dict[str, int]:
         """Queries that would lack rows under a new plan which they have now; from when on they would be complete."""
         before = self.complete_from(self.old, queries, policy)

@@ -266,6 +266,7 @@ class Roster:
                 self._begin_query(self.queries[name], query)
         strict = self._asked(lambda handle: handle.name in new and handle.must_be_complete)
         refuse_incomplete(state.complete_from(self.topology, strict, self.policy))
+        state.refuse_lost_past(self.topology, [name for name in strict if self.queries[name].backfill])
 
     def _asked(self, which: Callable[[QueryHandle], bool] = lambda _: True) -> dict[str, Query]:
         return {name: handle.query for name, handle in self.queries.items() if which(handle)}
