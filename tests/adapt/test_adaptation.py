@@ -148,6 +148,24 @@ def test_lengths_of_epochs_are_read_and_checked(tmp_path: Path) -> None:
         weft.Session(tmp_path).options(threshold=2)
 
 
+@pytest.mark.parametrize(
+    ("epoch", "ends"), [("3 batches", [2, 6]), ("6 seconds", [2, 6]), ("6 seconds of events", [3, 6])]
+)
+def test_epochs_end_by_batches_by_the_wall_and_by_events(tmp_path: Path, epoch: str, ends: list[int]) -> None:
+    """Also the first one, and one that goes on after a restart: that has seen only some of its batches."""
+    random, wall, epochs = np.random.default_rng(7), [0.0], []
+    batches = [rows(random, 2 * at, 10, EVEN) for at in range(8)]  # one every two seconds
+    for part in (batches[:4], batches[4:]):
+        trial = Trial(declare(tmp_path, batches[0], epoch=epoch), state=tmp_path, adapt=True, now=lambda: wall[0])
+        for batch in part:
+            wall[0] += 2
+            trial.feed(batch)
+        assert trial.adaptation is not None
+        epochs += trial.adaptation.epochs()
+    assert [(epoch.number, epoch.last) for epoch in epochs] == [*enumerate(ends)], [str(epoch) for epoch in epochs]
+    assert [epoch.first for epoch in epochs] == [0, ends[0] + 1]
+
+
 def test_a_run_that_reads_what_is_there_pins_its_plans_unless_asked(tmp_path: Path) -> None:
     s = weft.Session(tmp_path)
     assert (s.following.is_on(goes_on=True), s.following.is_on(goes_on=False)) == (True, False)

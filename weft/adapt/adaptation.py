@@ -123,7 +123,7 @@ class Adaptation:
     def _turn(self) -> None:
         ended, number = self._open, self._open.number + 1
         self._note(ended)
-        self._open = Gathering(number, ended.first + ended.batches, self._now(), ended.newest)
+        self._open = Gathering(number, ended.end, self._now(), ended.newest)
         try:
             self._switch(ended)
             self._remember()
@@ -225,7 +225,7 @@ class Adaptation:
         if self._before is not None and ended.micros and not self._changed:
             effect, self._before = self._before / ended.micros, None  # the first whole epoch after the change
         record = EpochRecord(
-            ended.number, ended.first, ended.first + ended.batches - 1, ended.rows, ended.seconds,
+            ended.number, ended.first, ended.end - 1, ended.rows, ended.seconds,
             changed=self._changed, effect=effect,
         )  # fmt: skip
         with self._lock:

@@ -56,6 +56,8 @@ class Gathering:
     least: dict[str, LeastValues] = field(default_factory=dict)
     """Join key -> the rows of some of its values."""
     _held: dict[str, int] = field(default_factory=dict)
+    _first: dict[str, int] = field(default_factory=dict)
+    """Stream -> its newest event time after the first batch of the epoch in which it was known."""
 
     def add(self, seen: Seen) -> None:
         """Add a batch."""
@@ -63,10 +65,16 @@ class Gathering:
         self.batches, self.seconds, self.last = self.batches + 1, self.seconds + seen.seconds, seen
         for store, rows in seen.held.items():
             self._held[store] = self._held.get(store, 0) + rows
+        self._first = {**seen.newest, **self._first}
         for stream, found in seen.samples.items():
             self.drawn.setdefault(stream, Drawn(ROWS)).add(found)
         for key, found in seen.least.items():
             self.least[key] = self.least.get(key, LeastValues()).merge(read_least(found))
+
+    @property
+    def end(self) -> int:
+        """The batch after the last one; those that an earlier run saw are among them."""
+        return self.first if self.last is None else self.last.batch + 1
 
     @property
     def rows(self) -> int:
@@ -95,8 +103,9 @@ class Gathering:
 
     @property
     def events(self) -> int:
-        """Microseconds of event time that have passed."""
-        return max(self.spans.values(), default=0)
+        """Microseconds of event time that have passed; of a stream that is new, since its first batch."""
+        began = {**self._first, **self.since}
+        return max((moment - began[stream] for stream, moment in self.newest.items()), default=0)
 
     def stored(self, store: str) -> float:
         """Rows that a batch stored, on average."""
