@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 import weft
 from bench.drift import SCENARIOS, chain
+from weft.adapt.length import read_length
 from weft.observe.notice import Notice
 from weft.optimizer.cost.prices import Prices
 from weft.session.adapting import SessionPlans, promise_cure
@@ -28,7 +30,7 @@ def cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SessionPlans, "_cost", lambda *_: 0.0)
 
 
-def follow(root: Path, sql: str, batches: Batches, strategy: str = "auto", workers: int = 4) -> Trial:
+def follow(root: Path, sql: str, batches: Batches, strategy: str | weft.Plan = "auto", workers: int = 4) -> Trial:
     s = weft.Session(root, workers=workers)
     s._roster.prices = Prices(wave=1e-4, batch=1e-3)
     for name in batches[0]:
@@ -110,6 +112,25 @@ def test_a_sample_is_bounded_and_each_row_has_the_same_chance() -> None:
     assert Drawing(0, 1).plain() == []
 
 
+@pytest.mark.parametrize("epoch", ["4 batches", "4 seconds of events"])
+def test_batches_of_a_long_epoch_draw_less_each(tmp_path: Path, epoch: str) -> None:
+    random, values = np.random.default_rng(5), dict.fromkeys("abc", (0, 3000))
+    batches = [chain(random, at, dict.fromkeys("rstu", 3000), values) for at in range(14)]
+    trial = follow(tmp_path, SCENARIOS["hot"].queries["q"], [{n: b[n] for n in ("r", "s")} for b in batches], workers=2)
+    assert trial.adaptation is not None
+    trial.adaptation._length = read_length(epoch)
+    drawn = []
+    for batch in batches:
+        report = trial.feed({name: batch[name] for name in ("r", "s")})
+        [(count, text)] = report.samples["r"]
+        with pa.ipc.open_stream(base64.b64decode(text)) as rows:
+            drawn.append(rows.read_all().num_rows)
+        assert count == 3000
+    # Four batches of one task each: 4,000 rows in an epoch, or twice as many where its length is not known.
+    assert drawn == ([500] * 14 if "batches" in epoch else [2000] * 5 + [1000] * 9), drawn
+    assert all(found.rows().num_rows <= 4_000 for found in trial.adaptation._open.drawn.values())
+
+
 def test_statistics_follow_slowly_but_jump_at_once() -> None:
     old = Statistics({"r": 10}, rates={"r": 100, "s": 100}, selectivities={("r", "s"): 0.1})
     new = Statistics({"r": 90}, rates={"r": 121, "s": 900}, selectivities={("r", "s"): 0.001})
@@ -119,9 +140,16 @@ def test_statistics_follow_slowly_but_jump_at_once() -> None:
     assert old.differences(new, 1.5) == {"rate of s": (100, 900), "share of pairs r - s": (0.1, 0.001)}
 
 
-def test_uneven_load_is_promised_a_cure() -> None:
-    told = promise_cure(Notice("uneven-load", "m", "d", "h", "a"), 5)
-    assert told is not None
-    assert "cured with epoch 7" in told.hint
-    assert told.action == "h.epochs()"
-    assert promise_cure(None, 5) is None
+@pytest.mark.parametrize("strategy", ["auto", "flat", weft.Plan()])
+def test_uneven_load_is_promised_a_cure_where_the_planner_is_free(tmp_path: Path, strategy: str | weft.Plan) -> None:
+    first = SCENARIOS["hot"].make(np.random.default_rng(5), 0, 1, 100)
+    chosen = follow(tmp_path, SCENARIOS["hot"].queries["q"], [first], strategy).choices
+    notice = Notice("uneven-load", "m", "d", "h", "a")
+    told = promise_cure(notice, 5, chosen)
+    assert promise_cure(None, 5, chosen) is None
+    if strategy == "auto":
+        assert told is not None
+        assert "cured with epoch 7" in told.hint
+        assert told.action == "h.epochs()"
+    else:
+        assert told == notice

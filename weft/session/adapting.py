@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -148,9 +148,9 @@ def see_batch(manifest: Manifest, report: Report, seconds: float) -> Seen:
     )  # fmt: skip
 
 
-def promise_cure(notice: Notice | None, epoch: int) -> Notice | None:
-    """The notice of uneven load where plans follow the data: nothing has to be done."""
-    if notice is None or notice.kind != "uneven-load":
+def promise_cure(notice: Notice | None, epoch: int, chosen: Sequence[Choice]) -> Notice | None:
+    """The notice of uneven load where plans follow the data: nothing has to be done, if the planner is free."""
+    if notice is None or not any(choice.wishes.strategy == "auto" for choice in chosen):
         return notice
     return replace(
         notice,

@@ -115,7 +115,7 @@ class Running:
         """The notice of uneven load; where plans follow the data, it says when that will be cured."""
         found = uneven_load(load, workers, self._session.choices, self._session.observed)
         following = self.changes.adaptation if self.changes is not None else None
-        return found if following is None else promise_cure(found, following.epoch)
+        return found if following is None else promise_cure(found, following.epoch, self._session.choices)
 
     def _open(self, journal: Journal, changes: SessionChanges) -> Run:
         from weft.host.spark.run import SparkBatches, SparkRun
