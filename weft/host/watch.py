@@ -46,7 +46,7 @@ class Watcher:
             stride = max(1, len(valid) // SAMPLED)
             seen = HeavyHitters(VALUES).add(np.ascontiguousarray(valid[::stride]))
             seen = HeavyHitters(VALUES, seen.codes, seen.counts * stride, len(valid), seen.error * stride)
-            self._heavy[name] = self._heavy.get(name, HeavyHitters(VALUES)).merge(seen)
+            self._heavy[name] = self._heavy[name].merge(seen) if name in self._heavy else seen
             if self._partners:
                 self._least[name] = self._least.get(name, LeastValues()).add(codes)
             else:

@@ -24,7 +24,6 @@ from weft.session.outlets import check_sinks, claim_sinks, publish_results_left
 from weft.session.roster import Roster
 from weft.session.run import Handle, Journal, Watch
 from weft.session.window import Window
-from weft.stats.drawn import rows_of_task
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -130,6 +129,5 @@ class Running:
             on_progress=journal.note,
             on_failure=journal.fail,
             crash=session.crash_point,
-            sample=0 if changes.adaptation is None else rows_of_task(session.workers),
         )
         return SparkRun(batches)

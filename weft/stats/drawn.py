@@ -1,7 +1,8 @@
 """Rows drawn from running streams, in bounded memory: so predicates can be measured that today's plan does not ask.
 
 A task of wave 0 draws at most `most` rows of what it reads, each with the same chance, and sends them to the driver as
-plain data beside its counters.  The driver keeps at most as many rows of an epoch as it is told to.
+plain data beside its counters.  The driver keeps at most as many rows of an epoch as it is told to, so of an epoch with
+many batches each task draws less.
 
 How many values a key has is seen by pairs of drawn rows that agree.  Of n rows there are n^2 / 2 pairs, so twice the
 rows tell four times as much: samples of a few hundred rows say hardly anything about a key with a million values.
@@ -20,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 ROWS = 4_000
-"""Rows of a stream that are drawn in a batch, by all its tasks."""
+"""Rows of a stream that are drawn in an epoch, by all its tasks; about so many."""
 LEAST = 200
 """But so many by each task: tasks may have very different rows."""
 BYTES = 1 << 20
@@ -32,9 +33,9 @@ Plain = tuple[int, str]
 """Rows that were read, and those that were drawn of them, as Arrow in base64."""
 
 
-def rows_of_task(workers: int) -> int:
-    """How many rows a task draws, where a stream is read by about so many tasks."""
-    return max(LEAST, ROWS // workers)
+def rows_of_task(workers: int, batches: int = 1) -> int:
+    """How many rows a task draws, where a stream is read by about so many tasks, and an epoch has so many batches."""
+    return max(LEAST, ROWS // (workers * max(1, batches)))
 
 
 class Drawing:

@@ -79,10 +79,12 @@ class LeastValues:
     # ------------------------------------------------------------------------------------- as plain data
 
     def plain(self) -> dict[str, Any]:
-        """The values as data for JSON."""
+        """The values as data for JSON; counts in as few bytes as they need."""
+        narrow = self.counts.astype(np.min_scalar_type(self.counts.max(initial=0)))
         return {
             "hashes": base64.b64encode(self.hashes.tobytes()).decode(),
-            "counts": base64.b64encode(self.counts.astype(np.int64).tobytes()).decode(),
+            "counts": base64.b64encode(narrow.tobytes()).decode(),
+            "type": narrow.dtype.str,
             "rows": self.rows,
             "valued": self.valued,
         }
@@ -91,8 +93,8 @@ class LeastValues:
 def read_least(found: Any) -> LeastValues:
     """The values from plain data."""
     hashes = np.frombuffer(base64.b64decode(found["hashes"]), dtype=np.uint64)
-    counts = np.frombuffer(base64.b64decode(found["counts"]), dtype=np.int64)
-    return LeastValues(VALUES, hashes, counts, found["rows"], found["valued"])
+    counts = np.frombuffer(base64.b64decode(found["counts"]), dtype=found["type"])
+    return LeastValues(VALUES, hashes, counts.astype(np.int64), found["rows"], found["valued"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,10 +64,9 @@ class Epochs:
         changes: Changes,
         delivery: Delivery,
         crash: CrashPoint | None,
-        sample: int,
     ) -> None:
         self.spark, self.work, self.changes, self.delivery = spark, work, changes, delivery
-        self.place, self.ledger, self.crash, self.sample = place, ledger, crash, sample
+        self.place, self.ledger, self.crash = place, ledger, crash
         self.manifest = ledger.last()
         self._seconds: deque[float] = deque(maxlen=5)
         """Of the last batches."""
@@ -279,4 +278,4 @@ class Epochs:
 
     def _ship(self, topology: Topology, functions: Functions | None = None) -> Any:
         known = self.work.functions if functions is None else functions
-        return self.spark.sparkContext.broadcast(Shipment.of(topology, known, self.sample))
+        return self.spark.sparkContext.broadcast(Shipment.of(topology, known))

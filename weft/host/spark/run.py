@@ -169,16 +169,14 @@ class SparkBatches:
         on_progress: Callable[[Progress], None],
         on_failure: Callable[[BaseException], None] = lambda _error: None,
         crash: CrashPoint | None = None,
-        sample: int = 0,
     ) -> None:
-        """`sample` says how many rows each task draws of a stream, for statistics."""
         self.spark, self.changes = spark, changes
         self.on_progress, self.on_failure, self.crash = on_progress, on_failure, crash
         self.place, self.ledger = place, ledger
         self._silence = Silence()
         self.run = f"-{uuid.uuid4().hex[:6]}"
         self.delivery = Delivery(spark, ledger, place, self.run, crash)
-        self.epochs = Epochs(spark, work, place, ledger, changes, self.delivery, crash, sample)
+        self.epochs = Epochs(spark, work, place, ledger, changes, self.delivery, crash)
         self.failure: BaseException | None = None
         self._notices: list[Notice] = []
         """What the progress of the next batch has to say; the last notice of skipped files counts them all."""
@@ -266,6 +264,7 @@ class SparkBatches:
         batch = self.manifest.next(self.topology, number, self.run, self.crash, barrier)
         if any(map(is_dated, self.topology.edges)):
             batch = replace(batch, now=fix_moment(self.ledger.root, number, time.time))
+        batch = replace(batch, sample=self.changes.sample)
         folder, homes = self.ledger.staging_name(number), self.epochs.homes
         report = run_waves(rows, self.epochs.plan, self.topology, batch, self.place, folder, homes)
         self.delivery.hand_over(self.work_now, number, 0, report.files)
