@@ -1,6 +1,6 @@
 """Plans that follow the data beside those that do not: the same streams, three ways, in one run on Spark.
 
-    python -m bench.adaptive [--scenarios orders tiny hot sizes mix stable] [--batches 60] [--rows 100000]
+    python -m bench.adaptive [--scenarios orders tiny hot sizes mix stable] [--batches 60] [--rows 100000] [--epoch 1]
 
     static      the plan of the first seconds, for ever
     adaptive    `s.options(adapt=True)`
@@ -72,8 +72,8 @@ class Size:
     batches: int = 60
     rows: int = 100_000
     """Of a usual stream in a batch, which is a second: the rate of the paper."""
-    epoch: int = 3
-    """Batches of an epoch."""
+    epoch: int = 1
+    """Batches of an epoch: a second, as in the paper."""
     every: float = 0.5
     workers: int = 2
 
@@ -264,11 +264,13 @@ def main() -> None:
     asked.add_argument("--scenarios", nargs="+", default=[*SCENARIOS], choices=[*SCENARIOS])
     asked.add_argument("--batches", type=int, default=Size.batches)
     asked.add_argument("--rows", type=int, default=Size.rows)
+    asked.add_argument("--epoch", type=int, default=Size.epoch)
     asked.add_argument("--every", type=float, default=0.5)
     given = asked.parse_args()
     print(machine_line())
-    print(watching.measure(SCENARIOS["stable"], given.rows).line())
-    measure(given.scenarios, Size(batches=given.batches, rows=given.rows, every=given.every), RESULTS)
+    print(watching.measure(SCENARIOS["stable"], given.rows, given.epoch).line())
+    size = Size(batches=given.batches, rows=given.rows, epoch=given.epoch, every=given.every)
+    measure(given.scenarios, size, RESULTS)
 
 
 if __name__ == "__main__":
