@@ -16,6 +16,7 @@ from weft.demo.check import Oracle, Verdict
 from weft.demo.data import JITTER, LATENESS, DemoStream, write_streams
 from weft.demo.queries import QUERIES, DemoQuery
 from weft.errors import SinkError
+from weft.testing import Trial
 
 ORDERS = 3_000
 
@@ -94,6 +95,18 @@ def test_estimates_of_the_demo_are_within_a_factor_of_three(
         for query in QUERIES:
             came = oracle.duck.sql(query.oracle).shape[0]
             assert came / 3 < expected[query.name] < came * 3
+
+
+def test_watermarks_of_the_demo_move_and_windows_expire(streams: tuple[DemoStream, ...], tmp_path: Path) -> None:
+    """Its dimensions are tables: they hold nothing up."""
+    trial = Trial(show._Demo(tmp_path)._declare(streams, 2))
+    marks, held = [], []
+    for at in range(6):
+        trial.feed({stream.name: pq.read_table(files_of(stream)[at]) for stream in streams if at < stream.files})
+        marks.append(min(mark or 0 for mark in trial.manifest.watermarks(trial.topology).values()))
+        held.append(sum(trial.state_rows.values()))
+    assert [0, *marks] == sorted({0, *marks})
+    assert held != sorted(held), "rows have left the windows"
 
 
 def test_folder_that_exists_is_not_touched(tmp_path: Path) -> None:
