@@ -194,3 +194,21 @@ def test_every_page_is_in_the_navigation() -> None:
     nav = (ROOT / "mkdocs.yml").read_text()
     pages = [page.relative_to(ROOT / "docs") for page in PAGES if (ROOT / "docs") in page.parents]
     assert [str(page) for page in pages if page.parent.name != "design" and f" {page}\n" not in nav] == []
+
+
+POINT = r"(?<!\\)\b(?:[AC-E][0-9]{2}|X15|[GK]-[A-Z]?[0-9]{1,2})\b"
+"""How comments name points of the papers; other code has no words like these in comments and docstrings."""
+
+
+def test_every_point_of_the_papers_is_explained() -> None:
+    page = (ROOT / "docs" / "papers.md").read_text()
+    named = {
+        point
+        for folder in ("weft", "bench", "docs")
+        for file in (ROOT / folder).rglob("*.*")
+        if file.suffix in (".py", ".md") and ".venvs" not in file.parts
+        for point in re.findall(POINT, file.read_text())
+    }
+    assert sorted(point for point in named if point not in page) == []
+    places = re.findall(r"`((?:weft|bench|tests)/[\w/.]+)`", page)
+    assert [place for place in places if not (ROOT / place).exists()] == []

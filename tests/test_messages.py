@@ -60,6 +60,10 @@ def test_a_list_of_files_and_a_bare_table_are_told_what_to_write() -> None:
         ("SELECT a.k FROM a JOIN b ON a.k = b.k WITHIN INTERVAL '5' MINUTE AND a.v > 1", "move it to the end"),
         ("SELECT x.k FROM a WITHIN INTERVAL '5' MINUTE x JOIN b ON x.k = b.k", "write the alias before it"),
         ("SELECT a.k WITHIN INTERVAL '5' MINUTE FROM a JOIN b ON a.k = b.k", "directly after a stream and its alias"),
+        ("SELECT a.zzz FROM a", "name one of these columns"),
+        ("SELECT zzz FROM a JOIN b ON a.k = b.k", "name one of these columns"),
+        (f"SELECT {'(' * 300}a.k{')' * 300} FROM a", "as derived tables or views"),
+        (f"SELECT {'+'.join(['a.k'] * 2000)} FROM a", "as derived tables or views"),
     ],
 )
 def test_hints_fit_the_mistake(sql: str, hint: str) -> None:
@@ -113,3 +117,9 @@ def test_the_traceback_of_a_function_comes_once_with_the_row() -> None:
     assert detail.count("in explode") == 1
     assert "weft/" not in detail
     assert detail.startswith("it fails on the arguments (4, ")
+
+
+@pytest.mark.parametrize("workers", [0, 10**6, 10**20])
+def test_a_number_of_workers_that_nobody_has_is_refused(workers: int) -> None:
+    with pytest.raises(weft.PlanError, match=f"workers is {workers}"):
+        weft.Session("unused", workers=workers)

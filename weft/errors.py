@@ -23,7 +23,12 @@ from __future__ import annotations
 import json
 import sys
 import traceback
-from typing import Self
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, Self, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class WeftError(Exception):
@@ -53,6 +58,23 @@ class WeftError(Exception):
         made = type(self)(self.message, detail=detail, hint=hint)
         made.anchor = self.anchor
         return made
+
+
+def not_too_deep(read: Callable[P, T]) -> Callable[P, T]:
+    """A function that reads or plans what people write, which may be nested deeper than Python can follow."""
+
+    @wraps(read)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return read(*args, **kwargs)
+        except RecursionError:
+            raise QueryError(
+                "the query is nested too deeply",
+                detail="parentheses, CASE, operators or derived tables stand inside of each other too many times.",
+                hint="name parts of it as derived tables or views; write many alternatives as IN (...) or as a table.",
+            ) from None
+
+    return guarded
 
 
 class ParseError(WeftError):

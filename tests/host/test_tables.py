@@ -25,8 +25,9 @@ from tests.fuzz import (
 from tests.planned import plan
 from weft.errors import QueryError
 from weft.host.inprocess.run import InProcess
+from weft.query.calls import FunctionSignature
 from weft.query.model import Query, Stream
-from weft.query.resolve import FunctionSignature, resolve
+from weft.query.resolve import resolve
 from weft.sql import parse
 from weft.testing import Trial, assert_same_rows, expected_after_lateness
 from weft.topology.model import Topology

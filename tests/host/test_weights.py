@@ -27,8 +27,9 @@ from weft.host.hidden import cut, level
 from weft.host.ingest import Ingest
 from weft.host.inprocess.run import InProcess
 from weft.host.weights import attach_weights, multiply, repeat, settle, weight_of
+from weft.query.calls import FunctionSignature
 from weft.query.model import Output, Query, Stream
-from weft.query.resolve import FunctionSignature, resolve
+from weft.query.resolve import resolve
 from weft.sql import parse
 from weft.testing import assert_same_rows, expected_after_lateness
 

@@ -2,6 +2,8 @@
 
 import datetime as dt
 from decimal import Decimal
+from functools import reduce
+from operator import or_
 
 import pyarrow as pa
 import pytest
@@ -76,6 +78,10 @@ def test_the_builder_gives_an_equal_query() -> None:
         ((col("o_custkey") > 1) & ~(col("o_ts").is_null()) | (col("o_custkey") != 7),
          "o_custkey > 1 AND NOT o_ts IS NULL OR o_custkey <> 7"),
         (col("o_custkey").between(1, 5), "o_custkey BETWEEN 1 AND 5"),
+        (reduce(or_, [col("o_custkey") == k for k in range(500)]),
+         " OR ".join(f"o_custkey = {k}" for k in range(500))),
+        ((col("o_custkey") > 1) & (col("o_custkey") > 2) & ((col("o_custkey") > 3) & (col("o_custkey") > 4)),
+         "o_custkey > 1 AND o_custkey > 2 AND (o_custkey > 3 AND o_custkey > 4)"),
         (col("o_custkey").is_in([1, 2]), "o_custkey IN (1, 2)"),
         (col("o.o_ts").is_null(), "o.o_ts IS NULL"),
         (fn("lower", fn("concat", col("o_custkey"), "x")).like("a%"), "lower(concat(o_custkey, 'x')) LIKE 'a%'"),

@@ -52,6 +52,20 @@ APART = {
         "SELECT k, unnest(range(n, 0, -2)) AS g FROM basket",
     ),
     "constants": ("SELECT k, i FROM basket, generate_series(2, 4) AS g (i) WHERE i = k", None),
+    "many numbers": ("SELECT k, COUNT(*) AS n FROM basket, range(5, 90000, 7) g (i) WHERE i % 9 = k GROUP BY k", None),
+    "no numbers": ("SELECT k, i FROM basket LEFT JOIN generate_series(3, 1) AS g (i) ON i = k", None),
+    "numbers alone": ("SELECT a.i, b.j FROM range(3) a (i) JOIN range(4) b (j) ON i < j", None),
+    "written lists": ("SELECT k, ARRAY[k, n, 7] AS l, [n][1] AS m, [words, 'x', NULL] AS w FROM basket", None),
+    "written list of each row": (
+        "SELECT k, x FROM basket, UNNEST(ARRAY[k, n, NULL]) AS u (x)",
+        "SELECT k, unnest([k, n, NULL]) FROM basket",
+    ),
+    "written list alone": ("SELECT k, x FROM basket LEFT JOIN UNNEST(ARRAY[1, 2, 2]) AS u (x) ON x = k", None),
+    "places of a written list": (
+        "SELECT k, o FROM basket JOIN UNNEST(['a,b', 'c', NULL]) WITH ORDINALITY AS u (x, o) ON x = words",
+        None,
+    ),
+    "written list in a subquery": ("SELECT k FROM basket WHERE k IN (SELECT * FROM UNNEST([2, NULL]))", None),
     "fields": ("SELECT k, p.a, p.b FROM basket, UNNEST(parts) p", f"SELECT k, p.a, p.b FROM {PARTS}"),
     "named fields": (
         "SELECT k, one, two FROM basket, UNNEST(parts) p (one, two)",
@@ -99,6 +113,10 @@ ROWS = {
     "some rows beside a row": (
         "SELECT x FROM price p LEFT JOIN LATERAL (SELECT p.item UNION ALL SELECT cents WHERE item > 1) v (x) ON x < 3",
         None,
+    ),
+    "schemas": (
+        "SELECT p.item FROM public.price p JOIN main.stock ON stock.item = p.item",
+        "SELECT p.item FROM price p JOIN stock ON stock.item = p.item",
     ),
     "how to join": ("SELECT p.item FROM price p LEFT HASH JOIN stock s ON s.item = p.item", DUCK_LEFT),
     "left of a comma": (
@@ -171,7 +189,10 @@ REFUSED = {
     "SELECT k FROM price LEFT JOIN basket ON item = k, UNNEST(items) AS u (x)": ("cannot stand behind this", "derived"),
     "SELECT k FROM basket, UNNEST(items) AS u (x, y)": ('"u" has 1 columns', "names out"),
     "SELECT k FROM basket, elements(items) AS u": ("there is no table function elements", "UNNEST"),
-    "SELECT k FROM basket, generate_series(3, 1) AS g": ("GENERATE_SERIES has 0 rows", "at least one"),
+    "SELECT k, [] AS l FROM basket": ("an empty list has no type", "value"),
+    "SELECT k, ARRAY[NULL] AS l FROM basket": ("this list has no type", "CAST"),
+    "SELECT k, [k, words] AS l FROM basket": ("a list of BIGINT and VARCHAR", "CAST"),
+    "SELECT k, [k, 1 AS l FROM basket": ("] is missing", "never closed"),
     "SELECT item FROM price EXCEPT SELECT * FROM stock": ("different numbers of columns", "as many"),
     "SELECT item FROM price LIMIT 3": ("LIMIT is not supported without ORDER BY", "ORDER BY column"),
 }  # fmt: skip

@@ -24,7 +24,7 @@ def summary(choice: Choice, figures: Figures) -> SummaryFacts:
         _keeps(choice, figures),
         max((len(way) for way in probes), default=0),
         max((node.wave for way in ways for node in way), default=1),
-        choice.chosen.bill.micros if choice.informed else None,
+        choice.chosen.bill.work_micros if choice.informed else None,
         plan_name(choice, choice.chosen),
         because(choice),
         answer(choice.query) if not is_hidden(choice.name) else "",

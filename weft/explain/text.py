@@ -179,7 +179,9 @@ def _head(page: ChosenPage | TopologyPage) -> list[str]:
 
 def _summary(found: SummaryFacts) -> list[str]:
     """A plan for people who do not know its words."""
-    cost = "" if found.micros_an_input_row is None else f", about {number(found.micros_an_input_row)} µs of work"
+    cost = (
+        "" if found.work_micros_an_input_row is None else f", about {number(found.work_micros_an_input_row)} µs of work"
+    )
     asks = {0: "asks no other stream"}.get(found.looks, f"asks up to {count(found.looks, 'store')}")
     return [
         f"query {found.query}, in short",

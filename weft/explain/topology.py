@@ -123,6 +123,9 @@ def _columns(store: Store, figures: Figures, names: Labels) -> tuple[str, ...]:
     made = {output.name: output.expr for output in emit.outputs}
     keys = [name for name in store.columns if name not in hidden]
     groups = emit.groups
+    if groups is not None and store.id == groups.shown:
+        told = [f"{output.name} as it was shown" for output in groups.grouping.outputs]
+        return (*expressions([made[name] for name in keys if name in made], names), *told)
     if groups is None or store.id != groups.store:
         return (*expressions([made[name] for name in keys], names), "count")
     wanted = (("count" if a.argument is None else f"{a.kind} of", a.argument) for a in groups.grouping.aggregates)

@@ -30,6 +30,7 @@ from weft.expr import (
     strings,
     temporal,
     text,
+    timetext,
 )  # fmt: skip
 from weft.expr.casts import Datum
 from weft.expr.logic import Kernel
@@ -183,6 +184,8 @@ FUNCTIONS: dict[str, Function] = {
     **{name: Function(rules.extraction, dates.part(name), 1, 1) for name in dates.PARTS},
     "date_part": Function(rules.date_part, _never, 2, 2),
     "date_trunc": Function(rules.truncation, dates.date_trunc, 2, 2),
+    "strftime": Function(rules.written_time, timetext.strftime, 2, 2),
+    "date_format": Function(rules.java_time, _never, 2, 2),
     "time_bucket": Function(buckets.rule, buckets.kernel, 2, 3),
     "date_diff": Function(rules.difference, dates.date_diff, 3, 3),
     "add_months": Function(rules.months_added, dates.add_months, 2, 2),
@@ -198,6 +201,7 @@ FUNCTIONS: dict[str, Function] = {
     "list_extract": Function(rules.list_extract, nested.list_extract, 2, 2),
     "unnest": Function(lists.element, _never, 2, 2),
     "ordinal": Function(lists.ordinal, _never, 2, 2),
+    "list_value": Function(lists.listing, lists.listed, 1, _ANY),
     "generate_series": Function(lists.series, lists.counted(closed=True), 1, 3),
     "range": Function(lists.series, lists.counted(closed=False), 1, 3),
     "string_split": Function(lists.splitting, spread(strict(lists.split)), 2, 2),
@@ -251,6 +255,7 @@ SYNONYMS = {
     "str_split": "string_split",
     "string_to_array": "string_split",
     "split": "string_split",
+    "list_pack": "list_value",
     "array_length": "length",
     "cardinality": "length",
 }

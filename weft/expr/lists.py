@@ -19,7 +19,7 @@ from pyarrow import types as pt
 
 from weft.errors import QueryError
 from weft.expr.casts import Datum
-from weft.expr.coerce import cast_to
+from weft.expr.coerce import cast_to, unify
 from weft.expr.logic import Kernel
 from weft.expr.model import Call
 from weft.expr.types import ExprError, normalize, sql_name
@@ -50,9 +50,34 @@ def ordinal(call: Call) -> Call:
 def _list(call: Call) -> pa.ListType:
     kind = call.args[0].type
     if kind is None or not pt.is_list(kind):
-        hint = "name a column with lists, or make one: string_split(text, ','), generate_series(1, n)."
+        hint = "name a column with lists, or make one: ARRAY[a, b], string_split(text, ','), generate_series(1, n)."
         raise ExprError(f"a {sql_name(kind)} has no elements", hint=hint, span=call.args[0].span or call.span)
     return kind
+
+
+def listing(call: Call) -> Call:
+    """ARRAY[value, ...]: a list of values of one type."""
+    args = unify(call.args, "a list")
+    if pt.is_null(args[0].type):
+        raise ExprError("this list has no type of its own", hint="CAST one of its values.", span=call.span)
+    return replace(call, args=args, type=pa.list_(args[0].type))
+
+
+def listed(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+    """A list of one value of each argument, for each row."""
+    rows, whole = _whole(args)
+    count, width = len(whole[0]), len(whole)
+    order = np.arange(count * width).reshape(width, count).T.ravel()
+    offsets = pa.array(np.arange(0, count * width + 1, width, dtype=np.int32))
+    made = pa.ListArray.from_arrays(offsets, pa.concat_arrays(whole).take(pa.array(order))).cast(kind)
+    return made if rows is not None else made[0]
+
+
+def _whole(args: Sequence[Datum]) -> tuple[int | None, list[pa.Array]]:
+    """How many rows there are, None if all are constants, and arrays of as many values."""
+    rows = max((len(arg) for arg in args if not isinstance(arg, pa.Scalar)), default=None)
+    size = 1 if rows is None else rows
+    return rows, [pa.repeat(arg, size) if isinstance(arg, pa.Scalar) else arg for arg in args]
 
 
 def series(call: Call) -> Call:
@@ -67,8 +92,7 @@ def counted(*, closed: bool) -> Kernel:
     """A list of numbers for each row, with the last one if `closed`; NULL where an end or the step is NULL."""
 
     def kernel(args: Sequence[Datum], kind: pa.DataType) -> Datum:
-        rows = max((len(arg) for arg in args if not isinstance(arg, pa.Scalar)), default=None)
-        whole = [pa.repeat(arg, rows or 1) if isinstance(arg, pa.Scalar) else arg for arg in args]
+        rows, whole = _whole(args)
         made = _counted([_numbers(one) for one in whole], _unknown(whole), closed=closed).cast(kind)
         return made if rows is not None else made[0]
 

@@ -173,6 +173,13 @@ def _strip(node: Expr) -> Expr:
     return Column("", node.name, node.type, node.span) if isinstance(node, Column) else node
 
 
+def chained(op: str, left: Expr, right: Expr) -> tuple[Expr, ...]:
+    """The arguments of an operator; a chain of AND or OR is one call, however long it is."""
+    if isinstance(left, Call) and left.op == op and op in ("and", "or"):
+        return (*left.args, right)
+    return (left, right)
+
+
 def conjuncts(expr: Expr) -> tuple[Expr, ...]:
     """The expression split at its top-level ANDs."""
     if isinstance(expr, Call) and expr.op == "and":

@@ -25,12 +25,13 @@ def is_nested(kind: pa.DataType) -> bool:
     return bool(pt.is_struct(kind) or pt.is_list(kind))
 
 
-def equal(left: Datum, right: Datum) -> pa.Array:
-    """Whether values of one nested type are equal; NULL where one of them is NULL."""
-    rows = max(len(side) for side in (left, right) if isinstance(side, pa.Array | pa.ChunkedArray))
+def equal(left: Datum, right: Datum) -> Datum:
+    """Whether values of one nested type are equal; NULL where one of them is NULL.  Of two constants it is one."""
+    rows = max((len(side) for side in (left, right) if not isinstance(side, pa.Scalar)), default=1)
     a, b = (pa.repeat(side, rows) if isinstance(side, pa.Scalar) else side for side in (left, right))
     unknown = _mask(pc.or_(pc.is_null(a), pc.is_null(b)))
-    return pa.array(same_values(a, b), pa.bool_(), mask=unknown)
+    found = pa.array(same_values(a, b), pa.bool_(), mask=unknown)
+    return found[0] if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar) else found
 
 
 def same_values(left: pa.Array, right: pa.Array) -> Bools:
@@ -75,8 +76,10 @@ def struct_extract(args: Sequence[Datum], kind: pa.DataType) -> Datum:
 def list_extract(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
     """An element of a list, counted from 1, or from the end if negative; NULL if there is none."""
     lists, places = args
+    if isinstance(lists, pa.Scalar) and isinstance(places, pa.Scalar):
+        return list_extract([pa.repeat(lists, 1), places], _kind)[0]
     if isinstance(lists, pa.Scalar):
-        lists = pa.repeat(lists, 1 if isinstance(places, pa.Scalar) else len(places))
+        lists = pa.repeat(lists, len(places))
     if isinstance(places, pa.Scalar):
         places = pa.repeat(places, len(lists))
     count = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)

@@ -18,6 +18,7 @@ from weft.expr.coerce import cast_to, incomparable, unify
 from weft.expr.dates import PARTS, UNITS, unit_of
 from weft.expr.model import Call, Expr, Literal
 from weft.expr.nested import is_nested
+from weft.expr.timetext import check_pattern, from_java
 from weft.expr.types import (
     DURATION,
     TIMESTAMP,
@@ -378,6 +379,20 @@ def truncation(call: Call) -> Call:
     return replace(call, args=(_unit(call, UNITS), arg), type=arg.type)
 
 
+def written_time(call: Call) -> Call:
+    """strftime(time, '%Y-%m-%d'): a constant format."""
+    pattern = _constant(call, call.args[1], pa.string())
+    check_pattern(str(pattern.value), pattern.span or call.span)
+    return replace(call, args=(_time(call, call.args[0]), pattern), type=pa.string())
+
+
+def java_time(call: Call) -> Call:
+    """date_format(time, 'yyyy-MM-dd') is strftime, with the letters of Java's formats."""
+    pattern = _constant(call, call.args[1], pa.string())
+    made = from_java(str(pattern.value), pattern.span or call.span)
+    return written_time(replace(call, op="strftime", args=(call.args[0], replace(pattern, value=made))))
+
+
 def difference(call: Call) -> Call:
     """date_diff: a constant unit and two times."""
     unit = _unit(call, UNITS)
@@ -473,4 +488,8 @@ def cast(call: Call) -> Call:
 def _require_all(args: Sequence[Expr], test: Callable[[pa.DataType], bool], what: str, call: Call) -> None:
     for arg in args:
         if not test(arg.type):
-            raise ExprError(f"{what} is not defined on {sql_name(arg.type)}", span=arg.span or call.span)
+            raise ExprError(
+                f"{what} is not defined on {sql_name(arg.type)}",
+                hint="use CAST(... AS type), or another function.",
+                span=arg.span or call.span,
+            )

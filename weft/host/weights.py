@@ -7,14 +7,12 @@ change.  What must hold: a frame without the column costs nothing extra.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.errors import HostError
-from weft.host.hidden import Frame, level
+from weft.host.hidden import Frame
 from weft.query.model import WEIGHT
 
 
@@ -50,20 +48,6 @@ def product(numbers: pa.Array, weights: pa.Array) -> pa.Array:
             detail="rows that are counted instead of kept stand for more joined rows than 64 bits can count.",
             hint="join by more columns, use windows, or select fewer rows.",
         ) from error
-
-
-def settle(frames: Sequence[Frame], schema: pa.Schema, query: str) -> pa.Table:
-    """The rows of many frames, each as often as its weights add up to."""
-    even = level(frames)
-    if not even or weight_of(even[0]) is None:
-        return pa.Table.from_batches(even, schema=schema)
-    rows = pa.Table.from_batches(even)
-    summed = rows.group_by(schema.names, use_threads=False).aggregate([(WEIGHT, "sum")])
-    one = pa.RecordBatch.from_arrays(
-        [summed.column(name).combine_chunks() for name in (*schema.names, f"{WEIGHT}_sum")],
-        names=[*schema.names, WEIGHT],
-    )
-    return pa.Table.from_batches([repeat(one, query)], schema=schema)
 
 
 def repeat(frame: Frame, query: str) -> Frame:

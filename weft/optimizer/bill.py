@@ -72,8 +72,13 @@ class Bill:
 
     @property
     def micros(self) -> float:
-        """Microseconds an input row."""
+        """Microseconds an input row, its share of the waves included."""
         return self.seconds / self.rows * 1e6 if self.rows else 0.0
+
+    @property
+    def work_micros(self) -> float:
+        """Microseconds of work an input row, whatever worker does it."""
+        return self.work / self.rows * 1e6 if self.rows else 0.0
 
 
 def bill(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from weft.errors import QueryError
-from weft.expr.model import Call, Column, Expr, Literal, Udf, walk
+from weft.expr.model import Call, Column, Expr, Literal, Udf, chained, walk
 from weft.expr.render import to_sql
 from weft.query.draft import Condition, Draft, Item, Join, JoinKind, Source, Star, Tree, Within, is_inner, joins
 from weft.query.duration import parse_duration
@@ -112,10 +112,10 @@ class Term:
         return _call("neg", self)
 
     def __and__(self, other: object) -> Term:
-        return _call("and", self, other)
+        return Term(Call("and", chained("and", self.expr, _expr(other))))
 
     def __or__(self, other: object) -> Term:
-        return _call("or", self, other)
+        return Term(Call("or", chained("or", self.expr, _expr(other))))
 
     def __invert__(self) -> Term:
         return _call("not", self)

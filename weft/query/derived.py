@@ -3,7 +3,7 @@
     SELECT ... FROM (SELECT k, SUM(v) AS s FROM a GROUP BY k) d JOIN c ON ...
 
 A derived stream is the union (UNION ALL) of the results of its branches.  A plain join in FROM is not one: it is put in
-place (`weft.query.resolve`).  What groups rows, tells them apart, unites several SELECTs or says how often rows count
+place (`weft.query.inline`).  What groups rows, tells them apart, unites several SELECTs or says how often rows count
 becomes one.  Its branches are queries that nobody registered: they are planned like all others, and have hidden names.
 What is derived from tables alone is a table.
 

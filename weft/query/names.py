@@ -30,6 +30,9 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return by_lower[close[0]] if close else None
 
 
+COLUMN_HINT = "name one of these columns."
+
+
 def suggestion(name: str, known: Iterable[str]) -> str | None:
     """The hint "did you mean ...?", or None."""
     close = nearest(name, known)

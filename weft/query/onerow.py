@@ -6,39 +6,41 @@ aggregate without GROUP BY is one: it has exactly one group, from the first batc
 
     SELECT 1, 'a'       becomes       SELECT 1, 'a' FROM (SELECT 1 AS here FROM s HAVING TRUE)
 
-with `s` a stream that the query reads anyway.  The row is made in the first batch and never changes.
+with `s` a stream that the query reads anyway, or, if it reads none, any stream of the session.  The row is made in the
+first batch and never changes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TypeVar
 
+from weft.expr.lists import is_spread
 from weft.expr.model import Call, Expr, Literal, Udf, transform, walk
 from weft.query.draft import Condition, Draft, Item, Join, Named, Source, Tree
+from weft.query.model import Stream
 from weft.query.names import find
 
 ROW = "one row"
 Written = TypeVar("Written", Condition, Item)
 
 
-def with_rows(draft: Draft, *known: Mapping[str, object]) -> Draft | None:
-    """The draft with a relation of one row where a SELECT has none; None if it reads nothing that is known.
-
-    `known` are names of streams, then of views.
-    """
+def with_rows(draft: Draft, streams: Mapping[str, Stream], views: Mapping[str, object]) -> Draft | None:
+    """The draft with a relation of one row where a SELECT has none; None if there is no stream to make it of."""
     if all(one.sources for one in _selects(draft)):
         return draft
     names = [s.stream for one in _selects(draft) for s in one.sources if s.derived is None]
-    found = (name for among in known for name in names if find(name, among) is not None)
-    stream = next(found, None)
+    read = (name for among in (streams, views) for name in names if find(name, among) is not None)
+    others = sorted(streams, key=lambda name: streams[name].table)
+    stream = next(chain(read, others), None)
     return None if stream is None else _Filler(stream).select(draft)
 
 
 def is_row(draft: Draft) -> bool:
-    """Whether it is a SELECT without FROM."""
-    return not draft.sources and not draft.unions
+    """Whether it is a SELECT without FROM that has one row."""
+    return not draft.sources and not draft.unions and not any(is_spread(item.expr) for item in draft.items)
 
 
 def _selects(draft: Draft) -> Iterator[Draft]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from weft.errors import QueryError
 from weft.expr.model import Call, Column, Expr, Literal, Udf, columns
 from weft.expr.types import ExprError
-from weft.query.aggregates import AGGREGATES
+from weft.query.aggregates import AGGREGATES, calls_aggregate
 from weft.query.caret import pointing_into
 from weft.query.draft import EVERY, Condition, Draft, Item, Join, Source, Star, Tree, Within
 from weft.query.names import find
@@ -106,7 +106,7 @@ class Opened:
     def is_grouped(self) -> bool:
         """Whether rows of the join are made groups."""
         return bool(self.draft.distinct or self.group_by or self.having) or any(
-            has_aggregate(item.expr) for item in self.items if not isinstance(item.expr, Star | str)
+            calls_aggregate(item.expr) for item in self.items if not isinstance(item.expr, Star | str)
         )
 
 
@@ -296,13 +296,7 @@ def _item(item: Item, scope: Scope) -> list[Item]:
     assert not isinstance(item.expr, str)
     if isinstance(item.expr, Star):
         return [Item(one.value, one.name, item.text, one.name) for one in scope.star(item.expr)]
-    return [replace(item, expr=scope.resolve(item.expr), name=item.name or _name(item.expr, scope) or item.source)]
-
-
-def _name(expr: Expr, scope: Scope) -> str | None:
-    if isinstance(expr, Call) and expr.op == "struct_extract" and isinstance(expr.args[1], Literal):
-        return str(expr.args[1].value)
-    return scope.name_of(expr) if isinstance(expr, Column) else None
+    return [replace(item, expr=scope.resolve(item.expr), name=item.name or scope.name_of(item.expr) or item.source)]
 
 
 def _keys(condition: Condition, scope: Scope, items: tuple[Item, ...]) -> tuple[Condition, ...]:
@@ -315,7 +309,7 @@ def _keys(condition: Condition, scope: Scope, items: tuple[Item, ...]) -> tuple[
 def every(items: Sequence[Item]) -> tuple[Condition, ...]:
     """The outputs that GROUP BY ALL means."""
     exprs = ((item.expr, item.text) for item in items if not isinstance(item.expr, Star | str))
-    return tuple(Condition(expr, text) for expr, text in exprs if columns(expr) and not has_aggregate(expr))
+    return tuple(Condition(expr, text) for expr, text in exprs if columns(expr) and not calls_aggregate(expr))
 
 
 def _key(condition: Condition, scope: Scope, items: tuple[Item, ...]) -> Condition:
@@ -346,10 +340,3 @@ def _having(condition: Condition, scope: Scope, items: tuple[Item, ...], keys: t
 
 def _is_output(column: Column, items: tuple[Item, ...]) -> bool:
     return find(column.name, [str(item.name) for item in items]) is not None
-
-
-def has_aggregate(expr: Expr) -> bool:
-    """Whether an aggregate function is called; its name is not looked up yet."""
-    if isinstance(expr, Udf) and expr.name.lower() in AGGREGATES:
-        return True
-    return isinstance(expr, Call | Udf) and any(map(has_aggregate, expr.args))

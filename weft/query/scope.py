@@ -8,7 +8,7 @@ JOIN whichever is not NULL.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -18,7 +18,9 @@ from weft.expr.model import Call, Column, Expr, Literal, Span, Udf, transform
 from weft.expr.types import ExprError
 from weft.query.aggregates import PARTS, WINDOW
 from weft.query.draft import JoinKind, Star, Using
-from weft.query.names import find, suggestion
+from weft.query.names import COLUMN_HINT, find, suggestion
+from weft.query.parameters import PARAMETERS, REMOVED
+from weft.query.visible import Visible
 
 ALIAS_HINT = "name one of these; columns outside of a derived table are read behind LATERAL, or joined around it."
 MOMENTS = ("current_timestamp", "current_date", "localtimestamp")
@@ -37,6 +39,10 @@ class Shown:
     place: int = 0
     """Among the columns of its source."""
 
+    def at(self, span: Span | None) -> Expr:
+        """What the column stands for, as if it were written where its name is."""
+        return transform(self.value, lambda node: replace(node, span=span))
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
@@ -54,6 +60,13 @@ class Scope:
         listed = enumerate(columns.items())
         return cls(tuple(Shown(written, name, Column(alias, name), kind, at) for at, (name, kind) in listed))
 
+    @classmethod
+    def of_table(cls, table: Visible) -> Scope:
+        """What an entry of FROM shows; parameters are seen by their alias alone."""
+        listed = enumerate(table.columns.items())
+        shown = tuple(Shown(table.alias, name, value, value.type, at) for at, (name, value) in listed)
+        return cls((), shown) if table.alias == PARAMETERS else cls(shown)
+
     @property
     def aliases(self) -> tuple[str, ...]:
         """Aliases as they are written, in order."""
@@ -63,15 +76,24 @@ class Scope:
         """Both sides of a join."""
         return Scope((*self.columns, *other.columns), (*self.merged, *other.merged), self.around)
 
+    def only(self, aliases: Collection[str]) -> Scope:
+        """What some of the sources show."""
+        return Scope(tuple(one for one in self.columns if one.alias in aliases))
+
+    def without(self, gone: Collection[Shown]) -> Scope:
+        """The same with some columns merged into others."""
+        left = tuple(one for one in self.columns if one not in gone)
+        return replace(self, columns=left, merged=(*self.merged, *(one for one in self.columns if one in gone)))
+
     def resolve(self, expr: Expr) -> Expr:
-        """The expression with every column looked up; what nothing here means is left to who resolves it later."""
-        return transform(expr, lambda node: self._column(node) if isinstance(node, Column) else node)
+        """The expression with every column looked up."""
+        return transform(expr, lambda node: self.meant(node) if isinstance(node, Column) else node)
 
     def star(self, star: Star) -> tuple[Shown, ...]:
         """What * or alias.* stands for."""
         found = self._starred(star)
         left = left_out(star, [(one.alias, one.name) for one in found])
-        return tuple(one for one in found if (one.alias, one.name) not in left)
+        return tuple(replace(one, value=one.at(star.span)) for one in found if (one.alias, one.name) not in left)
 
     def _starred(self, star: Star) -> tuple[Shown, ...]:
         if not star.alias:
@@ -80,10 +102,16 @@ class Scope:
         mine = (shown for shown in (*self.columns, *self.merged) if shown.alias == alias)
         return tuple(sorted(mine, key=lambda shown: shown.place))
 
-    def name_of(self, column: Column) -> str:
-        """The name that a column has as an output."""
-        found = self._find(column)
-        return found.name if found is not None else column.name
+    def name_of(self, expr: Expr) -> str | None:
+        """The name of its own that an expression has as an output: that of a column, or of a field of one."""
+        if isinstance(expr, Call) and expr.op == "struct_extract" and isinstance(expr.args[1], Literal):
+            return str(expr.args[1].value)
+        if not isinstance(expr, Column):
+            return None
+        if self._is_window_part(expr):
+            return expr.name.lower()
+        found = self._find(expr)
+        return found.name if found is not None else expr.name
 
     def alias_of(self, column: Column) -> str:
         """The alias, as it is written, that a column belongs to here; empty if it belongs to none, or to both sides."""
@@ -94,14 +122,15 @@ class Scope:
         """Whether a column belongs here, not to a query around."""
         return self._find(column) is not None
 
-    def _column(self, column: Column) -> Expr:
-        if column.alias.lower() == WINDOW and column.name.lower() in PARTS and find(WINDOW, self.aliases) is None:
-            return column
+    def meant(self, column: Column) -> Expr:
+        """What a column stands for; a function that is called without parentheses is the call of it."""
+        if self._is_window_part(column):
+            return replace(column, alias=WINDOW, name=column.name.lower())
         scope: Scope | None = self
         while scope is not None:
             found = scope._find(column)
             if found is not None:
-                return transform(found.value, lambda node: replace(node, span=column.span))
+                return found.at(column.span)
             struct = scope._field(column)
             if struct is not None:
                 return struct
@@ -109,6 +138,10 @@ class Scope:
         if not column.alias and column.name.lower() in MOMENTS:
             return Udf(column.name, (), None, column.span)
         raise self._unknown(column)
+
+    def _is_window_part(self, column: Column) -> bool:
+        named = column.alias.lower() == WINDOW and column.name.lower() in PARTS
+        return named and find(column.alias, self.aliases) is None
 
     def _find(self, column: Column) -> Shown | None:
         if column.alias:
@@ -134,35 +167,40 @@ class Scope:
         owner = self._find(Column("", column.alias, None, column.span))
         if owner is None or not pt.is_struct(owner.type):
             return None
-        return Call("struct_extract", (owner.value, Literal(column.name)), None, column.span)
+        return Call("struct_extract", (owner.at(column.span), Literal(column.name)), None, column.span)
 
     def _alias(self, name: str, span: Span | None) -> str:
         alias = find(name, self.aliases)
-        if alias is None:
+        if alias is not None:
+            return alias
+        if name == PARAMETERS:
             raise ExprError(
-                f'there is no alias "{name}"',
-                detail=f"aliases are: {', '.join(self.aliases)}.",
-                hint=suggestion(name, self.aliases) or ALIAS_HINT,
+                "parameters are for subscriptions",
+                detail="a row of parameters is a subscription; a query, or a SELECT inside another, has none.",
+                hint="use s.subscriptions(name, sql, parameters=...), or put the value into the text.",
                 span=span,
             )
-        return alias
+        known = [alias for alias in self.aliases if alias != PARAMETERS]
+        raise ExprError(
+            f'there is no alias "{name}"',
+            detail=f"aliases are: {', '.join(known)}.",
+            hint=suggestion(name, known) or ALIAS_HINT,
+            span=span,
+        )
 
     def _unknown(self, column: Column) -> ExprError:
-        if column.alias:
-            alias = self._alias(column.alias, column.span)
-            names = [one.name for one in (*self.columns, *self.merged) if one.alias == alias]
-            return ExprError(
-                f'"{alias}" has no column "{column.name}"',
-                detail=f"its columns are: {', '.join(names)}.",
-                hint=suggestion(column.name, names),
-                span=column.span,
-            )
-        return ExprError(
-            f'there is no column "{column.name}"',
-            detail=f"columns are: {', '.join(f'{one.alias}.{one.name}' for one in self.columns)}.",
-            hint=suggestion(column.name, [one.name for one in self.columns]),
-            span=column.span,
-        )
+        alias = self._alias(column.alias, column.span) if column.alias else ""
+        among = [one for one in (*self.columns, *self.merged) if one.alias == alias] if alias else self.columns
+        names = [one.name for one in among if one.name != REMOVED]
+        if not alias:
+            listed = ", ".join(f"{one.alias}.{one.name}" for one in among)
+            message, detail = f'there is no column "{column.name}"', f"columns are: {listed}."
+        elif alias == PARAMETERS:
+            message = f'there is no parameter ":{column.name}"'
+            detail = f"columns of the parameters are: {', '.join(names)}."
+        else:
+            message, detail = f'"{alias}" has no column "{column.name}"', f"its columns are: {', '.join(names)}."
+        return ExprError(message, detail=detail, hint=suggestion(column.name, names) or COLUMN_HINT, span=column.span)
 
 
 def left_out(star: Star, shown: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
@@ -200,7 +238,7 @@ def merge(kind: JoinKind, left: Scope, right: Scope, using: Using) -> tuple[Scop
     rest = [*right.columns]
     for name in names:
         mine, other = (_one(side, name, using.span) for side in (shown, rest))
-        compared.append(Call("=", (mine.value, other.value), None, using.span))
+        compared.append(Call("=", (mine.at(using.span), other.at(using.span)), None, using.span))
         rest.remove(other)
         hidden += [other]
         if kind in ("right", "full"):

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from weft.expr.model import Call, Column, Expr, Literal, Udf, children, columns, transform, walk
 from weft.expr.types import ExprError
-from weft.query.aggregates import AGGREGATES
+from weft.query.aggregates import AGGREGATES, calls_aggregate
 from weft.query.caret import pointing_into
 from weft.query.derived import all_rows, in_place
 from weft.query.draft import Condition, Draft, Item, Source
@@ -27,7 +27,7 @@ from weft.query.foreach import for_each
 from weft.query.nulls import fold, is_null, null
 from weft.query.onerow import ROW
 from weft.query.onlyrow import compared, has_one_row, without_having
-from weft.query.qualify import Kind, Node, Opened, Part, Reader, has_aggregate, sources_of
+from weft.query.qualify import Kind, Node, Opened, Part, Reader, sources_of
 from weft.query.ranking import is_ranking
 from weft.query.tied import (
     COMPARED,
@@ -202,7 +202,7 @@ class _Unnester:
             raise one_column(call)
         if draft.sources[0].stream == ROW and not (opened.where or draft.unions or opened.is_grouped):
             return self._values(expr_of(opened.items[0]))
-        if not has_aggregate(expr_of(opened.items[0])) or opened.group_by or draft.unions:
+        if not calls_aggregate(expr_of(opened.items[0])) or opened.group_by or draft.unions:
             return self._only(opened, call)
         try:
             derived, equal = self._grouped(opened, call)
@@ -409,7 +409,7 @@ def _has_more(opened: Opened) -> bool:
 
 
 def _aggregates(opened: Opened) -> bool:
-    return any(has_aggregate(expr_of(item)) for item in opened.items)
+    return any(calls_aggregate(expr_of(item)) for item in opened.items)
 
 
 def _draft(call: Call) -> Draft:

@@ -12,6 +12,8 @@ from weft.host.sources.source import Source
 from weft.query.duration import parse_duration
 
 One = TypeVar("One", bound=str)
+MOST_WORKERS = 65_536
+"""More than anybody has."""
 
 
 def check_spark(spark: object) -> None:
@@ -39,6 +41,13 @@ def check_name(kind: str, name: str, taken: Iterable[str]) -> None:
             detail=f"known: {', '.join(sorted(taken))}.",
             hint="choose another name.",
         )
+
+
+def check_workers(given: int) -> int:
+    """A number of workers."""
+    if check_whole("workers", given) > MOST_WORKERS:
+        raise PlanError(f"workers is {given}", hint=f"use at most {MOST_WORKERS}.")
+    return given
 
 
 def check_whole(what: str, given: int) -> int:

@@ -9,13 +9,15 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
-from weft.errors import QueryError
+from weft.errors import QueryError, not_too_deep
 from weft.expr.types import normalize
 from weft.host.sources.source import Source
+from weft.query.calls import FunctionSignature, is_built_in
 from weft.query.draft import Draft, Named
 from weft.query.model import Stream
-from weft.query.resolve import FunctionSignature, Views, add_views, is_built_in
+from weft.query.onerow import with_rows
 from weft.query.upserts import present
+from weft.query.views import Views, add_views
 from weft.session.arguments import check_name
 from weft.session.query import QueryHandle, read_draft, read_query
 from weft.sql import resolve
@@ -43,11 +45,12 @@ class Catalog:
         self.visible[stream.name] = present(stream) if stream.changes and stream.changes.is_log else stream
         return self.visible[stream.name]
 
+    @not_too_deep
     def add_view(self, name: str, query: str | Draft) -> None:
         """Add a SELECT that later ones may read; what is wrong in it is said here."""
         draft = read_draft("view", query)
         resolve(draft, self.visible, self.signatures, True, self.views)
-        self.views = add_views(self.views, [Named(name, draft)])
+        self.views = add_views(self.views, [Named(name, with_rows(draft, self.visible, self.views) or draft)])
 
     def add_function(self, name: str, function: Callable[..., pa.Array], returns: pa.DataType | None) -> None:
         """Add a function; SQL ignores case in names of functions."""
@@ -72,6 +75,7 @@ class Catalog:
         """The functions by name, in lower case."""
         return {name: function for name, (_, function) in self._functions.items()}
 
+    @not_too_deep
     def read_query(
         self, name: str, query: str | Draft, cross_product: bool, closed: bool, views: Views | None = None
     ) -> QueryHandle:

@@ -13,11 +13,12 @@ from weft.errors import QueryError, SinkError, WeftError
 from weft.host.results.changes import Shape
 from weft.host.results.sink import Sink
 from weft.host.results.sinks import SINKS, VIEW_SINKS
+from weft.query.calls import FunctionSignature
 from weft.query.derived import closed as as_closed
 from weft.query.draft import Draft
 from weft.query.model import Query, Stream
-from weft.query.resolve import FunctionSignature, Views
 from weft.query.rewrite import refuse_closed
+from weft.query.views import Views
 from weft.query.whole import as_view
 from weft.session.shown import markup_query
 from weft.sql import parse, parse_fragments, resolve
@@ -196,4 +197,4 @@ def read_draft(what: str, given: str | Draft) -> Draft:
             f"a {what} cannot be a {type(given).__name__}",
             hint="use SQL text, or weft.from_(...).where(...).select(...).",
         )
-    return parse(given) if isinstance(given, str) else parse_fragments(given)
+    return parse(given, is_view=what == "view") if isinstance(given, str) else parse_fragments(given)

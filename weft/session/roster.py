@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from weft.errors import PlanError, QueryError, WeftError
+from weft.errors import PlanError, QueryError, WeftError, not_too_deep
 from weft.host.state.checkpoint import FILES, Checkpoint, describe, describe_query, is_same_query
 from weft.host.state.manifest import Manifest
 from weft.host.work import Work
@@ -22,7 +22,7 @@ from weft.optimizer.plan import Sharing, topology
 from weft.optimizer.wishes import Wishes, inherited
 from weft.query.derived import begin_at, hidden, reads
 from weft.query.model import Query, keep_apart
-from weft.query.resolve import View, Views
+from weft.query.views import View, Views
 from weft.session.catalog import Catalog
 from weft.session.complete import as_moment, complete_from, say_moment
 from weft.session.fit import Fit, refuse_incomplete, refuse_loss
@@ -69,6 +69,7 @@ class Roster:
         return self._cores() if known is None else known
 
     @property
+    @not_too_deep
     def topology(self) -> Topology:
         """The plan of all queries."""
         with self.lock:
@@ -79,6 +80,7 @@ class Roster:
             return self.assembled
 
     @property
+    @not_too_deep
     def choices(self) -> tuple[Choice, ...]:
         """The plan of each query, and what it was chosen from."""
         if not self.queries:

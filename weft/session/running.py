@@ -117,17 +117,10 @@ class Running:
         return found if following is None else promise_cure(found, following.epoch, self._session.choices)
 
     def _open(self, journal: Journal, changes: SessionChanges) -> Run:
+        from weft.host.spark.ground import Ground
         from weft.host.spark.run import SparkBatches, SparkRun
 
-        session = self._session
-        batches = SparkBatches(
-            self._spark(),
-            session.work(),
-            session.checkpoint.place,
-            session.checkpoint.ledger,
-            changes,
-            on_progress=journal.note,
-            on_failure=journal.fail,
-            crash=session.crash_point,
-        )
+        session, checkpoint = self._session, self._session.checkpoint
+        ground = Ground(self._spark(), checkpoint.place, checkpoint.ledger, changes, crash=session.crash_point)
+        batches = SparkBatches(ground, session.work(), on_progress=journal.note, on_failure=journal.fail)
         return SparkRun(batches)

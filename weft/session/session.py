@@ -35,7 +35,7 @@ from weft.query.draft import Draft
 from weft.query.duration import parse_duration
 from weft.query.parameters import Strategy
 from weft.session.adapting import Following
-from weft.session.arguments import check_choice, check_name, check_whole, refuse_new_policy
+from weft.session.arguments import check_choice, check_name, check_whole, check_workers, refuse_new_policy
 from weft.session.changing import refuse_old_rows, require_all_rows
 from weft.session.declarations import Declarations
 from weft.session.outlets import check_sinks, visit_sinks
@@ -80,7 +80,7 @@ class Session(Declarations):
         super().__init__(spark)
         self.checkpoint = Checkpoint(checkpoint)
         self._roster = Roster(self.checkpoint, self._catalog, self.lock, self._cores)
-        self._roster.asked_workers = None if workers is None else check_whole("workers", workers)
+        self._roster.asked_workers = None if workers is None else check_workers(workers)
         self._running = Running(self, self._roster, self._open_spark, progress)
         self.following = Following()
         """What is wished of plans that follow the data."""
@@ -124,7 +124,7 @@ class Session(Declarations):
             raise refuse_new_policy()
         with self._changing():
             if workers is not None:
-                self._roster.asked_workers = check_whole("workers", workers)
+                self._roster.asked_workers = check_workers(workers)
             if watermark is not None:
                 self._roster.policy = check_choice("watermark", watermark, POLICIES)
             if sharing is not None:

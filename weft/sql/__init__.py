@@ -7,17 +7,19 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from weft.expr.model import Expr, Literal, conjuncts, transform
+from weft.query.calls import FunctionSignature
 from weft.query.draft import Condition, Draft, Item, Source, Star, Tree
 from weft.query.model import Query, Stream
-from weft.query.resolve import FunctionSignature, Views, resolve
+from weft.query.resolve import resolve
+from weft.query.views import Views
 from weft.sql.statement import parse_expression, parse_item, parse_select
 
 __all__ = ["FunctionSignature", "parse", "parse_expression", "resolve", "to_query"]
 
 
-def parse(text: str) -> Draft:
-    """The query that `text` states, its names not looked up."""
-    return parse_select(text)
+def parse(text: str, *, is_view: bool = False) -> Draft:
+    """The query that `text` states, its names not looked up; a view is read as what stands inside of a query."""
+    return parse_select(text, depth=int(is_view))
 
 
 def to_query(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 
-from weft.expr.model import Call, Column, Expr, Literal, Span
+from weft.expr.model import Call, Column, Expr, Literal, Span, chained
 from weft.query.parameters import PARAMETERS
 from weft.sql import forms, rowvalue
 from weft.sql.cursor import Cursor
@@ -51,8 +51,7 @@ def _left_associative(cursor: Cursor, operators: dict[str, str], operand: Callab
     left = operand(cursor)
     while cursor.token.upper in operators:
         op = operators[cursor.next().upper]
-        right = operand(cursor)
-        left = Call(op, (left, right), None, cursor.span_from(start))
+        left = Call(op, chained(op, left, operand(cursor)), None, cursor.span_from(start))
     return left
 
 
@@ -254,7 +253,21 @@ def _primary(cursor: Cursor) -> Expr:
         return _named(cursor)
     if cursor.accept(":"):
         return _parameter(cursor)
+    if cursor.sees("["):
+        return _list(cursor, cursor.at)
     raise cursor.unexpected("an expression is missing", "write a column, a constant, a function or (...).")
+
+
+def _list(cursor: Cursor, start: int) -> Expr:
+    """[value, ...], in other systems ARRAY[value, ...]."""
+    cursor.next()
+    if cursor.accept("]"):
+        raise cursor.fail(cursor.span_from(start), "an empty list has no type", hint="write a value into it.")
+    values = [parse_condition(cursor)]
+    while cursor.accept(","):
+        values.append(parse_condition(cursor))
+    cursor.expect("]", "the list is never closed.")
+    return Call("list_value", tuple(values), None, cursor.span_from(start))
 
 
 def _parameter(cursor: Cursor) -> Expr:
@@ -297,6 +310,9 @@ def _named(cursor: Cursor) -> Expr:
         return special(cursor, parse_condition)
     if cursor.token.upper in _TYPED and (follower.kind == "string" or cursor.sees("TIMESTAMP", "WITH")):
         return _typed_literal(cursor)
+    if cursor.token.upper == "ARRAY" and follower.upper == "[":
+        cursor.next()
+        return _list(cursor, cursor.at)
     if follower.upper == "(":
         return forms.function(cursor, parse_condition)
     return _column(cursor)

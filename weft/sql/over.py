@@ -10,10 +10,10 @@ with what to write instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from weft.expr.model import Call, Column, Expr, Udf, transform
+from weft.expr.model import Call, Column, Expr, Literal, Udf, transform
 from weft.query.aggregates import AGGREGATES, calls_aggregate
 from weft.query.derived import all_rows
 from weft.query.draft import Draft, Item
@@ -56,6 +56,7 @@ def read_over(cursor: Cursor, read: Read, call: Expr, start: int) -> Expr:
         raise cursor.fail(cursor.token.span, "named windows are not supported", hint=f"write {_FORM}")
     cursor.expect("(", _FORM)
     by = _expressions(cursor, read) if cursor.accept("PARTITION", "BY") else ()
+    by = tuple(key for key in by if not isinstance(key, Literal))  # a constant parts nothing
     order = read_order(cursor, read) if cursor.accept("ORDER", "BY") else ()
     if name not in _RANKS:
         frame = read_frame(cursor, name, is_ordered=bool(order))
@@ -81,13 +82,14 @@ def _expressions(cursor: Cursor, read: Read) -> tuple[Expr, ...]:
 
 def read_order(cursor: Cursor, read: Read) -> tuple[Call, ...]:
     """Read what stands behind ORDER BY."""
-    keys = [_sort_key(cursor, read)]
+    keys = [*_sort_keys(cursor, read)]
     while cursor.accept(","):
-        keys.append(_sort_key(cursor, read))
+        keys += _sort_keys(cursor, read)
     return tuple(keys)
 
 
-def _sort_key(cursor: Cursor, read: Read) -> Call:
+def _sort_keys(cursor: Cursor, read: Read) -> Iterator[Call]:
+    """A key of an order; a row of values is as many."""
     if cursor.sees("ALL") and cursor.peek().upper != "(":
         raise cursor.fail(cursor.token.span, "ORDER BY ALL is not supported", hint="list what to order by.")
     expr = read(cursor)
@@ -95,7 +97,10 @@ def _sort_key(cursor: Cursor, read: Read) -> Call:
     _ = descending or cursor.accept("ASC")
     first = cursor.accept("NULLS", "FIRST")
     _ = first or cursor.accept("NULLS", "LAST")
-    return sort_key(expr, descending=descending, nulls_first=first)
+    if isinstance(expr, Call) and expr.op == "row":  # NULL is the greatest value in it
+        yield from (sort_key(one, descending=descending, nulls_first=descending) for one in expr.args)
+    else:
+        yield sort_key(expr, descending=descending, nulls_first=first)
 
 
 def read_limit(cursor: Cursor, draft: Draft, read: Read) -> Draft:

@@ -27,7 +27,7 @@ from typing import Literal as OneOf
 
 import pyarrow as pa
 
-from weft.errors import ParseError
+from weft.errors import ParseError, not_too_deep
 from weft.expr.model import Span
 from weft.query.draft import Draft
 from weft.sql.cursor import Cursor
@@ -149,6 +149,7 @@ class Statements:
     """Setting -> where it stands."""
 
 
+@not_too_deep
 def parse_statements(text: str) -> Statements:
     """The statements of the script `text`, checked."""
     cursor = Cursor(text, read_body)
@@ -194,7 +195,9 @@ class _Script:
         elif cursor.accept("CREATE", "VIEW"):
             name = self._read_new_name(cursor, "view")
             cursor.expect("AS", _VIEW)
+            cursor.depth = 1
             self.views[name.text] = ViewStatement(name.text, read_select(cursor), name.span)
+            cursor.depth = 0
         elif cursor.accept("CREATE", "QUERY"):
             name = self._read_new_name(cursor, "query")
             self.queries[name.text] = _read_query(cursor, name)

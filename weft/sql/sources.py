@@ -49,6 +49,10 @@ _ENDS = (
 )  # fmt: skip
 
 
+_EVERYWHERE = ("PUBLIC", "MAIN")
+"""The schemas in which other systems have what has no schema."""
+
+
 @dataclass(slots=True)
 class Found:
     """What FROM says, as far as it is read."""
@@ -347,10 +351,11 @@ def _stream(cursor: Cursor) -> Source:
             f"there is no table function {name.text}",
             hint="table functions are: UNNEST, generate_series, range, TUMBLE, HOP and CUMULATE.",
         )
+    if name.upper in _EVERYWHERE and cursor.accept("."):
+        name = cursor.name("the name of a stream")
     if cursor.sees("."):
-        raise cursor.fail(
-            cursor.token.span, "a stream's name has one part", hint="put it in double quotes if it has a dot."
-        )
+        hint = f"declare it under one name, such as {name.text}_{cursor.peek().text}; public and main may stand here."
+        raise cursor.fail(cursor.token.span, "a stream's name has one part", hint=hint)
     as_of = _as_of(cursor)
     alias, columns = _alias(cursor)
     as_of = as_of or _as_of(cursor)

@@ -14,11 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from weft.expr.model import Column, Expr, conjuncts
+from weft.expr.model import Column, Expr, columns, conjuncts
 from weft.query.bags import counted_rows
 from weft.query.derived import add_branch, different_rows
 from weft.query.draft import Condition, Draft, Item, Join, JoinKind, Source, Star, Using
-from weft.query.subqueries import has_subquery
 from weft.sql.cursor import Cursor
 from weft.sql.expression import parse_condition
 from weft.sql.forms import arguments, is_select, values
@@ -31,9 +30,10 @@ from weft.sql.sources import Found, read_condition, read_from, read_parenthesise
 from weft.sql.tokens import Token
 
 
-def parse_select(text: str) -> Draft:
-    """One SELECT statement as a draft."""
+def parse_select(text: str, depth: int = 0) -> Draft:
+    """One SELECT statement as a draft, as it stands in so many others."""
     cursor = Cursor(text, read_body)
+    cursor.depth = depth
     draft = read_select(cursor)
     while cursor.accept(";"):
         pass
@@ -98,8 +98,8 @@ def _by_rows(cursor: Cursor, draft: Draft, kind: JoinKind, read: Callable[[Curso
 
 
 def _branch(cursor: Cursor) -> Draft:
-    """One SELECT of a UNION; inside of a query also VALUES."""
-    if cursor.sees("VALUES") and cursor.depth:
+    """One SELECT of a UNION, or VALUES."""
+    if cursor.sees("VALUES"):
         return values(cursor, parse_condition)
     return read_parenthesised(cursor, read_body) if cursor.sees("(") and is_select(cursor) else _select(cursor)
 
@@ -134,11 +134,15 @@ def _select(cursor: Cursor) -> Draft:
 
 
 def _from(cursor: Cursor, items: tuple[Item, ...]) -> Found:
-    """FROM; a SELECT inside of another one, and one of subqueries, may have none."""
-    if cursor.sees("FROM") or (cursor.depth == 0 and not any(has_subquery(item.expr) for item in items)):
+    """FROM; a SELECT inside of another one, and one of constants and subqueries, may have none."""
+    if cursor.sees("FROM") or (cursor.depth == 0 and any(map(_reads_column, items))):
         cursor.expect("FROM", "a query reads FROM at least one stream.")
         return read_from(cursor, read_body)
     return Found()
+
+
+def _reads_column(item: Item) -> bool:
+    return isinstance(item.expr, Star | str) or bool(columns(item.expr))
 
 
 def _begin(cursor: Cursor) -> tuple[bool, tuple[Expr, ...]]:

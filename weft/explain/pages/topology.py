@@ -116,8 +116,8 @@ class SummaryFacts:
     """Stores that a new row looks into, at most."""
     rounds: int
     """Waves that this takes, at most."""
-    micros_an_input_row: float | None
-    """None without statistics."""
+    work_micros_an_input_row: float | None
+    """Of all workers, without what a round itself takes; None without statistics."""
     plan: str
     because: str
     results: str = ""

@@ -21,7 +21,7 @@ from weft.errors import HostError
 from weft.expr.nested import is_nested, same_values
 from weft.host.envelope import join
 from weft.host.hidden import Frame
-from weft.host.weights import attach_weights, weight_of
+from weft.host.weights import attach_weights, repeat, weight_of
 from weft.kernels.boxes import Places
 from weft.kernels.codes import Ints, group_codes
 from weft.kernels.grouping import add_floats, add_ints, extremes, group_ids
@@ -45,10 +45,25 @@ def fold(frames: Sequence[Frame]) -> Frame:
     made = [
         pc.take(frame.column(name), first, boundscheck=False)
         if name in keys
-        else unite(name, frame.column(name), ids, len(firsts), partial(_largest, frame, keys, name))
+        else unite(name, frame.column(name), ids, len(firsts), partial(_largest, frame, keys, name, ids, firsts))
         for name in frame.schema.names
     ]
     return pa.RecordBatch.from_arrays(made, names=frame.schema.names)
+
+
+def settle(frames: Sequence[Frame], schema: pa.Schema, query: str) -> pa.Table:
+    """The rows of many frames, each as often as its weights add up to."""
+    if any(weight_of(frame) is not None for frame in frames):
+        frames = [repeat(fold(frames), query)]
+    return pa.Table.from_batches(frames, schema=schema)
+
+
+def last_rows(frame: Frame, keys: Sequence[str]) -> Places:
+    """The last row of every group, in no order."""
+    ids, firsts = group_rows(frame, keys)
+    found = firsts.copy()
+    np.maximum.at(found, ids, np.arange(frame.num_rows, dtype=np.int32))
+    return found
 
 
 def without_gone(frame: Frame) -> Frame:
@@ -163,15 +178,11 @@ def _overflow(what: str = TOO_MANY) -> HostError:
     )
 
 
-def _largest(frame: Frame, keys: Sequence[str], name: str) -> str:
+def _largest(frame: Frame, keys: Sequence[str], name: str, ids: Places, firsts: Places) -> str:
     """Names the rows whose sum is the largest."""
-    if not keys:
-        return too_large(frame.select([]), name)
-    sizes = pc.abs(frame.column(name).cast(pa.float64(), safe=False))
-    table = pa.table({**{key: frame.column(key) for key in keys}, "#size": sizes})
-    sums = table.group_by(list(keys), use_threads=False).aggregate([("#size", "sum")])
-    worst = sums.take(pc.sort_indices(sums.column("#size_sum"), sort_keys=[("", "descending")])[:1])
-    return too_large(worst.select(list(keys)), name)
+    sizes = pc.fill_null(pc.abs(frame.column(name).cast(pa.float64(), safe=False)), 0).to_numpy()
+    worst = firsts[np.argmax(np.bincount(ids, sizes))]
+    return too_large(frame.slice(worst, 1).select(list(keys)), name)
 
 
 def too_large(group: pa.RecordBatch | pa.Table, name: str) -> str:

@@ -17,6 +17,7 @@ from weft.expr.evaluate import Functions
 from weft.host.batch import Batch, Report, State
 from weft.host.crash import CrashPoint, reach
 from weft.host.envelope import Envelope
+from weft.host.groups.fold import settle
 from weft.host.groups.view import read_view
 from weft.host.idle import Silence
 from weft.host.ingest import ingests
@@ -25,7 +26,6 @@ from weft.host.migration.reread import Rereading
 from weft.host.results.changes import Shape
 from weft.host.state.manifest import Manifest
 from weft.host.state.segment import MemorySegments, SegmentRef
-from weft.host.weights import settle
 from weft.host.worker import Worker
 from weft.topology.model import Epoch, Topology
 

@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.expr.model import Column
-from weft.host.groups.fold import fold
+from weft.host.envelope import join
+from weft.host.groups.fold import fold, last_rows
 from weft.host.weights import attach_weights
 from weft.query.grouping import OP, Grouping
 from weft.query.model import WEIGHT, Query
 
-PLACE = "#n"
 BATCH = "#batch"
 """Name of the column that says in which batch a row of a view changed."""
 
@@ -68,10 +68,8 @@ class Shape:
         if self.multiset:
             return _left(changes, self.outputs)
         seen = changes.filter(pc.not_equal(changes.column(OP), "final"))
-        if self.keys:
-            numbered = seen.select(list(self.keys)).append_column(PLACE, pa.array(range(seen.num_rows), pa.int64()))
-            last = numbered.group_by(list(self.keys), use_threads=False).aggregate([(PLACE, "max")])
-            seen = seen.take(last.column(f"{PLACE}_max"))
+        if self.keys and seen.num_rows:
+            seen = seen.take(pa.array(last_rows(join(seen.select(list(self.keys)).to_batches()), self.keys)))
         else:
             seen = seen.slice(max(0, seen.num_rows - 1))
         return seen.filter(pc.not_equal(seen.column(OP), "delete"))
@@ -79,12 +77,12 @@ class Shape:
 
 def _left(changes: pa.Table, outputs: Sequence[str]) -> pa.Table:
     """The rows that were added and not taken away again."""
-    one = changes.combine_chunks().to_batches()
-    if not one:
+    if not changes.num_rows:
         return changes
-    added = pc.equal(one[0].column(OP), "insert")
+    one = join(changes.to_batches())
+    added = pc.equal(one.column(OP), "insert")
     weights = pc.if_else(added, pa.scalar(1, pa.int64()), pa.scalar(-1, pa.int64()))
-    counted = fold([attach_weights(one[0].select(list(outputs)), weights)])
+    counted = fold([attach_weights(one.select(list(outputs)), weights)])
     times = np.maximum(counted.column(WEIGHT).to_numpy(zero_copy_only=False), 0)
     rows = counted.select(list(outputs)).take(pa.array(np.repeat(np.arange(counted.num_rows), times)))
     return pa.Table.from_batches([rows.append_column(OP, pa.repeat("insert", rows.num_rows))], schema=changes.schema)

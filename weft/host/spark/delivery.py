@@ -16,16 +16,16 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from weft.host.crash import CrashPoint, reach
+from weft.host.crash import reach
 from weft.host.groups.view import read_view
 from weft.host.results.sink import Results
+from weft.host.spark.ground import Ground
 from weft.host.spark.sources import quote_columns
 from weft.host.state.durable import published
-from weft.host.state.manifest import Ledger, Manifest
-from weft.host.state.place import Place
+from weft.host.state.manifest import Manifest
 from weft.host.work import Work
 from weft.query.grouping import OP, Grouping
 
@@ -36,8 +36,9 @@ Files = Sequence[Mapping[str, Any]]
 class Delivery:
     """The results of one checkpoint on their way to sinks."""
 
-    def __init__(self, spark: SparkSession, ledger: Ledger, place: Place, run: str, crash: CrashPoint | None) -> None:
-        self.spark, self.ledger, self.place, self.run, self.crash = spark, ledger, place, run, crash
+    def __init__(self, ground: Ground) -> None:
+        self.spark, self.ledger, self.place = ground.spark, ground.ledger, ground.place
+        self.run, self.crash = ground.run, ground.crash
 
     def hand_over(self, work: Work, number: int, epoch: int, files: Files, only: Sequence[str] | None = None) -> None:
         """Call the sinks that see a batch before its commit.  They are called even if it has no rows."""

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from weft.errors import StateError
 from weft.expr.evaluate import Functions
 from weft.host.batch import Batch, Report
-from weft.host.crash import CrashPoint, is_crash, reach
+from weft.host.crash import is_crash, reach
 from weft.host.ingest import is_dated
 from weft.host.migration.migrate import Job, Migration, Runner, Summary
 from weft.host.migration.prepare import ROUNDS, Preparation
@@ -27,6 +27,7 @@ from weft.host.sources.feeds import Feeds, Offset
 from weft.host.spark.delivery import Delivery
 from weft.host.spark.exchange import Shipment
 from weft.host.spark.failing import cause_of
+from weft.host.spark.ground import Ground
 from weft.host.spark.homing import Homes
 from weft.host.spark.oldrows import OldRows
 from weft.host.spark.reader import read_offset
@@ -34,10 +35,9 @@ from weft.host.spark.reading import Reading, Shares
 from weft.host.spark.sources import open_feeds
 from weft.host.spark.waves import run_waves
 from weft.host.state.checkpoint import is_same_query
-from weft.host.state.manifest import Ledger, Manifest
+from weft.host.state.manifest import Manifest
 from weft.host.state.moment import fix_moment
-from weft.host.state.place import Place
-from weft.host.work import Changes, Work
+from weft.host.work import Work
 from weft.topology.model import Epoch, Topology
 
 AT_ONCE = 400_000
@@ -58,22 +58,14 @@ def rows_at_once(seconds: Sequence[float]) -> int:
 class Epochs:
     """The plan of the next batch, the state that it goes on from, and what a change to another plan has made so far."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        work: Work,
-        place: Place,
-        ledger: Ledger,
-        changes: Changes,
-        delivery: Delivery,
-        crash: CrashPoint | None,
-    ) -> None:
-        self.spark, self.work, self.changes, self.delivery = spark, work, changes, delivery
-        self.place, self.ledger, self.crash = place, ledger, crash
-        self.manifest = ledger.last()
+    def __init__(self, ground: Ground, work: Work, delivery: Delivery) -> None:
+        self.spark, self.place, self.ledger = ground.spark, ground.place, ground.ledger
+        self.changes, self.crash = ground.changes, ground.crash
+        self.work, self.delivery = work, delivery
+        self.manifest = ground.ledger.last()
         self._seconds: deque[float] = deque(maxlen=5)
         """Of the last batches."""
-        self.homes = Homes(spark.sparkContext)
+        self.homes = Homes(ground.spark.sparkContext)
         """Where tasks run, by their workers."""
         self.preparing: Preparation | None = None
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import tempfile
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,13 +21,14 @@ from pyspark.sql import SparkSession
 
 from weft.errors import HostError, SourceError, WeftError, first_line, from_wire
 from weft.host.batch import Report
-from weft.host.crash import CrashPoint, reach
+from weft.host.crash import reach
 from weft.host.idle import Silence
 from weft.host.ingest import ingests, is_dated
 from weft.host.sources.feeds import Feeds, Offset
 from weft.host.spark.delivery import Delivery
 from weft.host.spark.epochs import Epochs
 from weft.host.spark.failing import cause_of, in_batch, is_of_spark, quote_spark
+from weft.host.spark.ground import Ground
 from weft.host.spark.lost import explain_lost
 from weft.host.spark.missing import explain_missing
 from weft.host.spark.pace import Pace
@@ -38,11 +38,10 @@ from weft.host.spark.sources import open_feeds, quote_columns, unite
 from weft.host.spark.streaming import Streaming, United
 from weft.host.spark.waves import run_waves
 from weft.host.state.checkpoint import FILES
-from weft.host.state.manifest import Ledger, Manifest
+from weft.host.state.manifest import Manifest
 from weft.host.state.moment import fix_moment
-from weft.host.state.place import Place
 from weft.host.state.room import check_room
-from weft.host.work import Changes, Work
+from weft.host.work import Work
 from weft.launch.warm import warm
 from weft.observe.counters import Counters
 from weft.observe.notice import Notice
@@ -160,23 +159,18 @@ class SparkBatches:
 
     def __init__(
         self,
-        spark: SparkSession,
+        ground: Ground,
         work: Work,
-        place: Place,
-        ledger: Ledger,
-        changes: Changes,
         *,
         on_progress: Callable[[Progress], None],
         on_failure: Callable[[BaseException], None] = lambda _error: None,
-        crash: CrashPoint | None = None,
     ) -> None:
-        self.spark, self.changes = spark, changes
-        self.on_progress, self.on_failure, self.crash = on_progress, on_failure, crash
-        self.place, self.ledger = place, ledger
+        self.spark, self.place, self.ledger = ground.spark, ground.place, ground.ledger
+        self.changes, self.crash, self.run = ground.changes, ground.crash, ground.run
+        self.on_progress, self.on_failure = on_progress, on_failure
         self._silence = Silence()
-        self.run = f"-{uuid.uuid4().hex[:6]}"
-        self.delivery = Delivery(spark, ledger, place, self.run, crash)
-        self.epochs = Epochs(spark, work, place, ledger, changes, self.delivery, crash)
+        self.delivery = Delivery(ground)
+        self.epochs = Epochs(ground, work, self.delivery)
         self.failure: BaseException | None = None
         self._notices: list[Notice] = []
         """What the progress of the next batch has to say; the last notice of skipped files counts them all."""
