@@ -117,7 +117,7 @@ class Report(Counters):
             self.least[key] = found if known is None else read_least(known).merge(read_least(found)).plain()
 
     def plain(self) -> dict[str, Any]:
-        """Everything that is not empty, as data for JSON."""
+        """Everything that is not empty, as plain data."""
         own = {name: value for name in (*_NAMED, *_LISTS) if (value := getattr(self, name))}
         return Counters.plain(self) | own
 

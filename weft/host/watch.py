@@ -58,5 +58,5 @@ class Watcher:
         return {name: plain(heavy, counted[name]) for name, heavy in self._heavy.items()}
 
     def least(self) -> dict[str, Any]:
-        """The rows of some values of each key, as data for JSON; nothing without `partners`."""
+        """The rows of some values of each key, as plain data; nothing without `partners`."""
         return {name: found.plain() for name, found in self._least.items()}

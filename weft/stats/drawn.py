@@ -12,7 +12,6 @@ What must hold: the same rows and the same seed give the same sample, so a batch
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,8 +28,8 @@ BYTES = 1 << 20
 
 Part = tuple[int, int]
 """One of so many parts of a sample."""
-Plain = tuple[int, str]
-"""Rows that were read, and those that were drawn of them, as Arrow in base64."""
+Plain = tuple[int, bytes]
+"""Rows that were read, and those that were drawn of them, as Arrow."""
 
 
 def rows_of_task(workers: int, batches: int = 1) -> int:
@@ -52,7 +51,7 @@ class Drawing:
             self._parts.append((rows.num_rows, _draw(rows, self._most, self._random)))
 
     def plain(self) -> list[Plain]:
-        """The sample as data for JSON; nothing if there were no rows."""
+        """The sample as plain data; nothing if there were no rows."""
         if not self._parts:
             return []
         total = sum(count for count, _ in self._parts)
@@ -61,7 +60,7 @@ class Drawing:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, drawn.schema) as writer:
             writer.write_table(drawn)
-        return [(total, base64.b64encode(sink.getvalue()).decode())]
+        return [(total, sink.getvalue().to_pybytes())]
 
 
 def _draw(rows: pa.RecordBatch, most: int, random: np.random.Generator) -> pa.RecordBatch:
@@ -81,8 +80,8 @@ class Drawn:
 
     def add(self, found: Sequence[Any]) -> None:
         """Take what tasks have drawn."""
-        for count, text in found:
-            with pa.ipc.open_stream(base64.b64decode(text)) as reader:
+        for count, rows in found:
+            with pa.ipc.open_stream(rows) as reader:
                 self._parts.append((count, reader.read_all()))
             self.seen += count
         if sum(part.num_rows for _, part in self._parts) > 4 * self.most:
