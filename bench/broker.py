@@ -10,7 +10,9 @@ end of its standard input, which comes even if its parent is killed, and then ki
 from __future__ import annotations
 
 import contextlib
+import datetime
 import fcntl
+import ipaddress
 import os
 import shutil
 import signal
@@ -22,6 +24,11 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from weft.launch.java import ensure_java
 
@@ -73,15 +80,25 @@ class Broker:
         self.folder = folder
         self.servers = f"127.0.0.1:{_free_port()}"
         self.guarded = f"127.0.0.1:{_free_port()}"
-        """Asks for the name USER and the password PASSWORD."""
+        """Speaks TLS, and asks for the name USER and the password PASSWORD."""
         self._process: subprocess.Popen[bytes] | None = None
         folder.mkdir(parents=True, exist_ok=True)
+        self._write_certificate()
         self._write_settings(settings or {})
         self._run("kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER, "-c", str(self._settings))
 
     @property
     def _settings(self) -> Path:
         return self.folder / "server.properties"
+
+    @property
+    def _keystore(self) -> Path:
+        return self.folder / "keystore.pem"
+
+    @property
+    def certificate(self) -> Path:
+        """By which clients know the broker: for the option `ssl.ca.location`."""
+        return self.folder / "certificate.pem"
 
     @property
     def log(self) -> Path:
@@ -139,6 +156,19 @@ class Broker:
         if done.returncode:
             raise RuntimeError(f"{arguments[0]} failed: {done.stdout[-500:]}{done.stderr[-500:]}")
 
+    def _write_certificate(self) -> None:
+        """A key, and a certificate that it signs itself, for one day."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+        now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
+        made = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now - day, now + day)
+        address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+        signed = made.add_extension(address, critical=False).sign(key, hashes.SHA256())
+        pem = serialization.Encoding.PEM
+        secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        self.certificate.write_bytes(signed.public_bytes(pem))
+        self._keystore.write_bytes(secret + signed.public_bytes(pem))
+
     def _write_settings(self, more: Mapping[str, str]) -> None:
         controller = _free_port()
         settings = {
@@ -146,10 +176,12 @@ class Broker:
             "node.id": "1",
             "listeners": f"PLAINTEXT://{self.servers},GUARDED://{self.guarded},CONTROLLER://127.0.0.1:{controller}",
             "advertised.listeners": f"PLAINTEXT://{self.servers},GUARDED://{self.guarded}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,GUARDED:SASL_PLAINTEXT",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,GUARDED:SASL_SSL",
             "inter.broker.listener.name": "PLAINTEXT",
             "sasl.enabled.mechanisms": "PLAIN",
             "listener.name.guarded.plain.sasl.jaas.config": _JAAS,
+            "listener.name.guarded.ssl.keystore.type": "PEM",
+            "listener.name.guarded.ssl.keystore.location": str(self._keystore),
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
             "log.dirs": str(self.folder / "data"),

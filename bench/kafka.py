@@ -1,14 +1,17 @@
 """Joins of Kafka topics, with the broker on the same machine.
 
-    python -m bench.kafka [--rows 10000000] [--topics 2,4] [--systems weft,weft-frame,spark,flink]
-                          [--rate 10000] [--seconds 30]
+    python -m bench.kafka [--rows 10000000] [--batch 1000000] [--topics 2,4]
+                          [--systems weft,weft-frame,spark,spark-rocksdb,flink] [--rate 10000] [--seconds 30]
 
 Every topic has 3 partitions and JSON records of about 150 bytes; topics are joined by a key that is unique in each,
-over full history.  Systems: `weft` reads topics itself, `weft-frame` gets them from Spark's connector, `spark` is
-Spark's own cascade over the same connector, `flink` is Flink SQL with its own connector.  Each runs in a process of its
-own over everything that is there; the number of its results is checked.  Then records are sent at a steady rate into
-two topics, and an independent reader of the topic of results says how long each result took, from its later record to
-the commit that shows it.
+over full history.  Systems: `weft` reads topics itself, `weft-frame` gets them from Spark's connector, `spark` and
+`spark-rocksdb` are Spark's own cascade over the same connector, with its state on a heap of 12 GB or in RocksDB,
+`flink` is Flink SQL with its own connector.  Each runs in a process of its own over everything that is there, at most
+`--batch` records of each topic in one batch; the number of its results is checked.  A steady rate is that after the
+second batch, from commit to commit.  Processor time counts the whole process with all that it starts.
+
+Then records are sent at a steady rate into two topics, and an independent reader of the topic of results says how long
+each result took, from its later record to the commit that shows it.
 """
 
 from __future__ import annotations
@@ -22,11 +25,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pyarrow.dataset as ds
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -36,6 +43,7 @@ from bench.broker import Broker, missing, running
 from bench.machine import machine_line
 from bench.peersetup import SYSTEMS as PEERS
 from bench.peersetup import environment, ready
+from bench.peersystems.spark import ROCKSDB, batch_end
 from bench.saying import block, say
 
 PARTITIONS = 3
@@ -56,7 +64,7 @@ def main() -> None:
     """Run the workloads, or one system over topics that are there."""
     asked = _arguments()
     if asked.system:
-        print(json.dumps(SYSTEMS[asked.system](asked.servers, asked.names.split(","), Path(asked.out))), flush=True)
+        print(json.dumps(SYSTEMS[asked.system](_task(asked))), flush=True)
         return
     if why := missing():
         raise SystemExit(why)
@@ -64,7 +72,7 @@ def main() -> None:
     lines: list[str] = []
     with running() as broker:
         for count in map(int, asked.topics.split(",")):
-            lines += _throughput(broker, count, asked.rows, asked.systems.split(","))
+            lines += _throughput(broker, count, asked)
         if asked.seconds:
             lines.append(_latency(broker, asked.rate, asked.seconds))
     block("joins of Kafka topics", lines)
@@ -73,8 +81,9 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--batch", type=int, default=1_000_000)
     parser.add_argument("--topics", default="2,4")
-    parser.add_argument("--systems", default="weft,weft-frame,spark,flink")
+    parser.add_argument("--systems", default=",".join(SYSTEMS))
     parser.add_argument("--rate", type=int, default=10_000)
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--system", help=argparse.SUPPRESS)
@@ -82,6 +91,38 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--names", help=argparse.SUPPRESS)
     parser.add_argument("--out", help=argparse.SUPPRESS)
     return parser.parse_args()
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one system has to do."""
+
+    servers: str
+    names: tuple[str, ...]
+    rows: int
+    """Records in all topics."""
+    batch: int
+    """At most this many records of each topic in one batch."""
+    out: Path
+
+    @property
+    def sql(self) -> str:
+        first, *rest = self.names
+        joins = " ".join(f"JOIN {name} ON {name}.k = {first}.k" for name in rest)
+        values = ", ".join(f"{name}.v AS v_{name}" for name in self.names)
+        return f"SELECT {first}.k, {values} FROM {first} {joins}"
+
+    def told(self, seconds: float, ends: Sequence[tuple[float, int]] = ()) -> dict[str, float | None]:
+        """What it took; `ends` are the times at which batches were committed, and their rows."""
+        found = ds.dataset(self.out / "results", format="parquet", exclude_invalid_files=True)
+        steady = None
+        if len(ends) > 2:
+            steady = sum(rows for _, rows in ends[2:]) / (ends[-1][0] - ends[1][0])
+        return {"seconds": seconds, "results": int(found.count_rows()), "steady": steady}
+
+
+def _task(asked: argparse.Namespace) -> Task:
+    return Task(asked.servers, tuple(asked.names.split(",")), asked.rows, asked.batch, Path(asked.out))
 
 
 # ---------------------------------------------------------------------------------------------- topics
@@ -120,102 +161,146 @@ def _fill(broker: Broker, name: str, rows: int, seed: int) -> None:
 # ------------------------------------------------------------------------------------------ throughput
 
 
-def _throughput(broker: Broker, count: int, rows: int, systems: Sequence[str]) -> Iterator[str]:
-    each, names = rows // count, [f"c{count}t{number}" for number in range(count)]
+def _throughput(broker: Broker, count: int, asked: argparse.Namespace) -> Iterator[str]:
+    each, names = asked.rows // count, tuple(f"c{count}t{number}" for number in range(count))
     _make_topics(broker, names)
     say(f"{count} topics, {each:,} records each: sending")
     for seed, name in enumerate(names):
         _fill(broker, name, each, seed)
-    for system in systems:
+    for system in asked.systems.split(","):
         say(f"{count} topics: {system}")
-        yield f"{count} topics  {system:<11} {_measure(system, broker.servers, names, each)}"
+        with tempfile.TemporaryDirectory(prefix="weft-bench-") as out:
+            task = Task(broker.servers, names, each * count, asked.batch, Path(out))
+            line = f"{count} topics  {system:<13} {_measure(system, task, each)}"
+        print(f"  {line}", flush=True)
+        yield line
 
 
-def _measure(system: str, servers: str, names: Sequence[str], results: int) -> str:
-    with tempfile.TemporaryDirectory(prefix="weft-bench-") as out:
-        command = [sys.executable, "-m", "bench.kafka", "--system", system, "--servers", servers, "--out", out]
-        ended = subprocess.run(
-            [*command, "--names", ",".join(names)], capture_output=True, text=True, timeout=LIMIT, check=False
-        )
-    if ended.returncode:
-        said = [line for line in ended.stderr.splitlines() if line.strip()]
-        return f"failed: {said[-1][:150] if said else ended.returncode}"
-    told = json.loads(ended.stdout.splitlines()[-1])
+def _measure(system: str, task: Task, results: int) -> str:
+    command = [
+        sys.executable, "-m", "bench.kafka", "--system", system, "--servers", task.servers, "--out", str(task.out),
+        "--names", ",".join(task.names), "--rows", str(task.rows), "--batch", str(task.batch),
+    ]  # fmt: skip
+    with open(task.out / "said", "w") as said:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True)
+        worked = _watch(process)
+    if process.returncode:
+        lines = [line for line in (task.out / "said").read_text().splitlines() if line.strip()]
+        return f"failed: {lines[-1][:150] if lines else process.returncode}"
+    assert process.stdout is not None
+    told = json.loads(process.stdout.read().splitlines()[-1])
     if told["results"] != results:
         return f"wrong: {told['results']:,} results instead of {results:,}"
-    read = results * len(names)
-    return f"{read / told['seconds']:>12,.0f} rows per second   {told['seconds']:.1f} s, start not counted"
+    steady = "no batches" if told["steady"] is None else f"{told['steady']:,.0f} steady"
+    whole = f"{task.rows / told['seconds']:>10,.0f} rows per second"
+    return f"{whole}   {steady:<16} {told['seconds']:.1f} s without the start   {worked:.0f} s of processor time"
 
 
-def _sql(names: Sequence[str]) -> str:
-    first, *rest = names
-    joins = " ".join(f"JOIN {name} ON {name}.k = {first}.k" for name in rest)
-    return f"SELECT {first}.k, {', '.join(f'{name}.v AS v_{name}' for name in names)} FROM {first} {joins}"
+def _watch(process: subprocess.Popen[str]) -> float:
+    """Wait for a process; the seconds that processors worked for it and all that it started."""
+    began, worked = time.monotonic(), 0.0
+    while process.poll() is None:
+        if time.monotonic() > began + LIMIT:
+            process.kill()
+        with suppress(psutil.Error):
+            found = psutil.Process(process.pid)
+            worked = max(worked, sum(_worked(one) for one in (found, *found.children(recursive=True))))
+        time.sleep(0.2)
+    return worked
 
 
-def _count(folder: Path) -> int:
-    return int(ds.dataset(folder, format="parquet", exclude_invalid_files=True).count_rows())
+def _worked(process: psutil.Process) -> float:
+    try:
+        return sum(process.cpu_times()[:4])
+    except psutil.Error:
+        return 0.0  # it has just ended
 
 
-def _weft(servers: str, names: Sequence[str], out: Path) -> dict[str, float]:
-    s = weft.Session(out / "state", progress=False)
-    for name in names:
-        s.stream(name, weft.read.kafka(servers, name, schema=COLUMNS, max_rows=1_000_000))
-    return _run(s, names, out)
+def _weft(task: Task) -> dict[str, float | None]:
+    s = weft.Session(task.out / "state", progress=False)
+    for name in task.names:
+        s.stream(name, weft.read.kafka(task.servers, name, schema=COLUMNS, max_rows=task.batch))
+    return _run(s, task)
 
 
-def _run(s: weft.Session, names: Sequence[str], out: Path) -> dict[str, float]:
-    s.query("q", _sql(names)).to_parquet(out / "results")
+def _run(s: weft.Session, task: Task) -> dict[str, float | None]:
+    s.query("q", task.sql).to_parquet(task.out / "results")
     began = time.perf_counter()
-    report = s.run()
-    return {"seconds": time.perf_counter() - began - (report.starting or 0), "results": _count(out / "results")}
+    handle = s.start(every=0.001)
+    ends: list[tuple[float, int]] = []
+    while sum(rows for _, rows in ends) < task.rows and handle.active:
+        time.sleep(0.005)
+        new = handle.history(handle.report().count - len(ends))
+        ends += [(time.perf_counter(), batch.total_in) for batch in new]
+    handle.stop()
+    return task.told(time.perf_counter() - began - (handle.report().starting or 0), ends)
 
 
-def _frames(servers: str, names: Sequence[str], settings: dict[str, str]) -> tuple[Any, dict[str, Any]]:
+def _weft_frame(task: Task) -> dict[str, float | None]:
+    spark = weft.spark({"spark.jars": _connector()})
+    s = weft.Session(task.out / "state", spark, progress=False)
+    for name, frame in _frames(spark, task).items():
+        s.stream(name, frame)
+    return _run(s, task)
+
+
+def _frames(spark: Any, task: Task) -> dict[str, Any]:
+    """The topics, as Spark's connector reads them."""
     from pyspark.sql import functions as f
 
-    spark = weft.spark({"spark.jars": _connector(), **settings})
     frames = {}
-    for name in names:
-        read = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", name)
-        read = read.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 1_000_000)
+    for name in task.names:
+        read = spark.readStream.format("kafka").option("kafka.bootstrap.servers", task.servers)
+        read = read.option("subscribe", name).option("startingOffsets", "earliest")
         parsed = f.from_json(f.col("value").cast("string"), "k LONG, v LONG").alias("r")
-        frames[name] = read.load().select(parsed).select("r.k", "r.v")
-    return spark, frames
+        frames[name] = read.option("maxOffsetsPerTrigger", task.batch).load().select(parsed).select("r.k", "r.v")
+    return frames
 
 
-def _weft_frame(servers: str, names: Sequence[str], out: Path) -> dict[str, float]:
-    spark, frames = _frames(servers, names, {})
-    s = weft.Session(out / "state", spark, progress=False)
-    for name, frame in frames.items():
-        s.stream(name, frame)
-    return _run(s, names, out)
-
-
-def _spark(servers: str, names: Sequence[str], out: Path) -> dict[str, float]:
-    plain = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
-    spark, frames = _frames(servers, names, plain)
-    for name, frame in frames.items():
+def _spark(task: Task, store: Mapping[str, str] | None = None) -> dict[str, float | None]:
+    spark = _plain_spark({**(store or {})})
+    for name, frame in _frames(spark, task).items():
         frame.createOrReplaceTempView(name)
     began = time.perf_counter()
-    writer = spark.sql(_sql(names)).writeStream.format("parquet").option("checkpointLocation", str(out / "state"))
-    writer.trigger(availableNow=True).start(str(out / "results")).awaitTermination()
-    return {"seconds": time.perf_counter() - began, "results": _count(out / "results")}
+    writer = spark.sql(task.sql).writeStream.format("parquet").option("checkpointLocation", str(task.out / "state"))
+    query = writer.trigger(availableNow=True).start(str(task.out / "results"))
+    query.awaitTermination()
+    seconds = time.perf_counter() - began
+    return task.told(seconds, [batch_end(one) for one in query.recentProgress if one["numInputRows"]])
 
 
-def _flink(servers: str, names: Sequence[str], out: Path) -> dict[str, float]:
+def _plain_spark(settings: Mapping[str, str]) -> Any:
+    """Spark as it comes, with much memory."""
+    from pyspark.sql import SparkSession
+
+    os.environ |= environment(PEERS["spark"])
+    ours = {
+        "spark.driver.memory": "12g",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.streaming.numRecentProgressUpdates": "10000",
+        "spark.log.level": "ERROR",
+        "spark.jars": _connector(),
+        **settings,
+    }
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in ours.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _flink(task: Task) -> dict[str, float | None]:
     system = PEERS["flink"]
     python = ready(system)
     if isinstance(python, str):
         raise SystemExit(python)
     [jar] = _jars("flink", FLINK)
     script = Path(__file__).parent / "peersystems" / "flinktopics.py"
-    command = [str(python), str(script), servers, str(out), str(jar), *names]
+    command = [str(python), str(script), task.servers, str(task.out), str(jar), *task.names]
     ended = subprocess.run(command, env={**os.environ, **environment(system)}, capture_output=True, text=True)
     if ended.returncode:
         raise SystemExit(ended.stderr[-500:])
-    told = json.loads(ended.stdout.splitlines()[-1])
-    return {"seconds": told["seconds"], "results": _count(out / "results")}
+    return task.told(json.loads(ended.stdout.splitlines()[-1])["seconds"])
 
 
 def _connector() -> str:
@@ -237,7 +322,13 @@ def _jars(name: str, artifacts: Sequence[str]) -> list[Path]:
     return sorted(folder.glob("*.jar"))
 
 
-SYSTEMS = {"weft": _weft, "weft-frame": _weft_frame, "spark": _spark, "flink": _flink}
+SYSTEMS = {
+    "weft": _weft,
+    "weft-frame": _weft_frame,
+    "spark": _spark,
+    "spark-rocksdb": partial(_spark, store=ROCKSDB),
+    "flink": _flink,
+}
 
 
 # --------------------------------------------------------------------------------------------- latency

@@ -29,7 +29,7 @@ def main() -> None:
     reader.add_argument("--workers", default="2,8,16,32,64")
     reader.add_argument("--batches", type=int, default=12)
     given = reader.parse_args()
-    print("workers  plan ms  batch s (median)  segments  manifest kB")
+    print("workers  plan ms  batch s (median)  messages a batch  segments  manifest kB")
     for workers in map(int, given.workers.split(",")):
         root = Path(tempfile.mkdtemp(prefix="weft-workers-"))
         try:
@@ -56,8 +56,10 @@ def measure(root: Path, workers: int, batches: int) -> str:
     planned = 1000 * (time.perf_counter() - began)
     report = session.run()
     seconds = statistics.median(batch.seconds for batch in report.batches[2:])
+    messages = statistics.median(sum(batch.counters.messages.values()) for batch in report.batches[2:])
     manifest = max((root / "state" / "manifests").iterdir()).stat().st_size / 1000
-    return f"{workers:7d}  {planned:7.0f}  {seconds:16.2f}  {report.batches[-1].segments:8d}  {manifest:11.0f}"
+    segments = report.batches[-1].segments
+    return f"{workers:7d}  {planned:7.0f}  {seconds:16.2f}  {messages:16.0f}  {segments:8d}  {manifest:11.0f}"
 
 
 if __name__ == "__main__":

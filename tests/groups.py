@@ -244,7 +244,11 @@ def check(
     return tally
 
 
-GROUP_LIMITS: Limits = ((folding, "MANY", (2, 10, 262_144)), (known, "CHUNK", (3, 20, 1 << 20)))
+GROUP_LIMITS: Limits = (
+    (folding, "MANY", (2, 10, 262_144)),
+    (folding, "ESTIMATED", (2, 32_768)),
+    (known, "CHUNK", (3, 20, 1 << 20)),
+)
 """Tuples and parts of groups that wait for others, and rows that are looked at together."""
 
 

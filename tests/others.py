@@ -47,6 +47,7 @@ class Others(Wide):
         order = ", ".join(self._order(column) for column in (o, x, g))
         what = self.rng.choice((
             f"LAG({x})", f"LEAD({x}, 2)", f"LAG({x}, 1, 7)", f"FIRST_VALUE({x})",
+            f"LAG({x}, CAST({g} AS INTEGER))", f"LEAD({x}, CAST({o} AS INTEGER), 7)",
         ))  # fmt: skip
         over = f"{what} OVER (PARTITION BY {g} ORDER BY {order})"
         return f"SELECT {g} AS c0, {o} AS c1, {x} AS c2, {over} AS c3 FROM {source}"

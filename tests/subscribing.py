@@ -147,8 +147,13 @@ def _change(rng: random.Random, case: Case, number: int) -> tuple[str, tuple[Any
     if number and rng.random() < 0.4:
         return "remove", (who, what)
     within = rng.choice([None, 0, 1, 5, 100]) if case.own_windows else None
-    given = (value(rng, kind, case.wide, 0.3) for kind in case.types)
+    given = (_extreme(rng, kind) or value(rng, kind, case.wide, 0.3) for kind in case.types)
     return "add", (who, what, within, *given)
+
+
+def _extreme(rng: random.Random, kind: pa.DataType) -> int | None:
+    """Sometimes the least or the greatest value there is: it is an end, and no missing one."""
+    return rng.choice([2**63 - 1, -(2**63)]) if kind == pa.int64() and rng.random() < 0.15 else None
 
 
 # ------------------------------------------------------------------------------------------------------- Weft

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,9 @@ import pytest
 import weft
 from weft.host.state import difference
 from weft.host.state.difference import say_difference
+from weft.query.aggregates import NOT_DONE
+from weft.query.calls import is_built_in
+from weft.query.elsewhere import ELSEWHERE
 from weft.testing import Trial
 
 ROWS = pa.table({"k": [1, 2], "v": [3, 4], "t": pa.array([0, 1], pa.timestamp("us"))})
@@ -123,3 +127,25 @@ def test_the_traceback_of_a_function_comes_once_with_the_row() -> None:
 def test_a_number_of_workers_that_nobody_has_is_refused(workers: int) -> None:
     with pytest.raises(weft.PlanError, match=f"workers is {workers}"):
         weft.Session("unused", workers=workers)
+
+
+def test_a_folder_takes_the_results_of_one_sink(tmp_path: Path) -> None:
+    s = session(tmp_path / "state")
+    s.query("p", "SELECT a.k FROM a").to_parquet(tmp_path / "out")
+    q = s.query("q", "SELECT b.v FROM b").to_parquet(tmp_path / "other" / ".." / "out")
+    with pytest.raises(weft.SinkError, match="two sinks write into folder") as error:
+        s.check()
+    assert error.value.detail == 'one is of query "p", one of query "q".'
+    s.drop("p")
+    q.to_parquet(tmp_path / "more")
+    s.check()
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_a_function_of_another_system_comes_with_what_to_write(name: str) -> None:
+    assert not (is_built_in(name) and name not in NOT_DONE)
+    named = re.findall(r"([A-Za-z_]+)\(", ELSEWHERE[name])
+    assert [other for other in named if not is_built_in(other) and other not in ("UNNEST", "LAG")] == []
+    with pytest.raises(weft.QueryError) as error:
+        session("unused").query("q", f"SELECT {name}(a.k) FROM a")
+    assert ELSEWHERE[name] in str(error.value.hint)

@@ -108,13 +108,15 @@ def _join_windows(session: SparkSession, job: Job) -> DataFrame:
 def _tell_new(progress: list[Any], known: int) -> int:
     for p in progress[known:]:
         if p["numInputRows"]:
-            seconds = p["durationMs"]["triggerExecution"] / 1000
-            tell(batch={"seconds": seconds, "end": _start_time(p) + seconds, "in": p["numInputRows"]})
+            end, rows = batch_end(p)
+            tell(batch={"seconds": p["durationMs"]["triggerExecution"] / 1000, "end": end, "in": rows})
     return len(progress)
 
 
-def _start_time(progress: Any) -> float:
-    return datetime.datetime.fromisoformat(progress["timestamp"]).timestamp()
+def batch_end(progress: Any) -> tuple[float, int]:
+    """When a trigger ended, and its input rows."""
+    began = datetime.datetime.fromisoformat(progress["timestamp"]).timestamp()
+    return began + progress["durationMs"]["triggerExecution"] / 1000, progress["numInputRows"]
 
 
 if __name__ == "__main__":

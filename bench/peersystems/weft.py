@@ -4,7 +4,8 @@
     weft-flat    the flat plan: no join is kept
     weft-rows    of an aggregate the join alone, as rows
 
-A batch lasts from one commit to the next, so what Spark does between batches is counted.
+Spark is started as `weft run` starts it.  A batch lasts from one commit to the next, so what Spark does between batches
+is counted.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import time
 
 import weft
 from bench.peersystems.job import Job, main, tell
+from weft.launch import ahead
 from weft.launch.spark import local_session
 
 POLL = 0.005
 
 
 def run(job: Job) -> None:
+    ahead.begin()
     spark = local_session(job.workers)
     tell(up=True)
     times = dict(job.join.times)

@@ -10,7 +10,7 @@ import pytest
 
 from weft.errors import HostError
 from weft.host.groups import fold as folding
-from weft.host.groups.fold import fold
+from weft.host.groups.fold import fold, share_left
 
 KINDS = [pa.int64(), pa.int32(), pa.string(), pa.float64(), pa.bool_(), pa.date32(), pa.decimal128(12, 2)]
 
@@ -76,3 +76,13 @@ def test_zeros_are_one_beside_structs_and_lists(collide: bool, monkeypatch: pyte
     found = fold([rows]).to_pylist()
     assert sorted(row["#w"] for row in found) == [1, 1, 1, 2]
     assert next(row for row in found if row["#w"] == 2)["p"] == {"v": 1}
+
+
+@pytest.mark.parametrize(
+    ("groups", "least", "most"), [(1, 0, 0.001), (500, 0, 0.05), (20_000, 0.45, 0.55), (40_000, 0.95, 1.05)]
+)
+def test_the_share_that_folding_leaves_is_estimated(groups: int, least: float, most: float) -> None:
+    """Also where half of the rows are equal, which a sample of rows or of groups alone would not tell."""
+    keys = np.where(np.arange(40_000) < groups, np.arange(40_000), 0)
+    frames = [pa.RecordBatch.from_arrays([pa.array(part)], names=["c"]) for part in np.split(keys, 4)]
+    assert least <= share_left(frames) <= most

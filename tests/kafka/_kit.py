@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -27,6 +28,15 @@ def make_topic(
     )
     admin.list_topics(name, timeout=30)
     return name
+
+
+def delete_topic(broker: Broker, topic: str) -> None:
+    """Remove a topic; returns when it is gone."""
+    admin = AdminClient({"bootstrap.servers": broker.servers, **QUIET})
+    admin.delete_topics([topic])[topic].result(60)
+    limit = time.monotonic() + 60
+    while topic in admin.list_topics(timeout=30).topics:
+        assert time.monotonic() < limit, "the topic does not go"
 
 
 def add_partitions(broker: Broker, topic: str, total: int) -> None:

@@ -124,10 +124,19 @@ def test_a_value_begins_with_the_number_of_its_schema(server: Server) -> None:
     assert len(found.bad) == 20
     assert [path for path, _ in server.asked] == ["/schemas/ids/1", "/schemas/ids/0"], "each schema is asked for once"
     assert all(allowed == "Basic bWU6b3BlbiBzZXNhbWU=" for _, allowed in server.asked)
+    unknown = sift(Avro(None, registry), [HEADER.pack(0, 99) + b"x"], columns)
+    assert "the registry knows no schema 99" in unknown.bad[0]
     with pytest.raises(SourceError) as caught:
-        Avro(None, registry).read([HEADER.pack(0, 99) + b"x"], columns)
+        Registry(f"http://me:open%20sesame@{server.place}/broken").latest("orders-value")
     assert server.place in str(caught.value)
     assert "sesame" not in f"{caught.value}{registry!r}"
+
+
+def test_a_registry_that_is_away_ends_the_run_and_no_record_is_bad() -> None:
+    away = Avro(None, Registry("http://me:open%20sesame@127.0.0.1:9"))
+    with pytest.raises(SourceError, match=r"the registry at 127\.0\.0\.1:9 gives no schema") as caught:
+        sift(away, [written(NEW, ROW, HEADER.pack(0, 1))], columns_of(json.dumps(NEW)))
+    assert "sesame" not in str(caught.value)
 
 
 def test_the_columns_of_a_topic_come_from_its_registry(server: Server) -> None:

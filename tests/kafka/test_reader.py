@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 import weft
 from bench.broker import PASSWORD, USER, Broker
-from tests.kafka._kit import QUIET, add_partitions, make_topic, produce
+from tests.kafka._kit import QUIET, add_partitions, delete_topic, make_topic, produce
 from weft.errors import SourceError, StateError
 from weft.host.parts import left_out, place_of
 from weft.host.sources.kafka.cluster import Complaint
@@ -110,6 +110,9 @@ def test_where_a_stream_begins_is_kept_and_can_be_a_time_or_offsets(broker: Brok
     assert first("latest", "latest") == [6], "it still begins where it began"
     with pytest.raises(SourceError, match="has no partition 7"):
         first("wrong", {7: 0})
+    for offset in (-1, 99):
+        with pytest.raises(SourceError, match=f"has no offset {offset}"):
+            first(f"at{offset}", {0: offset})
 
 
 def test_only_committed_records_are_read_and_gaps_are_no_trouble(broker: Broker, tmp_path: Path) -> None:
@@ -186,9 +189,17 @@ def _delete_before(broker: Broker, topic: str, offset: int) -> None:
 def test_a_topic_that_was_created_anew_is_refused(broker: Broker, tmp_path: Path) -> None:
     topic = make_topic(broker, 1)
     produce(broker, topic, numbers(range(5)))
-    reader = weft.read.kafka(broker.servers, topic, schema=N).open("s", str(tmp_path))
+    source = weft.read.kafka(broker.servers, topic, schema=N)
+    reader = source.open("s", str(tmp_path))
     with pytest.raises(SourceError, match="is not the one that was read before"):
         reader.end({"0": 9}, reader.discover())
+    _, end = drain(source, reader)
+    delete_topic(broker, topic)
+    make_topic(broker, 1, name=topic)
+    produce(broker, topic, numbers(range(9)))  # offsets alone do not tell the two apart
+    for again in (reader, source.open("s", str(tmp_path))):
+        with pytest.raises(SourceError, match="is not the one that was read before"):
+            drain(source, again, end)
     with pytest.raises(StateError, match="is not a position in a topic"):
         reader.check(3)
 
@@ -246,6 +257,21 @@ def test_keys_headers_and_times_are_columns(broker: Broker, tmp_path: Path) -> N
     assert second == {**told, "n": None, "#offset": 1, "#change": "delete"}
 
 
+def test_a_key_that_is_no_text_is_bad_where_it_is_wanted(broker: Broker, tmp_path: Path) -> None:
+    topic = make_topic(broker, 1)
+    for key in (b"\xff\xfe", b"", None):
+        produce(broker, topic, numbers([1]), key=key)
+
+    def keys(name: str, **more: Any) -> list[Any]:
+        source = weft.read.kafka(broker.servers, topic, schema=N, columns=["#key"], **more)
+        return [row["#key"] for row in drain(source, source.open(name, str(tmp_path)))[0]]
+
+    assert keys("skip", bad="skip") == ["", None]
+    assert keys("bytes", key="bytes") == [b"\xff\xfe", b"", None]
+    with pytest.raises(SourceError, match="offset 0"):
+        keys("fail")
+
+
 def test_text_bytes_and_csv_are_read_too(broker: Broker, tmp_path: Path) -> None:
     topic = make_topic(broker, 1)
     produce(broker, topic, [b"1,a", b'2,"b,c"'])
@@ -276,8 +302,8 @@ def test_names_and_passwords_are_passed_on_and_wrong_ones_are_refused(broker: Br
 
     def secured(password: str) -> KafkaSource:
         options = {
-            "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": USER,
-            "sasl.password": password,
+            "security.protocol": "SASL_SSL", "ssl.ca.location": str(broker.certificate), "sasl.mechanism": "PLAIN",
+            "sasl.username": USER, "sasl.password": password,
         }  # fmt: skip
         return weft.read.kafka(broker.guarded, topic, schema=N, patience=5, options=options)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import json
 import threading
 from collections import Counter
@@ -12,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 import weft
 from bench.broker import Broker
@@ -20,6 +22,7 @@ from tests.spark._kit import moment
 from weft.errors import SinkError
 from weft.host.results import kafkawriter
 from weft.host.results.kafka import KafkaSink
+from weft.host.results.kafkarecords import keys_of, objects_of, read_place, writer_of
 from weft.host.results.sink import Results
 from weft.host.sources.kafka.avro import Avro, avro_of
 
@@ -98,6 +101,62 @@ def test_keys_are_text_or_objects_and_wrong_ones_are_refused(broker: Broker, tmp
         opened(broker, "nowhere", "four")
 
 
+def test_keys_of_every_type_are_their_text_and_values_are_json() -> None:
+    nan = float("nan")
+    columns = {
+        "d": pa.array([decimal.Decimal("0.000000000"), decimal.Decimal("-3.5")], pa.decimal128(20, 9)),
+        "day": pa.array([2**22, 0], pa.int32()).cast(pa.date32()),
+        "at": pa.array([0, 1], pa.timestamp("us", "UTC")),
+        "b": pa.array([b"\xff", b""]),
+        "gone": pa.array([5, None], pa.duration("us")),
+        "nested": pa.array([{"x": [1.5, nan]}, {"x": [float("inf")]}]),
+    }
+    rows = pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
+
+    def keys(name: str) -> list[bytes | None]:
+        place = read_place("q", [*columns], "b:9", "t", name, "json", {})
+        return [key for key, _ in writer_of(place, rows.schema, "q")(rows)]
+
+    assert keys("d") == [b"0.000000000", b"-3.500000000"]
+    assert keys("day") == [b"13453-08-13", b"1970-01-01"]
+    assert keys("at") == [b"1970-01-01T00:00:00.000000Z", b"1970-01-01T00:00:00.000001Z"]
+    assert keys("b") == [b"/w==", b""]
+    assert keys("gone") == [b"5", None]
+    assert [json.loads(value)["nested"] for value in objects_of(rows)] == [{"x": [1.5, None]}, {"x": [None]}]
+    spans = rows.select(["gone"])
+    place = read_place("q", ["gone"], "b:9", "t", None, "avro", {})
+    values = [value for _, value in writer_of(place, spans.schema, "q")(spans)]
+    assert Avro(avro_of(spans.schema, "q")).read(values, pa.schema([("gone", pa.int64())])).to_pylist() == [
+        {"gone": 5}, {"gone": None},
+    ]  # fmt: skip
+
+
+def test_no_two_groups_have_one_key() -> None:
+    values = [None, float("nan"), float("inf"), float("-inf"), 0.5]
+    rows = pa.RecordBatch.from_pydict({"x": values, "t": pa.array([0] * 5, pa.timestamp("us"))})
+    found = [json.loads(key) for key in keys_of(rows)]
+    assert [key["x"] for key in found] == [None, "nan", "inf", "-inf", 0.5]
+    assert {key["t"] for key in found} == {"1970-01-01T00:00:00.000000"}
+
+
+def test_names_that_avro_does_not_have_are_refused_when_the_sink_is_named() -> None:
+    inner = pa.struct([("count(*)", pa.int64())])
+    for schema in (pa.schema([("a b", pa.int64())]), pa.schema([("s", inner)])):
+        with pytest.raises(SinkError, match="Avro has no field of the name"):
+            KafkaSink("q", schema, "b:9", "t", None, "avro")
+
+
+def test_a_record_that_is_too_large_ends_the_run_at_once(broker: Broker, tmp_path: Path) -> None:
+    narrow = make_topic(broker, 1, {"max.message.bytes": "1000"})
+    place = tmp_path / "000000000000-1-0000.parquet"
+    pq.write_table(pa.table({"k": [1], "s": ["long" * 500]}, schema=SCHEMA), place)
+    sink = opened(broker, narrow, "large")
+    with pytest.raises(SinkError, match="too large") as caught:
+        sink.take(Results(0, (place,), lambda: None, lambda: None))  # type: ignore[arg-type]
+    assert "max.message.bytes" in str(caught.value)
+    assert consume_all(broker, narrow) == []
+
+
 def test_a_query_sends_its_results_and_another_reads_them(broker: Broker, tmp_path: Path) -> None:
     topic = make_topic(broker, 2)
     rows = pa.table({"k": [1, 2, 2], "x": [1.5, float("nan"), None], "ts": [moment(at) for at in range(3)]})
@@ -174,6 +233,26 @@ def test_a_broker_that_goes_between_rows_and_marker_and_comes_back_gets_each_row
         sink.take(results(tmp_path, 2, 3, lambda: None))
         found = json_rows(consume_all(mortal, topic), "k")
     assert found == Counter((number,) for batch in range(3) for number in range(batch * 100, batch * 100 + 3))
+
+
+def test_a_broker_that_does_not_know_yet_where_markers_are_is_asked_again(broker: Broker, tmp_path: Path) -> None:
+    topic, owner = make_topic(broker), tmp_path.name
+    opened(broker, topic, owner).take(results(tmp_path, 0, 2, dying(-1)))
+    sink = opened(broker, topic, owner)
+    answers, ask = [KafkaError(KafkaError.NOT_COORDINATOR)] * 2, sink._writer._consumer
+
+    class Starting:
+        """Answers as a broker that has just come up."""
+
+        def committed(self, *asked: Any) -> Any:
+            if answers:
+                raise KafkaException(answers.pop())
+            return ask.committed(*asked)
+
+    sink._writer._consumer = Starting()
+    sink.take(results(tmp_path, 0, 2, dying(-1)))
+    assert not answers
+    assert len(consume_all(broker, topic)) == 2
 
 
 def test_a_call_that_does_not_return_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import weft
 from weft.errors import SourceError
 from weft.host.sources.kafka.declared import read_declared
 from weft.host.sources.kafka.sifting import sift
@@ -69,6 +70,28 @@ def test_json_times_may_have_a_zone_and_dates_are_dates() -> None:
     assert {*found.bad} == {2}, "a time is no date"
 
 
+def test_dates_may_lie_inside_of_structs_and_lists() -> None:
+    kind = pa.struct([("d", pa.date32()), ("x", pa.float64())])
+    columns = pa.schema([("s", kind), ("l", pa.list_(pa.date32()))])
+    day = datetime.date(2026, 1, 2)
+    values = [
+        b'{"s":{"d":"2026-01-02","x":NaN},"l":["2026-01-02",null]}',
+        b'{"s":null,"l":[]}',
+        b'{"s":{"d":"2026-01-02T01:00:00"}}',
+        b'{"l":["2026-01-02T01:00:00"]}',
+    ]
+    found = sift(Json(), values, columns)
+    assert [*found.good] == [0, 1], "a time is no date"
+    first, second = found.rows.to_pylist()
+    assert (first["s"]["d"], first["l"], second) == (day, [day, None], {"s": None, "l": []})
+
+
+def test_types_that_json_cannot_fill_are_refused_before_a_record_is_read() -> None:
+    for kind in (pa.duration("us"), pa.map_(pa.string(), pa.int64())):
+        with pytest.raises(SourceError, match=r'column "a" of type .* is not read from JSON'):
+            weft.read.kafka("127.0.0.1:9", "t", schema=pa.schema([("a", kind)]))
+
+
 LINES = [
     b"1,x",
     b'2,"a,b"',
@@ -94,6 +117,7 @@ def test_csv_gives_the_same_rows_together_as_alone(values: list[bytes]) -> None:
     found = sift(form, values, columns)
     assert found.rows.to_pylist() == [row for one in alone for row in one.rows.to_pylist()]
     assert {*found.bad} == {at for at, one in enumerate(alone) if one.bad}
+    assert not {b'3,"x', b"7,\xff", b"8,a\nb"} & {values[at] for at in found.good}, "an open quote, no text, two lines"
 
 
 def test_text_that_is_not_utf8_is_bad_and_bytes_are_always_good() -> None:

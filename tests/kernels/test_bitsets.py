@@ -21,9 +21,9 @@ def draw_boxes(rng: np.random.Generator, count: int, width: int, wide: int) -> t
     return low, np.where(kind > 0.7, HIGHEST, high)
 
 
-def brute(low: Any, high: Any, there: Any, points: Any, valid: Any) -> list[tuple[int, int]]:
+def brute(low: Any, high: Any, there: Any, points: Any, valid: Any, free: Any = None) -> list[tuple[int, int]]:
     inside = (points[:, None, :] >= low[None]) & (points[:, None, :] <= high[None])
-    free = (low == LOWEST) & (high == HIGHEST)
+    free = (low == LOWEST) & (high == HIGHEST) if free is None else free
     met = np.where(valid[:, None, :], inside, free[None]).all(axis=2) & there[None]
     return [(int(p), int(b)) for p, b in zip(*np.nonzero(met), strict=True)]
 
@@ -101,6 +101,29 @@ def test_points_pass_over_groups(seed: int) -> None:
         points[:, column], valid[:, column] = (a[np.arange(60) // run * run, column] for a in (points, valid))
     for parts in ([[0, 1], [2], [3]], [[0, 1, 2], [3]], [[3, 2, 1, 0]]):
         assert found_in(sets, box_of, points, valid, parts) == brute(low, high, there, points, valid)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_runs_of_points_are_met_by_boxes(seed: int) -> None:
+    """Many points that agree in the first parts: what these leave is compared with 64 of them at once."""
+    rng = np.random.default_rng(seed)
+    count, width, wide = int(rng.choice([70, 900, 5_000])), 6, int(rng.choice([8, 300]))
+    low, high = draw_boxes(rng, count, width, wide)
+    free = (low == LOWEST) & (high == HIGHEST) & (rng.random((count, width)) < 0.7)  # else both are given
+    sets = BitSets(low, high, free=free, slabs=int(rng.choice([3, 40, 255])))
+    box_of = np.full(len(sets.ends), -1)
+    box_of[sets.slots] = np.arange(count)
+    gone = rng.choice(count, count // 9, replace=False)
+    sets.remove(sets.slots[gone])
+    points, valid = rng.integers(-wide - 1, 2 * wide, (300, width)), rng.random((300, width)) < 0.95
+    points[rng.random((300, width)) < 0.03] = rng.choice([LOWEST, HIGHEST])
+    runs = (int(rng.choice([63, 64, 65, 150])), int(rng.choice([5, 20, 64])), int(rng.choice([1, 2])))
+    for column in range(width):
+        at = np.arange(300) // runs[column // 2] * runs[column // 2]
+        points[:, column], valid[:, column] = points[at, column], valid[at, column]
+    wanted = brute(low, high, ~np.isin(np.arange(count), gone), points, valid, free)
+    for parts in ([[1, 0], [2, 3], [5, 4]], [[0, 1], [4, 2, 3, 5]], [[3, 0, 2, 1], [4, 5]], [[*range(width)]]):
+        assert found_in(sets, box_of, points, valid, parts) == wanted
 
 
 def test_many_results_continue_one_tuple() -> None:

@@ -9,7 +9,7 @@ from weft.optimizer.graph.joingraph import bits
 from weft.optimizer.graph.layout import Home, Layout, Target
 from weft.optimizer.graph.placement import keys
 from weft.optimizer.graph.tree import flat_tree
-from weft.optimizer.lower.ways import Steps
+from weft.optimizer.lower.steps import Steps
 from weft.query.model import Query
 
 

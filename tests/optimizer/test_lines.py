@@ -12,7 +12,7 @@ from tests.optimizer.lines import random_layout
 from tests.optimizer.test_labels import renamed
 from weft.host.inprocess.run import InProcess
 from weft.optimizer.lower.assemble import assemble
-from weft.optimizer.lower.ways import ways
+from weft.optimizer.lower.trips import ways
 from weft.query.model import Query, Stream
 from weft.testing import assert_same_rows, expected_after_lateness
 

@@ -12,8 +12,9 @@ import pytest
 from weft.optimizer.cost.estimate import estimate
 from weft.query.model import Query, Stream
 from weft.sql import to_query
-from weft.stats.analyze import Sample, analyze
+from weft.stats.analyze import analyze
 from weft.stats.model import DEFAULTS, Statistics
+from weft.stats.sample import Sample
 
 SECOND = 1_000_000
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us"))])

@@ -26,6 +26,8 @@ ONE_ROW = [
 ]
 FORMS = [
     "SELECT a.k, SUM(SUM(a.x)) OVER () AS w FROM a GROUP BY a.k",
+    "SELECT a.k, a.x, a.s, LAG(a.x, CAST(a.k AS INTEGER)) OVER (ORDER BY a.x, a.k, a.s) AS w FROM a",
+    "SELECT a.x, LEAD(a.x, CAST(a.s - 1 AS INTEGER), a.k) OVER (PARTITION BY a.k ORDER BY a.x, a.s) AS w FROM a",
     "SELECT a.k, RANK() OVER (PARTITION BY NULL ORDER BY a.k) AS n FROM a",
     "SELECT a.k, a.x, RANK() OVER (ORDER BY (a.k, a.x) DESC NULLS LAST) AS n FROM a",
     "SELECT a.k, a.x, a.s FROM a ORDER BY (a.k, a.x), a.s LIMIT 3",

@@ -81,6 +81,7 @@ APART = {
 }  # fmt: skip
 DUCK_LEFT = "SELECT p.item FROM price p LEFT JOIN stock s ON s.item = p.item"
 BEST = "SELECT p.cents AS c FROM price p WHERE p.item = s.item AND p.cents > 0 ORDER BY 1 DESC"
+TIMES = "(SELECT make_timestamp(cents * 200000000000) AS t FROM price)"
 ROWS = {
     "except": ("SELECT item FROM price EXCEPT SELECT item FROM stock", None),
     "intersect": ("SELECT * FROM price INTERSECT SELECT * FROM stock", None),
@@ -113,6 +114,10 @@ ROWS = {
     "some rows beside a row": (
         "SELECT x FROM price p LEFT JOIN LATERAL (SELECT p.item UNION ALL SELECT cents WHERE item > 1) v (x) ON x < 3",
         None,
+    ),
+    "units as words": (
+        f"SELECT date_trunc(MONTH, t) a, timestamp_trunc(t, WEEK) b, datediff(day, DATE '2020-01-31', t) FROM {TIMES}",
+        f"SELECT date_trunc('month', t) a, date_trunc('week', t) b, datediff('day', DATE '2020-01-31', t) FROM {TIMES}",
     ),
     "schemas": (
         "SELECT p.item FROM public.price p JOIN main.stock ON stock.item = p.item",

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import weft
 from weft.query.model import Query, Stream
 from weft.sql import to_query
-from weft.stats.analyze import Sample
+from weft.stats.sample import Sample
 
 STREAMS = {name: Stream(name, pa.schema([("k", pa.int64()), ("x", pa.int64())])) for name in ("t", "u", "v")}
 NUMBERS = pa.table({"k": [1, 1, 2, 3], "x": [0, 1, 2, 3]})

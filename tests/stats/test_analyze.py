@@ -17,10 +17,11 @@ from tests.stats.kit import NUMBERS, STREAMS, near, q_error, queries, samples, s
 from weft.errors import PlanError
 from weft.expr.render import to_sql
 from weft.optimizer.cost.estimate import estimate
-from weft.stats.analyze import Sample, analyze
+from weft.stats.analyze import analyze
 from weft.stats.estimators import distinct_values
 from weft.stats.model import Statistics
 from weft.stats.pairs import PAIRS
+from weft.stats.sample import Sample
 from weft.testing import oracle
 
 FUNCTIONS = {"near": near}

@@ -23,10 +23,11 @@ from weft.adapt.reconcile import reconcile
 from weft.expr.evaluate import Functions
 from weft.expr.render import to_sql
 from weft.query.model import Query, Stream
-from weft.stats.analyze import Sample, analyze
+from weft.stats.analyze import analyze
 from weft.stats.drawn import Drawn, Part
 from weft.stats.model import Pair, Statistics
 from weft.stats.names import Names, between
+from weft.stats.sample import Sample
 from weft.stats.wanted import join_keys
 from weft.topology.model import Topology
 

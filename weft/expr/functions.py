@@ -237,6 +237,7 @@ SYNONYMS = {
     "proctime": "now",
     "datepart": "date_part",
     "datetrunc": "date_trunc",
+    "timestamp_trunc": "date_trunc",
     "weekofyear": "week",
     "dayofmonth": "day",
     "weekday": "dayofweek",

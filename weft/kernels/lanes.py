@@ -1,9 +1,13 @@
 """Sixty-four bytes at a time: comparisons whose outcome is a word of bits.
 
-Bytes come in pairs of lines, for each word and dimension: the slabs in which 64 intervals begin, and how many slabs
-further they end.  One instruction reads a line where the processor has wide registers; elsewhere the compiler takes
-several.  It is quick if lines begin where those of the cache do, and right if they do not: an array that was copied may
-lie anywhere.  What must hold: no sum of both bytes is above 255.
+An interval is two bytes for each dimension: the slab in which it begins, and how many slabs further it ends.  They are
+there twice.  For 64 intervals and one point they come in pairs of lines, for each word and dimension.  For one interval
+and 64 points they are two bytes, and the slabs of the points are a line.  One instruction reads a line where the
+processor has wide registers; elsewhere the compiler takes several.  It is quick if lines begin where those of the cache
+do, and right if they do not: an array that was copied may lie anywhere.
+
+What must hold: no sum of both bytes is above 255, and there is room behind the slabs of points for a line that begins
+at the last one.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 
@@ -25,24 +30,54 @@ def count_zeros(_typing: Any, _bits: Any) -> Any:
     return types.int64(types.uint64), make
 
 
+@intrinsic
+def count_ones(_typing: Any, _bits: Any) -> Any:
+    """How many bits are set."""
+
+    def make(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.ctpop(args[0])
+
+    return types.int64(types.uint64), make
+
+
 LANES = ir.VectorType(ir.IntType(8), 64)
+ZEROS, ONES = (ir.Constant(LANES, [byte] * 64) for byte in (0, 255))
 
 
-def further_of(context: Any, builder: Any, signature: Any, args: Any) -> tuple[Any, Any]:
-    """How many slabs a point lies behind the first slab of each box of a word, and how many the last slab does."""
+def lane_op(name: str, builder: Any, *operands: Any) -> Any:
+    """An operation on each byte that LLVM has a name for."""
+    kind = ir.FunctionType(LANES, [LANES, LANES])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v64i8"), operands)
+
+
+def load_line(builder: Any, data: Any, at: Any) -> Any:
+    """The 64 bytes from a place on."""
+    return builder.load(builder.bitcast(builder.gep(data, [at]), LANES.as_pointer()), align=1)
+
+
+def repeat(builder: Any, byte: Any) -> Any:
+    """A byte 64 times."""
+    one = builder.insert_element(ir.Constant(LANES, ir.Undefined), byte, ir.Constant(ir.IntType(32), 0))
+    every = ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
+    return builder.shuffle_vector(one, ir.Constant(LANES, ir.Undefined), every)
+
+
+def are_zero(builder: Any, lanes: Any) -> Any:
+    """A bit for each byte that is 0."""
+    return builder.bitcast(builder.icmp_unsigned("==", lanes, ZEROS), ir.IntType(64))
+
+
+# ------------------------------------------------------------------------------- the boxes of a word and one point
+
+
+def boxes_of_word(context: Any, builder: Any, signature: Any, args: Any) -> tuple[Any, Any]:
+    """How many slabs a point lies behind the first slab of each box, and how many the last slab of the box does."""
     slabs, word, dimension, slab = args
     array = context.make_array(signature.args[0])(context, builder, slabs)
     wide = builder.extract_value(array.shape, 1)
     at = builder.mul(builder.add(builder.mul(word, wide), dimension), ir.Constant(ir.IntType(64), 128))
-    first, span = (
-        builder.load(
-            builder.bitcast(builder.gep(array.data, [builder.add(at, at.type(more))]), LANES.as_pointer()), align=1
-        )
-        for more in (0, 64)
-    )
-    one = builder.insert_element(ir.Constant(LANES, ir.Undefined), slab, ir.Constant(ir.IntType(32), 0))
-    every = ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
-    return builder.sub(builder.shuffle_vector(one, ir.Constant(LANES, ir.Undefined), every), first), span
+    first, span = (load_line(builder, array.data, builder.add(at, at.type(more))) for more in (0, 64))
+    return builder.sub(repeat(builder, slab), first), span
 
 
 @intrinsic
@@ -50,7 +85,7 @@ def meeting(_typing: Any, slabs: Any, _word: Any, _dimension: Any, _slab: Any) -
     """The word of a set: a bit for each box that meets a slab."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        further, span = further_of(context, builder, signature, args)
+        further, span = boxes_of_word(context, builder, signature, args)
         return builder.bitcast(builder.icmp_unsigned("<=", further, span), ir.IntType(64))
 
     return types.uint64(slabs, types.int64, types.int64, types.uint8), make
@@ -61,8 +96,75 @@ def ending(_typing: Any, slabs: Any, _word: Any, _dimension: Any, _slab: Any) ->
     """A bit for each box that begins or ends in a slab."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        further, span = further_of(context, builder, signature, args)
-        begins = builder.icmp_unsigned("==", further, ir.Constant(LANES, [0] * 64))
-        return builder.bitcast(builder.or_(begins, builder.icmp_unsigned("==", further, span)), ir.IntType(64))
+        further, span = boxes_of_word(context, builder, signature, args)
+        ends = builder.icmp_unsigned("==", further, span)
+        return builder.bitcast(builder.or_(builder.icmp_unsigned("==", further, ZEROS), ends), ir.IntType(64))
 
     return types.uint64(slabs, types.int64, types.int64, types.uint8), make
+
+
+# ------------------------------------------------------------------------------------- 64 points and one box
+
+
+def points_of_run(context: Any, builder: Any, signature: Any, args: Any, k: Any) -> tuple[Any, Any]:
+    """How many slabs each point lies behind the first slab of the box, and how many the last slab of the box does."""
+    kinds, values = signature.args[:3], args[:3]
+    spans, asked, places = (context.make_array(t)(context, builder, v) for t, v in zip(kinds, values, strict=True))
+    wide, long = builder.extract_value(spans.shape, 1), builder.extract_value(places.shape, 1)
+    dimension = builder.load(builder.gep(asked.data, [k]))
+    at = builder.add(builder.mul(args[3], wide), builder.shl(dimension, k.type(1)))
+    first, span = (builder.load(builder.gep(spans.data, [builder.add(at, k.type(more))])) for more in (0, 1))
+    points = load_line(builder, places.data, builder.add(builder.mul(k, long), args[4]))
+    return builder.sub(points, repeat(builder, first)), repeat(builder, span)
+
+
+def fold(start: Any, step: Any) -> Any:
+    """What is 0 at the end, when each dimension from one to another has made its step."""
+
+    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kept = cgutils.alloca_once_value(builder, start)
+        with cgutils.for_range(builder, args[6], start=args[5]) as loop:
+            further, span = points_of_run(context, builder, signature, args, loop.index)
+            builder.store(step(builder, builder.load(kept), further, span), kept)
+        return are_zero(builder, builder.load(kept))
+
+    return make
+
+
+def _behind(builder: Any, kept: Any, further: Any, span: Any) -> Any:
+    return builder.or_(kept, lane_op("usub.sat", builder, further, span))
+
+
+def _until_an_end(builder: Any, kept: Any, further: Any, span: Any) -> Any:
+    return lane_op("umin", builder, kept, lane_op("umin", builder, further, builder.sub(span, further)))
+
+
+@intrinsic
+def met_by(_typing: Any, spans: Any, asked: Any, places: Any, _slot: Any, _row: Any, _begin: Any, _end: Any) -> Any:
+    """A bit for each of 64 points, from a row on, whose slabs meet a box in some of the dimensions asked."""
+    numbers = (types.int64,) * 4
+    return types.uint64(spans, asked, places, *numbers), fold(ZEROS, _behind)
+
+
+@intrinsic
+def ended_by(_typing: Any, spans: Any, asked: Any, places: Any, _slot: Any, _row: Any, _begin: Any, _end: Any) -> Any:
+    """A bit for each of 64 points that meet a box if it begins or ends in their slab in one of some dimensions."""
+    numbers = (types.int64,) * 4
+    return types.uint64(spans, asked, places, *numbers), fold(ONES, _until_an_end)
+
+
+@intrinsic
+def prefetch(_typing: Any, ends: Any, _slot: Any, _dimension: Any) -> Any:
+    """Have the ends of a box in a dimension fetched: they are read soon."""
+
+    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        wide = builder.extract_value(array.shape, 1)
+        at = builder.shl(builder.add(builder.mul(args[1], wide), args[2]), wide.type(1))
+        byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
+        call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch")
+        builder.call(call, [builder.bitcast(builder.gep(array.data, [at]), byte), flag(0), flag(3), flag(1)])
+        return context.get_dummy_value()
+
+    return types.void(ends, types.int64, types.int64), make

@@ -22,8 +22,10 @@ from weft.optimizer.cubes.plan import skew
 from weft.optimizer.graph.layout import Layout, Lines, Placement, mask
 from weft.optimizer.graph.placement import Sizes, heaviest_key, keys
 from weft.optimizer.graph.tree import Tree, flat_tree
+from weft.optimizer.lower.steps import Steps
 from weft.optimizer.lower.together import choose_together
-from weft.optimizer.lower.ways import Line, Steps, Ways, ways
+from weft.optimizer.lower.trips import ways
+from weft.optimizer.lower.ways import Line, Ways
 from weft.optimizer.problem import Problem
 from weft.optimizer.trees.orders import least_sent_orders
 from weft.query.model import Query

@@ -15,6 +15,7 @@ from weft.expr.lists import UNNEST
 from weft.expr.model import Call, Expr, Udf
 from weft.expr.types import TIMESTAMP, ExprError, normalize
 from weft.query.aggregates import AGGREGATES, NOT_DONE, WINDOW
+from weft.query.elsewhere import say_elsewhere
 from weft.query.names import find, suggestion
 from weft.query.ranking import GROUPING
 
@@ -55,7 +56,7 @@ def called(call: Udf, functions: Mapping[str, FunctionSignature]) -> Expr:
         raise ExprError(
             f'"{call.name}" is not supported',
             detail=f"aggregates are: {', '.join(AGGREGATES)}.",
-            hint="aggregate the result where it is read.",
+            hint=say_elsewhere(call.name) or "aggregate the result where it is read.",
             span=call.span,
         )
     if builtin in GROUPING:
@@ -66,6 +67,8 @@ def called(call: Udf, functions: Mapping[str, FunctionSignature]) -> Expr:
         raise ExprError("UNNEST stands in FROM", hint=hint, span=call.span)
     raise ExprError(
         f'there is no function "{call.name}"',
-        hint=suggestion(call.name, [*NAMED, *SYNONYMS, *functions]) or "register a Python function of that name.",
+        hint=say_elsewhere(call.name)
+        or suggestion(call.name, [*NAMED, *SYNONYMS, *functions])
+        or "register a Python function of that name.",
         span=call.span,
     )

@@ -5,8 +5,8 @@ Rows get one more column by joins of the rows with themselves; nothing of it is 
     SUM(x) OVER (PARTITION BY g)                rows JOIN (SELECT g, SUM(x) FROM rows GROUP BY g)
     SUM(x) OVER (PARTITION BY g ORDER BY o)     rows JOIN (SELECT g, o, SUM(x) FROM (g, o) JOIN rows up to o ...)
     ... ROWS BETWEEN 2 PRECEDING AND ...        the same with the number of a row in place of o
-    LAG(x, 2) OVER (PARTITION BY g ORDER BY o)  rows JOIN (all rows, two places further on, and the rows themselves with
-                                                NULL for x, UNION ALL, GROUP BY g and the number of the row)
+    LAG(x, n) OVER (PARTITION BY g ORDER BY o)  rows JOIN (all rows, and all rows n places before with NULL for x, UNION
+                                                ALL, GROUP BY g and the place) ON the place is the row's number - n
     FIRST_VALUE(x) OVER (...)                   rows JOIN rows ON the number of the other is 1
 
 What must hold: NULL is a value of g and o like any other.  A row has itself in its frame, so that no group is missing.
@@ -94,8 +94,7 @@ def _beside(rows: Draft, over: Over, alias: str) -> _Beside:
     if over.function in EDGES:
         return _edge(rows, over, alias)
     if over.function in NEIGHBOURS:
-        names = (*over.by, str(over.number))
-        return _Beside(_source(_neighbours(rows, over), alias), tuple(_alike(ROWS, alias, names)), _found(over, alias))
+        return _neighbour(rows, over, alias)
     if over.frame.unit == "all":
         names, groups = over.by, _groups(rows, over)
     else:
@@ -174,29 +173,30 @@ def _before(key: Sorted) -> Expr:
     return Call("or", (Call(">" if key.descending else "<", (other, mine)), unknown))
 
 
-def _neighbours(rows: Draft, over: Over) -> Draft:
-    """For each row what stands some places before or behind it: all rows, moved, and the rows themselves without it."""
+def _neighbour(rows: Draft, over: Over, alias: str) -> _Beside:
+    """What stands some places before or behind each row; how many, each row says for itself."""
     value, *more = over.args
-    number = str(over.number)
-    steps = at(ROWS, more[0]) if more else Literal(1)
-    place = Call("+" if over.function == "lag" else "-", (Column(ROWS, number), steps))
-    by = tuple(_items(ROWS, over.by))
-    moved = (*by, Item(place, number), Item(at(ROWS, value), _VALUE), Item(Literal(1), _THERE))
-    own = (*by, Item(Column(ROWS, number), number), Item(Literal(None), _VALUE), Item(Literal(0), _THERE))
+    number, steps = str(over.number), at(ROWS, more[0]) if more else Literal(1)
+    wanted = Call("-" if over.function == "lag" else "+", (Column(ROWS, number), steps))
+    on = (*_alike(ROWS, alias, over.by), Call("same", (wanted, Column(alias, number))))
+    found: Expr = Column(alias, _VALUE)
+    if len(more) > 1:
+        is_there = Call("=", (Column(alias, _THERE), Literal(1)))
+        found = Call("case", (is_there, found, Call("is_null", (steps,)), Literal(None), at(ROWS, more[1])))
+    return _Beside(_source(_with_places(rows, over, wanted, at(ROWS, value)), alias), on, found)
+
+
+def _with_places(rows: Draft, over: Over, wanted: Expr, value: Expr) -> Draft:
+    """The value at each place, and NULL at each one that is wanted: all rows, and all rows without their values."""
+    number, by = str(over.number), tuple(_items(ROWS, over.by))
+    there = (*by, Item(Column(ROWS, number), number), Item(value, _VALUE), Item(Literal(1), _THERE))
+    asked = (*by, Item(wanted, number), Item(Literal(None), _VALUE), Item(Literal(0), _THERE))
     source = _source(rows, ROWS)
-    both = Draft((source,), (), moved, text=rows.text, unions=(Draft((source,), (), own, text=rows.text),))
+    both = Draft((source,), (), there, text=rows.text, unions=(Draft((source,), (), asked, text=rows.text),))
     keys = tuple(Column(ROWS, name) for name in (*over.by, number))
     found = (Item(Udf("max", (Column(ROWS, name),)), name) for name in (_VALUE, _THERE))
     items = (*(Item(key, key.name) for key in keys), *found)
     return Draft((_source(both, ROWS),), (), items, text=rows.text, group_by=tuple(map(Condition, keys)))
-
-
-def _found(over: Over, alias: str) -> Expr:
-    """The value of a neighbour, or what is taken where there is none."""
-    value = Column(alias, _VALUE)
-    if len(over.args) < 3:
-        return value
-    return Call("case", (Call("=", (Column(alias, _THERE), Literal(1))), value, at(ROWS, over.args[2])))
 
 
 def _edge(rows: Draft, over: Over, alias: str) -> _Beside:

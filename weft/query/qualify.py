@@ -90,6 +90,12 @@ def sources_of(part: Part | None) -> Iterator[Source]:
         yield from (*sources_of(part.left), *sources_of(part.right))
 
 
+def conditions_of(part: Part | None) -> Iterator[Condition]:
+    """All conditions of joins in a part."""
+    if isinstance(part, Node):
+        yield from (*conditions_of(part.left), *conditions_of(part.right), *part.on)
+
+
 @dataclass(frozen=True, slots=True)
 class Opened:
     """A SELECT with its names looked up."""

@@ -8,13 +8,12 @@
     (SELECT y FROM b WHERE b.k = a.k)                      the same with MAX and COUNT; a count above 1 is an error
 
 What must hold: a subquery sees the query around it, so names are looked up inside first.  One that groups rows may
-refer to the query around it by equalities: what is equal to it becomes a key of its groups.  By other comparisons it
-may refer to one stream: its groups are then those of each different value of that stream.
+refer to the query around it by comparisons (`weft.query.groupedsub`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from weft.expr.model import Call, Column, Expr, Literal, Udf, children, columns, transform, walk
@@ -24,21 +23,18 @@ from weft.query.caret import pointing_into
 from weft.query.derived import all_rows, in_place
 from weft.query.draft import Condition, Draft, Item, Source
 from weft.query.foreach import for_each
+from weft.query.groupedsub import grouped
 from weft.query.nulls import fold, is_null, null
 from weft.query.onerow import ROW
 from weft.query.onlyrow import compared, has_one_row, without_having
-from weft.query.qualify import Kind, Node, Opened, Part, Reader, sources_of
+from weft.query.qualify import Kind, Node, Opened, Part, Reader, conditions_of, sources_of
 from weft.query.ranking import is_ranking
 from weft.query.tied import (
-    COMPARED,
-    equal_sides,
     expr_of,
-    flat_joins,
     many_columns,
     maybe,
     null_test,
     one_column,
-    sides,
     surely,
 )
 
@@ -57,7 +53,7 @@ def unnest(reader: Reader, opened: Opened) -> Opened:
     """The same query with its subqueries in the tree of joins."""
     part, asking = _hoisted(opened.part)
     opened = replace(opened, part=part, where=(*opened.where, *asking))
-    for one in (*_conditions(opened.part), *opened.group_by):
+    for one in (*conditions_of(opened.part), *opened.group_by):
         _refuse(one, "ON of an outer join, or in GROUP BY", "write it in WHERE, or in a derived table that is joined.")
     return _Unnester(reader, opened).run()
 
@@ -74,11 +70,6 @@ def _hoisted(part: Part) -> tuple[Part, tuple[Condition, ...]]:
     mine = tuple(one for one in part.on if has_subquery(one.expr))
     on = tuple(one for one in part.on if one not in mine)
     return replace(part, left=left, right=right, on=on), (*asking, *more, *mine)
-
-
-def _conditions(part: Part | None) -> Iterator[Condition]:
-    if isinstance(part, Node):
-        yield from (*_conditions(part.left), *_conditions(part.right), *part.on)
 
 
 def _refuse(written: Condition | Item, place: str, hint: str) -> None:
@@ -205,7 +196,7 @@ class _Unnester:
         if not calls_aggregate(expr_of(opened.items[0])) or opened.group_by or draft.unions:
             return self._only(opened, call)
         try:
-            derived, equal = self._grouped(opened, call)
+            derived, equal = grouped(opened, call, self.part, self.text)
         except ExprError:
             found = self._aggregate_of_each(opened)
             if found is None:
@@ -213,8 +204,7 @@ class _Unnester:
             return found
         source, shown = self.reader.place(derived)
         *keys, value = (one.value for one in shown.columns)
-        on = tuple(Condition(Call("=", (k, o), None, call.span), self.text) for k, o in zip(keys, equal, strict=True))
-        self.part = Node("left" if keys else "inner", self.part, source, on)
+        self.part = Node("left" if keys else "inner", self.part, source, self._equal(keys, equal, call))
         empty = fold(transform(expr_of(opened.items[0]), _over_nothing))
         if not keys or is_null(empty):
             return value
@@ -251,11 +241,12 @@ class _Unnester:
                 span=call.span,
             )
         else:
-            derived, equal = self._grouped(replace(opened, items=_at_most_one(expr_of(opened.items[0]))), call)
+            derived, equal = grouped(
+                replace(opened, items=_at_most_one(expr_of(opened.items[0]))), call, self.part, self.text
+            )
         source, shown = self.reader.place(derived)
         *keys, value, count = (one.value for one in shown.columns)
-        on = tuple(Condition(Call("=", (k, o), None, call.span), self.text) for k, o in zip(keys, equal, strict=True))
-        self.part = Node("left" if keys else "inner", self.part, source, on)
+        self.part = Node("left" if keys else "inner", self.part, source, self._equal(keys, equal, call))
         # What it is compared with keeps it from being asked of groups that no row needs.
         return Call("only", (value, count, *equal), None, call.span)
 
@@ -270,21 +261,22 @@ class _Unnester:
             if self._is_far(inner):
                 return self._each(opened, call)
             return _Joined(inner.part, inner.where, tuple(expr_of(item) for item in inner.items))
-        derived, equal = self._grouped(opened, call)
+        derived, equal = grouped(opened, call, self.part, self.text)
         source, shown = self.reader.place(derived)
         values = [one.value for one in shown.columns]
-        on = tuple(
-            Condition(Call("=", (key, other), None, call.span), self.text)
-            for key, other in zip(values, equal, strict=False)
-        )
-        return _Joined(source, on, tuple(values[len(equal) :]))
+        keys = values[: len(equal)]
+        return _Joined(source, self._equal(keys, equal, call), tuple(values[len(equal) :]))
+
+    def _equal(self, keys: Sequence[Expr], others: Sequence[Expr], call: Call) -> tuple[Condition, ...]:
+        pairs = zip(keys, others, strict=True)
+        return tuple(Condition(Call("=", pair, None, call.span), self.text) for pair in pairs)
 
     def _is_far(self, inner: Opened) -> bool:
         """Whether a condition of a join inside, or of a subquery there, refers to the query around."""
         mine = {source.alias for source in sources_of(inner.part)}
         return any(
             c.alias not in mine and not c.alias.startswith(_MARK)
-            for condition in _conditions(inner.part)
+            for condition in conditions_of(inner.part)
             for c in columns(expr_of(condition))
         )
 
@@ -302,86 +294,6 @@ class _Unnester:
             )
         on = tuple(Condition(one, self.text) for one in found.on)
         return _Joined(found.source, on, tuple(one.value for one in found.shown))
-
-    def _grouped(self, opened: Opened, call: Call) -> tuple[Source, list[Expr]]:
-        """A subquery that groups rows as a derived table, and what the query around compares its first columns with."""
-        draft, name = opened.draft, "subquery"
-        mine = {source.alias for source in sources_of(opened.part)}
-        far = [one for one in opened.where if any(c.alias not in mine for c in columns(expr_of(one)))]
-        if not far:
-            self._refuse_elsewhere(opened, mine, call)
-            return Source(name, name, derived=draft), []
-        if draft.unions:
-            raise ExprError("a subquery with UNION cannot refer to the query around it", span=call.span)
-        if (asking := self._asking(far, mine)) is not None:
-            return self._for_each(opened, far, asking, call)
-        tied = [sides(one, mine, call) for one in far]
-        keys = tuple(Condition(inner, self.text) for inner, _ in tied)
-        items = [Item(inner, f"#key{place}", self.text) for place, (inner, _) in enumerate(tied)]
-        near = tuple(one for one in opened.where if one not in far)
-        rest = replace(opened, where=near)
-        self._refuse_elsewhere(rest, mine, call)
-        flat = self._again(rest)
-        made = replace(flat, items=(*items, *opened.items), group_by=(*keys, *opened.group_by), having=opened.having)
-        return Source(name, name, derived=made), [outer for _, outer in tied]
-
-    def _asking(self, far: list[Condition], mine: set[str]) -> Source | None:
-        """The only source outside that comparisons refer to, where not all of them are equalities."""
-        compared = [expr_of(one) for one in far]
-        if not all(isinstance(one, Call) and one.op in COMPARED for one in compared):
-            return None
-        if all(equal_sides(one, mine) is not None for one in compared):
-            return None
-        outside = {column.alias for one in compared for column in columns(one)} - mine
-        found = [source for source in sources_of(self.part) if source.alias in outside]
-        return found[0] if len(outside) == 1 and found else None
-
-    def _for_each(self, opened: Opened, far: list[Condition], asking: Source, call: Call) -> tuple[Source, list[Expr]]:
-        """The groups of a subquery for each different value that the query around compares with; NULLs have none."""
-        asked = sorted({c.name for one in far for c in columns(expr_of(one)) if c.alias == asking.alias})
-        items = tuple(Item(Column(asking.alias, name), name) for name in asked)
-        values = Source("", "#asked", derived=Draft((asking,), (), items, distinct=True))
-
-        def moved(node: Expr) -> Expr:
-            return replace(node, alias="#asked") if isinstance(node, Column) and node.alias == asking.alias else node
-
-        rest = replace(opened, where=tuple(one for one in opened.where if one not in far))
-        self._refuse_elsewhere(rest, {source.alias for source in sources_of(opened.part)}, call)
-        flat = self._again(rest)
-        keys = tuple(Column("#asked", name) for name in asked)
-        made = replace(
-            flat,
-            sources=(values, *flat.sources),
-            conditions=(*flat.conditions, *(replace(one, expr=transform(expr_of(one), moved)) for one in far)),
-            items=(*(Item(key, f"#key{place}") for place, key in enumerate(keys)), *opened.items),
-            group_by=(*map(Condition, keys), *opened.group_by),
-            having=opened.having,
-        )
-        return Source("subquery", "subquery", derived=made), [Column(asking.alias, name) for name in asked]
-
-    def _again(self, opened: Opened) -> Draft:
-        """The draft of a subquery over flat joins."""
-        flat = flat_joins(opened.part)
-        if flat is None:
-            raise ExprError(
-                "a subquery with an outer join cannot refer to the query around it",
-                hint="put the outer join into a derived table.",
-            )
-        sources, on = flat
-        return Draft(
-            sources, (*on, *opened.where), (), opened.draft.within, opened.draft.text, named=opened.draft.named
-        )
-
-    def _refuse_elsewhere(self, opened: Opened, mine: set[str], call: Call) -> None:
-        written: tuple[Condition | Item, ...] = (
-            *opened.items, *opened.having, *opened.group_by, *_conditions(opened.part), *opened.where,
-        )  # fmt: skip
-        if any(c.alias not in mine and c.alias for one in written for c in columns(expr_of(one))):
-            raise ExprError(
-                "a subquery that groups rows refers to the query around it outside of WHERE",
-                hint="compare in its WHERE by =.",
-                span=call.span,
-            )
 
     def _compared(self, found: _Joined, call: Call) -> list[tuple[Expr, Expr]]:
         """What IN, ANY or ALL compares: a value, or a row of values, with the columns of the subquery."""

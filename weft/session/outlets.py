@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 
 from weft.errors import SinkError
 from weft.host.results.left import publish_left, refuse_unsent
@@ -12,12 +13,22 @@ from weft.session.query import QueryHandle
 
 
 def check_sinks(queries: Mapping[str, QueryHandle]) -> None:
-    """Refuse a query whose results go nowhere."""
+    """Refuse a query whose results go nowhere, and a folder that two sinks write into."""
+    owners: dict[Path, str] = {}
     for name, handle in queries.items():
         if not handle.sinks:
             raise SinkError(
                 f'query "{name}" has no sink', hint="add q.to_parquet(path), q.to_memory() or q.foreach_batch(f)."
             )
+        for folder in (sink.folder for sink in handle.sinks if sink.folder is not None):
+            place = folder.resolve()
+            if place in owners:
+                raise SinkError(
+                    f"two sinks write into folder {folder}",
+                    detail=f'one is of query "{owners[place]}", one of query "{name}".',
+                    hint="give each sink a folder of its own.",
+                )
+            owners[place] = name
 
 
 def claim_sinks(checkpoint: Checkpoint, queries: Mapping[str, QueryHandle], kept: Collection[str]) -> None:

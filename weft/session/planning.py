@@ -32,8 +32,9 @@ from weft.optimizer.wishes import Wishes
 from weft.optimizer.written.plan import Plan, bind, write
 from weft.query.derived import hidden
 from weft.query.model import Query, Stream
-from weft.stats.analyze import Sample, analyze
+from weft.stats.analyze import analyze
 from weft.stats.model import Statistics
+from weft.stats.sample import Sample
 from weft.stats.wanted import needed_columns
 
 GLANCE = 20_000

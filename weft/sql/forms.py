@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from weft.expr.dates import UNITS, unit_of
 from weft.expr.model import Call, Column, Expr, Literal, Span, Udf
 from weft.query.draft import Draft, Item
 from weft.query.gathering import ORDERED
@@ -22,6 +23,8 @@ _BEHIND = (")", "UNION", "EXCEPT", "INTERSECT", "ORDER", "LIMIT")
 MOST_ROWS = 256
 """VALUES has at most so many rows."""
 
+_TIMED = ("DATE_TRUNC", "DATETRUNC", "TIMESTAMP_TRUNC", "DATE_DIFF", "DATEDIFF")
+"""Functions that begin with a unit."""
 _ORDER = "ORDER BY in a call is not supported"
 _ORDER_HINT = "leave it out: nothing here depends on an order."
 
@@ -93,6 +96,7 @@ def function(cursor: Cursor, read: Read) -> Expr:
         span = Span(cursor.tokens[inside].span.start, cursor.tokens[cursor.at - 2].span.end)
         args = _distinct(args, span)
     args = _within_group(cursor, read, args)
+    args = _with_unit(name.upper, args)
     made = _window(name.upper, args, cursor.span_from(start))
     return made or filtered(cursor, read, Udf(name.text, args, None, cursor.span_from(start)), start)
 
@@ -105,6 +109,20 @@ def _distinct(args: tuple[Expr, ...], span: Span) -> tuple[Expr, ...]:
     if len(args) == 2 and isinstance(args[1], Literal):
         return Call("distinct", args[:1], None, span), args[1]
     return (Call("distinct", args, None, span),)
+
+
+def _with_unit(name: str, args: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """DATE_TRUNC(DAY, time), and, as in BigQuery, DATE_TRUNC(time, DAY): a unit may be a word, and stand behind."""
+    if name not in _TIMED or len(args) < 2:
+        return args
+    if len(args) == 2 and not (isinstance(args[0], Literal) or _is_unit(args[0])) and _is_unit(args[1]):
+        args = args[::-1]
+    unit = args[0]
+    return (Literal(unit.name, None, unit.span), *args[1:]) if isinstance(unit, Column) and _is_unit(unit) else args
+
+
+def _is_unit(expr: Expr) -> bool:
+    return isinstance(expr, Column) and not expr.alias and unit_of(expr.name) in UNITS
 
 
 def _window(name: str, args: tuple[Expr, ...], span: Span) -> Expr | None:

@@ -32,8 +32,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -43,15 +42,14 @@ from weft.errors import QueryError
 from weft.expr.evaluate import Functions, filter_mask
 from weft.expr.model import Expr, aliases
 from weft.expr.render import to_sql
-from weft.kernels.codes import Ints
 from weft.query.model import TIME, Query, Relation, Stream
 from weft.query.timebounds import is_time_bound
 from weft.stats.estimators import share_of
-from weft.stats.held import Held
 from weft.stats.keys import is_equality, key_name, same_column, with_alias
 from weft.stats.model import Pair, Statistics
 from weft.stats.names import Names, bands, between, conjunction
 from weft.stats.pairs import pair_share
+from weft.stats.sample import Sample, rate_of
 from weft.stats.side import Side
 from weft.stats.subscribed import measure_wanted
 from weft.stats.values import heaviest, quantiles, values_in_stream
@@ -60,40 +58,6 @@ from weft.stats.windows import window_bounds, window_text, windowed_pairs
 
 ENOUGH = 100
 """Rows that must pass the selections of an alias before pairs are measured among them alone."""
-EDGE = 100
-"""Of the oldest and of the newest times, one in this many rows is left out of a rate: 1970 and 9999 are often no real
-dates."""
-
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """Rows drawn from a stream."""
-
-    rows: pa.Table
-    """The columns that queries read, and the event time in microseconds as `TIME` if the stream has one."""
-    total: float | None
-    """Rows of the whole stream; None is unknown."""
-    read: float | None = None
-    """Rows of the parts from which the sample was drawn, if these are not the whole stream."""
-    parts: Ints | None = None
-    """The part each row is from, if not drawn from the whole stream."""
-    keys: dict[tuple[str, ...], Held] = field(default_factory=dict)
-    """What was worked out of keys, for all aliases over these rows."""
-
-    @cached_property
-    def columns(self) -> dict[str, pa.Array]:
-        """The columns, each in one piece, without the time."""
-        return {name: _one_array(self.rows.column(name)) for name in self.rows.column_names if name != TIME}
-
-    @cached_property
-    def ids(self) -> Ints:
-        """Where each row stands."""
-        return np.arange(self.rows.num_rows, dtype=np.int64)
-
-    @property
-    def whole(self) -> bool:
-        """Whether the sample is the stream."""
-        return self.total == self.rows.num_rows
 
 
 def analyze(
@@ -146,7 +110,7 @@ class _Analysis:
             widths[name] /= sample.rows.num_rows
             if sample.total is not None:
                 rows[name] = sample.total
-                if (rate := _rate(sample)) is not None:
+                if (rate := rate_of(sample)) is not None:
                     rates[name] = rate
         return Statistics(rows, rates=rates, widths=widths)
 
@@ -221,7 +185,7 @@ class _Analysis:
             return
         share, told = self._kept_share(relation, selections), (given.rows(name), given.rate(name))
         total = told[0] if told[0] is not None else sample.total
-        rate = told[1] if told[1] is not None else _rate(sample)
+        rate = told[1] if told[1] is not None else rate_of(sample)
         if share is not None and total is not None:
             rows[relation.alias] = total * share
         if share is not None and rate is not None:
@@ -278,7 +242,7 @@ class _Analysis:
             return False
         ends = [other for other in between(query, *aliases(predicate)) if is_time_bound(query, other)]
         streams = [query.relation(alias).stream.name for alias in aliases(predicate)]
-        rated = any(name in self.samples and _rate(self.samples[name]) is not None for name in streams)
+        rated = any(name in self.samples and rate_of(self.samples[name]) is not None for name in streams)
         return len(ends) > 1 and rated
 
     def _pairs(self) -> Statistics:
@@ -358,7 +322,7 @@ class _Analysis:
         sample = self.samples[stream]
         columns = {f"{alias}.{name}": column for name, column in sample.columns.items()}
         if timed:
-            columns[f"{alias}.{TIME}"] = _one_array(sample.rows.column(TIME))
+            columns[f"{alias}.{TIME}"] = sample.times
         batch = pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
         return Side(
             alias, batch, sample.ids, sample.total, sample.whole, sample.read, sample.parts, self.streams[stream],
@@ -381,24 +345,3 @@ class _Analysis:
 
 def _says_enough(kept: Side) -> bool:
     return len(kept) >= (1 if kept.whole else ENOUGH)
-
-
-def _rate(sample: Sample) -> float | None:
-    """Rows per second of event time; None without times, or if all are equal.
-
-    Rows of the newest moment belong to the span that begins with it: where many have one time, they do not count.
-    """
-    if TIME not in sample.rows.column_names or sample.total is None:
-        return None
-    times = np.sort(_one_array(sample.rows.column(TIME).drop_null()).to_numpy())
-    cut = len(times) // EDGE
-    if len(times) < 2 or times[-1 - cut] == times[cut]:
-        return None
-    first, last = int(times[cut]), int(times[-1 - cut])
-    inner = float(np.searchsorted(times, last) - np.searchsorted(times, first)) / (len(times) - 1)
-    timed = sample.total * len(times) / sample.rows.num_rows
-    return timed * inner / (last - first) * 1e6
-
-
-def _one_array(column: pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

@@ -21,11 +21,11 @@ import pyarrow as pa
 
 from weft.expr.evaluate import Functions
 from weft.expr.model import Column, columns
-from weft.kernels.codes import HIGHEST, LOWEST, Bools, Ints
+from weft.kernels.codes import Bools, Ints
 from weft.query.model import Query
 from weft.stats.model import Statistics
 from weft.stats.side import Side
-from weft.topology.dimensions import boxes, divide, points
+from weft.topology.dimensions import Boxes, boxes, divide, points
 from weft.topology.matching import Dimension
 
 TUPLES = 128
@@ -95,17 +95,16 @@ def _sets(known: Sequence[Dimension]) -> list[tuple[str, ...]]:
 
 
 def _compare(
-    known: Sequence[Dimension], stored: tuple[Ints, Ints, Bools], codes: Ints, valid: Bools | None
+    known: Sequence[Dimension], stored: Boxes, codes: Ints, valid: Bools | None
 ) -> dict[tuple[str, ...], Bools]:
     """Relations of some dimensions -> for each tuple the subscriptions that these leave."""
-    low, high, usable = stored
     found: dict[tuple[str, ...], Bools] = {}
     for place, dimension in enumerate(known):
-        least, most, mine = low[:, place].copy(), high[:, place].copy(), codes[:, place, np.newaxis]
-        left = (least <= mine) & (mine <= most) & usable
+        least, most, mine = stored.low[:, place].copy(), stored.high[:, place].copy(), codes[:, place, np.newaxis]
+        left = (least <= mine) & (mine <= most)
         if valid is not None:
-            free = (least == LOWEST) & (most == HIGHEST) & usable
-            left = np.where(valid[:, place, np.newaxis], left, free)
+            left = np.where(valid[:, place, np.newaxis], left, stored.free[:, place])
+        left &= stored.valid
         before = found.get(dimension.members)
         found[dimension.members] = left if before is None else before & left
     return found

@@ -8,7 +8,7 @@ other way round is not promised: conditions that codes do not decide are checks.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -92,37 +92,49 @@ def _is_decided(compared: _Compared) -> bool:
 # ---------------------------------------------------------------------------------------------------- codes
 
 
-def boxes(rows: pa.RecordBatch, dimensions: Sequence[Dimension], functions: Functions) -> tuple[Ints, Ints, Bools]:
-    """The lowest and highest codes that each subscription admits, and which subscriptions can match at all.
+@dataclass(frozen=True, eq=False)
+class Boxes:
+    """What subscriptions admit, a row each and a column for each dimension."""
 
-    Without a dimension there is one that admits everything.
-    """
+    low: Ints
+    high: Ints
+    """The lowest and the highest code."""
+    free: Bools
+    """Where no end is given: there also tuples match that have no code.  The highest code there is may be given."""
+    valid: Bools
+    """Which subscriptions can match at all."""
+
+
+def boxes(rows: pa.RecordBatch, dimensions: Sequence[Dimension], functions: Functions) -> Boxes:
+    """What subscriptions admit.  Without a dimension there is one that admits everything."""
     shape = rows.num_rows, max(1, len(dimensions))
     low, high = np.full(shape, LOWEST, dtype=np.int64), np.full(shape, HIGHEST, dtype=np.int64)
+    free = np.ones(shape, dtype=np.bool_)
     valid = np.ones(rows.num_rows, dtype=np.bool_)
     for place, dimension in enumerate(dimensions):
         for end in dimension.low:
-            codes, known = _end(rows, dimension, end, functions, upper=False)
+            codes, known, missing = _end(rows, dimension, end, functions, upper=False)
             low[:, place] = np.maximum(low[:, place], codes)
-            valid &= known
+            valid, free[:, place] = valid & known, free[:, place] & missing
         for end in dimension.high:
-            codes, known = _end(rows, dimension, end, functions, upper=True)
+            codes, known, missing = _end(rows, dimension, end, functions, upper=True)
             high[:, place] = np.minimum(high[:, place], codes)
-            valid &= known
-    return low, high, valid
+            valid, free[:, place] = valid & known, free[:, place] & missing
+    return Boxes(low, high, free, valid)
 
 
 def _end(
     rows: pa.RecordBatch, dimension: Dimension, end: End, functions: Functions, *, upper: bool
-) -> tuple[Ints, Bools]:
+) -> tuple[Ints, Bools, Bools]:
+    """The codes of an end, which subscriptions can match by it, and which have none."""
     column = evaluate(end.expr, rows, functions)
+    missing = column.is_null().to_numpy(zero_copy_only=False)
     if dimension.equal:
         found = equality_codes([column])
-        missing = column.is_null().to_numpy(zero_copy_only=False)
         known = np.ones(len(column), dtype=np.bool_) if found.valid is None else found.valid | missing
-        return np.where(missing, HIGHEST if upper else LOWEST, found.values), known
+        return np.where(missing, HIGHEST if upper else LOWEST, found.values), known, missing
     codes = end_codes(column, upper=upper, strict=end.strict)
-    return codes.values, np.ones(len(column), dtype=np.bool_) if codes.valid is None else codes.valid
+    return codes.values, np.ones(len(column), dtype=np.bool_) if codes.valid is None else codes.valid, missing
 
 
 def points(frame: pa.RecordBatch, dimensions: Sequence[Dimension], functions: Functions) -> tuple[Ints, Bools | None]:

@@ -37,7 +37,7 @@ def fold(frames: Sequence[Frame]) -> Frame:
     frame = join([weighted(frame) for frame in frames])
     if frame.num_rows < 2:
         return frame
-    keys = [name for name in frame.schema.names if name != WEIGHT and not name.startswith(MEASURE)]
+    keys = _keys(frame)
     ids, firsts = group_rows(frame, keys)
     if len(firsts) == frame.num_rows:
         return frame
@@ -49,6 +49,16 @@ def fold(frames: Sequence[Frame]) -> Frame:
         for name in frame.schema.names
     ]
     return pa.RecordBatch.from_arrays(made, names=frame.schema.names)
+
+
+def share_left(frames: Sequence[Frame]) -> float:
+    """The share of the rows that folding would leave, estimated by the rows whose codes end in four zeros.
+
+    Equal rows have equal codes, so these are all rows of about a sixteenth of the groups.
+    """
+    codes = [group_codes(_told(frame, _keys(frame)), frame.num_rows) for frame in frames]
+    some = np.concatenate([found[found & 15 == 0] for found in codes])
+    return 16 * len(group_ids(some)[1]) / max(1, sum(map(len, codes)))
 
 
 def settle(frames: Sequence[Frame], schema: pa.Schema, query: str) -> pa.Table:
@@ -87,7 +97,7 @@ def weighted(frame: Frame) -> Frame:
 
 def group_rows(frame: Frame, keys: Sequence[str]) -> tuple[Places, Places]:
     """The group of every row, and the first row of every group."""
-    told = [frame.column(name) for name in keys if name != HASH]  # the hash is that of other columns
+    told = _told(frame, keys)
     ids, firsts = group_ids(group_codes(told, frame.num_rows))
     if len(told) == 1 and told[0].null_count == 0 and pt.is_integer(told[0].type):
         return ids, firsts  # codes of whole numbers are equal only if they are
@@ -95,6 +105,15 @@ def group_rows(frame: Frame, keys: Sequence[str]) -> tuple[Places, Places]:
     if len(firsts) == frame.num_rows or all(is_same(c, c.take(same)) for c in told):
         return ids, firsts
     return _group_by_values(told)
+
+
+def _keys(frame: Frame) -> list[str]:
+    """The columns that tell rows apart."""
+    return [name for name in frame.schema.names if name != WEIGHT and not name.startswith(MEASURE)]
+
+
+def _told(frame: Frame, keys: Sequence[str]) -> list[pa.Array]:
+    return [frame.column(name) for name in keys if name != HASH]  # the hash is that of other columns
 
 
 def is_same(one: pa.Array, other: pa.Array) -> bool:

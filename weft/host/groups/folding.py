@@ -11,13 +11,15 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from weft.host.envelope import join
-from weft.host.groups.fold import fold, without_gone
+from weft.host.groups.fold import fold, share_left, without_gone
 from weft.host.hidden import Frame
 
 MANY = 262_144
 """Tuples that wait at one node, at most."""
 SHRINKS = 0.75
 """Folding goes on at a node where it leaves no more than this share of the tuples."""
+ESTIMATED = 32_768
+"""Of so many tuples it is estimated first how many folding would leave: to fold in vain costs several times as much."""
 
 
 class Folding:
@@ -52,7 +54,8 @@ class Folding:
     def _take(self, node: str, *, again: bool) -> Frame | None:
         """Fold what waits at a node.  If that leaves few tuples and more may come (`again`), they go on waiting."""
         frames, before = self._frames.pop(node), self._rows.pop(node)
-        if node in self._useless:
+        if node in self._useless or (before >= ESTIMATED and share_left(frames) > SHRINKS):
+            self._useless.add(node)
             return join(frames)
         folded = without_gone(fold(frames))
         if folded.num_rows > SHRINKS * before:

@@ -24,9 +24,10 @@ import pyarrow.parquet as pq
 
 from weft.errors import SinkError
 from weft.host.results.changes import Shape
-from weft.host.results.kafkarecords import Key, Kind, Record, objects_of, read_place, writer_of
+from weft.host.results.kafkarecords import Key, Kind, Record, keys_of, read_place, writer_of
 from weft.host.results.kafkawriter import Writer
 from weft.host.results.sink import Results, Sink, Takes
+from weft.host.sources.kafka.avro import avro_of
 from weft.host.sources.kafka.cluster import Topic
 from weft.query.grouping import OP
 
@@ -51,6 +52,8 @@ class KafkaSink(Sink):
     ) -> None:
         self.query, self.schema = query, schema
         self.place = read_place(query, schema.names, servers, topic, key, value, more or {})
+        if value == "avro":
+            avro_of(schema, query)  # refuses names that Avro does not have
         self.address = str(self.place)
         self._owner = ""
         self._marker: str | None = None
@@ -150,7 +153,7 @@ class KafkaView(KafkaSink):
                 yield from write(seen.append_column(CHANGE, seen.column(OP)))
                 continue
             named = pa.RecordBatch.from_arrays([seen.column(name) for name in shape.keys], names=shape.names)
-            keys = objects_of(named) if shape.keys else (b"{}" for _ in range(seen.num_rows))
+            keys = keys_of(named) if shape.keys else (b"{}" for _ in range(seen.num_rows))
             gone = pc.equal(seen.column(OP), "delete").to_pylist()
             for key, (_, value), left in zip(keys, write(seen), gone, strict=True):
                 yield key, None if left else value

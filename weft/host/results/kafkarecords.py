@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
+import math
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -75,7 +76,7 @@ def _keys(rows: pa.RecordBatch, columns: Sequence[str]) -> Iterator[bytes | None
         yield from (None for _ in range(rows.num_rows))
     elif len(columns) == 1:
         for value in _plain_column(rows.column(columns[0])):
-            yield None if value is None else (value if isinstance(value, str) else _ENCODE(value)).encode()
+            yield None if value is None else (value if isinstance(value, str) else _encode(value).strip('"')).encode()
     else:
         yield from objects_of(rows.select(list(columns)))
 
@@ -85,14 +86,33 @@ def objects_of(rows: pa.RecordBatch) -> Iterator[bytes]:
     columns = [_plain_column(column) for column in rows.columns]
     names = rows.schema.names
     for row in zip(*columns, strict=True):
-        yield _ENCODE(dict(zip(names, row, strict=True))).encode()
+        yield _encode(dict(zip(names, row, strict=True))).encode()
+
+
+def keys_of(rows: pa.RecordBatch) -> Iterator[bytes]:
+    """Rows as the keys of groups.  What must hold: no two groups have one key, so NaN and infinity are texts here."""
+    columns = [
+        _named(column) if pa.types.is_floating(column.type) else _plain_column(column) for column in rows.columns
+    ]
+    for row in zip(*columns, strict=True):
+        yield _encode(dict(zip(rows.schema.names, row, strict=True))).encode()
+
+
+def _named(column: pa.Array) -> list[Any]:
+    return [value if value is None or math.isfinite(value) else str(value) for value in column.to_pylist()]
 
 
 def _avro_values(place: Place, schema: pa.Schema, query: str) -> Callable[[pa.RecordBatch], Iterator[bytes]]:
     text = avro_of(schema, query)
     parsed = fastavro().parse_schema(json.loads(text))
     header = b"" if place.registry is None else HEADER.pack(0, place.registry.register(f"{place.topic}-value", text))
-    return lambda rows: (write_avro(parsed, row, header) for row in rows.to_pylist())
+    return lambda rows: (write_avro(parsed, row, header) for row in _without_durations(rows).to_pylist())
+
+
+def _without_durations(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Avro has no durations: they are numbers of microseconds."""
+    columns = [pc.cast(one, pa.int64()) if pa.types.is_duration(one.type) else one for one in rows.columns]
+    return pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
 
 
 def _plain_column(column: pa.Array) -> list[Any]:
@@ -100,6 +120,8 @@ def _plain_column(column: pa.Array) -> list[Any]:
     kind = column.type
     if pa.types.is_timestamp(kind):
         return pc.strftime(column, format="%Y-%m-%dT%H:%M:%S" + ("Z" if kind.tz else "")).to_pylist()
+    if pa.types.is_date(kind):
+        return pc.cast(column, pa.string()).to_pylist()
     if pa.types.is_floating(kind):
         column = pc.if_else(pc.fill_null(pc.is_finite(column), True), column, pa.scalar(None, kind))
     return column.to_pylist()
@@ -111,7 +133,7 @@ def _plain(value: object) -> object:
     if isinstance(value, datetime.date):
         return value.isoformat()
     if isinstance(value, decimal.Decimal):
-        return str(value)
+        return format(value, "f")
     if isinstance(value, datetime.timedelta):
         return value // datetime.timedelta(microseconds=1)
     if isinstance(value, bytes):
@@ -119,4 +141,21 @@ def _plain(value: object) -> object:
     raise TypeError(f"{type(value).__name__} has no form in JSON")
 
 
-_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_plain).encode
+def _encode(value: object) -> str:
+    """JSON text; numbers that JSON does not have may lie inside of structs and lists."""
+    try:
+        return _ENCODE(value)
+    except ValueError:
+        return _ENCODE(_finite(value))
+
+
+def _finite(value: object) -> object:
+    """A value in which NaN and infinity are null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    return [_finite(one) for one in value] if isinstance(value, list) else value
+
+
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_plain).encode

@@ -40,8 +40,9 @@ class Writer:
 
     def marker(self) -> str:
         """Which results were sent last; empty if none were."""
-        at = kafka_client().TopicPartition(self.place.topic, 0)
-        (found,) = self._call(lambda: self._consumer.committed([at], self.place.connection.patience))
+        at, patience = kafka_client().TopicPartition(self.place.topic, 0), self.place.connection.patience
+        limit = time.monotonic() + patience
+        (found,) = self._call(lambda: self._retry(lambda: self._consumer.committed([at], patience), limit))
         return str(found.metadata or "") if found.offset >= 0 else ""
 
     def send(
@@ -64,7 +65,7 @@ class Writer:
             self._retry(lambda: _watch(send), limit)
             self._retry(lambda: self._producer.commit_transaction(SECONDS), limit)
         except kafka.KafkaException as error:
-            if not error.args[0].txn_requires_abort() or time.monotonic() > limit:
+            if not error.args[0].txn_requires_abort() or time.monotonic() > limit or _is_too_large(error):
                 raise self._failed(error) from None
             self._call(lambda: self._producer.abort_transaction(self.place.connection.patience))
             return False
@@ -78,15 +79,18 @@ class Writer:
             except BufferError:
                 self._producer.poll(0.1)  # its queue is full: let some of it go
 
-    def _retry(self, call: Callable[[], object], limit: float) -> None:
-        """Call until it is done; a broker may be away for a while."""
+    def _retry(self, call: Callable[[], Any], limit: float) -> Any:
+        """Call until it is done; a broker may be away for a while, and not know all when it is back."""
+        code = kafka_client().KafkaError
+        passing = (code.NOT_COORDINATOR, code.COORDINATOR_NOT_AVAILABLE, code.COORDINATOR_LOAD_IN_PROGRESS)
         while True:
             try:
-                call()
-                return
+                return call()
             except kafka_client().KafkaException as error:
-                if not error.args[0].retriable() or time.monotonic() > limit:
+                passes = error.args[0].retriable() or error.args[0].code() in passing
+                if not passes or time.monotonic() > limit:
                     raise
+                self._producer.poll(0.1)
 
     def _call(self, call: Callable[[], Any]) -> Any:
         try:
@@ -100,8 +104,17 @@ class Writer:
             hint = "stop the other run; results are safe in the checkpoint, and are sent by the next run."
             return self.place.connection.fail(f"another run sends results as {self.name}", said(error), hint)
         hint = "results are safe in the checkpoint; run again when the broker answers."
+        if _is_too_large(error):
+            hint = 'raise options={"message.max.bytes": ...} and max.message.bytes of the topic, and run again: '
+            hint += "results are safe in the checkpoint."
         why = f"{said(error)}; {self._complaint.text}" if self._complaint.text else said(error)
         return self.place.connection.fail(f"results cannot be sent {self.place}", why, hint)
+
+
+def _is_too_large(error: BaseException) -> bool:
+    """Whether a record is larger than the producer or the topic takes."""
+    kafka = kafka_client()
+    return kafka.KafkaError(kafka.KafkaError.MSG_SIZE_TOO_LARGE).str() in said(error)
 
 
 def _watch(call: Callable[[], object]) -> None:

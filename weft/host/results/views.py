@@ -99,7 +99,8 @@ class FolderOfChanges(ParquetSink):
             yield from pool.map(self._place, sources)
 
     def _place(self, source: Path) -> None:
-        found = pq.read_table(source, columns=[*self.columns, OP])
+        with pq.ParquetFile(source) as file:  # `read_table` would look for a data set
+            found = file.read([*self.columns, OP], use_threads=False)
         rows = CUTS[self.mode](found, self.columns, int(source.name[:12]))
         if rows.num_rows:
             self.target.write(source.name, rows.cast(self.schema))

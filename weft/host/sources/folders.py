@@ -39,7 +39,7 @@ from weft.host.url import read_url
 
 if TYPE_CHECKING:
     from weft.query.model import Stream
-    from weft.stats.analyze import Sample
+    from weft.stats.sample import Sample
 
 
 BadFiles = OneOf["fail", "skip"]

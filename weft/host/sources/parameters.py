@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from weft.query.model import Stream
-    from weft.stats.analyze import Sample
+    from weft.stats.sample import Sample
 
 ADDS, ENDS, BOTH = ("insert", "add", "i", "c", "r"), ("delete", "remove", "d"), ("update", "upsert", "u")
 """What an operation column may say, in lower case; NULL adds."""
@@ -121,7 +121,7 @@ class ParameterSource(Source):
 
     def sample(self, stream: Stream, columns: Sequence[str], most: int, seed: int) -> Sample | None:
         """Some subscriptions of both; rows that end others do not count."""
-        from weft.stats.analyze import Sample  # late: tasks that read files need no sampling
+        from weft.stats.sample import Sample  # late: tasks that read files need no sampling
 
         own = [name for name in columns if name not in (REMOVED, self.operation)]
         asked = [*own, *([] if self.operation is None else [self.operation])]

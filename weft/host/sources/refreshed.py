@@ -32,7 +32,7 @@ from weft.host.sources.tables import write_rows
 
 if TYPE_CHECKING:
     from weft.query.model import Stream
-    from weft.stats.analyze import Sample
+    from weft.stats.sample import Sample
 
 CHANGE = "#change"
 """Column of the source that says how often a row is new; below zero, how often it is gone."""

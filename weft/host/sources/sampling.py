@@ -27,7 +27,7 @@ from weft.host.sources.files import At, Format, guard, open_parquet, read_piece,
 from weft.host.sources.source import Piece
 from weft.kernels.codes import Ints
 from weft.query.model import TIME, Stream
-from weft.stats.analyze import Sample
+from weft.stats.sample import Sample
 
 SCAN = 16
 """At most this many rows are decoded for each row of the sample."""

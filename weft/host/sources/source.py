@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from weft.query.model import Stream
-    from weft.stats.analyze import Sample
+    from weft.stats.sample import Sample
 
 Position: TypeAlias = "bool | int | float | str | list[Position] | dict[str, Position] | None"
 """How far a stream has been read: any JSON value."""

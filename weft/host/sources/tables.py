@@ -20,7 +20,7 @@ from weft.host.state.durable import published
 
 if TYPE_CHECKING:
     from weft.query.model import Stream
-    from weft.stats.analyze import Sample
+    from weft.stats.sample import Sample
 
 
 @dataclass(frozen=True)

@@ -45,9 +45,9 @@ class Page:
     @staticmethod
     def of(segment: Segment, dimensions: Sequence[Dimension], functions: Functions) -> Page:
         """Index a segment."""
-        low, high, valid = boxes(segment.rows, dimensions, functions)
-        there = np.flatnonzero(valid & ~removing_rows(segment.rows))
-        sets = BitSets(low[there], high[there])
+        asked = boxes(segment.rows, dimensions, functions)
+        there = np.flatnonzero(asked.valid & ~removing_rows(segment.rows))
+        sets = BitSets(asked.low[there], asked.high[there], free=asked.free[there])
         rows = np.empty(len(there), dtype=np.int64)
         rows[sets.slots] = there
         slots = np.full(segment.rows.num_rows, -1, dtype=np.int64)

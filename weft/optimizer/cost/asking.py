@@ -34,6 +34,11 @@ FOUND = 3.0
 """A subscription that is found, in one dimension: its word, words beside it that are 0 at last, and its ends."""
 LONG = 5
 """From this many join results a tuple on, the dimensions of the tuple are combined once for all of them."""
+TURNED = 0.4
+"""A subscription that the tuple leaves, compared with up to 64 of its join results, in one dimension."""
+RUN = 64.0
+GIVEN = 0.9
+"""A subscription that is found in this way, in one dimension."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,9 @@ class Asking:
         steps = each * every
         if shared and results >= LONG and mine:
             words = min(self.count / 64, self.matches(start) / ALIKE)
-            steps = min(steps, (STEP * groups + WORD * words) * mine / results + each * (every - mine))
+            turned = TURNED * self.matches(start) * (every - mine) / min(results, RUN)
+            rest = min(each * (every - mine), turned + GIVEN * self.matches(self.every) * every)
+            steps = min(steps, (STEP * groups + WORD * words) * mine / results + rest)
         return prices.probed + steps * prices.checked
 
     def matches(self, covered: int) -> float:

@@ -21,7 +21,7 @@ from weft.optimizer.graph.placement import keys
 from weft.optimizer.lower.edges import edge_name
 from weft.optimizer.lower.labels import labels, predicate_text
 from weft.optimizer.lower.relabel import renaming
-from weft.optimizer.lower.ways import Steps
+from weft.optimizer.lower.steps import Steps
 from weft.topology.label import label_since
 from weft.topology.node import Route
 

@@ -12,11 +12,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from weft.expr.model import Column, Expr, aliases, without_alias
+from weft.expr.model import Call, Column, Expr, aliases, without_alias
 from weft.kernels.codes import exact_equality
+from weft.optimizer.graph.equal import lead_classes
+from weft.optimizer.graph.layout import names
 from weft.optimizer.graph.limited import Limited, limited
-from weft.optimizer.graph.predicates import Aliases, Equality, Limit, equality
+from weft.optimizer.graph.predicates import Aliases, Equality, Limit, equality, window_predicates
+from weft.optimizer.lower.labels import sort_predicates, stamp_order
 from weft.query.model import TIME, Query
+from weft.query.timebounds import retention
 from weft.topology.node import Bound
 from weft.topology.store import Key
 
@@ -96,3 +100,41 @@ def _rank(expr: Expr, found: Sequence[tuple[Expr, Limit]]) -> tuple[bool, bool]:
 def _is_decided(predicate: Expr, chosen: Sequence[tuple[Expr, Limit]]) -> bool:
     """Whether all limits that came from the predicate are exact."""
     return all(limit.exact for p, limit in chosen if p == predicate)
+
+
+class Steps:
+    """Answers that all plans of a query share: each is worked out once."""
+
+    def __init__(self, query: Query, together: Sequence[Expr] = ()) -> None:
+        self.query, self.together = query, together
+        self.joins = query.joins
+        self.predicates = (*query.joins, *sort_predicates(query, window_predicates(query)))
+        self.retention = retention(query)
+        self.pairs = [aliases(p) for p in self.joins if len(aliases(p)) == 2]
+        self.stamps = stamp_order(query)
+        self.tables = sum(1 << place for place, relation in enumerate(query.relations) if relation.stream.table)
+        self._steps: dict[tuple[Aliases, int], Step] = {}
+        self._equal: dict[Aliases, dict[Expr, Expr]] = {}
+
+    def step(self, bound: Aliases, store: int) -> Step:
+        """The hop to a store from tuples that hold `bound`."""
+        if (bound, store) not in self._steps:
+            target = frozenset(names(self.query, store))
+            self._steps[bound, store] = step(self.query, self.predicates, bound, target, self.together)
+        return self._steps[bound, store]
+
+    def equal(self, bound: Aliases) -> dict[Expr, Expr]:
+        """Expression -> the leader of those that the equalities inside `bound` make equal to it."""
+        if bound not in self._equal:
+            self._equal[bound] = _classes(self.joins, bound)
+        return self._equal[bound]
+
+    def is_connected(self, bound: Aliases, target: Aliases) -> bool:
+        """Whether a predicate over two aliases runs between two sets."""
+        return any(pair & target and pair & bound for pair in self.pairs)
+
+
+def _classes(joins: Sequence[Expr], bound: Aliases) -> dict[Expr, Expr]:
+    """Expression -> the leader of those that the equalities inside `bound` make equal to it."""
+    equalities = (p for p in joins if isinstance(p, Call) and p.op == "=" and aliases(p) <= bound)
+    return lead_classes((p.args[0], p.args[1]) for p in equalities if p.args[0].type == p.args[1].type)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import io
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -16,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from weft.errors import SourceError, WeftError
+from weft.errors import SinkError, SourceError, WeftError
 from weft.host.sources.kafka.registry import HEADER, Registry
 from weft.host.sources.kafka.values import UnreadableError
 
@@ -124,10 +125,16 @@ def _refuse(kind: Any, name: str) -> Any:
 
 def avro_of(schema: pa.Schema, name: str) -> str:
     """The Avro schema of some columns, as JSON text; every field may be NULL."""
-    return json.dumps({"type": "record", "name": name, "fields": _fields(schema, name)})
+    record = re.sub(r"^(?![A-Za-z_])|[^A-Za-z0-9_]", "_", name)
+    return json.dumps({"type": "record", "name": record, "fields": _fields(schema, record)})
 
 
 def _fields(columns: Iterable[pa.Field], name: str) -> list[dict[str, Any]]:
+    columns = list(columns)
+    for one in columns:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", one.name):
+            hint = "give it a name of letters, digits and underscores: SELECT ... AS name."
+            raise SinkError(f'Avro has no field of the name "{one.name}"', hint=hint)
     made = [(one.name, _avro(one.type, f"{name}_{one.name}")) for one in columns]
     return [{"name": field, "type": ["null", kind], "default": None} for field, kind in made]
 

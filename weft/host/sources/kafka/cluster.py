@@ -96,6 +96,8 @@ class Topic:
 
     def __init__(self, connection: Connection, name: str) -> None:
         self.connection, self.name = connection, name
+        self.number = ""
+        """What Kafka calls the topic, as last asked; one that is created anew gets another.  Empty if unknown."""
         self._complaint = Complaint()
 
     def partitions(self) -> list[int]:
@@ -121,10 +123,11 @@ class Topic:
         return self.connection.make("confluent_kafka.admin", "AdminClient", settings, error_cb=self._complaint.note)
 
     def _look_up(self) -> list[int]:
-        found = self._admin.list_topics(self.name, timeout=min(5, self.connection.patience)).topics[self.name]
-        if found.error is not None:
-            raise kafka_client().KafkaException(found.error)
-        return list(found.partitions)
+        wanted, limit = kafka_client().TopicCollection([self.name]), min(5, self.connection.patience)
+        found = self._admin.describe_topics(wanted, request_timeout=limit)[self.name].result()
+        has_number = found.topic_id is not None and found.topic_id.get_most_significant_bits() != 0
+        self.number = str(found.topic_id) if has_number else ""
+        return [partition.id for partition in found.partitions]
 
     def _offsets(self, wanted: Mapping[int, str | int]) -> dict[int, int]:
         if not wanted:
@@ -168,7 +171,7 @@ class Topic:
             raise self.connection.fail(f"there is no topic {self.name} at {self.connection.servers}", error.str(), hint)
         refused = (
             code.TOPIC_AUTHORIZATION_FAILED, code.CLUSTER_AUTHORIZATION_FAILED, code.SASL_AUTHENTICATION_FAILED,
-            code._AUTHENTICATION, code._SSL, code._INVALID_ARG,
+            code._AUTHENTICATION, code._SSL, code._INVALID_ARG, code.TOPIC_EXCEPTION,
         )  # fmt: skip
         if error.code() in refused:
             raise self.connection.fail(f"topic {self.name} may not be read", error.str())

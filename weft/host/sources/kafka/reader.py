@@ -34,6 +34,8 @@ class Start:
 
     topic: str
     offsets: Mapping[str, int]
+    number: str = ""
+    """What Kafka calls the topic; empty if it was not asked."""
 
 
 class KafkaReader:
@@ -56,22 +58,23 @@ class KafkaReader:
         return Topic(self._source.connection, self._source.topic)
 
     @cached_property
-    def _begin(self) -> Position:
+    def _begin(self) -> Start:
         """Where the stream begins: as it is written down, or as it is found now."""
         if not self._note.exists():
             offsets = self._source.start_offsets(self._topic)
             plain = {str(partition): offset for partition, offset in offsets.items()}
-            write_sealed(self._note, asdict(Start(self._source.topic, plain)))
-        found = read_sealed(self._note, lambda plain: Start(**plain))
-        return as_position(read_position(dict(found.offsets)))
+            write_sealed(self._note, asdict(Start(self._source.topic, plain, self._topic.number)))
+        return read_sealed(self._note, lambda plain: Start(**plain))
 
     def beginning(self) -> Position:
         """Where the stream begins."""
-        return self._begin
+        return as_position(read_position(dict(self._begin.offsets)))
 
     def discover(self) -> Position:
         """Where all partitions end now."""
         partitions = self._topic.partitions()
+        if self._begin.number and self._topic.number not in ("", self._begin.number):
+            raise self._another_topic("Kafka gave this one another number")
         self._lows = self._topic.earliest(partitions)
         return as_position(self._topic.latest(partitions))
 
@@ -121,11 +124,15 @@ class KafkaReader:
     def _refuse_another_topic(self, begin: Mapping[int, int], known: Mapping[int, int]) -> None:
         shrunk = {p: at for p, at in begin.items() if known.get(p, 0) < at}
         for partition, at in shrunk.items():
-            raise SourceError(
-                f"topic {self._source.topic} is not the one that was read before",
-                detail=f"partition {partition} was read up to offset {at}, and ends at {known.get(partition, 0)} now.",
-                hint="it was created anew, or its records were removed; start again from an empty checkpoint.",
-            )
+            ends = f"ends at {known.get(partition, 0)} now"
+            raise self._another_topic(f"partition {partition} was read up to offset {at}, and {ends}")
+
+    def _another_topic(self, why: str) -> SourceError:
+        return SourceError(
+            f"topic {self._source.topic} is not the one that was read before",
+            detail=f"{why}.",
+            hint="it was created anew, or its records were removed; start again from an empty checkpoint.",
+        )
 
     def _see_losses(self, begin: Mapping[int, int], until: Mapping[int, int]) -> None:
         """Refuse, or note, that records were deleted before they were read."""

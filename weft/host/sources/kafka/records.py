@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from weft.host.parts import note
 from weft.host.sources.kafka.positions import Stretch
 from weft.host.sources.kafka.sifting import BAD, Policy, Sifted, keep_apart, refuse, sift
-from weft.host.sources.kafka.values import Format
+from weft.host.sources.kafka.values import Format, Plain
 
 TEXT_KEY = "#key"
 EXTRA: Mapping[str, pa.DataType] = {
@@ -64,6 +64,7 @@ class Rows:
         made: dict[str, pa.Array] = {}
         own = [field for field in columns if field.name not in EXTRA]
         for form, wanted, read in (
+            (Plain(), [field for field in columns if field.name == TEXT_KEY], _key),
             (self.key, [field for field in own if field.name in self.key_columns], _key),
             (self.value, [field for field in own if field.name not in self.key_columns], _value),
         ):
@@ -77,7 +78,7 @@ class Rows:
                 good = [good[at] for at in found.good]
             made |= dict(zip(found.rows.schema.names, found.rows.columns, strict=True))
         chosen = records if len(good) == len(records) else [records[at] for at in good]
-        made |= {field.name: _EXTRAS[field.name](chosen, field.type) for field in columns if field.name in EXTRA}
+        made |= {field.name: _EXTRAS[field.name](chosen, field.type) for field in columns if field.name in _EXTRAS}
         return pa.RecordBatch.from_arrays([made[name] for name in columns.names], names=columns.names), bad
 
 
@@ -114,25 +115,15 @@ def _headers(record: Any) -> str | None:
     return json.dumps(shown, ensure_ascii=False)
 
 
-def _text(value: bytes | None) -> str | None:
-    return None if value is None else value.decode("utf-8", "replace")
-
-
 def _time(record: Any) -> int | None:
     kind, milliseconds = record.timestamp()
     return milliseconds * 1000 if kind else None  # kind 0: the record has no time
-
-
-def _keys(records: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    keys = map(_key, records)
-    return pa.array(keys if pa.types.is_binary(kind) else map(_text, keys), kind)
 
 
 _EXTRAS: Mapping[str, Callable[[Sequence[Any], pa.DataType], pa.Array]] = {
     "#timestamp": lambda records, kind: pa.array(map(_time, records), pa.int64()).view(kind),
     "#partition": lambda records, kind: pa.array([record.partition() for record in records], kind),
     "#offset": lambda records, kind: pa.array([record.offset() for record in records], kind),
-    TEXT_KEY: _keys,
     "#headers": lambda records, kind: pa.array(map(_headers, records), kind),
     "#change": lambda records, kind: pa.array(
         ["delete" if record.value() is None else "upsert" for record in records], kind

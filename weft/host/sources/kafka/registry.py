@@ -7,6 +7,7 @@ change, so each is asked for once in a process.  An address may hold a name and 
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import struct
 import urllib.error
@@ -17,6 +18,7 @@ from functools import lru_cache
 from typing import Any
 
 from weft.errors import SourceError
+from weft.host.sources.kafka.values import UnreadableError
 
 HEADER = struct.Struct(">bI")
 SECONDS = 30
@@ -29,8 +31,11 @@ class Registry:
     address: str = field(repr=False)
 
     def schema(self, number: int) -> str:
-        """The schema of a number, as JSON text."""
-        return _get(self.address, f"/schemas/ids/{number}")
+        """The schema of a number, as JSON text; a record with a number that the registry does not know is a bad one."""
+        try:
+            return _get(self.address, f"/schemas/ids/{number}")
+        except UnknownSchemaError:
+            raise UnreadableError(f"the registry knows no schema {number}") from None
 
     def latest(self, subject: str) -> str:
         """The newest schema of a subject, as JSON text."""
@@ -41,6 +46,10 @@ class Registry:
         """The number of a schema under a subject; the registry takes it in if it is new."""
         path = f"/subjects/{urllib.parse.quote(subject, safe='')}/versions"
         return int(_ask(self.address, path, {"schema": schema, "schemaType": "AVRO"})["id"])
+
+
+class UnknownSchemaError(SourceError):
+    """The registry runs, and knows no such schema."""
 
 
 @lru_cache(maxsize=1024)
@@ -62,7 +71,9 @@ def _ask(address: str, path: str, sent: dict[str, str] | None = None) -> dict[st
         with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=SECONDS) as answer:
             found: dict[str, Any] = json.load(answer)
             return found
-    except (OSError, ValueError) as error:
-        said = f"it answers {error.code} to {path}" if isinstance(error, urllib.error.HTTPError) else str(error)
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        code = error.code if isinstance(error, urllib.error.HTTPError) else None
+        said = f"it answers {code} to {path}" if code else str(error)
         hint = "see that the registry runs and knows the schema; nothing was lost."
-        raise SourceError(f"the registry at {place} gives no schema", detail=f"{said}.", hint=hint) from None
+        kind = UnknownSchemaError if code == http.client.NOT_FOUND else SourceError
+        raise kind(f"the registry at {place} gives no schema", detail=f"{said}.", hint=hint) from None

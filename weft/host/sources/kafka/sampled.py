@@ -19,7 +19,7 @@ from weft.host.ingest import conform, event_times
 from weft.host.sources.kafka.cluster import Topic
 from weft.host.sources.kafka.positions import Stretch
 from weft.query.model import TIME, Stream
-from weft.stats.analyze import Sample
+from weft.stats.sample import Sample
 
 if TYPE_CHECKING:
     from weft.host.sources.kafka.source import KafkaSource

@@ -26,7 +26,7 @@ from weft.query.duration import parse_duration
 
 if TYPE_CHECKING:
     from weft.query.model import Stream
-    from weft.stats.analyze import Sample
+    from weft.stats.sample import Sample
 
 KeyKind = OneOf["json", "string", "bytes", "none"]
 Start = str | Mapping[int, int] | datetime.datetime
@@ -102,6 +102,14 @@ class KafkaSource(Source):
                 detail=f"its partitions are {', '.join(map(str, partitions))}.",
                 hint="name partitions that exist in start={partition: offset}.",
             )
+        ends = topic.latest([*given])
+        for partition, offset in given.items():
+            if not 0 <= offset <= ends[partition]:
+                raise SourceError(
+                    f"partition {partition} of topic {self.topic} has no offset {offset}",
+                    detail=f"its next record gets offset {ends[partition]}.",
+                    hint='name an offset that exists, or begin with what comes: start="latest".',
+                )
         return topic.earliest(partitions) | dict(given)
 
     def _format(self) -> Format:
@@ -172,12 +180,24 @@ def _check_rows(most: int | None) -> int | None:
 
 def _read_columns(topic: str, value: Kind, given: object) -> pa.Schema:
     if value in ("json", "csv", "avro"):
-        return read_declared(given, f"topic {topic}")
+        declared = read_declared(given, f"topic {topic}")
+        return _check_json(declared) if value == "json" else declared
     if given is not None:
         raise SourceError(
             f"values of kind {value!r} have one column", hint=f'leave schema out; the column is "{VALUE}".'
         )
     return pa.schema([(VALUE, pa.string() if value == "string" else pa.binary())])
+
+
+def _check_json(columns: pa.Schema) -> pa.Schema:
+    """Refuse columns that no JSON value can fill."""
+    for field in columns:
+        try:
+            Json().read([b"{}"], pa.schema([field]))
+        except pa.ArrowNotImplementedError:
+            hint = "leave it out; fields that are not declared are ignored."
+            raise SourceError(f'column "{field.name}" of type {field.type} is not read from JSON', hint=hint) from None
+    return columns
 
 
 def _read_avro(topic: str, given: object, registry: str | None) -> tuple[Avro, object]:
@@ -197,7 +217,7 @@ def _read_avro(topic: str, given: object, registry: str | None) -> tuple[Avro, o
 
 def _read_keys(key: KeyKind, given: object) -> pa.Schema:
     if key == "json":
-        return read_declared(given, "the key")
+        return _check_json(read_declared(given, "the key"))
     if given is not None:
         raise SourceError(f'key is "{key}", and key_schema is given', hint='columns are read from JSON: key="json".')
     return pa.schema([])
@@ -215,9 +235,9 @@ def _read_extra(columns: Sequence[str], key: KeyKind) -> pa.Schema:
 def _read_start(start: Start) -> Start:
     if isinstance(start, datetime.datetime) or start in ("earliest", "latest"):
         return start
-    if isinstance(start, Mapping):
-        return {int(partition): int(offset) for partition, offset in start.items()}
     try:
+        if isinstance(start, Mapping):
+            return {int(partition): int(offset) for partition, offset in start.items()}
         return datetime.datetime.fromisoformat(start)
     except (TypeError, ValueError):
         hint = 'use "earliest", "latest", a time such as "2026-01-01T00:00:00", or {partition: offset}.'

@@ -11,7 +11,7 @@ that no record can give more or less than one row, where texts are joined to be 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 from typing import Literal as OneOf
@@ -90,7 +90,10 @@ class Csv:
         ).combine_chunks()
         if table.num_rows != len(values):
             raise UnreadableError(f"{len(values)} lines hold {table.num_rows} rows")
-        return _fit(table, columns)
+        rows = _fit(table, columns)
+        if any(_ends_line(column) for column in rows.columns):
+            raise UnreadableError("a quote is not closed")
+        return rows
 
 
 @dataclass(frozen=True)
@@ -113,8 +116,17 @@ def _are_objects(text: bytes, values: Sequence[bytes]) -> bool:
     return bool((found[ends - lengths] == ord("{")).all() and (found[ends - 1] == ord("}")).all())
 
 
+def _ends_line(column: pa.Array) -> bool:
+    """Whether the last value has the line end in it that was put behind the last line."""
+    return bool(pa.types.is_string(column.type) and (column[-1].as_py() or "").endswith("\n"))
+
+
 def _json_type(kind: pa.DataType) -> pa.DataType:
     """The type in which Arrow reads a JSON value: it knows dates only as times."""
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_json_type(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(_json_type(kind.value_type))
     return pa.timestamp("s") if pa.types.is_date(kind) else kind
 
 
@@ -129,11 +141,24 @@ def _fit(table: pa.Table, columns: pa.Schema) -> pa.RecordBatch:
 
 def _as(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """The values in a type; a time that is not the beginning of a day is no date."""
+    if array.type == kind:
+        return array
     made = pc.cast(array, kind)
-    is_date = pa.types.is_timestamp(array.type) and pa.types.is_date(kind)
-    if is_date and pc.any(pc.not_equal(pc.cast(made, array.type), array)).as_py():
-        raise UnreadableError("a time is no date")
+    for read, got in zip(_leaves(array), _leaves(made), strict=True):
+        if pa.types.is_date(got.type) and pc.any(pc.not_equal(pc.cast(got, read.type), read)).as_py():
+            raise UnreadableError("a time is no date")
     return made
+
+
+def _leaves(array: pa.Array) -> Iterator[pa.Array]:
+    """The values inside of structs and lists."""
+    if pa.types.is_struct(array.type):
+        for part in array.flatten():
+            yield from _leaves(part)
+    elif pa.types.is_list(array.type):
+        yield from _leaves(array.flatten())
+    else:
+        yield array
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:
