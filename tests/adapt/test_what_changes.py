@@ -152,3 +152,26 @@ def test_uneven_load_is_promised_a_cure_where_the_planner_is_free(tmp_path: Path
         assert told.action == "h.epochs()"
     else:
         assert told == notice
+
+
+def test_what_queries_share_follows_the_data(tmp_path: Path) -> None:
+    """Both keep the join of s and t while few s find a t; then that of r and s, which few find."""
+    mix = SCENARIOS["mix"]
+    random = np.random.default_rng(5)
+    batches = [mix.make(random, at, int(at >= 2), 6000) for at in range(6)]
+    s = weft.Session(tmp_path, workers=2)
+    s._roster.prices = Prices(wave=1e-4, batch=1e-3)
+    for name in batches[0]:
+        s.stream(name, weft.read.batches([batches[0][name]]), event_time="ts")
+    for name in ("rst_0", "rstu_0"):
+        s.query(name, f"{mix.queries[name]} WITHIN INTERVAL '3' SECOND")
+    s.options(epoch="1 batches", sharing="global")
+    trial, shared = Trial(s, state=tmp_path, adapt=True), []
+    for batch in batches:
+        trial.feed(batch)
+        shared.append({store.members for store in trial.topology.stores if store.members and len(store.users) == 2})
+    assert trial.adaptation is not None
+    assert (shared[0], shared[-1]) == ({("s", "t")}, {("r", "s")}), [str(e) for e in trial.adaptation.epochs()]
+    for name in s.queries:
+        whole = {stream: pa.concat_tables([batch[stream] for batch in batches]) for stream in batches[0]}
+        assert_same_rows(trial.table(name), oracle(trial.queries[name], whole))
