@@ -115,6 +115,11 @@ def test_mistake_is_refused_at_its_place(text: str, message: str, place: str) ->
     assert (error.detail or "").startswith(f"{place}\n")
 
 
+def test_a_misspelt_option_comes_with_the_one_that_is_meant() -> None:
+    error = refusal("CREATE QUERY q INTO PARQUET 'x' WITH (closd = TRUE) AS")
+    assert (error.hint or "").startswith('did you mean "closed"? options are: ')
+
+
 def test_option_given_twice_is_refused() -> None:
     error = refusal("CREATE STREAM a FROM CSV 'x' WITH (event_time = 't', EVENT_TIME = 'u');")
     assert error.message == 'option "event_time" is given twice'

@@ -23,9 +23,10 @@ from weft.kernels.least import Words
 from weft.query.model import Query
 from weft.stats.distinct import hash_codes
 from weft.stats.drawn import Part
+from weft.stats.given import Pair
 from weft.stats.keys import is_equality, key_name
 from weft.stats.least import LeastValues, agree
-from weft.stats.model import Pair, Statistics
+from weft.stats.model import Statistics
 from weft.stats.names import Names, between
 
 Kept = Mapping[str, LeastValues]

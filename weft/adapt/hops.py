@@ -22,7 +22,8 @@ from typing import NamedTuple
 from weft.adapt.gathering import Gathering
 from weft.optimizer.cost.estimate import estimate
 from weft.query.model import Query
-from weft.stats.model import Pair, Statistics
+from weft.stats.given import Pair
+from weft.stats.model import Statistics
 from weft.stats.names import Names, between
 from weft.topology.model import Topology
 from weft.topology.node import Probe

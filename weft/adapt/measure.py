@@ -25,7 +25,8 @@ from weft.expr.render import to_sql
 from weft.query.model import Query, Stream
 from weft.stats.analyze import analyze
 from weft.stats.drawn import Drawn, Part
-from weft.stats.model import Pair, Statistics
+from weft.stats.given import Pair
+from weft.stats.model import Statistics
 from weft.stats.names import Names, between
 from weft.stats.sample import Sample
 from weft.stats.wanted import join_keys

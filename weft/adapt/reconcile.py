@@ -23,7 +23,8 @@ from itertools import combinations
 from weft.adapt.hops import Hops
 from weft.expr.render import to_sql
 from weft.query.model import Query
-from weft.stats.model import Pair, Statistics
+from weft.stats.given import Pair
+from weft.stats.model import Statistics
 from weft.stats.names import Names, between
 
 FACTOR = 2.0

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from weft.query.names import suggestion
 from weft.sql.cursor import Cursor
 from weft.sql.tokens import Token
 
@@ -63,7 +64,8 @@ def read_assignment(cursor: Cursor, what: str, known: Known) -> tuple[Token, Val
     name = cursor.word(f"the name of the {what}", hint)
     key = name.text.lower()
     if key not in known:
-        raise cursor.fail(name.span, f'unknown {what} "{key}"', hint=hint)
+        near = suggestion(key, known)
+        raise cursor.fail(name.span, f'unknown {what} "{key}"', hint=f"{near} {hint}" if near else hint)
     cursor.expect("=", f"as in {key} = {known[key].example}.")
     return name, _read_value(cursor, key, known[key])
 

@@ -45,8 +45,9 @@ from weft.expr.render import to_sql
 from weft.query.model import TIME, Query, Relation, Stream
 from weft.query.timebounds import is_time_bound
 from weft.stats.estimators import share_of
+from weft.stats.given import Pair
 from weft.stats.keys import is_equality, key_name, same_column, with_alias
-from weft.stats.model import Pair, Statistics
+from weft.stats.model import Statistics
 from weft.stats.names import Names, bands, between, conjunction
 from weft.stats.pairs import pair_share
 from weft.stats.sample import Sample, rate_of

@@ -13,27 +13,25 @@ over the number of its stream.  Selectivities are shares in [0, 1] of all pairs,
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any, TypeVar
+from typing import Any
 
-from weft.errors import QueryError
-
-Pair = tuple[str, str]
-"""Two names, sorted."""
-Tops = tuple[tuple[int, float], ...]
-"""(Equality code, share of rows), the heaviest first."""
-_Name = TypeVar("_Name", str, Pair)
-_Value = TypeVar("_Value")
-
-
-class _Table(dict[_Name, _Value]):
-    """Names and what is known of them, sorted by name; never changed, so it can be hashed."""
-
-    def __hash__(self) -> int:  # type: ignore[override]
-        return hash(tuple(self.items()))
+from weft.stats.given import (
+    PARTS,
+    Pair,
+    Table,
+    Tops,
+    ascending,
+    normalized,
+    numbers_by_name,
+    pair,
+    read_document,
+    read_numbers,
+    read_object,
+    read_tops,
+    symmetric,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,22 +61,20 @@ class Defaults:
 DEFAULTS = Defaults()
 LARGE = 0.1
 """A value with more than this share of the rows is much more frequent than others."""
-MOST = 1e18
-"""The largest number that is accepted: no stream has more rows or bytes, and products of a few stay finite."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Statistics:
     """Sizes, rates, widths, distinct counts and selectivities, each of them possibly unknown."""
 
-    _rows: _Table[str, float]
-    _rates: _Table[str, float]
-    _widths: _Table[str, float]
-    _distinct: _Table[str, float]
-    _heavy: _Table[str, Tops]
-    _quantiles: _Table[str, tuple[float, ...]]
-    _selectivities: _Table[Pair, float]
-    _predicates: _Table[str, float]
+    _rows: Table[str, float]
+    _rates: Table[str, float]
+    _widths: Table[str, float]
+    _distinct: Table[str, float]
+    _heavy: Table[str, Tops]
+    _quantiles: Table[str, tuple[float, ...]]
+    _selectivities: Table[Pair, float]
+    _predicates: Table[str, float]
 
     def __init__(
         self,
@@ -99,18 +95,18 @@ class Statistics:
         Selectivities are given by pair of names, or by the SQL text of a predicate as `explain` prints it.
         """
         keep = object.__setattr__
-        keep(self, "_rows", _check("rows", rows))
-        keep(self, "_rates", _check("rate", rates))
-        keep(self, "_widths", _check("width", widths))
-        keep(self, "_distinct", _check("distinct count", distinct))
+        keep(self, "_rows", numbers_by_name("rows", rows))
+        keep(self, "_rates", numbers_by_name("rate", rates))
+        keep(self, "_widths", numbers_by_name("width", widths))
+        keep(self, "_distinct", numbers_by_name("distinct count", distinct))
         keep(
             self,
             "_quantiles",
-            _Table(sorted((name, _check_order(name, q)) for name, q in (quantiles or {}).items())),
+            Table(sorted((name, ascending(name, q)) for name, q in (quantiles or {}).items())),
         )
-        keep(self, "_heavy", _Table(sorted((name, _tops(name, tops)) for name, tops in (heavy or {}).items())))
-        keep(self, "_selectivities", _make_symmetric(selectivities or {}))
-        keep(self, "_predicates", _check("selectivity", _normalize(predicates), most=1.0))
+        keep(self, "_heavy", Table(sorted((name, read_tops(name, tops)) for name, tops in (heavy or {}).items())))
+        keep(self, "_selectivities", symmetric(selectivities or {}))
+        keep(self, "_predicates", numbers_by_name("selectivity", normalized(predicates), most=1.0))
 
     # ------------------------------------------------------------------------------------- questions
 
@@ -140,7 +136,7 @@ class Statistics:
 
     def selectivity(self, a: str, b: str) -> float | None:
         """f_ab: the share of all pairs of rows that satisfies every predicate between `a` and `b`."""
-        return self._selectivities.get(_pair(a, b))
+        return self._selectivities.get(pair(a, b))
 
     def predicate(self, text: str) -> float | None:
         """The share of all combinations of rows that satisfies one predicate, found by its SQL text."""
@@ -206,7 +202,7 @@ class Statistics:
         and quantiles.  What the newer ones do not know is forgotten.
         """
         plain = {
-            name: _Table((key, _near(old.get(key), value, weight, jump)) for key, value in new.items())
+            name: Table((key, _near(old.get(key), value, weight, jump)) for key, value in new.items())
             for name in _NUMBERS
             for old, new in ((getattr(self, name), getattr(newer, name)),)
         }
@@ -273,17 +269,14 @@ class Statistics:
     @classmethod
     def from_json(cls, text: str) -> Statistics:
         """Statistics from the text of :meth:`to_json`; a selectivity may be given in either direction, or in both."""
-        document = _document(text)
-        plain = [key for key in _PARTS if key not in ("selectivities", "heavy", "quantiles")]
-        flat = {key: _numbers(key, document.get(key, {})) for key in plain}
-        heavy: Any = _object("heavy", document.get("heavy", {}))
-        quantiles: Any = _object("quantiles", document.get("quantiles", {}))
-        nested = _object("selectivities", document.get("selectivities", {}))
-        pairs = {(a, b): f for a, inner in nested.items() for b, f in _numbers(f"selectivities.{a}", inner).items()}
+        document = read_document(text)
+        plain = [key for key in PARTS if key not in ("selectivities", "heavy", "quantiles")]
+        flat = {key: read_numbers(key, document.get(key, {})) for key in plain}
+        heavy: Any = read_object("heavy", document.get("heavy", {}))
+        quantiles: Any = read_object("quantiles", document.get("quantiles", {}))
+        nested = read_object("selectivities", document.get("selectivities", {}))
+        pairs = {(a, b): f for a, inner in nested.items() for b, f in read_numbers(f"selectivities.{a}", inner).items()}
         return cls(selectivities=pairs, heavy=heavy, quantiles=quantiles, **flat)
-
-
-_PARTS = ("rows", "rates", "widths", "distinct", "heavy", "quantiles", "selectivities", "predicates")
 
 
 _NUMBERS = {
@@ -302,98 +295,6 @@ def _same_top(a: Tops, b: Tops) -> bool:
     """Whether the same values have a large part of the rows."""
     large = [{code for code, share in tops if share > LARGE} for tops in (a, b)]
     return large[0] == large[1]
-
-
-def _check(kind: str, given: Mapping[str, float] | None, most: float | None = None) -> _Table[str, float]:
-    return _Table(sorted((name, _number(kind, f'"{name}"', value, most)) for name, value in (given or {}).items()))
-
-
-def _tops(name: str, given: Iterable[tuple[int, float]]) -> Tops:
-    try:
-        tops = [(int(code), _number("share", f'"{name}"', share, 1.0)) for code, share in given]
-    except (TypeError, ValueError) as error:
-        hint = "give pairs (equality code, share of rows), as s.analyze() finds them."
-        raise QueryError(f'heavy hitters of "{name}" are {given!r}', hint=hint) from error
-    return tuple(sorted(tops, key=lambda top: (-top[1], top[0])))
-
-
-def _check_order(name: str, given: Iterable[float]) -> tuple[float, ...]:
-    values = tuple(given)
-    if not all(isinstance(v, int | float) and math.isfinite(v) for v in values) or list(values) != sorted(values):
-        raise QueryError(f'quantiles of "{name}" are not numbers in ascending order', hint="s.analyze() finds them.")
-    return values
-
-
-def _make_symmetric(given: Mapping[Pair, float]) -> _Table[Pair, float]:
-    known: dict[Pair, float] = {}
-    for (a, b), value in given.items():
-        share = _number("selectivity", f'("{a}", "{b}")', value, 1.0)
-        if known.setdefault(_pair(a, b), share) != share:
-            raise QueryError(
-                f'two selectivities between "{a}" and "{b}"',
-                detail=f"one direction says {known[_pair(a, b)]:g}, the other {share:g}; both mean the same join.",
-                hint="give one of them.",
-            )
-    return _Table(sorted(known.items()))
-
-
-def _pair(a: str, b: str) -> Pair:
-    if a == b:
-        raise QueryError(
-            f'a selectivity between "{a}" and itself',
-            detail="a selectivity belongs to two different aliases.",
-            hint="for a self join use its two aliases; for a selection give the selectivity of the predicate.",
-        )
-    return (a, b) if a < b else (b, a)
-
-
-def _normalize(predicates: Mapping[str, float] | None) -> dict[str, float]:
-    return {" ".join(text.split()): share for text, share in (predicates or {}).items()}
-
-
-def _number(kind: str, owner: str, value: object, most: float | None) -> float:
-    """A finite number from 0 to `most`."""
-    number = math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
-    limit = f"from 0 to {MOST if most is None else most:g}"
-    if math.isfinite(number) and 0 <= number <= (MOST if most is None else most):
-        return number
-    raise QueryError(
-        f"{kind} of {owner} is {value!r}",
-        detail=f"a {kind} is a number {limit}.",
-        hint="leave out what is unknown.",
-    )
-
-
-def _document(text: str) -> dict[str, object]:
-    try:
-        parsed = json.loads(text)
-    except ValueError as error:
-        raise QueryError(
-            "statistics are not JSON", detail=f"{error}.", hint="Statistics.to_json() writes the form that is read."
-        ) from error
-    document = _object("statistics", parsed)
-    if unknown := sorted(document.keys() - set(_PARTS)):
-        raise QueryError(
-            f'unknown key "{unknown[0]}" in statistics',
-            detail=f"unknown: {', '.join(unknown)}.",
-            hint=f"the keys are {', '.join(_PARTS)}.",
-        )
-    return document
-
-
-def _object(key: str, value: object) -> dict[str, object]:
-    if isinstance(value, dict):
-        return value
-    raise QueryError(
-        f'"{key}" is not a JSON object',
-        detail=f"it is {value!r}.",
-        hint='write names and numbers: {"rows": {"orders": 1500000}}.',
-    )
-
-
-def _numbers(key: str, value: object) -> dict[str, float]:
-    """An object of numbers; whether each number makes sense is checked where it is kept."""
-    return _object(key, value)  # type: ignore[return-value]
 
 
 def _shown(known: Mapping[Any, Any]) -> str:

@@ -28,7 +28,8 @@ from collections.abc import Sequence
 from weft.expr.model import Expr
 from weft.query.model import Query, Relation
 from weft.query.timebounds import bounds_of, step_of
-from weft.stats.model import MOST, Statistics
+from weft.stats.given import MOST
+from weft.stats.model import Statistics
 
 LEAST = 1e-9
 """The least share: streams go on, so what has not come yet may still come."""
