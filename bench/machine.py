@@ -7,6 +7,8 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
+import psutil
+
 PACKAGES = ("weft", "pyspark", "pyarrow", "numpy", "numba", "duckdb")
 
 
@@ -19,6 +21,12 @@ def machine_line() -> str:
 def versions() -> dict[str, str]:
     """Package -> version."""
     return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+
+
+def processor_seconds() -> float:
+    """Processor seconds of this process and everything it has started, also of what has ended since."""
+    me = psutil.Process()
+    return sum(sum(p.cpu_times()[:4]) for p in [me, *me.children(recursive=True)])
 
 
 def _processor() -> str:

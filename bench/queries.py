@@ -1,9 +1,9 @@
 """Many queries in one session: every query as if alone, equal parts once, and plans chosen together.
 
-    python -m bench.queries [--scale 0.1] [--batches 10] [--only tpch,ranks,curve]
+    python -m bench.queries [--scale 0.1] [--batches 10] [--only tpch,ranks,curve] [--counts 5,10] [--seeds 0,1,2]
 
     tpch    5 and 10 queries over TPC-H, drawn with a seed from key joins and joins of columns of one type
-            (CLASH VII.A), under sharing "none", "local" and "global": input rows/s, rows stored, seconds a batch.
+            (CLASH VII.A), under sharing "none", "local" and "global": input rows/s, processor seconds, rows stored.
             "apart" is what the paper compares with: a job for each query, which reads its input itself; their
             seconds are added up.  First queries that overlap by chance, then ones that go on from joins of others
     ranks   eight sets of four queries: whether plans that are predicted to be faster are faster
@@ -22,8 +22,8 @@ import statistics
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, replace
+from itertools import combinations, product
 from pathlib import Path
 
 import duckdb
@@ -32,6 +32,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import weft
+from bench.machine import processor_seconds
 from bench.saying import block, say
 from bench.tpch import streams
 from weft.observe.progress import human_bytes
@@ -131,6 +132,8 @@ class Run:
     queries: int
     rows: int
     seconds: float
+    worked: float
+    """Processor seconds of all processes."""
     stored: int
     probed: int
     batch: float
@@ -150,7 +153,9 @@ def run(folder: Path, drawn: Sequence[Drawn], mode: str, seen: weft.Statistics) 
     began = time.perf_counter()
     topology = s.topology
     planned = time.perf_counter() - began
+    begun = processor_seconds()
     report = s.run()
+    worked = processor_seconds() - begun
     for query in drawn:
         _compare(query, folder, root / query.name)
     counters, seconds = report.counters, sum(b.seconds for b in report.batches)
@@ -160,7 +165,7 @@ def run(folder: Path, drawn: Sequence[Drawn], mode: str, seen: weft.Statistics) 
     batch = statistics.median(b.seconds for b in report.batches)
     rows, probed = sum(report.rows_in.values()), sum(counters.probed.values())
     predicted = whole_bill(topology, s.choices).seconds
-    return Run(mode, len(drawn), rows, seconds, kept, probed, batch, planned, predicted)
+    return Run(mode, len(drawn), rows, seconds, worked, kept, probed, batch, planned, predicted)
 
 
 def _compare(query: Drawn, folder: Path, found: Path) -> None:
@@ -178,32 +183,36 @@ def _compare(query: Drawn, folder: Path, found: Path) -> None:
 def run_apart(folder: Path, drawn: Sequence[Drawn], seen: weft.Statistics) -> Run:
     """Each query in a session of its own, one after the other; batches of all are one batch."""
     runs = [run(folder, [query], "none", seen) for query in drawn]
-    added = (sum(getattr(r, what) for r in runs) for what in ("seconds", "stored", "probed", "batch", "planned"))
-    seconds, stored, probed, batch, planned = added
-    rows = sum(_count(f"SELECT count(*) FROM '{folder}/{name}/*.parquet'") for name in _read(drawn))
-    return Run("apart", len(drawn), rows, seconds, stored, probed, batch, planned, sum(r.predicted for r in runs))
+    rows_in = sum(_count(f"SELECT count(*) FROM '{folder}/{name}/*.parquet'") for name in _read(drawn))
+    names = ("seconds", "worked", "stored", "probed", "batch", "planned", "predicted")
+    summed = {name: sum(getattr(r, name) for r in runs) for name in names}
+    return replace(runs[0], mode="apart", queries=len(drawn), rows=rows_in, **summed)
 
 
 def _read(drawn: Sequence[Drawn]) -> set[str]:
     return {name for query in drawn for name in query.relations}
 
 
-def measure_tpch(scale: float, batches: int, overlap: float) -> list[str]:
-    """The table of the paper's Fig. 7."""
+def measure_tpch(scale: float, batches: int, overlap: float, counts: Sequence[int], seeds: Sequence[int]) -> list[str]:
+    """The table of the paper's Fig. 7; a seed of 0 is the number of queries."""
     folder, _ = streams("queries", COLUMNS, scale, batches)
-    lines = ["queries  sharing    rows/s  times   rows stored  times   tuples probed  s/batch  planned s"]
-    for count in (5, 10):
-        drawn = draw(count, count, folder, overlap)
+    lines = [
+        "queries  seed  sharing    rows/s  times  worked s  times   rows stored  times   tuples probed  s/batch  plan s"
+    ]
+    for count, seed in product(counts, seeds):
+        drawn = draw(count, seed or count, folder, overlap)
         seen = _statistics(folder, drawn)
         run(folder, drawn, "local", seen)  # starts what Spark needs
         runs = {mode: run(folder, drawn, mode, seen) for mode in MODES} | {"apart": run_apart(folder, drawn, seen)}
         alone = runs["none"]
         for mode, done in runs.items():
-            say(f"{count} queries, {mode}: {done.seconds:.1f} s")
+            say(f"{count} queries, seed {seed or count}, {mode}: {done.seconds:.1f} s")
             faster, fewer = alone.seconds / done.seconds, alone.stored / done.stored
             speed = done.rows / done.seconds
             lines.append(
-                f"{count:>7}  {mode:<7} {speed:>9,.0f} {faster:>6.2f} {done.stored:>13,} {fewer:>6.2f}"
+                f"{count:>7} {seed or count:>5}  {mode:<7} {speed:>9,.0f} {faster:>6.2f}"
+                f" {done.worked:>9.1f} {alone.worked / done.worked:>6.2f}"
+                f" {done.stored:>13,} {fewer:>6.2f}"
                 f" {done.probed:>15,} {done.batch:>8.2f} {done.planned:>10.2f}"
             )
     return lines
@@ -287,10 +296,14 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=0.1)
     parser.add_argument("--batches", type=int, default=10)
     parser.add_argument("--only", default="tpch,ranks,curve")
+    parser.add_argument("--counts", default="5,10", help="how many queries over TPC-H")
+    parser.add_argument("--seeds", default="0", help="of the queries over TPC-H; 0 is their number")
+    parser.add_argument("--overlap", default="0,0.8", help="which part of them goes on from joins of others")
     asked = parser.parse_args()
-    if "tpch" in asked.only:
-        block("Queries over TPC-H, drawn one by one", measure_tpch(asked.scale, asked.batches, 0.0))
-        block("Queries over TPC-H that go on from joins of others", measure_tpch(asked.scale, asked.batches, 0.8))
+    counts, seeds = ([int(part) for part in text.split(",")] for text in (asked.counts, asked.seeds))
+    for overlap in map(float, asked.overlap.split(",") if "tpch" in asked.only else ()):
+        title = f"Queries over TPC-H, {overlap:.0%} of which go on from joins of others"
+        block(title, measure_tpch(asked.scale, asked.batches, overlap, counts, seeds))
     if "ranks" in asked.only:
         block("Predicted and measured", measure_ranks(asked.scale, asked.batches))
     if "curve" in asked.only:

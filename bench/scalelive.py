@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 import weft
+from bench.machine import processor_seconds
 from weft.host.sources.folders import FileSource, FolderReader
 from weft.host.sources.source import Position
 
@@ -154,14 +153,8 @@ def time_drop(handle: weft.Handle, ready: Sequence[Path], landing: Path, rows: i
 def time_looks(handle: weft.Handle, looks: Looks, seconds: float) -> tuple[list[float], float]:
     """Seconds of looks that find nothing, and processor seconds of all processes for one of them."""
     time.sleep(1.0)
-    first, begun = len(looks.seconds), _processor_seconds()
+    first, begun = len(looks.seconds), processor_seconds()
     time.sleep(seconds)
-    spent, found = _processor_seconds() - begun, looks.seconds[first:-1]
+    spent, found = processor_seconds() - begun, looks.seconds[first:-1]
     assert handle.active
     return sorted(found), spent / max(1, len(found))
-
-
-def _processor_seconds() -> float:
-    """Processor seconds of this process and everything it has started."""
-    me = psutil.Process()
-    return sum(sum(p.cpu_times()[:2]) for p in [me, *me.children(recursive=True)])

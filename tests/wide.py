@@ -256,7 +256,7 @@ def check_world(world: World) -> Tally:
         for batch, left in zip(world.batches, world.left, strict=True):
             trial.feed(batch)
             for name, text in queries.items():
-                _compare(trial.table(name), text, left, tally)
+                compare(trial.table(name), text, left, tally)
     return tally
 
 
@@ -271,11 +271,12 @@ def check_on_spark(world: World, spark: SparkSession) -> Tally:
         if queries:
             session.run()
         for name, text in queries.items():
-            _compare(session.queries[name].table(), text, world.left[-1], tally)
+            compare(session.queries[name].table(), text, world.left[-1], tally)
     return tally
 
 
-def _compare(found: pa.Table, text: str, left: dict[str, pa.Table], tally: Tally) -> None:
+def compare(found: pa.Table, text: str, left: dict[str, pa.Table], tally: Tally) -> None:
+    """Compare an answer with that of DuckDB."""
     right = in_duckdb(text, left)
     assert shown(found) == right, f"{text}\n{shown(found)}\nbut DuckDB says\n{right}"
     tally.views += 1

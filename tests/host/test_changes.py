@@ -168,6 +168,41 @@ def test_a_query_that_needs_what_nobody_kept_has_stores_of_its_own(tmp_path: Pat
     assert pairs(trial, "new") == [(7, 7)]
 
 
+@pytest.mark.parametrize(
+    "sql",
+    ["SELECT r.id AS id FROM r", "SELECT r.a AS a, count(*) AS n FROM r GROUP BY r.a",
+     "SELECT r.id AS id FROM r UNION ALL SELECT s.id AS id FROM s"],
+)  # fmt: skip
+def test_old_rows_that_nobody_kept_are_not_passed_over_where_all_are_asked_for(tmp_path: Path, sql: str) -> None:
+    made = session(tmp_path)
+    made.query("one", "SELECT r.id AS id FROM r")
+    made.query("pairs", PAIR.replace("r.", "t.").replace("FROM r", "FROM t"))
+    trial = begin(made)
+    trial.feed({"r": row("r1", 1), "s": row("s1", 2), "t": row("t1", 3)})
+    made.query("strict", sql, backfill=True, complete=True)
+    with pytest.raises(weft.StateError, match='query "strict" cannot be complete') as found:
+        trial.change()
+    assert 'rows of stream "r" were read before and not kept' in str(found.value)
+
+
+def test_a_union_of_streams_that_change_is_refused_where_one_was_not_kept(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.string()), ("op", pa.string())])
+    made = weft.Session(tmp_path / "checkpoint", workers=2, progress=False)
+    for name in "rst":
+        made.stream(name, weft.read.batches([schema.empty_table()]), changes="op")
+    made.query("pairs", "SELECT r.id AS id FROM r JOIN t ON r.id = t.id")
+    made.query("one", "SELECT s.id AS id FROM s")
+    trial = begin(made)
+    rows = pa.table({"id": ["x"], "op": ["insert"]}, schema=schema)
+    trial.feed(dict.fromkeys("rst", rows))
+    made.query("kept", "SELECT r.id AS id FROM r UNION ALL SELECT t.id AS id FROM t")
+    trial.change()
+    assert pairs(trial, "kept") == [("x",), ("x",)]
+    made.query("both", "SELECT r.id AS id FROM r UNION ALL SELECT s.id AS id FROM s")
+    with pytest.raises(weft.StateError, match='query "both" cannot be complete'):
+        trial.change()
+
+
 def test_a_dropped_query_takes_its_stores_with_it(tmp_path: Path) -> None:
     made = started(tmp_path)
     made.query("more", "SELECT r.id FROM r JOIN t ON r.b = t.b")

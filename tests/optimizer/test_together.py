@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -23,6 +24,7 @@ from weft.optimizer.plan import SHARINGS, Sharing, choices, topology
 from weft.optimizer.whole import whole_bill
 from weft.optimizer.wishes import Wishes
 from weft.optimizer.written.plan import bind, write
+from weft.session.improve import improve, is_unfinished
 from weft.testing import Trial, assert_same_rows, expected_after_lateness
 from weft.topology.model import Topology
 from weft.topology.node import Probe
@@ -149,10 +151,10 @@ def test_every_stage_explains_a_plan_for_all(seed: int) -> None:
 # ------------------------------------------------------------------------------------------- the papers' example
 
 
-def example(workers: int, sharing: Sharing) -> weft.Session:
+def example(workers: int, sharing: Sharing, folder: str | Path = "unused") -> weft.Session:
     """CLASH (002) V.2: every relation has n rows, S and T have 1.5 n pairs, all other joins n results."""
     n = 1e6
-    s = weft.Session("unused", workers=workers, progress=False)
+    s = weft.Session(folder, workers=workers, progress=False)
     for name in "RSTU":
         s.stream(name, weft.read.batches([pa.table({c: pa.array([], pa.int64()) for c in ("id", "a", "b", "c")})]))
     selectivities = {("R", "S"): 1 / n, ("S", "T"): 1.5 / n, ("T", "U"): 1 / n}
@@ -203,6 +205,34 @@ def test_each_way_of_sharing_gives_the_same_rows() -> None:
         found.append([sorted(map(str, trial.table(query).to_pylist())) for query in ("q1", "q2")])
     assert found[0] == found[1] == found[2]
     assert found[0][0]
+
+
+def test_a_better_plan_that_is_found_later_is_a_change_of_plan(tmp_path: Path) -> None:
+    s = example(2, "global", tmp_path / "checkpoint")
+    best = s.choices[0].together
+    assert best is not None
+    # As if the solver had had no time: each query has its own plan.
+    note = replace(best, used=False, seconds=10 * best.separate, ended="time limit")
+    hasty = tuple(replace(choice, together=note) for choice in example(2, "local").choices)
+    assert s.adopt(hasty)
+    trial = Trial(s, state=s.checkpoint.root)
+    rows = pa.table({c: pa.array([1, 2, 3, 1], pa.int64()) for c in ("id", "a", "b", "c")})
+    for name in "RST":
+        trial.feed({name: rows})
+    before = trial.topology
+    assert is_unfinished(hasty)
+    improve(hasty, lambda found: [s.adopt(found)]).join()
+    assert not is_unfinished(s.choices)
+    assert s.topology != before, "nothing better was found"
+    trial.change()
+    assert trial.topology == s.topology
+    trial.feed({"U": rows})
+    for name in ("q1", "q2"):
+        wanted = Trial(example(1, "none"))
+        for stream in "RSTU":
+            wanted.feed({stream: rows})
+        assert_same_rows(trial.table(name), wanted.table(name), f"{name}: ")
+        assert wanted.table(name).num_rows
 
 
 def test_an_unknown_way_of_sharing_is_refused() -> None:

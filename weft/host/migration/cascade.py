@@ -19,7 +19,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
+from weft.errors import StateError
 from weft.host.migration.ways import Way, gather_ways, stores_of, streams_of, ways_as_planned, ways_to
+from weft.host.state.manifest import Manifest
 from weft.query.model import Stream
 from weft.topology.clock import NEVER_LATE
 from weft.topology.label import stream_of
@@ -85,6 +87,41 @@ class Cascade:
     def is_ended(self, query: str) -> bool:
         """Whether the results of a query are made with the rows of a derived stream."""
         return self._is_end(self.new.emit_of[query])
+
+    def refuse_lost(self, query: str, manifest: Manifest) -> None:
+        """Refuse a query that wants all its results among old rows, if some of these rows were not kept."""
+        read = {stream for stream, rows in manifest.totals.rows_in.items() if rows and not self._is_table(stream)}
+        if lost := self._lost(self.new.emit_of[query], read, manifest.partial):
+            raise StateError(
+                f'query "{query}" cannot be complete',
+                detail=f'rows of stream "{min(lost)}" were read before and not kept.',
+                hint="start from an empty checkpoint, with this query in it; without complete=True, a query whose rows "
+                "are never taken back begins with what is there.",
+            )
+
+    def _lost(self, emit: Emit, read: AbstractSet[str], partial: Collection[str]) -> frozenset[str]:
+        """Of the streams that were read, those whose old rows are gone although results are made of them."""
+        streams = {*map(stream_of, _labels(emit))}
+        if (found := self.way(emit)) is not None:
+            # Of several streams each is met in a store, and `weft.session.complete` knows what those lack.
+            alone = all(self._is_table(stream) for stream in streams - {found[1].stream})
+            return frozenset(streams & read) if alone and found[1].id in partial else frozenset()
+        below = self._branches(self._last(_labels(emit)))
+        if not below:
+            return frozenset(streams & read)
+        lost = (self._lost(other, read, partial) for other in below if not self._has_groups(other))
+        return frozenset().union(*lost, *(self._below(other) & read for other in below if _closes(other)))
+
+    def _has_groups(self, emit: Emit) -> bool:
+        return emit.groups is not None and emit.groups.store in self.there
+
+    def _below(self, emit: Emit) -> frozenset[str]:
+        """All that a branch reads, and what is below it."""
+        streams = frozenset(map(stream_of, _labels(emit)))
+        return streams.union(*(self._below(other) for stream in streams for other in self._branches(stream)))
+
+    def _is_table(self, stream: str) -> bool:
+        return any(known.table for known in self.new.streams if known.name == stream)
 
     # ------------------------------------------------------------------------------------------- ends
 

@@ -67,9 +67,12 @@ class Comparison:
         return () if self.cascade is None else self.cascade.derivations
 
 
-def compare(old: Topology, new: Topology, manifest: Manifest) -> Comparison:
-    """How the stores of `new` are made from the state of `old`, and from tables that are read again."""
-    return Sources(old, new, manifest, again=True).compare()
+def compare(old: Topology, new: Topology, manifest: Manifest, wanted: Collection[str] = ()) -> Comparison:
+    """How the stores of `new` are made from the state of `old`, and from tables that are read again.
+
+    `wanted` are new queries whose results among old rows are wanted.
+    """
+    return Sources(old, new, manifest, again=True).compare(wanted)
 
 
 class Sources:

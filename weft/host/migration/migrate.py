@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from weft.errors import StateError
 from weft.host.batch import Batch, Report
 from weft.host.crash import CrashPoint
 from weft.host.migration.cascade import Derivation
@@ -26,6 +25,7 @@ from weft.host.state.manifest import Manifest
 from weft.host.state.segment import SegmentRef
 from weft.topology.label import stream_of
 from weft.topology.model import Edge, Epoch, Topology
+from weft.topology.node import Emit
 from weft.topology.store import Store
 
 
@@ -188,21 +188,10 @@ class Migration:
             yield from (self._fill(fill) for fill in self.found.fills if self._depth(fill.store) == depth)
         cascade = self.found.cascade
         for query in self._backfill:
+            if cascade is not None and _takes_back(self.new.emit_of[query]):
+                cascade.refuse_lost(query, self.manifest)
             if (cascade is None or not cascade.is_ended(query)) and (job := self._past(query)) is not None:
                 yield job
-            else:
-                self._require_rows(query)
-
-    def _require_rows(self, query: str) -> None:
-        """Refuse a view of rows that change if they were read before and nobody has kept them."""
-        emit, read = self.new.emit_of[query], self.manifest.totals.rows_in
-        lost = [stream_of(label) for label, _ in emit.aliases if read.get(stream_of(label))]
-        if lost and emit.groups is not None and emit.groups.grouping.changing:
-            raise StateError(
-                f'query "{query}" cannot be complete',
-                detail=f'rows of stream "{lost[0]}" were read before and not kept.',
-                hint="start from an empty checkpoint, with this query in it.",
-            )
 
     def _depth(self, store: str) -> int:
         """The depth of the deepest derived stream in a join."""
@@ -296,6 +285,11 @@ class Migration:
         """Rows before this time are gone; groups that are final stay until their rows were given out."""
         final = store.counted == "groups"
         return horizon(store, self.manifest.marks if final else self.manifest.watermarks(self.new))
+
+
+def _takes_back(emit: Emit) -> bool:
+    """Whether rows of a view may be taken back: it must have shown all of them."""
+    return emit.groups is not None and emit.groups.grouping.changing
 
 
 def _level(read: Sequence[Piece]) -> int:

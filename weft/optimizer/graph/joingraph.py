@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from weft.errors import PlanError
 
@@ -159,9 +160,7 @@ class JoinGraph:
     # --------------------------------------------------------------------------------------- changes
 
 
-def bits(mask: int) -> Iterator[int]:
+@lru_cache(maxsize=4096)
+def bits(mask: int) -> tuple[int, ...]:
     """Positions of the relations in a set, in query order."""
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
+    return tuple(i for i in range(mask.bit_length()) if mask >> i & 1)
