@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import random
 from pathlib import Path
 
@@ -166,6 +167,15 @@ def test_text_in_quotes_goes_over_lines_wherever_a_large_file_is_cut(tmp_path: P
     assert read_schema("csv", str(path)) == schema
     found = pa.Table.from_batches(read_text("csv", path.read_bytes(), schema.names, schema))
     assert list(zip(*(column.to_pylist() for column in found.columns), strict=True)) == rows
+
+
+def test_lines_of_json_may_be_long_from_the_first_on(tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    path.write_text("".join(json.dumps({"id": at, "said": "x" * size}) + "\n" for at, size in enumerate([9, 3 << 20])))
+    schema = pa.schema([("id", pa.int64()), ("said", pa.string())])
+    assert read_schema("json", str(path)) == schema
+    found = pa.Table.from_batches(read_text("json", path.read_bytes(), schema.names, schema))
+    assert [len(said) for said in found.column("said").to_pylist()] == [9, 3 << 20]
 
 
 def test_tables_become_files_once(tmp_path: Path) -> None:
