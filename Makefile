@@ -55,6 +55,7 @@ fuzz: $(STAMP) ## compare random joins, tables, and sessions that change, with t
 	$(PY) -m tests.changing --n $$(( $(or $(N),10000) / 20 + 1 ))
 	$(PY) -m tests.wide --n $$(( $(or $(N),10000) / 10 ))
 	$(PY) -m tests.moving --n $$(( $(or $(N),10000) / 50 + 1 ))
+	$(PY) -m tests.resharing --n $$(( $(or $(N),10000) / 50 + 1 ))
 	$(PY) -m tests.wide --n $$(( $(or $(N),10000) / 1000 + 1 )) --spark
 	$(PY) -m tests.others --n $$(( $(or $(N),10000) / 50 + 1 ))
 	$(PY) -m tests.tabled --n $$(( $(or $(N),10000) / 10 ))

@@ -41,6 +41,11 @@ class Shared:
         lines += [f"{name} {self.asked[name]}: {text}" for name, text in self.texts.items()]
         return "\n".join([*lines, ""])
 
+    def describe(self) -> str:
+        """All of it, for people."""
+        rows = (f"  batch {i}: { {n: t.to_pylist() for n, t in b.items()} }" for i, b in enumerate(self.batches))
+        return "\n".join([str(self), *rows])
+
 
 def make_shared(seed: int, *, windows: bool = False) -> Shared:
     """The session of a seed; with `windows` queries begin with the same join under windows that differ."""

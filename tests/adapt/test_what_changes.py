@@ -12,6 +12,7 @@ import pytest
 
 import weft
 from bench.drift import SCENARIOS, chain
+from weft.adapt.length import read_length
 from weft.observe.notice import Notice
 from weft.optimizer.cost.prices import Prices
 from weft.session.adapting import SessionPlans, promise_cure
@@ -108,6 +109,25 @@ def test_a_sample_is_bounded_and_each_row_has_the_same_chance() -> None:
     assert kept.seen == 60_000
     assert 0.8 < seen[:400].sum() / 400 / (seen[400:].sum() / 600) < 1.25
     assert Drawing(0, 1).plain() == []
+
+
+@pytest.mark.parametrize("epoch", ["4 batches", "4 seconds of events"])
+def test_batches_of_a_long_epoch_draw_less_each(tmp_path: Path, epoch: str) -> None:
+    random, values = np.random.default_rng(5), dict.fromkeys("abc", (0, 3000))
+    batches = [chain(random, at, dict.fromkeys("rstu", 3000), values) for at in range(14)]
+    trial = follow(tmp_path, SCENARIOS["hot"].queries["q"], [{n: b[n] for n in ("r", "s")} for b in batches], workers=2)
+    assert trial.adaptation is not None
+    trial.adaptation._length = read_length(epoch)
+    drawn = []
+    for batch in batches:
+        report = trial.feed({name: batch[name] for name in ("r", "s")})
+        [(count, sent)] = report.samples["r"]
+        with pa.ipc.open_stream(sent) as rows:
+            drawn.append(rows.read_all().num_rows)
+        assert count == 3000
+    # Four batches of one task each: 4,000 rows in an epoch, or twice as many where its length is not known.
+    assert drawn == ([500] * 14 if "batches" in epoch else [2000] * 5 + [1000] * 9), drawn
+    assert all(found.rows().num_rows <= 4_000 for found in trial.adaptation._open.drawn.values())
 
 
 def test_statistics_follow_slowly_but_jump_at_once() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import random
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import weft
 from weft.errors import SourceError, StateError
 from weft.host.sources import filelog
 from weft.host.sources.filelog import FileLog
-from weft.host.sources.files import list_files, pieces, read_piece, shares
+from weft.host.sources.files import list_files, pieces, read_piece, read_schema, read_text, shares
 from weft.host.sources.folders import FileSource
 from weft.host.sources.source import Piece, Source
 from weft.host.sources.tables import TableSource
@@ -150,6 +152,30 @@ def test_a_file_that_is_no_parquet_is_named(tmp_path: Path) -> None:
     with pytest.raises(SourceError) as error:
         pieces("parquet", [str(path)])
     assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize("seed", [61_001, 61_002])
+def test_text_in_quotes_goes_over_lines_wherever_a_large_file_is_cut(tmp_path: Path, seed: int) -> None:
+    rng, words = random.Random(seed), ("x", "a\nb", 'q"\n,z', "\n\n", "NA", "")
+    rows = [(at, rng.choice(words) * rng.randint(1, 90)) for at in range(20_000)]
+    path = tmp_path / "rows.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+        writer.writerows([("id", "said"), *rows])
+    assert path.stat().st_size > 1 << 20, "more than Arrow reads at a time"
+    schema = pa.schema([("id", pa.int64()), ("said", pa.string())])
+    assert read_schema("csv", str(path)) == schema
+    found = pa.Table.from_batches(read_text("csv", path.read_bytes(), schema.names, schema))
+    assert list(zip(*(column.to_pylist() for column in found.columns), strict=True)) == rows
+
+
+def test_lines_of_json_may_be_long_from_the_first_on(tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    path.write_text("".join(json.dumps({"id": at, "said": "x" * size}) + "\n" for at, size in enumerate([9, 3 << 20])))
+    schema = pa.schema([("id", pa.int64()), ("said", pa.string())])
+    assert read_schema("json", str(path)) == schema
+    found = pa.Table.from_batches(read_text("json", path.read_bytes(), schema.names, schema))
+    assert [len(said) for said in found.column("said").to_pylist()] == [9, 3 << 20]
 
 
 def test_tables_become_files_once(tmp_path: Path) -> None:

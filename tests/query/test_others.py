@@ -8,6 +8,7 @@ import pytest
 
 from tests.others import make_other
 from tests.wide import check_world, make_world
+from weft.query.derived import hidden
 from weft.testing import Trial
 
 WHOLE = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
@@ -82,3 +83,10 @@ def test_view_of_constants_may_be_all_that_a_query_reads() -> None:
     for _ in range(2):
         trial.feed({})
         assert sorted(trial.table("q").column("col1").to_pylist()) == ["a", "b"]
+
+
+def test_what_is_read_at_many_places_is_looked_at_once() -> None:
+    """Each join reads the one before it at two places: a walk of all ways would never end."""
+    joined = " ".join(f"FULL JOIN a a{place} USING (k)" for place in range(40))
+    query = make_world(0).session("never-made").query("q", f"SELECT COUNT(*) AS n FROM a {joined}")
+    assert len(hidden({"q": query.query})) > 40

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import pickle
 
 import numpy as np
 import pytest
@@ -74,7 +74,7 @@ def test_values_that_are_left_out_do_not_count() -> None:
 
 def test_values_are_sent_as_plain_data() -> None:
     one = least(np.random.default_rng(1).integers(0, 10_000, 30_000))
-    again = read_least(json.loads(json.dumps(one.plain())))
+    again = read_least(pickle.loads(pickle.dumps(one.plain())))
     assert again.hashes.tolist() == one.hashes.tolist()
     assert again.counts.tolist() == one.counts.tolist()
     assert (again.rows, again.valued) == (one.rows, one.valued)

@@ -24,7 +24,7 @@ from weft.adapt.measure import Subject, measure
 from weft.errors import WeftError
 from weft.observe.epochs import EpochRecord
 from weft.optimizer.choose import Choice
-from weft.stats.drawn import Part
+from weft.stats.drawn import Part, rows_of_task
 from weft.stats.model import Statistics
 
 KEPT = 1000
@@ -102,12 +102,18 @@ class Adaptation:
         self._before: float | None = None
         """Microseconds a row in the epoch before the last change of plan, until its effect is known."""
         self._changed = ""
+        self._batches = 1
+        """Of the last epoch."""
         self._open = Gathering(known.get("epoch", 0), known.get("batch", 0), now(), known.get("newest", {}))
 
     @property
     def epoch(self) -> int:
         """The epoch that is running."""
         return self._open.number
+
+    def sample(self, workers: int) -> int:
+        """How many rows each task of the next batch draws of a stream."""
+        return rows_of_task(workers, self._length.expect(self._batches))
 
     def epochs(self) -> list[EpochRecord]:
         """The epochs that have ended, the newest at the end."""
@@ -123,6 +129,7 @@ class Adaptation:
     def _turn(self) -> None:
         ended, number = self._open, self._open.number + 1
         self._note(ended)
+        self._batches = ended.batches
         self._open = Gathering(number, ended.end, self._now(), ended.newest)
         try:
             self._switch(ended)

@@ -198,7 +198,7 @@ def _weigh(
     if saved <= cost:
         said = f"another plan saves {saved:.2f} s in {COMING} epochs; to switch costs {cost:.2f} s"
         return replace(made, why=said, found=None)
-    return replace(made, why=f"another plan saves {gain:.0%}", pays=True)
+    return replace(made, why=f"another plan saves {gain:.0%}, to switch costs {cost:.2f} s", pays=True)
 
 
 def _unite(made: Verdict, worth: float) -> Verdict:

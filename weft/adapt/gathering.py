@@ -10,11 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.observe.counters import Counters
-from weft.stats.drawn import Drawn
+from weft.stats.drawn import ROWS, Drawn
 from weft.stats.least import LeastValues, read_least
-
-ROWS = 4_000
-"""Rows of a stream that are kept of an epoch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,12 @@ class Length:
         """Whether an epoch is over that has so many batches, seconds on the wall and microseconds of events."""
         return {"batches": batches, "wall": seconds * 1e6, "events": events}[self.kind] >= self.size
 
+    def expect(self, before: int) -> int:
+        """At least so many batches an epoch will have, if the last one had so many: times may be half of what they
+        were.
+        """
+        return self.size if self.kind == "batches" else max(1, before // 2)
+
 
 def read_length(given: str | datetime.timedelta | float) -> Length:
     """The length of an epoch as users write it.

@@ -39,9 +39,10 @@ class Batch:
     """The watermarks when the batch before this one began: windows that have closed since are final now."""
     barrier: int | None = None
     """Rows up to this batch and later ones are not merged with each other: a migration reads them apart."""
-
     now: int = 0
     """When the batch began, in microseconds since 1970; the same if it is run again."""
+    sample: int = 0
+    """Rows that each task draws of a stream, for statistics."""
 
     def marks_for(self, store: Store) -> Watermarks:
         """The watermarks that say which rows of a store are gone: groups stay until their final rows were given out."""
@@ -116,7 +117,7 @@ class Report(Counters):
             self.least[key] = found if known is None else read_least(known).merge(read_least(found)).plain()
 
     def plain(self) -> dict[str, Any]:
-        """Everything that is not empty, as data for JSON."""
+        """Everything that is not empty, as plain data."""
         own = {name: value for name in (*_NAMED, *_LISTS) if (value := getattr(self, name))}
         return Counters.plain(self) | own
 

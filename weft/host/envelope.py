@@ -7,7 +7,7 @@ of one batch in the same way in every run, so that a repeated batch writes the s
 
 from __future__ import annotations
 
-import json
+import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -42,7 +42,7 @@ class Envelope:
 def pack(envelope: Envelope) -> pa.Buffer:
     """The payload of an envelope as bytes."""
     if envelope.frame is None:
-        return pa.py_buffer(json.dumps(envelope.report).encode())
+        return pa.py_buffer(pickle.dumps(envelope.report, protocol=pickle.HIGHEST_PROTOCOL))
     sink, frame = pa.BufferOutputStream(), narrowed(envelope.frame)
     with pa.ipc.new_stream(sink, frame.schema) as writer:
         writer.write_batch(frame)
@@ -52,7 +52,7 @@ def pack(envelope: Envelope) -> pa.Buffer:
 def unpack(dest: int, seq: int, edge: str, payload: pa.Buffer) -> Envelope:
     """The envelope around a payload of :func:`pack`; of tuples only columns that travelled narrow are copied."""
     if edge == REPORT:
-        return Envelope(dest, seq, edge, report=json.loads(payload.to_pybytes()))
+        return Envelope(dest, seq, edge, report=pickle.loads(payload))
     with pa.ipc.open_stream(pa.BufferReader(payload)) as reader:
         return Envelope(dest, seq, edge, frame=widened(reader.read_next_batch()))
 

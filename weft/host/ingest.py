@@ -51,8 +51,6 @@ class Ingest:
     edges: tuple[Edge, ...]
     workers: int
     functions: Functions
-    sample: int = 0
-    """Rows that a task draws of the stream, for statistics."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -80,12 +78,14 @@ class Ingest:
         watermarks: Watermarks,
         number: int = 0,
         now: int = 0,
+        sample: int = 0,
     ) -> Iterator[Envelope]:
         """Envelopes of all rows of one task in micro-batch `number`, which began at `now`, then one report.
 
-        Batches come with their place, for errors.
+        Batches come with their place, for errors.  With `sample`, so many rows are drawn for statistics.
         """
-        report, watcher, drawing = Report(), Watcher(partners=self.sample > 0), Drawing(self.sample, task)
+        report, watcher = Report(), Watcher(partners=sample > 0)
+        drawing = Drawing(0 if self.stream.table else sample, task)
         began = time.perf_counter()
         seq = task << 32
         came = task << 40  # rows of one task, in their order
@@ -218,20 +218,20 @@ def is_dated(edge: Edge) -> bool:
     return NOW in edge.columns or any(column.name == NOW for expr in exprs for column in columns(expr))
 
 
-def ingests(topology: Topology, functions: Functions, sample: int = 0) -> dict[str, Ingest]:
+def ingests(topology: Topology, functions: Functions) -> dict[str, Ingest]:
     """Wave 0 of every stream of a topology, by the name of the stream."""
-    return _ingests(topology, topology.streams, functions, sample)
+    return _ingests(topology, topology.streams, functions)
 
 
 def derived_ingests(topology: Topology, functions: Functions) -> dict[str, Ingest]:
     """How rows of derived streams reach their edges, by the name of the stream."""
-    return _ingests(topology, topology.derived, functions, 0)
+    return _ingests(topology, topology.derived, functions)
 
 
-def _ingests(topology: Topology, streams: Iterable[Stream], functions: Functions, sample: int) -> dict[str, Ingest]:
+def _ingests(topology: Topology, streams: Iterable[Stream], functions: Functions) -> dict[str, Ingest]:
     return {
         stream.name: Ingest(
-            stream, tuple(e for e in topology.edges if e.stream == stream.name), topology.workers, functions, sample
+            stream, tuple(e for e in topology.edges if e.stream == stream.name), topology.workers, functions
         )
         for stream in streams
     }

@@ -46,7 +46,7 @@ class Watcher:
             stride = max(1, len(valid) // SAMPLED)
             seen = HeavyHitters(VALUES).add(np.ascontiguousarray(valid[::stride]))
             seen = HeavyHitters(VALUES, seen.codes, seen.counts * stride, len(valid), seen.error * stride)
-            self._heavy[name] = self._heavy.get(name, HeavyHitters(VALUES)).merge(seen)
+            self._heavy[name] = self._heavy[name].merge(seen) if name in self._heavy else seen
             if self._partners:
                 self._least[name] = self._least.get(name, LeastValues()).add(codes)
             else:
@@ -58,5 +58,5 @@ class Watcher:
         return {name: plain(heavy, counted[name]) for name, heavy in self._heavy.items()}
 
     def least(self) -> dict[str, Any]:
-        """The rows of some values of each key, as data for JSON; nothing without `partners`."""
+        """The rows of some values of each key, as plain data; nothing without `partners`."""
         return {name: found.plain() for name, found in self._least.items()}

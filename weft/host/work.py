@@ -44,6 +44,11 @@ class Work:
 class Changes(Protocol):
     """Asked between two batches whether the plan is to change."""
 
+    @property
+    def sample(self) -> int:
+        """How many rows each task of the next batch draws of a stream, for statistics."""
+        ...
+
     def wanted(self) -> Work | None:
         """The next work; None if everything stays as it is."""
         ...

@@ -5,7 +5,8 @@ most 2k of them.  When it is full, the k least stay and the k-th becomes the bou
 up any more.  It only falls, so a hash that is among the k least of all rows was never dropped, and its count is exact.
 
 To fill the table several times takes longer than to look at all rows.  So the first bound is one below which as many
-hashes lie as fit, if all rows differ.  If that leaves too few, the rows are looked at once more, without it.
+hashes lie as fit, if all rows differ.  If that leaves too few, it shows how many values there are, and the rows are
+looked at once more, with a bound that fits these.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from weft.kernels.codes import INTS, Ints, mix
 
 Words = npt.NDArray[np.uint64]
 STEP = np.uint64(0x9E3779B97F4A7C15)
+MARGIN = 1.5
+"""So many times as many hashes as are wanted are to lie below a bound."""
 
 
 @njit(types.void(types.uint64[::1], types.int64[::1], types.uint64, types.int64), cache=True)
@@ -41,10 +44,12 @@ def _sorted(keys: Any, counts: Any, k: Any) -> Any:
 
 def least_hashes(codes: Ints, k: int) -> tuple[Words, Ints]:
     """The k least hashes, sorted, and how many rows each has."""
-    if len(codes) > 4 * k:
-        found = _least_below(codes, k, np.uint64(3 * k / (2 * len(codes)) * 2**64))
+    values = float(len(codes))
+    while (share := MARGIN * k / max(1.0, values)) < 1:
+        found = _least_below(codes, k, np.uint64(share * 2**64))
         if len(found[0]) == k:
             return found
+        values = len(found[0]) / share
     return _least_below(codes, k, np.uint64(2**64 - 1))
 
 

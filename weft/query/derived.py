@@ -31,8 +31,8 @@ SIGN = "#"
 
 
 __all__ = [
-    "SIGN", "Closes", "Derived", "add_branch", "all_rows", "begin_at", "branch_name", "branches", "closed", "derive",
-    "different_rows", "fed_by", "hidden", "in_place", "is_hidden", "reads",
+    "SIGN", "Closes", "Derived", "add_branch", "all_rows", "apart_of", "begin_at", "branch_name", "branches", "closed",
+    "derive", "different_rows", "fed_by", "hidden", "in_place", "is_hidden", "keep_apart", "reads",
 ]  # fmt: skip
 
 
@@ -134,12 +134,18 @@ def _is_final(query: Query) -> bool:
 def hidden(queries: Mapping[str, Query]) -> dict[str, Query]:
     """Hidden name -> a branch of a derived stream that one of the queries reads, each after those it reads itself."""
     found: dict[str, Query] = {}
-    for query in queries.values():
+    _add_hidden(queries.values(), found)
+    return found
+
+
+def _add_hidden(queries: Iterable[Query], found: dict[str, Query]) -> None:
+    """Add what is not there yet: what several read is looked at once."""
+    for query in queries:
         for stream in (relation.stream for relation in query.relations if relation.stream.made):
             if branch_name(stream.name, 0) not in found:
                 mine = {branch_name(stream.name, place): branch for place, branch in enumerate(stream.made)}
-                found |= hidden(mine) | mine
-    return found
+                _add_hidden(mine.values(), found)
+                found |= mine
 
 
 def closed(query: Query) -> Query:
@@ -155,6 +161,35 @@ def begin_at(query: Query, since: Mapping[str, int]) -> Query:
         return begin_at(branch, dict.fromkeys(branch.aliases, batch)) if batch else branch
 
     return model.begin_at(_over(query, begun), since)
+
+
+def keep_apart(query: Query, numbers: Mapping[str, int]) -> Query:
+    """The query with relations that share stores only with those of the same number.
+
+    Own relations are named by alias, those of queries that it reads by `branch.alias`.  Names of derived streams stay:
+    their rows are the same.
+    """
+
+    def kept(stream: Stream) -> Stream:
+        branches = enumerate(stream.made)
+        made = tuple(keep_apart(branch, _below(numbers, branch_name(stream.name, at))) for at, branch in branches)
+        return replace(stream, made=made)
+
+    relations = tuple(replace(r, stream=kept(r.stream)) if r.stream.made else r for r in query.relations)
+    return model.keep_apart(replace(query, relations=relations), numbers)
+
+
+def _below(numbers: Mapping[str, int], branch: str) -> dict[str, int]:
+    """The numbers for a branch: of its own relations, and of all branches."""
+    own = {name.removeprefix(f"{branch}."): number for name, number in numbers.items() if name.startswith(f"{branch}.")}
+    return {name: number for name, number in numbers.items() if "." in name} | own
+
+
+def apart_of(query: Query) -> dict[str, int]:
+    """The numbers of relations that do not share stores with all others, as `keep_apart` takes them."""
+    named = {f"{branch}.": part for branch, part in hidden({"": query}).items()}
+    whole = {"": query, **named}
+    return {f"{before}{r.alias}": r.apart for before, part in whole.items() for r in part.relations if r.apart}
 
 
 def _over(query: Query, change: Callable[[Relation, Query], Query]) -> Query:

@@ -67,6 +67,11 @@ class SessionChanges:
         """Follows the data, if that is wanted."""
         self._why = ""
 
+    @property
+    def sample(self) -> int:
+        """How many rows each task of the next batch draws of a stream, for statistics."""
+        return 0 if self.adaptation is None else self.adaptation.sample(self._roster.workers)
+
     def seen(self, manifest: Manifest, report: Report, seconds: float) -> None:
         """A batch was committed."""
         if self.adaptation is not None:

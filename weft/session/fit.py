@@ -14,7 +14,8 @@ from pathlib import Path
 from weft.errors import StateError
 from weft.host.migration.compare import compare
 from weft.host.state.manifest import EVER, Ledger, Manifest
-from weft.query.model import Query, keep_apart
+from weft.query.derived import apart_of, hidden, keep_apart
+from weft.query.model import Query
 from weft.session.complete import complete_from, say_moment
 from weft.topology.clock import Policy
 from weft.topology.model import Topology
@@ -57,24 +58,40 @@ class Fit:
     ) -> dict[str, Query]:
         """Queries with relations of their own instead of some that share a store which hurts; nothing if none does.
 
-        New queries give way; if there are none in such a store, one relation of a query that is hurt does.
+        The relations may be those of hidden queries that these read.  New queries give way; if there are none in such
+        a store, one relation of a query that is hurt does.
         """
-        number = 1 + max(relation.apart for query in queries.values() for relation in query.relations)
-        apart: dict[str, Query] = {}
-        for users in self._crowded(plan, hurt):
-            away = [use for use in users if use[0] in new] or [max(use for use in users if use[0] in hurt)]
+        readers = _readers(queries)
+        number = 1 + max((n for query in queries.values() for n in apart_of(query).values()), default=0)
+        numbers: dict[str, dict[str, int]] = {name: apart_of(query) for name, query in queries.items()}
+        for users in self._crowded(plan, readers, hurt):
+            away = [use for use in users if readers[use[0]] <= {*new}]
+            away = away or [max(use for use in users if readers[use[0]] & {*hurt})]
             for name, alias in away if len(away) < len(users) else away[1:]:
-                apart[name] = keep_apart(apart.get(name, queries[name]), {alias: number})
-        return apart
+                for reader in readers[name]:
+                    numbers[reader][alias if name in queries else f"{name}.{alias}"] = number
+        changed = (name for name, query in queries.items() if numbers[name] != apart_of(query))
+        return {name: keep_apart(queries[name], numbers[name]) for name in changed}
 
-    def _crowded(self, plan: Topology, hurt: Mapping[str, int]) -> list[list[tuple[str, str]]]:
+    def _crowded(
+        self, plan: Topology, readers: Mapping[str, set[str]], hurt: Mapping[str, int]
+    ) -> list[list[tuple[str, str]]]:
         """(Query, alias) of the users of each partial store of a stream that a query shares which is hurt."""
         partial = compare(self.old, plan, self.manifest).partial
         users: dict[str, set[tuple[str, str]]] = {}
         for probe in (probe for probe in plan.probes if probe.store in partial and len(probe.members) == 1):
             found = {(name, plan.aliases_of(name)[probe.members[0]]) for name in probe.users}
             users.setdefault(probe.store, set()).update(found)
-        return [sorted(u) for u in users.values() if len(u) > 1 and any(name in hurt for name, _ in u)]
+        return [sorted(u) for u in users.values() if len(u) > 1 and any(readers[name] & {*hurt} for name, _ in u)]
+
+
+def _readers(queries: Mapping[str, Query]) -> dict[str, set[str]]:
+    """Query, hidden ones too -> the queries that have its rows."""
+    found: dict[str, set[str]] = {name: {name} for name in queries}
+    for name, query in queries.items():
+        for part in hidden({name: query}):
+            found.setdefault(part, set()).add(name)
+    return found
 
 
 def refuse_loss(hurt: Mapping[str, int]) -> StateError:

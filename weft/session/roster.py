@@ -20,8 +20,8 @@ from weft.optimizer.choose import Choice
 from weft.optimizer.cost.prices import Prices
 from weft.optimizer.plan import Sharing, topology
 from weft.optimizer.wishes import Wishes, inherited
-from weft.query.derived import begin_at, hidden, reads
-from weft.query.model import Query, keep_apart
+from weft.query.derived import apart_of, begin_at, hidden, keep_apart, reads
+from weft.query.model import Query
 from weft.query.views import View, Views
 from weft.session.catalog import Catalog
 from weft.session.complete import as_moment, complete_from, say_moment
@@ -279,7 +279,7 @@ class Roster:
 
     def _begin_query(self, handle: QueryHandle, query: Query) -> None:
         """Set the batches from which on rows count for a query."""
-        if query != handle.query:
+        if query != handle.query or apart_of(query) != apart_of(handle.query):
             handle.query = query
             self.replan()
 

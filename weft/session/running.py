@@ -24,7 +24,6 @@ from weft.session.outlets import check_sinks, claim_sinks, publish_results_left
 from weft.session.roster import Roster
 from weft.session.run import Handle, Journal, Watch
 from weft.session.window import Window
-from weft.stats.drawn import rows_of_task
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -122,9 +121,6 @@ class Running:
         from weft.host.spark.run import SparkBatches, SparkRun
 
         session, checkpoint = self._session, self._session.checkpoint
-        sample = 0 if changes.adaptation is None else rows_of_task(session.workers)
-        ground = Ground(
-            self._spark(), checkpoint.place, checkpoint.ledger, changes, crash=session.crash_point, sample=sample
-        )
+        ground = Ground(self._spark(), checkpoint.place, checkpoint.ledger, changes, crash=session.crash_point)
         batches = SparkBatches(ground, session.work(), on_progress=journal.note, on_failure=journal.fail)
         return SparkRun(batches)

@@ -1,7 +1,8 @@
 """Rows drawn from running streams, in bounded memory: so predicates can be measured that today's plan does not ask.
 
 A task of wave 0 draws at most `most` rows of what it reads, each with the same chance, and sends them to the driver as
-plain data beside its counters.  The driver keeps at most as many rows of an epoch as it is told to.
+plain data beside its counters.  The driver keeps at most as many rows of an epoch as it is told to, so of an epoch with
+many batches each task draws less.
 
 How many values a key has is seen by pairs of drawn rows that agree.  Of n rows there are n^2 / 2 pairs, so twice the
 rows tell four times as much: samples of a few hundred rows say hardly anything about a key with a million values.
@@ -11,7 +12,6 @@ What must hold: the same rows and the same seed give the same sample, so a batch
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 ROWS = 4_000
-"""Rows of a stream that are drawn in a batch, by all its tasks."""
+"""Rows of a stream that are drawn in an epoch, by all its tasks; about so many."""
 LEAST = 200
 """But so many by each task: tasks may have very different rows."""
 BYTES = 1 << 20
@@ -28,13 +28,13 @@ BYTES = 1 << 20
 
 Part = tuple[int, int]
 """One of so many parts of a sample."""
-Plain = tuple[int, str]
-"""Rows that were read, and those that were drawn of them, as Arrow in base64."""
+Plain = tuple[int, bytes]
+"""Rows that were read, and those that were drawn of them, as Arrow."""
 
 
-def rows_of_task(workers: int) -> int:
-    """How many rows a task draws, where a stream is read by about so many tasks."""
-    return max(LEAST, ROWS // workers)
+def rows_of_task(workers: int, batches: int = 1) -> int:
+    """How many rows a task draws, where a stream is read by about so many tasks, and an epoch has so many batches."""
+    return max(LEAST, ROWS // (workers * max(1, batches)))
 
 
 class Drawing:
@@ -51,7 +51,7 @@ class Drawing:
             self._parts.append((rows.num_rows, _draw(rows, self._most, self._random)))
 
     def plain(self) -> list[Plain]:
-        """The sample as data for JSON; nothing if there were no rows."""
+        """The sample as plain data; nothing if there were no rows."""
         if not self._parts:
             return []
         total = sum(count for count, _ in self._parts)
@@ -60,7 +60,7 @@ class Drawing:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, drawn.schema) as writer:
             writer.write_table(drawn)
-        return [(total, base64.b64encode(sink.getvalue()).decode())]
+        return [(total, sink.getvalue().to_pybytes())]
 
 
 def _draw(rows: pa.RecordBatch, most: int, random: np.random.Generator) -> pa.RecordBatch:
@@ -80,8 +80,8 @@ class Drawn:
 
     def add(self, found: Sequence[Any]) -> None:
         """Take what tasks have drawn."""
-        for count, text in found:
-            with pa.ipc.open_stream(base64.b64decode(text)) as reader:
+        for count, rows in found:
+            with pa.ipc.open_stream(rows) as reader:
                 self._parts.append((count, reader.read_all()))
             self.seen += count
         if sum(part.num_rows for _, part in self._parts) > 4 * self.most:

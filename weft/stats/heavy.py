@@ -50,11 +50,9 @@ class HeavyHitters:
 
     def merge(self, other: HeavyHitters) -> HeavyHitters:
         """The summary over the rows of both."""
-        codes, inverse = np.unique(np.concatenate([self.codes, other.codes]), return_inverse=True)
-        counts = np.zeros(len(codes), dtype=np.int64)
-        np.add.at(counts, inverse, np.concatenate([self.counts, other.counts]))
+        codes, counts = _add_up(self, other)
         k = min(self.capacity, other.capacity)
-        lowered = int(np.partition(counts, -k - 1)[-k - 1]) if len(counts) > k else 0
+        lowered = int(np.sort(counts)[-k - 1]) if len(counts) > k else 0  # most are equal: np.partition is slow then
         kept = counts > lowered
         return HeavyHitters(
             k, codes[kept], counts[kept] - lowered, self.rows + other.rows, self.error + other.error + lowered
@@ -79,3 +77,15 @@ class HeavyHitters:
         sure = np.flatnonzero(self.counts >= max(1, self.error))
         order = sure[np.lexsort((self.codes[sure], -self.counts[sure]))]
         return [(int(self.codes[i]), float(self.counts[i] / self.rows)) for i in order[:most]]
+
+
+def _add_up(a: HeavyHitters, b: HeavyHitters) -> tuple[Ints, Ints]:
+    """The codes of both, sorted, and their counters."""
+    if not len(a.codes):
+        return b.codes, b.counts
+    if not len(b.codes):
+        return a.codes, a.counts
+    codes, inverse = np.unique(np.concatenate([a.codes, b.codes]), return_inverse=True)
+    counts = np.zeros(len(codes), dtype=np.int64)
+    np.add.at(counts, inverse, np.concatenate([a.counts, b.counts]))
+    return codes, counts

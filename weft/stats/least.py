@@ -16,7 +16,6 @@ among those kept: who asks adds the frequent values by hand (`weft.adapt.agreeme
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,10 +78,12 @@ class LeastValues:
     # ------------------------------------------------------------------------------------- as plain data
 
     def plain(self) -> dict[str, Any]:
-        """The values as data for JSON."""
+        """The values as plain data; counts in as few bytes as they need."""
+        narrow = self.counts.astype(np.min_scalar_type(self.counts.max(initial=0)))
         return {
-            "hashes": base64.b64encode(self.hashes.tobytes()).decode(),
-            "counts": base64.b64encode(self.counts.astype(np.int64).tobytes()).decode(),
+            "hashes": self.hashes.tobytes(),
+            "counts": narrow.tobytes(),
+            "type": narrow.dtype.str,
             "rows": self.rows,
             "valued": self.valued,
         }
@@ -90,9 +91,9 @@ class LeastValues:
 
 def read_least(found: Any) -> LeastValues:
     """The values from plain data."""
-    hashes = np.frombuffer(base64.b64decode(found["hashes"]), dtype=np.uint64)
-    counts = np.frombuffer(base64.b64decode(found["counts"]), dtype=np.int64)
-    return LeastValues(VALUES, hashes, counts, found["rows"], found["valued"])
+    hashes = np.frombuffer(found["hashes"], dtype=np.uint64)
+    counts = np.frombuffer(found["counts"], dtype=found["type"])
+    return LeastValues(VALUES, hashes, counts.astype(np.int64), found["rows"], found["valued"])
 
 
 @dataclass(frozen=True, slots=True)

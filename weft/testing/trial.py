@@ -30,7 +30,6 @@ from weft.optimizer.wishes import Wishes
 from weft.query.model import Query
 from weft.session import Session
 from weft.session.adapting import open_adaptation, see_batch
-from weft.stats.drawn import rows_of_task
 from weft.topology.model import Epoch, Topology
 
 
@@ -77,7 +76,6 @@ class Trial:
     def _follow(self, now: Callable[[], float]) -> Adaptation:
         if self._session is None or not self._is_bound:
             raise _unbound("plans follow the data in the checkpoint of a session.")
-        self._run.sample = rows_of_task(self._session.workers)
         return open_adaptation(
             self._session, self._session.following, lambda _why: None, start=lambda work: work(), now=now
         )
@@ -109,6 +107,7 @@ class Trial:
             )
         crash = self._session.crash_point if self._session is not None else None
         before = self._run.manifest
+        self._run.sample = 0 if self.adaptation is None else self.adaptation.sample(self.topology.workers)
         try:
             report = self._run.feed(tables, crash)
         finally:

@@ -79,7 +79,7 @@ class InProcess:
         self._moment = (-1, 0)
         """The last batch that began, and when: it is the same if the batch is run again."""
         self.sample = 0
-        """Rows that are drawn of each stream of a batch, for statistics."""
+        """Rows that are drawn of each stream of the next batch, for statistics."""
         self.functions: Functions = functions or {}
         self.state: State = state or MemoryState()
         self.manifest = Manifest()
@@ -99,7 +99,7 @@ class InProcess:
         batch = self.manifest.next(self.topology, number, crash=crash, barrier=barrier)
         if self._moment[0] != number:
             self._moment = number, int(self.clock() * 1_000_000)
-        batch = replace(batch, now=self._moment[1])
+        batch = replace(batch, now=self._moment[1], sample=self.sample)
         fresh: dict[str, list[pa.RecordBatch]] = defaultdict(list)
         began = time.perf_counter()
         envelopes = list(self._read(self.topology, tables, batch))
@@ -198,8 +198,7 @@ class InProcess:
         return settle(self.results[query], emit.schema, query)
 
     def _read(self, topology: Topology, tables: Mapping[str, pa.Table], batch: Batch) -> Iterator[Envelope]:
-        for task, (name, ingest) in enumerate(ingests(topology, self.functions, self.sample).items()):
+        for task, (name, ingest) in enumerate(ingests(topology, self.functions).items()):
             if name in tables:
-                yield from ingest.run(
-                    (("", rows) for rows in tables[name].to_batches()), task, batch.watermarks, batch.number, batch.now
-                )
+                rows = (("", rows) for rows in tables[name].to_batches())
+                yield from ingest.run(rows, task, batch.watermarks, batch.number, batch.now, batch.sample)

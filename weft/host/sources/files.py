@@ -137,7 +137,12 @@ def _csv_rows(text: Any, columns: list[str], schema: pa.Schema) -> Iterator[pa.R
         quoted_strings_can_be_null=False,
     )
     read = pa.csv.ReadOptions(use_threads=False)
-    yield from pa.csv.open_csv(text, read_options=read, convert_options=convert)
+    yield from pa.csv.open_csv(text, read_options=read, parse_options=_quoted_lines(), convert_options=convert)
+
+
+def _quoted_lines() -> Any:
+    """Text in quotes may go over several lines, wherever Arrow cuts a file into blocks."""
+    return pa.csv.ParseOptions(newlines_in_values=True)
 
 
 def _json(piece: Piece, columns: list[str], schema: pa.Schema, at: At) -> Iterator[pa.RecordBatch]:
@@ -148,7 +153,12 @@ def _json(piece: Piece, columns: list[str], schema: pa.Schema, at: At) -> Iterat
 def _json_rows(text: Any, columns: list[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     wanted = pa.schema([schema.field(name) for name in columns])
     parse = pa.json.ParseOptions(explicit_schema=wanted, unexpected_field_behavior="ignore")
-    yield from pa.json.read_json(text, pa.json.ReadOptions(use_threads=False, block_size=64 << 20), parse).to_batches()
+    yield from pa.json.read_json(text, _long_lines(), parse).to_batches()
+
+
+def _long_lines() -> Any:
+    """A line of JSON may be that long, wherever it stands."""
+    return pa.json.ReadOptions(use_threads=False, block_size=64 << 20)
 
 
 def _arrow(piece: Piece, columns: list[str], _schema: pa.Schema, _at: At) -> Iterator[pa.RecordBatch]:
@@ -169,8 +179,8 @@ def _columns_of(kind: Format, file: str, at: At) -> pa.Schema:
     if kind == "parquet":
         return pa.parquet.read_schema(file if at is None else at.open(file))
     if kind == "csv":
-        return pa.csv.open_csv(_open_text(file, at)).schema
-    return pa.json.read_json(_open_text(file, at)).schema
+        return pa.csv.open_csv(_open_text(file, at), parse_options=_quoted_lines()).schema
+    return pa.json.read_json(_open_text(file, at), _long_lines()).schema
 
 
 def guard(file: str, read: Any) -> Any:

@@ -112,9 +112,9 @@ class Shipment:
     content: bytes
 
     @staticmethod
-    def of(topology: Topology, functions: Functions, sample: int = 0) -> Shipment:
-        """Pack a plan, the user's functions, and how many rows are drawn for statistics."""
-        return Shipment(cloudpickle.dumps((topology, dict(functions), sample)))
+    def of(topology: Topology, functions: Functions) -> Shipment:
+        """Pack a plan and the user's functions."""
+        return Shipment(cloudpickle.dumps((topology, dict(functions))))
 
 
 @dataclass(frozen=True)
@@ -133,8 +133,8 @@ def open_plan(shipment: Shipment) -> Plan:
 
 @functools.lru_cache(maxsize=8)
 def _open_once(content: bytes) -> Plan:
-    topology, functions, sample = cloudpickle.loads(content)
-    return Plan(topology, functions, ingests(topology, functions, sample))
+    topology, functions = cloudpickle.loads(content)
+    return Plan(topology, functions, ingests(topology, functions))
 
 
 @dataclass(frozen=True)

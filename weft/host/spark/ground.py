@@ -23,7 +23,5 @@ class Ground:
     changes: Changes
     """Which changes of plan are wanted, and who is told of them."""
     crash: CrashPoint | None = None
-    sample: int = 0
-    """How many rows each task draws of a stream, for statistics."""
     run: str = field(default_factory=lambda: f"-{uuid.uuid4().hex[:6]}")
     """Part of the names of the files that this run makes."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 from pyspark import cloudpickle
 
-from weft.host.batch import Batch, Watermarks
+from weft.host.batch import Batch
 from weft.host.envelope import PAYLOAD_BYTES, PAYLOAD_ROWS
 from weft.host.ingest import Ingest
 from weft.host.parts import number
@@ -62,7 +62,7 @@ class Shares:
     def envelopes(self, plan: Any, batch: Batch) -> DataFrame:
         """Partition p reads share p.  Rows never pass through the JVM one by one."""
         count = len(self.shares)
-        task = ReadTask(plan, batch.watermarks, batch.number, batch.now, self.feeds, self.shares)
+        task = ReadTask(plan, _without_state(batch), self.feeds, self.shares)
         return self.spark.range(0, count, 1, count).mapInArrow(task, SCHEMA)
 
 
@@ -75,7 +75,12 @@ class SparkRows(Reading):
 
     def envelopes(self, plan: Any, batch: Batch) -> DataFrame:
         """Every partition turns its rows and pieces into envelopes."""
-        return self.frame.mapInArrow(IngestTask(plan, batch.watermarks, batch.number, batch.now, self.feeds), SCHEMA)
+        return self.frame.mapInArrow(IngestTask(plan, _without_state(batch), self.feeds), SCHEMA)
+
+
+def _without_state(batch: Batch) -> Batch:
+    """The batch without the names of segments: who reads input does not need them."""
+    return replace(batch, live={})
 
 
 @dataclass(frozen=True)
@@ -83,9 +88,7 @@ class ReadTask:
     """Wave 0 of streams that are read at our own pace."""
 
     plan: Any
-    watermarks: Watermarks
-    number: int
-    now: int
+    batch: Batch
     feeds: Any
     shares: Sequence[Sequence[Piece]]
 
@@ -96,7 +99,7 @@ class ReadTask:
         task, feeds = partition(), self.feeds.value
         pieces = sorted(self.shares[task], key=lambda piece: piece.stream)
         inputs = ((piece.stream, feeds, piece) for piece in pieces)
-        return _ingest(open_plan(self.plan.value), inputs, task, self.watermarks, self.number, self.now)
+        return _ingest(open_plan(self.plan.value), inputs, task, self.batch)
 
 
 @dataclass(frozen=True)
@@ -104,16 +107,12 @@ class IngestTask:
     """Wave 0 of input that comes through Spark."""
 
     plan: Any
-    watermarks: Watermarks
-    number: int
-    now: int
+    batch: Batch
     feeds: Feeds
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read the rows and pieces of this partition."""
-        return _ingest(
-            open_plan(self.plan.value), self._inputs(batches), partition(), self.watermarks, self.number, self.now
-        )
+        return _ingest(open_plan(self.plan.value), self._inputs(batches), partition(), self.batch)
 
     def _inputs(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Input]:
         for batch in batches:
@@ -130,15 +129,14 @@ Input = tuple[str, Feeds | None, Any]
 
 
 @wire_errors
-def _ingest(
-    plan: Plan, inputs: Iterable[Input], task: int, watermarks: Watermarks, number: int, now: int
-) -> Iterator[pa.RecordBatch]:
+def _ingest(plan: Plan, inputs: Iterable[Input], task: int, batch: Batch) -> Iterator[pa.RecordBatch]:
     """All inputs of a task as envelopes; inputs of one stream must follow each other."""
     for stream, mine in itertools.groupby(inputs, key=itemgetter(0)):
         ingest = plan.ingests.get(stream)
         if ingest is None:
             continue  # no query reads it now
-        yield from to_rows(ingest.run(_rows_of(mine, ingest), task, watermarks, number, now))
+        rows = _rows_of(mine, ingest)
+        yield from to_rows(ingest.run(rows, task, batch.watermarks, batch.number, batch.now, batch.sample))
 
 
 def _rows_of(inputs: Iterable[Input], ingest: Ingest) -> Iterator[tuple[str, pa.RecordBatch]]:

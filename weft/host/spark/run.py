@@ -258,6 +258,7 @@ class SparkBatches:
         batch = self.manifest.next(self.topology, number, self.run, self.crash, barrier)
         if any(map(is_dated, self.topology.edges)):
             batch = replace(batch, now=fix_moment(self.ledger.root, number, time.time))
+        batch = replace(batch, sample=self.changes.sample)
         folder, homes = self.ledger.staging_name(number), self.epochs.homes
         report = run_waves(rows, self.epochs.plan, self.topology, batch, self.place, folder, homes)
         self.delivery.hand_over(self.work_now, number, 0, report.files)

@@ -32,6 +32,7 @@ from weft.host.state.manifest import Ledger
 from weft.host.state.mirror import Mirror
 from weft.host.state.place import Place
 from weft.host.url import read_url
+from weft.query.derived import apart_of
 from weft.query.duration import format_duration
 from weft.query.model import Query, Relation, Stream
 from weft.query.unfold import keys, unfold
@@ -282,7 +283,7 @@ def describe_query(query: Query) -> dict[str, Any]:
         "means": spell(query.predicates),
         "select": ", ".join(f"{to_sql(o.expr)} AS {o.name}" for o in query.outputs),
         "since": {relation.alias: relation.since for relation in query.relations if relation.since},
-        "apart": {relation.alias: relation.apart for relation in query.relations if relation.apart},
+        "apart": apart_of(query),
         **_describe_groups(query),
         **_describe_subscribers(query),
     }
