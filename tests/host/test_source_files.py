@@ -7,6 +7,7 @@ import json
 import random
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -167,6 +168,22 @@ def test_text_in_quotes_goes_over_lines_wherever_a_large_file_is_cut(tmp_path: P
     assert read_schema("csv", str(path)) == schema
     found = pa.Table.from_batches(read_text("csv", path.read_bytes(), schema.names, schema))
     assert list(zip(*(column.to_pylist() for column in found.columns), strict=True)) == rows
+
+
+def test_only_nothing_at_all_is_null_in_csv(tmp_path: Path) -> None:
+    words = ("NA", "NULL", "null", "nan", "N/A", "#N/A", "-1.#IND", "", '""', "x")
+    path = tmp_path / "rows.csv"
+    path.write_text("id,said,n\n" + "".join(f"{at},{word},{at if at % 3 else ''}\n" for at, word in enumerate(words)))
+    schema = read_schema("csv", str(path))
+    found = pa.Table.from_batches(read_text("csv", path.read_bytes(), schema.names, schema))
+    with duckdb.connect() as db:
+        assert (
+            found.to_pylist()
+            == db.sql(f"FROM read_csv('{path}', header = true, allow_quoted_nulls = false)")
+            .to_arrow_table()
+            .to_pylist()
+        )
+    assert found.column("said").null_count == 1
 
 
 def test_lines_of_json_may_be_long_from_the_first_on(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from typing import Literal as OneOf
 
@@ -130,14 +130,23 @@ def _csv(piece: Piece, columns: list[str], schema: pa.Schema, at: At) -> Iterato
 
 
 def _csv_rows(text: Any, columns: list[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    convert = pa.csv.ConvertOptions(
-        column_types={name: schema.field(name).type for name in columns},
-        include_columns=columns,
+    convert = csv_values({name: schema.field(name).type for name in columns})
+    read = pa.csv.ReadOptions(use_threads=False)
+    yield from pa.csv.open_csv(text, read_options=read, parse_options=_quoted_lines(), convert_options=convert)
+
+
+def csv_values(types: Mapping[str, pa.DataType]) -> Any:
+    """How CSV becomes the values of these columns, or of all if there are none: nothing at all is NULL, and no word is.
+
+    Arrow's own list of words for NULL has `NA`, which may be a country, and `null`, which may be a name.
+    """
+    return pa.csv.ConvertOptions(
+        column_types=dict(types),
+        include_columns=list(types),
+        null_values=[""],
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
-    read = pa.csv.ReadOptions(use_threads=False)
-    yield from pa.csv.open_csv(text, read_options=read, parse_options=_quoted_lines(), convert_options=convert)
 
 
 def _quoted_lines() -> Any:
@@ -179,7 +188,9 @@ def _columns_of(kind: Format, file: str, at: At) -> pa.Schema:
     if kind == "parquet":
         return pa.parquet.read_schema(file if at is None else at.open(file))
     if kind == "csv":
-        return pa.csv.open_csv(_open_text(file, at), parse_options=_quoted_lines()).schema
+        return pa.csv.open_csv(
+            _open_text(file, at), parse_options=_quoted_lines(), convert_options=csv_values({})
+        ).schema
     return pa.json.read_json(_open_text(file, at), _long_lines()).schema
 
 

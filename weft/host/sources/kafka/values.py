@@ -22,6 +22,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 
+from weft.host.sources.files import csv_values
+
 Kind = OneOf["json", "csv", "avro", "string", "bytes"]
 VALUE = "value"
 """Name of the only column of a topic whose values are text or bytes."""
@@ -81,12 +83,7 @@ class Csv:
             pa.BufferReader(text + b"\n"),
             pa.csv.ReadOptions(column_names=self.names, use_threads=False, block_size=len(text) + 64),
             pa.csv.ParseOptions(ignore_empty_lines=False),
-            pa.csv.ConvertOptions(
-                column_types={field.name: field.type for field in columns},
-                include_columns=columns.names,
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-            ),
+            csv_values({field.name: field.type for field in columns}),
         ).combine_chunks()
         if table.num_rows != len(values):
             raise UnreadableError(f"{len(values)} lines hold {table.num_rows} rows")
