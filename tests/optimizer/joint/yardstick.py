@@ -149,4 +149,4 @@ class Paper:
 
 
 def _first(graph: JoinGraph, mask: int) -> str:
-    return graph.relations[next(bits(mask))].name
+    return graph.relations[bits(mask)[0]].name
