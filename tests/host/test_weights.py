@@ -284,5 +284,5 @@ def test_results_add_up_whatever_their_values_are(value: float | None) -> None:
         for weight in (2, -1, 1)
     ]
     found = settle([*given, pa.RecordBatch.from_pydict({"x": [value]}, schema)], schema, "q")
-    zero = value if value == 0 else 0.0  # zeros of both signs are equal: one takes the other away, and the first is told
+    zero = value if value == 0 else 0.0  # zeros of both signs are equal: the first of them is told
     assert_same_rows(found, pa.table({"x": pa.array([value] * 3 + [zero] * 3, pa.float64())}))
