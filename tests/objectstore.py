@@ -12,6 +12,8 @@ from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 BUCKET = "bucket"
+SLOW = 0.3
+"""Seconds that a slow request takes longer."""
 
 
 class _Silent(WSGIRequestHandler):
@@ -20,14 +22,16 @@ class _Silent(WSGIRequestHandler):
 
 
 class Store:
-    """A running store.  A part of its requests fails; some after they were carried out, as when an answer is lost."""
+    """A running store.  A part of its requests fails; some after they were carried out, as when an answer is lost.
+    Another part is slow."""
 
     def __init__(self) -> None:
-        self.failing = 0.0
-        self.failed = self.requests = 0
+        self.failing = self.slow = 0.0
+        self.failed = self.delayed = self.requests = 0
         self.read: list[str] = []
         """The objects that were asked for, in order."""
         self._dice, self._lock = random.Random(7), threading.Lock()
+        self._never = threading.Event()
         self._app: Any = DomainDispatcherApplication(create_backend_app)
         self._server = make_server("127.0.0.1", 0, self._answer, threaded=True, request_handler=_Silent)
 
@@ -41,7 +45,11 @@ class Store:
             self.requests += 1
             self.read += [environ["PATH_INFO"]] * (environ["REQUEST_METHOD"] == "GET")
             fails, late = self._dice.random() < self.failing, self._dice.random() < 0.5
+            waits = self._dice.random() < self.slow
             self.failed += fails
+            self.delayed += waits
+        if waits:
+            self._never.wait(SLOW)
         if fails and late:
             list(self._app(environ, lambda *_args, **_kwargs: lambda _data: None))
         if fails:

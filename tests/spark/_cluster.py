@@ -1,4 +1,7 @@
-"""A standalone cluster of Spark on loopback: a master and two workers with one core each."""
+"""A standalone cluster of Spark on loopback: a master and two workers with one core each, at addresses of their own.
+
+Spark starts a task a second time only on another host.
+"""
 
 from __future__ import annotations
 
@@ -27,15 +30,16 @@ class Cluster:
 
     def start(self) -> None:
         """Start the master, then the workers; ready when both have said so."""
-        self.master = self._start("master.Master", [], r"Starting Spark master at (spark://\S+)")
+        self.master = self._start("master.Master", 1, [], r"Starting Spark master at (spark://\S+)")
         for number in range(2):
             work = ["-c", "1", "-m", "1g", "-d", str(self.root / f"work{number}"), self.master]
-            self._start("worker.Worker", work, r"(Successfully registered) with master")
+            self._start("worker.Worker", number + 1, work, r"(Successfully registered) with master")
 
-    def _start(self, what: str, arguments: list[str], sign: str) -> str:
+    def _start(self, what: str, host: int, arguments: list[str], sign: str) -> str:
         """Start a daemon, and wait until it says that it is there."""
-        command = [str(CLASS), f"org.apache.spark.deploy.{what}", "-h", "127.0.0.1", "-p", "0", "--webui-port", "0"]
-        environ = {**os.environ, "JAVA_HOME": str(ensure_java().home), "SPARK_LOCAL_IP": "127.0.0.1"}
+        address = f"127.0.0.{host}"
+        command = [str(CLASS), f"org.apache.spark.deploy.{what}", "-h", address, "-p", "0", "--webui-port", "0"]
+        environ = {**os.environ, "JAVA_HOME": str(ensure_java().home), "SPARK_LOCAL_IP": address}
         environ["SPARK_DAEMON_MEMORY"] = "256m"
         process = subprocess.Popen(
             [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environ

@@ -13,14 +13,22 @@ import weft
 from tests.spark._kit import QUERIES, make_session
 from weft.launch.ship import ship
 
+SETTINGS = {"spark.executor.memory": "600m", "spark.executor.cores": "1", "spark.cores.max": "2"}
+EAGER = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "5ms",
+    "spark.speculation.multiplier": "1.0",
+    "spark.speculation.quantile": "0.1",
+    "spark.speculation.minTaskRuntime": "1ms",
+    "spark.eventLog.enabled": "true",
+    "spark.eventLog.compress": "false",
+}
+"""A task that takes longer than another one of its wave is started a second time; the log of events says which."""
+
 
 def main() -> None:
     root, master, checkpoint, marks = sys.argv[1:]
-    spark = ship(
-        weft.spark(
-            {"spark.executor.memory": "600m", "spark.executor.cores": "1", "spark.cores.max": "2"}, master=master
-        )
-    )
+    spark = ship(weft.spark({**SETTINGS, **EAGER, "spark.eventLog.dir": marks}, master=master))
     here = {row.path for row in spark.range(4).repartition(4).mapInArrow(_where, "path STRING").collect()}
     print("weft at", *sorted(here), flush=True)
 

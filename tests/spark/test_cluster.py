@@ -1,4 +1,5 @@
-"""A cluster with two executors: the same answer, also if one of them is lost, with a checkpoint that is a URL."""
+"""A cluster with two executors: the same answer, also if one of them is lost or tasks run twice, with a checkpoint that
+is a URL."""
 
 from __future__ import annotations
 
@@ -24,6 +25,8 @@ def test_a_lost_executor_costs_time_and_no_row(tmp_path: Path) -> None:
     with Store().running() as store, cluster(tmp_path) as spark:
         said = run_and_lose_one(tmp_path, spark.master, store.url("c"), lambda _job: spark.executors())
     assert "weft.zip" in said, "executors use the package that was sent to them"
+    events = [log.read_text() for log in tmp_path.glob("eventlog*/events*")]
+    assert any('"Speculative":true' in text for text in events), "no task was started a second time"
 
 
 def test_a_lost_executor_of_a_local_cluster_costs_time_and_no_row(tmp_path: Path) -> None:

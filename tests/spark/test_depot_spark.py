@@ -32,12 +32,12 @@ def _forget_copies(url: str) -> None:
     shutil.rmtree(Place("", Depot(url)).folder, ignore_errors=True)
 
 
-def test_every_result_once_although_runs_die_and_requests_fail(tmp_path: Path, store: Store) -> None:
+def test_every_result_once_although_runs_die_and_requests_fail_or_are_slow(tmp_path: Path, store: Store) -> None:
     """Crash points in turn, each followed by a run that goes on, sometimes on another machine."""
     url, dice = store.url("crashes"), random.Random(5)
     names = dice.sample([name for name in points(3) if "migrate" not in name and "before" not in name], 4)
     make_input(tmp_path, len(names) + 1, seed=3)
-    store.failing = 0.01
+    store.failing = store.slow = 0.01
     try:
         for batch, point in enumerate(names, start=1):
             session = make_session(tmp_path, plans="kept", checkpoint=url)
@@ -48,8 +48,9 @@ def test_every_result_once_although_runs_die_and_requests_fail(tmp_path: Path, s
                 _forget_copies(url)
         make_session(tmp_path, plans="kept", checkpoint=url).run()
     finally:
-        store.failing = 0.0
+        store.failing = store.slow = 0.0
     assert store.failed
+    assert store.delayed
     assert found(tmp_path) == expected(tmp_path)
     left = Depot(url).list("results")
     assert not left, "published results are gone from the checkpoint"
