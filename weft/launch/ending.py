@@ -1,12 +1,13 @@
-"""How a program ends that is interrupted while Spark starts.
+"""How a program ends that is interrupted.
 
-A JVM that is being started waits for us, and PySpark does not know of it yet: it would stay for ever.  And Python ends
-with another exit code than asked for if the interrupt came inside certain imports.  So such a program ends its JVM and
-leaves at once.  Where Spark is up, PySpark ends it, and the program ends as usual.
+Python ends with another exit code than asked for if the interrupt came inside certain imports, so the program leaves by
+itself.  A JVM that is being started waits for us, and PySpark does not know of it yet: it would stay for ever, so it is
+ended.  Where Spark is up, what was registered for the end of the program ends it.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import os
@@ -24,8 +25,9 @@ def hide_interrupts() -> None:
 def leave(code: int) -> NoReturn:
     """End the program after an interrupt."""
     if is_up():
-        sys.exit(code)
-    end_starting_jvm()
+        atexit._run_exitfuncs()
+    else:
+        end_starting_jvm()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()

@@ -17,6 +17,7 @@ from weft.launch.plain import is_plain
 
 _warmed: set[str] = set()
 """Spark applications for which it was done."""
+_ADDED = "SPARK_SIMPLIFIED_TRACEBACK"
 
 
 def warm(context: SparkContext, workers: int) -> None:
@@ -29,7 +30,7 @@ def warm(context: SparkContext, workers: int) -> None:
 
 def _work(context: SparkContext, workers: int) -> None:
     try:
-        with _as_in_sql(context.environment):
+        with _as_in_sql(context):
             rows = context.parallelize(range(workers), workers).mapPartitions(_read_all)
             rows.collect()
     except Exception:  # noqa: BLE001 - whatever is wrong, the real job will report it
@@ -37,13 +38,16 @@ def _work(context: SparkContext, workers: int) -> None:
 
 
 @contextlib.contextmanager
-def _as_in_sql(environ: dict[str, str]) -> Iterator[None]:
-    """Spark has a Python process for each environment; this is what it adds to that of jobs of Spark SQL."""
-    environ["SPARK_SIMPLIFIED_TRACEBACK"] = "1"
+def _as_in_sql(context: SparkContext) -> Iterator[None]:
+    """Spark has a Python process for each environment; this is what it adds to that of jobs of Spark SQL.
+
+    The environment is replaced and never changed: another thread may be sending it to the JVM.
+    """
+    context.environment = {**context.environment, _ADDED: "1"}
     try:
         yield
     finally:
-        environ.pop("SPARK_SIMPLIFIED_TRACEBACK", None)
+        context.environment = {name: value for name, value in context.environment.items() if name != _ADDED}
 
 
 def _read_all(rows: Iterable[int]) -> Iterator[int]:
