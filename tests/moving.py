@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 import weft
+from tests.goingon import go_on
 from tests.outer import COLUMNS
 from tests.seeds import run_seeds
 from tests.wide import Tally, World, compare, make_world
@@ -131,11 +132,9 @@ class Moving:
 
     def restart(self) -> None:
         """Another process goes on."""
-        session, old = self.declare(), self.trial.running
-        self.trial = Trial(session, state=session.checkpoint.root, tables=old.tables)
-        self.session, results = session, self.trial.running.results
-        for name in {*old.results} & {*self.asked}:
-            results[name] = old.results[name] + results.get(name, [])
+        session = self.declare()
+        self.trial = go_on(self.trial, session, self.asked)
+        self.session = session
 
 
 def check(world: World) -> Tally:

@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 import weft
+from tests.goingon import go_on
 from tests.migrations import quick_disk
 from tests.optimizer.test_together import known_of
 from tests.seeds import run_seeds
@@ -98,11 +99,9 @@ class Resharing:
 
     def restart(self) -> None:
         """Another process goes on."""
-        session, old = self.declare(), self.trial.running
-        self.trial = Trial(session, state=session.checkpoint.root, tables=old.tables)
-        self.session, results = session, self.trial.running.results
-        for name in {*old.results} & {*self.asked}:
-            results[name] = old.results[name] + results.get(name, [])
+        session = self.declare()
+        self.trial = go_on(self.trial, session, self.asked)
+        self.session = session
 
     def compare(self, name: str) -> None:
         """Compare an answer with the oracle's."""
