@@ -43,10 +43,16 @@ def pack(envelope: Envelope) -> pa.Buffer:
     """The payload of an envelope as bytes."""
     if envelope.frame is None:
         return pa.py_buffer(pickle.dumps(envelope.report, protocol=pickle.HIGHEST_PROTOCOL))
-    sink, frame = pa.BufferOutputStream(), narrowed(envelope.frame)
+    sink = pa.BufferOutputStream()
+    write(envelope.frame, sink)
+    return sink.getvalue()
+
+
+def write(frame: Frame, sink: pa.NativeFile) -> None:
+    """Write tuples as the payload of an envelope."""
+    frame = narrowed(frame)
     with pa.ipc.new_stream(sink, frame.schema) as writer:
         writer.write_batch(frame)
-    return sink.getvalue()
 
 
 def unpack(dest: int, seq: int, edge: str, payload: pa.Buffer) -> Envelope:

@@ -30,6 +30,7 @@ from weft.host.spark.failing import cause_of
 from weft.host.spark.ground import Ground
 from weft.host.spark.homing import Homes
 from weft.host.spark.oldrows import OldRows
+from weft.host.spark.parcels import Parcels
 from weft.host.spark.reader import read_offset
 from weft.host.spark.reading import Reading, Shares
 from weft.host.spark.sources import open_feeds
@@ -67,6 +68,7 @@ class Epochs:
         """Of the last batches."""
         self.homes = Homes(ground.spark.sparkContext)
         """Where tasks run, by their workers."""
+        self.parcels = Parcels(ground.spark.sparkContext)
         self.preparing: Preparation | None = None
 
     @property
@@ -237,7 +239,7 @@ class Epochs:
         try:
             rows = self._input(job, work, tasks)
             folder = self.ledger.staging_name(batch.number, epoch)
-            return run_waves(rows, plan, job.topology, batch, self.place, folder, self.homes)
+            return run_waves(rows, plan, job.topology, batch, self.place, folder, self.homes, self.parcels)
         finally:
             plan.unpersist()
 

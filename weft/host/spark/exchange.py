@@ -21,9 +21,10 @@ from pyspark import TaskContext, cloudpickle
 from weft.errors import HostError, WeftError, to_wire
 from weft.expr.evaluate import Functions
 from weft.host.batch import Batch
-from weft.host.envelope import Envelope, pack, unpack
+from weft.host.envelope import Envelope, unpack
 from weft.host.ingest import Ingest, ingests
 from weft.host.results.staged import StagedResults
+from weft.host.spark.parcels import Inbox, Outbox
 from weft.host.state.place import Place
 from weft.host.state.room import telling_room
 from weft.host.worker import Worker
@@ -34,29 +35,31 @@ SMALL = 65_536
 ARROW = pa.schema([("dest", pa.int32()), ("seq", pa.int64()), ("edge", pa.string()), ("payload", pa.binary())])
 
 
-def to_rows(envelopes: Iterable[Envelope]) -> Iterator[pa.RecordBatch]:
+def to_rows(envelopes: Iterable[Envelope], folder: str | None) -> Iterator[pa.RecordBatch]:
     """Envelopes as record batches: each large payload alone and without a copy, small ones together."""
     small: list[tuple[Envelope, pa.Buffer]] = []
-    for envelope in envelopes:
-        payload = pack(envelope)
-        if payload.size >= SMALL:
-            yield _rows([envelope], single(payload))
-        else:
-            small.append((envelope, payload))
-        if len(small) >= 64:
-            yield _rows_of_small(small)
-            small = []
+    with Outbox(folder) as outbox:
+        for envelope in envelopes:
+            payload = outbox.put(envelope)
+            if payload.size >= SMALL:
+                yield _rows([envelope], single(payload))
+            else:
+                small.append((envelope, payload))
+            if len(small) >= 64:
+                yield _rows_of_small(small)
+                small = []
     if small:
         yield _rows_of_small(small)
 
 
 def from_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
     """The envelopes of record batches; payloads are not copied."""
+    inbox = Inbox()
     for batch in batches:
         dests, seqs, edges = (batch.column(i).to_pylist() for i in range(3))
         payloads = batch.column(3)
         for i in range(batch.num_rows):
-            yield unpack(dests[i], seqs[i], edges[i], payloads[i].as_buffer())
+            yield unpack(dests[i], seqs[i], edges[i], inbox.get(payloads[i].as_buffer()))
 
 
 def _rows_of_small(small: Sequence[tuple[Envelope, pa.Buffer]]) -> pa.RecordBatch:
@@ -148,6 +151,8 @@ class WaveTask:
     place: Place
     staging: str
     """The folder of results, within the place."""
+    parcels: str | None
+    """The folder of large payloads."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the wave."""
@@ -162,7 +167,7 @@ class WaveTask:
             state.forget(ref.name for refs in self.batch.live.values() for ref in refs)
         results = StagedResults(self.place, self.staging, self.batch, number, self.wave, plan.topology)
         worker = Worker(plan.topology, number, self.batch, state, plan.functions, results)
-        yield from to_rows(worker.run(self.wave, from_rows(batches)))
+        yield from to_rows(worker.run(self.wave, from_rows(batches)), self.parcels)
 
 
 def partition() -> int:

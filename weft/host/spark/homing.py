@@ -28,7 +28,7 @@ class Homes:
 
     def __init__(self, context: SparkContext) -> None:
         self._context = context
-        self._spark: Any = None if _is_one_machine(context.master) else context._jsc.sc()
+        self._spark: Any = None if is_one_machine(context.master) else context._jsc.sc()
         self._known: dict[int, tuple[tuple[str, ...], Any]] = {}
         """Number of workers -> their homes, and the RDD that says so."""
         self._hosts: dict[str, str] = {}
@@ -92,5 +92,6 @@ class Homes:
         return jvm.org.apache.spark.api.python.PythonUtils.toSeq(found)
 
 
-def _is_one_machine(master: str) -> bool:
+def is_one_machine(master: str) -> bool:
+    """Whether all tasks run in processes of this machine, beside the driver."""
     return master == "local" or master.startswith("local[")

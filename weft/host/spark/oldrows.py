@@ -27,10 +27,10 @@ class OldRows(Reading):
     place: Place
     shares: Sequence[Sequence[Piece]]
 
-    def envelopes(self, plan: Any, batch: Batch) -> DataFrame:  # noqa: ARG002 - old rows were not late
+    def envelopes(self, plan: Any, batch: Batch, parcels: str | None) -> DataFrame:  # noqa: ARG002 - not late
         """Partition p reads share p."""
         count = len(self.shares)
-        task = RereadTask(plan, self.place, self.shares)
+        task = RereadTask(plan, self.place, self.shares, parcels)
         return self.spark.range(0, count, 1, count).mapInArrow(task, SCHEMA)
 
 
@@ -41,6 +41,7 @@ class RereadTask:
     plan: Any
     place: Place
     shares: Sequence[Sequence[Piece]]
+    parcels: str | None
 
     def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read the share of this partition."""
@@ -53,4 +54,5 @@ class RereadTask:
         plan, files = open_plan(self.plan.value), self.place.state()
         streams = {stream.name: stream for stream in plan.topology.streams}
         reading = Rereading(plan.topology.edge_by_id, streams, plan.functions)
-        yield from to_rows(reading.envelopes(((piece, files.open(piece.ref)) for piece in self.shares[task]), task))
+        mine = ((piece, files.open(piece.ref)) for piece in self.shares[task])
+        yield from to_rows(reading.envelopes(mine, task), self.parcels)

@@ -43,8 +43,8 @@ class Reading(Protocol):
         """What the batch has to say about its sources."""
         return ()
 
-    def envelopes(self, plan: Any, batch: Batch) -> DataFrame:
-        """Wave 0 of the batch under a plan (a broadcast Shipment)."""
+    def envelopes(self, plan: Any, batch: Batch, parcels: str | None) -> DataFrame:
+        """Wave 0 of the batch under a plan (a broadcast Shipment); `parcels` is the folder of large payloads."""
         ...
 
 
@@ -59,10 +59,10 @@ class Shares:
     lag: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     notices: Sequence[Notice] = ()
 
-    def envelopes(self, plan: Any, batch: Batch) -> DataFrame:
+    def envelopes(self, plan: Any, batch: Batch, parcels: str | None) -> DataFrame:
         """Partition p reads share p.  Rows never pass through the JVM one by one."""
         count = len(self.shares)
-        task = ReadTask(plan, _without_state(batch), self.feeds, self.shares)
+        task = ReadTask(plan, _without_state(batch), parcels, self.feeds, self.shares)
         return self.spark.range(0, count, 1, count).mapInArrow(task, SCHEMA)
 
 
@@ -73,9 +73,9 @@ class SparkRows(Reading):
     frame: DataFrame
     feeds: Feeds
 
-    def envelopes(self, plan: Any, batch: Batch) -> DataFrame:
+    def envelopes(self, plan: Any, batch: Batch, parcels: str | None) -> DataFrame:
         """Every partition turns its rows and pieces into envelopes."""
-        return self.frame.mapInArrow(IngestTask(plan, _without_state(batch), self.feeds), SCHEMA)
+        return self.frame.mapInArrow(IngestTask(plan, _without_state(batch), parcels, self.feeds), SCHEMA)
 
 
 def _without_state(batch: Batch) -> Batch:
@@ -89,6 +89,7 @@ class ReadTask:
 
     plan: Any
     batch: Batch
+    parcels: str | None
     feeds: Any
     shares: Sequence[Sequence[Piece]]
 
@@ -99,7 +100,7 @@ class ReadTask:
         task, feeds = partition(), self.feeds.value
         pieces = sorted(self.shares[task], key=lambda piece: piece.stream)
         inputs = ((piece.stream, feeds, piece) for piece in pieces)
-        return _ingest(open_plan(self.plan.value), inputs, task, self.batch)
+        return _ingest(open_plan(self.plan.value), inputs, task, self.batch, self.parcels)
 
 
 @dataclass(frozen=True)
@@ -108,11 +109,12 @@ class IngestTask:
 
     plan: Any
     batch: Batch
+    parcels: str | None
     feeds: Feeds
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read the rows and pieces of this partition."""
-        return _ingest(open_plan(self.plan.value), self._inputs(batches), partition(), self.batch)
+        return _ingest(open_plan(self.plan.value), self._inputs(batches), partition(), self.batch, self.parcels)
 
     def _inputs(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Input]:
         for batch in batches:
@@ -129,14 +131,17 @@ Input = tuple[str, Feeds | None, Any]
 
 
 @wire_errors
-def _ingest(plan: Plan, inputs: Iterable[Input], task: int, batch: Batch) -> Iterator[pa.RecordBatch]:
+def _ingest(
+    plan: Plan, inputs: Iterable[Input], task: int, batch: Batch, parcels: str | None
+) -> Iterator[pa.RecordBatch]:
     """All inputs of a task as envelopes; inputs of one stream must follow each other."""
     for stream, mine in itertools.groupby(inputs, key=itemgetter(0)):
         ingest = plan.ingests.get(stream)
         if ingest is None:
             continue  # no query reads it now
         rows = _rows_of(mine, ingest)
-        yield from to_rows(ingest.run(rows, task, batch.watermarks, batch.number, batch.now, batch.sample))
+        found = ingest.run(rows, task, batch.watermarks, batch.number, batch.now, batch.sample)
+        yield from to_rows(found, parcels)
 
 
 def _rows_of(inputs: Iterable[Input], ingest: Ingest) -> Iterator[tuple[str, pa.RecordBatch]]:

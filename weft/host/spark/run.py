@@ -259,8 +259,8 @@ class SparkBatches:
         if any(map(is_dated, self.topology.edges)):
             batch = replace(batch, now=fix_moment(self.ledger.root, number, time.time))
         batch = replace(batch, sample=self.changes.sample)
-        folder, homes = self.ledger.staging_name(number), self.epochs.homes
-        report = run_waves(rows, self.epochs.plan, self.topology, batch, self.place, folder, homes)
+        folder, epochs = self.ledger.staging_name(number), self.epochs
+        report = run_waves(rows, epochs.plan, self.topology, batch, self.place, folder, epochs.homes, epochs.parcels)
         self.delivery.hand_over(self.work_now, number, 0, report.files)
         before = self.manifest
         idle = self._silence.after(self.topology.streams, report.rows_in, before.idle, before.newest, report.newest)

@@ -10,6 +10,7 @@ from weft.host.batch import Batch, Report
 from weft.host.envelope import unpack
 from weft.host.spark.exchange import WaveTask
 from weft.host.spark.homing import Homes
+from weft.host.spark.parcels import Inbox, Parcels
 from weft.host.spark.reader import SCHEMA
 from weft.host.spark.reading import Reading
 from weft.host.state.place import Place
@@ -17,18 +18,27 @@ from weft.topology.model import Topology
 
 
 def run_waves(
-    rows: Reading, plan: Any, topology: Topology, batch: Batch, place: Place, folder: str, homes: Homes
+    rows: Reading,
+    plan: Any,
+    topology: Topology,
+    batch: Batch,
+    place: Place,
+    folder: str,
+    homes: Homes,
+    parcels: Parcels,
 ) -> Report:
     """Run all waves as one job, and return the counters of all tasks; results go to a folder in the checkpoint."""
-    frame = rows.envelopes(plan, batch)
-    for wave in range(1, topology.waves + 1):
-        task = WaveTask(plan, batch, wave, place, folder)
-        frame = homes.seek(frame.repartitionById(topology.workers, "dest"), topology.workers)
-        if wave > 1 and topology.stores_late:
-            frame = frame.sortWithinPartitions("seq")  # rows to store come first, see weft.host.worker
-        frame = frame.mapInArrow(task, SCHEMA)
     report = Report()
-    for row in frame.collect():
-        payload = pa.py_buffer(bytes(row.payload))
-        report.merge(unpack(row.dest, row.seq, row.edge, payload).report or {})
+    with parcels.folder() as large:
+        frame = rows.envelopes(plan, batch, large)
+        for wave in range(1, topology.waves + 1):
+            task = WaveTask(plan, batch, wave, place, folder, large)
+            frame = homes.seek(frame.repartitionById(topology.workers, "dest"), topology.workers)
+            if wave > 1 and topology.stores_late:
+                frame = frame.sortWithinPartitions("seq")  # rows to store come first, see weft.host.worker
+            frame = frame.mapInArrow(task, SCHEMA)
+        inbox = Inbox()
+        for row in frame.collect():
+            payload = inbox.get(pa.py_buffer(bytes(row.payload)))
+            report.merge(unpack(row.dest, row.seq, row.edge, payload).report or {})
     return report
