@@ -43,6 +43,7 @@ from numba import njit, types
 from weft.kernels import narrowing
 from weft.kernels.boxes import order_points
 from weft.kernels.codes import HIGHEST, LOWEST, Bools, Ints
+from weft.kernels.lanes import BLOCK
 from weft.kernels.narrowing import FEW, GROUP, NONE, RUN
 
 SLABS = 255
@@ -83,12 +84,17 @@ class BitSets:
         groups = -(-words // GROUP)
         self.slabs = _aligned((words, self.width, 2, 64))
         """Of each word and dimension the slabs of lowest codes, then how many slabs further the highest codes lie."""
-        self.spans = np.zeros((words * 64, self.width * 2), dtype=np.uint8)
-        """The same by box: for each dimension both bytes."""
+        self.spans = np.zeros((words * 64, 2 * self._filled), dtype=np.uint8)
+        """The same by box: those of the lowest codes in all dimensions, then how many further."""
         self.above = np.zeros((groups, self.width, NONE + 1), dtype=np.uint64)
         self.top = np.zeros((self.width, NONE + 1, -(-groups // 64)), dtype=np.uint64)
         self.alive = np.zeros(words, dtype=np.uint64)
         self.ends = np.empty((words * 64, self.width, 2), dtype=np.int64)
+
+    @property
+    def _filled(self) -> int:
+        """Bytes for the dimensions of a box or a point; those that are too many hold slabs in which no box ends."""
+        return -(-self.width // BLOCK) * BLOCK
 
     @property
     def nbytes(self) -> int:
@@ -130,7 +136,7 @@ class BitSets:
 
     def _slab(self, dimension: int, codes: Ints) -> Bytes:
         slabs = np.empty(len(codes), dtype=np.uint8)
-        _place(*self.cuts[dimension], codes, slabs)
+        _place(*self.cuts[dimension], codes, np.zeros(len(codes), dtype=np.bool_), slabs)
         return slabs
 
     # -------------------------------------------------------------------------------------------- questions
@@ -146,15 +152,19 @@ class BitSets:
         asked = np.array([d for part in parts for d in part], dtype=np.int64)
         cuts = np.cumsum([0, *map(len, parts)], dtype=np.int64)
         points = np.ascontiguousarray(points)
-        at = self._places(asked, points, valid)
+        part = np.repeat(np.arange(len(parts)), np.diff(cuts))
+        at = self._places(asked, points, valid, again=levels > part[:, None])
         runs, reach = narrowing.runs(levels, len(parts)), narrowing.reach(self.top, asked, at)
         near = narrowing.reach(self.top, asked[: cuts[1]], at) if len(parts) > 1 else reach
+        rows = np.ones((len(points), self._filled), dtype=np.uint8)
+        for dimension, row in zip(asked, at, strict=True):
+            rows[:, dimension] = row[: len(points)]
         owners, slots = (np.empty(most + RUN * max(GROUP, FEW * RUN), dtype=np.int64) for _ in range(2))
         group = row = 0
         while group < len(self.above):
             found, group, row = narrowing.find(
-                self.slabs, self.spans, self.above, self.alive, self.ends, asked, cuts, at, points, near, reach, levels,
-                runs, group, row, most, owners, slots,
+                self.slabs, self.spans, self.above, self.alive, self.ends, asked, cuts, at, rows, points, near, reach,
+                levels, runs, group, row, most, owners, slots,
             )  # fmt: skip
             if found:
                 yield owners[:found].copy(), slots[:found].copy()
@@ -162,16 +172,22 @@ class BitSets:
     def has_any(self, dimensions: Sequence[int], points: Ints, valid: Bools | None = None) -> Bools:
         """Whether something may be left of points by some of their dimensions: a column of `points` for each."""
         asked, columns = np.array(dimensions, dtype=np.int64), np.arange(len(dimensions))
-        at = self._places(asked, points, valid, columns)
+        at = self._places(asked, points, valid, columns=columns)
         reach = narrowing.reach(self.top, asked, at)
         return narrowing.has_any(self.slabs, self.above, self.alive, asked, at, reach)
 
-    def _places(self, asked: Ints, points: Ints, valid: Bools | None, columns: Ints | None = None) -> Bytes:
-        """The slabs of points: a row for each dimension in the order asked, with room behind for a run of points."""
+    def _places(
+        self, asked: Ints, points: Ints, valid: Bools | None, *, columns: Ints | None = None, again: Bools | None = None
+    ) -> Bytes:
+        """The slabs of points: a row for each dimension in the order asked, with room behind for a run of points.
+
+        `again` says of each where it has the code of the point before.
+        """
         columns = asked if columns is None else columns
+        again = np.zeros((len(asked), len(points)), dtype=np.bool_) if again is None else again
         places = np.zeros((len(asked), len(points) + RUN), dtype=np.uint8)
-        for d, column, row in zip(asked, columns, places, strict=True):
-            _place(*self.cuts[d], points[:, column], row)
+        for d, column, same, row in zip(asked, columns, again, places, strict=True):
+            _place(*self.cuts[d], points[:, column], same, row)
             if valid is not None:
                 row[: len(points)][~valid[:, column]] = NONE
         return places
@@ -211,10 +227,16 @@ _INTS = types.Array(types.int64, 1, "C", readonly=True)
 _BYTES2, _BYTES = (types.Array(types.uint8, n, "C") for n in (2, 1))
 
 
-@njit(types.void(_INTS, types.int64, types.Array(types.int64, 1, "A", readonly=True), _BYTES), cache=True)
-def _place(cuts: Any, count: int, codes: Any, slabs: Any) -> None:
-    """The slab of each code: how many cuts are not above it.  Without branches, which would be guessed wrong."""
+_CODES, _AGAIN = types.Array(types.int64, 1, "A", readonly=True), types.Array(types.bool_, 1, "C")
+
+
+@njit(types.void(_INTS, types.int64, _CODES, _AGAIN, _BYTES), cache=True)
+def _place(cuts: Any, count: int, codes: Any, again: Any, slabs: Any) -> None:
+    """The slab of each code: how many cuts are not above it.  Without branches that would be guessed wrong."""
     for i in range(len(codes)):
+        if i and again[i]:
+            slabs[i] = slabs[i - 1]
+            continue
         slab = np.uint64(0)
         for k in range(8):
             half = np.uint64(128) >> np.uint64(k)
@@ -231,7 +253,7 @@ def _set_slabs(slabs: Any, spans: Any, above: Any, top: Any, first: Any, last: A
         for d in range(slabs.shape[1]):
             slabs[word, d, 0, slots[i] & 63] = first[i, d]
             slabs[word, d, 1, slots[i] & 63] = last[i, d] - first[i, d]
-            spans[slots[i], 2 * d], spans[slots[i], 2 * d + 1] = first[i, d], last[i, d] - first[i, d]
+            spans[slots[i], d], spans[slots[i], spans.shape[1] // 2 + d] = first[i, d], last[i, d] - first[i, d]
             for slab in range(first[i, d], last[i, d] + 1):
                 above[group, d, slab] |= mark
                 top[d, slab, group >> 6] |= peak

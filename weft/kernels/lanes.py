@@ -40,8 +40,10 @@ def count_ones(_typing: Any, _bits: Any) -> Any:
     return types.int64(types.uint64), make
 
 
-LANES = ir.VectorType(ir.IntType(8), 64)
-ZEROS, ONES = (ir.Constant(LANES, [byte] * 64) for byte in (0, 255))
+BLOCK = 16
+"""Dimensions whose slabs are compared at once; the slabs of a box, and those of a point, are filled up to as many."""
+LANES, FEWER = (ir.VectorType(ir.IntType(8), count) for count in (64, BLOCK))
+ZEROS = ir.Constant(LANES, [0] * 64)
 
 
 def lane_op(name: str, builder: Any, *operands: Any) -> Any:
@@ -50,9 +52,9 @@ def lane_op(name: str, builder: Any, *operands: Any) -> Any:
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v64i8"), operands)
 
 
-def load_line(builder: Any, data: Any, at: Any) -> Any:
-    """The 64 bytes from a place on."""
-    return builder.load(builder.bitcast(builder.gep(data, [at]), LANES.as_pointer()), align=1)
+def load(builder: Any, lanes: Any, data: Any, at: Any) -> Any:
+    """The bytes from a place on."""
+    return builder.load(builder.bitcast(builder.gep(data, [at]), lanes.as_pointer()), align=1)
 
 
 def repeat(builder: Any, byte: Any) -> Any:
@@ -76,7 +78,7 @@ def boxes_of_word(context: Any, builder: Any, signature: Any, args: Any) -> tupl
     array = context.make_array(signature.args[0])(context, builder, slabs)
     wide = builder.extract_value(array.shape, 1)
     at = builder.mul(builder.add(builder.mul(word, wide), dimension), ir.Constant(ir.IntType(64), 128))
-    first, span = (load_line(builder, array.data, builder.add(at, at.type(more))) for more in (0, 64))
+    first, span = (load(builder, LANES, array.data, builder.add(at, at.type(more))) for more in (0, 64))
     return builder.sub(repeat(builder, slab), first), span
 
 
@@ -112,45 +114,49 @@ def points_of_run(context: Any, builder: Any, signature: Any, args: Any, k: Any)
     spans, asked, places = (context.make_array(t)(context, builder, v) for t, v in zip(kinds, values, strict=True))
     wide, long = builder.extract_value(spans.shape, 1), builder.extract_value(places.shape, 1)
     dimension = builder.load(builder.gep(asked.data, [k]))
-    at = builder.add(builder.mul(args[3], wide), builder.shl(dimension, k.type(1)))
-    first, span = (builder.load(builder.gep(spans.data, [builder.add(at, k.type(more))])) for more in (0, 1))
-    points = load_line(builder, places.data, builder.add(builder.mul(k, long), args[4]))
+    at = builder.add(builder.mul(args[3], wide), dimension)
+    ends = (at, builder.add(at, builder.lshr(wide, k.type(1))))
+    first, span = (builder.load(builder.gep(spans.data, [place])) for place in ends)
+    points = load(builder, LANES, places.data, builder.add(builder.mul(k, long), args[4]))
     return builder.sub(points, repeat(builder, first)), repeat(builder, span)
-
-
-def fold(start: Any, step: Any) -> Any:
-    """What is 0 at the end, when each dimension from one to another has made its step."""
-
-    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kept = cgutils.alloca_once_value(builder, start)
-        with cgutils.for_range(builder, args[6], start=args[5]) as loop:
-            further, span = points_of_run(context, builder, signature, args, loop.index)
-            builder.store(step(builder, builder.load(kept), further, span), kept)
-        return are_zero(builder, builder.load(kept))
-
-    return make
-
-
-def _behind(builder: Any, kept: Any, further: Any, span: Any) -> Any:
-    return builder.or_(kept, lane_op("usub.sat", builder, further, span))
-
-
-def _until_an_end(builder: Any, kept: Any, further: Any, span: Any) -> Any:
-    return lane_op("umin", builder, kept, lane_op("umin", builder, further, builder.sub(span, further)))
 
 
 @intrinsic
 def met_by(_typing: Any, spans: Any, asked: Any, places: Any, _slot: Any, _row: Any, _begin: Any, _end: Any) -> Any:
     """A bit for each of 64 points, from a row on, whose slabs meet a box in some of the dimensions asked."""
+
+    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        behind = cgutils.alloca_once_value(builder, ZEROS)
+        with cgutils.for_range(builder, args[6], start=args[5]) as loop:
+            further, span = points_of_run(context, builder, signature, args, loop.index)
+            builder.store(builder.or_(builder.load(behind), lane_op("usub.sat", builder, further, span)), behind)
+        return are_zero(builder, builder.load(behind))
+
     numbers = (types.int64,) * 4
-    return types.uint64(spans, asked, places, *numbers), fold(ZEROS, _behind)
+    return types.uint64(spans, asked, places, *numbers), make
+
+
+# ------------------------------------------------------------------------------------- one point and one box
 
 
 @intrinsic
-def ended_by(_typing: Any, spans: Any, asked: Any, places: Any, _slot: Any, _row: Any, _begin: Any, _end: Any) -> Any:
-    """A bit for each of 64 points that meet a box if it begins or ends in their slab in one of some dimensions."""
-    numbers = (types.int64,) * 4
-    return types.uint64(spans, asked, places, *numbers), fold(ONES, _until_an_end)
+def ends_of(_typing: Any, spans: Any, rows: Any, _slot: Any, _row: Any, _begin: Any) -> Any:
+    """A bit for each of the dimensions from one on in which a box begins or ends in the slab of a point."""
+
+    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        some, others = (
+            context.make_array(t)(context, builder, v) for t, v in zip(signature.args[:2], args, strict=False)
+        )
+        wide = builder.extract_value(others.shape, 1)
+        at = builder.add(builder.mul(args[2], builder.shl(wide, wide.type(1))), args[4])
+        place = load(builder, FEWER, others.data, builder.add(builder.mul(args[3], wide), args[4]))
+        first, span = (load(builder, FEWER, some.data, where) for where in (at, builder.add(at, wide)))
+        further = builder.sub(place, first)
+        ends = builder.icmp_unsigned("==", further, span)
+        ends = builder.or_(builder.icmp_unsigned("==", further, ir.Constant(FEWER, None)), ends)
+        return builder.zext(builder.bitcast(ends, ir.IntType(BLOCK)), ir.IntType(64))
+
+    return types.uint64(spans, rows, *((types.int64,) * 3)), make
 
 
 @intrinsic

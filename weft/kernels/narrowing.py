@@ -11,7 +11,9 @@ boxes, need not be looked for again by each point of the run: each box is compar
 dimensions of all other parts.  The slabs of points lie beside each other for that, by dimension, and those of a box by
 box.  It is the same comparison, of one box and 64 points where it was one point and 64 boxes, so the same pairs are
 left; and a pair of a point and a box is made by one of both ways, since a point of a run is passed over by the other.
-A run is passed over as a whole where its first part has no word of the group.
+A run is passed over as a whole where its first part has no word of the group.  Pairs that are left so are compared
+with the ends of their boxes after all of them are written: few have an end in the slab of the point, and one comparison
+of sixteen dimensions finds these.
 
 Shape, sets and the proof that no pair is lost or doubled are in the head comment of `bitsets`.
 """
@@ -23,7 +25,7 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from weft.kernels.lanes import count_ones, count_zeros, ended_by, ending, meeting, met_by, prefetch
+from weft.kernels.lanes import BLOCK, count_ones, count_zeros, ending, ends_of, meeting, met_by, prefetch
 
 NONE = 255
 """The byte of a point without a code."""
@@ -130,30 +132,6 @@ def _turn(
 
 
 @njit(inline="always")
-def _around(
-    spans: Any, ends: Any, asked: Any, places: Any, points: Any, row: Any, kept: Any, boxes: Any, masks: Any,
-    edges: Any,
-) -> None:  # fmt: skip
-    """Take away points that lie outside of a box: it ends in their slab.  Ends are fetched before they are compared."""
-    count = 0
-    for b in range(kept):
-        if masks[b] & ended_by(spans, asked, places, boxes[b], row, 0, len(asked)):
-            for k in range(len(asked)):
-                edge = masks[b] & ended_by(spans, asked, places, boxes[b], row, k, k + 1)
-                edges[count, 0], edges[count, 1], edges[count, 2] = b, k, edge
-                prefetch(ends, boxes[b], asked[k])
-                count += edge != 0
-    for e in range(count):
-        b, d, edge = edges[e, 0], asked[edges[e, 1]], np.uint64(edges[e, 2])
-        low, high = ends[boxes[b], d, 0], ends[boxes[b], d, 1]
-        while edge:
-            i = count_zeros(edge)
-            edge &= edge - np.uint64(1)
-            code = points[row + i, d]
-            masks[b] &= ~(np.uint64((code < low) | (code > high)) << np.uint64(i))
-
-
-@njit(inline="always")
 def _give(row: Any, kept: Any, boxes: Any, masks: Any, owners: Any, slots: Any, found: Any) -> Any:
     """Write all pairs of a box and a point that its mask has; how much there is now."""
     b, met = 0, masks[0]
@@ -166,23 +144,53 @@ def _give(row: Any, kept: Any, boxes: Any, masks: Any, owners: Any, slots: Any, 
     return found
 
 
+@njit(inline="always")
+def _inside_of(
+    spans: Any, ends: Any, rows: Any, points: Any, begin: Any, found: Any, owners: Any, slots: Any, near: Any,
+) -> Any:  # fmt: skip
+    """Take away pairs, from one on, whose point lies outside of its box: the box ends in its slab; how much is left.
+
+    Ends are fetched before they are compared.  The place of a pair that goes is taken by the last one.
+    """
+    for first in range(0, rows.shape[1], BLOCK):
+        count = 0
+        for pair in range(begin, found):
+            some = ends_of(spans, rows, slots[pair], owners[pair], first)
+            near[count, 0], near[count, 1] = pair, some
+            count += some != 0
+        for n in range(count):
+            prefetch(ends, slots[near[n, 0]], first + count_zeros(np.uint64(near[n, 1])))
+        for n in range(count - 1, -1, -1):
+            pair, some, out = near[n, 0], np.uint64(near[n, 1]), False
+            while some:
+                d = first + count_zeros(some)
+                some &= some - np.uint64(1)
+                code = points[owners[pair], d]
+                out |= (code < ends[slots[pair], d, 0]) | (code > ends[slots[pair], d, 1])
+            if out:
+                found -= 1
+                owners[pair], slots[pair] = owners[found], slots[found]
+    return found
+
+
 @njit(
     types.UniTuple(types.int64, 3)(
-        _SLABS, _BYTES2, _WORDS3, _WORDS, types.int64[:, :, ::1], _INTS, _INTS, _BYTES2, _INTS2, _WORDS2,
+        _SLABS, _BYTES2, _WORDS3, _WORDS, types.int64[:, :, ::1], _INTS, _INTS, _BYTES2, _BYTES2, _INTS2, _WORDS2,
         _WORDS2, _INTS, types.int64[:, ::1], types.int64, types.int64, types.int64, types.int64[::1], types.int64[::1],
     ),
     cache=True,
 )  # fmt: skip
 def find(
-    slabs: Any, spans: Any, above: Any, alive: Any, ends: Any, asked: Any, cuts: Any, places: Any, points: Any,
-    near: Any, reach: Any, levels: Any, runs: Any, group: int, row: int, most: int, owners: Any, slots: Any,
+    slabs: Any, spans: Any, above: Any, alive: Any, ends: Any, asked: Any, cuts: Any, places: Any, rows: Any,
+    points: Any, near: Any, reach: Any, levels: Any, runs: Any, group: int, row: int, most: int,
+    owners: Any, slots: Any,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Fill the output from a group and a point on; return how much there is, and where to continue."""
     depth, found = len(cuts) - 1, 0
     marks, bits = np.zeros(depth + 1, dtype=np.uint64), np.empty((depth + 1, GROUP), dtype=np.uint64)
     counts = np.zeros(depth + 1, dtype=np.int64)
     boxes, masks = np.empty(FEW * RUN + 1, dtype=np.int64), np.empty(FEW * RUN + 1, dtype=np.uint64)
-    edges = np.empty((FEW * RUN * len(asked) + 1, 3), dtype=np.int64)
+    near_ends = np.empty((FEW * RUN * RUN + 1, 2), dtype=np.int64)
     while group < len(above):
         begin, level = group * GROUP, 0
         marks[0] = 0
@@ -206,8 +214,8 @@ def find(
                 if level < depth:
                     first, some = cuts[level], marks[level]
                     kept = _turn(spans, begin, asked, first, places, row, upto - row, some, bits[level], boxes, masks)
-                    _around(spans, ends, asked, places, points, row, kept, boxes, masks, edges)
-                    found = _give(row, kept, boxes, masks, owners, slots, found)
+                    start, found = found, _give(row, kept, boxes, masks, owners, slots, found)
+                    found = _inside_of(spans, ends, rows, points, start, found, owners, slots, near_ends)
                 else:
                     some = marks[depth]
                     while some:
