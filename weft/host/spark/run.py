@@ -36,7 +36,6 @@ from weft.host.spark.polling import Polling
 from weft.host.spark.reading import Reading
 from weft.host.spark.sources import open_feeds, quote_columns, unite
 from weft.host.spark.streaming import Streaming, United
-from weft.host.spark.waves import run_waves
 from weft.host.state.checkpoint import FILES
 from weft.host.state.manifest import Manifest
 from weft.host.state.moment import fix_moment
@@ -260,7 +259,7 @@ class SparkBatches:
             batch = replace(batch, now=fix_moment(self.ledger.root, number, time.time))
         batch = replace(batch, sample=self.changes.sample)
         folder, epochs = self.ledger.staging_name(number), self.epochs
-        report = run_waves(rows, epochs.plan, self.topology, batch, self.place, folder, epochs.homes, epochs.parcels)
+        report = epochs.waves.run(rows, epochs.plan, self.topology, batch, folder)
         self.delivery.hand_over(self.work_now, number, 0, report.files)
         before = self.manifest
         idle = self._silence.after(self.topology.streams, report.rows_in, before.idle, before.newest, report.newest)
