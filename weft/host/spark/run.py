@@ -11,12 +11,12 @@ manifest, publication is repeated at the next start.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
 from weft.errors import HostError, SourceError, WeftError, first_line, from_wire
@@ -175,6 +175,8 @@ class SparkBatches:
         """What the progress of the next batch has to say; the last notice of skipped files counts them all."""
         self._written = 0
         """Bytes of state that the last batch wrote."""
+        self._sent = Path(SparkFiles.getRootDirectory())
+        """Beside the folders in which Spark keeps what workers send each other, if they run on this machine."""
 
     def open_feeds(self) -> Feeds:
         """The streams of the plan that are read at our own pace."""
@@ -279,7 +281,7 @@ class SparkBatches:
     def _places(self) -> Iterator[Path]:
         """Where a batch writes: state, results, and what Spark sends between workers on this machine."""
         yield self.ledger.root
-        yield Path(tempfile.gettempdir())
+        yield self._sent
         yield from (sink.folder for sinks in self.work_now.sinks.values() for sink in sinks if sink.folder is not None)
 
     def _progress(self, number: int, seconds: float, report: Report, rows: Reading) -> Progress:
