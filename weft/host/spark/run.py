@@ -162,7 +162,7 @@ class SparkBatches:
         work: Work,
         *,
         on_progress: Callable[[Progress], None],
-        on_failure: Callable[[BaseException], None] = lambda _error: None,
+        on_failure: Callable[[BaseException], None],
     ) -> None:
         self.spark, self.place, self.ledger = ground.spark, ground.place, ground.ledger
         self.changes, self.crash, self.run = ground.changes, ground.crash, ground.run
