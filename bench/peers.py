@@ -51,7 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for line in peertable.verdicts(rows):
         print(line)
     seconds = time.perf_counter() - began
-    written = save(rows, asked, seconds)
+    name = asked.name or f"peers-{asked.scale:g}"
+    written = save(rows, asked, seconds, name, "Input rows per second")
     print(f"\n{seconds:.0f} seconds in all; written: {', '.join(map(str, written))}")
     if any(row.verdict.startswith(WRONG) for row in rows):
         sys.exit("some answers are WRONG")
@@ -111,10 +112,9 @@ def better(one: Row, other: Row) -> Row:
     return min((row for row in (one, other) if row.verdict == RIGHT), key=lambda row: row.seconds or 0.0)
 
 
-def save(rows: Sequence[Row], asked: argparse.Namespace, seconds: float) -> tuple[Path, Path]:
+def save(rows: Sequence[Row], asked: argparse.Namespace, seconds: float, name: str, title: str) -> tuple[Path, Path]:
     """Write the numbers and the picture."""
     asked.out.mkdir(parents=True, exist_ok=True)
-    name = asked.name or f"peers-{asked.scale:g}"
     numbers, drawing = (asked.out / f"{name}.{kind}" for kind in ("json", "svg"))
     content: dict[str, Any] = {
         "machine": machine_line(),
@@ -128,7 +128,7 @@ def save(rows: Sequence[Row], asked: argparse.Namespace, seconds: float) -> tupl
         "rows": [asdict(row) for row in rows],
     }
     numbers.write_text(json.dumps(content, indent=1))
-    drawing.write_text(picture(rows, f"Input rows per second, scale {asked.scale:g}, {machine_line()}"))
+    drawing.write_text(picture(rows, f"{title}, scale {asked.scale:g}, {machine_line()}"))
     return numbers, drawing
 
 

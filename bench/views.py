@@ -12,19 +12,15 @@ The systems, the table and the numbers are those of `bench.peers`; the answers o
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from bench import peertable
-from bench.machine import machine_line, versions
-from bench.peerpicture import picture
+from bench.machine import machine_line
 from bench.peerrun import RIGHT, WORKERS, WRONG, Row, measure
-from bench.peers import better
+from bench.peers import better, save
 from bench.peersetup import SYSTEMS, VIEW_SYSTEMS, System
 from bench.streams import SEED
 from bench.viewloads import LOADS
@@ -57,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for line in (*peertable.table(rows), *goals(rows)):
         print(line)
     seconds = time.perf_counter() - began
-    written = save(rows, asked, seconds)
+    written = save(rows, asked, seconds, f"views-{asked.scale:g}", "Aggregates: input rows per second")
     print(f"\n{seconds:.0f} seconds in all; written: {', '.join(map(str, written))}")
     if any(row.verdict.startswith(WRONG) for row in rows):
         sys.exit("some answers are WRONG")
@@ -174,26 +170,6 @@ def _groups(by: Found) -> Iterator[Goal]:
             "at most 1.1",
             ratio <= 1.1,
         )
-
-
-def save(rows: Sequence[Row], asked: argparse.Namespace, seconds: float) -> tuple[Path, Path]:
-    """Write the numbers and the picture."""
-    asked.out.mkdir(parents=True, exist_ok=True)
-    numbers, drawing = (asked.out / f"views-{asked.scale:g}.{kind}" for kind in ("json", "svg"))
-    content: dict[str, Any] = {
-        "machine": machine_line(),
-        "versions": {**versions(), **{key: value for row in rows for key, value in row.versions}},
-        "seed": SEED,
-        "workers": WORKERS,
-        "scale": asked.scale,
-        "repeat": asked.repeat,
-        "limit": asked.limit,
-        "seconds": seconds,
-        "rows": [asdict(row) for row in rows],
-    }
-    numbers.write_text(json.dumps(content, indent=1))
-    drawing.write_text(picture(rows, f"Aggregates: input rows per second, scale {asked.scale:g}, {machine_line()}"))
-    return numbers, drawing
 
 
 if __name__ == "__main__":

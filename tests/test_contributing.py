@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -22,6 +23,16 @@ def test_every_part_of_the_package_is_in_the_picture() -> None:
     parts = [path for path in (ROOT / "weft").iterdir() if path.name[0] not in "_." and path.name != "py.typed"]
     named = {path.relative_to(ROOT).as_posix() + ("/" if path.is_dir() else "") for path in parts}
     assert named <= set(NAMED)
+
+
+PACKAGES = sorted(path.parent.relative_to(ROOT) for path in (ROOT / "weft").rglob("__init__.py"))
+
+
+@pytest.mark.parametrize("package", [path for path in PACKAGES if len([*(ROOT / path).glob("*.py")]) > 8], ids=str)
+def test_a_large_package_says_what_each_module_is_for(package: Path) -> None:
+    told = ast.get_docstring(ast.parse((ROOT / package / "__init__.py").read_text())) or ""
+    modules = {path.stem for path in (ROOT / package).glob("*.py")} - {"__init__", "__main__"}
+    assert sorted(modules - {*re.findall(r"\w+", told)}) == []
 
 
 @pytest.mark.parametrize("title", ["The way of a query", "The way of a tuple"])

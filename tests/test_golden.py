@@ -148,7 +148,7 @@ def probes_of(run: Trial, alias: str) -> list[Probe]:
 
 def edge_of(run: Trial, alias: str) -> Edge:
     """The edge that brings an alias's tuples to their first probe."""
-    start = run.topology.starts_of("q")[alias]
+    start = run.topology.all_starts_of("q")[alias][0]
     return next(edge for edge in run.topology.edges if start.id in edge.starts)
 
 

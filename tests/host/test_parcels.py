@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import tempfile
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -99,6 +103,39 @@ def test_the_folder_goes_when_the_job_fails(parcels: Parcels, tmp_path: Path) ->
     with pytest.raises(ZeroDivisionError), parcels.folder() as folder:
         [*to_rows(failing(), folder)]
     assert not [*tmp_path.iterdir()]
+
+
+def test_a_task_that_outlives_its_job_leaves_no_file(
+    parcels: Parcels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remove, late = os.rmdir, list[Outbox]()
+
+    def remove_late(*place: Any, **options: Any) -> None:
+        with contextlib.suppress(FileNotFoundError):  # the files are gone; before the folder is, the task sends
+            late[0].put(Envelope(0, 0, "e", frame(65_536)))
+        remove(*place, **options)
+
+    with parcels.folder() as folder:
+        late.append(Outbox(folder))
+        monkeypatch.setattr(os, "rmdir", remove_late)
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("in_files", [True, False])
+def test_tuples_are_let_go_when_they_are_sent(parcels: Parcels, in_files: bool) -> None:
+    made: list[weakref.ref[pa.RecordBatch]] = []
+
+    def sending() -> Iterator[Envelope]:
+        for seq in range(40):
+            found = frame(20_000 if in_files else 1_000)
+            made.append(weakref.ref(found))
+            yield Envelope(0, seq, "e", found)
+            del found
+            assert sum(kept() is not None for kept in made) <= 1
+
+    with parcels.folder() as folder:
+        [*to_rows(sending(), folder if in_files else None)]
+    assert len(made) == 40
 
 
 @pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "k8s://https://host", "local-cluster[2,1,1024]"])

@@ -21,7 +21,7 @@ from weft.topology.node import Probe
 def ways(topology: Topology, query: str) -> Iterator[tuple[str, list[Probe]]]:
     """For every alias the probes of its tuples in order, in terms of aliases."""
     called = topology.aliases_of(query)
-    for alias, start in topology.starts_of(query).items():
+    for alias, (start, *_) in topology.all_starts_of(query).items():
         found: list[Probe] = []
         following = start.then
         while following:
@@ -92,8 +92,8 @@ def test_exactly_one_of_two_tuples_of_one_batch_finds_the_other() -> None:
             }
             for (a, b), sees in seen.items():
                 assert sees != seen[b, a]
-                starts = topology.starts_of(name)
-                assert sees == (starts[b].position < starts[a].position)
+                starts = topology.all_starts_of(name)
+                assert sees == (starts[b][0].position < starts[a][0].position)
 
 
 def test_a_cross_product_must_be_asked_for() -> None:

@@ -61,7 +61,7 @@ def test_what_is_worked_out_on_demand_is_not_written() -> None:
     assert to_plain(topology) == before
     found: Topology = again(topology)
     assert found.nodes == topology.nodes
-    assert found.starts_of("triangle") == topology.starts_of("triangle")
+    assert found.all_starts_of("triangle") == topology.all_starts_of("triangle")
 
 
 VALUES: dict[str, tuple[object, pa.DataType]] = {

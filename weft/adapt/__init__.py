@@ -1,1 +1,6 @@
-"""Plans that follow the data: measure an epoch, decide in the next, switch with the one after."""
+"""Plans that follow the data: measure an epoch, decide in the next, switch with the one after.
+
+the loop           adaptation, length
+what is measured   gathering, measure, hops, agreement, reconcile
+what is decided    decide
+"""

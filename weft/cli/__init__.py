@@ -6,6 +6,7 @@ A module for each command, and:
     commands    all of them
     entry       runs one; exit codes
     terminal    what may be written to a terminal, a pipe or a file
+    completion  what a shell needs to complete a command
 """
 
 from weft.cli.entry import main

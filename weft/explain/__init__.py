@@ -9,6 +9,12 @@
 
 A stage makes a page of plain records (`pages`); a format prints pages.  The same session gives the same bytes: orders
 come from names and positions, never from sets or hashes, and the time of day is not shown.
+
+    what is explained   subject, derived
+    numbers             figures, assumed, expected, joined, sharing, subscriptions, answer
+    notices             notices, broadcasts, uneven
+    formats             text, words, summary, data, page
+    charts              draw, chart, layout, svg, mermaid
 """
 
 from __future__ import annotations

@@ -1,1 +1,9 @@
-"""Scalar expressions: typed trees over columns, their types, their evaluation on Arrow arrays."""
+"""Scalar expressions: typed trees over columns, their types, their evaluation on Arrow arrays.
+
+what they are      model, types, functions, rules, typing, coerce
+what they give     evaluate, spread, apart
+as text            render
+what follows       factor, implied, safe, spelling
+kernels            logic, numeric, casts, strings, text, regex, jsontext, lists, nested, gathered
+kernels of times   dates, temporal, timetext, buckets
+"""

@@ -20,6 +20,13 @@ Datum: TypeAlias = "pa.Array | pa.Scalar"
 """An array, or a scalar that stands for an array of equal values."""
 
 
+def as_array(value: Datum | pa.ChunkedArray, rows: int) -> pa.Array:
+    """The value in one piece; a scalar as so many rows."""
+    if isinstance(value, pa.Scalar):
+        return pa.repeat(value, rows)
+    return value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value
+
+
 def is_castable(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether CAST from `source` to `target` is defined at all."""
     if source == target or pt.is_null(source):

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from weft.errors import InternalError, QueryError, own_traceback
-from weft.expr.casts import Datum
+from weft.expr.casts import Datum, as_array
 from weft.expr.functions import FUNCTIONS
 from weft.expr.logic import MORE_THAN_ONE
 from weft.expr.model import Call, Column, Expr, Literal, Udf
@@ -35,7 +35,7 @@ def evaluate(expr: Expr, batch: pa.RecordBatch, functions: Functions) -> pa.Arra
     >>> evaluate(double, batch, {}).to_pylist()
     [2, None, 6]
     """
-    return _as_array(_evaluate(expr, batch, functions), batch.num_rows)
+    return as_array(_evaluate(expr, batch, functions), batch.num_rows)
 
 
 def filter_mask(predicates: Sequence[Expr], batch: pa.RecordBatch, functions: Functions) -> pa.BooleanArray:
@@ -44,12 +44,6 @@ def filter_mask(predicates: Sequence[Expr], batch: pa.RecordBatch, functions: Fu
         return pa.array([True]).take(pa.nulls(batch.num_rows, pa.int8()).fill_null(0))
     whole = Call("and", tuple(predicates), pa.bool_())
     return pc.fill_null(evaluate(whole, batch, functions), False)
-
-
-def _as_array(value: Datum | pa.ChunkedArray, rows: int) -> pa.Array:
-    if isinstance(value, pa.Scalar):
-        return pa.repeat(value, rows)
-    return value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value
 
 
 def _evaluate(expr: Expr, batch: pa.RecordBatch, functions: Functions) -> Datum:

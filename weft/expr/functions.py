@@ -160,9 +160,7 @@ FUNCTIONS: dict[str, Function] = {
     "lpad": Function(rules.text(others=(_INT, _TEXT)), spread(strict(strings.lpad)), 3, 3),
     "rpad": Function(rules.text(others=(_INT, _TEXT)), spread(strict(strings.rpad)), 3, 3),
     "repeat": Function(rules.text(others=(_INT,)), spread(strict(strings.repeat)), 2, 2),
-    "strpos": Function(
-        rules.text(_INT, (_TEXT,)), strings.search(spread(strict(strings.position)), strings.find), 2, 2
-    ),
+    "strpos": Function(rules.text(_INT, (_TEXT,)), _POSITION, 2, 2),
     "split_part": Function(rules.text(others=(_TEXT, _INT)), spread(strict(strings.split_part)), 3, 3),
     "ascii": Function(rules.text(_INT), strings.code_of, 1, 1),
     "chr": Function(rules.code, strings.character, 1, 1),

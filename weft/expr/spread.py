@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.expr.casts import Datum
+from weft.expr.casts import Datum, as_array
 from weft.expr.logic import Kernel
 
 
@@ -24,10 +24,10 @@ def spread(kernel: Kernel) -> Kernel:
     def over_rows(args: Sequence[Datum], kind: pa.DataType) -> Datum:
         columns = [arg for arg in args if isinstance(arg, pa.Array)]
         if not columns:
-            return _whole(kernel([_whole(args[0], 1), *args[1:]], kind), 1)[0]
-        subject = _whole(args[0], len(columns[0]))
+            return as_array(kernel([as_array(args[0], 1), *args[1:]], kind), 1)[0]
+        subject = as_array(args[0], len(columns[0]))
         if all(isinstance(arg, pa.Scalar) for arg in args[1:]):
-            return _whole(kernel([subject, *args[1:]], kind), len(subject))
+            return as_array(kernel([subject, *args[1:]], kind), len(subject))
         return _by_value(kernel, subject, args[1:], kind)
 
     return over_rows
@@ -40,7 +40,7 @@ def _by_value(kernel: Kernel, subject: pa.Array, others: Sequence[Datum], kind: 
     parts = [pa.array([], kind)]
     for rows in np.split(order, edges[1:]) if len(order) else ():
         constants = [arg if isinstance(arg, pa.Scalar) else arg[int(rows[0])] for arg in others]
-        parts.append(_whole(kernel([subject.take(pa.array(rows)), *constants], kind), len(rows)))
+        parts.append(as_array(kernel([subject.take(pa.array(rows)), *constants], kind), len(rows)))
     return pa.concat_arrays(parts).take(pa.array(np.argsort(order, kind="stable")))
 
 
@@ -52,9 +52,3 @@ def _codes(others: Sequence[Datum], rows: int) -> npt.NDArray[np.int64]:
             encoded = pc.dictionary_encode(arg, null_encoding="encode")
             codes = codes * max(1, len(encoded.dictionary)) + encoded.indices.to_numpy(zero_copy_only=False)
     return codes
-
-
-def _whole(value: Datum | pa.ChunkedArray, rows: int) -> pa.Array:
-    if isinstance(value, pa.Scalar):
-        return pa.repeat(value, rows)
-    return value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value

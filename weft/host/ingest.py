@@ -26,7 +26,7 @@ from weft.host.hidden import cut
 from weft.host.marks import drop_late, mark_late
 from weft.host.ops import read_changes, source_columns
 from weft.host.parts import left_out, order_of, place_of
-from weft.host.routing import route, spread_rows
+from weft.host.routing import along
 from weft.host.upserts import read_upserts
 from weft.host.watch import Watcher
 from weft.host.weights import attach_weights, product, weight_of
@@ -194,16 +194,11 @@ class Ingest:
                 continue
             bump(report.routed, edge.id, rows.num_rows)
             watcher.see(edge, rows, self.functions)
-            for dest, part in self._deal(rows, edge, row):
+            for dest, part in along(edge, rows, self.functions, row):
                 for piece in slices(cut(part, edge.columns)):
                     bump(report.sent, edge.id, piece.num_rows)
                     bump(report.messages, edge.id, 1)
                     yield edge, dest, piece
-
-    def _deal(self, rows: Frame, edge: Edge, row: int) -> Iterator[tuple[int, Frame]]:
-        if edge.spread is not None:
-            return spread_rows(rows, edge.spread, self.functions, row)
-        return route(rows, edge.route, edge.route_key, edge.tasks, self.functions, row)
 
     def _select(self, frame: Frame, edge: Edge, watermarks: Watermarks) -> Frame:
         frame = drop_late(frame, edge.clocks, watermarks)

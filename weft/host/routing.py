@@ -30,7 +30,15 @@ from weft.kernels.cells import hash_slots
 from weft.kernels.codes import HIGHEST, Ints, destinations, equality_codes, group_codes
 from weft.kernels.numbers import Numbers, parts_of, plain_numbers
 from weft.query.model import COPY, TIME
+from weft.topology.model import Edge
 from weft.topology.spread import Axis, Cube, Heavy, Regions, Spread
+
+
+def along(edge: Edge, rows: Frame, functions: Functions, row: int) -> Iterator[tuple[int, Frame]]:
+    """The rows that an edge brings to each worker.  `row` is the number of the first row."""
+    if edge.spread is not None:
+        return spread_rows(rows, edge.spread, functions, row)
+    return route(rows, edge.route, edge.route_key, edge.tasks, functions, row)
 
 
 def route(

@@ -57,15 +57,10 @@ Bytes = npt.NDArray[np.uint8]
 class BitSets:
     """Boxes that points are looked up in."""
 
-    def __init__(
-        self, low: Ints, high: Ints, *, free: Bools | None = None, slabs: int = SLABS,
-        order: Sequence[int] | None = None, room: int = 0,
-    ) -> None:  # fmt: skip
-        """Boxes by their ends, a row each; `order` are the dimensions that slots are ordered by, all if not given.
+    def __init__(self, low: Ints, high: Ints, *, free: Bools | None = None, slabs: int = SLABS, room: int = 0) -> None:
+        """Boxes by their ends, a row each; `room` is how many more may come before the sets are made larger.
 
         `free` says where a box has no end: the lowest and the highest code, but these may be ends as well.
-
-        `room` is how many boxes may come before the sets are made larger.
         """
         count, self.width = low.shape
         cuts = [_cuts(low[:, d], high[:, d], slabs) for d in range(self.width)]
@@ -74,7 +69,7 @@ class BitSets:
         self._make_room(count + room)
         self.count = 0
         """Slots in use, those of removed boxes too."""
-        placed = _alike(low, high, range(self.width) if order is None else order)
+        placed = _alike(low, high)
         self.slots = np.empty(count, dtype=np.int64)
         """The slots of the boxes that were given at the beginning."""
         self.slots[placed] = self.add(low[placed], high[placed], None if free is None else free[placed])
@@ -211,18 +206,17 @@ def _cuts(low: Ints, high: Ints, slabs: int) -> Ints:
     return np.unique(edges[np.linspace(0, len(edges) - 1, slabs - 1).astype(np.int64)])
 
 
-def _alike(low: Ints, high: Ints, order: Sequence[int]) -> npt.NDArray[np.int32]:
+def _alike(low: Ints, high: Ints) -> npt.NDArray[np.int32]:
     """The boxes in an order in which neighbours are alike: by the middles of their intervals."""
     rows = np.arange(len(low), dtype=np.int32)
     if len(low):
-        middles = [low[:, d] // 2 + high[:, d] // 2 for d in order]
+        middles = [low[:, d] // 2 + high[:, d] // 2 for d in range(low.shape[1])]
         order_points(middles, rows, np.empty(0, dtype=np.int64))
     return rows
 
 
 _SLABS = types.Array(types.uint8, 4, "C")
-_WORDS3, _WORDS2, _WORDS = (types.Array(types.uint64, n, "C") for n in (3, 2, 1))
-_INTS2 = types.Array(types.int64, 2, "C", readonly=True)
+_WORDS3, _WORDS = (types.Array(types.uint64, n, "C") for n in (3, 1))
 _INTS = types.Array(types.int64, 1, "C", readonly=True)
 _BYTES2, _BYTES = (types.Array(types.uint8, n, "C") for n in (2, 1))
 

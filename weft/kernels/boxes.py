@@ -54,7 +54,7 @@ def order_points(points: Sequence[Ints], rows: Any, codes: Ints) -> tuple[Ints, 
     Points are row by row; boxes node by node, level by level, each the lowest and highest code of every dimension.
     """
     columns = np.stack(points)
-    turns = sorted(range(len(points)), key=lambda d: not _is_ascending(columns[d], rows))
+    turns = sorted(range(len(points)), key=lambda d: not is_ascending(columns[d], rows))
     _order_runs(columns, np.array(turns), rows, codes)
     placed = np.ascontiguousarray(columns.T).take(rows, axis=0)
     return placed.ravel(), _surround(placed)
@@ -101,7 +101,8 @@ def _select(keys: Any, rows: Any, place: int) -> None:
 
 
 @njit(types.bool_(INTS, INTS32), cache=True)
-def _is_ascending(values: Any, rows: Any) -> bool:
+def is_ascending(values: Any, rows: Any) -> bool:
+    """Whether values follow each other, row by row."""
     for i in range(1, len(rows)):  # noqa: SIM110 - compiled
         if values[rows[i - 1]] > values[rows[i]]:
             return False

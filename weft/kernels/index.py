@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit, types
 
-from weft.kernels.boxes import Places, order_points, side_by_side, walk
+from weft.kernels.boxes import Places, is_ascending, order_points, side_by_side, walk
 from weft.kernels.codes import BOOLS, BYTES, HIGHEST, INTS, INTS32, LOWEST, Bools, Ints, mix
 
 SCAN = 24
@@ -69,7 +69,7 @@ class Index:
 def build(count: int, codes: Ints | None, ranges: Sequence[Ints], valid: Bools | None) -> Index:
     """Index `count` rows; rows outside `valid` are left out."""
     rows = np.arange(count, dtype=np.int32) if valid is None else np.flatnonzero(valid).astype(np.int32)
-    if len(ranges) == 1 and not _is_ascending(ranges[0], rows):
+    if len(ranges) == 1 and not is_ascending(ranges[0], rows):
         rows = rows[np.argsort(ranges[0][rows], kind="stable")]
     ordered = alone = points = boxes = np.empty(0, dtype=np.int64)
     if codes is None:
@@ -133,14 +133,6 @@ def _bits(count: int) -> int:
 def _tag(mixed: Any, bits: Any) -> Any:
     """The bit of a code in the byte of its bucket, from the bits of its hash after the bucket's."""
     return np.uint8(1 << ((mixed >> np.uint64(61 - bits)) & np.uint64(7)))
-
-
-@njit(types.bool_(INTS, INTS32), cache=True)
-def _is_ascending(values: Ints, rows: Places) -> bool:
-    for i in range(1, len(rows)):  # noqa: SIM110 - compiled
-        if values[rows[i - 1]] > values[rows[i]]:
-            return False
-    return True
 
 
 # A function with a signature is compiled when it is defined, so helpers come before their callers here.

@@ -19,6 +19,9 @@ depends on the internals of the JVM and of PySpark 4.3:
                                                                            addresses or sockets do not work here
     settings for the log     log4j2          a quiet terminal              a useful message is hidden
 
+`spark` makes the session out of all this.  `java` finds a Java, `spare` is a process that a daemon is forked from,
+`ship` sends Weft to executors, `ending` says how a program ends that is interrupted; `plain` is the switch.
+
 WEFT_PLAIN_START=1 switches all of it off: Spark then starts as `SparkSession.builder.master("local[n]").getOrCreate()`
 does, with only the settings of `settings.NEEDED`.  What must hold: nothing else in Weft depends on any of this, answers
 are the same with and without it, and this folder imports nothing of Weft except its errors.

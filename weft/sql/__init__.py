@@ -1,4 +1,12 @@
-"""SQL text to queries: tokens, a grammar that refuses by name what Weft cannot do, then name resolution."""
+"""SQL text to queries: tokens, a grammar that refuses by name what Weft cannot do, then name resolution.
+
+text          tokens, cursor
+SELECT        statement, named, grouped, over, frames
+FROM          sources, elements, windowed, snapshot
+expressions   expression, forms, rowvalue, interval, typename
+scripts       script, options, topics
+errors        refused, advice
+"""
 
 from __future__ import annotations
 

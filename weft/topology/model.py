@@ -213,12 +213,8 @@ class Topology:
         """The store with this id."""
         return self.store_by_id[name]
 
-    def starts_of(self, query: str) -> dict[str, Start]:
-        """Alias -> where its tuples begin on their way to the results; a table has no way of its own."""
-        return {alias: starts[0] for alias, starts in self._starts.get(query, {}).items()}
-
     def all_starts_of(self, query: str) -> dict[str, list[Start]]:
-        """Alias -> all places where its tuples begin; the one on the way to the results first."""
+        """Alias -> all places where its tuples begin, the one on the way to the results first; a table has none."""
         return self._starts.get(query, {})
 
     @cached_property

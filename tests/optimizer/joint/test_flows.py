@@ -237,4 +237,4 @@ def test_relaxation_pays_in_full_for_what_all_plans_of_a_query_use():
     own = (Own("q", 1.0, ("k",)), Own("q", 1.0, ("k",), 1))
     problem = Problem((), (arc,), (flow,), (Kept("k", 9.0),), own)
     posed = program(number(problem))
-    assert Solver(posed, threads=1, seed=0).relax({}, None, math.inf, time.monotonic() + 60).bound == pytest.approx(9.0)
+    assert Solver(posed).relax({}, None, math.inf, time.monotonic() + 60).bound == pytest.approx(9.0)

@@ -19,15 +19,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.expr.evaluate import Functions, evaluate
+from weft.expr.evaluate import Functions
 from weft.expr.nested import is_nested
 from weft.host.groups.fold import fold, group_rows, without_gone
 from weft.host.groups.groups import Grouped
 from weft.host.groups.known import Known
+from weft.host.groups.latest import shown
 from weft.host.groups.measures import orderable
 from weft.host.hidden import Frame
 from weft.host.state.segment import Segment
-from weft.host.weights import attach_weights
 from weft.kernels.codes import Bools, Ints, group_codes
 from weft.query.grouping import Ranking, RankKind, Sorted, value_field
 from weft.query.model import HASH, WEIGHT
@@ -54,7 +54,7 @@ def settle_ranked(
     was, now = (_Numbered.of(rows, grouping.keys, grouping.ranking) for rows in (before, after))
     changed = _difference(now.shown(), was.shown())
     kept = new if grouping.changing else _difference(now.kept(), before)
-    return kept, _outputs(grouped, changed, functions)
+    return kept, shown(grouped, changed, functions)
 
 
 @dataclass(frozen=True)
@@ -148,11 +148,3 @@ def _difference(now: Frame, was: Frame) -> Frame:
 
 def _weighted(rows: Frame, weights: Ints) -> Frame:
     return rows.set_column(rows.schema.get_field_index(WEIGHT), WEIGHT, pa.array(weights))
-
-
-def _outputs(grouped: Grouped, rows: Frame, functions: Functions) -> Frame:
-    """Rows of the store as rows of the stream, with their weights."""
-    outputs = grouped.groups.grouping.outputs
-    columns = [evaluate(output.expr, rows, functions) for output in outputs]
-    found = pa.RecordBatch.from_arrays(columns, names=[output.name for output in outputs])
-    return attach_weights(found, rows.column(WEIGHT))

@@ -72,15 +72,14 @@ def compare(old: Topology, new: Topology, manifest: Manifest, wanted: Collection
 
     `wanted` are new queries whose results among old rows are wanted.
     """
-    return Sources(old, new, manifest, again=True).compare(wanted)
+    return Sources(old, new, manifest).compare(wanted)
 
 
 class Sources:
     """Finds rows for the new plan in the stores of the old one."""
 
-    def __init__(self, old: Topology, new: Topology, manifest: Manifest, *, again: bool) -> None:
-        """`again` says whether tables can be read again."""
-        self.old, self.new, self.manifest, self._again = old, new, manifest, again
+    def __init__(self, old: Topology, new: Topology, manifest: Manifest) -> None:
+        self.old, self.new, self.manifest = old, new, manifest
         self._marks = {**manifest.watermarks(old), **manifest.watermarks(new)}
         self._held = manifest.held
         self._by_content = {store.content: store for store in old.stores}
@@ -105,7 +104,7 @@ class Sources:
             elif store.members and (fill := self._fill(store)) is not None:
                 fills.append(fill)
                 self._note(store, self._whole_way(fill))
-            elif self._again and self._was_read(store) and not store.members and self._is_read(store.stream):
+            elif self._was_read(store) and not store.members and self._is_read(store.stream):
                 rereads.append(store.id)
             elif self._was_read(store) and store.counted != "groups":
                 lacks.append(store.id)
@@ -184,7 +183,7 @@ class Sources:
             for way in ways
             if (source := self.find(way.start.label, way.selection, way.needs, way.clocks)) is not None
         ]
-        if not found and self._again:
+        if not found:
             found = [Fill(store.id, way, "") for way in ways if self._is_read(way.edge.stream)]
         return min(found, key=lambda fill: (self._held.get(fill.source, 0), fill.way.start.id), default=None)
 

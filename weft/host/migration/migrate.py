@@ -83,16 +83,15 @@ class Migration:
         most: int | None = None,
         *,
         now: int,
-        again: bool = True,
     ) -> None:
-        """`most` is how many rows a job reads, None means all at once; `again`: whether tables can be read again.
+        """`most` is how many rows a job reads, None means all at once.
 
         `now` is the time of rows that are made or read again, see weft.host.state.moment.
         """
         self.old, self.new, self.manifest, self.epoch = old, change.topology, manifest, epoch
         self._backfill, self._run, self._crash, self._most = change.backfill, run, crash, most
-        self._again, self._now = again, now
-        self._sources = Sources(old, self.new, manifest, again=again)
+        self._now = now
+        self._sources = Sources(old, self.new, manifest)
         self.found: Comparison = self._sources.compare(self._backfill)
         self.segments: list[SegmentRef] = []
         self.files: list[Mapping[str, object]] = []
@@ -121,7 +120,7 @@ class Migration:
     def catch_up(self, manifest: Manifest, run: Runner) -> None:
         """Bring what was made up to a later batch: its rows come again, as one batch of the new plan."""
         behind = self.manifest
-        self.manifest, self._sources = manifest, Sources(self.old, self.new, manifest, again=self._again)
+        self.manifest, self._sources = manifest, Sources(self.old, self.new, manifest)
         self.found = replace(self._sources.compare(self._backfill), lacks=self.found.lacks)
         job = self._replay(behind.batch)
         if job.pieces:
@@ -240,7 +239,7 @@ class Migration:
             if (source := self._start_source(way)) is not None
         ]
         if not found:
-            tables = {stream.name for stream in self.new.streams if stream.table} if self._again else set()
+            tables = {stream.name for stream in self.new.streams if stream.table}
             read_again = [way for _, way in ways if way.edge.stream in tables]
             return (
                 Job(what, read_again[0].topology(self.new), (), 0, (read_again[0].edge.stream,)) if read_again else None

@@ -17,7 +17,7 @@ from weft.expr.evaluate import Functions, filter_mask
 from weft.host.envelope import Envelope, Frame, slices
 from weft.host.hidden import cut
 from weft.host.ingest import event_times, event_values
-from weft.host.routing import route, spread_rows
+from weft.host.routing import along
 from weft.host.state.segment import Segment, SegmentRef
 from weft.query.model import COPY, TIME, Stream
 from weft.topology.model import Edge
@@ -70,7 +70,7 @@ class Rereading:
         for piece, segment in found:
             edge = self.edges[piece.edge]
             rows = self._select(segment.rows.slice(piece.start, piece.rows), edge, piece.oldest)
-            for dest, part in self._deal(rows, edge, row) if rows.num_rows else ():
+            for dest, part in along(edge, rows, self.functions, row) if rows.num_rows else ():
                 for payload in slices(cut(part, edge.columns)):
                     yield Envelope(dest, seq, edge.id, payload)
                     seq += 1
@@ -94,11 +94,6 @@ class Rereading:
         assert stream.event_time is not None
         times: pa.Array = event_times(rows.column(stream.event_time), stream)
         return rows.append_column(TIME, times).filter(pc.is_valid(times))
-
-    def _deal(self, rows: Frame, edge: Edge, row: int) -> Iterator[tuple[int, Frame]]:
-        if edge.spread is not None:
-            return spread_rows(rows, edge.spread, self.functions, row)
-        return route(rows, edge.route, edge.route_key, edge.tasks, self.functions, row)
 
 
 def _lacks_values(rows: Frame, edge: Edge, streams: Mapping[str, Stream]) -> bool:

@@ -18,7 +18,7 @@ from pyarrow import fs
 
 from weft.errors import SinkError
 from weft.host.results.merging import throw_away
-from weft.host.state.durable import sync_folder, write_durably
+from weft.host.state.durable import sync_file, sync_folder, write_durably
 from weft.host.url import (
     CURE,
     UrlError,
@@ -118,7 +118,7 @@ class LocalFolder(Folder):
             os.link(source, aside)
         except OSError:
             shutil.copyfile(source, aside)
-            _sync(aside)
+            sync_file(aside)
         os.replace(aside, final)
         aside.unlink(missing_ok=True)  # a rename onto a second name of the same file leaves both
         if final.parent != self.path:
@@ -128,7 +128,7 @@ class LocalFolder(Folder):
         """Aside, then renamed."""
         aside = _aside(self.path / name)
         pq.write_table(table, aside)
-        _sync(aside)
+        sync_file(aside)
         os.replace(aside, self.path / name)
 
     def write_bytes(self, name: str, content: bytes) -> None:
@@ -210,8 +210,3 @@ def is_hidden(path: Path) -> bool:
 
 def _aside(final: Path) -> Path:
     return final.with_name(f".{final.name}.tmp")
-
-
-def _sync(path: Path) -> None:
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from weft.host.batch import Batch
+from weft.host.state.durable import sync_file
 from weft.host.state.place import Place
 from weft.host.weights import repeat
 from weft.topology.model import Topology
@@ -56,7 +57,7 @@ class StagedResults:
         files = []
         for query, writer in self.writers.items():
             writer.close()
-            _sync(self._aside(query))
+            sync_file(self._aside(query))
             os.replace(self._aside(query), self._final(query))
             self.place.keep(str(self._final(query).relative_to(self.place.folder)))
             files.append({"query": query, "file": f"{self.run}/{self._final(query).name}", "rows": self.counts[query]})
@@ -78,8 +79,3 @@ class StagedResults:
     def _aside(self, query: str) -> Path:
         final = self._final(query)
         return final.with_name(f".{final.name}.{os.getpid()}.tmp")
-
-
-def _sync(path: Path) -> None:
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())

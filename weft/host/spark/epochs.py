@@ -28,13 +28,11 @@ from weft.host.spark.delivery import Delivery
 from weft.host.spark.exchange import Shipment
 from weft.host.spark.failing import cause_of
 from weft.host.spark.ground import Ground
-from weft.host.spark.homing import Homes
 from weft.host.spark.oldrows import OldRows
-from weft.host.spark.parcels import Parcels
 from weft.host.spark.reader import read_offset
 from weft.host.spark.reading import Reading, Shares
 from weft.host.spark.sources import open_feeds
-from weft.host.spark.waves import run_waves
+from weft.host.spark.waves import Waves
 from weft.host.state.checkpoint import is_same_query
 from weft.host.state.manifest import Manifest
 from weft.host.state.moment import fix_moment
@@ -66,9 +64,7 @@ class Epochs:
         self.manifest = ground.ledger.last()
         self._seconds: deque[float] = deque(maxlen=5)
         """Of the last batches."""
-        self.homes = Homes(ground.spark.sparkContext)
-        """Where tasks run, by their workers."""
-        self.parcels = Parcels(ground.spark.sparkContext)
+        self.waves = Waves(ground.spark.sparkContext, ground.place)
         self.preparing: Preparation | None = None
 
     @property
@@ -239,7 +235,7 @@ class Epochs:
         try:
             rows = self._input(job, work, tasks)
             folder = self.ledger.staging_name(batch.number, epoch)
-            return run_waves(rows, plan, job.topology, batch, self.place, folder, self.homes, self.parcels)
+            return self.waves.run(rows, plan, job.topology, batch, folder)
         finally:
             plan.unpersist()
 

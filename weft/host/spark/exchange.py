@@ -33,23 +33,29 @@ from weft.topology.model import Topology
 SMALL = 65_536
 """Payloads below this many bytes share a record batch."""
 ARROW = pa.schema([("dest", pa.int32()), ("seq", pa.int64()), ("edge", pa.string()), ("payload", pa.binary())])
+Head = tuple[int, int, str]
+"""A row without its payload."""
 
 
 def to_rows(envelopes: Iterable[Envelope], folder: str | None) -> Iterator[pa.RecordBatch]:
-    """Envelopes as record batches: each large payload alone and without a copy, small ones together."""
-    small: list[tuple[Envelope, pa.Buffer]] = []
+    """Envelopes as record batches: each large payload alone and without a copy, small ones together.
+
+    Of an envelope whose payload waits only the payload is kept: its tuples may lie in a file, and are many.
+    """
+    heads, small = list[Head](), list[bytes]()
     with Outbox(folder) as outbox:
         for envelope in envelopes:
-            payload = outbox.put(envelope)
+            head, payload = (envelope.dest, envelope.seq, envelope.edge), outbox.put(envelope)
             if payload.size >= SMALL:
-                yield _rows([envelope], single(payload))
-            else:
-                small.append((envelope, payload))
+                yield _rows([head], single(payload))
+                continue
+            heads.append(head)
+            small.append(payload.to_pybytes())
             if len(small) >= 64:
-                yield _rows_of_small(small)
-                small = []
+                yield _rows(heads, pa.array(small, pa.binary()))
+                heads, small = [], []
     if small:
-        yield _rows_of_small(small)
+        yield _rows(heads, pa.array(small, pa.binary()))
 
 
 def from_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
@@ -62,22 +68,15 @@ def from_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
             yield unpack(dests[i], seqs[i], edges[i], inbox.get(payloads[i].as_buffer()))
 
 
-def _rows_of_small(small: Sequence[tuple[Envelope, pa.Buffer]]) -> pa.RecordBatch:
-    return _rows(
-        [envelope for envelope, _ in small], pa.array([payload.to_pybytes() for _, payload in small], pa.binary())
-    )
-
-
 def single(payload: pa.Buffer) -> pa.Array:
     """An array of one value, made without a copy."""
     offsets = pa.py_buffer(np.array([0, payload.size], dtype=np.int32))
     return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, payload])
 
 
-def _rows(envelopes: Sequence[Envelope], payloads: pa.Array) -> pa.RecordBatch:
-    columns = ([e.dest for e in envelopes], [e.seq for e in envelopes], [e.edge for e in envelopes])
-    arrays = [pa.array(column, kind) for column, kind in zip(columns, ARROW.types, strict=False)]
-    return pa.RecordBatch.from_arrays([*arrays, payloads], schema=ARROW)
+def _rows(heads: Sequence[Head], payloads: pa.Array) -> pa.RecordBatch:
+    columns = zip(zip(*heads, strict=True), ARROW.types[:-1], strict=True)
+    return pa.RecordBatch.from_arrays([*(pa.array(*column) for column in columns), payloads], schema=ARROW)
 
 
 @functools.cache

@@ -8,18 +8,20 @@ again.  On several machines there is no folder that all tasks see, and payloads 
 
 What must hold: a file belongs to one attempt of one task, and nothing in it is ever changed.  A payload is in the file
 before Spark gets its row, and Spark hands on the rows of attempts that came to their end.  So a task that runs twice
-changes nothing.  The folder belongs to one job and goes with it, however it ends; what a killed program leaves lies in
-Spark's own folder, which Spark removes when it ends.
+changes nothing.  The folder belongs to one job and goes with it, however it ends: it is renamed first, so that a task
+that outlives a failed job makes no file in it any more.  What a killed program leaves lies in Spark's own folder, which
+Spark removes when it ends.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
 import struct
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -44,7 +46,7 @@ class Parcels:
     def __init__(self, context: SparkContext) -> None:
         self._root = SparkFiles.getRootDirectory() if is_one_machine(context.master) else None
 
-    @contextmanager
+    @contextlib.contextmanager
     def folder(self) -> Iterator[str | None]:
         """A folder for the payloads of one job; None if its tasks may run on several machines."""
         if self._root is None:
@@ -54,7 +56,10 @@ class Parcels:
         try:
             yield made
         finally:
-            shutil.rmtree(made, ignore_errors=True)
+            gone = f"{made}-gone"
+            with contextlib.suppress(OSError):  # where Spark has ended, its folders have gone with it
+                os.rename(made, gone)
+                shutil.rmtree(gone, ignore_errors=True)
 
 
 class Outbox:

@@ -11,12 +11,12 @@ manifest, publication is repeated at the next start.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
 from weft.errors import HostError, SourceError, WeftError, first_line, from_wire
@@ -36,7 +36,6 @@ from weft.host.spark.polling import Polling
 from weft.host.spark.reading import Reading
 from weft.host.spark.sources import open_feeds, quote_columns, unite
 from weft.host.spark.streaming import Streaming, United
-from weft.host.spark.waves import run_waves
 from weft.host.state.checkpoint import FILES
 from weft.host.state.manifest import Manifest
 from weft.host.state.moment import fix_moment
@@ -163,7 +162,7 @@ class SparkBatches:
         work: Work,
         *,
         on_progress: Callable[[Progress], None],
-        on_failure: Callable[[BaseException], None] = lambda _error: None,
+        on_failure: Callable[[BaseException], None],
     ) -> None:
         self.spark, self.place, self.ledger = ground.spark, ground.place, ground.ledger
         self.changes, self.crash, self.run = ground.changes, ground.crash, ground.run
@@ -176,6 +175,8 @@ class SparkBatches:
         """What the progress of the next batch has to say; the last notice of skipped files counts them all."""
         self._written = 0
         """Bytes of state that the last batch wrote."""
+        self._sent = Path(SparkFiles.getRootDirectory())
+        """Beside the folders in which Spark keeps what workers send each other, if they run on this machine."""
 
     def open_feeds(self) -> Feeds:
         """The streams of the plan that are read at our own pace."""
@@ -260,7 +261,7 @@ class SparkBatches:
             batch = replace(batch, now=fix_moment(self.ledger.root, number, time.time))
         batch = replace(batch, sample=self.changes.sample)
         folder, epochs = self.ledger.staging_name(number), self.epochs
-        report = run_waves(rows, epochs.plan, self.topology, batch, self.place, folder, epochs.homes, epochs.parcels)
+        report = epochs.waves.run(rows, epochs.plan, self.topology, batch, folder)
         self.delivery.hand_over(self.work_now, number, 0, report.files)
         before = self.manifest
         idle = self._silence.after(self.topology.streams, report.rows_in, before.idle, before.newest, report.newest)
@@ -280,7 +281,7 @@ class SparkBatches:
     def _places(self) -> Iterator[Path]:
         """Where a batch writes: state, results, and what Spark sends between workers on this machine."""
         yield self.ledger.root
-        yield Path(tempfile.gettempdir())
+        yield self._sent
         yield from (sink.folder for sinks in self.work_now.sinks.values() for sink in sinks if sink.folder is not None)
 
     def _progress(self, number: int, seconds: float, report: Report, rows: Reading) -> Progress:

@@ -63,6 +63,12 @@ def _hooks(path: Path) -> tuple[Hook, Hook] | None:
     return next((hooks for root, hooks in _shared.items() if path.is_relative_to(root)), None)
 
 
+def sync_file(path: Path) -> None:
+    """Make what was written into a file durable."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+
+
 def sync_folder(path: Path) -> None:
     """Make the names in a folder durable."""
     folder = os.open(path, os.O_RDONLY)

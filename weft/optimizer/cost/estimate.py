@@ -176,14 +176,7 @@ def known_share(query: Query, predicate: Expr, target: str, statistics: Statisti
     return None if values is None else min(1.0, 1 / values)
 
 
-def range_share(
-    query: Query,
-    a: Relation,
-    b: Relation,
-    predicates: Sequence[Expr],
-    statistics: Statistics,
-    defaults: Defaults = DEFAULTS,
-) -> float:
+def range_share(query: Query, a: Relation, b: Relation, predicates: Sequence[Expr], statistics: Statistics) -> float:
     """The share of pairs that satisfies all of some predicates that bound one expression over `b`.
 
     The two ends of a band are not independent: their own shares only say that both together let through no more.
@@ -195,9 +188,9 @@ def range_share(
     times = [p for p in predicates if is_time_bound(query, p)]
     band = time_share(query, a, b, times, statistics) if len(times) == len(predicates) else None
     if band is None and len(known) < len(predicates):
-        band = _assumed(predicates, b.alias, defaults)
+        band = _assumed(predicates, b.alias, DEFAULTS)
     elif band is None and len(predicates) > 1:
-        band = defaults.band
+        band = DEFAULTS.band
     return min([*known, *([] if band is None else [band])])
 
 

@@ -198,18 +198,16 @@ class Hypercube:
 # ------------------------------------------------------------------------------------------------- schemes
 
 
-def hash_cube(
-    keys: JoinKeys, p: int, *, skews: Skews | None = None, exact: bool = False, weight: float = 0.0
-) -> Hypercube:
+def hash_cube(keys: JoinKeys, p: int, *, skews: Skews | None = None, weight: float = 0.0) -> Hypercube:
     """An axis for each class; a relation without keys is copied everywhere."""
     axes = [CubeAxis(name, "hash", 1, members) for name, members in keys.classes]
-    return _fit_axes(keys, axes, p, skews, exact, weight)
+    return _fit_axes(keys, axes, p, skews, weight)
 
 
-def random_cube(keys: JoinKeys, p: int, *, exact: bool = False, weight: float = 0.0) -> Hypercube:
+def random_cube(keys: JoinKeys, p: int, *, weight: float = 0.0) -> Hypercube:
     """An axis for each relation."""
     axes = [CubeAxis(name, "random", 1, (Occurrence(name, None),)) for name in keys.relations]
-    return _fit_axes(keys, axes, p, None, exact, weight)
+    return _fit_axes(keys, axes, p, None, weight)
 
 
 def hybrid_cube(
@@ -222,7 +220,7 @@ def hybrid_cube(
     weight: float = 0.0,
 ) -> Hypercube:
     """Hash axes, and a random one for each skewed occurrence and for each relation without keys."""
-    return _fit_axes(keys, rename_skewed(keys, frozenset(skewed)), p, skews, exact, weight)
+    return _fit_axes(keys, rename_skewed(keys, frozenset(skewed)), p, skews, weight, exact)
 
 
 def rename_skewed(keys: JoinKeys, skewed: frozenset[Occurrence]) -> list[CubeAxis]:
@@ -256,7 +254,7 @@ def better_hybrid(
 
 
 def _fit_axes(
-    keys: JoinKeys, axes: list[CubeAxis], p: int, skews: Skews | None, exact: bool, weight: float
+    keys: JoinKeys, axes: list[CubeAxis], p: int, skews: Skews | None, weight: float, exact: bool = False
 ) -> Hypercube:
     owned, shares = _find_owners(keys, axes, p, skews or {})
     sizes = [size for _, size in keys.sizes]

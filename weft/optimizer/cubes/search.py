@@ -160,13 +160,11 @@ def _too_few(keys: JoinKeys, p: int, skewed: set[Occurrence], skews: Skews, weig
 # ------------------------------------------------------------------------------------- heavy and dealt values
 
 
-def part_heavy(cube: Hypercube, skews: Skews, *, most: int = MOST_HEAVY) -> Hypercube:
+def part_heavy(cube: Hypercube, skews: Skews) -> Hypercube:
     """The cube with heavy values spread, where that lowers the load of the fullest machine."""
     for at, axis in enumerate(cube.axes):
         if axis.kind == "hash" and axis.size > 1:
-            loads = {
-                h: _replace_axis(cube, at, replace(axis, heavy=h)).load(skews) for h in _prefixes(cube, at, skews, most)
-            }
+            loads = {h: _replace_axis(cube, at, replace(axis, heavy=h)).load(skews) for h in _prefixes(cube, at, skews)}
             least = min(loads.values(), default=math.inf)
             if least < cube.load(skews) * (1 - GAIN):
                 fewest = next(heavy for heavy, load in loads.items() if load <= least * (1 + GAIN))
@@ -193,7 +191,7 @@ def _deal_known(skews: Skews) -> Skews:
     return {o: replace(skew, dealt=True) if skew.is_complete else skew for o, skew in skews.items()}
 
 
-def _prefixes(cube: Hypercube, at: int, skews: Skews, most: int) -> list[tuple[HeavyGrid, ...]]:
+def _prefixes(cube: Hypercube, at: int, skews: Skews) -> list[tuple[HeavyGrid, ...]]:
     """The heaviest value, the two heaviest, and so on, each with its best grid; of many, every fourth number."""
     axis, sizes = cube.axes[at], dict(cube.sizes)
     owners = list(dict.fromkeys(member.relation for member in axis.members))
@@ -206,7 +204,7 @@ def _prefixes(cube: Hypercube, at: int, skews: Skews, most: int) -> list[tuple[H
         for code, top in zip(skew.codes or (), skew.tops, strict=False):
             weights.setdefault(code, [0.0] * len(owners))[i] = elsewhere * top
     heavy = []
-    for code in sorted(weights, key=lambda c: (-math.fsum(weights[c]), c))[:most]:
+    for code in sorted(weights, key=lambda c: (-math.fsum(weights[c]), c))[:MOST_HEAVY]:
         sides = best_dimensions(weights[code], [[i] for i in range(len(owners))], len(owners), axis.size)
         heavy.append(HeavyGrid(code, tuple(zip(owners, sides, strict=True))))
     return [tuple(heavy[:n]) for n in range(1, len(heavy) + 1) if n <= 8 or n % 4 == 0 or n == len(heavy)]

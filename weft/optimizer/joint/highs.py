@@ -34,17 +34,12 @@ class Answer:
 class Solver:
     """A program in the solver."""
 
-    def __init__(self, program: Program, *, threads: int, seed: int) -> None:
+    def __init__(self, program: Program) -> None:
         import highspy  # loading it takes longer than most planning does
 
         names: Any = highspy
         self._program, self._highs, self._names = program, names.Highs(), names
-        for option, value in (
-            ("output_flag", False),
-            ("random_seed", seed),
-            ("threads", threads),
-            ("solver", "simplex"),
-        ):
+        for option, value in (("output_flag", False), ("random_seed", 0), ("threads", 1), ("solver", "simplex")):
             self._highs.setOptionValue(option, value)
         self._pass(program)
 

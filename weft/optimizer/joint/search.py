@@ -141,16 +141,13 @@ def _within(network: Network, query: int) -> list[int]:
 # -------------------------------------------------------------------------------------------------- flips
 
 
-def flips(state: State, order: Sequence[int], most: int, enough: float = -math.inf, deadline: float = math.inf) -> None:
-    """Try own plans and the resources in `order` both ways until nothing gains, or `most` arcs were looked at.
-
-    Stops early when the whole costs no more than `enough`.
-    """
+def flips(state: State, order: Sequence[int], most: int, deadline: float = math.inf) -> None:
+    """Try own plans and the resources in `order` both ways until nothing gains, or `most` arcs were looked at."""
     most += state.work
     tried_in_vain, position = 0, 0
     moves = [("own", plan) for plan in _offered(state)] + [("flip", r) for r in order]
     while moves and tried_in_vain < len(moves):
-        if state.cost <= enough or state.work > most or time.monotonic() > deadline:
+        if state.work > most or time.monotonic() > deadline:
             return
         kind, what = moves[position]
         gained = _try(state, kind, what)

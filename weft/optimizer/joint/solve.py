@@ -32,7 +32,7 @@ EXACT = 1e-7
 """Gaps up to this are rounding errors."""
 
 
-def solve(problem: Problem, *, time_limit: float = 2.0, gap: float = 0.01, threads: int = 1, seed: int = 0) -> Solution:
+def solve(problem: Problem, *, time_limit: float = 2.0, gap: float = 0.01) -> Solution:
     """The cheapest choice, or one whose price is proven to be within the gap of the cheapest, or the best in time.
 
     With a time limit of 0 no integer program is made: the choice is searched, and nothing is known about its gap.
@@ -40,7 +40,7 @@ def solve(problem: Problem, *, time_limit: float = 2.0, gap: float = 0.01, threa
     began = time.monotonic()
     network = number(problem)
     if time_limit > 0:
-        return _proved(network, began, time_limit, gap, threads, seed)
+        return _proved(network, began, time_limit, gap)
     return _solution(network, searched(network), None, time.monotonic() - began, "search", 0)
 
 
@@ -52,9 +52,9 @@ def searched(network: Network, deadline: float = math.inf) -> State | None:
     return min(found, key=lambda state: state.cost, default=None)
 
 
-def _proved(network: Network, began: float, time_limit: float, gap: float, threads: int, seed: int) -> Solution:
+def _proved(network: Network, began: float, time_limit: float, gap: float) -> Solution:
     deadline, posed = began + time_limit, program(network)
-    proof = Proof(network, posed, Solver(posed, threads=threads, seed=seed), gap, deadline)
+    proof = Proof(network, posed, Solver(posed), gap, deadline)
     relaxed = proof.solver.relax({}, None, math.inf, began + time_limit * RELAXING)
     best: State | None = None
     bound: float | None = None

@@ -130,7 +130,7 @@ class StoreDraft:
 class StoreDrafts:
     """All stores of a topology, by their keys."""
 
-    def __init__(self, united: United, kept: AbstractSet[str] | None = None) -> None:
+    def __init__(self, united: United, kept: AbstractSet[str] | None) -> None:
         """`kept` are the contents of the stores that there are, None if there is no state."""
         self.united, self.kept = united, kept
         self._drafts: dict[str, StoreDraft] = {}

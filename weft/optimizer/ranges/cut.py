@@ -44,11 +44,11 @@ FULL, SOME = 4, 16
 workers only the more even one."""
 
 
-def equi_weight(grid: Grid, workers: int, *, out_cost: float = 1.0) -> tuple[Rectangle, ...]:
-    """At most so many rectangles of about equal work: tuples in, plus results times what one costs."""
+def equi_weight(grid: Grid, workers: int) -> tuple[Rectangle, ...]:
+    """At most so many rectangles of about equal work: tuples in, plus results."""
     _check(workers)
     whole = _shrink(grid, Rectangle(0, len(grid.rows) - 1, 0, len(grid.columns) - 1))
-    return () if whole is None else _Cutter(grid, out_cost).cut(whole, workers)[1]
+    return () if whole is None else _Cutter(grid).cut(whole, workers)[1]
 
 
 _Cut = tuple[float, tuple[Rectangle, ...]]
@@ -67,11 +67,11 @@ class _Halves(NamedTuple):
 
 
 class _Cutter:
-    def __init__(self, grid: Grid, out_cost: float) -> None:
+    def __init__(self, grid: Grid) -> None:
         # Lists, because reading single numbers out of arrays is slow, and a million of them are read.
         self.first, self.last = grid.first.tolist(), grid.last.tolist()
         self.rows, self.columns = grid.rows.tolist(), grid.columns.tolist()
-        self.out = (grid.out * out_cost).tolist()
+        self.out = grid.out.tolist()
         self.known: dict[tuple[Rectangle, int], _Cut] = {}
 
     def cut(self, box: Rectangle, k: int) -> _Cut:

@@ -53,19 +53,16 @@ def range_partition(
     scheme: Literal["equi-weight", "m-bucket"] = "equi-weight",
     left_size: float | None = None,
     right_size: float | None = None,
-    cells: int | None = None,
-    out_cost: float = 1.0,
     parts: bool = True,
 ) -> RangePartition:
-    """A partition from samples of both sides; `out_cost` is the cost of a result relative to that of an input tuple.
+    """A partition from samples of both sides; a result costs as much as an input tuple.
 
     Without `parts` no value is cut: workers need no row ids to route by, and the heaviest value stays on one of them.
     """
     even = scheme == "equi-weight"
-    if cells is None:
-        cells = min(1024, max(256, 16 * workers)) if even else 8 * workers
+    cells = min(1024, max(256, 16 * workers)) if even else 8 * workers
     grid = build_grid(left, right, band, left_size=left_size, right_size=right_size, cells=cells, parts=even and parts)
-    boxes = equi_weight(grid, workers, out_cost=out_cost) if even else m_bucket(grid, workers)
+    boxes = equi_weight(grid, workers) if even else m_bucket(grid, workers)
     return partition(grid, boxes)
 
 

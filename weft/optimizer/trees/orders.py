@@ -34,9 +34,9 @@ _LESS = 1 - 1e-12
 """A new order must be cheaper by more than rounding, or the search might not end."""
 
 
-def least_sent_orders(model: CostModel, stores: Sequence[Tree], exact_up_to: int = EXHAUSTIVE) -> tuple[Order, ...]:
+def least_sent_orders(model: CostModel, stores: Sequence[Tree]) -> tuple[Order, ...]:
     """For every store the order its new tuples take, in the order the stores are given."""
-    if len(stores) <= exact_up_to:
+    if len(stores) <= EXHAUSTIVE:
         return tuple(exhaustive_order(model, stores, start) for start in stores)
     return tuple(refine_order(model, greedy_order(model, stores, start)) for start in stores)
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from weft.errors import PlanError
-from weft.optimizer.cost.papers import CostModel, Strategy, round_off
+from weft.optimizer.cost.papers import CostModel, round_off
 from weft.optimizer.graph.joingraph import JoinGraph, bits
 from weft.optimizer.graph.tree import Tree, flat_tree
 from weft.optimizer.trees.orders import least_sent_orders
@@ -188,8 +188,8 @@ def _partitions(graph: JoinGraph, mask: int, whole: bool = True) -> Iterator[tup
         part = (part - 1) & mask
 
 
-def cheapest(model: CostModel, budget: float = math.inf, strategy: Strategy = least_sent_orders) -> Tree:
+def cheapest(model: CostModel, budget: float = math.inf) -> Tree:
     """Of all trees within the budget the one that sends least, then stores least."""
     _require_space(model, flat_tree(len(model.graph.relations)), budget, None)
     fitting = (tree for tree in all_trees(model.graph) if model.scost(tree) <= budget)
-    return min(fitting, key=lambda tree: (round_off(model.pcost(tree, strategy)), model.scost(tree)))
+    return min(fitting, key=lambda tree: (round_off(model.pcost(tree, least_sent_orders)), model.scost(tree)))
