@@ -76,7 +76,7 @@ class QueryHandle:
         if partition_by is not None and mode is not None:
             raise SinkError(
                 "a folder for each value has no modes",
-                detail=f'query "{self.name}" was given partition_by and mode={mode!r}; such folders take rows that never change.',
+                detail=f'query "{self.name}" was given partition_by and mode={mode!r}; their rows never change.',
                 hint="leave out one of them.",
             )
         if partition_by is not None:

@@ -2,8 +2,9 @@
 
 A generation of a folder is the set of its files.  The next one is built inside of a hidden folder beside it: files that
 stay are linked, the merged ones are written as one file.  Then the two folders change places in one step of the file
-system.  It lies one level deeper than the folder, since some readers find hidden folders too: `out/*/*.parquet`.  What must hold: whoever lists the folder sees one generation, never a mix of two, so no row twice and none
-missing; and at any moment, also after a crash, the folder itself is whole, and the hidden one can be thrown away.
+system.  It lies one level deeper than the folder, since some readers find hidden folders too: `out/*/*.parquet`.
+What must hold: whoever lists the folder sees one generation, never a mix of two, so no row twice and none missing; and
+at any moment, also after a crash, the folder itself is whole, and the hidden one can be thrown away.
 
 A reader that has listed the folder before and opens a file after that may find the file gone: it lists again.
 A reader may also have opened the folder and not listed it yet.  So the earlier generation stays for a while, under a
