@@ -114,6 +114,16 @@ def test_changes_by_hand_are_removed_when_they_are_committed(tmp_path: Path) -> 
     assert not list(files.iterdir())
 
 
+def test_changes_keep_their_order_when_the_clock_is_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = weft.read.batches([pa.table({"who": [1]})])
+    for moment, removed in ((2_000, True), (1_000, False)):  # each in a process of its own
+        monkeypatch.setattr("weft.host.sources.parameters.time.time_ns", lambda moment=moment: moment)
+        source = ParameterSource(given, str(tmp_path / "changes"))
+        source.inbox.put(pa.table({"who": [1], REMOVED: [removed]}))
+    files = sorted((tmp_path / "changes").iterdir())
+    assert [pq.read_table(file)[REMOVED].to_pylist() for file in files] == [[True], [False]]
+
+
 def test_an_unknown_operation_is_named(tmp_path: Path) -> None:
     given = weft.read.batches([pa.table({"who": [1], "op": ["frobnicate"]})])
     reader = ParameterSource(given, str(tmp_path / "changes"), "op").open("s", str(tmp_path))

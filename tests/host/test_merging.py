@@ -123,7 +123,19 @@ def test_a_folder_that_was_opened_before_a_merge_is_listed_whole(
     monkeypatch.setattr(merging, "RETIRED", 0.0)
     for batch in range(12, 24):
         folder.take(batch)
-    assert len(list(tmp_path.glob(".out*"))) == 1, "earlier generations are removed"
+    assert len(list(tmp_path.glob(".out*/*"))) == 1, "earlier generations are removed"
+
+
+def test_a_pattern_over_several_folders_finds_no_other_generation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB's `*` finds hidden folders too."""
+    folder = Folder(tmp_path, monkeypatch)
+    for batch in range(20):
+        folder.take(batch)
+    assert list(tmp_path.glob(".out*/*")), "an earlier generation is still there"
+    rows = duckdb.sql(f"SELECT x FROM read_parquet('{tmp_path}/*/*.parquet')").fetchall()
+    assert Counter(x for (x,) in rows) == folder.wanted
 
 
 @pytest.mark.parametrize("step", ["_write", "sync_folder", "_exchange before", "_exchange after"])

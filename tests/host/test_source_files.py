@@ -132,6 +132,19 @@ def test_shares_hold_every_part_once_and_are_even(seed: int) -> None:
     assert dealt == shares(list(reversed(parts)), tasks), "the same parts are dealt the same way"
 
 
+@pytest.mark.parametrize("rows", [300, 600])
+def test_a_file_that_is_replaced_after_it_was_cut_is_not_read_in_parts_of_two_versions(
+    tmp_path: Path, rows: int
+) -> None:
+    table, schema = pa.table({"k": range(600)}), pa.schema([("k", pa.int64())])
+    pq.write_table(table.slice(0, 300), tmp_path / "f.parquet", row_group_size=300)
+    (piece,) = pieces("parquet", [str(tmp_path / "f.parquet")])
+    assert sum(part.num_rows for part in read_piece("parquet", piece, ["k"], schema)) == 300
+    pq.write_table(table.slice(600 - rows), tmp_path / "f.parquet", row_group_size=300)
+    with pytest.raises(SourceError, match=r"f.parquet has changed while a batch was reading it"):
+        [*read_piece("parquet", piece, ["k"], schema)]
+
+
 def test_parquet_is_cut_at_row_groups_and_every_row_is_read_once(tmp_path: Path) -> None:
     table = pa.table({"k": range(1000), "s": [str(i) for i in range(1000)]})
     pq.write_table(table, tmp_path / "f.parquet", row_group_size=300)

@@ -128,6 +128,7 @@ def test_a_snapshot_is_whole_at_every_moment(tmp_path: Path) -> None:
     assert not failed
     assert len({*seen}) > 2, "the reader saw next to nothing"
     assert answer(tmp_path / "out") == {(key, 12): 1 for key in keys}
+    assert [file.name for file in (tmp_path / "out").glob("*.parquet")] == ["view.parquet"], "DuckDB reads hidden files"
 
 
 # ----------------------------------------------------------------------------------- crashes and kills

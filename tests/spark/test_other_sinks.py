@@ -61,6 +61,8 @@ def test_what_cannot_be_a_folder_is_refused(tmp_path: Path) -> None:
     view = s.query("v", "SELECT a.day, count(*) AS n FROM a GROUP BY a.day")
     with pytest.raises(weft.SinkError, match="takes rows that never change"):
         view.to_parquet(tmp_path / "view", partition_by="day")
+    with pytest.raises(weft.SinkError, match="has no modes"):
+        view.to_parquet(tmp_path / "view", partition_by="day", mode="changes")
     q.to_parquet(tmp_path / "out", partition_by="day")
     s.drop("v")
     s.run()
@@ -70,15 +72,19 @@ def test_what_cannot_be_a_folder_is_refused(tmp_path: Path) -> None:
         other.run()
 
 
-def test_a_table_gets_every_batch_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("forgets", [False, True])
+def test_a_table_gets_every_batch_once(tmp_path: Path, forgets: bool) -> None:
+    """Also if the catalog knows nothing of the table when a batch comes again: that of a local session ends with it."""
     spark, table = local_session(2), f"t{uuid.uuid4().hex}"
-    for point in ("commit before", None):
+    for batch in (0, 1, None):
         s = session(tmp_path)
         s.query("q", SQL).to_table(table, options={"path": str(tmp_path / "table")})
-        s.crash_point = None if point is None else CrashPoint(point, 0)
-        if point is not None:
+        s.crash_point = None if batch is None else CrashPoint("commit before", batch)
+        if batch is not None:
             with pytest.raises(weft.HostError, match="crash point reached"):
                 s.run()
+            if forgets:
+                spark.sql(f"DROP TABLE {table}")
         else:
             s.run()
     try:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
@@ -333,8 +333,8 @@ def test_no_batch_is_lost_however_often_a_run_is_stopped(tmp_path: Path, kind: s
 def test_a_batch_that_is_run_again_has_the_same_rows_whatever_has_arrived(tmp_path: Path, kind: str) -> None:
     seen: list[tuple[int, list[Any]]] = []
 
-    def run(crash: CrashPoint | None = None) -> None:
-        s = pair_session(tmp_path, kind=kind, max_files=None)
+    def run(strategy: Literal["flat", "left_deep"], crash: CrashPoint | None = None) -> None:
+        s = pair_session(tmp_path, kind=kind, max_files=None).options(strategy=strategy)
         s.queries["q"].foreach_batch(lambda df, batch: seen.append((batch, sorted(tuple(r) for r in df.collect()))))
         s.crash_point = crash
         s.run()
@@ -343,9 +343,9 @@ def test_a_batch_that_is_run_again_has_the_same_rows_whatever_has_arrived(tmp_pa
     drop(tmp_path / "b", "0.parquet", rows((10, 1)))
     for i, point in enumerate(("commit before", "wave 1 before"), 1):
         with pytest.raises(weft.HostError, match=point):
-            run(CrashPoint(point, 0))
+            run("flat" if i == 1 else "left_deep", CrashPoint(point, 0))
         drop(tmp_path / "a", f"{i}.parquet", rows((i, 1)))
-    run()
+    run("flat")
     assert seen == [(0, [(0, 10)]), (0, [(0, 10)]), (1, [(1, 10), (2, 10)])]
 
 

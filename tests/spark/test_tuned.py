@@ -173,4 +173,5 @@ def test_a_program_whose_jvm_was_killed_is_told_so_at_once_and_starts_another_on
         pq.write_table(pa.table({"k": [number]}), tmp_path / "in" / f"{number}.parquet")
     said = subprocess.run([sys.executable, "-c", ORPHANED, str(tmp_path)], capture_output=True, text=True, check=True)
     assert said.stdout.splitlines() == ["Spark's JVM has ended"] * 4, said
+    assert "Traceback" not in said.stderr, said.stderr
     assert sorted(ds.dataset(tmp_path / "out").to_table()["k"].to_pylist()) == [0, 1, 2, 3, 4]

@@ -16,13 +16,13 @@ from weft.cli.command import OK, REFUSED
 from weft.cli.terminal import paint, step, tell
 from weft.errors import WeftError
 from weft.launch.ahead import drop
-from weft.launch.ending import hide_interrupts, leave
+from weft.launch.ending import hide_broken_calls, leave
 from weft.signals import Terminated, ending_on_sigterm, exit_code
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and end the process with its exit code."""
-    hide_interrupts()
+    hide_broken_calls()
     try:
         with ending_on_sigterm():
             code = _call(arguments)

@@ -17,9 +17,16 @@ from pathlib import Path
 from typing import NoReturn
 
 
-def hide_interrupts() -> None:
-    """Keep PySpark's bridge to Java from logging tracebacks of an interrupt; errors are raised as well as logged."""
-    logging.getLogger().addFilter(lambda record: not str(record.msg).endswith("while sending command."))
+def hide_broken_calls() -> None:
+    """Keep PySpark's bridge to Java from logging tracebacks of an interrupt, or of a JVM that is gone.
+
+    Its errors are raised as well as logged.
+    """
+    logging.getLogger().addFilter(_is_news)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    return not str(record.msg).endswith("while sending command.")
 
 
 def leave(code: int) -> NoReturn:

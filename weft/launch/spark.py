@@ -15,6 +15,7 @@ from weft.errors import HostError
 from weft.launch import ahead
 from weft.launch.bare import make_bare
 from weft.launch.classes import Archive
+from weft.launch.ending import hide_broken_calls
 from weft.launch.interpreter import worker_python
 from weft.launch.java import ensure_java
 from weft.launch.jvm import Starting, use_jvm
@@ -96,9 +97,23 @@ def start_quickly(
         use_jvm(jvm)
     with _telling():
         context = SparkContext.getOrCreate(_configure(cores, settings))
+    _hush(context)
     context.setLogLevel("OFF")
     warm(context, cores)  # beside what follows, which the JVM does alone
     return (None if mine and mine.keys() - {MASTER} else make_bare(context)) or _start(f"local[{cores}]", settings)
+
+
+def _hush(context: SparkContext) -> None:
+    """Let PySpark print no tracebacks if the JVM is gone: a run says that it is."""
+    hide_broken_calls()
+    server = context._accumulatorServer
+    told = server.handle_error
+
+    def handle(request: object, address: object) -> None:
+        if not isinstance(sys.exception(), EOFError | ConnectionError):
+            told(request, address)
+
+    server.handle_error = handle
 
 
 def forget_jvm() -> None:

@@ -73,7 +73,13 @@ class QueryHandle:
 
         `partition_by` names columns whose values become folders: `day=2026-01-01/`.  Such files are not merged.
         """
-        if partition_by is not None and mode is None:
+        if partition_by is not None and mode is not None:
+            raise SinkError(
+                "a folder for each value has no modes",
+                detail=f'query "{self.name}" was given partition_by and mode={mode!r}; their rows never change.',
+                hint="leave out one of them.",
+            )
+        if partition_by is not None:
             return self.to("partitioned", path, partition_by)
         return self.to("parquet", path, merge, *([] if mode is None else [mode]))
 

@@ -1,9 +1,10 @@
 """Merges the small result files of many batches, in generations.
 
-A generation of a folder is the set of its files.  The next one is built in a hidden folder beside it: files that stay
-are linked, the merged ones are written as one file.  Then the two folders change places in one step of the file
-system.  What must hold: whoever lists the folder sees one generation, never a mix of two, so no row twice and none
-missing; and at any moment, also after a crash, the folder itself is whole, and the hidden one can be thrown away.
+A generation of a folder is the set of its files.  The next one is built inside of a hidden folder beside it: files that
+stay are linked, the merged ones are written as one file.  Then the two folders change places in one step of the file
+system.  It lies one level deeper than the folder, since some readers find hidden folders too: `out/*/*.parquet`.
+What must hold: whoever lists the folder sees one generation, never a mix of two, so no row twice and none missing; and
+at any moment, also after a crash, the folder itself is whole, and the hidden one can be thrown away.
 
 A reader that has listed the folder before and opens a file after that may find the file gone: it lists again.
 A reader may also have opened the folder and not listed it yet.  So the earlier generation stays for a while, under a
@@ -17,7 +18,6 @@ batches.  Rejected: to replace one file and then remove the others, since a read
 from __future__ import annotations
 
 import ctypes
-import glob
 import os
 import shutil
 import time
@@ -40,13 +40,16 @@ RETIRED = 60.0
 """Seconds that an earlier generation stays."""
 GROUP = 262_144
 """Rows of a row group, at most."""
+NEXT = "next"
+"""The generation that is being built; earlier ones are named by the time at which they went."""
 _EXCHANGE, _HERE = 2, -100
 """Of Linux's renameat2: change places, and paths that count from the working directory."""
 
 
 def merge_files(folder: Path, before: int) -> bool:
     """Merge files of batches before a given one, if there are many; return whether anything was merged."""
-    beside = beside_of(folder)
+    others = others_of(folder)
+    beside = others / NEXT
     try:
         parts = _choose(folder, before)
         if not parts:
@@ -55,7 +58,7 @@ def merge_files(folder: Path, before: int) -> bool:
         shutil.rmtree(beside, ignore_errors=True)
         _build(folder, beside, parts)
         if _exchange(folder, beside):
-            beside.rename(beside.with_name(f"{beside.name}-{time.time_ns()}"))
+            beside.rename(others / str(time.time_ns()))
             return True
     except OSError:  # a full disk, no links, a folder that is gone or cannot be moved: what is there stays as it is
         pass
@@ -65,21 +68,18 @@ def merge_files(folder: Path, before: int) -> bool:
 
 def throw_away(folder: Path) -> None:
     """Remove what is left of other generations of a folder."""
-    shutil.rmtree(beside_of(folder), ignore_errors=True)
-    _remove_retired(folder, 0.0)
+    shutil.rmtree(others_of(folder), ignore_errors=True)
 
 
 def _remove_retired(folder: Path, seconds: float) -> None:
     """Remove earlier generations that changed places with a later one so many seconds ago."""
-    beside = beside_of(folder)
-    for place in beside.parent.glob(f"{glob.escape(beside.name)}-*"):
-        moment = place.name.rpartition("-")[2]
-        if moment.isdigit() and time.time_ns() - int(moment) >= seconds * 1e9:
+    for place in others_of(folder).glob("[0-9]*"):
+        if time.time_ns() - int(place.name) >= seconds * 1e9:
             shutil.rmtree(place, ignore_errors=True)
 
 
-def beside_of(folder: Path) -> Path:
-    """Where the next generation of a folder is built; after a crash, what is there can be thrown away."""
+def others_of(folder: Path) -> Path:
+    """Where other generations of a folder are; after a crash, what is there can be thrown away."""
     place = Path(os.path.realpath(folder))
     return place.with_name(f".{place.name}.weft")
 
@@ -110,7 +110,7 @@ def _take(found: Sequence[tuple[Part, int]]) -> Iterator[Part]:
 
 def _build(folder: Path, beside: Path, parts: Sequence[Part]) -> None:
     """The next generation: one file instead of some."""
-    beside.mkdir()
+    beside.mkdir(parents=True)
     shutil.copystat(folder, beside)
     gone = {part.name for part in parts}
     for entry in os.scandir(folder):
@@ -149,5 +149,6 @@ def _exchange(one: Path, other: Path) -> bool:
     paths = [os.fsencode(os.path.realpath(path)) for path in (one, other)]
     if call is None or call(_HERE, paths[0], _HERE, paths[1], _EXCHANGE) != 0:
         return False
+    sync_folder(one.parent)
     sync_folder(other.parent)
     return True

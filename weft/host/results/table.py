@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 BATCH = "weft_batch"
+TRACKED = "spark.sql.hive.manageFilesourcePartitions"
+"""Whether Spark's catalog keeps a list of the partitions of a table; if not, it finds them in the folder."""
 KNOWS_BATCHES = ("delta",)
 """Formats whose tables know which batches they have."""
 
@@ -73,14 +75,27 @@ class TableSink(Sink):
 
     def _replace(self, rows: DataFrame, batch: int) -> None:
         spark = rows.sparkSession
-        if not spark.catalog.tableExists(self.name):
-            numbered = rows.selectExpr("*", f"CAST({batch} AS BIGINT) AS {BATCH}")
-            writer = numbered.write.format(self.format).mode("append").options(**self.options)
-            writer.partitionBy(BATCH).saveAsTable(self.name)
-            return
+        is_known = spark.catalog.tableExists(self.name)
+        if not is_known:
+            self._create(rows)
         view = f"weft_{uuid.uuid4().hex}"
         rows.createOrReplaceTempView(view)
         try:
             spark.sql(f"INSERT OVERWRITE TABLE {self.name} PARTITION ({BATCH} = {batch}) SELECT * FROM {view}")
         finally:
             spark.catalog.dropTempView(view)
+        if not is_known and "path" in self.options and spark.conf.get(TRACKED, "true") == "true":
+            spark.catalog.recoverPartitions(self.name)
+
+    def _create(self, rows: DataFrame) -> None:
+        """Make the table.  Its folder may have rows already: of a catalog that ended with its process, or of a run that
+        died before the table was known.  They stay, so no rows are written here: Spark would empty the folder first."""
+        given = ", ".join(f"'{_escape(name)}' '{_escape(str(value))}'" for name, value in self.options.items())
+        rows.sparkSession.sql(
+            f"CREATE TABLE {self.name} ({rows.schema.toDDL()}, {BATCH} BIGINT) USING {self.format} "
+            f"{f'OPTIONS ({given}) ' if given else ''}PARTITIONED BY ({BATCH})"
+        )
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "\\'")

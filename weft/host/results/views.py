@@ -24,7 +24,8 @@ from weft.query.grouping import OP
 
 AT_A_TIME = 2
 """Files of changes that are in memory at the same time."""
-VIEW, KNOWN = "view.parquet", "_view.parquet"
+VIEW, KNOWN = "view.parquet", "_weft.view"
+"""What readers see, and what the next batch needs; some readers find hidden files with `*.parquet`."""
 DONE = b"weft.batch"
 """Metadata of the file: the last batch whose changes it holds."""
 KEYS = b"weft.keys"

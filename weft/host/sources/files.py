@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -85,8 +86,16 @@ def _cut(kind: Format, file: str, stream: str, at: At) -> list[Piece]:
     if kind != "parquet":
         return [Piece(file, None, size_of(file, at), stream)]
     with open_parquet(file, at) as parquet:
-        meta = parquet.metadata
-        return [Piece(file, (i,), meta.row_group(i).total_byte_size, stream) for i in range(meta.num_row_groups)]
+        meta, version = parquet.metadata, _version(parquet)
+        sizes = (meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
+        return [Piece(file, (i,), size, stream, version=version) for i, size in enumerate(sizes)]
+
+
+def _version(parquet: pa.parquet.ParquetFile) -> str:
+    """What tells versions of a file apart: its footer, which says where every column of every row group lies."""
+    footer = pa.BufferOutputStream()
+    parquet.metadata.write_metadata_file(footer)
+    return hashlib.blake2b(footer.getvalue(), digest_size=8).hexdigest()
 
 
 def open_parquet(file: str, at: At) -> pa.parquet.ParquetFile:
@@ -98,6 +107,8 @@ def open_parquet(file: str, at: At) -> pa.parquet.ParquetFile:
 
 def _parquet(piece: Piece, columns: list[str], _schema: pa.Schema, at: At) -> Iterator[pa.RecordBatch]:
     with open_parquet(piece.file, at) as file:
+        if piece.version and piece.version != _version(file):
+            raise _changed(piece.file)
         present = [name for name in columns if name in file.schema_arrow.names]
         if len(present) < len(columns):
             present = file.schema_arrow.names  # read all: the error about the missing column lists them
@@ -205,6 +216,14 @@ def guard(file: str, read: Any) -> Any:
 def names_file(error: SourceError, file: str) -> bool:
     """Whether an error says that a file cannot be read, or does not hold what it should."""
     return error.message == f"file {file} cannot be read" or error.message.endswith(f" in {file}")
+
+
+def _changed(file: str) -> SourceError:
+    return SourceError(
+        f"file {file} has changed while a batch was reading it",
+        detail="some of its parts would be of one version, and others of another.",
+        hint="nothing of this batch was joined: run again. Write new rows to a new file, not to one that is there.",
+    )
 
 
 def _unreadable(file: str, error: Exception) -> SourceError:

@@ -51,7 +51,8 @@ class Inbox:
         """Write a change; when this returns it is on the disk."""
         with self._lock:
             os.makedirs(self.folder, exist_ok=True)
-            self._last = max(self._last + 1, time.time_ns())  # no name twice, even if files are removed
+            before = self._last or _latest(self.folder)  # changes keep their order, also if the clock is set back
+            self._last = max(before + 1, time.time_ns())  # no name twice, even if files are removed
             path = os.path.join(self.folder, f"{self._last:020d}-{uuid.uuid4().hex[:6]}.parquet")
             aside = os.path.join(self.folder, f".{os.path.basename(path)}")
             with open(aside, "wb") as file:
@@ -65,6 +66,12 @@ class Inbox:
     def source(self) -> FileSource:
         """The files, as a source."""
         return FileSource("parquet", self.folder, None, self.schema)
+
+
+def _latest(folder: str) -> int:
+    """The moment of the last change that an earlier process has left."""
+    moments = (name.partition("-")[0] for name in os.listdir(folder))
+    return max((int(moment) for moment in moments if moment.isdigit()), default=0)
 
 
 def _sync(folder: str) -> None:

@@ -42,6 +42,8 @@ class Piece:
     stream: str = ""
     order: int = field(default=0, kw_only=True)
     """Its place among all that a batch reads of the stream."""
+    version: str = field(default="", kw_only=True)
+    """Which version of the file was cut, if it was cut into parts: all of them must be of one version."""
 
 
 class Reader(Protocol):

@@ -22,6 +22,7 @@ import struct
 import tempfile
 import uuid
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
@@ -44,12 +45,17 @@ class Parcels:
     """Makes the folders of jobs."""
 
     def __init__(self, context: SparkContext) -> None:
-        self._root = SparkFiles.getRootDirectory() if is_one_machine(context.master) else None
+        self._is_local = is_one_machine(context.master)
+
+    @cached_property
+    def _root(self) -> str:
+        """Spark's own folder.  It is asked for in a batch: there it is known what to say if the JVM is gone."""
+        return SparkFiles.getRootDirectory()
 
     @contextlib.contextmanager
     def folder(self) -> Iterator[str | None]:
         """A folder for the payloads of one job; None if its tasks may run on several machines."""
-        if self._root is None:
+        if not self._is_local:
             yield None
             return
         made = tempfile.mkdtemp(prefix="weft-", dir=self._root)

@@ -21,6 +21,7 @@ from weft.errors import SourceError
 from weft.host.sources.feeds import Offset
 from weft.host.spark.pace import Batches
 from weft.host.spark.reading import Shares
+from weft.host.state.checkpoint import NEXT, SOURCES
 from weft.host.state.durable import read_sealed, write_sealed
 from weft.launch.settings import batch_settings
 from weft.observe.notice import Notice
@@ -55,7 +56,7 @@ class Polling:
     def __init__(self, spark: SparkSession, batches: Batches) -> None:
         self.spark = spark.newSession()
         self._batches, self._feeds = batches, batches.open_feeds()
-        self._next = batches.ledger.root / "sources" / "next.json"
+        self._next = batches.ledger.root / SOURCES / NEXT
         self._stopping, self._ended = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         for name, value in batch_settings().items():

@@ -130,7 +130,7 @@ class Checkpoint:
             if not found:
                 self._bind(uuid.uuid4().hex, mine)
             elif not Ledger(self.root).has_committed() and found != {"id": found["id"], **mine}:
-                self._bind(found["id"], mine)  # nothing was ever committed, so there is nothing to protect
+                self._bind(found["id"], mine, self._has_begun(found, mine))  # nothing was ever committed
         except BaseException:
             self.release()
             raise
@@ -163,10 +163,19 @@ class Checkpoint:
             os.close(self._lock)
             self._lock = None
 
-    def _bind(self, owner: str, mine: Mapping[str, Any]) -> None:
-        """Bind the checkpoint to this session, and remove what a run left that committed nothing."""
+    def _has_begun(self, found: Mapping[str, Any], mine: Mapping[str, Any]) -> bool:
+        """Whether a first batch has begun, over the streams of this session: functions of the user may have seen it."""
+        is_same = all(found.get(key) == mine.get(key) for key in ("streams", "brought"))
+        return is_same and ((self.root / SOURCES / NEXT).exists() or any((self.root / SPARK).glob("offsets/*")))
+
+    def _bind(self, owner: str, mine: Mapping[str, Any], begun: bool = False) -> None:
+        """Bind the checkpoint to this session, and remove what a run left that committed nothing.
+
+        What the first batch reads stays, if it has begun: it comes again with the same rows.
+        """
         for part in _PARTS:
-            self.ledger.discard(self.root / part)
+            if not (begun and part in (SPARK, SOURCES)):
+                self.ledger.discard(self.root / part)
         (self.root / "done").unlink(missing_ok=True)
         write_durably(self.root / "session.json", _text(owner, mine))
 
@@ -229,6 +238,8 @@ FRAME = "DataFrame"
 """How a checkpoint calls the source of a stream that Spark brings."""
 SUBSCRIPTIONS = "subscriptions"
 """Folder with changes of subscriptions that were asked for by hand."""
+SPARK, SOURCES, NEXT = "spark", "sources", "next.json"
+"""Folders with how far Spark and Weft have read streams, and the file in the second that says it of a begun batch."""
 FILES = "#files"
 """Stands for all streams that are read from files, beside streams that Spark brings."""
 
@@ -237,7 +248,7 @@ _KEYS = ("id", "workers", "watermark", "streams", "queries", "plans")
 
 _BEFORE = ("lock", SUBSCRIPTIONS)
 """What may be there before the first run."""
-_PARTS = ("spark", "sources", "segments", "notes", "results", "epochs")
+_PARTS = (SPARK, SOURCES, "segments", "notes", "results", "epochs")
 """What a run writes besides manifests and its description."""
 
 
