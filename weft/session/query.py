@@ -73,7 +73,13 @@ class QueryHandle:
 
         `partition_by` names columns whose values become folders: `day=2026-01-01/`.  Such files are not merged.
         """
-        if partition_by is not None and mode is None:
+        if partition_by is not None and mode is not None:
+            raise SinkError(
+                f'query "{self.name}" has partition_by and a mode',
+                detail="folders by value are for results that never change, and these have no modes.",
+                hint="leave one of them out.",
+            )
+        if partition_by is not None:
             return self.to("partitioned", path, partition_by)
         return self.to("parquet", path, merge, *([] if mode is None else [mode]))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from typing import Literal as OneOf
 
@@ -17,13 +17,18 @@ from weft.errors import SourceError
 from weft.host.sources.remote import RemoteFolder
 from weft.host.sources.source import Piece
 
-Format = OneOf["parquet", "csv", "json", "arrow"]
+Format = OneOf["parquet", "csv", "csv with ;", "csv with tabs", "csv with |", "json", "arrow"]
+DELIMITERS: dict[Format, str] = {"csv": ",", "csv with ;": ";", "csv with tabs": "\t", "csv with |": "|"}
+"""What parts the values of a line, in the formats that have a header line."""
 READ_ROWS = 131_072
 """Rows read at a time."""
 
 
 At = RemoteFolder | None
 """Where files are: in a folder that is said by a URL, or on this machine."""
+
+Reader = Callable[[Piece, list[str], pa.Schema, At], Iterator[pa.RecordBatch]]
+Rows = Callable[[Any, list[str], pa.Schema], Iterator[pa.RecordBatch]]
 
 
 def list_files(path: str, at: At = None) -> list[str]:
@@ -107,14 +112,14 @@ def _parquet(piece: Piece, columns: list[str], _schema: pa.Schema, at: At) -> It
 
 def read_text(kind: Format, text: bytes, columns: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Rows of some lines of CSV (the first is the header) or JSON; raises what Arrow raises."""
-    yield from (_csv_rows if kind == "csv" else _json_rows)(pa.BufferReader(text), list(columns), schema)
+    yield from (_rows_of_csv(kind) if kind in DELIMITERS else _json_rows)(pa.BufferReader(text), list(columns), schema)
 
 
 def _open_text(file: str, at: At) -> Any:
     return file if at is None else at.open_text(file)
 
 
-def _text_rows(rows: Any, file: str, columns: list[str], schema: pa.Schema, at: At) -> Iterator[pa.RecordBatch]:
+def _text_rows(rows: Rows, file: str, columns: list[str], schema: pa.Schema, at: At) -> Iterator[pa.RecordBatch]:
     """Rows of text.  What is wrong with them is no OSError: such an error is the store's."""
     try:
         yield from rows(_open_text(file, at), columns, schema)
@@ -124,15 +129,23 @@ def _text_rows(rows: Any, file: str, columns: list[str], schema: pa.Schema, at: 
         raise at.unreachable(error) from error
 
 
-def _csv(piece: Piece, columns: list[str], schema: pa.Schema, at: At) -> Iterator[pa.RecordBatch]:
-    if size_of(piece.file, at):
-        yield from _text_rows(_csv_rows, piece.file, columns, schema, at)
+def _csv(kind: Format) -> Reader:
+    rows = _rows_of_csv(kind)
+
+    def read(piece: Piece, columns: list[str], schema: pa.Schema, at: At) -> Iterator[pa.RecordBatch]:
+        if size_of(piece.file, at):
+            yield from _text_rows(rows, piece.file, columns, schema, at)
+
+    return read
 
 
-def _csv_rows(text: Any, columns: list[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    convert = csv_values({name: schema.field(name).type for name in columns})
-    read = pa.csv.ReadOptions(use_threads=False)
-    yield from pa.csv.open_csv(text, read_options=read, parse_options=_quoted_lines(), convert_options=convert)
+def _rows_of_csv(kind: Format) -> Rows:
+    def rows(text: Any, columns: list[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        convert = csv_values({name: schema.field(name).type for name in columns})
+        read = pa.csv.ReadOptions(use_threads=False)
+        yield from pa.csv.open_csv(text, read_options=read, parse_options=_lines_of(kind), convert_options=convert)
+
+    return rows
 
 
 def csv_values(types: Mapping[str, pa.DataType]) -> Any:
@@ -149,9 +162,9 @@ def csv_values(types: Mapping[str, pa.DataType]) -> Any:
     )
 
 
-def _quoted_lines() -> Any:
+def _lines_of(kind: Format) -> Any:
     """Text in quotes may go over several lines, wherever Arrow cuts a file into blocks."""
-    return pa.csv.ParseOptions(newlines_in_values=True)
+    return pa.csv.ParseOptions(delimiter=DELIMITERS[kind], newlines_in_values=True)
 
 
 def _json(piece: Piece, columns: list[str], schema: pa.Schema, at: At) -> Iterator[pa.RecordBatch]:
@@ -176,7 +189,12 @@ def _arrow(piece: Piece, columns: list[str], _schema: pa.Schema, _at: At) -> Ite
     yield from table.select(columns).to_batches(max_chunksize=READ_ROWS)
 
 
-_READERS: dict[str, Any] = {"parquet": _parquet, "csv": _csv, "json": _json, "arrow": _arrow}
+_READERS: dict[str, Reader] = {
+    "parquet": _parquet,
+    **{kind: _csv(kind) for kind in DELIMITERS},
+    "json": _json,
+    "arrow": _arrow,
+}
 
 
 def read_schema(kind: Format, file: str, at: At = None) -> pa.Schema:
@@ -187,9 +205,9 @@ def read_schema(kind: Format, file: str, at: At = None) -> pa.Schema:
 def _columns_of(kind: Format, file: str, at: At) -> pa.Schema:
     if kind == "parquet":
         return pa.parquet.read_schema(file if at is None else at.open(file))
-    if kind == "csv":
+    if kind in DELIMITERS:
         return pa.csv.open_csv(
-            _open_text(file, at), parse_options=_quoted_lines(), convert_options=csv_values({})
+            _open_text(file, at), parse_options=_lines_of(kind), convert_options=csv_values({})
         ).schema
     return pa.json.read_json(_open_text(file, at), _long_lines()).schema
 

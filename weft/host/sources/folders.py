@@ -23,6 +23,7 @@ from weft.errors import SourceError, StateError
 from weft.expr.types import normalize_schema
 from weft.host.sources.filelog import FileLog
 from weft.host.sources.files import (
+    DELIMITERS,
     Format,
     guard,
     list_files,
@@ -254,9 +255,21 @@ def parquet(
     return _source("parquet", path, max_files, schema)
 
 
-def csv(path: str | os.PathLike[str], max_files: int | None = None, *, schema: pa.Schema | None = None) -> FileSource:
-    """CSV files with a header line; types are taken from `schema`, or from the first file."""
-    return _source("csv", path, max_files, schema)
+def csv(
+    path: str | os.PathLike[str],
+    max_files: int | None = None,
+    *,
+    schema: pa.Schema | None = None,
+    delimiter: str = ",",
+) -> FileSource:
+    """CSV files with a header line; types are taken from `schema`, or from the first file.
+
+    Values are parted by commas, or by the `delimiter` ";", "|" or a tab.
+    """
+    kind = next((kind for kind, sign in DELIMITERS.items() if sign == delimiter), None)
+    if kind is None:
+        raise SourceError(f"delimiter {delimiter!r} is unknown", hint=r'use ",", ";", "|" or "\t".')
+    return _source(kind, path, max_files, schema)
 
 
 def json(path: str | os.PathLike[str], max_files: int | None = None, *, schema: pa.Schema | None = None) -> FileSource:
