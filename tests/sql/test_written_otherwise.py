@@ -73,6 +73,12 @@ APART = {
     ),
     "whole structs": ("SELECT k, u.x.b AS b FROM basket, UNNEST(parts) AS u (x)", f"SELECT k, p.b FROM {PARTS}"),
     "lists": ("SELECT k, generate_series(1, 2) AS c, string_split('a,b', ',') AS w, range(n) AS r FROM basket", None),
+    "held": (
+        "SELECT k, list_contains(items, k) AS a, array_contains(string_split(words, ','), 'a') AS b, "
+        "list_contains(items, 2.0) AS c, list_contains([k, NULL], n) AS d, list_contains(items, NULL) AS e FROM basket",
+        None,
+    ),
+    "held in a condition": ("SELECT b.k, p.item FROM basket b JOIN price p ON list_contains(b.items, p.item)", None),
     "in a subquery": ("SELECT item FROM price WHERE item IN (SELECT x FROM basket, UNNEST(items) AS u (x))", None),
     "numbered": (
         "SELECT k, x FROM basket, UNNEST(items) AS u (x) QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) = 1",
@@ -196,6 +202,15 @@ REFUSED = {
     "SELECT k FROM basket, elements(items) AS u": ("there is no table function elements", "UNNEST"),
     "SELECT k, [] AS l FROM basket": ("an empty list has no type", "value"),
     "SELECT k, ARRAY[NULL] AS l FROM basket": ("this list has no type", "CAST"),
+    "SELECT k FROM basket WHERE list_contains(items, 'a')": ("cannot hold a VARCHAR", "CAST the value AS"),
+    "SELECT k FROM basket WHERE list_contains(k, 1)": ("a BIGINT has no elements", "lists"),
+    "SELECT k, TRY_CAST(words AS INT) AS l FROM basket": ("TRY_CAST is not supported", "CASE WHEN"),
+    "SELECT x FROM basket LATERAL VIEW explode(items) u AS x": ("LATERAL VIEW is not supported", "UNNEST"),
+    "SELECT k FROM basket WHERE words RLIKE 'a'": ("RLIKE is not supported", "x ~ 'pattern'"),
+    "SELECT k FROM basket WHERE k <=> n": ("<=> is not supported", "IS NOT DISTINCT FROM"),
+    'SELECT k FROM basket WHERE words = "a,b"': ('no column "a,b"', "single quotes: 'a,b'"),
+    "SELECT k, datediff(k, n) AS d FROM basket": ('"date_diff" takes 3 arguments', "date_diff('day'"),
+    "SELECT session_window.start FROM basket GROUP BY session_window(k, '1 hour')": ("session_window", "LAG(time)"),
     "SELECT k, [k, words] AS l FROM basket": ("a list of BIGINT and VARCHAR", "CAST"),
     "SELECT k, [k, 1 AS l FROM basket": ("] is missing", "never closed"),
     "SELECT item FROM price EXCEPT SELECT * FROM stock": ("different numbers of columns", "as many"),

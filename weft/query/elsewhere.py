@@ -4,9 +4,11 @@ from __future__ import annotations
 
 _DAYS = "x + INTERVAL '1' DAY"
 _PARTS = "date_diff('day', first, last)"
+_FIELDS = "the fields as columns of their own: a query makes no structs"
 _SESSION = "LAG(time) OVER (...) is the time of the row before: a gap that is too long begins a session"
 
 ELSEWHERE = {
+    "approx_quantile": "quantile_cont(x, 0.5)",
     "approx_percentile": "quantile_cont(x, 0.5)",
     "charindex": "strpos(text, part)",
     "collect_list": "array_agg(x)",
@@ -23,15 +25,21 @@ ELSEWHERE = {
     "iif": "if(condition, x, y)",
     "isnull": "x IS NULL",
     "last": "ARG_MAX(x, time)",
+    "named_struct": _FIELDS,
     "nvl2": "CASE WHEN x IS NULL THEN b ELSE a END",
+    "percentile": "quantile_cont(x, 0.5)",
     "percentile_approx": "quantile_cont(x, 0.5)",
+    "pmod": "(x % n + n) % n",
     "posexplode": "UNNEST(list) WITH ORDINALITY AS u (x, at) in FROM",
     "session": _SESSION,
     "session_window": _SESSION,
     "size": "length(list)",
+    "struct": _FIELDS,
+    "struct_pack": _FIELDS,
     "timestampadd": _DAYS,
     "timestampdiff": _PARTS,
     "to_date": "CAST(x AS DATE)",
+    "to_timestamp_ms": "epoch_ms(x)",
     "to_unixtime": "epoch(time)",
     "unix_timestamp": "epoch(time)",
 }

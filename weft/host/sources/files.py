@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ import pyarrow.parquet
 from weft.errors import SourceError
 from weft.host.sources.remote import RemoteFolder
 from weft.host.sources.source import Piece
+from weft.host.sources.unreadable import say_unreadable
 
 Format = OneOf["parquet", "csv", "csv with ;", "csv with tabs", "csv with |", "json", "arrow"]
 DELIMITERS: dict[Format, str] = {"csv": ",", "csv with ;": ";", "csv with tabs": "\t", "csv with |": "|"}
@@ -61,7 +63,7 @@ def pieces(kind: Format, files: Sequence[str], stream: str = "", at: At = None) 
     """The files, cut into parts that can be read on their own."""
     found = []
     for file in files:
-        found += guard(file, lambda file=file: _cut(kind, file, stream, at))
+        found += guard(file, lambda file=file: _cut(kind, file, stream, at), kind)
     return found
 
 
@@ -83,7 +85,7 @@ def read_piece(
     try:
         yield from _READERS[kind](piece, list(columns), schema, at)
     except (pa.ArrowException, OSError, KeyError) as error:
-        raise _unreadable(piece.file, error) from error
+        raise say_unreadable(kind, piece.file, error, lambda: _header(kind, piece.file, at)) from error
 
 
 def _cut(kind: Format, file: str, stream: str, at: At) -> list[Piece]:
@@ -199,36 +201,56 @@ _READERS: dict[str, Reader] = {
 
 def read_schema(kind: Format, file: str, at: At = None) -> pa.Schema:
     """The columns of a file."""
-    return guard(file, lambda: _columns_of(kind, file, at))
+    return guard(file, lambda: _columns_of(kind, file, at), kind)
 
 
 def _columns_of(kind: Format, file: str, at: At) -> pa.Schema:
     if kind == "parquet":
         return pa.parquet.read_schema(file if at is None else at.open(file))
     if kind in DELIMITERS:
-        return pa.csv.open_csv(
-            _open_text(file, at), parse_options=_lines_of(kind), convert_options=csv_values({})
-        ).schema
+        return _parted(kind, file, _text_only(_open_csv(kind, file, at).schema))
     return pa.json.read_json(_open_text(file, at), _long_lines()).schema
 
 
-def guard(file: str, read: Any) -> Any:
+def _open_csv(kind: Format, file: str, at: At) -> Any:
+    return pa.csv.open_csv(_open_text(file, at), parse_options=_lines_of(kind), convert_options=csv_values({}))
+
+
+def _text_only(schema: pa.Schema) -> pa.Schema:
+    """The schema of CSV, if all of it is text: Arrow takes bytes in another encoding for binary values."""
+    for field in schema:
+        if pa.types.is_binary(field.type):
+            raise pa.ArrowInvalid(f'column "{field.name}" is not in UTF-8')
+    return schema
+
+
+def _parted(kind: Format, file: str, schema: pa.Schema) -> pa.Schema:
+    """The schema of CSV, unless its only column is a line that other signs part."""
+    signs = [repr(sign) for sign in DELIMITERS.values() if sign != DELIMITERS[kind] and sign in schema.names[0]]
+    if len(schema) > 1 or not signs:
+        return schema
+    raise SourceError(
+        f'file {file} has one column, "{schema.names[0]}"',
+        detail=f"values are parted by {DELIMITERS[kind]!r}.",
+        hint=f"say what parts them: weft.read.csv(path, delimiter={signs[0]}); or pass schema= if it is one column.",
+    )
+
+
+def _header(kind: Format, file: str, at: At) -> list[str]:
+    """The columns of a file with a header line; none if even that cannot be read."""
+    with contextlib.suppress(pa.ArrowException, OSError):
+        return _open_csv(kind, file, at).schema.names if kind in DELIMITERS else []
+    return []
+
+
+def guard(file: str, read: Any, kind: str = "") -> Any:
     """What `read` returns.  If the file cannot be read, raise an error that names it."""
     try:
         return read()
     except (pa.ArrowException, OSError) as error:
-        raise _unreadable(file, error) from error
+        raise say_unreadable(kind, file, error) from error
 
 
 def names_file(error: SourceError, file: str) -> bool:
     """Whether an error says that a file cannot be read, or does not hold what it should."""
     return error.message == f"file {file} cannot be read" or error.message.endswith(f" in {file}")
-
-
-def _unreadable(file: str, error: Exception) -> SourceError:
-    return SourceError(
-        f"file {file} cannot be read",
-        detail=f"{str(error).splitlines()[0].rstrip('.') if str(error) else type(error).__name__}.",
-        hint="nothing of this batch was joined; repair the file and run again, or declare the stream with "
-        'bad_files="skip" to leave such files out.',
-    )
