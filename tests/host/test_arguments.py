@@ -87,9 +87,9 @@ def test_a_flag_is_true_or_false_and_no_word(flag: str) -> None:
 @pytest.mark.parametrize("given", [{"lateness": "1 minute"}, {"idle": "1 minute"}])
 def test_what_counts_from_an_event_time_needs_one(given: Any) -> None:
     s = weft.Session("unused")
-    with pytest.raises(QueryError, match='"a" has .* and no event time'):
+    with pytest.raises(QueryError, match=r'"a" has .* and no event time'):
         s.stream("a", weft.read.batches([TABLE]), **given)
-    with pytest.raises(QueryError, match='"a" has .* and no event time'):
+    with pytest.raises(QueryError, match=r'"a" has .* and no event time'):
         s.table("a", weft.read.batches([TABLE]), key="k", **given)
 
 

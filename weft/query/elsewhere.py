@@ -8,8 +8,8 @@ _FIELDS = "the fields as columns of their own: a query makes no structs"
 _SESSION = "LAG(time) OVER (...) is the time of the row before: a gap that is too long begins a session"
 
 ELSEWHERE = {
-    "approx_quantile": "quantile_cont(x, 0.5)",
     "approx_percentile": "quantile_cont(x, 0.5)",
+    "approx_quantile": "quantile_cont(x, 0.5)",
     "charindex": "strpos(text, part)",
     "collect_list": "array_agg(x)",
     "convert": "CAST(x AS type)",
@@ -35,11 +35,10 @@ ELSEWHERE = {
     "session_window": _SESSION,
     "size": "length(list)",
     "struct": _FIELDS,
-    "struct_pack": _FIELDS,
+    "timestamp_millis": "epoch_ms(x)",
     "timestampadd": _DAYS,
     "timestampdiff": _PARTS,
     "to_date": "CAST(x AS DATE)",
-    "to_timestamp_ms": "epoch_ms(x)",
     "to_unixtime": "epoch(time)",
     "unix_timestamp": "epoch(time)",
 }

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from weft.errors import SourceError
 
-_ENDINGS = {"csv": "csv", "tsv": "csv", "txt": "csv", "json": "json", "jsonl": "json", "ndjson": "json",
+_ENDINGS = {"csv": "csv", "tsv": "csv", "json": "json", "jsonl": "json", "ndjson": "json",
             "parquet": "parquet", "pq": "parquet"}  # fmt: skip
 """How a file's name ends -> the function that reads it."""
 _COMPRESSED = re.compile(r"\.(gz|bz2|zst|lz4|br)$", re.IGNORECASE)
