@@ -149,3 +149,53 @@ def test_a_function_of_another_system_comes_with_what_to_write(name: str) -> Non
     with pytest.raises(weft.QueryError) as error:
         session("unused").query("q", f"SELECT {name}(a.k) FROM a")
     assert ELSEWHERE[name] in str(error.value.hint)
+
+
+def test_a_query_is_not_called_as_what_it_could_be_taken_for() -> None:
+    s = session("unused")
+    s.view("v", "SELECT k FROM a")
+    s.table("t", weft.read.batches([ROWS]))
+    for name, kind in (("a", "stream"), ("v", "view"), ("t", "table")):
+        with pytest.raises(weft.QueryError, match=f'query "{name}" is called as a {kind}'):
+            s.query(name, "SELECT k + 1 AS k FROM b")
+
+
+def test_a_stream_with_more_columns_than_before_is_told_of_the_schema(tmp_path: Path) -> None:
+    for rows, fails in ((ROWS, False), (ROWS.append_column("w", ROWS["k"]), True)):
+        s = session(tmp_path / "state", rows)
+        s.query("q", "SELECT a.k FROM a JOIN b ON a.k = b.k").to_memory()
+        if not fails:
+            Trial(s, state=tmp_path / "state").feed({"a": rows, "b": rows})
+    with pytest.raises(weft.StateError) as error:
+        s.check()
+    assert (error.value.hint or "").startswith("declare the columns that the checkpoint has, by schema=")
+
+
+def test_a_column_that_holds_only_nulls_is_named(tmp_path: Path) -> None:
+    (tmp_path / "1.json").write_text('{"k": 1, "z": null}\n')
+    for sql in (
+        "SELECT * FROM a",
+        "SELECT z FROM a QUALIFY ROW_NUMBER() OVER (ORDER BY k) = 1",
+    ):
+        s = weft.Session("unused")
+        s.stream("a", weft.read.json(tmp_path))
+        with pytest.raises(weft.QueryError, match='column "z" has no type') as error:
+            s.query("q", sql)
+        assert "schema=" in (error.value.hint or "")
+
+
+def test_text_that_is_no_number_is_told_of_case() -> None:
+    rows = pa.table({"k": ["1", "x"]})
+    s = weft.Session("unused", workers=1)
+    s.stream("a", weft.read.batches([rows]))
+    s.query("q", "SELECT CAST(k AS INT) AS n FROM a").to_memory()
+    with pytest.raises(weft.QueryError, match="cannot compute CAST") as error:
+        Trial(s).feed({"a": rows})
+    cure = re.search(r"CASE WHEN .* END", error.value.hint or "")
+    assert cure is not None
+    t = weft.Session("unused", workers=1)
+    t.stream("a", weft.read.batches([rows]))
+    t.query("q", f"SELECT {cure[0].replace('x ~', 'k ~').replace('CAST(x', 'CAST(k')} AS n FROM a").to_memory()
+    trial = Trial(t)
+    trial.feed({"a": rows})
+    assert sorted(trial.table("q")["n"].to_pylist(), key=str) == [1, None]

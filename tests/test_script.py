@@ -97,6 +97,12 @@ def test_refusal_points_with_a_caret() -> None:
         ("CREATE STREAM a (k BIGNT) FROM CSV 'x';", "there is no type BIGNT", "line 1, column 20"),
         ("CREATE STREAM a (k INT, k INT) FROM CSV 'x';", "column k is declared twice", "line 1, column 25"),
         ("CREATE STREAM a (k INT FROM CSV 'x';", ") is missing: found FROM", "line 1, column 24"),
+        ("CREATE STREAM a FROM JSON 'x' WITH (delimiter = ';');", 'unknown option "delimiter"', "line 1, column 37"),
+        (
+            "CREATE STREAM a FROM KAFKA 'b' TOPIC 'x' WITH (max_files = 2);",
+            'unknown option "max_files"',
+            "line 1, column 48",
+        ),
         ("CREATE STREAM a FROM CSV 'x' WITH (when = 't');", 'unknown option "when"', "line 1, column 36"),
         ("CREATE STREAM a FROM CSV 'x' WITH (event_time = 1);", '"event_time" takes a string', "line 1, column 49"),
         ("CREATE QUERY q INTO PARQUET 'x' WITH (closd = TRUE) AS", 'unknown option "closd"', "line 1, column 39"),

@@ -140,8 +140,8 @@ def _declare(session: Session, stream: StreamStatement, folder: Path) -> None:
         how = _read_topic(stream.topic, folder)
         source: object = read.kafka(stream.topic.servers, stream.topic.name, schema=stream.schema, **how)
     else:
-        most = options.pop("max_files", None)
-        source = getattr(read, stream.format)(str(stream.path), max_files=most, schema=stream.schema)
+        how = {name: options.pop(name) for name in ("max_files", "delimiter") if name in options}
+        source = getattr(read, stream.format)(str(stream.path), schema=stream.schema, **how)
     if stream.is_table:
         session.table(stream.name, source, **options)
     else:
@@ -192,7 +192,7 @@ def _read_text(path: Path, what: str) -> str:
 def _register(session: Session, query: QueryStatement, known: Mapping[str, Any] | None, folder: Path) -> None:
     """Register a query; one that the checkpoint has with another text is dropped first, so that it begins anew."""
     options = _read_files(query.options, folder)
-    merge, mode = options.pop("merge", True), options.pop("mode", None)
+    how = {name: options.pop(name) for name in ("merge", "mode", "partition_by") if name in options}
     handle = session.query(query.name, query.draft, **options)
     if known is not None and not is_same_query(known, describe_query(handle.query)):
         session.drop(query.name)
@@ -200,7 +200,7 @@ def _register(session: Session, query: QueryStatement, known: Mapping[str, Any] 
     if query.topic is not None:
         handle.to_kafka(query.topic.servers, query.topic.name, **_read_topic(query.topic, folder))
     else:
-        handle.to_parquet(str(query.path), mode=mode, merge=merge)
+        handle.to_parquet(str(query.path), **how)
 
 
 def _known(session: Session) -> Mapping[str, Mapping[str, Any]]:

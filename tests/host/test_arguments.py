@@ -1,5 +1,6 @@
 """Arguments of the wrong kind are refused where they are given, by errors of Weft."""
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -65,3 +66,63 @@ def test_what_a_session_holds_can_be_read_and_not_changed() -> None:
     for held in (s.queries, s.streams, s.sources):
         with pytest.raises(TypeError):
             held["x"] = 1  # type: ignore[index]
+
+
+@pytest.mark.parametrize("given", [None, "", 7])
+def test_a_checkpoint_is_a_path(given: Any) -> None:
+    with pytest.raises(PlanError, match="checkpoint is"):
+        weft.Session(given)
+
+
+@pytest.mark.parametrize("flag", ["cross_product", "closed", "backfill", "complete"])
+def test_a_flag_is_true_or_false_and_no_word(flag: str) -> None:
+    s = weft.Session("unused")
+    s.stream("a", weft.read.batches([TABLE]))
+    with pytest.raises(PlanError, match=f"{flag} is 'no'"):
+        s.query("q", "SELECT k FROM a", **{flag: "no"})  # type: ignore[arg-type]
+    with pytest.raises(PlanError, match="adapt is 'no'"):
+        s.options(adapt="no")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("given", [{"lateness": "1 minute"}, {"idle": "1 minute"}])
+def test_what_counts_from_an_event_time_needs_one(given: Any) -> None:
+    s = weft.Session("unused")
+    with pytest.raises(QueryError, match=r'"a" has .* and no event time'):
+        s.stream("a", weft.read.batches([TABLE]), **given)
+    with pytest.raises(QueryError, match=r'"a" has .* and no event time'):
+        s.table("a", weft.read.batches([TABLE]), key="k", **given)
+
+
+@pytest.mark.parametrize("schema", [{"id": "int"}, "id INT"])
+def test_a_schema_is_one_of_arrow(schema: Any) -> None:
+    with pytest.raises(SourceError, match="schema is a") as error:
+        weft.read.csv("nowhere", schema=schema)
+    assert "pyarrow.schema" in (error.value.hint or "")
+
+
+def test_rows_of_python_and_frames_are_told_how_to_become_tables() -> None:
+    for given, hint in (({"k": 1}, "Table.from_pylist"), (TABLE.to_pandas(), "Table.from_pandas")):
+        with pytest.raises(SourceError, match="batch 0 is a") as error:
+            weft.read.batches([given])  # type: ignore[list-item]
+        assert hint in (error.value.hint or "")
+
+
+def test_folders_by_value_have_no_mode() -> None:
+    s = weft.Session("unused")
+    s.stream("a", weft.read.batches([TABLE]))
+    for query in ("SELECT k, k AS l FROM a", "SELECT k, COUNT(*) AS n FROM a GROUP BY k"):
+        handle = s.query(f"q{len(query)}", query)
+        with pytest.raises(SinkError, match="partition_by and a mode"):
+            handle.to_parquet("nowhere", partition_by="k", mode="snapshot")
+
+
+def test_a_folder_of_results_counts_from_where_it_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    s = weft.Session("unused")
+    s.stream("a", weft.read.batches([TABLE]))
+    monkeypatch.chdir(tmp_path)
+    sink = s.query("q", "SELECT k FROM a").to_parquet("out").sinks[0]
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    sink.claim("me", published=False, last=-1)
+    assert (tmp_path / "out" / "empty.parquet").exists()
+    assert sink.folder == tmp_path / "out"

@@ -6,6 +6,7 @@ import csv
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -309,3 +310,76 @@ def test_a_folder_that_is_away_for_a_while_is_not_read_again(tmp_path: Path, mon
     assert log.discover() == 1
     log.forget(1)
     assert FileLog(str(data), str(tmp_path / "log")).discover() == 1
+
+
+@pytest.mark.parametrize("sign", [",", ";", "|", "\t"])
+def test_values_of_csv_are_parted_by_the_sign_that_is_given(tmp_path: Path, sign: str) -> None:
+    rows = [(at, f"a{other}b") for at, other in enumerate(",;|\t")]
+    with (tmp_path / "1.csv").open("w", newline="") as file:
+        writer = csv.writer(file, delimiter=sign)
+        writer.writerows([("id", "said"), *rows])
+    source = weft.read.csv(tmp_path, delimiter=sign)
+    found = source.whole().read()
+    assert list(zip(*(column.to_pylist() for column in found.columns), strict=True)) == rows
+    assert (source.describe() == weft.read.csv(tmp_path).describe()) == (sign == ",")
+
+
+def test_another_sign_is_refused_and_a_line_as_one_column_too(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="delimiter '::' is unknown"):
+        weft.read.csv(tmp_path, delimiter="::")
+    (tmp_path / "1.csv").write_text("id;name\n1;Ann\n")
+    with pytest.raises(SourceError, match=r'1\.csv has one column, "id;name"') as error:
+        _ = weft.read.csv(tmp_path).schema
+    assert "delimiter=';'" in (error.value.hint or "")
+    assert weft.read.csv(tmp_path, schema=pa.schema([("id;name", pa.string())])).schema.names == ["id;name"]
+
+
+def test_bytes_that_are_no_utf8_are_not_taken_for_binary_values(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_bytes("id,name\n1,Müller\n".encode("latin-1"))
+    with pytest.raises(SourceError, match=r"1\.csv cannot be read") as error:
+        _ = weft.read.csv(tmp_path).schema
+    assert 'column "name" is not in UTF-8' in (error.value.detail or "")
+
+
+def test_a_value_that_does_not_fit_is_named_with_its_column(tmp_path: Path) -> None:
+    schema = pa.schema([("n", pa.int64())])
+    (tmp_path / "2.csv").write_text("id,n\n1,2\n2,2.5\n")
+    source = weft.read.csv(tmp_path, schema=schema)
+    with pytest.raises(SourceError, match=r"2\.csv cannot be read") as error:
+        source.whole().read()
+    assert error.value.detail == "column \"n\", row 3: invalid value '2.5', and the column has type int64."
+    assert "schema=" in (error.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "read", "hint"),
+    [
+        ("1.csv.gz", "k\n1\n", weft.read.parquet, "weft.read.csv"),
+        ("1.json", '{"k": 1, "l": {"m": 2}}\n{"k": 1}\n', weft.read.csv, "weft.read.json"),
+        ("1.ndjson", "PAR1", weft.read.parquet, "weft.read.json"),
+        ("1.json", '[{"k": 1}]', weft.read.json, "one JSON object a line"),
+    ],
+)
+def test_a_file_of_another_format_is_said_to_be_one(tmp_path: Path, name: str, text: str, read: Any, hint: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(SourceError, match="cannot be read") as error:
+        _ = read(tmp_path).schema
+    assert hint in (error.value.hint or "")
+
+
+def test_why_there_is_no_file_is_said(tmp_path: Path) -> None:
+    (tmp_path / "orders" / "year=2024" / "month=1").mkdir(parents=True)
+    (tmp_path / "orders" / "year=2024" / "month=1" / "a.parquet").touch()
+    (tmp_path / "empty").mkdir()
+    for path, detail, hint in (
+        ("order", "no such folder", f'did you mean "{tmp_path / "orders"}"?'),
+        ("else/where", "no such folder", "relative paths"),
+        ("orders", 'such as "year=2024"', f'"{tmp_path / "orders" / "*" / "*" / "*"}"'),
+        ("empty", "there is none", "put the first file there"),
+        ("empty/*.parquet", "there is none", "put the first file there"),
+    ):
+        with pytest.raises(SourceError, match="no files at") as error:
+            _ = weft.read.parquet(tmp_path / path).schema
+        assert detail in (error.value.detail or "")
+        assert hint in (error.value.hint or "")
+    assert list_files(str(tmp_path / "orders" / "*" / "*" / "*"))

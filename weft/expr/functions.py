@@ -203,6 +203,7 @@ FUNCTIONS: dict[str, Function] = {
     "generate_series": Function(lists.series, lists.counted(closed=True), 1, 3),
     "range": Function(lists.series, lists.counted(closed=False), 1, 3),
     "string_split": Function(lists.splitting, spread(strict(lists.split)), 2, 2),
+    "list_contains": Function(lists.containing, lists.contained, 2, 2),
     "pack": Function(gathered.pack_rule, gathered.pack, 1, _ANY),
     "gather": Function(gathered.gather_rule, gathered.gather, 5, 5),
     "cast": Function(rules.cast, _cast, 1, 1),
@@ -255,7 +256,10 @@ SYNONYMS = {
     "string_to_array": "string_split",
     "split": "string_split",
     "list_pack": "list_value",
+    "array_contains": "list_contains",
+    "array_has": "list_contains",
     "array_length": "length",
+    "list_has": "list_contains",
     "cardinality": "length",
 }
 """Other names under which SQL may call a function."""

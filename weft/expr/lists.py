@@ -18,11 +18,12 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from weft.errors import QueryError
-from weft.expr.casts import Datum
+from weft.expr.casts import Datum, cast
 from weft.expr.coerce import cast_to, unify
 from weft.expr.logic import Kernel
 from weft.expr.model import Call
-from weft.expr.types import ExprError, normalize, sql_name
+from weft.expr.nested import same_values
+from weft.expr.types import ExprError, common_type, normalize, sql_name
 
 UNNEST, ORDINAL = "unnest", "ordinal"
 _MOST = 1_000_000
@@ -135,3 +136,28 @@ def split(texts: pa.Array, separator: str) -> pa.Array:
     """The parts of texts between a separator; an empty one parts all characters."""
     made = pc.split_pattern(texts, separator) if separator else pc.split_pattern_regex(texts, "")
     return made.cast(pa.list_(pa.string()))
+
+
+def containing(call: Call) -> Call:
+    """list_contains(list, value): the value may have another type that can be compared."""
+    held, given = normalize(_list(call).value_type), call.args[1].type
+    common = None if given is None else common_type(held, given)
+    if common is None:
+        raise ExprError(
+            f"a list of {sql_name(held)} cannot hold a {sql_name(given)}",
+            hint=f"CAST the value AS {sql_name(held)}.",
+            span=call.args[1].span or call.span,
+        )
+    return replace(call, args=(call.args[0], cast_to(call.args[1], common)), type=pa.bool_())
+
+
+def contained(args: Sequence[Datum], _kind: pa.DataType) -> Datum:
+    """Whether a list holds a value; NULL where one of them is NULL, and no NULL in a list is a value."""
+    rows, (lists, values) = _whole(args)
+    places = pc.list_parent_indices(lists)
+    held = cast(pc.list_flatten(lists), values.type)
+    hits = same_values(held, values.take(places)) & held.is_valid().to_numpy(zero_copy_only=False)
+    found = np.zeros(len(lists), dtype=bool)
+    found[places.to_numpy()[hits]] = True
+    made = pa.array(found, mask=_unknown([lists, values]))
+    return made if rows is not None else made[0]

@@ -51,12 +51,35 @@ def _type_call(call: Call) -> Expr:
         raise InternalError(f'no operator is called "{call.op}"')
     if not function.least <= len(call.args) <= function.most:
         raise ExprError(
-            f'"{call.op}" takes {_count(function.least, function.most)}, not {len(call.args)}', span=call.span
+            f'"{call.op}" takes {_count(function.least, function.most)}, not {len(call.args)}',
+            hint=_WRITTEN.get(call.op),
+            span=call.span,
         )
     ruled = function.rule(call)
     if ruled.op != call.op:  # it was rewritten, and its new arguments may be constant
         ruled = replace(ruled, args=tuple(_fold(arg) if isinstance(arg, Call) else arg for arg in ruled.args))
     return _fold(ruled)
+
+
+def require_type(expr: Expr) -> Expr:
+    """The expression, if it has a type: a bare NULL, or a column that holds nothing else, cannot be put out."""
+    if isinstance(expr, Column) and pt.is_null(expr.type):
+        detail = "the first file or batch holds only NULLs for it."
+        hint = "declare the columns: schema=pyarrow.schema([...])."
+        raise ExprError(f'column "{expr.name}" has no type', detail=detail, hint=hint, span=expr.span)
+    if pt.is_null(expr.type) or pt.is_interval(expr.type):
+        raise ExprError("this output has no type of its own", hint="write CAST(... AS type).", span=expr.span)
+    return expr
+
+
+_WRITTEN = {
+    "date_diff": "write date_diff('day', first, last).",
+    "date_trunc": "write date_trunc('hour', time).",
+    "split_part": "write split_part(text, separator, number).",
+    "strftime": "write strftime(time, '%Y-%m-%d').",
+    "substring": "write substring(text, first, length).",
+}
+"""Functions that other systems call with fewer arguments -> how they are written here."""
 
 
 def _count(least: int, most: int) -> str:

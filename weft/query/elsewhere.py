@@ -4,10 +4,12 @@ from __future__ import annotations
 
 _DAYS = "x + INTERVAL '1' DAY"
 _PARTS = "date_diff('day', first, last)"
+_FIELDS = "the fields as columns of their own: a query makes no structs"
 _SESSION = "LAG(time) OVER (...) is the time of the row before: a gap that is too long begins a session"
 
 ELSEWHERE = {
     "approx_percentile": "quantile_cont(x, 0.5)",
+    "approx_quantile": "quantile_cont(x, 0.5)",
     "charindex": "strpos(text, part)",
     "collect_list": "array_agg(x)",
     "convert": "CAST(x AS type)",
@@ -23,12 +25,17 @@ ELSEWHERE = {
     "iif": "if(condition, x, y)",
     "isnull": "x IS NULL",
     "last": "ARG_MAX(x, time)",
+    "named_struct": _FIELDS,
     "nvl2": "CASE WHEN x IS NULL THEN b ELSE a END",
+    "percentile": "quantile_cont(x, 0.5)",
     "percentile_approx": "quantile_cont(x, 0.5)",
+    "pmod": "(x % n + n) % n",
     "posexplode": "UNNEST(list) WITH ORDINALITY AS u (x, at) in FROM",
     "session": _SESSION,
     "session_window": _SESSION,
     "size": "length(list)",
+    "struct": _FIELDS,
+    "timestamp_millis": "epoch_ms(x)",
     "timestampadd": _DAYS,
     "timestampdiff": _PARTS,
     "to_date": "CAST(x AS DATE)",

@@ -19,7 +19,7 @@ from weft.expr.model import Call, Column, Expr, Literal, Udf, text_of
 from weft.expr.render import to_sql
 from weft.expr.rules import condition as require_condition
 from weft.expr.types import ExprError, is_comparable, sql_name
-from weft.expr.typing import add_types
+from weft.expr.typing import add_types, require_type
 from weft.query.aggregates import (
     has_aggregate,
     is_aggregate,
@@ -102,9 +102,7 @@ def group(
 def _output(groups: _Groups, entry: Entry, *, united: bool) -> Output:
     with pointing_into(entry.text):
         expr = groups.finish(entry.expr)
-        if not united and (pt.is_null(expr.type) or pt.is_interval(expr.type)):
-            raise ExprError("this output has no type of its own", hint="write CAST(NULL AS type).", span=expr.span)
-        return Output(entry.name, expr)
+        return Output(entry.name, expr if united else require_type(expr))
 
 
 def _condition(groups: _Groups, entry: Entry) -> Expr:

@@ -13,13 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import pyarrow as pa
-from pyarrow import types as pt
 
 from weft.errors import QueryError
 from weft.expr.lists import is_spread
 from weft.expr.model import Call, Column, Expr
-from weft.expr.types import ExprError, normalize
-from weft.expr.typing import add_types
+from weft.expr.types import normalize
+from weft.expr.typing import add_types, require_type
 from weft.query.aggregates import calls_aggregate, has_aggregate, refuse_aggregates
 from weft.query.calls import FunctionSignature
 from weft.query.caret import locate_error, pointing_into
@@ -215,11 +214,4 @@ def output(entry: Entry, *, united: bool = False) -> Output:
     with pointing_into(entry.text):
         refuse_aggregates(entry.expr, "a query without GROUP BY")
         typed = add_types(entry.expr)
-        return Output(entry.name, typed if united else _require_type(typed))
-
-
-def _require_type(expr: Expr) -> Expr:
-    """An output without type (a bare NULL) has no column to go to."""
-    if pt.is_null(expr.type) or pt.is_interval(expr.type):
-        raise ExprError("this output has no type of its own", hint="write CAST(... AS type).", span=expr.span)
-    return expr
+        return Output(entry.name, typed if united else require_type(typed))

@@ -113,7 +113,7 @@ class Stream:
         return f"<{'table' if self.table else 'stream'} {self.name}: {columns}{timed}>"
 
     def __post_init__(self) -> None:
-        _refuse_duplicates(f'column of stream "{self.name}"', self.schema.names)
+        _refuse_duplicates(f'column of stream "{self.name}"', self.schema.names, "rename it where it is written.")
         for column in self.schema.names:
             if column in (TIME, WEIGHT, BATCH, NOW, COPY, HASH, PAIR, OP) or column.startswith((LATE, MEASURE)):
                 raise QueryError(
@@ -218,12 +218,12 @@ class Query:
     """(Stream, lateness) of the streams whose watermark says which rows are late; its own if there are none."""
 
     def __post_init__(self) -> None:
-        _refuse_duplicates("alias", [relation.alias for relation in self.relations])
+        _refuse_duplicates("alias", [relation.alias for relation in self.relations], _NAMED)
         if dotted := [relation.alias for relation in self.relations if "." in relation.alias]:
             raise QueryError(f"alias {dotted[0]!r} has a dot in it", hint="give it another name with AS.")
         made = self.grouping or self.subscribers
         shown = self.outputs if made is None else made.outputs
-        _refuse_duplicates("output name", [output.name for output in shown])
+        _refuse_duplicates("output name", [output.name for output in shown], _NAMED)
         if any(output.name == WEIGHT for output in shown):
             raise QueryError(
                 f'output name "{WEIGHT}" is reserved',
@@ -313,11 +313,12 @@ def keep_apart(query: Query, numbers: Mapping[str, int]) -> Query:
     return replace(query, relations=tuple(relations))
 
 
-def _refuse_duplicates(kind: str, names: list[str]) -> None:
+_NAMED = "give each a name of its own with AS."
+
+
+def _refuse_duplicates(kind: str, names: list[str], hint: str) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise QueryError(
-            f"duplicate {kind} {twice[0]!r}",
-            detail=f"these appear more than once: {', '.join(twice)}.",
-            hint=f"give each {kind} a name of its own with AS.",
+            f"duplicate {kind} {twice[0]!r}", detail=f"these appear more than once: {', '.join(twice)}.", hint=hint
         )

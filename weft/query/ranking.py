@@ -24,11 +24,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
-from pyarrow import types as pt
 
 from weft.expr.model import Call, Column, Expr, Literal, Span, Udf, conjuncts, text_of, transform, walk
 from weft.expr.types import ExprError, is_comparable, is_orderable, sql_name
-from weft.expr.typing import add_types
+from weft.expr.typing import add_types, require_type
 from weft.query.aggregates import AGGREGATES, refuse_aggregates
 from weft.query.caret import pointing_into
 from weft.query.draft import EVERY, Condition, Draft, Item, Ranked, Source, Star
@@ -370,10 +369,7 @@ def ranked(query: Query, entries: Sequence[Entry], how: Ranked) -> Query:
 def _typed(entry: Entry) -> Expr:
     with pointing_into(entry.text):
         refuse_aggregates(entry.expr, "a query without GROUP BY")
-        expr = add_types(entry.expr)
-        if pt.is_null(expr.type) or pt.is_interval(expr.type):
-            raise ExprError("this output has no type of its own", hint="write CAST(... AS type).", span=expr.span)
-        return expr
+        return require_type(add_types(entry.expr))
 
 
 def _refuse(expr: Expr, entry: Entry, how: Ranked) -> None:

@@ -15,9 +15,11 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from weft.expr.model import Call, Column, Expr, Literal, Span, Udf, transform
+from weft.expr.render import quote_text
 from weft.expr.types import ExprError
 from weft.query.aggregates import PARTS, WINDOW
 from weft.query.draft import JoinKind, Star, Using
+from weft.query.elsewhere import say_elsewhere
 from weft.query.names import COLUMN_HINT, find, suggestion
 from weft.query.parameters import PARAMETERS, REMOVED
 from weft.query.visible import Visible
@@ -184,7 +186,7 @@ class Scope:
         raise ExprError(
             f'there is no alias "{name}"',
             detail=f"aliases are: {', '.join(known)}.",
-            hint=suggestion(name, known) or ALIAS_HINT,
+            hint=suggestion(name, known) or say_elsewhere(name) or ALIAS_HINT,
             span=span,
         )
 
@@ -200,7 +202,14 @@ class Scope:
             detail = f"columns of the parameters are: {', '.join(names)}."
         else:
             message, detail = f'"{alias}" has no column "{column.name}"', f"its columns are: {', '.join(names)}."
-        return ExprError(message, detail=detail, hint=suggestion(column.name, names) or COLUMN_HINT, span=column.span)
+        hint = suggestion(column.name, names) or _otherwise(column)
+        return ExprError(message, detail=detail, hint=hint, span=column.span)
+
+
+def _otherwise(column: Column) -> str:
+    """The hint for a name that is like no column: in double quotes it may have been meant as text."""
+    wide = 0 if column.span is None or column.alias else column.span.end + 1 - column.span.start - len(column.name)
+    return f"text takes single quotes: {quote_text(column.name)}; or {COLUMN_HINT}" if wide == 2 else COLUMN_HINT
 
 
 def left_out(star: Star, shown: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:

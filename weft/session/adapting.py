@@ -26,6 +26,7 @@ from weft.host.state.manifest import Manifest
 from weft.observe.notice import Notice
 from weft.optimizer.choose import Choice
 from weft.optimizer.plan import topology
+from weft.session.arguments import check_flags
 from weft.session.fit import Fit
 from weft.stats.model import Statistics
 from weft.topology.model import Topology
@@ -53,6 +54,7 @@ class Following:
         self, adapt: bool | None, epoch: str | datetime.timedelta | float | None, threshold: float | None
     ) -> Following:
         """The same with what is given."""
+        check_flags(adapt=adapt)
         if threshold is not None and not (isinstance(threshold, int | float) and 0 <= threshold < 1):
             raise PlanError(
                 f"threshold is {threshold!r}",
@@ -60,7 +62,7 @@ class Following:
                 hint="use a number from 0 to 1, such as 0.05.",
             )
         return Following(
-            self.adapt if adapt is None else bool(adapt),
+            self.adapt if adapt is None else adapt,
             self.length if epoch is None else read_length(epoch),
             self.threshold if threshold is None else float(threshold),
         )

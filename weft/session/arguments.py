@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 from collections.abc import Iterable
 from typing import TypeVar, cast
 
@@ -26,6 +27,14 @@ def check_spark(spark: object) -> None:
         )
     if spark is not None and not hasattr(spark, "sparkContext"):
         raise PlanError(f"spark is a {type(spark).__name__}", hint="pass a SparkSession, or None.")
+
+
+def check_path(given: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """A checkpoint that is a path."""
+    if not isinstance(given, str | os.PathLike) or not os.fspath(given):
+        hint = 'name a folder for the state: weft.Session(checkpoint="state").'
+        raise PlanError(f"checkpoint is {given!r}", hint=hint)
+    return given
 
 
 def check_name(kind: str, name: str, taken: Iterable[str]) -> None:
@@ -73,6 +82,24 @@ def read_timing(
     if lateness is None:
         return column, delay if column == own else 0
     return column, parse_duration(lateness) if lateness else 0
+
+
+def refuse_untimed(name: str, event_time: str | None, lateness: object, idle: object) -> None:
+    """Refuse what counts from an event time where there is none."""
+    given = {"lateness": lateness, "idle": idle}
+    if event_time is None and (found := [what for what, value in given.items() if value]):
+        raise QueryError(
+            f'"{name}" has {found[0]} and no event time',
+            detail="without an event time no row is late, and nobody waits for a row.",
+            hint=f'name the column that says when a row happened: event_time="..."; or leave {found[0]} out.',
+        )
+
+
+def check_flags(**given: bool | None) -> None:
+    """Refuse what is neither True nor False: a word such as "no" would count as true."""
+    for what, value in given.items():
+        if value not in (True, False, None):
+            raise PlanError(f"{what} is {value!r}", hint="use True or False.")
 
 
 def read_idle(idle: str | datetime.timedelta | float | None) -> int | None:

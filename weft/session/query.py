@@ -75,9 +75,9 @@ class QueryHandle:
         """
         if partition_by is not None and mode is not None:
             raise SinkError(
-                "a folder for each value has no modes",
-                detail=f'query "{self.name}" was given partition_by and mode={mode!r}; their rows never change.',
-                hint="leave out one of them.",
+                f'query "{self.name}" has partition_by and a mode',
+                detail="folders by value are for results that never change, and these have no modes.",
+                hint="leave one of them out.",
             )
         if partition_by is not None:
             return self.to("partitioned", path, partition_by)

@@ -126,7 +126,7 @@ class Roster:
             raise QueryError(
                 f'the session has no query "{name}"',
                 detail=f"its queries are {', '.join(known) or 'none'}.",
-                hint="drop one of these.",
+                hint="drop one of these." if known else "leave the drop out.",
             )
         if readers := self.readers(name):
             raise QueryError(

@@ -35,7 +35,15 @@ from weft.query.draft import Draft
 from weft.query.duration import parse_duration
 from weft.query.parameters import Strategy
 from weft.session.adapting import Following
-from weft.session.arguments import check_choice, check_name, check_whole, check_workers, refuse_new_policy
+from weft.session.arguments import (
+    check_choice,
+    check_flags,
+    check_name,
+    check_path,
+    check_whole,
+    check_workers,
+    refuse_new_policy,
+)
 from weft.session.changing import refuse_old_rows, require_all_rows
 from weft.session.declarations import Declarations
 from weft.session.outlets import check_sinks, visit_sinks
@@ -78,7 +86,7 @@ class Session(Declarations):
         Or it is an object that shows the run: see `weft.observe.live.Live`.
         """
         super().__init__(spark)
-        self.checkpoint = Checkpoint(checkpoint)
+        self.checkpoint = Checkpoint(check_path(checkpoint))
         self._roster = Roster(self.checkpoint, self._catalog, self.lock, self._cores)
         self._roster.asked_workers = None if workers is None else check_workers(workers)
         self._running = Running(self, self._roster, self._open_spark, progress)
@@ -205,6 +213,7 @@ class Session(Declarations):
         """
         check_name("query", name, self._roster.queries)
         check_choice("start", start, STARTS)
+        check_flags(cross_product=cross_product, closed=closed, backfill=backfill, complete=complete)
         handle = self._catalog.read_query(name, query, cross_product, closed, self._roster.readable())
         handle.start, handle.backfill, handle.must_be_complete = start, backfill, complete
         require_all_rows(handle)

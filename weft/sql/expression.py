@@ -40,7 +40,8 @@ def _misplaced(cursor: Cursor) -> Exception:
     sign = cursor.token.text
     if sign in _COMPARE:
         return cursor.fail(cursor.token.span, f"{sign} cannot stand here", hint="put what is before it in parentheses.")
-    return cursor.fail(cursor.token.span, f"the operator {sign} is not supported", hint=_OPERATOR_HINT)
+    hint = "write IS NOT DISTINCT FROM." if sign == "<=>" else _OPERATOR_HINT
+    return cursor.fail(cursor.token.span, f"the operator {sign} is not supported", hint=hint)
 
 
 _OPERATOR_HINT = "operators are = <> < <= > >= + - * / // % ** || ~ :: -> ->>, and words such as AND, IN and LIKE."
@@ -359,6 +360,7 @@ _SPECIAL: dict[str, Callable[[Cursor, forms.Read], Expr]] = {
     "INTERVAL": lambda cursor, _: interval_literal(cursor),
     "CASE": forms.case,
     "CAST": forms.cast,
+    "TRY_CAST": forms.try_cast,
     "EXTRACT": forms.extract,
     "SUBSTRING": forms.substring,
     "SUBSTR": forms.substring,

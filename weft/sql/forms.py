@@ -204,6 +204,12 @@ def cast(cursor: Cursor, read: Read) -> Expr:
     return Call("cast", (value,), kind, cursor.span_from(start))
 
 
+def try_cast(cursor: Cursor, _read: Read) -> Expr:
+    """TRY_CAST, which is refused: what is no number here may be one elsewhere, and nobody would be told."""
+    hint = "say which values count: CASE WHEN x ~ '^[0-9]+$' THEN CAST(x AS BIGINT) END."
+    raise cursor.fail(cursor.token.span, "TRY_CAST is not supported", hint=hint)
+
+
 def case(cursor: Cursor, read: Read) -> Expr:
     """CASE with or without a subject."""
     start = cursor.at

@@ -19,6 +19,10 @@ _NOT_YET: dict[str, tuple[str, str]] = {
     "TABLESAMPLE": ("TABLESAMPLE is not supported", "select rows in WHERE."),
     "FOR": ("FOR is not supported", "leave it out: a query only reads."),
     "INTO": ("INTO is not supported", "give the query a sink: q.to_parquet(...)."),
+    "LATERAL VIEW": ("LATERAL VIEW is not supported", "write CROSS JOIN UNNEST(list) AS u (x)."),
+    "RLIKE": ("RLIKE is not supported", "write x ~ 'pattern'."),
+    "REGEXP": ("REGEXP is not supported", "write x ~ 'pattern'."),
+    "CLUSTER BY": ("CLUSTER BY is not supported", "leave it out: it says nothing about the rows."),
     "PIVOT": ("PIVOT is not supported", "pivot the result downstream."),
     "UNPIVOT": ("UNPIVOT is not supported", "unpivot the result downstream."),
 }

@@ -72,14 +72,16 @@ _SETTINGS: _Known = {
 _STREAM_OPTIONS: _Known = {
     "event_time": _TEXT, "unit": _TEXT, "lateness": _TEXT, "max_files": _WHOLE, "unique": _NAMES,
     "bad_files": _TEXT, "idle": _TEXT, "static": _FLAG, "changes": _TEXT, "key": _NAMES, "format": _TEXT,
+    "delimiter": _TEXT,
 }  # fmt: skip
 _TABLE_OPTIONS: _Known = {
     "key": _NAMES, "changes": _TEXT, "format": _TEXT, "refresh": _FLAG, "event_time": _TEXT, "unit": _TEXT,
-    "lateness": _TEXT, "idle": _TEXT, "max_files": _WHOLE,
+    "lateness": _TEXT, "idle": _TEXT, "max_files": _WHOLE, "delimiter": _TEXT,
 }  # fmt: skip
 _QUERY_OPTIONS: _Known = {
     "cross_product": _FLAG, "closed": _FLAG, **_PLANNING, "parallelism": _COUNTS, "skewed": _FLAGS,
     "start": _TEXT, "backfill": _FLAG, "complete": _FLAG, "merge": _FLAG, "mode": _TEXT,
+    "partition_by": _NAMES,
 }  # fmt: skip
 _FORMATS: dict[str, Format] = {"PARQUET": "parquet", "CSV": "csv", "JSON": "json", "KAFKA": "kafka"}
 _SET = "SET name = value;"
@@ -234,7 +236,7 @@ class _Script:
 def _read_stream(cursor: Cursor, name: Token) -> StreamStatement:
     schema = _read_columns(cursor)
     form, place = _read_place(cursor, "stream")
-    options = read_options(cursor, _STREAM_OPTIONS)
+    options = read_options(cursor, _options_of(form, _STREAM_OPTIONS))
     _end(cursor, _STREAM)
     path, topic = (Path(), place) if isinstance(place, Topic) else (place, None)
     return StreamStatement(name.text, form, path, options, schema=schema, topic=topic, span=name.span)
@@ -260,7 +262,7 @@ def _read_table(cursor: Cursor, name: Token) -> StreamStatement:
     schema = _read_columns(cursor)
     form, place = _read_place(cursor, "table")
     key = {"key": list(read_names(cursor, "KEY (column, ...)."))} if cursor.accept("KEY") else {}
-    options: Options = {**key, **read_options(cursor, _TABLE_OPTIONS)}
+    options: Options = {**key, **read_options(cursor, _options_of(form, _TABLE_OPTIONS))}
     if isinstance(place, Topic) and "key" not in options and "changes" not in options and "format" not in options:
         hint = "say how its rows follow each other: KEY (column); or read it as a stream: CREATE STREAM."
         raise cursor.fail(name.span, "a table that is a topic has no key", hint=hint)
@@ -279,6 +281,12 @@ def _read_place(cursor: Cursor, what: str) -> tuple[Format, Path | Topic]:
     if form == "kafka":
         return form, read_topic(cursor, FROM_KAFKA)
     return form, Path(read_string(cursor, f"the folder of the {what}"))
+
+
+def _options_of(form: Format, known: _Known) -> _Known:
+    """Those that mean something for this format."""
+    missing = {"csv": (), "kafka": ("max_files", "bad_files", "delimiter")}.get(form, ("delimiter",))
+    return {name: kind for name, kind in known.items() if name not in missing}
 
 
 def _read_query(cursor: Cursor, name: Token) -> QueryStatement:

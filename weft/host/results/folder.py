@@ -68,9 +68,9 @@ class Folder(Protocol):
 
 
 def open_folder(path: str | os.PathLike[str]) -> Folder:
-    """The folder at a path or a URL."""
+    """The folder at a path or a URL; a relative path counts from where the program is now, not when it runs."""
     url = read_url(path)
-    return LocalFolder(Path(path)) if url is None else UrlFolder(url)
+    return LocalFolder(Path(path).absolute()) if url is None else UrlFolder(url)
 
 
 class LocalFolder(Folder):

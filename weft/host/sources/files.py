@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from typing import Literal as OneOf
 
@@ -17,14 +18,20 @@ import pyarrow.parquet
 from weft.errors import SourceError
 from weft.host.sources.remote import RemoteFolder
 from weft.host.sources.source import Piece
+from weft.host.sources.unreadable import say_unreadable
 
-Format = OneOf["parquet", "csv", "json", "arrow"]
+Format = OneOf["parquet", "csv", "csv with ;", "csv with tabs", "csv with |", "json", "arrow"]
+DELIMITERS: dict[Format, str] = {"csv": ",", "csv with ;": ";", "csv with tabs": "\t", "csv with |": "|"}
+"""What parts the values of a line, in the formats that have a header line."""
 READ_ROWS = 131_072
 """Rows read at a time."""
 
 
 At = RemoteFolder | None
 """Where files are: in a folder that is said by a URL, or on this machine."""
+
+Reader = Callable[[Piece, list[str], pa.Schema, At], Iterator[pa.RecordBatch]]
+Rows = Callable[[Any, list[str], pa.Schema], Iterator[pa.RecordBatch]]
 
 
 def list_files(path: str, at: At = None) -> list[str]:
@@ -57,7 +64,7 @@ def pieces(kind: Format, files: Sequence[str], stream: str = "", at: At = None) 
     """The files, cut into parts that can be read on their own."""
     found = []
     for file in files:
-        found += guard(file, lambda file=file: _cut(kind, file, stream, at))
+        found += guard(file, lambda file=file: _cut(kind, file, stream, at), kind)
     return found
 
 
@@ -79,7 +86,7 @@ def read_piece(
     try:
         yield from _READERS[kind](piece, list(columns), schema, at)
     except (pa.ArrowException, OSError, KeyError) as error:
-        raise _unreadable(piece.file, error) from error
+        raise say_unreadable(kind, piece.file, error, lambda: _header(kind, piece.file, at)) from error
 
 
 def _cut(kind: Format, file: str, stream: str, at: At) -> list[Piece]:
@@ -118,14 +125,14 @@ def _parquet(piece: Piece, columns: list[str], _schema: pa.Schema, at: At) -> It
 
 def read_text(kind: Format, text: bytes, columns: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Rows of some lines of CSV (the first is the header) or JSON; raises what Arrow raises."""
-    yield from (_csv_rows if kind == "csv" else _json_rows)(pa.BufferReader(text), list(columns), schema)
+    yield from (_rows_of_csv(kind) if kind in DELIMITERS else _json_rows)(pa.BufferReader(text), list(columns), schema)
 
 
 def _open_text(file: str, at: At) -> Any:
     return file if at is None else at.open_text(file)
 
 
-def _text_rows(rows: Any, file: str, columns: list[str], schema: pa.Schema, at: At) -> Iterator[pa.RecordBatch]:
+def _text_rows(rows: Rows, file: str, columns: list[str], schema: pa.Schema, at: At) -> Iterator[pa.RecordBatch]:
     """Rows of text.  What is wrong with them is no OSError: such an error is the store's."""
     try:
         yield from rows(_open_text(file, at), columns, schema)
@@ -135,15 +142,23 @@ def _text_rows(rows: Any, file: str, columns: list[str], schema: pa.Schema, at: 
         raise at.unreachable(error) from error
 
 
-def _csv(piece: Piece, columns: list[str], schema: pa.Schema, at: At) -> Iterator[pa.RecordBatch]:
-    if size_of(piece.file, at):
-        yield from _text_rows(_csv_rows, piece.file, columns, schema, at)
+def _csv(kind: Format) -> Reader:
+    rows = _rows_of_csv(kind)
+
+    def read(piece: Piece, columns: list[str], schema: pa.Schema, at: At) -> Iterator[pa.RecordBatch]:
+        if size_of(piece.file, at):
+            yield from _text_rows(rows, piece.file, columns, schema, at)
+
+    return read
 
 
-def _csv_rows(text: Any, columns: list[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    convert = csv_values({name: schema.field(name).type for name in columns})
-    read = pa.csv.ReadOptions(use_threads=False)
-    yield from pa.csv.open_csv(text, read_options=read, parse_options=_quoted_lines(), convert_options=convert)
+def _rows_of_csv(kind: Format) -> Rows:
+    def rows(text: Any, columns: list[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        convert = csv_values({name: schema.field(name).type for name in columns})
+        read = pa.csv.ReadOptions(use_threads=False)
+        yield from pa.csv.open_csv(text, read_options=read, parse_options=_lines_of(kind), convert_options=convert)
+
+    return rows
 
 
 def csv_values(types: Mapping[str, pa.DataType]) -> Any:
@@ -160,9 +175,9 @@ def csv_values(types: Mapping[str, pa.DataType]) -> Any:
     )
 
 
-def _quoted_lines() -> Any:
+def _lines_of(kind: Format) -> Any:
     """Text in quotes may go over several lines, wherever Arrow cuts a file into blocks."""
-    return pa.csv.ParseOptions(newlines_in_values=True)
+    return pa.csv.ParseOptions(delimiter=DELIMITERS[kind], newlines_in_values=True)
 
 
 def _json(piece: Piece, columns: list[str], schema: pa.Schema, at: At) -> Iterator[pa.RecordBatch]:
@@ -187,30 +202,64 @@ def _arrow(piece: Piece, columns: list[str], _schema: pa.Schema, _at: At) -> Ite
     yield from table.select(columns).to_batches(max_chunksize=READ_ROWS)
 
 
-_READERS: dict[str, Any] = {"parquet": _parquet, "csv": _csv, "json": _json, "arrow": _arrow}
+_READERS: dict[str, Reader] = {
+    "parquet": _parquet,
+    **{kind: _csv(kind) for kind in DELIMITERS},
+    "json": _json,
+    "arrow": _arrow,
+}
 
 
 def read_schema(kind: Format, file: str, at: At = None) -> pa.Schema:
     """The columns of a file."""
-    return guard(file, lambda: _columns_of(kind, file, at))
+    return guard(file, lambda: _columns_of(kind, file, at), kind)
 
 
 def _columns_of(kind: Format, file: str, at: At) -> pa.Schema:
     if kind == "parquet":
         return pa.parquet.read_schema(file if at is None else at.open(file))
-    if kind == "csv":
-        return pa.csv.open_csv(
-            _open_text(file, at), parse_options=_quoted_lines(), convert_options=csv_values({})
-        ).schema
+    if kind in DELIMITERS:
+        return _parted(kind, file, _text_only(_open_csv(kind, file, at).schema))
     return pa.json.read_json(_open_text(file, at), _long_lines()).schema
 
 
-def guard(file: str, read: Any) -> Any:
+def _open_csv(kind: Format, file: str, at: At) -> Any:
+    return pa.csv.open_csv(_open_text(file, at), parse_options=_lines_of(kind), convert_options=csv_values({}))
+
+
+def _text_only(schema: pa.Schema) -> pa.Schema:
+    """The schema of CSV, if all of it is text: Arrow takes bytes in another encoding for binary values."""
+    for field in schema:
+        if pa.types.is_binary(field.type):
+            raise pa.ArrowInvalid(f'column "{field.name}" is not in UTF-8')
+    return schema
+
+
+def _parted(kind: Format, file: str, schema: pa.Schema) -> pa.Schema:
+    """The schema of CSV, unless its only column is a line that other signs part."""
+    signs = [repr(sign) for sign in DELIMITERS.values() if sign != DELIMITERS[kind] and sign in schema.names[0]]
+    if len(schema) > 1 or not signs:
+        return schema
+    raise SourceError(
+        f'file {file} has one column, "{schema.names[0]}"',
+        detail=f"values are parted by {DELIMITERS[kind]!r}.",
+        hint=f"say what parts them: weft.read.csv(path, delimiter={signs[0]}); or pass schema= if it is one column.",
+    )
+
+
+def _header(kind: Format, file: str, at: At) -> list[str]:
+    """The columns of a file with a header line; none if even that cannot be read."""
+    with contextlib.suppress(pa.ArrowException, OSError):
+        return _open_csv(kind, file, at).schema.names if kind in DELIMITERS else []
+    return []
+
+
+def guard(file: str, read: Any, kind: str = "") -> Any:
     """What `read` returns.  If the file cannot be read, raise an error that names it."""
     try:
         return read()
     except (pa.ArrowException, OSError) as error:
-        raise _unreadable(file, error) from error
+        raise say_unreadable(kind, file, error) from error
 
 
 def names_file(error: SourceError, file: str) -> bool:
@@ -223,13 +272,4 @@ def _changed(file: str) -> SourceError:
         f"file {file} has changed while a batch was reading it",
         detail="some of its parts would be of one version, and others of another.",
         hint="nothing of this batch was joined: run again. Write new rows to a new file, not to one that is there.",
-    )
-
-
-def _unreadable(file: str, error: Exception) -> SourceError:
-    return SourceError(
-        f"file {file} cannot be read",
-        detail=f"{str(error).splitlines()[0].rstrip('.') if str(error) else type(error).__name__}.",
-        hint="nothing of this batch was joined; repair the file and run again, or declare the stream with "
-        'bad_files="skip" to leave such files out.',
     )

@@ -23,6 +23,7 @@ from weft.errors import SourceError, StateError
 from weft.expr.types import normalize_schema
 from weft.host.sources.filelog import FileLog
 from weft.host.sources.files import (
+    DELIMITERS,
     Format,
     guard,
     list_files,
@@ -35,6 +36,7 @@ from weft.host.sources.files import (
 )
 from weft.host.sources.remote import RemoteFolder
 from weft.host.sources.source import Piece, Position, Source
+from weft.host.sources.unreadable import refuse_nothing
 from weft.host.url import read_url
 
 if TYPE_CHECKING:
@@ -79,11 +81,7 @@ class FileSource(Source):
             return normalize_schema(self.declared)
         files = list_files(self.path, self.at)
         if not files:
-            raise SourceError(
-                f"no files at {self.path}",
-                detail="the columns are read from the first file, and there is none.",
-                hint="pass schema=pyarrow.schema([...]), or put the first file there.",
-            )
+            raise refuse_nothing(self.path, local=self.at is None)
         return normalize_schema(self._without_bad(files, lambda good: read_schema(self.format, good[0], self.at)))
 
     def _without_bad(self, files: list[str], read: Callable[[list[str]], Read]) -> Read:
@@ -233,6 +231,9 @@ def _count(position: Position) -> int:
 
 
 def _source(kind: Format, path: str | os.PathLike[str], most: int | None, schema: pa.Schema | None) -> FileSource:
+    if schema is not None and not isinstance(schema, pa.Schema):
+        hint = 'write it with Arrow\'s types: pyarrow.schema([("id", pyarrow.int64()), ("name", pyarrow.string())]).'
+        raise SourceError(f"schema is a {type(schema).__name__}", hint=hint)
     at = RemoteFolder(url) if isinstance(path, str | os.PathLike) and (url := read_url(path)) is not None else None
     return FileSource(kind, _absolute(path) if at is None else at.shown, most, schema, at=at)
 
@@ -254,9 +255,21 @@ def parquet(
     return _source("parquet", path, max_files, schema)
 
 
-def csv(path: str | os.PathLike[str], max_files: int | None = None, *, schema: pa.Schema | None = None) -> FileSource:
-    """CSV files with a header line; types are taken from `schema`, or from the first file."""
-    return _source("csv", path, max_files, schema)
+def csv(
+    path: str | os.PathLike[str],
+    max_files: int | None = None,
+    *,
+    schema: pa.Schema | None = None,
+    delimiter: str = ",",
+) -> FileSource:
+    """CSV files with a header line; types are taken from `schema`, or from the first file.
+
+    Values are parted by commas, or by the `delimiter` ";", "|" or a tab.
+    """
+    kind = next((kind for kind, sign in DELIMITERS.items() if sign == delimiter), None)
+    if kind is None:
+        raise SourceError(f"delimiter {delimiter!r} is unknown", hint=r'use ",", ";", "|" or "\t".')
+    return _source(kind, path, max_files, schema)
 
 
 def json(path: str | os.PathLike[str], max_files: int | None = None, *, schema: pa.Schema | None = None) -> FileSource:

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from weft.host.ingest import conform, event_times
-from weft.host.sources.files import At, Format, guard, open_parquet, read_piece, read_text, size_of
+from weft.host.sources.files import DELIMITERS, At, Format, guard, open_parquet, read_piece, read_text, size_of
 from weft.host.sources.source import Piece
 from weft.kernels.codes import Ints
 from weft.query.model import TIME, Stream
@@ -163,7 +163,7 @@ class _Reader:
         whole = Piece(part.file, None, part.bytes)
         if part.end is None:
             return read_piece(kind, whole, self.columns, self.stream.schema, self.at)
-        text = guard(part.file, lambda: _cut(part, self.at, header=kind == "csv"))
+        text = guard(part.file, lambda: _cut(part, self.at, header=kind in DELIMITERS))
         try:
             return list(read_text(kind, text, self.columns, self.stream.schema)) if text else []
         except (pa.ArrowException, KeyError):

@@ -38,7 +38,8 @@ class TableSource(Source):
                 raise SourceError("weft.read.batches was given a table, not a list of tables", hint=hint)
             if not isinstance(table, pa.Table):
                 raise SourceError(
-                    f"batch {number} is a {type(table).__name__}", hint="pass a list of pyarrow tables: [table, ...]."
+                    f"batch {number} is a {type(table).__name__}",
+                    hint=f"pass a list of pyarrow tables: {_made(table)}.",
                 )
             if normalize_schema(table.schema) != self.schema:
                 raise SourceError(
@@ -121,3 +122,12 @@ def _equal(a: pa.ChunkedArray, b: pa.ChunkedArray) -> bool:
 
 def _brief(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)
+
+
+def _made(given: object) -> str:
+    """How a list of tables is made of what was given for one."""
+    if isinstance(given, dict):
+        return "[pyarrow.Table.from_pylist(rows)]"
+    return {"pandas": "[pyarrow.Table.from_pandas(df), ...]", "polars": "[df.to_arrow(), ...]"}.get(
+        type(given).__module__.partition(".")[0], "[table, ...]"
+    )

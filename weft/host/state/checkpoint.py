@@ -148,10 +148,12 @@ class Checkpoint:
             raise self._refuse(refused)
 
     def _refuse(self, differences: Sequence[str]) -> StateError:
+        columns = any(line.startswith("stream ") and ", columns: " in line for line in differences)
+        declare = "declare the columns that the checkpoint has, by schema= where files are read; " if columns else ""
         return StateError(
             f"checkpoint {self.shown} belongs to another session",
             detail="\n  ".join(["what differs:", *differences]),
-            hint='use the same streams and queries, drop a query that is meant to go: s.drop("name"), '
+            hint=f'{declare}use the same streams and queries, drop a query that is meant to go: s.drop("name"), '
             "or use an empty checkpoint folder.",
         )
 
