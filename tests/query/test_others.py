@@ -56,6 +56,33 @@ FORMS = [
     "SELECT q.k FROM (SELECT a.k, a.x, a.s FROM a ORDER BY a.k, a.x, a.s OFFSET 2 ROWS) q JOIN b ON q.k = b.k",
 ]
 
+NEAR = "WITH near AS (SELECT b.x, b.y FROM b WHERE b.k = a.k AND b.y < 3) SELECT"
+FAR = [
+    "SELECT 1 AS one FROM a HAVING EXISTS (SELECT 1 FROM b WHERE b.x > 1)",
+    "SELECT 1 AS one FROM a WHERE a.x > 0 HAVING 1 NOT IN (SELECT b.x FROM b WHERE b.k = 1)",
+    f"SELECT a.k FROM a WHERE a.x IN ({NEAR} c.z FROM near LEFT JOIN c ON c.k = near.x)",
+    f"SELECT a.k FROM a WHERE a.x NOT IN ({NEAR} near.y FROM near LEFT JOIN c ON c.k = near.x)",
+    f"SELECT a.k FROM a WHERE EXISTS ({NEAR} 1 FROM c LEFT JOIN near ON c.k = near.x WHERE near.y IS NULL)",
+    f"SELECT a.k FROM a WHERE a.x IN ({NEAR} c.z FROM near RIGHT JOIN c ON c.k = near.x)",
+    f"SELECT a.k FROM a WHERE NOT EXISTS ({NEAR} 1 FROM c RIGHT JOIN near ON c.k = near.x)",
+    f"SELECT a.k FROM a WHERE a.x IN ({NEAR} n.x + m.z FROM near n LEFT JOIN (SELECT z FROM c WHERE c.k = a.x) m ON TRUE)",
+    f"SELECT a.k FROM a WHERE EXISTS ({NEAR} 1 FROM near LEFT JOIN c ON c.k = near.x AND c.z = a.k WHERE c.k IS NULL)",
+    "SELECT a.k FROM a WHERE EXISTS (SELECT 1 FROM b RIGHT JOIN c ON b.x = c.k AND b.k = a.k WHERE b.k IS NULL)",
+    "SELECT a.k FROM a WHERE EXISTS (SELECT 1 FROM b LEFT JOIN c ON a.x = c.k WHERE c.k IS NULL)",
+    "SELECT a.k, (SELECT a.x FROM (SELECT DISTINCT k FROM b) d WHERE d.k = a.k) AS v FROM a",
+    "SELECT a.k, (SELECT a.x + d.m FROM (SELECT k, MAX(y) AS m FROM b GROUP BY k) d WHERE d.k = a.k) AS v FROM a",
+    "SELECT a.k, (SELECT a.x FROM (SELECT MAX(y) AS m FROM b) d WHERE d.m > 1) AS v FROM a",
+    "SELECT a.k, (SELECT COUNT(*) FILTER (WHERE b.y > 1) FROM b WHERE b.k = a.k) AS n FROM a",
+    "SELECT a.k, (SELECT COUNT(*) FILTER (WHERE b.y < a.x) FROM b) AS n FROM a",
+    "SELECT a.k, (SELECT 1 FROM b HAVING COUNT(*) FILTER (WHERE b.y < a.x) > 1) AS n FROM a",
+]
+
+
+@pytest.mark.parametrize("text", FAR)
+def test_subquery_reads_the_query_around_it_anywhere(text: str) -> None:
+    for seed in range(2):
+        check_world(replace(make_world(seed), texts=[text]))
+
 
 @pytest.mark.parametrize("text", ONE_ROW)
 def test_aggregate_without_groups_has_a_row_where_nothing_is_found(text: str) -> None:

@@ -34,6 +34,8 @@ def regroup(draft: Draft, names: Sequence[str]) -> Draft:
         replace(item, name=name) for item, name in zip(draft.items, names, strict=True) if not _asks_groups(item.expr)
     )
     having = tuple(condition for condition in draft.having if condition not in asking)
+    if asking and not (having or _groups(replace(draft, having=()))):
+        having = (Condition(Literal(True)),)  # what HAVING made one group stays one
     kept = (*shown, *over.items) or (Item(Literal(1), "#group"),)
     inner = replace(draft, items=kept, having=having, named=(), distinct=False, within=draft.within)
     source = Source("the groups", _GROUPS, derived=inner)
@@ -43,8 +45,11 @@ def regroup(draft: Draft, names: Sequence[str]) -> Draft:
 def _asks(draft: Draft) -> bool:
     if any(has_subquery(condition.expr) for condition in draft.having):
         return True
-    grouped = bool(draft.group_by or draft.having) or any(calls_aggregate(item.expr) for item in draft.items)
-    return grouped and any(_asks_groups(item.expr) for item in draft.items)
+    return _groups(draft) and any(_asks_groups(item.expr) for item in draft.items)
+
+
+def _groups(draft: Draft) -> bool:
+    return bool(draft.group_by or draft.having) or any(calls_aggregate(item.expr) for item in draft.items)
 
 
 def _asks_groups(written: object) -> bool:

@@ -23,7 +23,7 @@ from weft.query.caret import pointing_into
 from weft.query.derived import all_rows, in_place
 from weft.query.draft import Condition, Draft, Item, Source
 from weft.query.foreach import for_each
-from weft.query.groupedsub import grouped
+from weft.query.groupedsub import grouped, tied
 from weft.query.nulls import fold, is_null, null
 from weft.query.onerow import ROW
 from weft.query.onlyrow import compared, has_one_row, without_having
@@ -205,7 +205,7 @@ class _Unnester:
         source, shown = self.reader.place(derived)
         *keys, value = (one.value for one in shown.columns)
         self.part = Node("left" if keys else "inner", self.part, source, self._equal(keys, equal, call))
-        empty = fold(transform(expr_of(opened.items[0]), _over_nothing))
+        empty = fold(_over_nothing(expr_of(opened.items[0])))
         if not keys or is_null(empty):
             return value
         return Call("case", (null_test(keys[0]), empty, value), None, call.span)
@@ -223,17 +223,19 @@ class _Unnester:
             return None
         value, there = (one.value for one in found.shown)
         self.part = Node("left", self.part, found.source, tuple(Condition(one, self.text) for one in found.on))
-        empty = fold(transform(expr_of(opened.items[0]), _over_nothing))
+        empty = fold(_over_nothing(expr_of(opened.items[0])))
         return value if is_null(empty) else Call("case", (null_test(there), empty, value))
 
     def _only(self, opened: Opened, call: Call) -> Expr:
         """A scalar subquery that is no aggregate: its value, if there is one; more than one is an error."""
         mine = {source.alias for source in sources_of(opened.part)}
-        if all(c.alias in mine for one in opened.where for c in columns(expr_of(one))):
+        item, is_many = expr_of(opened.items[0]), opened.is_grouped or bool(opened.draft.unions)
+        is_far = any(c.alias not in mine for c in columns(item))
+        if not is_far and all(c.alias in mine for one in opened.where for c in columns(expr_of(one))):
             whole = Source("subquery", "whole", derived=opened.draft, columns=("only",))
-            inner = Draft((whole,), (), _at_most_one(Column("whole", "only")), text=opened.draft.text)
+            inner = Draft((whole,), (), _at_most_one([Column("whole", "only")]), text=opened.draft.text)
             derived, equal = Source("subquery", "subquery", derived=inner), list[Expr]()
-        elif opened.is_grouped or opened.draft.unions:
+        elif is_many:
             raise ExprError(
                 "a subquery that is a value, and is tied to the query around it, must be an aggregate or a plain join",
                 detail="it may have at most one row, whatever rows come.",
@@ -241,12 +243,18 @@ class _Unnester:
                 span=call.span,
             )
         else:
-            derived, equal = grouped(
-                replace(opened, items=_at_most_one(expr_of(opened.items[0]))), call, self.part, self.text
-            )
+            read = sorted((c for c in columns(item) if c.alias in mine), key=lambda c: c.field) if is_far else [item]
+            derived, equal = tied(replace(opened, items=_at_most_one(read)), call, self.part, self.text)
         source, shown = self.reader.place(derived)
-        *keys, value, count = (one.value for one in shown.columns)
-        self.part = Node("left" if keys else "inner", self.part, source, self._equal(keys, equal, call))
+        keys, values, count = shown.columns[: len(equal)], shown.columns[len(equal) : -1], shown.columns[-1].value
+        self.part = Node(
+            "left" if keys else "inner", self.part, source, self._equal([one.value for one in keys], equal, call)
+        )
+        value = values[0].value if values else Literal(None)
+        if is_far:
+            there = dict(zip(read, (one.value for one in values), strict=True))
+            found = transform(item, lambda node: there.get(node, node) if isinstance(node, Column) else node)
+            value = Call("case", (Call(">", (count, Literal(0))), found, Literal(None)), None, call.span)
         # What it is compared with keeps it from being asked of groups that no row needs.
         return Call("only", (value, count, *equal), None, call.span)
 
@@ -304,13 +312,14 @@ class _Unnester:
         return list(zip(values, found.items, strict=True))
 
 
-def _at_most_one(value: Expr) -> tuple[Item, ...]:
-    return Item(Udf("max", (value,)), "value"), Item(Udf("count", ()), "count")
+def _at_most_one(values: Sequence[Expr]) -> tuple[Item, ...]:
+    shown = (Item(Udf("max", (value,)), f"value{place}") for place, value in enumerate(values))
+    return (*shown, Item(Udf("count", ()), "count"))
 
 
 def _is_of_rows(expr: Expr) -> bool:
     """Whether every column stands in an aggregate: what is beside them must not be asked where there are no rows."""
-    if isinstance(expr, Udf) and expr.name.lower() in AGGREGATES:
+    if isinstance(expr, Udf) and expr.name.lower() in AGGREGATES or isinstance(expr, Call) and expr.op == "filter":
         return True
     return not isinstance(expr, Column) and all(map(_is_of_rows, children(expr)))
 
@@ -332,8 +341,10 @@ def _draft(call: Call) -> Draft:
     return all_rows(draft, draft.text) if is_ranking(draft) or draft.sets else draft
 
 
-def _over_nothing(node: Expr) -> Expr:
-    """What an aggregate is over no rows: a count is 0, everything else NULL."""
-    if isinstance(node, Udf) and node.name.lower() in AGGREGATES:
-        return Literal(0) if AGGREGATES[node.name.lower()] in ("count", "distinct") else null(None)
-    return node
+def _over_nothing(expr: Expr) -> Expr:
+    """An expression over aggregates where there are no rows: a count is 0, every other aggregate NULL."""
+    if isinstance(expr, Udf) and expr.name.lower() in AGGREGATES:
+        return Literal(0) if AGGREGATES[expr.name.lower()] in ("count", "distinct") else null(None)
+    if isinstance(expr, Call) and expr.op == "filter":
+        return _over_nothing(expr.args[0])
+    return replace(expr, args=tuple(map(_over_nothing, expr.args))) if isinstance(expr, Call | Udf) else expr
