@@ -65,7 +65,7 @@ FAR = [
     f"SELECT a.k FROM a WHERE EXISTS ({NEAR} 1 FROM c LEFT JOIN near ON c.k = near.x WHERE near.y IS NULL)",
     f"SELECT a.k FROM a WHERE a.x IN ({NEAR} c.z FROM near RIGHT JOIN c ON c.k = near.x)",
     f"SELECT a.k FROM a WHERE NOT EXISTS ({NEAR} 1 FROM c RIGHT JOIN near ON c.k = near.x)",
-    f"SELECT a.k FROM a WHERE a.x IN ({NEAR} n.x + m.z FROM near n LEFT JOIN (SELECT z FROM c WHERE c.k = a.x) m ON TRUE)",
+    f"SELECT a.k FROM a WHERE a.x IN ({NEAR} n.x + m.z FROM near n LEFT JOIN (SELECT z FROM c WHERE k = a.x) m ON TRUE)",
     f"SELECT a.k FROM a WHERE EXISTS ({NEAR} 1 FROM near LEFT JOIN c ON c.k = near.x AND c.z = a.k WHERE c.k IS NULL)",
     "SELECT a.k FROM a WHERE EXISTS (SELECT 1 FROM b RIGHT JOIN c ON b.x = c.k AND b.k = a.k WHERE b.k IS NULL)",
     "SELECT a.k FROM a WHERE EXISTS (SELECT 1 FROM b LEFT JOIN c ON a.x = c.k WHERE c.k IS NULL)",

@@ -319,7 +319,7 @@ def _at_most_one(values: Sequence[Expr]) -> tuple[Item, ...]:
 
 def _is_of_rows(expr: Expr) -> bool:
     """Whether every column stands in an aggregate: what is beside them must not be asked where there are no rows."""
-    if isinstance(expr, Udf) and expr.name.lower() in AGGREGATES or isinstance(expr, Call) and expr.op == "filter":
+    if (isinstance(expr, Udf) and expr.name.lower() in AGGREGATES) or (isinstance(expr, Call) and expr.op == "filter"):
         return True
     return not isinstance(expr, Column) and all(map(_is_of_rows, children(expr)))
 
