@@ -65,7 +65,7 @@ FAR = [
     f"SELECT a.k FROM a WHERE EXISTS ({NEAR} 1 FROM c LEFT JOIN near ON c.k = near.x WHERE near.y IS NULL)",
     f"SELECT a.k FROM a WHERE a.x IN ({NEAR} c.z FROM near RIGHT JOIN c ON c.k = near.x)",
     f"SELECT a.k FROM a WHERE NOT EXISTS ({NEAR} 1 FROM c RIGHT JOIN near ON c.k = near.x)",
-    f"SELECT a.k FROM a WHERE a.x IN ({NEAR} n.x + m.z FROM near n LEFT JOIN (SELECT z FROM c WHERE k = a.x) m ON TRUE)",
+    f"SELECT a.k FROM a WHERE a.x IN ({NEAR} x + z FROM near LEFT JOIN (SELECT z FROM c WHERE c.k = a.x) m ON TRUE)",
     f"SELECT a.k FROM a WHERE EXISTS ({NEAR} 1 FROM near LEFT JOIN c ON c.k = near.x AND c.z = a.k WHERE c.k IS NULL)",
     "SELECT a.k FROM a WHERE EXISTS (SELECT 1 FROM b RIGHT JOIN c ON b.x = c.k AND b.k = a.k WHERE b.k IS NULL)",
     "SELECT a.k FROM a WHERE EXISTS (SELECT 1 FROM b LEFT JOIN c ON a.x = c.k WHERE c.k IS NULL)",
@@ -76,9 +76,16 @@ FAR = [
     "SELECT a.k, (SELECT COUNT(*) FILTER (WHERE b.y < a.x) FROM b) AS n FROM a",
     "SELECT a.k, (SELECT 1 FROM b HAVING COUNT(*) FILTER (WHERE b.y < a.x) > 1) AS n FROM a",
 ]
+OVER_GROUPS = [
+    "SELECT SUM(a.s) AS t FROM a GROUP BY k HAVING EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND b.y < a.k)",
+    "SELECT a.k, (SELECT MAX(b.x) FROM b WHERE b.k = a.k) AS m, COUNT(*) AS n FROM a GROUP BY a.k",
+    "SELECT a.x AS y FROM a, b WHERE a.k = b.k GROUP BY a.x, b.y HAVING 1 < (SELECT MAX(z) FROM c WHERE k = b.y)",
+    "SELECT a.x AS g, COUNT(*) AS n FROM a GROUP BY a.x HAVING g IN (SELECT c.z FROM c)",
+    "SELECT COUNT(*) FROM a, b WHERE a.k = b.x GROUP BY a.k, b.k HAVING NOT EXISTS (SELECT 1 FROM c WHERE c.k = b.k)",
+]
 
 
-@pytest.mark.parametrize("text", FAR)
+@pytest.mark.parametrize("text", FAR + OVER_GROUPS)
 def test_subquery_reads_the_query_around_it_anywhere(text: str) -> None:
     for seed in range(2):
         check_world(replace(make_world(seed), texts=[text]))

@@ -21,7 +21,7 @@ from weft.query.aggregates import AGGREGATES, calls_aggregate
 from weft.query.caret import pointing_into
 from weft.query.draft import EVERY, Condition, Draft, Item, Join, Source, Star, Tree, Within
 from weft.query.names import find
-from weft.query.scope import Scope, merge
+from weft.query.scope import Scope, Shown, merge
 from weft.query.visible import numbered, unique_names
 
 
@@ -171,6 +171,8 @@ class Reader:
         found = self.known.columns(source)
         self.types |= {(alias, name): kind for name, kind in found.items()}
         shown = Scope.of(source.alias, alias, found)
+        meant = (Shown(of, name, Column(alias, own), found[own]) for of, name, own in source.meant)
+        shown = replace(shown, merged=tuple(meant))
         return replace(source, alias=alias), replace(shown, around=around)
 
     def _tree(self, draft: Draft, tree: Tree, around: Scope | None, *, padded: bool = False) -> tuple[Part, Scope]:

@@ -17,16 +17,19 @@ from dataclasses import replace
 from weft.expr.model import Call, Column, Expr, Literal, Udf
 from weft.query.aggregates import AGGREGATES, calls_aggregate
 from weft.query.draft import Condition, Draft, Item, Source, Star
+from weft.query.names import find
+from weft.query.qualify import Opened
 from weft.query.subqueries import SUBQUERIES, has_subquery
 
 _GROUPS = "groups"
 
 
-def regroup(draft: Draft, names: Sequence[str]) -> Draft:
-    """The same query with subqueries in HAVING and SELECT around its groups; `names` are those of its outputs."""
+def regroup(draft: Draft, opened: Opened) -> Draft:
+    """The same query with subqueries in HAVING and SELECT around its groups; `opened` has its names looked up."""
     if not _asks(draft):
         return draft
-    over = _Groups()
+    names = [str(item.name) for item in opened.items]
+    over = _Groups([name for item, name in zip(draft.items, names, strict=True) if not _asks_groups(item.expr)], opened)
     items = tuple(_outer_item(over, item, name) for item, name in zip(draft.items, names, strict=True))
     asking = tuple(condition for condition in draft.having if has_subquery(condition.expr))
     where = tuple(replace(condition, expr=over.put(_expr(condition))) for condition in asking)
@@ -36,10 +39,23 @@ def regroup(draft: Draft, names: Sequence[str]) -> Draft:
     having = tuple(condition for condition in draft.having if condition not in asking)
     if asking and not (having or _groups(replace(draft, having=()))):
         having = (Condition(Literal(True)),)  # what HAVING made one group stays one
-    kept = (*shown, *over.items) or (Item(Literal(1), "#group"),)
+    keys = _keys(opened, names)
+    kept = (*shown, *over.items, *keys) or (Item(Literal(1), "#group"),)
     inner = replace(draft, items=kept, having=having, named=(), distinct=False, within=draft.within)
-    source = Source("the groups", _GROUPS, derived=inner)
+    meant = tuple((key.expr.alias, key.expr.name, str(key.name)) for key in keys if isinstance(key.expr, Column))
+    source = Source("the groups", _GROUPS, derived=inner, meant=meant)
     return Draft((source,), where, items, text=draft.text, named=draft.named, distinct=draft.distinct)
+
+
+def _keys(opened: Opened, names: Sequence[str]) -> list[Item]:
+    """The keys that are columns: a subquery may call them as they are called below the groups."""
+    keys = {key.expr for key in opened.group_by}
+    shown = [one for one in opened.scope.columns if one.value in keys and one.alias]
+    taken = [name.lower() for name in (*names, *(one.name for one in shown))]
+    return [
+        Item(Column(one.alias, one.name), one.name if taken.count(one.name.lower()) == 1 else f"#key{place}")
+        for place, one in enumerate(shown)
+    ]
 
 
 def _asks(draft: Draft) -> bool:
@@ -73,7 +89,8 @@ def _outer_item(over: _Groups, item: Item, name: str) -> Item:
 class _Groups:
     """What conditions around the groups read of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, outputs: Sequence[str], opened: Opened) -> None:
+        self.outputs, self.opened = outputs, opened
         self.items: list[Item] = []
 
     def put(self, expr: Expr) -> Expr:
@@ -85,6 +102,10 @@ class _Groups:
         return expr if isinstance(expr, Literal) else replace(expr, args=tuple(map(self.put, expr.args)))
 
     def _column(self, expr: Expr) -> Column:
+        if isinstance(expr, Column) and not expr.alias and not self.opened.scope.has(expr):
+            output = find(expr.name, self.outputs)
+            if output is not None:
+                return Column(_GROUPS, output, None, expr.span)
         names = [item.name for item in self.items if item.expr == expr] or [f"#{len(self.items)}"]
         if not any(item.expr == expr for item in self.items):
             self.items.append(Item(expr, names[0]))
