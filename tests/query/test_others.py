@@ -76,6 +76,12 @@ FAR = [
     "SELECT a.k, (SELECT COUNT(*) FILTER (WHERE b.y < a.x) FROM b) AS n FROM a",
     "SELECT a.k, (SELECT 1 FROM b HAVING COUNT(*) FILTER (WHERE b.y < a.x) > 1) AS n FROM a",
 ]
+UNITED = [
+    "SELECT a.k FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k UNION ALL SELECT c.k FROM c WHERE c.z = a.x)",
+    "SELECT a.k FROM a WHERE a.x NOT IN (SELECT b.x FROM b WHERE b.k = a.k UNION SELECT c.z FROM c WHERE c.k > a.k)",
+    "SELECT a.k, a.x IN (SELECT b.x FROM b WHERE b.k = a.k UNION SELECT c.z FROM c UNION ALL SELECT 1) AS f FROM a",
+    "SELECT a.k FROM a WHERE a.x > ALL (SELECT b.x FROM b WHERE b.k = a.k UNION SELECT c.z FROM c WHERE c.k = a.k)",
+]
 OVER_GROUPS = [
     "SELECT SUM(a.s) AS t FROM a GROUP BY k HAVING EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND b.y < a.k)",
     "SELECT a.k, (SELECT MAX(b.x) FROM b WHERE b.k = a.k) AS m, COUNT(*) AS n FROM a GROUP BY a.k",
@@ -85,7 +91,7 @@ OVER_GROUPS = [
 ]
 
 
-@pytest.mark.parametrize("text", FAR + OVER_GROUPS)
+@pytest.mark.parametrize("text", FAR + OVER_GROUPS + UNITED)
 def test_subquery_reads_the_query_around_it_anywhere(text: str) -> None:
     for seed in range(2):
         check_world(replace(make_world(seed), texts=[text]))

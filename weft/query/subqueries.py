@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from weft.errors import QueryError
 from weft.expr.model import Call, Column, Expr, Literal, Udf, children, columns, transform, walk
 from weft.expr.types import ExprError
 from weft.query.aggregates import AGGREGATES, calls_aggregate
 from weft.query.caret import pointing_into
-from weft.query.derived import all_rows, in_place
+from weft.query.derived import all_rows, branches, different_rows, in_place
 from weft.query.draft import Condition, Draft, Item, Source
 from weft.query.foreach import for_each
 from weft.query.groupedsub import grouped, tied
@@ -123,7 +124,7 @@ class _Unnester:
             asks = (
                 isinstance(expr, Call) and expr.op in ("exists", "in_query") and not any(map(has_subquery, expr.args))
             )
-            if asks and isinstance(expr, Call) and not has_one_row(_draft(expr)):
+            if asks and isinstance(expr, Call) and not has_one_row(_draft(expr)) and not self._parts(expr):
                 self._filter(expr, negated)
                 return []
             return [replace(condition, expr=self._values(condition.expr))]
@@ -162,6 +163,8 @@ class _Unnester:
         expr = replace(expr, args=args)
         if isinstance(expr, Call) and expr.op in ("exists", "in_query") and has_one_row(draft := _draft(expr)):
             return self._values(compared(expr, draft))
+        if isinstance(expr, Call) and expr.op in ("exists", "in_query") and (parts := self._parts(expr)):
+            return self._values(Call("or", parts, None, expr.span))
         if isinstance(expr, Call) and expr.op in SUBQUERIES:
             return {"exists": self._exists, "in_query": self._in, "subquery": self._value}[expr.op](expr)
         return expr
@@ -177,6 +180,17 @@ class _Unnester:
         equal = self._mark(found, (*found.on, *(Condition(one, self.text) for one in sure)))
         is_open = self._mark(again, (*again.on, *(Condition(one, self.text) for one in open_)))
         return Call("case", (equal, Literal(True), is_open, Literal(None), Literal(False)), None, call.span)
+
+    def _parts(self, call: Call) -> tuple[Call, ...]:
+        """EXISTS or IN of each SELECT of a UNION that has no meaning without the query around it."""
+        selects = _united(_draft(call))
+        if len(selects) < 2:
+            return ()
+        try:
+            self.reader.known.columns(Source("", "alone", derived=_draft(call)))
+        except (ExprError, QueryError):
+            return tuple(replace(call, args=(*call.args[:-1], Literal(one))) for one in selects)
+        return ()
 
     def _mark(self, found: _Joined, on: tuple[Condition, ...]) -> Column:
         source = next(iter(sources_of(found.part)))
@@ -339,6 +353,14 @@ def _draft(call: Call) -> Draft:
     assert isinstance(constant.value, Draft)
     draft = in_place(constant.value)
     return all_rows(draft, draft.text) if is_ranking(draft) or draft.sets else draft
+
+
+def _united(draft: Draft) -> tuple[Draft, ...]:
+    """The SELECTs of a UNION, whether or not equal rows are one."""
+    whole = draft.sources[0].derived if draft.distinct and len(draft.sources) == 1 else None
+    if whole is not None and draft == different_rows(in_place(whole), draft.sources[0].stream):
+        return _united(in_place(whole))
+    return branches(draft)
 
 
 def _over_nothing(expr: Expr) -> Expr:
