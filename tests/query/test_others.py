@@ -47,6 +47,8 @@ FORMS = [
     "SELECT a.k, p FROM a, LATERAL (SELECT b.x FROM b WHERE b.k = a.k UNION ALL SELECT z FROM c WHERE c.k > a.x) d (p)",
     "SELECT a.s, d.* FROM a, LATERAL (SELECT * FROM b WHERE b.k <= a.k ORDER BY k, x, y LIMIT 1) d",
     "SELECT a.s, d.* FROM a LEFT JOIN LATERAL (SELECT x, COUNT(*) AS n FROM b WHERE b.k <= a.k GROUP BY x) d ON TRUE",
+    "SELECT a.k, a.x = ANY (ARRAY[a.k, 2, NULL]) AS f, a.x > ALL ([0, a.k]) AS g FROM a",
+    "SELECT a.k FROM a WHERE a.x <> SOME ([1]) AND (a.k > 1) IS NOT UNKNOWN",
     "SELECT * EXCEPT (a.x, b.k) FROM a LEFT JOIN b ON a.k = b.k",
     "SELECT p FROM (VALUES (1) UNION ALL SELECT a.k FROM a) AS q (p)",
     "SELECT * FROM (VALUES (1), (2)) p (i) LEFT JOIN (VALUES (2), (NULL), (2)) q (j) ON i = j",

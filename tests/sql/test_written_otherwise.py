@@ -204,6 +204,7 @@ REFUSED = {
     "SELECT k FROM price LEFT JOIN basket ON item = k, UNNEST(items) AS u (x)": ("cannot stand behind this", "derived"),
     "SELECT k FROM basket, UNNEST(items) AS u (x, y)": ('"u" has 1 columns', "names out"),
     "SELECT k FROM basket, elements(items) AS u": ("there is no table function elements", "UNNEST"),
+    "SELECT k FROM basket WHERE k = ANY (items)": ("ANY and ALL take a SELECT or a list that is written", "UNNEST"),
     "SELECT k, [] AS l FROM basket": ("an empty list has no type", "value"),
     "SELECT k, ARRAY[NULL] AS l FROM basket": ("this list has no type", "CAST"),
     "SELECT k, [k, words] AS l FROM basket": ("a list of BIGINT and VARCHAR", "CAST"),

@@ -86,8 +86,8 @@ def _is_suffix(cursor: Cursor, value: Expr, start: int) -> Expr:
         known = Call("coalesce", (value, Literal(not wanted)), None, cursor.span_from(start))
         result = Call("=", (known, Literal(wanted)), None, cursor.span_from(start))
     else:
-        if at.upper == "IS":
-            cursor.expect("NULL", "IS is followed by [NOT] NULL, TRUE, FALSE or DISTINCT FROM.")
+        if at.upper == "IS" and not cursor.accept("UNKNOWN"):
+            cursor.expect("NULL", "IS is followed by [NOT] NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM.")
         result = Call("is_null", (value,), None, cursor.span_from(start))
     return Call("not", (result,), None, cursor.span_from(start)) if negated else result
 
@@ -99,7 +99,7 @@ def _comparison(cursor: Cursor) -> Expr:
         return left
     op = _COMPARE[cursor.next().upper]
     if cursor.sees_any("ANY", "ALL", "SOME"):
-        left = rowvalue.quantified(cursor, op, left, start)
+        left = rowvalue.quantified(cursor, op, left, start, parse_condition)
     else:
         left = rowvalue.compare(cursor, op, left, _membership(cursor), cursor.span_from(start))
     if cursor.token.upper in _COMPARE:
