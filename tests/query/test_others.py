@@ -78,6 +78,11 @@ FAR = [
     "SELECT a.k, (SELECT COUNT(*) FILTER (WHERE b.y < a.x) FROM b) AS n FROM a",
     "SELECT a.k, (SELECT 1 FROM b HAVING COUNT(*) FILTER (WHERE b.y < a.x) > 1) AS n FROM a",
 ]
+BY_PLACE = [
+    "SELECT (SELECT MAX(b.y) FROM b) AS m, a.k, COUNT(*) AS n FROM a GROUP BY 2",
+    "SELECT (SELECT MAX(b.y) FROM b) AS m, a.x, a.k FROM a GROUP BY 2, 3",
+    "SELECT a.k, (SELECT MAX(b.y) FROM b WHERE b.k = a.k) AS m, a.x FROM a GROUP BY 1, 3",
+]
 UNITED = [
     "SELECT a.k FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k UNION ALL SELECT c.k FROM c WHERE c.z = a.x)",
     "SELECT a.k FROM a WHERE a.x NOT IN (SELECT b.x FROM b WHERE b.k = a.k UNION SELECT c.z FROM c WHERE c.k > a.k)",
@@ -93,7 +98,7 @@ OVER_GROUPS = [
 ]
 
 
-@pytest.mark.parametrize("text", FAR + OVER_GROUPS + UNITED)
+@pytest.mark.parametrize("text", FAR + OVER_GROUPS + BY_PLACE + UNITED)
 def test_subquery_reads_the_query_around_it_anywhere(text: str) -> None:
     for seed in range(2):
         check_world(replace(make_world(seed), texts=[text]))

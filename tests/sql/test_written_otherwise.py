@@ -194,6 +194,7 @@ def test_rows_are_compared_and_first_ones_are_found(changing: bool) -> None:
     check(ROWS, 2, changing=changing)
 
 
+TIED = "(SELECT cents FROM price WHERE item = basket.k) d"
 REFUSED = {
     "SELECT k FROM basket, UNNEST(k) AS u (x)": ("a BIGINT has no elements", "string_split"),
     "SELECT x FROM UNNEST(basket.items) AS u (x), basket": ("UNNEST stands behind what it reads", "stream first"),
@@ -205,6 +206,12 @@ REFUSED = {
     "SELECT k FROM basket, UNNEST(items) AS u (x, y)": ('"u" has 1 columns', "names out"),
     "SELECT k FROM basket, elements(items) AS u": ("there is no table function elements", "UNNEST"),
     "SELECT k FROM basket WHERE k = ANY (items)": ("ANY and ALL take a SELECT or a list that is written", "UNNEST"),
+    "SELECT k, ARRAY(SELECT cents FROM price) AS l FROM basket": ("ARRAY(SELECT ...) is not supported", "ARRAY_AGG"),
+    f"SELECT k FROM basket WHERE k IN (SELECT d.cents FROM {TIED} FULL JOIN stock s ON s.item = d.cents)": (
+        "this join has a derived table that reads the query around",
+        "WHERE of the subquery",
+    ),
+    "SELECT (SELECT MAX(item) FROM price) AS m FROM basket GROUP BY 1": ("a subquery cannot stand in", "in WHERE"),
     "SELECT k, [] AS l FROM basket": ("an empty list has no type", "value"),
     "SELECT k, ARRAY[NULL] AS l FROM basket": ("this list has no type", "CAST"),
     "SELECT k, [k, words] AS l FROM basket": ("a list of BIGINT and VARCHAR", "CAST"),

@@ -29,6 +29,7 @@ def regroup(draft: Draft, opened: Opened) -> Draft:
     if not _asks(draft):
         return draft
     names = [str(item.name) for item in opened.items]
+    draft = replace(draft, group_by=tuple(_key(key, draft, names, opened) for key in draft.group_by))
     over = _Groups([name for item, name in zip(draft.items, names, strict=True) if not _asks_groups(item.expr)], opened)
     items = tuple(_outer_item(over, item, name) for item, name in zip(draft.items, names, strict=True))
     asking = tuple(condition for condition in draft.having if has_subquery(condition.expr))
@@ -39,7 +40,7 @@ def regroup(draft: Draft, opened: Opened) -> Draft:
     having = tuple(condition for condition in draft.having if condition not in asking)
     if asking and not (having or _groups(replace(draft, having=()))):
         having = (Condition(Literal(True)),)  # what HAVING made one group stays one
-    keys = _keys(opened, names)
+    keys = _keys(draft, opened, names)
     kept = (*shown, *over.items, *keys) or (Item(Literal(1), "#group"),)
     inner = replace(draft, items=kept, having=having, named=(), distinct=False, within=draft.within)
     meant = tuple((key.expr.alias, key.expr.name, str(key.name)) for key in keys if isinstance(key.expr, Column))
@@ -47,9 +48,28 @@ def regroup(draft: Draft, opened: Opened) -> Draft:
     return Draft((source,), where, items, text=draft.text, named=draft.named, distinct=draft.distinct)
 
 
-def _keys(opened: Opened, names: Sequence[str]) -> list[Item]:
+def _key(key: Condition, draft: Draft, names: Sequence[str], opened: Opened) -> Condition:
+    """A key that is the place or the name of an output, as it is written there: places in the inner SELECT differ."""
+    expr = key.expr
+    if isinstance(expr, Literal) and type(expr.value) is int and 1 <= expr.value <= len(draft.items):
+        return _written(draft, expr.value - 1) or key
+    if isinstance(expr, Column) and not expr.alias and not opened.scope.has(expr):
+        output = find(expr.name, names)
+        return (_written(draft, names.index(output)) if output is not None else None) or key
+    return key
+
+
+def _written(draft: Draft, place: int) -> Condition | None:
+    """An output as a key; None where a star hides which it is."""
+    if any(isinstance(item.expr, Star) for item in draft.items):
+        return None
+    return Condition(_expr(draft.items[place]), draft.items[place].text)
+
+
+def _keys(draft: Draft, opened: Opened, names: Sequence[str]) -> list[Item]:
     """The keys that are columns: a subquery may call them as they are called below the groups."""
-    keys = {key.expr for key in opened.group_by}
+    written = (key.expr for key in draft.group_by)
+    keys = {opened.scope.resolve(one) for one in written if isinstance(one, Column)} | {k.expr for k in opened.group_by}
     shown = [one for one in opened.scope.columns if one.value in keys and one.alias]
     taken = [name.lower() for name in (*names, *(one.name for one in shown))]
     return [

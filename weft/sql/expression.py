@@ -313,6 +313,9 @@ def _named(cursor: Cursor) -> Expr:
     if cursor.token.upper == "ARRAY" and follower.upper == "[":
         cursor.next()
         return _list(cursor, cursor.at)
+    if cursor.token.upper in ("ARRAY", "LIST") and follower.upper == "(" and forms.is_select(cursor, 1):
+        hint = "write (SELECT ARRAY_AGG(x ORDER BY y) FROM ...); it is NULL, not empty, where there are no rows."
+        raise cursor.fail(cursor.token.span, f"{cursor.token.upper}(SELECT ...) is not supported", hint=hint)
     if follower.upper == "(":
         return forms.function(cursor, parse_condition)
     return _column(cursor)

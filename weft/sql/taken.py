@@ -72,7 +72,7 @@ def _items(item: Item, call: Udf, draft: Draft) -> tuple[Item, ...]:
     assert not isinstance(item.expr, str)
 
     def put(node: Expr) -> Expr:
-        return Column(_ALIAS, _VALUE, None, node.span) if node == call else node  # type: ignore[attr-defined]
+        return Column(_ALIAS, _VALUE, None, node.span) if node == call else node
 
     name = item.name or (UNNEST if item.expr == call else None)
     return (replace(item, expr=transform(item.expr, put), name=name),)
