@@ -47,6 +47,8 @@ FORMS = [
     "SELECT a.k, p FROM a, LATERAL (SELECT b.x FROM b WHERE b.k = a.k UNION ALL SELECT z FROM c WHERE c.k > a.x) d (p)",
     "SELECT a.s, d.* FROM a, LATERAL (SELECT * FROM b WHERE b.k <= a.k ORDER BY k, x, y LIMIT 1) d",
     "SELECT a.s, d.* FROM a LEFT JOIN LATERAL (SELECT x, COUNT(*) AS n FROM b WHERE b.k <= a.k GROUP BY x) d ON TRUE",
+    "SELECT a.k, a.x = ANY (ARRAY[a.k, 2, NULL]) AS f, a.x > ALL ([0, a.k]) AS g FROM a",
+    "SELECT a.k FROM a WHERE a.x <> SOME ([1]) AND (a.k > 1) IS NOT UNKNOWN",
     "SELECT * EXCEPT (a.x, b.k) FROM a LEFT JOIN b ON a.k = b.k",
     "SELECT p FROM (VALUES (1) UNION ALL SELECT a.k FROM a) AS q (p)",
     "SELECT * FROM (VALUES (1), (2)) p (i) LEFT JOIN (VALUES (2), (NULL), (2)) q (j) ON i = j",
@@ -55,6 +57,51 @@ FORMS = [
     "WITH p (i) AS (SELECT 1), q AS (SELECT i + 1 AS j FROM p) SELECT p.i, q.j FROM p, q WHERE i < j",
     "SELECT q.k FROM (SELECT a.k, a.x, a.s FROM a ORDER BY a.k, a.x, a.s OFFSET 2 ROWS) q JOIN b ON q.k = b.k",
 ]
+
+NEAR = "WITH near AS (SELECT b.x, b.y FROM b WHERE b.k = a.k AND b.y < 3) SELECT"
+FAR = [
+    "SELECT 1 AS one FROM a HAVING EXISTS (SELECT 1 FROM b WHERE b.x > 1)",
+    "SELECT 1 AS one FROM a WHERE a.x > 0 HAVING 1 NOT IN (SELECT b.x FROM b WHERE b.k = 1)",
+    f"SELECT a.k FROM a WHERE a.x IN ({NEAR} c.z FROM near LEFT JOIN c ON c.k = near.x)",
+    f"SELECT a.k FROM a WHERE a.x NOT IN ({NEAR} near.y FROM near LEFT JOIN c ON c.k = near.x)",
+    f"SELECT a.k FROM a WHERE EXISTS ({NEAR} 1 FROM c LEFT JOIN near ON c.k = near.x WHERE near.y IS NULL)",
+    f"SELECT a.k FROM a WHERE a.x IN ({NEAR} c.z FROM near RIGHT JOIN c ON c.k = near.x)",
+    f"SELECT a.k FROM a WHERE NOT EXISTS ({NEAR} 1 FROM c RIGHT JOIN near ON c.k = near.x)",
+    f"SELECT a.k FROM a WHERE a.x IN ({NEAR} x + z FROM near LEFT JOIN (SELECT z FROM c WHERE c.k = a.x) m ON TRUE)",
+    f"SELECT a.k FROM a WHERE EXISTS ({NEAR} 1 FROM near LEFT JOIN c ON c.k = near.x AND c.z = a.k WHERE c.k IS NULL)",
+    "SELECT a.k FROM a WHERE EXISTS (SELECT 1 FROM b RIGHT JOIN c ON b.x = c.k AND b.k = a.k WHERE b.k IS NULL)",
+    "SELECT a.k FROM a WHERE EXISTS (SELECT 1 FROM b LEFT JOIN c ON a.x = c.k WHERE c.k IS NULL)",
+    "SELECT a.k, (SELECT a.x FROM (SELECT DISTINCT k FROM b) d WHERE d.k = a.k) AS v FROM a",
+    "SELECT a.k, (SELECT a.x + d.m FROM (SELECT k, MAX(y) AS m FROM b GROUP BY k) d WHERE d.k = a.k) AS v FROM a",
+    "SELECT a.k, (SELECT a.x FROM (SELECT MAX(y) AS m FROM b) d WHERE d.m > 1) AS v FROM a",
+    "SELECT a.k, (SELECT COUNT(*) FILTER (WHERE b.y > 1) FROM b WHERE b.k = a.k) AS n FROM a",
+    "SELECT a.k, (SELECT COUNT(*) FILTER (WHERE b.y < a.x) FROM b) AS n FROM a",
+    "SELECT a.k, (SELECT 1 FROM b HAVING COUNT(*) FILTER (WHERE b.y < a.x) > 1) AS n FROM a",
+]
+BY_PLACE = [
+    "SELECT (SELECT MAX(b.y) FROM b) AS m, a.k, COUNT(*) AS n FROM a GROUP BY 2",
+    "SELECT (SELECT MAX(b.y) FROM b) AS m, a.x, a.k FROM a GROUP BY 2, 3",
+    "SELECT a.k, (SELECT MAX(b.y) FROM b WHERE b.k = a.k) AS m, a.x FROM a GROUP BY 1, 3",
+]
+UNITED = [
+    "SELECT a.k FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k UNION ALL SELECT c.k FROM c WHERE c.z = a.x)",
+    "SELECT a.k FROM a WHERE a.x NOT IN (SELECT b.x FROM b WHERE b.k = a.k UNION SELECT c.z FROM c WHERE c.k > a.k)",
+    "SELECT a.k, a.x IN (SELECT b.x FROM b WHERE b.k = a.k UNION SELECT c.z FROM c UNION ALL SELECT 1) AS f FROM a",
+    "SELECT a.k FROM a WHERE a.x > ALL (SELECT b.x FROM b WHERE b.k = a.k UNION SELECT c.z FROM c WHERE c.k = a.k)",
+]
+OVER_GROUPS = [
+    "SELECT SUM(a.s) AS t FROM a GROUP BY k HAVING EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND b.y < a.k)",
+    "SELECT a.k, (SELECT MAX(b.x) FROM b WHERE b.k = a.k) AS m, COUNT(*) AS n FROM a GROUP BY a.k",
+    "SELECT a.x AS y FROM a, b WHERE a.k = b.k GROUP BY a.x, b.y HAVING 1 < (SELECT MAX(z) FROM c WHERE k = b.y)",
+    "SELECT a.x AS g, COUNT(*) AS n FROM a GROUP BY a.x HAVING g IN (SELECT c.z FROM c)",
+    "SELECT COUNT(*) FROM a, b WHERE a.k = b.x GROUP BY a.k, b.k HAVING NOT EXISTS (SELECT 1 FROM c WHERE c.k = b.k)",
+]
+
+
+@pytest.mark.parametrize("text", FAR + OVER_GROUPS + BY_PLACE + UNITED)
+def test_subquery_reads_the_query_around_it_anywhere(text: str) -> None:
+    for seed in range(2):
+        check_world(replace(make_world(seed), texts=[text]))
 
 
 @pytest.mark.parametrize("text", ONE_ROW)

@@ -43,6 +43,15 @@ APART = {
     "groups": ("SELECT x, COUNT(*) AS n, MAX(k) AS m FROM basket, UNNEST(items) AS u (x) GROUP BY x", None),
     "words": ("SELECT k, w FROM basket, UNNEST(string_split(words, ',')) AS u (w)", None),
     "twice": ("SELECT k, x, w FROM basket, UNNEST(items) u (x), UNNEST(string_split(words, ',')) v (w)", None),
+    "behind SELECT": ("SELECT k, unnest(items) AS x FROM basket WHERE n > 1", None),
+    "behind SELECT, with all": ("SELECT basket.*, 2 * unnest(items) + k AS x FROM basket", None),
+    "behind SELECT, all of it": ("SELECT *, unnest(string_split(words, ',')) AS w FROM basket", None),
+    "behind SELECT, different": ("SELECT DISTINCT unnest(items) AS x, n FROM basket", None),
+    "behind SELECT of a join": ("SELECT k, unnest(items) AS x, cents FROM basket JOIN price ON item = k", None),
+    "behind SELECT of a padded join": ("SELECT k, unnest(items) AS x FROM basket LEFT JOIN price ON item = n", None),
+    "behind SELECT, written": ("SELECT k, unnest([1, 2, 2]) AS x FROM basket", None),
+    "behind SELECT without FROM": ("SELECT x FROM (SELECT unnest([1, 2, 2]) AS x) JOIN basket ON k = x", None),
+    "behind SELECT inside": ("SELECT SUM(x) AS s FROM (SELECT unnest(items) AS x FROM basket)", None),
     "counted": (
         "SELECT k, g FROM basket, LATERAL generate_series(1, n) AS g",
         "SELECT k, unnest(generate_series(1, n)) AS g FROM basket",
@@ -192,15 +201,24 @@ def test_rows_are_compared_and_first_ones_are_found(changing: bool) -> None:
     check(ROWS, 2, changing=changing)
 
 
+TIED = "(SELECT cents FROM price WHERE item = basket.k) d"
 REFUSED = {
     "SELECT k FROM basket, UNNEST(k) AS u (x)": ("a BIGINT has no elements", "string_split"),
     "SELECT x FROM UNNEST(basket.items) AS u (x), basket": ("UNNEST stands behind what it reads", "stream first"),
-    "SELECT k, unnest(items) AS x FROM basket": ("UNNEST stands in FROM", "FROM t, UNNEST"),
+    "SELECT unnest(items) AS x, unnest([k]) AS y FROM basket": ("UNNEST stands in FROM", "FROM t, UNNEST"),
+    "SELECT unnest(items) AS x, COUNT(*) AS n FROM basket GROUP BY x": ("UNNEST stands in FROM", "without groups"),
     "SELECT k FROM basket, UNNEST(items, items) AS u (x)": ("UNNEST takes one list", "for each list"),
     "SELECT k FROM basket LEFT JOIN UNNEST(items) AS u (x) ON x > 1": ("LEFT JOIN UNNEST has a condition", "ON TRUE"),
     "SELECT k FROM price LEFT JOIN basket ON item = k, UNNEST(items) AS u (x)": ("cannot stand behind this", "derived"),
     "SELECT k FROM basket, UNNEST(items) AS u (x, y)": ('"u" has 1 columns', "names out"),
     "SELECT k FROM basket, elements(items) AS u": ("there is no table function elements", "UNNEST"),
+    "SELECT k FROM basket WHERE k = ANY (items)": ("ANY and ALL take a SELECT or a list that is written", "UNNEST"),
+    "SELECT k, ARRAY(SELECT cents FROM price) AS l FROM basket": ("ARRAY(SELECT ...) is not supported", "ARRAY_AGG"),
+    f"SELECT k FROM basket WHERE k IN (SELECT d.cents FROM {TIED} FULL JOIN stock s ON s.item = d.cents)": (
+        "this join has a derived table that reads the query around",
+        "WHERE of the subquery",
+    ),
+    "SELECT (SELECT MAX(item) FROM price) AS m FROM basket GROUP BY 1": ("a subquery cannot stand in", "in WHERE"),
     "SELECT k, [] AS l FROM basket": ("an empty list has no type", "value"),
     "SELECT k, ARRAY[NULL] AS l FROM basket": ("this list has no type", "CAST"),
     "SELECT k FROM basket WHERE list_contains(items, 'a')": ("cannot hold a VARCHAR", "CAST the value AS"),

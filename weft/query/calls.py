@@ -63,7 +63,7 @@ def called(call: Udf, functions: Mapping[str, FunctionSignature]) -> Expr:
         hint = "write it beside GROUP BY GROUPING SETS, ROLLUP or CUBE."
         raise ExprError("GROUPING says which keys a group has", hint=hint, span=call.span)
     if builtin == UNNEST:
-        hint = "write it in FROM: FROM t, UNNEST(t.list) AS u (x)."
+        hint = "write it in FROM: FROM t, UNNEST(t.list) AS u (x); behind SELECT one list may stand, without groups."
         raise ExprError("UNNEST stands in FROM", hint=hint, span=call.span)
     raise ExprError(
         f'there is no function "{call.name}"',

@@ -61,6 +61,8 @@ class Source:
     """UNNEST: the list whose elements are the rows."""
     ordinality: bool = False
     """Whether each element has its place beside it."""
+    meant: tuple[tuple[str, str, str], ...] = ()
+    """Other names of its columns, as (alias, column, its own column)."""
 
 
 @dataclass(frozen=True, slots=True)

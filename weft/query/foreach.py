@@ -54,7 +54,7 @@ def for_each(
         if asking.within is not None or asking.lateral or not columns or not columns[0].alias:
             continue
         try:
-            derived = _inside(draft, asking, columns, is_grouped=is_grouped)
+            derived = _inside(reader, draft, asking, columns, is_grouped=is_grouped)
             placed, shown = reader.place(Source("subquery", name, derived=derived))
         except (ExprError, QueryError):
             continue
@@ -117,7 +117,7 @@ def _width(draft: Draft, shown: Scope, first: int) -> int:
     return len(shown.columns) - first - (first if is_ranking(draft) else 0)
 
 
-def _inside(draft: Draft, asking: Source, columns: Sequence[Shown], *, is_grouped: bool) -> Draft:
+def _inside(reader: Reader, draft: Draft, asking: Source, columns: Sequence[Shown], *, is_grouped: bool) -> Draft:
     alias = columns[0].alias
     own = tuple(Item(one.value, one.name) for one in columns)
     values = Source("the rows", alias, derived=Draft((asking,), (), own, distinct=True))
@@ -128,14 +128,34 @@ def _inside(draft: Draft, asking: Source, columns: Sequence[Shown], *, is_groupe
         draft = within_ties(draft, draft.conditions, keys)
     return replace(
         draft,
-        sources=(values, *draft.sources),
+        sources=(values, *(_reaching(reader, source) for source in draft.sources)),
         items=(*(Item(key, f"{_OF}{at}") for at, key in enumerate(keys)), *draft.items),
         group_by=(*map(Condition, keys), *draft.group_by) if is_grouped and not draft.distinct else draft.group_by,
         usings=tuple(_moved(using) for using in draft.usings),
-        tree=None if draft.tree is None else Join("inner", 0, _shifted(draft.tree)),
-        unions=tuple(_inside(one, asking, columns, is_grouped=is_grouped) for one in draft.unions),
+        tree=None if draft.tree is None else _beside_rows(_shifted(draft.tree)),
+        unions=tuple(_inside(reader, one, asking, columns, is_grouped=is_grouped) for one in draft.unions),
         crossed=True,
     )
+
+
+def _reaching(reader: Reader, source: Source) -> Source:
+    """A derived table that has no meaning alone reads the row."""
+    if source.derived is None or source.lateral:
+        return source
+    try:
+        reader.known.columns(source)
+    except (ExprError, QueryError):
+        return replace(source, lateral=True)
+    return source
+
+
+def _beside_rows(tree: Tree) -> Tree:
+    """The tree with the rows, at place 0, as far inside as each of them is kept: conditions of joins there see them."""
+    if isinstance(tree, Join) and tree.kind in ("inner", "left", "semi", "anti"):
+        return replace(tree, left=_beside_rows(tree.left))
+    if isinstance(tree, Join) and tree.kind == "right" and tree.using is None:
+        return replace(tree, kind="left", left=_beside_rows(tree.right), right=tree.left)
+    return Join("inner", 0, tree)
 
 
 def _moved(using: Using) -> Using:

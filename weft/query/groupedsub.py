@@ -20,25 +20,34 @@ from weft.query.tied import COMPARED, equal_sides, expr_of, flat_joins, sides
 
 def grouped(opened: Opened, call: Call, around: Part, text: str) -> tuple[Source, list[Expr]]:
     """A subquery that groups rows as a derived table, and what the query `around` compares its first columns with."""
-    draft, name = opened.draft, "subquery"
     mine = {source.alias for source in sources_of(opened.part)}
-    far = [one for one in opened.where if any(c.alias not in mine for c in columns(expr_of(one)))]
-    if not far:
+    if not _far(opened, mine):
         _refuse_elsewhere(opened, mine, call)
-        return Source(name, name, derived=draft), []
-    if draft.unions:
+        return Source("subquery", "subquery", derived=opened.draft), []
+    if opened.draft.unions:
         raise ExprError("a subquery with UNION cannot refer to the query around it", span=call.span)
+    return tied(opened, call, around, text)
+
+
+def tied(opened: Opened, call: Call, around: Part, text: str) -> tuple[Source, list[Expr]]:
+    """The same of a subquery with the items that it is given, over flat joins."""
+    name, mine = "subquery", {source.alias for source in sources_of(opened.part)}
+    far = _far(opened, mine)
     if (asking := _asking(far, mine, around)) is not None:
         return _for_each(opened, far, asking, call)
-    tied = [sides(one, mine, call) for one in far]
-    keys = tuple(Condition(inner, text) for inner, _ in tied)
-    items = [Item(inner, f"#key{place}", text) for place, (inner, _) in enumerate(tied)]
-    near = tuple(one for one in opened.where if one not in far)
-    rest = replace(opened, where=near)
+    pairs = [sides(one, mine, call) for one in far]
+    keys = tuple(Condition(inner, text) for inner, _ in pairs)
+    items = [Item(inner, f"#key{place}", text) for place, (inner, _) in enumerate(pairs)]
+    rest = replace(opened, where=tuple(one for one in opened.where if one not in far))
     _refuse_elsewhere(rest, mine, call)
     flat = _again(rest)
     made = replace(flat, items=(*items, *opened.items), group_by=(*keys, *opened.group_by), having=opened.having)
-    return Source(name, name, derived=made), [outer for _, outer in tied]
+    return Source(name, name, derived=made), [outer for _, outer in pairs]
+
+
+def _far(opened: Opened, mine: set[str]) -> list[Condition]:
+    """Conditions that refer to the query around."""
+    return [one for one in opened.where if any(c.alias not in mine for c in columns(expr_of(one)))]
 
 
 def _asking(far: list[Condition], mine: set[str], around: Part) -> Source | None:

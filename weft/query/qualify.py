@@ -21,7 +21,7 @@ from weft.query.aggregates import AGGREGATES, calls_aggregate
 from weft.query.caret import pointing_into
 from weft.query.draft import EVERY, Condition, Draft, Item, Join, Source, Star, Tree, Within
 from weft.query.names import find
-from weft.query.scope import Scope, merge
+from weft.query.scope import Scope, Shown, merge
 from weft.query.visible import numbered, unique_names
 
 
@@ -171,16 +171,23 @@ class Reader:
         found = self.known.columns(source)
         self.types |= {(alias, name): kind for name, kind in found.items()}
         shown = Scope.of(source.alias, alias, found)
+        meant = (Shown(of, name, Column(alias, own), found[own]) for of, name, own in source.meant)
+        shown = replace(shown, merged=tuple(meant))
         return replace(source, alias=alias), replace(shown, around=around)
 
-    def _tree(self, draft: Draft, tree: Tree, around: Scope | None) -> tuple[Part, Scope]:
+    def _tree(self, draft: Draft, tree: Tree, around: Scope | None, *, padded: bool = False) -> tuple[Part, Scope]:
         if isinstance(tree, int):
             source = draft.sources[tree]
-            return self._leaf(draft, replace(source, within=self._within(source, draft.within)), around)
-        left, mine = self._tree(draft, tree.left, around)
+            source = replace(source, within=self._within(source, draft.within))
+            return self._leaf(source, around, padded=padded)
+        outer, self.tied = self.tied, []
+        left, mine = self._tree(draft, tree.left, around, padded=padded or tree.kind in ("right", "full"))
         if isinstance(tree.right, int) and draft.sources[tree.right].lateral:
+            self.tied = [*outer, *self.tied]
             return self._beside(draft, tree, draft.sources[tree.right], left, mine)
-        right, other = self._tree(draft, tree.right, around)
+        tied, self.tied = self.tied, []
+        right, other = self._tree(draft, tree.right, around, padded=padded or tree.kind in ("left", "full"))
+        self.tied, there = self._ties(draft, tree, outer, tied)
         nearest = tree.asof
         if isinstance(right, Source) and right.as_of is not None:
             right, nearest = replace(right, as_of=_resolved(right.as_of, mine)), False
@@ -192,20 +199,37 @@ class Reader:
             on = tuple(Condition(one, draft.text) for one in (at_or_after(equal) if nearest else equal))
         else:
             on = tuple(_resolved(condition, scope) for condition in on)
+        on = (*on, *there)
         if tree.kind == "right":
             return Node("left", right, left, on), scope
         found = Node(tree.kind, left, right, on, asof=tree.asof)
         return found, mine if tree.kind in ("semi", "anti") else scope
 
-    def _leaf(self, draft: Draft, source: Source, around: Scope | None) -> tuple[Part, Scope]:
+    def _ties(
+        self, draft: Draft, join: Join, outer: list[Condition], left: list[Condition]
+    ) -> tuple[list[Condition], list[Condition]]:
+        """What ties the two sides of a join to the query around: above the join, and in its ON where it pads a side."""
+        right = self.tied
+        above, there = {
+            "inner": ([*left, *right], []),
+            "right": (right, left),
+            "full": ([], [*left, *right]),
+        }.get(join.kind, (left, right))
+        if there and (join.asof or join.kind == "full"):
+            with pointing_into(draft.text):
+                hint = "write what ties it into WHERE of the subquery, or give the derived table LEFT or RIGHT JOIN."
+                raise ExprError("this join has a derived table that reads the query around", hint=hint, span=join.span)
+        return [*outer, *above], there
+
+    def _leaf(self, source: Source, around: Scope | None, *, padded: bool) -> tuple[Part, Scope]:
         """A table factor; in a subquery, a derived table may refer to the query around, as if it were LATERAL."""
         try:
             return self.place(source, around)
         except QueryError:
-            if source.derived is None or around is None or draft.tree is not None:
+            if source.derived is None or around is None:
                 raise
             try:
-                found = self.lateral(self, source, Scope((), around=around), None, padded=False)
+                found = self.lateral(self, source, Scope((), around=around), None, padded=padded)
             except (ExprError, QueryError):
                 found = None
             if found is None or found.part is None:

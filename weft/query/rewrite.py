@@ -73,7 +73,7 @@ def _rewrite(draft: Draft, known: Known) -> Draft:
             reader = Reader(known, beside)
             opened = reader.open(draft)
             return rank(draft, opened, lambda rows: _over(opened, rows, reader))
-    draft = regroup(draft, [str(item.name) for item in Reader(known, beside).open(draft).items])
+    draft = regroup(draft, Reader(known, beside).open(draft))
     reader = Reader(known, beside)
     return _joined(reader.open(draft), reader)
 

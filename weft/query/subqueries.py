@@ -16,14 +16,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from weft.errors import QueryError
 from weft.expr.model import Call, Column, Expr, Literal, Udf, children, columns, transform, walk
 from weft.expr.types import ExprError
 from weft.query.aggregates import AGGREGATES, calls_aggregate
 from weft.query.caret import pointing_into
-from weft.query.derived import all_rows, in_place
+from weft.query.derived import all_rows, branches, different_rows, in_place
 from weft.query.draft import Condition, Draft, Item, Source
 from weft.query.foreach import for_each
-from weft.query.groupedsub import grouped
+from weft.query.groupedsub import grouped, tied
 from weft.query.nulls import fold, is_null, null
 from weft.query.onerow import ROW
 from weft.query.onlyrow import compared, has_one_row, without_having
@@ -123,7 +124,7 @@ class _Unnester:
             asks = (
                 isinstance(expr, Call) and expr.op in ("exists", "in_query") and not any(map(has_subquery, expr.args))
             )
-            if asks and isinstance(expr, Call) and not has_one_row(_draft(expr)):
+            if asks and isinstance(expr, Call) and not has_one_row(_draft(expr)) and not self._parts(expr):
                 self._filter(expr, negated)
                 return []
             return [replace(condition, expr=self._values(condition.expr))]
@@ -162,6 +163,8 @@ class _Unnester:
         expr = replace(expr, args=args)
         if isinstance(expr, Call) and expr.op in ("exists", "in_query") and has_one_row(draft := _draft(expr)):
             return self._values(compared(expr, draft))
+        if isinstance(expr, Call) and expr.op in ("exists", "in_query") and (parts := self._parts(expr)):
+            return self._values(Call("or", parts, None, expr.span))
         if isinstance(expr, Call) and expr.op in SUBQUERIES:
             return {"exists": self._exists, "in_query": self._in, "subquery": self._value}[expr.op](expr)
         return expr
@@ -177,6 +180,17 @@ class _Unnester:
         equal = self._mark(found, (*found.on, *(Condition(one, self.text) for one in sure)))
         is_open = self._mark(again, (*again.on, *(Condition(one, self.text) for one in open_)))
         return Call("case", (equal, Literal(True), is_open, Literal(None), Literal(False)), None, call.span)
+
+    def _parts(self, call: Call) -> tuple[Call, ...]:
+        """EXISTS or IN of each SELECT of a UNION that has no meaning without the query around it."""
+        selects = _united(_draft(call))
+        if len(selects) < 2:
+            return ()
+        try:
+            self.reader.known.columns(Source("", "alone", derived=_draft(call)))
+        except (ExprError, QueryError):
+            return tuple(replace(call, args=(*call.args[:-1], Literal(one))) for one in selects)
+        return ()
 
     def _mark(self, found: _Joined, on: tuple[Condition, ...]) -> Column:
         source = next(iter(sources_of(found.part)))
@@ -205,7 +219,7 @@ class _Unnester:
         source, shown = self.reader.place(derived)
         *keys, value = (one.value for one in shown.columns)
         self.part = Node("left" if keys else "inner", self.part, source, self._equal(keys, equal, call))
-        empty = fold(transform(expr_of(opened.items[0]), _over_nothing))
+        empty = fold(_over_nothing(expr_of(opened.items[0])))
         if not keys or is_null(empty):
             return value
         return Call("case", (null_test(keys[0]), empty, value), None, call.span)
@@ -223,17 +237,19 @@ class _Unnester:
             return None
         value, there = (one.value for one in found.shown)
         self.part = Node("left", self.part, found.source, tuple(Condition(one, self.text) for one in found.on))
-        empty = fold(transform(expr_of(opened.items[0]), _over_nothing))
+        empty = fold(_over_nothing(expr_of(opened.items[0])))
         return value if is_null(empty) else Call("case", (null_test(there), empty, value))
 
     def _only(self, opened: Opened, call: Call) -> Expr:
         """A scalar subquery that is no aggregate: its value, if there is one; more than one is an error."""
         mine = {source.alias for source in sources_of(opened.part)}
-        if all(c.alias in mine for one in opened.where for c in columns(expr_of(one))):
+        item, is_many = expr_of(opened.items[0]), opened.is_grouped or bool(opened.draft.unions)
+        is_far = any(c.alias not in mine for c in columns(item))
+        if not is_far and all(c.alias in mine for one in opened.where for c in columns(expr_of(one))):
             whole = Source("subquery", "whole", derived=opened.draft, columns=("only",))
-            inner = Draft((whole,), (), _at_most_one(Column("whole", "only")), text=opened.draft.text)
+            inner = Draft((whole,), (), _at_most_one([Column("whole", "only")]), text=opened.draft.text)
             derived, equal = Source("subquery", "subquery", derived=inner), list[Expr]()
-        elif opened.is_grouped or opened.draft.unions:
+        elif is_many:
             raise ExprError(
                 "a subquery that is a value, and is tied to the query around it, must be an aggregate or a plain join",
                 detail="it may have at most one row, whatever rows come.",
@@ -241,12 +257,18 @@ class _Unnester:
                 span=call.span,
             )
         else:
-            derived, equal = grouped(
-                replace(opened, items=_at_most_one(expr_of(opened.items[0]))), call, self.part, self.text
-            )
+            read = sorted((c for c in columns(item) if c.alias in mine), key=lambda c: c.field) if is_far else [item]
+            derived, equal = tied(replace(opened, items=_at_most_one(read)), call, self.part, self.text)
         source, shown = self.reader.place(derived)
-        *keys, value, count = (one.value for one in shown.columns)
-        self.part = Node("left" if keys else "inner", self.part, source, self._equal(keys, equal, call))
+        keys, values, count = shown.columns[: len(equal)], shown.columns[len(equal) : -1], shown.columns[-1].value
+        self.part = Node(
+            "left" if keys else "inner", self.part, source, self._equal([one.value for one in keys], equal, call)
+        )
+        value = values[0].value if values else Literal(None)
+        if is_far:
+            there = dict(zip(read, (one.value for one in values), strict=True))
+            found = transform(item, lambda node: there.get(node, node) if isinstance(node, Column) else node)
+            value = Call("case", (Call(">", (count, Literal(0))), found, Literal(None)), None, call.span)
         # What it is compared with keeps it from being asked of groups that no row needs.
         return Call("only", (value, count, *equal), None, call.span)
 
@@ -304,13 +326,14 @@ class _Unnester:
         return list(zip(values, found.items, strict=True))
 
 
-def _at_most_one(value: Expr) -> tuple[Item, ...]:
-    return Item(Udf("max", (value,)), "value"), Item(Udf("count", ()), "count")
+def _at_most_one(values: Sequence[Expr]) -> tuple[Item, ...]:
+    shown = (Item(Udf("max", (value,)), f"value{place}") for place, value in enumerate(values))
+    return (*shown, Item(Udf("count", ()), "count"))
 
 
 def _is_of_rows(expr: Expr) -> bool:
     """Whether every column stands in an aggregate: what is beside them must not be asked where there are no rows."""
-    if isinstance(expr, Udf) and expr.name.lower() in AGGREGATES:
+    if (isinstance(expr, Udf) and expr.name.lower() in AGGREGATES) or (isinstance(expr, Call) and expr.op == "filter"):
         return True
     return not isinstance(expr, Column) and all(map(_is_of_rows, children(expr)))
 
@@ -332,8 +355,18 @@ def _draft(call: Call) -> Draft:
     return all_rows(draft, draft.text) if is_ranking(draft) or draft.sets else draft
 
 
-def _over_nothing(node: Expr) -> Expr:
-    """What an aggregate is over no rows: a count is 0, everything else NULL."""
-    if isinstance(node, Udf) and node.name.lower() in AGGREGATES:
-        return Literal(0) if AGGREGATES[node.name.lower()] in ("count", "distinct") else null(None)
-    return node
+def _united(draft: Draft) -> tuple[Draft, ...]:
+    """The SELECTs of a UNION, whether or not equal rows are one."""
+    whole = draft.sources[0].derived if draft.distinct and len(draft.sources) == 1 else None
+    if whole is not None and draft == different_rows(in_place(whole), draft.sources[0].stream):
+        return _united(in_place(whole))
+    return branches(draft)
+
+
+def _over_nothing(expr: Expr) -> Expr:
+    """An expression over aggregates where there are no rows: a count is 0, every other aggregate NULL."""
+    if isinstance(expr, Udf) and expr.name.lower() in AGGREGATES:
+        return Literal(0) if AGGREGATES[expr.name.lower()] in ("count", "distinct") else null(None)
+    if isinstance(expr, Call) and expr.op == "filter":
+        return _over_nothing(expr.args[0])
+    return replace(expr, args=tuple(map(_over_nothing, expr.args))) if isinstance(expr, Call | Udf) else expr

@@ -87,8 +87,8 @@ def _is_suffix(cursor: Cursor, value: Expr, start: int) -> Expr:
         known = Call("coalesce", (value, Literal(not wanted)), None, cursor.span_from(start))
         result = Call("=", (known, Literal(wanted)), None, cursor.span_from(start))
     else:
-        if at.upper == "IS":
-            cursor.expect("NULL", "IS is followed by [NOT] NULL, TRUE, FALSE or DISTINCT FROM.")
+        if at.upper == "IS" and not cursor.accept("UNKNOWN"):
+            cursor.expect("NULL", "IS is followed by [NOT] NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM.")
         result = Call("is_null", (value,), None, cursor.span_from(start))
     return Call("not", (result,), None, cursor.span_from(start)) if negated else result
 
@@ -100,7 +100,7 @@ def _comparison(cursor: Cursor) -> Expr:
         return left
     op = _COMPARE[cursor.next().upper]
     if cursor.sees_any("ANY", "ALL", "SOME"):
-        left = rowvalue.quantified(cursor, op, left, start)
+        left = rowvalue.quantified(cursor, op, left, start, parse_condition)
     else:
         left = rowvalue.compare(cursor, op, left, _membership(cursor), cursor.span_from(start))
     if cursor.token.upper in _COMPARE:
@@ -314,6 +314,9 @@ def _named(cursor: Cursor) -> Expr:
     if cursor.token.upper == "ARRAY" and follower.upper == "[":
         cursor.next()
         return _list(cursor, cursor.at)
+    if cursor.token.upper in ("ARRAY", "LIST") and follower.upper == "(" and forms.is_select(cursor, 1):
+        hint = "write (SELECT ARRAY_AGG(x ORDER BY y) FROM ...); it is NULL, not empty, where there are no rows."
+        raise cursor.fail(cursor.token.span, f"{cursor.token.upper}(SELECT ...) is not supported", hint=hint)
     if follower.upper == "(":
         return forms.function(cursor, parse_condition)
     return _column(cursor)

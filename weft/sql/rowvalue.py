@@ -4,11 +4,14 @@
     (a, b) < (c, d)        a < c OR (a = c AND b < d)
     x < ANY (SELECT ...)   a call `in_query` with its operator; IN (SELECT ...) is the one with =
     x < ALL (SELECT ...)   NOT x >= ANY (SELECT ...)
+    x < ANY (ARRAY[a, b])  x < a OR x < b
 
 What must hold: NULLs make a result unknown exactly where SQL says so; the right sides do, by three-valued logic.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from weft.expr.model import Call, Expr, Literal, Span
 from weft.sql import forms
@@ -60,16 +63,27 @@ def member(cursor: Cursor, left: Expr, among: tuple[Expr, ...], span: Span) -> E
     return found[0] if len(found) == 1 else Call("or", found, None, span)
 
 
-def quantified(cursor: Cursor, op: str, left: Expr, start: int) -> Expr:
-    """ANY, SOME or ALL behind an operator, with the subquery behind it."""
+def quantified(cursor: Cursor, op: str, left: Expr, start: int, read: forms.Read) -> Expr:
+    """ANY, SOME or ALL behind an operator, with the subquery or the list behind it."""
     every = cursor.next().upper == "ALL"
-    cursor.expect("(", "ANY and ALL are followed by a SELECT in parentheses.")
+    cursor.expect("(", "ANY and ALL are followed by a SELECT or a list in parentheses.")
     if not forms.sees_subquery(cursor):
-        hint = "ANY and ALL take a SELECT; for a list of values write IN (...) or NOT IN (...)."
-        raise cursor.unexpected("SELECT is missing", hint)
+        return _listed(cursor, "and" if every else "or", lambda one, span: compare(cursor, op, left, one, span), read)
     if is_row(left) and op not in ("=", "<>"):
         hint = "rows are compared with the rows of a subquery by = or <> alone."
         raise cursor.fail(cursor.span_from(start), "rows have no order here", hint=hint)
     asked = Literal(_OPPOSITE[op] if every else op)
     found = Call("in_query", (left, asked, forms.subquery(cursor)), None, cursor.span_from(start))
     return Call("not", (found,), None, found.span) if every else found
+
+
+def _listed(cursor: Cursor, joined: str, compared: Callable[[Expr, Span], Expr], read: forms.Read) -> Expr:
+    """A comparison with each value of a list that is written."""
+    start = cursor.at
+    listed, span = read(cursor), cursor.span_from(start)
+    cursor.expect(")", "the parenthesis is never closed.")
+    if not isinstance(listed, Call) or listed.op != "list_value":
+        hint = "take the list apart in FROM: FROM t, UNNEST(t.list) AS u (x), and compare with u.x."
+        raise cursor.fail(span, "ANY and ALL take a SELECT or a list that is written", hint=hint)
+    found = tuple(compared(one, span) for one in listed.args)
+    return found[0] if len(found) == 1 else Call(joined, found, None, span)

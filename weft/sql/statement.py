@@ -27,6 +27,7 @@ from weft.sql.named import read_with
 from weft.sql.over import first_of_each, read_limit
 from weft.sql.refused import refuse_clause
 from weft.sql.sources import Found, read_condition, read_from, read_parenthesised
+from weft.sql.taken import taken_apart
 from weft.sql.tokens import Token
 
 
@@ -130,6 +131,7 @@ def _select(cursor: Cursor) -> Draft:
         qualify=tuple(Condition(part, cursor.text) for part in qualify),
         tree=found.tree,
     )
+    draft = taken_apart(draft)
     return first_of_each(cursor, draft, on, parse_condition) if on else draft
 
 
