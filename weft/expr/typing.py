@@ -51,7 +51,9 @@ def _type_call(call: Call) -> Expr:
         raise InternalError(f'no operator is called "{call.op}"')
     if not function.least <= len(call.args) <= function.most:
         raise ExprError(
-            f'"{call.op}" takes {_count(function.least, function.most)}, not {len(call.args)}', span=call.span
+            f'"{call.op}" takes {_count(function.least, function.most)}, not {len(call.args)}',
+            hint="leave arguments out, or write those that are missing.",
+            span=call.span,
         )
     ruled = function.rule(call)
     if ruled.op != call.op:  # it was rewritten, and its new arguments may be constant
