@@ -137,3 +137,14 @@ def test_what_is_read_at_many_places_is_looked_at_once() -> None:
     joined = " ".join(f"FULL JOIN a a{place} USING (k)" for place in range(40))
     query = make_world(0).session("never-made").query("q", f"SELECT COUNT(*) AS n FROM a {joined}")
     assert len(hidden({"q": query.query})) > 40
+
+
+def test_what_subqueries_read_at_many_places_is_rewritten_once() -> None:
+    """Each view reads the one before it at two places, and is no plain join."""
+    session = make_world(0).session("never-made")
+    session.view("v0", "SELECT k FROM a WHERE k IN (SELECT k FROM b)")
+    for place in range(1, 16):
+        read = f"v{place - 1}"
+        joined = f"{read} p LEFT JOIN {read} q ON p.k = q.k + 1"
+        session.view(f"v{place}", f"SELECT DISTINCT p.k FROM {joined} WHERE q.k IS NULL")
+    assert len(hidden({"q": session.query("q", "SELECT k FROM v15").query})) > 15

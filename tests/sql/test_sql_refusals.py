@@ -97,7 +97,7 @@ SYNTAX = [
     ("SELECT a FROM spread(5)", "no table function", "spread"),
     ("SELECT a FROM db.orders", "one part", "."),
     ("SELECT a FROM orders TABLESAMPLE 5", "TABLESAMPLE", "TABLESAMPLE"),
-    (f"{O} WHERE o_custkey = ANY (1)", "SELECT is missing", "1"),
+    (f"{O} WHERE o_custkey = ANY (1)", "a list that is written", "1"),
     (f"{O} WHERE (o_custkey, 1) = (1, 2, 3)", "different length", "(o_custkey, 1) = (1, 2, 3)"),
     (f"{O} WHERE (o_custkey, 1) < ANY (SELECT 1, 2 FROM orders)", "no order", "(o_custkey, 1) < ANY ("),
     (f"{O} WHERE o_custkey = []", "an empty list", "[]"),

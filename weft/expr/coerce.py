@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from weft.expr.casts import cast, is_castable
-from weft.expr.model import Call, Expr, Literal
+from weft.expr.model import Call, Expr, Literal, Span
 from weft.expr.types import (
     DURATION,
     TIMESTAMP,
@@ -81,12 +81,20 @@ def type_literal(node: Literal) -> Literal:
     return replace(node, type=kind)
 
 
+def no_cast(kind: pa.DataType, target: pa.DataType, span: Span | None) -> ExprError:
+    """There is no CAST from one type to the other."""
+    hint = (
+        "of a list or a struct take one value first: list[1], struct.field; a number becomes a time by to_timestamp(n)."
+    )
+    return ExprError(f"cannot cast {sql_name(kind)} to {sql_name(target)}", hint=hint, span=span)
+
+
 def cast_to(expr: Expr, target: pa.DataType) -> Expr:
     """The expression as `target`, by an explicit or implied CAST."""
     if expr.type == target:
         return expr
     if not is_castable(expr.type, target):
-        raise ExprError(f"cannot cast {sql_name(expr.type)} to {sql_name(target)}", span=expr.span)
+        raise no_cast(expr.type, target, expr.span)
     if not isinstance(expr, Literal):
         return Call("cast", (expr,), target, expr.span)
     try:

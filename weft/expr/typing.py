@@ -52,7 +52,7 @@ def _type_call(call: Call) -> Expr:
     if not function.least <= len(call.args) <= function.most:
         raise ExprError(
             f'"{call.op}" takes {_count(function.least, function.most)}, not {len(call.args)}',
-            hint=_WRITTEN.get(call.op),
+            hint=_WRITTEN.get(call.op, "leave arguments out, or write those that are missing."),
             span=call.span,
         )
     ruled = function.rule(call)

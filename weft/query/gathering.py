@@ -81,7 +81,8 @@ def packed(call: Udf) -> tuple[Expr, tuple[Literal, ...]]:
         args = (*args[0].args, *args[1:])
     if not 1 <= len(args) <= 1 + how.more or (how.keyed and len(args) != 2):
         count = "2 arguments" if how.keyed else f"1 to {1 + how.more} arguments" if how.more else "1 argument"
-        raise ExprError(f'"{call.name}" takes {count}, not {len(args)}', span=call.span)
+        hint = "leave arguments out, or write those that are missing."
+        raise ExprError(f'"{call.name}" takes {count}, not {len(args)}', hint=hint, span=call.span)
     keys, marks = [key.args[0] for key in order], [_mark(key) for key in order]
     constant = how.constant
     if how.keyed:

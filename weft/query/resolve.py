@@ -64,6 +64,8 @@ class _Resolver:
     late_by: tuple[tuple[str, int], ...] = ()
     known: dict[tuple[int, int, Within], tuple[Draft, Views, Stream]] = field(default_factory=dict)
     """Derived streams by the draft they are made of: one that is read at several places is made once."""
+    rewritten: dict[tuple[int, int, Within], tuple[Draft, Views, Draft]] = field(default_factory=dict)
+    """Drafts without outer joins and subqueries, by what they are written as."""
 
     def query(self, draft: Draft, views: Views, default: Within = None, *, united: bool = False) -> Query:
         """One SELECT; where it is united with others, its columns get types from them."""
@@ -98,7 +100,11 @@ class _Resolver:
         """The draft without outer joins and subqueries."""
         if is_plain(draft):
             return draft
-        return rewrite(draft, lambda part: Sources(self, part, add_views(views, part.named), default))
+        place = id(draft), id(views), default
+        if place not in self.rewritten:
+            made = rewrite(draft, lambda part: Sources(self, part, add_views(views, part.named), default))
+            self.rewritten[place] = draft, views, made
+        return self.rewritten[place][2]
 
     def stream(self, draft: Draft, views: Views, default: Within) -> Stream:
         """What a draft gives as a derived stream."""
