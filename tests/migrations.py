@@ -590,7 +590,7 @@ def counted_contents(run: InProcess, store: Store, oldest: int | None) -> Conten
     names = [*(name for name in store.columns if name != COPY), WEIGHT, *store.measures]
     if not frames:
         return Contents(names, Counter(), Counter())
-    rows = fold([frame.select(names) for frame in frames])
+    rows = fold([frame.select(names) for frame in frames]).select(names)
     if oldest is not None:
         rows = rows.filter(pc.greater_equal(rows.column(TIME), oldest))
     return Contents(names, Counter(rows_of(pa.Table.from_batches([rows]))), Counter())

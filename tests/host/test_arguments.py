@@ -84,15 +84,6 @@ def test_a_flag_is_true_or_false_and_no_word(flag: str) -> None:
         s.options(adapt="no")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("given", [{"lateness": "1 minute"}, {"idle": "1 minute"}])
-def test_what_counts_from_an_event_time_needs_one(given: Any) -> None:
-    s = weft.Session("unused")
-    with pytest.raises(QueryError, match=r'"a" has .* and no event time'):
-        s.stream("a", weft.read.batches([TABLE]), **given)
-    with pytest.raises(QueryError, match=r'"a" has .* and no event time'):
-        s.table("a", weft.read.batches([TABLE]), key="k", **given)
-
-
 @pytest.mark.parametrize("schema", [{"id": "int"}, "id INT"])
 def test_a_schema_is_one_of_arrow(schema: Any) -> None:
     with pytest.raises(SourceError, match="schema is a") as error:

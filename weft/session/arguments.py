@@ -84,17 +84,6 @@ def read_timing(
     return column, parse_duration(lateness) if lateness else 0
 
 
-def refuse_untimed(name: str, event_time: str | None, lateness: object, idle: object) -> None:
-    """Refuse what counts from an event time where there is none."""
-    given = {"lateness": lateness, "idle": idle}
-    if event_time is None and (found := [what for what, value in given.items() if value]):
-        raise QueryError(
-            f'"{name}" has {found[0]} and no event time',
-            detail="without an event time no row is late, and nobody waits for a row.",
-            hint=f'name the column that says when a row happened: event_time="..."; or leave {found[0]} out.',
-        )
-
-
 def check_flags(**given: bool | None) -> None:
     """Refuse what is neither True nor False: a word such as "no" would count as true."""
     for what, value in given.items():

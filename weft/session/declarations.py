@@ -19,7 +19,7 @@ from weft.query.draft import Draft
 from weft.query.duration import parse_duration
 from weft.query.model import Stream, Unit
 from weft.read import as_source
-from weft.session.arguments import check_spark, read_bad_files, read_idle, read_timing, refuse_static, refuse_untimed
+from weft.session.arguments import check_spark, read_bad_files, read_idle, read_timing, refuse_static
 from weft.session.catalog import Catalog, refuse_frame
 from weft.session.changing import read_changes, read_names, read_refreshed, refuse_dated_envelopes
 
@@ -75,7 +75,6 @@ class Declarations:
         self._catalog.check_free("stream", name)
         read = read_bad_files(name, as_source(name, source), bad_files)
         event_time, late = read_timing(read, event_time, lateness)
-        refuse_untimed(name, event_time, lateness, idle)
         named = read_names(unique)
         schema, how = read_changes(name, read.schema, changes, format, read_names(key), event_time)
         stream = Stream(name, schema, event_time, unit, late, named, changes=how, idle=read_idle(idle))
@@ -118,7 +117,6 @@ class Declarations:
         if refresh:
             read, changes = read_refreshed(name, read, named, changes or event_time or (format != "rows")), CHANGE
         schema, how = read_changes(name, read.schema, changes, format, () if refresh else named, None)
-        refuse_untimed(name, event_time, lateness, idle)
         late = 0 if lateness is None else parse_duration(lateness)
         stream = Stream(name, schema, event_time, unit, late, table=True, changes=how, idle=read_idle(idle))
         with self.lock:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from weft.errors import StateError
 from weft.host.migration.compare import compare
-from weft.host.state.manifest import EVER, Ledger, Manifest
+from weft.host.state.manifest import EVER, NEVER, Ledger, Manifest
 from weft.query.derived import apart_of, hidden, keep_apart
 from weft.query.model import Query
 from weft.session.complete import complete_from, say_moment
@@ -51,7 +51,21 @@ class Fit:
         """Queries that would lack rows under a new plan which they have now; from when on they would be complete."""
         before = self.complete_from(self.old, queries, policy)
         after = self.complete_from(plan, queries, policy)
-        return {name: moment for name, moment in after.items() if moment > before.get(name, EVER)}
+        later = {name for name, moment in after.items() if moment > before.get(name, EVER)}
+        emptied = self._emptied(plan)
+        later |= {name for name, query in queries.items() if {name, *hidden({name: query})} & emptied}
+        return {name: after.get(name, NEVER) for name in queries if name in later}
+
+    def _emptied(self, plan: Topology) -> set[str]:
+        """Queries, hidden ones too, with a store that would begin empty although the state has rows of its relations.
+
+        The moment from which on a query is complete does not tell: it may have been incomplete before, for other rows.
+        """
+        lacks = {*compare(self.old, plan, self.manifest).lacks}
+        held = {store.label for store in self.old.stores if self.manifest.held.get(store.id)}
+        emptied = {store.id for store in plan.stores if store.id in lacks and held & {store.label, *store.members}}
+        users = {user for probe in plan.probes if probe.store in emptied for user in probe.users}
+        return users & {*self.old.emit_of}
 
     def keep_apart(
         self, plan: Topology, queries: Mapping[str, Query], new: Collection[str], hurt: Mapping[str, int]
