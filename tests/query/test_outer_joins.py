@@ -45,7 +45,7 @@ def test_random_outer_joins_mean_what_they_mean_in_duckdb(start: int) -> None:
 @pytest.mark.parametrize("on", ["1 = 0", "NULL", "b.k > 1 AND b.k IS NULL"])
 def test_a_side_that_is_never_there_is_null_in_a_union_of_terms(on: str) -> None:
     agree(
-        f"SELECT a.k, b.k AS bk, c.k AS ck, d.x FROM a LEFT JOIN b ON {on} FULL JOIN c ON c.k = a.k LEFT JOIN d ON d.j = c.j"
+        f"SELECT a.k, b.k AS l, c.k AS r FROM a LEFT JOIN b ON {on} FULL JOIN c ON c.k = a.k LEFT JOIN d ON d.j = c.j"
     )
     agree(
         f"SELECT a.k, d.x FROM a LEFT JOIN b ON {on} FULL JOIN c ON c.k = a.k FULL JOIN d ON coalesce(b.k, c.j) = d.j"
