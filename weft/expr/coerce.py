@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from weft.expr.casts import cast, is_castable
-from weft.expr.model import Call, Expr, Literal
+from weft.expr.model import Call, Expr, Literal, Span
 from weft.expr.types import (
     DURATION,
     TIMESTAMP,
@@ -81,12 +81,22 @@ def type_literal(node: Literal) -> Literal:
     return replace(node, type=kind)
 
 
+def require_castable(source: pa.DataType, target: pa.DataType, span: Span | None) -> None:
+    """Refuse a CAST that is not defined, and say what the values can become."""
+    if is_castable(source, target):
+        return
+    some = (pa.string(), pa.int64(), pa.float64(), pa.bool_(), TIMESTAMP)
+    names = [sql_name(kind) for kind in some if is_castable(source, kind)]
+    ways = f"it can become {', '.join(names)}" if names else "compare it with a column of its own type"
+    hint = f"{ways}; to_timestamp and make_date make times of numbers." if is_number(source) else f"{ways}."
+    raise ExprError(f"cannot cast {sql_name(source)} to {sql_name(target)}", hint=hint, span=span)
+
+
 def cast_to(expr: Expr, target: pa.DataType) -> Expr:
     """The expression as `target`, by an explicit or implied CAST."""
     if expr.type == target:
         return expr
-    if not is_castable(expr.type, target):
-        raise ExprError(f"cannot cast {sql_name(expr.type)} to {sql_name(target)}", span=expr.span)
+    require_castable(expr.type, target, expr.span)
     if not isinstance(expr, Literal):
         return Call("cast", (expr,), target, expr.span)
     try:
