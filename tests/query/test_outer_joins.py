@@ -42,6 +42,16 @@ def test_random_outer_joins_mean_what_they_mean_in_duckdb(start: int) -> None:
             assert rows(con, plain_sql(plain(text))) == rows(con, text), (seed, text)
 
 
+@pytest.mark.parametrize("on", ["1 = 0", "NULL", "b.k > 1 AND b.k IS NULL"])
+def test_a_side_that_is_never_there_is_null_in_a_union_of_terms(on: str) -> None:
+    agree(
+        f"SELECT a.k, b.k AS l, c.k AS r FROM a LEFT JOIN b ON {on} FULL JOIN c ON c.k = a.k LEFT JOIN d ON d.j = c.j"
+    )
+    agree(
+        f"SELECT a.k, d.x FROM a LEFT JOIN b ON {on} FULL JOIN c ON c.k = a.k FULL JOIN d ON coalesce(b.k, c.j) = d.j"
+    )
+
+
 @pytest.mark.fuzz
 @pytest.mark.parametrize("start", range(0, 24, 6))
 def test_random_outer_joins_are_right_after_every_batch(start: int) -> None:

@@ -227,3 +227,15 @@ def test_fragments_of_the_builder_point_into_themselves() -> None:
     with pytest.raises(QueryError) as caught:
         to_query(draft, STREAMS)
     assert "  o.nothing > 2\n  ^^^^^^^^^" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("cast", "hint"),
+    [
+        ("CAST('x' AS BLOB)", "it can become VARCHAR, BIGINT"),
+        ("CAST(o_custkey AS DATE)", "to_timestamp"),
+        ("CAST([o_custkey] AS BIGINT)", "a column of its own type"),
+    ],
+)
+def test_a_cast_that_is_not_defined_says_what_is(cast: str, hint: str) -> None:
+    assert hint in str(refusal(f"{O} WHERE {cast} IS NULL").hint)

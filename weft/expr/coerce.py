@@ -81,20 +81,22 @@ def type_literal(node: Literal) -> Literal:
     return replace(node, type=kind)
 
 
-def no_cast(kind: pa.DataType, target: pa.DataType, span: Span | None) -> ExprError:
-    """There is no CAST from one type to the other."""
-    hint = (
-        "of a list or a struct take one value first: list[1], struct.field; a number becomes a time by to_timestamp(n)."
-    )
-    return ExprError(f"cannot cast {sql_name(kind)} to {sql_name(target)}", hint=hint, span=span)
+def require_castable(source: pa.DataType, target: pa.DataType, span: Span | None) -> None:
+    """Refuse a CAST that is not defined, and say what the values can become."""
+    if is_castable(source, target):
+        return
+    some = (pa.string(), pa.int64(), pa.float64(), pa.bool_(), TIMESTAMP)
+    names = [sql_name(kind) for kind in some if is_castable(source, kind)]
+    ways = f"it can become {', '.join(names)}" if names else "compare it with a column of its own type"
+    hint = f"{ways}; to_timestamp and make_date make times of numbers." if is_number(source) else f"{ways}."
+    raise ExprError(f"cannot cast {sql_name(source)} to {sql_name(target)}", hint=hint, span=span)
 
 
 def cast_to(expr: Expr, target: pa.DataType) -> Expr:
     """The expression as `target`, by an explicit or implied CAST."""
     if expr.type == target:
         return expr
-    if not is_castable(expr.type, target):
-        raise no_cast(expr.type, target, expr.span)
+    require_castable(expr.type, target, expr.span)
     if not isinstance(expr, Literal):
         return Call("cast", (expr,), target, expr.span)
     try:

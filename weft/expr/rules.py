@@ -13,8 +13,7 @@ from decimal import Decimal
 import pyarrow as pa
 from pyarrow import types as pt
 
-from weft.expr.casts import is_castable
-from weft.expr.coerce import cast_to, incomparable, no_cast, unify
+from weft.expr.coerce import cast_to, incomparable, require_castable, unify
 from weft.expr.dates import PARTS, UNITS, unit_of
 from weft.expr.model import Call, Expr, Literal
 from weft.expr.nested import is_nested
@@ -480,8 +479,7 @@ def _time(call: Call, arg: Expr) -> Expr:
 
 def cast(call: Call) -> Call:
     """CAST: the type stands in the call itself."""
-    if not is_castable(call.args[0].type, call.type):
-        raise no_cast(call.args[0].type, call.type, call.span)
+    require_castable(call.args[0].type, call.type, call.span)
     return call
 
 

@@ -3,8 +3,8 @@
 The event time of such a group is one of its keys.  It may have come through derived streams: then it is followed back
 to the stream that it is an event time of, which says what one step of it is.
 
-What must hold: rows that are late for a part of a query are late for all of it.  So where a group closes, all parts of
-the query go by the watermark of all its streams (`Query.late_by`).
+What must hold: rows that are late for a part of a query are late for all of it.  So where a group closes, or partners
+are counted and rows of some part expire, all parts go by the watermark of all streams of the query (`Query.late_by`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from weft.query.derived import hidden
 from weft.query.draft import Closes
 from weft.query.grouping import Closing
 from weft.query.model import Output, Query
-from weft.query.timebounds import step_of
+from weft.query.timebounds import expires, step_of
 
 
 def find_closing(query: Query, keys: Mapping[str, Expr], outputs: Sequence[Output], closes: Closes) -> Closing:
@@ -46,10 +46,14 @@ def _step(query: Query, expr: Expr) -> int | None:
     return _step(inner, found)
 
 
-def has_closing(query: Query) -> bool:
-    """Whether a part of a query has groups that are final at some time."""
+def has_one_watermark(query: Query) -> bool:
+    """Whether all parts of a query go by one watermark: a part has groups that are final at some time, or rows that
+    expire, while others read the same streams to count partners."""
     parts = (query, *hidden({"": query}).values())
-    return any(part.grouping is not None and part.grouping.closing is not None for part in parts)
+    if any(part.grouping is not None and part.grouping.closing is not None for part in parts):
+        return True
+    counts = any(r.stream.weight is not None for part in parts for r in part.relations if r.stream.made)
+    return counts and any(map(expires, parts))
 
 
 def _has_versions(query: Query) -> bool:

@@ -22,15 +22,17 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, product
 from math import prod
 
-from weft.expr.model import Call, Column, Expr, Literal, Udf, columns, transform, walk
+import pyarrow as pa
+
+from weft.expr.model import Call, Column, Expr, Literal, Udf, columns, transform
 from weft.query.draft import Closes, Condition, Draft, Item, Source, Star
 from weft.query.model import BATCH
-from weft.query.nulls import fold, is_always_true, is_never_true, is_null, null
+from weft.query.nulls import fold, is_always_true, is_never_true, null
 from weft.query.qualify import Kind, Node, Opened, Part, Reader, sources_of
 from weft.query.simplify import simplify
 from weft.query.tables import refuse_partners_that_come
 from weft.query.visible import numbered, unique_names
-from weft.query.withins import InTime, has_windows, spell_windows
+from weft.query.withins import HERE, InTime, has_windows, spell_windows
 
 Key = tuple[str, str]
 """An alias and one of its columns."""
@@ -122,13 +124,13 @@ class _Rewriter:
     def _nothing(self) -> Term:
         """A term without rows, where no row can pass."""
         sources = tuple(sources_of(self.part))
-        return Term(sources[:1], (Condition(Literal(False)),), self._absent(sources[1:]))
+        return Term(sources[:1], (Condition(Literal(False)),), {**_here(sources[0]), **self._absent(sources[1:])})
 
     # ------------------------------------------------------------------------------------------ terms
 
     def _terms(self, part: Part) -> list[Term]:
         if isinstance(part, Source):
-            return [Term((part,))]
+            return [Term((part,), values=_here(part))]
         if part.right is None:
             return self._filtered(self._terms(part.left), part.on)
         left, right = self._few(self._terms(part.left)), self._few(self._terms(part.right))
@@ -156,7 +158,6 @@ class _Rewriter:
     def _with(self, term: Term, on: Iterable[Condition]) -> Term | None:
         """The term with more conditions; None if one of them is never true."""
         more = [_put(term, condition) for condition in on]
-        more = [one for one in more if not (isinstance(one, InTime) and any(map(is_null, walk(_expr(one)))))]
         folded = [fold(_expr(condition)) for condition in more]
         if any(map(is_never_true, folded)):
             return None
@@ -175,7 +176,8 @@ class _Rewriter:
 
     def _absent(self, sources: Iterable[Source]) -> dict[Key, Expr]:
         aliases = {source.alias for source in sources}
-        return {key: null(kind) for key, kind in self.types.items() if key[0] in aliases}
+        found = {key: null(kind) for key, kind in self.types.items() if key[0] in aliases}
+        return found | {(alias, HERE): null(pa.bool_()) for alias in aliases}
 
     # ---------------------------------------------------------------------------------------- derived
 
@@ -277,11 +279,15 @@ class _Rewriter:
 
     def _unite(self, terms: list[Term]) -> Term:
         """One term for several: a derived table that is their union."""
-        names = _named(dict.fromkeys(key for one in terms for key in self._columns(one).values() if key[0]))
+        same, varied = _constants(terms)
+        read = (key for one in terms for key in self._columns(one).values() if key[0])
+        names = _named(dict.fromkeys([*read, *(key for key in varied if key in self.needed)]))
         drafts = [self._flat(one, [Item(self._value(one, k), n) for n, k in names.items()]) for one in terms]
         if not drafts:
             drafts = [self._flat(self._nothing(), [Item(self._value(self._nothing(), k), n) for n, k in names.items()])]
-        return self._read(self._derived(replace(drafts[0], unions=tuple(drafts[1:])), "rows"), names, Term(()))
+        return self._read(
+            self._derived(replace(drafts[0], unions=tuple(drafts[1:])), "rows"), names, Term((), values=same)
+        )
 
     def _derived(self, draft: Draft, name: str) -> Source:
         alias = next(free for free in numbered(name) if free not in self.taken)
@@ -304,9 +310,18 @@ class _Rewriter:
         return Term((source,), (), values)
 
 
+def _constants(terms: list[Term]) -> tuple[dict[Key, Expr], list[Key]]:
+    """What has the same constant value in all terms, and what is constant in each but not the same in all."""
+    first, *rest = (one.values for one in terms) if terms else ({},)
+    found = [key for key, value in first.items() if all(key in other for other in rest)]
+    found = [key for key in found if not any(columns(one.values[key]) for one in terms)]
+    same = {key: first[key] for key in found if all(other[key] == first[key] for other in rest)}
+    return same, [key for key in found if key not in same]
+
+
 def _alternatives(on: tuple[Condition, ...]) -> list[tuple[Condition, ...]]:
     """Conditions of which one must hold: each can be looked up on its own; to count a pair twice does no harm."""
-    arms = [[replace(one, expr=arm) for arm in _arms(_expr(one))] for one in on]
+    arms = [[one] if isinstance(one, InTime) else [replace(one, expr=arm) for arm in _arms(_expr(one))] for one in on]
     return list(product(*arms)) if prod(map(len, arms)) <= MANY else [on]
 
 
@@ -336,8 +351,13 @@ def _sum(alias: str, name: str) -> Expr:
     return Udf("sum", (Column(alias, name),))
 
 
+def _here(source: Source) -> dict[Key, Expr]:
+    return {(source.alias, HERE): Literal(True)}
+
+
 def _put(term: Term, condition: Condition) -> Condition:
-    return replace(condition, expr=term.put(_expr(condition)))
+    found = term.put(_expr(condition))
+    return replace(condition, expr=fold(found) if isinstance(condition, InTime) else found)
 
 
 def _expr(written: Condition | Item) -> Expr:

@@ -90,6 +90,15 @@ def sources_of(part: Part | None) -> Iterator[Source]:
         yield from (*sources_of(part.left), *sources_of(part.right))
 
 
+def shown_sources(part: Part | None) -> Iterator[Source]:
+    """The table factors whose rows are in those of a part: partners that only decide about them are not."""
+    if isinstance(part, Source):
+        yield part
+    elif part is not None:
+        yield from shown_sources(part.left)
+        yield from shown_sources(part.right) if part.kind not in ("semi", "anti", "mark") else ()
+
+
 def conditions_of(part: Part | None) -> Iterator[Condition]:
     """All conditions of joins in a part."""
     if isinstance(part, Node):

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from weft.errors import QueryError
 from weft.query.calls import FunctionSignature
 from weft.query.caret import locate_error, pointing_into
-from weft.query.closing import has_closing, timed_streams
+from weft.query.closing import has_one_watermark, timed_streams
 from weft.query.connectivity import adds_single_rows, require_connected
 from weft.query.derived import Derived, all_rows, branches, derive
 from weft.query.draft import Draft, Within
@@ -49,7 +49,7 @@ def resolve(
     draft = resolver.plain(draft, views)
     whole = all_rows(draft, draft.text) if draft.unions else draft
     query = resolver.query(whole, views)
-    if has_closing(query):
+    if has_one_watermark(query):
         query = _Resolver(streams, functions, cross_product, timed_streams(query)).query(whole, views)
     return query
 

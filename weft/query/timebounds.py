@@ -39,6 +39,11 @@ def retention(query: Query) -> dict[str, int | None]:
     return {alias: _retention(query, alias, bounds) for alias in query.aliases}
 
 
+def expires(query: Query) -> bool:
+    """Whether a row of the query ever expires, so that rows can be late for it."""
+    return len(query.relations) > 1 and any(kept is not None for kept in retention(query).values())
+
+
 def reason(query: Query, alias: str) -> str:
     """Why rows of `alias` are kept as long as they are."""
     bounds = differences(query)

@@ -6,6 +6,9 @@ A window W of `a` says that every other member of a result is less than W newer 
 
 In a tree with outer joins these conditions belong to the joins: a row of the left side is padded if it has no partner
 in time.  So each join compares what stands left of it with what stands right of it, and sources have no window left.
+What stands right of a semi or an anti join is no member of a result: joins further out do not see it.
+
+Where a row is absent nothing is compared with it.  `HERE` says whether it is there: its event time may be NULL, too.
 """
 
 from __future__ import annotations
@@ -18,12 +21,15 @@ from itertools import product
 from weft.errors import QueryError
 from weft.expr.model import Call, Column, Literal
 from weft.query.draft import Condition, Source
-from weft.query.qualify import Known, Part, sources_of
+from weft.query.qualify import Known, Part, shown_sources, sources_of
+
+HERE = "#here"
+"""A column that every source of a tree has: TRUE, or NULL where its row is absent."""
 
 
 @dataclass(frozen=True, slots=True)
 class InTime(Condition):
-    """That two rows are near in time; it says nothing where one of them is absent."""
+    """That two rows are near in time, or one of them is absent."""
 
 
 def has_windows(part: Part) -> bool:
@@ -37,7 +43,7 @@ def spell_windows(part: Part, known: Known) -> Part:
         return replace(part, within="unbounded" if isinstance(part.within, int) else part.within)
     if part.right is None:
         return replace(part, left=spell_windows(part.left, known))
-    pairs = product(sources_of(part.left), sources_of(part.right))
+    pairs = product(shown_sources(part.left), shown_sources(part.right))
     more = tuple(one for left, right in pairs for one in _between(left, right, known))
     left, right = spell_windows(part.left, known), spell_windows(part.right, known)
     return replace(part, left=left, right=right, on=(*part.on, *more))
@@ -63,4 +69,6 @@ def _condition(old: Source, new: Source, window: int, known: Known) -> Condition
             hint="write the window as a condition: b.ts BETWEEN a.ts AND a.ts + INTERVAL '10' MINUTE.",
         )
     length = Literal(dt.timedelta(microseconds=window) if mine.step is None else -(-window // mine.step))
-    return InTime(Call("<", (Column(new.alias, other.column), Call("+", (Column(old.alias, mine.column), length)))))
+    near = Call("<", (Column(new.alias, other.column), Call("+", (Column(old.alias, mine.column), length))))
+    absent = (Call("is_null", (Column(alias, HERE),)) for alias in (old.alias, new.alias))
+    return InTime(Call("or", (*absent, near)))
