@@ -33,7 +33,9 @@ def parcels_in(root: str, master: str = "local[2]") -> Parcels:
     """Folders of a session on one machine, or on a cluster."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pyspark.SparkFiles.getRootDirectory", lambda: root)
-        return Parcels(Here(master))  # type: ignore[arg-type]
+        made = Parcels(Here(master))  # type: ignore[arg-type]
+        assert made._root == root, "noted while Spark's folder is this one"
+    return made
 
 
 @pytest.fixture
