@@ -34,7 +34,7 @@ def test_every_trouble_and_every_sink_is_drawn() -> None:
     kills = {"driver", "jvm", "worker", "daemon", "executor", "group", "broker"}
     assert troubles == kills | {"disk", "file", "clock", "slow"}
     sinks = {sink for story in stories for query in story.queries for sink in query.sinks}
-    assert sinks == {"parquet", "folders", "topic", "calls", "sqlite", "changes", "snapshot", "final"}
+    assert sinks == {"parquet", "folders", "topic", "calls", "sqlite", "table", "changes", "snapshot", "final"}
     assert {given.kind for story in stories for given in story.inputs} == {"parquet", "csv", "json", "topic", "frame"}
     assert {len(story.inputs) for story in stories} == {2, 3, 4, 5}
     ends = [step for story in stories for step in story.steps if step.trouble in ENDING]

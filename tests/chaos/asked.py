@@ -57,7 +57,9 @@ def _with_sinks(dice: random.Random, query: Asked, inputs: Inputs, has_topics: b
         known += ["calls", "sqlite"]
     if query.closes and inputs[query.closes].is_filed:
         known.append("final")
-    return _as(query, tuple(dice.sample(known, min(len(known), dice.choice((1, 2, 2, 3))))))
+    drawn = dice.sample(known, min(len(known), dice.choice((1, 2, 2, 3))))
+    is_table = random.Random(query.sql).random() < 0.4  # dice of its own: stories stay what they were
+    return _as(query, tuple("table" if is_table and sink == "folders" else sink for sink in drawn))
 
 
 def _as(query: Asked, sinks: tuple[str, ...]) -> Asked:

@@ -5,6 +5,7 @@ changes, final, snapshot    folders of a view
 topic                       records of a topic, as a consumer of committed records sees them
 calls                       a file for each call of a function, replaced if the batch comes again
 sqlite                      rows and the number of the batch in one transaction
+table                       a table of a catalog that ends with its process, and stays in its folder
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ def attach(handle: Any, asked: Asked, root: Path, servers: str | None) -> None:
             handle.to_parquet(place / sink, partition_by=last_column(handle))
         elif sink == "topic":
             handle.to_kafka(servers, topic_of(root, asked.name), patience="3 minutes")
+        elif sink == "table":
+            handle.to_table(f"of_{asked.name}", options={"path": place / sink})
         else:
             handle.foreach_batch({"calls": _calls, "sqlite": _sqlite}[sink](place, asked))
 
@@ -109,7 +112,8 @@ def found(asked: Asked, sink: str, root: Path, names: list[str], consume: Callab
         assert not (folder / DIFFERS).exists(), (folder / DIFFERS).read_text()
         called = [pq.read_table(path) for path in sorted(folder.glob("*.parquet"))]
         return _last(asked, (row for table in called for row in table.to_pylist()), names)
-    read = ds.dataset(folder, format="parquet", partitioning="hive" if sink == "folders" else None).to_table()
+    by = "hive" if sink in ("folders", "table") else None
+    read = ds.dataset(folder, format="parquet", partitioning=by).to_table()
     return _changed(asked, read, names) if sink == "changes" else _rows(read.select(names))
 
 
