@@ -254,13 +254,22 @@ class Life:
             self.restart()
 
     def is_changed(self, *, restarts: bool) -> bool:
-        """Whether another plan could be had: a stream that is joined with tables only is not kept by itself."""
+        """Whether another plan could be had.
+
+        A stream that is joined with tables only is not kept by itself, and a budget may be too small for the sizes that
+        a checkpoint remembers.
+        """
         try:
             self.change(restarts=restarts)
         except weft.StateError as error:
             if "would lose rows" not in str(error) or "t0" not in self.streams:
                 raise
             self.tally.changes["refused"] += 1
+            return False
+        except weft.PlanError as error:
+            if "the storage budget is" not in str(error):
+                raise
+            self.tally.changes["over budget"] += 1
             return False
         return True
 
