@@ -98,3 +98,21 @@ def test_a_query_whose_groups_stay_needs_no_further_wave(tmp_path: Path) -> None
     assert not report.sent.get("emit q"), "no part of a group is sent"
     assert trial.table("q").num_rows > 2
     assert "by a.k" in str(s.explain())
+
+
+@pytest.mark.parametrize("workers", [2, 3, 5])
+def test_a_window_of_the_time_that_is_joined_by_is_one_group(workers: int, tmp_path: Path) -> None:
+    """Its rows lie on several workers: it holds many times, and these are dealt one by one."""
+    rows = pa.table({"ts": pa.array(range(40), pa.int64()), "v": pa.array([1] * 40, pa.int64())})
+    s = weft.Session(tmp_path, workers=workers, progress=False)
+    for name in ("a", "b"):
+        s.stream(name, weft.read.batches([rows.slice(0, 0)]), event_time="ts")
+    text = "SELECT window.start AS start, count(*) AS n, sum(b.v) AS v FROM a JOIN b ON a.ts = b.ts"
+    s.query("q", f"{text} GROUP BY window(a.ts, '10 seconds')", strategy="hypercube:hash")
+    s.query("once", "SELECT window.start AS start FROM a JOIN b ON a.ts = b.ts GROUP BY window(b.ts, '10 seconds')")
+    s.query("by_time", f"{text.replace('SELECT', 'SELECT a.ts AS ts,')} GROUP BY a.ts, window(a.ts, '10 seconds')")
+    trial = Trial(s)
+    trial.feed({"a": rows, "b": rows})
+    assert sorted(row["n"] for row in trial.table("q").to_pylist()) == [10, 10, 10, 10]
+    assert trial.table("once").num_rows == 4
+    assert trial.table("by_time").num_rows == 40

@@ -71,13 +71,15 @@ def _home(plan: Ways) -> Column:
     """What decides on which worker a group lives: a key by which the tuples of the group lie together, else its code.
 
     Tuples lie together by the values of a cube's only axis if these are dealt by their hash alone.  Relations that are
-    joined by equality own the axis, so that no value of a tuple is NULL; all others are copied along it.
+    joined by equality own the axis, so that no value of a tuple is NULL; all others are copied along it.  The time of a
+    window is no such key: a window holds many times.
     """
     grouping, axes = plan.query.grouping, {label: _only_axis(spread) for label, spread in plan.spreads.items()}
     kinds = [axis.kind if axis is not None else "none" for axis in axes.values()]
     if grouping is None or kinds.count("hash") < 2 or not {*kinds} <= {"hash", "copy"}:
         return OWNER
-    exprs = {output.name: output.expr for output in plan.query.outputs if output.name in grouping.keys}
+    keys = {*grouping.keys} - ({grouping.window.key} if grouping.window is not None else set())
+    exprs = {output.name: output.expr for output in plan.query.outputs if output.name in keys}
     for name, expr in exprs.items():
         axis = axes[min(aliases(expr))] if len(aliases(expr)) == 1 else None
         if axis is not None and axis.key is not None and without_alias(expr) == axis.key:
