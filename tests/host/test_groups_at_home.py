@@ -103,7 +103,8 @@ def test_a_query_whose_groups_stay_needs_no_further_wave(tmp_path: Path) -> None
 @pytest.mark.parametrize("workers", [2, 3, 5])
 def test_a_window_of_the_time_that_is_joined_by_is_one_group(workers: int, tmp_path: Path) -> None:
     """Its rows lie on several workers: it holds many times, and these are dealt one by one."""
-    rows = pa.table({"ts": pa.array(range(40), pa.int64()), "v": pa.array([1] * 40, pa.int64())})
+    times = pa.array([second * 1_000_000 for second in range(40)], pa.timestamp("us"))
+    rows = pa.table({"ts": times, "v": pa.array([1] * 40, pa.int64())})
     s = weft.Session(tmp_path, workers=workers, progress=False)
     for name in ("a", "b"):
         s.stream(name, weft.read.batches([rows.slice(0, 0)]), event_time="ts")
