@@ -2,7 +2,8 @@
 
 What must hold: a change never takes away what a query has.  A store that two relations share has the columns and rows
 of both.  If no old store has all that, the two must not share: each then has a store of its own, and that of a new
-query may begin empty.
+query may begin empty.  The same holds for rows that are late for one of them only: an old store tells them apart by the
+clocks that it had.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weft.errors import StateError
-from weft.host.migration.compare import compare
+from weft.host.migration.compare import Comparison, compare
 from weft.host.state.manifest import EVER, NEVER, Ledger, Manifest
 from weft.query.derived import apart_of, hidden, keep_apart
 from weft.query.model import Query
 from weft.session.complete import complete_from, say_moment
-from weft.topology.clock import Policy
+from weft.topology.clock import NEVER_LATE, Policy
 from weft.topology.model import Topology
 
 
@@ -52,20 +53,37 @@ class Fit:
         before = self.complete_from(self.old, queries, policy)
         after = self.complete_from(plan, queries, policy)
         later = {name for name, moment in after.items() if moment > before.get(name, EVER)}
-        emptied = self._emptied(plan)
-        later |= {name for name, query in queries.items() if {name, *hidden({name: query})} & emptied}
+        found = compare(self.old, plan, self.manifest)
+        losers = self._emptied(plan, found) | {name for uses in self._misled(plan, found).values() for name, _ in uses}
+        later |= {name for name, query in queries.items() if {name, *hidden({name: query})} & losers}
         return {name: after.get(name, NEVER) for name in queries if name in later}
 
-    def _emptied(self, plan: Topology) -> set[str]:
+    def _emptied(self, plan: Topology, found: Comparison) -> set[str]:
         """Queries, hidden ones too, with a store that would begin empty although the state has rows of its relations.
 
         The moment from which on a query is complete does not tell: it may have been incomplete before, for other rows.
         """
-        lacks = {*compare(self.old, plan, self.manifest).lacks}
         held = {store.label for store in self.old.stores if self.manifest.held.get(store.id)}
-        emptied = {store.id for store in plan.stores if store.id in lacks and held & {store.label, *store.members}}
-        users = {user for probe in plan.probes if probe.store in emptied for user in probe.users}
-        return users & {*self.old.emit_of}
+        emptied = {
+            store.id for store in plan.stores if store.id in found.lacks and held & {store.label, *store.members}
+        }
+        return {name for name, _, store in self._uses(plan) if store in emptied}
+
+    def _misled(self, plan: Topology, found: Comparison) -> dict[str, list[tuple[str, str]]]:
+        """Store -> (query, alias) of its users by whose clock it would not have the rows that they have now."""
+        clock = {query: clock.id for clock in plan.clocks for query in clock.queries}
+        misled: dict[str, list[tuple[str, str]]] = {}
+        for name, alias, store in self._uses(plan):
+            if clock.get(name, NEVER_LATE) in found.untold.get(store, ()):
+                misled.setdefault(store, []).append((name, alias))
+        return misled
+
+    def _uses(self, plan: Topology) -> list[tuple[str, str, str]]:
+        """(Query, alias, store) of probes of queries that are there already, hidden ones too."""
+        known = ((probe, name) for probe in plan.probes for name in probe.users if name in self.old.emit_of)
+        return sorted(
+            {(name, plan.aliases_of(name)[label], probe.store) for probe, name in known for label in probe.members}
+        )
 
     def keep_apart(
         self, plan: Topology, queries: Mapping[str, Query], new: Collection[str], hurt: Mapping[str, int]
@@ -78,8 +96,8 @@ class Fit:
         readers = _readers(queries)
         number = 1 + max((n for query in queries.values() for n in apart_of(query).values()), default=0)
         numbers: dict[str, dict[str, int]] = {name: apart_of(query) for name, query in queries.items()}
-        for users in self._crowded(plan, readers, hurt):
-            away = [use for use in users if readers[use[0]] <= {*new}]
+        for users, misled in self._crowded(plan, readers, hurt):
+            away = [use for use in users if readers[use[0]] <= {*new}] or misled
             away = away or [max(use for use in users if readers[use[0]] & {*hurt})]
             for name, alias in away if len(away) < len(users) else away[1:]:
                 for reader in readers[name]:
@@ -89,14 +107,20 @@ class Fit:
 
     def _crowded(
         self, plan: Topology, readers: Mapping[str, set[str]], hurt: Mapping[str, int]
-    ) -> list[list[tuple[str, str]]]:
-        """(Query, alias) of the users of each partial store of a stream that a query shares which is hurt."""
-        partial = compare(self.old, plan, self.manifest).partial
+    ) -> list[tuple[list[tuple[str, str]], list[tuple[str, str]]]]:
+        """Users, as (query, alias), of each store of a stream that a query shares which is hurt; and who is misled."""
+        found = compare(self.old, plan, self.manifest)
+        misled = self._misled(plan, found)
+        wrong = {*found.partial, *misled}
         users: dict[str, set[tuple[str, str]]] = {}
-        for probe in (probe for probe in plan.probes if probe.store in partial and len(probe.members) == 1):
-            found = {(name, plan.aliases_of(name)[probe.members[0]]) for name in probe.users}
-            users.setdefault(probe.store, set()).update(found)
-        return [sorted(u) for u in users.values() if len(u) > 1 and any(readers[name] & {*hurt} for name, _ in u)]
+        for probe in (probe for probe in plan.probes if probe.store in wrong and len(probe.members) == 1):
+            uses = {(name, plan.aliases_of(name)[probe.members[0]]) for name in probe.users}
+            users.setdefault(probe.store, set()).update(uses)
+        return [
+            (sorted(uses), misled.get(store, []))
+            for store, uses in users.items()
+            if len(uses) > 1 and any(readers[name] & {*hurt} for name, _ in uses)
+        ]
 
 
 def _readers(queries: Mapping[str, Query]) -> dict[str, set[str]]:

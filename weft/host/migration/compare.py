@@ -12,6 +12,9 @@ is whole: it has all rows that are later than that, or all joined rows whose mem
 
 Rows of an old store can be used for a relation of the same stream if the relation's selection implies that of the
 store, and the store has the columns that are needed.
+
+A store drops rows that are late for all its clocks, and marks those that are late for some.  So it does not tell which
+rows are late by another clock.  `untold` names the clocks of a new store by which other old stores do.
 """
 
 from __future__ import annotations
@@ -58,6 +61,8 @@ class Comparison:
     """New stores that begin empty although their streams have been read."""
     partial: Mapping[str, int] = field(default_factory=dict)
     """New store -> the event time after which it is whole; NEVER if its rows have no event time."""
+    untold: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """New store -> clocks by which it would have rows that are late, or lack rows that are not."""
     cascade: Cascade | None = None
     """How rows of derived streams are made."""
 
@@ -85,6 +90,7 @@ class Sources:
         self._by_content = {store.content: store for store in old.stores}
         self._streams = {stream.name: stream for stream in (*new.streams, *new.derived)}
         self._partial: dict[str, int] = {}
+        self._untold: dict[str, frozenset[str]] = {}
 
     def compare(self, wanted: Collection[str] = ()) -> Comparison:
         """How each new store is made; `wanted` are new queries whose results among old rows are wanted."""
@@ -94,16 +100,18 @@ class Sources:
         lacks: list[str] = []
         rereads: list[str] = []
         for store in sorted(self.new.stores, key=lambda s: (len(s.members), s.id)):
-            known = self._by_content.get(store.content)
-            if known is not None and _covers(known, store):
+            known = self._taken(store)
+            sure = known is not None and not self._not_told(known, store.clocks)
+            source = None if sure else self._source_of(store)
+            if known is not None and (source is None or self._tells_no_less(known, source, store)):
                 takes[store.id] = known.id
-                self._note(store, self._whole_from(known, store))
-            elif (source := self._source_of(store)) is not None:
+                self._note(store, self._whole_from(known, store), known)
+            elif source is not None:
                 moves[store.id] = source.id
-                self._note(store, self._whole_from(source, store))
+                self._note(store, self._whole_from(source, store), source)
             elif store.members and (fill := self._fill(store)) is not None:
                 fills.append(fill)
-                self._note(store, self._whole_way(fill))
+                self._note(store, self._whole_way(fill), self.old.store(fill.source) if fill.source else None)
             elif self._was_read(store) and not store.members and self._is_read(store.stream):
                 rereads.append(store.id)
             elif self._was_read(store) and store.counted != "groups":
@@ -112,7 +120,9 @@ class Sources:
         there = {*takes, *moves, *rereads, *(fill.store for fill in fills)}
         cascade = Cascade(self.new, there, self._start, wanted)
         self._note_derived(cascade)
-        return Comparison(takes, moves, tuple(rereads), tuple(fills), tuple(lacks), self._partial, cascade)
+        return Comparison(
+            takes, moves, tuple(rereads), tuple(fills), tuple(lacks), self._partial, self._untold, cascade
+        )
 
     # ---------------------------------------------------------------------------------------- rows
 
@@ -130,8 +140,26 @@ class Sources:
             default=None,
         )
 
-    def _lacks_more(self, store: Store, clocks: tuple[str, ...]) -> bool:
-        return store.id in self.manifest.partial or not {*clocks} <= {*store.clocks}
+    def _lacks_more(self, store: Store, clocks: tuple[str, ...]) -> tuple[bool, bool]:
+        partial = store.id in self.manifest.partial
+        return partial or bool(self._not_told(store, clocks)), partial or not {*clocks} <= {*store.clocks}
+
+    def _taken(self, store: Store) -> Store | None:
+        """The old store that can become a new one as it is."""
+        known = self._by_content.get(store.content)
+        return known if known is not None and _covers(known, store) else None
+
+    def _tells_no_less(self, one: Store, other: Store, new: Store) -> bool:
+        return self._not_told(one, new.clocks) <= self._not_told(other, new.clocks)
+
+    def _not_told(self, store: Store, clocks: Collection[str]) -> frozenset[str]:
+        """Clocks by which rows were late that this old store does not tell from others, and another one does."""
+        totals, streams = self.manifest.totals, {stream_of(label) for label in store.members or (store.label,)}
+        if not any(totals.late.get(stream) or totals.untimed.get(stream) for stream in streams):
+            return frozenset()
+        same = (store.join, store.stream, since_of(store.label))
+        alike = (s for s in self.old.stores if (s.join, s.stream, since_of(s.label)) == same)
+        return frozenset(clock for s in alike for clock in s.clocks if clock in clocks and clock not in store.clocks)
 
     def _source_of(self, store: Store) -> Store | None:
         if store.members:
@@ -149,7 +177,11 @@ class Sources:
             for known in self.old.stores
             if store.join and known.join == store.join and _is_kept_alike(known, store) and needs <= {*known.columns}
         ]
-        return min(usable, key=lambda known: (self._whole_from(known, store), known.id), default=None)
+        return min(
+            usable,
+            key=lambda known: (len(self._not_told(known, store.clocks)), self._whole_from(known, store), known.id),
+            default=None,
+        )
 
     def _start(self, way: Way) -> Store | None:
         return self.find(way.start.label, way.selection, way.needs, way.clocks)
@@ -181,11 +213,15 @@ class Sources:
         found = [
             Fill(store.id, way, source.id)
             for way in ways
-            if (source := self.find(way.start.label, way.selection, way.needs, way.clocks)) is not None
+            if (source := self.find(way.start.label, way.selection, way.needs, store.clocks)) is not None
         ]
         if not found:
             found = [Fill(store.id, way, "") for way in ways if self._is_read(way.edge.stream)]
-        return min(found, key=lambda fill: (self._held.get(fill.source, 0), fill.way.start.id), default=None)
+        return min(found, key=lambda fill: self._fill_price(fill, store), default=None)
+
+    def _fill_price(self, fill: Fill, store: Store) -> tuple[int, int, str]:
+        untold = self._not_told(self.old.store(fill.source), store.clocks) if fill.source else ()
+        return len(untold), self._held.get(fill.source, 0), fill.way.start.id
 
     def _is_read(self, stream: str) -> bool:
         """Whether it is a table whose rows can be read again."""
@@ -193,10 +229,12 @@ class Sources:
 
     # ------------------------------------------------------------------------------------ wholeness
 
-    def _note(self, store: Store, whole: int) -> None:
-        """Remember that a store is whole only from some time on, unless it needs nothing earlier."""
+    def _note(self, store: Store, whole: int, source: Store | None = None) -> None:
+        """Remember that a store is whole only from some time on, unless it needs nothing earlier, and untold clocks."""
         if whole > self._needless(store):
             self._partial[store.id] = whole
+        if source is not None and (untold := self._not_told(source, store.clocks)):
+            self._untold[store.id] = untold
 
     def _whole_from(self, store: Store, new: Store | None = None) -> int:
         """The event time after which an old store is whole: by how it began and by what it has dropped.
