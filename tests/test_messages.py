@@ -151,15 +151,6 @@ def test_a_function_of_another_system_comes_with_what_to_write(name: str) -> Non
     assert ELSEWHERE[name] in str(error.value.hint)
 
 
-def test_a_query_is_not_called_as_what_it_could_be_taken_for() -> None:
-    s = session("unused")
-    s.view("v", "SELECT k FROM a")
-    s.table("t", weft.read.batches([ROWS]))
-    for name, kind in (("a", "stream"), ("v", "view"), ("t", "table")):
-        with pytest.raises(weft.QueryError, match=f'query "{name}" is called as a {kind}'):
-            s.query(name, "SELECT k + 1 AS k FROM b")
-
-
 def test_a_stream_with_more_columns_than_before_is_told_of_the_schema(tmp_path: Path) -> None:
     for rows, fails in ((ROWS, False), (ROWS.append_column("w", ROWS["k"]), True)):
         s = session(tmp_path / "state", rows)

@@ -87,7 +87,7 @@ def require_castable(source: pa.DataType, target: pa.DataType, span: Span | None
         return
     some = (pa.string(), pa.int64(), pa.float64(), pa.bool_(), TIMESTAMP)
     names = [sql_name(kind) for kind in some if is_castable(source, kind)]
-    ways = f"it can become {', '.join(names)}" if names else "compare it with a column of its own type"
+    ways = f"it can become {', '.join(names)}" if names else "take one value first, as in list[1] or struct.field"
     hint = f"{ways}; to_timestamp and make_date make times of numbers." if is_number(source) else f"{ways}."
     raise ExprError(f"cannot cast {sql_name(source)} to {sql_name(target)}", hint=hint, span=span)
 

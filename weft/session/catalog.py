@@ -80,10 +80,6 @@ class Catalog:
         self, name: str, query: str | Draft, cross_product: bool, closed: bool, views: Views | None = None
     ) -> QueryHandle:
         """The handle of a query that was written as SQL text or with the builder; it may read `views`."""
-        if name in self.streams or name in self.views:
-            kind = "view" if name in self.views else "table" if self.streams[name].table else "stream"
-            hint = "choose another name: FROM could mean the one or the other."
-            raise QueryError(f'query "{name}" is called as a {kind}', hint=hint)
         known = self.views if views is None else views
         return read_query(name, query, self.visible, self.signatures, known, cross_product, closed)
 
