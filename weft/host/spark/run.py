@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 from pyspark import SparkFiles
@@ -175,8 +176,6 @@ class SparkBatches:
         """What the progress of the next batch has to say; the last notice of skipped files counts them all."""
         self._written = 0
         """Bytes of state that the last batch wrote."""
-        self._sent = Path(SparkFiles.getRootDirectory())
-        """Beside the folders in which Spark keeps what workers send each other, if they run on this machine."""
 
     def open_feeds(self) -> Feeds:
         """The streams of the plan that are read at our own pace."""
@@ -277,6 +276,14 @@ class SparkBatches:
         seconds = time.perf_counter() - began
         self.on_progress(self._progress(number, seconds, report, rows))
         self.changes.seen(manifest, report, seconds)
+
+    @cached_property
+    def _sent(self) -> Path:
+        """Beside the folders in which Spark keeps what workers send each other, if they run on this machine.
+
+        Asked for in a batch: there it is known what to say if the JVM is gone.
+        """
+        return Path(SparkFiles.getRootDirectory())
 
     def _places(self) -> Iterator[Path]:
         """Where a batch writes: state, results, and what Spark sends between workers on this machine."""
