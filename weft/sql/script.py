@@ -72,11 +72,12 @@ _SETTINGS: _Known = {
 _STREAM_OPTIONS: _Known = {
     "event_time": _TEXT, "unit": _TEXT, "lateness": _TEXT, "max_files": _WHOLE, "unique": _NAMES,
     "bad_files": _TEXT, "idle": _TEXT, "static": _FLAG, "changes": _TEXT, "key": _NAMES, "format": _TEXT,
-    "delimiter": _TEXT,
+    "delimiter": _TEXT, "partitions": _FLAG,
 }  # fmt: skip
 _TABLE_OPTIONS: _Known = {
     "key": _NAMES, "changes": _TEXT, "format": _TEXT, "refresh": _FLAG, "event_time": _TEXT, "unit": _TEXT,
     "lateness": _TEXT, "idle": _TEXT, "max_files": _WHOLE, "delimiter": _TEXT,
+    "partitions": _FLAG,
 }  # fmt: skip
 _QUERY_OPTIONS: _Known = {
     "cross_product": _FLAG, "closed": _FLAG, **_PLANNING, "parallelism": _COUNTS, "skewed": _FLAGS,
@@ -285,7 +286,7 @@ def _read_place(cursor: Cursor, what: str) -> tuple[Format, Path | Topic]:
 
 def _options_of(form: Format, known: _Known) -> _Known:
     """Those that mean something for this format."""
-    missing = {"csv": (), "kafka": ("max_files", "bad_files", "delimiter")}.get(form, ("delimiter",))
+    missing = {"csv": (), "kafka": ("max_files", "bad_files", "delimiter", "partitions")}.get(form, ("delimiter",))
     return {name: kind for name, kind in known.items() if name not in missing}
 
 
