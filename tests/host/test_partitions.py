@@ -91,7 +91,7 @@ def test_the_schema_decides_what_type_a_folder_has(tmp_path: Path) -> None:
     columns = [("id", pa.int64()), ("n", pa.string()), ("day", pa.date32())]
     source = weft.read.csv(tmp_path, schema=pa.schema(columns), partitions=True)
     day = datetime.date(2024, 2, 29)
-    assert rows_of(source, tmp_path / "notes") == [{"id": id, "n": "007", "day": day} for id in (1, 2, 3)]
+    assert rows_of(source, tmp_path / "notes") == [{"id": number, "n": "007", "day": day} for number in (1, 2, 3)]
 
 
 @pytest.mark.parametrize("folder", ["n=x", "n=%FF"])
@@ -129,7 +129,8 @@ def test_a_batch_that_is_repeated_and_a_sample_see_the_same_rows(tmp_path: Path)
     stream = weft.Stream("s", source.schema)
     for most in (100, 10_000):
         drawn = source.sample(stream, ["n", "id"], most, 3).rows.to_pylist()
-        assert drawn and all(row["n"] in (-1, row["id"] // 2_000) for row in drawn)
+        assert drawn
+        assert all(row["n"] in (-1, row["id"] // 2_000) for row in drawn)
     reader = source.open("s", str(tmp_path / "notes"))
     assert sum(map(len, shares(reader.pieces(0, 4), 3))) == 4
 
