@@ -1,4 +1,4 @@
-"""CAST and TRY_CAST of text against DuckDB: the same texts are read, as the same values, whatever stands beside them."""
+"""CAST and TRY_CAST of text against DuckDB: the same texts are values, and the same ones."""
 
 from __future__ import annotations
 

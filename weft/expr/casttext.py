@@ -133,7 +133,8 @@ def _moment(text: str) -> tuple[datetime.datetime, str]:
     time += datetime.timedelta(microseconds=int((fraction or "")[:6].ljust(6, "0")))
     if int(minute or 0) > 59 or int(second or 0) > 59 or time > datetime.timedelta(days=1):
         raise ValueError(text)
-    return datetime.datetime(int(year), int(month), int(day)) + time, zone or "Z"
+    day_began = datetime.datetime(int(year), int(month), int(day))  # noqa: DTZ001 - SQL's TIMESTAMP has no zone
+    return day_began + time, zone or "Z"
 
 
 def _day(text: str) -> datetime.date:
@@ -149,4 +150,4 @@ def _moment_of_zone(text: str) -> datetime.datetime:
         digits = zone[1:].replace(":", "").ljust(4, "0")
         ahead = datetime.timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
         moment = moment - ahead if zone[0] == "+" else moment + ahead
-    return moment.replace(tzinfo=datetime.timezone.utc)
+    return moment.replace(tzinfo=datetime.UTC)
