@@ -287,7 +287,9 @@ def test_present_versions_are_met_as_of_now() -> None:
 
 
 SAME = {
-    "SELECT ts FROM bid ORDER BY ts LIMIT 2 + 3 OFFSET (2 * (3 - 1))": "SELECT ts FROM bid ORDER BY ts LIMIT 5 OFFSET 4",
+    "SELECT ts FROM bid ORDER BY ts LIMIT 2 + 3 OFFSET (2 * (3 - 1))": (
+        "SELECT ts FROM bid ORDER BY ts LIMIT 5 OFFSET 4"
+    ),
     "SELECT p.item FROM price p LEFT ASOF JOIN stock s MATCH_CONDITION (p.cents >= s.cents) ON s.item = p.item": (
         "SELECT p.item FROM price p ASOF LEFT JOIN stock s ON s.item = p.item AND p.cents >= s.cents"
     ),
