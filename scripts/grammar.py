@@ -100,7 +100,7 @@ EXPRESSIONS = {
     "call": "( 'COUNT' '(' '*' ')' | name '(' [ [ 'DISTINCT' ] { expression }+ ',' ] ')' ) [ 'FILTER' '(' where ')' ]",
     "place": "( 'ROW_NUMBER' | 'RANK' | 'DENSE_RANK' ) '(' ')' 'OVER'"
     " '(' [ 'PARTITION' 'BY' { expression }+ ',' ] [ order ] ')'",
-    "form": "'CAST' '(' expression 'AS' type ')' | 'EXTRACT' '(' name 'FROM' expression ')'"
+    "form": "( 'CAST' | 'TRY_CAST' ) '(' expression 'AS' type ')' | 'EXTRACT' '(' name 'FROM' expression ')'"
     " | 'POSITION' '(' text 'IN' text ')' | ( 'SUBSTRING' | 'SUBSTR' ) '(' expression substring ')'"
     " | 'TRIM' '(' [ ( 'BOTH' | 'LEADING' | 'TRAILING' ) [ expression ] 'FROM' ] expression ')'"
     " | 'IF' '(' expression ',' expression ',' expression ')'",

@@ -411,3 +411,29 @@ def test_hints_speak_of_statements(tmp_path: Path, select: str, hint: str) -> No
         open_job(f"CREATE QUERY q INTO PARQUET 'out' AS {select};", tmp_path)
     assert hint in str(caught.value.hint)
     assert "s." not in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("(t TIMESTAMP, WATERMARK FOR t AS t)", "WATERMARK FOR does not stand among the columns", "lateness ="),
+        ("(x BIGINT, PRIMARY KEY (x) NOT ENFORCED)", "PRIMARY KEY does not stand among the columns", "KEY (column)"),
+        ("(t TIMESTAMP(3))", "there is no type TIMESTAMP(3)", "write TIMESTAMP."),
+    ],
+)
+def test_what_others_say_among_the_columns_is_said_behind_them(text: str, message: str, hint: str) -> None:
+    error = refusal(f"CREATE STREAM a {text} FROM PARQUET 'in/a';" + QUERY)
+    assert message in error.message
+    assert hint in (error.hint or "")
+
+
+def test_what_a_script_says_is_created_if_it_is_not_there() -> None:
+    text = STREAM + "CREATE VIEW v AS SELECT a.x FROM a;" + QUERY
+    plain = parse_script(text, folder=HERE)
+    made = parse_script(
+        text.replace("STREAM a", "STREAM IF NOT EXISTS a").replace("VIEW v", "VIEW IF NOT EXISTS v"), folder=HERE
+    )
+    assert made.streams == plain.streams
+    assert [view.name for view in made.views] == ["v"]
+    error = refusal(STREAM + QUERY.replace("QUERY q", "QUERY IF NOT EXISTS q"))
+    assert "goes on" in (error.hint or "")

@@ -140,7 +140,7 @@ def _declare(session: Session, stream: StreamStatement, folder: Path) -> None:
         how = _read_topic(stream.topic, folder)
         source: object = read.kafka(stream.topic.servers, stream.topic.name, schema=stream.schema, **how)
     else:
-        how = {name: options.pop(name) for name in ("max_files", "delimiter") if name in options}
+        how = {name: options.pop(name) for name in ("max_files", "delimiter", "partitions") if name in options}
         source = getattr(read, stream.format)(str(stream.path), schema=stream.schema, **how)
     if stream.is_table:
         session.table(stream.name, source, **options)

@@ -147,6 +147,8 @@ class Maker:
             lambda: self.call("length", self.column("v", "w")),
             lambda: Call("cast", (n(),), self.rng.choice([pa.float64(), pa.int64(), pa.decimal128(38, 3)])),
             lambda: Call("cast", (self.bool(depth - 1),), pa.int32()),
+            lambda: Call("try_cast", (self.text(depth - 1),), self.rng.choice([pa.int8(), pa.int64(), pa.float64()])),
+            lambda: Call("try_cast", (n(),), self.rng.choice([pa.int8(), pa.decimal128(5, 2)])),
         )
 
     def part(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import weft
@@ -50,6 +51,27 @@ def test_results_lie_in_a_folder_for_each_value(tmp_path: Path) -> None:
     assert folders(tmp_path) == WANTED
     assert (tmp_path / "out" / "day=mon").is_dir()
     assert not [*tmp_path.glob("out/**/.*")]
+
+
+def test_what_lies_in_folders_for_values_is_read_back(tmp_path: Path) -> None:
+    """Also with the values that a name of a folder cannot have as they are; a repeated batch has the same rows."""
+    texts = ["a/b", "\u00fc %41=", "", None, "x:y"]
+    given = pa.table({"id": [*range(5)], "text": texts, "n": [5, None, 5, 7, -1]})
+    s = weft.Session(tmp_path / "one", workers=1)
+    s.stream("given", weft.read.batches([given]))
+    s.query("copy", "SELECT id, text, n FROM given").to_parquet(tmp_path / "out", partition_by=["text", "n"])
+    s.run()
+    for crash in (CrashPoint("publish", 0), CrashPoint("commit after", 1), None):
+        s = weft.Session(tmp_path / "two", workers=2)
+        s.stream("again", weft.read.parquet(tmp_path / "out", max_files=2, partitions=True))
+        s.query("back", "SELECT id, text, n FROM again").to_parquet(tmp_path / "back")
+        s.crash_point = crash
+        if crash is None:
+            s.run()
+        else:
+            with pytest.raises(weft.HostError, match="crash point reached"):
+                s.run()
+    assert pq.read_table(tmp_path / "back").sort_by("id").to_pylist() == given.to_pylist()
 
 
 def test_what_cannot_be_a_folder_is_refused(tmp_path: Path) -> None:

@@ -53,6 +53,16 @@ def test_files_are_found_as_they_arrive_whatever_their_names(tmp_path: Path) -> 
     assert run(tmp_path, *sources).batches == ()
 
 
+@pytest.mark.parametrize(("unit", "told"), [("s", False), ("ms", True), ("us", True)])
+def test_seconds_that_are_read_in_a_smaller_unit_are_told(tmp_path: Path, unit: Any, told: bool) -> None:
+    seconds = table(id=[1, 2], k=[1, 1], t=[1_720_000_000, 1_720_000_001])
+    source = weft.read.batches([seconds])
+    report = run(tmp_path, source, source, event_time="t", unit=unit)
+    found = [one for batch in report.batches for one in batch.notices if one.kind == "small-unit"]
+    assert [notice.action for notice in found] == [f's.stream("{name}", ..., unit="s")' for name in "ab"] * told
+    assert all("2024-07-03" in notice.detail and "1970-01" in notice.message for notice in found)
+
+
 def test_max_files_a_batch(tmp_path: Path) -> None:
     for i in range(7):
         drop(tmp_path / "a", f"{i}.parquet", rows((i, 1)))

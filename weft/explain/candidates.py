@@ -96,7 +96,8 @@ def because(choice: Choice) -> str:
     if strategy != "auto":
         return f'strategy="{strategy}" was asked for'
     if len(choice.query.relations) < 3 and len(choice.weighed) == 1:
-        return f"a query over {len(choice.query.relations)} aliases has no other tree"
+        count = len(choice.query.relations)
+        return f"a query over {count} alias{'es' * (count > 1)} has no other tree"
     if not choice.informed:
         return "nothing is known of the data, and a wrong guess could fill a disk"
     return _cheapest(choice)

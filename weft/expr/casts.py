@@ -1,8 +1,8 @@
 """CAST on Arrow data, with DuckDB's rounding.
 
-Floats round half to even on their way to an integer, decimals half away from zero; text is trimmed first.
-A value that does not fit is an ArrowInvalid, which `evaluate` turns into a QueryError; nothing wraps around
-and nothing becomes NULL.
+Floats round half to even on their way to an integer, decimals half away from zero; text is in `weft.expr.casttext`.
+A value that does not fit is an ArrowInvalid, which `evaluate` turns into a QueryError; nothing wraps around, and
+nothing becomes NULL but by TRY_CAST.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from weft.expr.casttext import from_text
 from weft.expr.types import MAX_DIGITS, TIMESTAMP, TIMESTAMP_UTC, is_number
 
 Datum: TypeAlias = "pa.Array | pa.Scalar"
@@ -56,7 +57,7 @@ def cast(value: Datum, target: pa.DataType) -> Datum:
     if pt.is_null(source):
         return pa.scalar(None, target) if isinstance(value, pa.Scalar) else pa.nulls(len(value), target)
     if pt.is_string(source):
-        return _from_text(value, target)
+        return from_text(value, target)
     if pt.is_string(target):
         return _to_text(value)
     if pt.is_integer(target):
@@ -68,6 +69,21 @@ def cast(value: Datum, target: pa.DataType) -> Datum:
     if pt.is_date(target) or (pt.is_timestamp(source) and pt.is_timestamp(target)) or pt.is_floating(target):
         return pc.cast(value, target, safe=False)
     return pc.cast(value, target)
+
+
+def try_cast(value: Datum, target: pa.DataType) -> Datum:
+    """`value` as `target`, and NULL where it does not fit."""
+    try:
+        return from_text(value, target, lenient=True) if _is_parsed(value.type, target) else cast(value, target)
+    except (pa.ArrowException, OverflowError):
+        if isinstance(value, pa.Scalar) or len(value) == 1:
+            return pa.scalar(None, target) if isinstance(value, pa.Scalar) else pa.nulls(1, target)
+    half = len(value) // 2
+    return pa.concat_arrays([try_cast(value[:half], target), try_cast(value[half:], target)])
+
+
+def _is_parsed(source: pa.DataType, target: pa.DataType) -> bool:
+    return bool(pt.is_string(source) and not pt.is_string(target))
 
 
 def _to_integer(value: Datum, target: pa.DataType) -> Datum:
@@ -120,36 +136,6 @@ def rescale(value: Datum, precision: int, scale: int) -> Datum:
     if wide.scale > scale:
         value = pc.round(value, scale, round_mode="half_towards_infinity")
     return pc.cast(value, pa.decimal128(precision, scale))
-
-
-def _from_text(value: Datum, target: pa.DataType) -> Datum:
-    value = pc.utf8_trim_whitespace(value)
-    if pt.is_integer(target) or pt.is_decimal(target):
-        return _number_from_text(value, target)
-    if pt.is_date(target):
-        return pc.cast(pc.cast(pc.utf8_slice_codeunits(value, 0, 10), TIMESTAMP), target, safe=False)
-    if pt.is_timestamp(target):
-        return _timestamp_from_text(value, target)
-    return pc.cast(value, target)
-
-
-def _number_from_text(value: Datum, target: pa.DataType) -> Datum:
-    try:
-        return pc.cast(value, target)
-    except pa.ArrowInvalid:
-        if pt.is_decimal(target):
-            return rescale(pc.cast(value, pa.decimal256(76, 37)), target.precision, target.scale)
-        return _to_integer(pc.cast(value, pa.decimal128(MAX_DIGITS, 18)), target)
-
-
-def _timestamp_from_text(value: Datum, target: pa.DataType) -> Datum:
-    if target.tz is None:
-        return pc.cast(value, target)
-    zoned = pc.match_substring_regex(value, r":.*([Zz]|[+-]\d\d(:?\d\d)?)$")
-    plain = pc.replace_substring_regex(value, r"(:.*)([Zz]|[+-]\d\d(:?\d\d)?)$", r"\1")
-    suffix = pc.replace_substring_regex(value, r"^.*:.*?([Zz]|[+-]\d\d(:?\d\d)?)$", r"\1")
-    full = pc.binary_join_element_wise(plain, pc.if_else(zoned, suffix, pa.scalar("Z")), "")
-    return pc.cast(full, target)
 
 
 def _to_text(value: Datum) -> Datum:

@@ -82,7 +82,7 @@ def _failure(call: Call, error: Exception) -> QueryError:
         hint = "aggregate it, as in (SELECT MAX(x) FROM ...)."
         return QueryError("a subquery that is a value has more than one row", detail=detail, hint=hint)
     if call.op == "cast" and pt.is_string(call.args[0].type):
-        hint = "CAST in a CASE only what it fits: CASE WHEN x ~ '^[0-9]+$' THEN CAST(x AS BIGINT) END."
+        hint = "TRY_CAST(x AS type) is NULL where CAST fails."
     if "verflow" in problem or "fit" in problem:
         hint = "CAST its operands AS DOUBLE, or filter such rows."
     return QueryError(f"cannot compute {to_sql(call)}", detail=f"{problem}.", hint=hint)

@@ -80,6 +80,10 @@ def _cast(args: Sequence[Datum], kind: pa.DataType) -> Datum:
     return casts.cast(args[0], kind)
 
 
+def _try_cast(args: Sequence[Datum], kind: pa.DataType) -> Datum:
+    return casts.try_cast(args[0], kind)
+
+
 def _never(_args: Sequence[Datum], _kind: pa.DataType) -> Datum:
     raise AssertionError("the planner rewrites this function")
 
@@ -207,6 +211,7 @@ FUNCTIONS: dict[str, Function] = {
     "pack": Function(gathered.pack_rule, gathered.pack, 1, _ANY),
     "gather": Function(gathered.gather_rule, gathered.gather, 5, 5),
     "cast": Function(rules.cast, _cast, 1, 1),
+    "try_cast": Function(rules.cast, _try_cast, 1, 1),
 }
 """Every operator and function by name."""
 
@@ -266,6 +271,6 @@ SYNONYMS = {
 
 NAMED = frozenset(name for name in FUNCTIONS if name.isidentifier()) - {
     "and", "or", "not", "is_null", "same", "in", "case", "div", "neg", "like", "ilike", "cast", "add_months", "only",
-    "unnest", "ordinal", "pack", "gather",
+    "try_cast", "unnest", "ordinal", "pack", "gather",
 }  # fmt: skip
 """Functions that are called by name, as opposed to those with a syntax of their own."""

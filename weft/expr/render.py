@@ -277,7 +277,9 @@ class _Writer:
         return f"CAST({call.op}({self._list(call.args)}) AS VARCHAR)"  # it is text here, and JSON there
 
     def _write_cast(self, call: Call) -> str:
-        return f"CAST({self.write(call.args[0])} AS {sql_name(call.type)})"
+        return f"{call.op.upper()}({self.write(call.args[0])} AS {sql_name(call.type)})"
+
+    _write_try_cast = _write_cast
 
 
 def literal_sql(literal: Literal) -> str:

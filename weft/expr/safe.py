@@ -24,7 +24,7 @@ def cannot_fail(expr: Expr) -> bool:
         return True
     if not isinstance(expr, Call) or not all(map(cannot_fail, expr.args)):
         return False
-    if expr.op in _LOGIC:
+    if expr.op in _LOGIC or expr.op == "try_cast":
         return True
     if expr.op == "cast":
         return _widens(expr.args[0].type, expr.type)

@@ -21,6 +21,9 @@ from weft.expr.functions import FUNCTIONS
 from weft.expr.model import Call, Column, Expr, Literal, Udf
 from weft.expr.types import DURATION, MONTHS, ExprError
 
+CASTS = ("cast", "try_cast")
+"""Calls whose type is said by whoever writes them."""
+
 _ONE_ROW = pa.RecordBatch.from_arrays([pa.array([0])], ["_"])
 
 
@@ -36,7 +39,7 @@ def add_types(expr: Expr) -> Expr:
         return type_literal(expr)
     if expr.type is None and not isinstance(expr, Call):
         raise InternalError(f"{expr} has no type")
-    if isinstance(expr, Column) or (isinstance(expr, Call) and expr.op != "cast" and expr.type is not None):
+    if isinstance(expr, Column) or (isinstance(expr, Call) and expr.op not in CASTS and expr.type is not None):
         return expr
     expr = replace(expr, args=tuple(add_types(arg) for arg in expr.args))
     return expr if isinstance(expr, Udf) else _type_call(expr)
@@ -89,7 +92,7 @@ def _count(least: int, most: int) -> str:
 
 
 def _fold(call: Call) -> Expr:
-    if call.op == "cast" and call.args[0].type == call.type:
+    if call.op in CASTS and call.args[0].type == call.type:
         return call.args[0]
     if not call.args or not all(isinstance(arg, Literal) for arg in call.args) or pt.is_list(call.type):
         return call  # a list cannot be compared as a constant

@@ -31,13 +31,13 @@ from weft.host.upserts import read_upserts
 from weft.host.watch import Watcher
 from weft.host.weights import attach_weights, product, weight_of
 from weft.observe.counters import bump
+from weft.observe.units import SIZES as MICROSECONDS
 from weft.observe.watermark import as_time, say_time
 from weft.query.model import BATCH, NOW, TIME, Stream
 from weft.stats.drawn import Drawing
 from weft.topology.clock import NEVER_LATE
 from weft.topology.model import Edge, Topology
 
-MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 DAY = 86_400_000_000
 FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
 """The years 1 to 9999, in microseconds since 1970."""

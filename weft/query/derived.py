@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from weft.expr.coerce import unify
-from weft.expr.model import Column, Expr, text_of, transform
+from weft.expr.model import Column, Expr, Span, text_of, transform
 from weft.expr.types import ExprError
 from weft.query import model
 from weft.query.changes import Changes
@@ -236,6 +236,7 @@ def _unite(made: Sequence[Query]) -> tuple[Query, ...]:
             "the SELECTs of a UNION have different numbers of columns",
             detail=f"the first one has {len(shown[0])}, another one {len(wrong[0])}.",
             hint="select as many columns in each of them.",
+            span=_span_of(wrong[0]),
         )
     columns = [unify([output.expr for output in column], "UNION") for column in zip(*shown, strict=True)]
     names = [output.name for output in shown[0]]
@@ -243,6 +244,12 @@ def _unite(made: Sequence[Query]) -> tuple[Query, ...]:
         _with_outputs(query, tuple(Output(name, column[place]) for name, column in zip(names, columns, strict=True)))
         for place, query in enumerate(made)
     )
+
+
+def _span_of(outputs: Sequence[Output]) -> Span | None:
+    """From the first to the last output, if they are written in one place."""
+    first, last = outputs[0].expr.span, outputs[-1].expr.span
+    return Span(first.start, last.end) if first and last and first.start < last.end else None
 
 
 def _outputs(query: Query) -> tuple[Output, ...]:

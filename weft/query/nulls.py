@@ -15,7 +15,7 @@ from weft.expr.model import Call, Column, Expr, Literal, Udf, transform
 
 _STRICT = frozenset([
     "=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "div", "neg", "not", "like", "ilike", "||", "cast",
-    "regexp_matches", "regexp_full_match", "struct_extract", "list_extract", "power",
+    "try_cast", "regexp_matches", "regexp_full_match", "struct_extract", "list_extract", "power",
 ])  # fmt: skip
 """Operators that give NULL if one argument is NULL."""
 _STRICT_NAMES = frozenset(["abs", "floor", "ceil", "round", "upper", "lower", "length", "sqrt", "substring", "substr"])

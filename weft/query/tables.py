@@ -12,7 +12,10 @@ from __future__ import annotations
 from weft.errors import QueryError
 from weft.query.model import Query
 
-_CURE = "declare it as a stream with a key, s.stream(name, source, key=[...]): then its changes change results"
+_CURE = (
+    "leave out key= if the table does not change; else declare it as a stream with a key, "
+    "s.stream(name, source, key=[...]): then its changes change results"
+)
 
 
 def refuse_changes_beside_tables(query: Query) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -25,6 +25,7 @@ from weft.observe.live import Live
 from weft.observe.notice import Notice
 from weft.observe.progress import Progress
 from weft.observe.report import RunReport, Tally
+from weft.observe.units import Units
 from weft.observe.watermark import Holding, count_batches
 from weft.session.changes import SessionChanges, Turn
 from weft.signals import noting
@@ -68,8 +69,10 @@ class Watch:
 class Journal:
     """The batches of a run so far; each is shown when it ends."""
 
-    def __init__(self, live: Live, watch: Watch, listeners: Sequence[Listener] = ()) -> None:
-        self._live, self._watch, self._listeners = live, watch, listeners
+    def __init__(
+        self, live: Live, watch: Watch, listeners: Sequence[Listener] = (), units: Mapping[str, str] | None = None
+    ) -> None:
+        self._live, self._watch, self._listeners, self._units = live, watch, listeners, Units(units or {})
         self.began = time.perf_counter()
         self.tally = Tally()
         self._holding = Holding()
@@ -93,6 +96,7 @@ class Journal:
         if self._starting is None:
             self._starting = max(0.0, time.perf_counter() - self.began - progress.seconds)
         marks, told = self._holding.see(progress.watermarks, progress.newest)
+        told = (*told, *self._units.see(progress.newest))
         progress = self._watch.see(replace(progress, watermarks=marks, notices=(*progress.notices, *told)))
         self.tally.add(progress)
         self._live.show(progress)

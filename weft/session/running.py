@@ -5,8 +5,10 @@ What must hold: a session has at most one run.  If it does not begin, the checkp
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
+
+from pyarrow.types import is_integer
 
 from weft.errors import PlanError
 from weft.explain.uneven import uneven_load
@@ -16,6 +18,7 @@ from weft.observe.counters import Counters
 from weft.observe.live import Live, choose_live
 from weft.observe.notice import Notice
 from weft.optimizer.choose import Choice
+from weft.query.model import Stream
 from weft.session.adapting import open_adaptation, promise_cure
 from weft.session.changes import SessionChanges
 from weft.session.following import listen
@@ -64,7 +67,7 @@ class Running:
             publish_results_left(session.checkpoint, kept)
             claim_sinks(session.checkpoint, self._roster.queries, kept)
             watch = Watch(lambda: session.workers, self._uneven)
-            journal = Journal(choose_live(self._progress), watch, listen(session))
+            journal = Journal(choose_live(self._progress), watch, listen(session), _units(session.streams))
             self.changes = changes = SessionChanges(self._roster, journal.tell)
             if session.following.is_on(every is not None):
                 changes.adaptation = open_adaptation(
@@ -124,3 +127,9 @@ class Running:
         ground = Ground(self._spark(), checkpoint.place, checkpoint.ledger, changes, crash=session.crash_point)
         batches = SparkBatches(ground, session.work(), on_progress=journal.note, on_failure=journal.fail)
         return SparkRun(batches)
+
+
+def _units(streams: Mapping[str, Stream]) -> dict[str, str]:
+    """The units of event times that are whole numbers, by stream."""
+    timed = ((name, stream, stream.event_time) for name, stream in streams.items() if stream.event_time is not None)
+    return {name: stream.unit for name, stream, column in timed if is_integer(stream.schema.field(column).type)}

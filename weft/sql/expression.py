@@ -363,7 +363,7 @@ _SPECIAL: dict[str, Callable[[Cursor, forms.Read], Expr]] = {
     "INTERVAL": lambda cursor, _: interval_literal(cursor),
     "CASE": forms.case,
     "CAST": forms.cast,
-    "TRY_CAST": forms.try_cast,
+    "TRY_CAST": forms.cast,
     "EXTRACT": forms.extract,
     "SUBSTRING": forms.substring,
     "SUBSTR": forms.substring,

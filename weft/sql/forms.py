@@ -193,21 +193,16 @@ def _within_group(cursor: Cursor, read: Read, args: tuple[Expr, ...]) -> tuple[E
 
 
 def cast(cursor: Cursor, read: Read) -> Expr:
-    """CAST(value AS type)."""
+    """CAST(value AS type), and TRY_CAST, which is NULL where CAST would fail."""
     start = cursor.at
-    cursor.next()
-    cursor.expect("(", "CAST(value AS type).")
+    word = cursor.next().upper
+    form = f"{word}(value AS type)."
+    cursor.expect("(", form)
     value = read(cursor)
-    cursor.expect("AS", "CAST(value AS type).")
+    cursor.expect("AS", form)
     kind = read_type(cursor)
-    cursor.expect(")", "CAST(value AS type).")
-    return Call("cast", (value,), kind, cursor.span_from(start))
-
-
-def try_cast(cursor: Cursor, _read: Read) -> Expr:
-    """TRY_CAST, which is refused: what is no number here may be one elsewhere, and nobody would be told."""
-    hint = "say which values count: CASE WHEN x ~ '^[0-9]+$' THEN CAST(x AS BIGINT) END."
-    raise cursor.fail(cursor.token.span, "TRY_CAST is not supported", hint=hint)
+    cursor.expect(")", form)
+    return Call(word.lower(), (value,), kind, cursor.span_from(start))
 
 
 def case(cursor: Cursor, read: Read) -> Expr:

@@ -10,10 +10,13 @@ with what to write instead.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from weft.expr.model import Call, Column, Expr, Literal, Udf, transform
+from weft.expr.model import Call, Column, Expr, Literal, Udf, transform, walk
+from weft.expr.types import ExprError
+from weft.expr.typing import add_types
 from weft.query.aggregates import AGGREGATES, calls_aggregate
 from weft.query.derived import all_rows
 from weft.query.draft import Draft, Item
@@ -31,6 +34,8 @@ _GROUP = "group the rows: SELECT key, COUNT(*) ... GROUP BY key, and join the gr
 _CURES = {"nth_value": _EDGE}
 _OTHERS = {"lag": 3, "lead": 3, "first_value": 1, "last_value": 1}
 """Functions that find other rows -> how many arguments they take."""
+_SIGNS = ("+", "-", "*")
+"""What LIMIT may work out; `/` gives no whole number, and `%` a share of the rows elsewhere."""
 
 
 def read_over(cursor: Cursor, read: Read, call: Expr, start: int) -> Expr:
@@ -110,9 +115,9 @@ def read_limit(cursor: Cursor, draft: Draft, read: Read) -> Draft:
     if not ordered and (cursor.depth == 0 or not cursor.sees_any("LIMIT", "OFFSET", "FETCH")):
         return draft
     order = read_order(cursor, read) if ordered else ()
-    skipped = _skipped(cursor)
-    most = _most(cursor)
-    skipped = _skipped(cursor) if skipped is None else skipped
+    skipped = _skipped(cursor, read)
+    most = _most(cursor, read)
+    skipped = _skipped(cursor, read) if skipped is None else skipped
     if most is None and skipped is None:
         if cursor.depth == 0:
             cursor.at = start
@@ -153,32 +158,47 @@ def _shown(written: Expr) -> Expr:
     return transform(written, lambda node: replace(node, alias="") if isinstance(node, Column) else node)
 
 
-def _skipped(cursor: Cursor) -> int | None:
+def _skipped(cursor: Cursor, read: Read) -> int | None:
     if not cursor.accept("OFFSET"):
         return None
-    skipped = _count(cursor)
+    skipped = _count(cursor, read)
     _ = cursor.accept("ROW") or cursor.accept("ROWS")
     return skipped
 
 
-def _most(cursor: Cursor) -> int | None:
+def _most(cursor: Cursor, read: Read) -> int | None:
     if cursor.accept("LIMIT", "ALL") or cursor.accept("LIMIT", "NULL"):
         return None
     if cursor.accept("LIMIT"):
-        most = _count(cursor)
+        most = _count(cursor, read)
         if cursor.sees("%") or cursor.sees("PERCENT"):
             raise cursor.fail(cursor.token.span, "LIMIT takes a number of rows", hint="write LIMIT 10.")
         return most
     if not cursor.accept("FETCH"):
         return None
     _ = cursor.accept("FIRST") or cursor.accept("NEXT")
-    most = 1 if cursor.sees_any("ROW", "ROWS") else _count(cursor)
+    most = 1 if cursor.sees_any("ROW", "ROWS") else _count(cursor, read)
     _ = cursor.accept("ROW") or cursor.accept("ROWS")
     cursor.expect("ONLY", "FETCH FIRST 10 ROWS ONLY.")
     return most
 
 
-def _count(cursor: Cursor) -> int:
-    if not cursor.token.text.isdecimal():
+def _count(cursor: Cursor, read: Read) -> int:
+    """A whole number, or constants that it is worked out of."""
+    if cursor.token.text.isdecimal() and not cursor.peek().upper.startswith(_SIGNS):
+        return int(cursor.next().text)
+    if not (cursor.token.text.isdecimal() or cursor.sees("(")):
         raise cursor.unexpected("LIMIT and OFFSET take a whole number", "write LIMIT 10.")
-    return int(cursor.next().text)
+    start = cursor.at
+    written = read(cursor)
+    with contextlib.suppress(ExprError):  # it is too large
+        if all(map(_is_counted, walk(written))):
+            found = add_types(written)
+            if isinstance(found, Literal) and isinstance(found.value, int) and found.value >= 0:
+                return found.value
+    span = cursor.span_from(start)
+    raise cursor.fail(span, "LIMIT and OFFSET take a whole number", hint="write LIMIT 10, or LIMIT 2 * 5.")
+
+
+def _is_counted(node: Expr) -> bool:
+    return type(node.value) is int if isinstance(node, Literal) else isinstance(node, Call) and node.op in _SIGNS

@@ -72,11 +72,12 @@ _SETTINGS: _Known = {
 _STREAM_OPTIONS: _Known = {
     "event_time": _TEXT, "unit": _TEXT, "lateness": _TEXT, "max_files": _WHOLE, "unique": _NAMES,
     "bad_files": _TEXT, "idle": _TEXT, "static": _FLAG, "changes": _TEXT, "key": _NAMES, "format": _TEXT,
-    "delimiter": _TEXT,
+    "delimiter": _TEXT, "partitions": _FLAG,
 }  # fmt: skip
 _TABLE_OPTIONS: _Known = {
     "key": _NAMES, "changes": _TEXT, "format": _TEXT, "refresh": _FLAG, "event_time": _TEXT, "unit": _TEXT,
     "lateness": _TEXT, "idle": _TEXT, "max_files": _WHOLE, "delimiter": _TEXT,
+    "partitions": _FLAG,
 }  # fmt: skip
 _QUERY_OPTIONS: _Known = {
     "cross_product": _FLAG, "closed": _FLAG, **_PLANNING, "parallelism": _COUNTS, "skewed": _FLAGS,
@@ -90,6 +91,11 @@ _TABLE = "CREATE TABLE name FROM PARQUET 'folder' KEY (column);"
 _QUERY = "CREATE QUERY name INTO PARQUET 'folder' AS SELECT ...;"
 _VIEW = "CREATE VIEW name AS SELECT ...;"
 _DROP = "DROP QUERY name;"
+_ELSEWHERE = {
+    ("WATERMARK", "FOR"): "say it behind FROM: WITH (event_time = 'column', lateness = '5 seconds').",
+    ("PRIMARY", "KEY"): "say it behind FROM: KEY (column) of a table, WITH (key = 'column') of a stream.",
+}
+"""What is no column -> where it stands."""
 _FORMS = {"stream": _STREAM, "table": _TABLE, "view": _VIEW, "query": _QUERY}
 
 
@@ -212,6 +218,11 @@ class _Script:
             raise cursor.unexpected("there is no such statement", hint)
 
     def _read_new_name(self, cursor: Cursor, what: str) -> Token:
+        if cursor.sees("IF", "NOT", "EXISTS"):
+            span = cursor.read("IF", "NOT", "EXISTS")
+            if what == "query":
+                hint = "leave it out: a query that the checkpoint has goes on, unless its text is another one."
+                raise cursor.fail(span, "a query is not created IF NOT EXISTS", hint=hint)
         name = cursor.word(f"the name of the {what}", _FORMS[what])
         others: Mapping[str, str] = {n: s.kind for n, s in self.streams.items()} | dict.fromkeys(self.views, "view")
         others = dict.fromkeys(self.queries, "query") if what == "query" else others
@@ -248,6 +259,7 @@ def _read_columns(cursor: Cursor) -> pa.Schema | None:
         return None
     columns: dict[str, pa.DataType] = {}
     while True:
+        _refuse_clause(cursor)
         name = cursor.word("the name of a column", "columns are written (name TYPE, name TYPE).")
         if name.text in columns:
             raise cursor.fail(name.span, f"column {name.text} is declared twice", hint="leave one of them out.")
@@ -256,6 +268,14 @@ def _read_columns(cursor: Cursor) -> pa.Schema | None:
             break
     cursor.expect(")", "columns are written (name TYPE, name TYPE).")
     return pa.schema(list(columns.items()))
+
+
+def _refuse_clause(cursor: Cursor) -> None:
+    """What other systems say among the columns stands behind them here."""
+    for words, hint in _ELSEWHERE.items():
+        if cursor.sees(*words):
+            span = cursor.read(*words)
+            raise cursor.fail(span, f"{' '.join(words)} does not stand among the columns", hint=hint)
 
 
 def _read_table(cursor: Cursor, name: Token) -> StreamStatement:
@@ -285,7 +305,7 @@ def _read_place(cursor: Cursor, what: str) -> tuple[Format, Path | Topic]:
 
 def _options_of(form: Format, known: _Known) -> _Known:
     """Those that mean something for this format."""
-    missing = {"csv": (), "kafka": ("max_files", "bad_files", "delimiter")}.get(form, ("delimiter",))
+    missing = {"csv": (), "kafka": ("max_files", "bad_files", "delimiter", "partitions")}.get(form, ("delimiter",))
     return {name: kind for name, kind in known.items() if name not in missing}
 
 

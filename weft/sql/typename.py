@@ -37,6 +37,8 @@ def read_type(cursor: Cursor) -> pa.DataType:
 
 
 def _type_hint(name: str) -> str:
+    if name in _TIMES:
+        return f"times have microseconds: write {name}."
     close = nearest(name, type_names())
     return f"did you mean {close}?" if close and close != name else f"types are {', '.join(type_names())}."
 

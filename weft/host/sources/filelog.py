@@ -39,8 +39,10 @@ FEW = 1_000
 class FileLog:
     """The files a stream has found, in the order in which they are read: one per line, each with a checksum."""
 
-    def __init__(self, path: str, log: str, clock: Callable[[], float] = time.monotonic, *, at: At = None) -> None:
-        self.path, self.log, self._clock, self._at = path, Path(log), clock, at
+    def __init__(
+        self, path: str, log: str, clock: Callable[[], float] = time.monotonic, *, at: At = None, deep: bool = False
+    ) -> None:
+        self.path, self.log, self._clock, self._at, self._deep = path, Path(log), clock, at, deep
         self._past = 0
         """How many files come before the first of `files`."""
         self._known: set[str] = set()
@@ -72,7 +74,7 @@ class FileLog:
 
     def discover(self) -> int:
         """Note new files; return how many are known now."""
-        there = _list(self.path, self._at)
+        there = _list(self.path, self._at, deep=self._deep)
         if new := [file for file in there if file not in self._known]:
             _check_names(new)
             self._check_merged(new)
@@ -163,9 +165,9 @@ class FileLog:
         return StateError(f"file log {self.log} is damaged", detail=detail, hint=_RESTORE)
 
 
-def _list(path: str, at: At) -> list[str]:
+def _list(path: str, at: At, *, deep: bool) -> list[str]:
     try:
-        return list_files(path, at)
+        return list_files(path, at, deep=deep)
     except OSError as error:
         hint = "make it readable and run again; nothing was lost."
         raise SourceError(f"{path} cannot be listed", detail=f"{error}.", hint=hint) from error

@@ -7,6 +7,7 @@ import glob
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from typing import Literal as OneOf
 
@@ -16,6 +17,7 @@ import pyarrow.json
 import pyarrow.parquet
 
 from weft.errors import SourceError
+from weft.host.sources.partitions import read_with, values_of, walk
 from weft.host.sources.remote import RemoteFolder
 from weft.host.sources.source import Piece
 from weft.host.sources.unreadable import say_unreadable
@@ -34,12 +36,12 @@ Reader = Callable[[Piece, list[str], pa.Schema, At], Iterator[pa.RecordBatch]]
 Rows = Callable[[Any, list[str], pa.Schema], Iterator[pa.RecordBatch]]
 
 
-def list_files(path: str, at: At = None) -> list[str]:
-    """Visible files at a folder, a file or a glob pattern, in name order."""
+def list_files(path: str, at: At = None, *, deep: bool = False) -> list[str]:
+    """Visible files at a folder, a file or a glob pattern, in name order; `deep` looks into the folders of a folder."""
     if at is not None:
-        return at.list()
+        return at.list(deep=deep)
     if os.path.isdir(path):
-        found = [entry.path for entry in os.scandir(path) if entry.is_file()]
+        found = [*walk(path)] if deep else [entry.path for entry in os.scandir(path) if entry.is_file()]
     elif os.path.isfile(path):
         found = [path]
     else:
@@ -60,12 +62,12 @@ def stamp_of(file: str, at: At) -> tuple[int, int]:
     return about.st_size, about.st_mtime_ns
 
 
-def pieces(kind: Format, files: Sequence[str], stream: str = "", at: At = None) -> list[Piece]:
-    """The files, cut into parts that can be read on their own."""
-    found = []
+def pieces(kind: Format, files: Sequence[str], stream: str = "", at: At = None, root: str = "") -> list[Piece]:
+    """The files, cut into parts that can be read on their own; folders below `root` say columns."""
+    found: list[Piece] = []
     for file in files:
         found += guard(file, lambda file=file: _cut(kind, file, stream, at), kind)
-    return found
+    return [replace(piece, root=root) for piece in found]
 
 
 def shares(parts: Sequence[Piece], tasks: int) -> list[list[Piece]]:
@@ -83,8 +85,9 @@ def read_piece(
     kind: Format, piece: Piece, columns: Sequence[str], schema: pa.Schema, at: At = None
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a part, with the wanted columns only."""
+    values = values_of(piece.file, piece.root)
     try:
-        yield from _READERS[kind](piece, list(columns), schema, at)
+        yield from read_with(values, piece.file, columns, schema, lambda own: _READERS[kind](piece, own, schema, at))
     except (pa.ArrowException, OSError, KeyError) as error:
         raise say_unreadable(kind, piece.file, error, lambda: _header(kind, piece.file, at)) from error
 

@@ -34,6 +34,7 @@ from weft.host.sources.files import (
     size_of,
     stamp_of,
 )
+from weft.host.sources.partitions import with_fields
 from weft.host.sources.remote import RemoteFolder
 from weft.host.sources.source import Piece, Position, Source
 from weft.host.sources.unreadable import refuse_nothing
@@ -61,10 +62,18 @@ class FileSource(Source):
     """What happens if a file cannot be read: the run fails, or goes on without it."""
     at: RemoteFolder | None = None
     """Where the files are, if the path is a URL."""
+    partitions: bool = False
+    """Whether the files of all folders below are read too, and folders such as `year=2024` are columns."""
 
     def __post_init__(self) -> None:
         if self.max_files is not None and (not isinstance(self.max_files, int) or self.max_files < 1):
             raise SourceError(f"max_files is {self.max_files!r}", hint="use a positive number, or None for no limit.")
+        if self.partitions and not os.path.isdir(self.path) and any(sign in self.path for sign in "*["):
+            raise SourceError(
+                f"{self.path} is a pattern, and partitions are those of a folder",
+                detail="which folders are columns would depend on the pattern.",
+                hint="name the folder, and say in WHERE which of its files count.",
+            )
 
     def skip_bad_files(self) -> FileSource:
         """The same files without those that cannot be read."""
@@ -79,10 +88,26 @@ class FileSource(Source):
         """The declared schema, or that of the first file."""
         if self.declared is not None:
             return normalize_schema(self.declared)
-        files = list_files(self.path, self.at)
+        files = self.files()
         if not files:
             raise refuse_nothing(self.path, local=self.at is None)
-        return normalize_schema(self._without_bad(files, lambda good: read_schema(self.format, good[0], self.at)))
+        found = self._without_bad(files, lambda good: read_schema(self.format, good[0], self.at))
+        return normalize_schema(with_fields(found, files, self.root))
+
+    @property
+    def root(self) -> str:
+        """The folder whose folders are columns; none if it is empty."""
+        if not self.partitions:
+            return ""
+        return self.path if self.at is None else self.at.root
+
+    def files(self) -> list[str]:
+        """The files that are there now."""
+        return list_files(self.path, self.at, deep=self.partitions)
+
+    def log(self, path: str) -> FileLog:
+        """The log of the files that is kept in a file."""
+        return FileLog(self.path, path, at=self.at, deep=self.partitions)
 
     def _without_bad(self, files: list[str], read: Callable[[list[str]], Read]) -> Read:
         """What is read from the files, or from those that can be read, if the others may be left out."""
@@ -97,15 +122,15 @@ class FileSource(Source):
 
     def size(self) -> float | None:
         """Bytes of all files that are there now."""
-        return float(sum(size_of(file, self.at) for file in list_files(self.path, self.at))) or None
+        return float(sum(size_of(file, self.at) for file in self.files())) or None
 
     def sample(self, stream: Stream, columns: Sequence[str], most: int, seed: int) -> Sample:
         """Rows from parts that are spread over all files."""
         from weft.host.sources.sampling import draw_from_files  # late: tasks that read files need no sampling
 
-        files = list_files(self.path, self.at)
         return self._without_bad(
-            files, lambda good: draw_from_files(self.format, good, stream, columns, most, seed, self.at)
+            self.files(),
+            lambda good: draw_from_files(self.format, good, stream, columns, most, seed, self.at, self.root),
         )
 
     def describe(self) -> str:
@@ -154,7 +179,7 @@ class FolderReader:
     def pieces(self, start: Position, end: Position) -> list[Piece]:
         """The files between two positions, cut into parts."""
         files = [file for file in self._log.between(_count(start), _count(end)) if file not in self._left_out.files]
-        return pieces(self._source.format, files, self._stream, self._source.at)
+        return pieces(self._source.format, files, self._stream, self._source.at, self._source.root)
 
     def skip(self, error: SourceError, start: Position, end: Position) -> str | None:
         """Leave out the file between two positions that an error names; None if it may not or names none.
@@ -175,7 +200,7 @@ class FolderReader:
 
     @cached_property
     def _left_out(self) -> FileLog:
-        return FileLog(self._source.path, f"{self._path}.skipped", at=self._source.at)
+        return self._source.log(f"{self._path}.skipped")
 
     def check(self, position: Position) -> None:
         """Refuse if the log does not know all files that were read."""
@@ -188,7 +213,7 @@ class FolderReader:
     @property
     def _log(self) -> FileLog:
         if self._opened is None:
-            self._opened = FileLog(self._source.path, self._path, at=self._source.at)
+            self._opened = self._source.log(self._path)
         return self._opened
 
 
@@ -201,7 +226,7 @@ class FolderNow:
     def look(self) -> str | None:
         """Names, sizes and times of the files; None if there is none."""
         found = []
-        for file in self._files():
+        for file in self.source.files():
             with contextlib.suppress(FileNotFoundError):  # it went while we looked
                 found.append((file, *stamp_of(file, self.source.at)))
         return jsonlib.dumps(found) if found else None
@@ -211,13 +236,10 @@ class FolderNow:
         schema, form, at = self.source.schema, self.source.format, self.source.at
         parts = [
             guard(piece.file, lambda rows=rows: rows.select(schema.names).cast(schema))
-            for piece in pieces(form, self._files(), at=at)
+            for piece in pieces(form, self.source.files(), at=at, root=self.source.root)
             for rows in read_piece(form, piece, schema.names, schema, at)
         ]
         return pa.Table.from_batches(parts, schema)
-
-    def _files(self) -> list[str]:
-        return list_files(self.source.path, self.source.at)
 
 
 def _count(position: Position) -> int:
@@ -230,12 +252,14 @@ def _count(position: Position) -> int:
     )
 
 
-def _source(kind: Format, path: str | os.PathLike[str], most: int | None, schema: pa.Schema | None) -> FileSource:
+def _source(
+    kind: Format, path: str | os.PathLike[str], most: int | None, schema: pa.Schema | None, partitions: bool
+) -> FileSource:
     if schema is not None and not isinstance(schema, pa.Schema):
         hint = 'write it with Arrow\'s types: pyarrow.schema([("id", pyarrow.int64()), ("name", pyarrow.string())]).'
         raise SourceError(f"schema is a {type(schema).__name__}", hint=hint)
     at = RemoteFolder(url) if isinstance(path, str | os.PathLike) and (url := read_url(path)) is not None else None
-    return FileSource(kind, _absolute(path) if at is None else at.shown, most, schema, at=at)
+    return FileSource(kind, _absolute(path) if at is None else at.shown, most, schema, at=at, partitions=partitions)
 
 
 def _absolute(path: str | os.PathLike[str]) -> str:
@@ -249,10 +273,17 @@ def _absolute(path: str | os.PathLike[str]) -> str:
 
 
 def parquet(
-    path: str | os.PathLike[str], max_files: int | None = None, *, schema: pa.Schema | None = None
+    path: str | os.PathLike[str],
+    max_files: int | None = None,
+    *,
+    schema: pa.Schema | None = None,
+    partitions: bool = False,
 ) -> FileSource:
-    """Parquet files of a folder, in name order, at most `max_files` per batch; a run finds new files as they arrive."""
-    return _source("parquet", path, max_files, schema)
+    """Parquet files of a folder, in name order, at most `max_files` per batch; a run finds new files as they arrive.
+
+    With `partitions` the files of all folders below are read too, and folders such as `year=2024` are columns.
+    """
+    return _source("parquet", path, max_files, schema, partitions)
 
 
 def csv(
@@ -261,17 +292,24 @@ def csv(
     *,
     schema: pa.Schema | None = None,
     delimiter: str = ",",
+    partitions: bool = False,
 ) -> FileSource:
     """CSV files with a header line; types are taken from `schema`, or from the first file.
 
-    Values are parted by commas, or by the `delimiter` ";", "|" or a tab.
+    Values are parted by commas, or by the `delimiter` ";", "|" or a tab.  `partitions` is as for Parquet.
     """
     kind = next((kind for kind, sign in DELIMITERS.items() if sign == delimiter), None)
     if kind is None:
         raise SourceError(f"delimiter {delimiter!r} is unknown", hint=r'use ",", ";", "|" or "\t".')
-    return _source(kind, path, max_files, schema)
+    return _source(kind, path, max_files, schema, partitions)
 
 
-def json(path: str | os.PathLike[str], max_files: int | None = None, *, schema: pa.Schema | None = None) -> FileSource:
-    """Files with one JSON object per line; a field that is missing in a line is NULL."""
-    return _source("json", path, max_files, schema)
+def json(
+    path: str | os.PathLike[str],
+    max_files: int | None = None,
+    *,
+    schema: pa.Schema | None = None,
+    partitions: bool = False,
+) -> FileSource:
+    """Files with one JSON object per line; a field that is missing in a line is NULL; `partitions` as for Parquet."""
+    return _source("json", path, max_files, schema, partitions)

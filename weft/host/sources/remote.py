@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from weft.errors import SourceError
+from weft.host.sources.partitions import is_hidden
 from weft.host.url import CURE, UrlError, ask, say_error, show_url
 
 Made = TypeVar("Made")
@@ -35,10 +36,17 @@ class RemoteFolder:
         """The URL without what may be secret."""
         return show_url(self.url)
 
-    def list(self) -> list[str]:
-        """The files, by name."""
-        scheme = self.url.partition("://")[0]
-        return [f"{scheme}://{path}" for path in self._ask(_list)]
+    @property
+    def root(self) -> str:
+        """The folder as names of its files begin."""
+        return self._named(self._ask(lambda _, root: root))
+
+    def list(self, *, deep: bool = False) -> list[str]:
+        """The files, by name; `deep` looks into the folders of the folder."""
+        return [self._named(path) for path in self._ask(lambda files, root: _list(files, root, deep=deep))]
+
+    def _named(self, path: str) -> str:
+        return f"{self.url.partition('://')[0]}://{path}"
 
     def size(self, file: str) -> int:
         """Bytes of a file."""
@@ -153,7 +161,7 @@ class RemoteFile(io.RawIOBase):
         return found
 
 
-def _list(files: fs.FileSystem, root: str) -> list[str]:
+def _list(files: fs.FileSystem, root: str, *, deep: bool) -> list[str]:
     """Visible files at a folder, a file or a pattern, in order of their names."""
     parts = root.split("/")
     fixed = next((at for at, part in enumerate(parts) if any(mark in part for mark in "*[")), None)
@@ -163,7 +171,8 @@ def _list(files: fs.FileSystem, root: str) -> list[str]:
     elif files.get_file_info(root).type == fs.FileType.File:
         found = [root]
     else:
-        found = _files_in(files, root, recursive=False)
+        within = _files_in(files, root, recursive=deep)
+        found = [path for path in within if not any(map(is_hidden, path[len(root) + 1 :].split("/")[:-1]))]
     return sorted(path for path in found if not path.rpartition("/")[2].startswith((".", "_")))
 
 

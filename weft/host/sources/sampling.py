@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeVar
 
@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from weft.host.ingest import conform, event_times
 from weft.host.sources.files import DELIMITERS, At, Format, guard, open_parquet, read_piece, read_text, size_of
+from weft.host.sources.partitions import read_with, values_of
 from weft.host.sources.source import Piece
 from weft.kernels.codes import Ints
 from weft.query.model import TIME, Stream
@@ -41,10 +42,17 @@ Part = TypeVar("Part")
 
 
 def draw_from_files(
-    kind: Format, files: Sequence[str], stream: Stream, columns: Sequence[str], most: int, seed: int, at: At = None
+    kind: Format,
+    files: Sequence[str],
+    stream: Stream,
+    columns: Sequence[str],
+    most: int,
+    seed: int,
+    at: At = None,
+    root: str = "",
 ) -> Sample:
-    """At most `most` rows of some files, in feed order, with their event times."""
-    reader = _reader(stream, columns, most, seed, at)
+    """At most `most` rows of some files, in feed order, with their event times; folders below `root` say columns."""
+    reader = replace(_reader(stream, columns, most, seed, at), root=root)
     return reader.parquet(files) if kind == "parquet" else reader.text(kind, files)
 
 
@@ -86,6 +94,7 @@ class _Reader:
     most: int
     random: np.random.Generator
     at: At = None
+    root: str = ""
 
     # --------------------------------------------------------------------------------------------- tables
 
@@ -126,7 +135,7 @@ class _Reader:
     def _rows_of(self, group: _Group, wanted: Ints) -> Iterator[pa.RecordBatch]:
         """Rows of a group by their numbers; nothing is decoded beyond the last of them."""
         start = 0
-        piece = Piece(group.file, (group.number,), 0)
+        piece = Piece(group.file, (group.number,), 0, root=self.root)
         for batch in read_piece("parquet", piece, self.columns, self.stream.schema, self.at):
             mine = wanted[(wanted >= start) & (wanted < start + batch.num_rows)] - start
             yield from (rows.take(pa.array(mine)) for rows in self._conform([batch], f" in {group.file}"))
@@ -160,17 +169,22 @@ class _Reader:
         return self._sample(table.to_batches(), total, rows, [numbers])
 
     def _lines(self, kind: Format, part: _Stretch) -> Iterable[pa.RecordBatch]:
-        whole = Piece(part.file, None, part.bytes)
+        whole = Piece(part.file, None, part.bytes, root=self.root)
         if part.end is None:
             return read_piece(kind, whole, self.columns, self.stream.schema, self.at)
         text = guard(part.file, lambda: _cut(part, self.at, header=kind in DELIMITERS))
         try:
-            return list(read_text(kind, text, self.columns, self.stream.schema)) if text else []
+            return list(self._parse(kind, part.file, text)) if text else []
         except (pa.ArrowException, KeyError):
             # Line numbers within a stretch would mislead.  Reading the whole file raises the right error, if any.
             for _ in read_piece(kind, whole, self.columns, self.stream.schema, self.at):
                 pass
             return []
+
+    def _parse(self, kind: Format, file: str, text: bytes) -> Iterator[pa.RecordBatch]:
+        schema = self.stream.schema
+        values = values_of(file, self.root)
+        return read_with(values, file, self.columns, schema, lambda own: read_text(kind, text, own, schema))
 
     # ------------------------------------------------------------------------------------------------ all
 

@@ -44,6 +44,8 @@ class Piece:
     """Its place among all that a batch reads of the stream."""
     version: str = field(default="", kw_only=True)
     """Which version of the file was cut, if it was cut into parts: all of them must be of one version."""
+    root: str = field(default="", kw_only=True)
+    """The folder whose folders say columns of their files; none if it is empty."""
 
 
 class Reader(Protocol):

@@ -58,7 +58,12 @@ def refuse_nothing(path: str, *, local: bool) -> SourceError:
         hint = f'did you mean "{near}"?' if near else "relative paths count from the folder you are in."
     elif local and (inside := _folders_in(path)):
         detail = f'the folder has only folders, such as "{inside[0]}", and these are not looked into.'
-        hint = f'name the files by a pattern: "{_pattern(path)}".'
+        pattern = f'name the files by a pattern: "{_pattern(path)}".'
+        hint = (
+            f"look into them with partitions=True, which makes them columns; or {pattern}"
+            if "=" in inside[0]
+            else pattern
+        )
     later = "Or pass schema=pyarrow.schema([...]), and files may come later."
     return SourceError(f"no files at {path}", detail=detail, hint=f"{hint} {later}")
 
