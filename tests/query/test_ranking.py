@@ -61,6 +61,8 @@ TEXTS = [
        WHERE n <= 3""",
     "SELECT g, id, ROW_NUMBER() OVER (ORDER BY id DESC) AS x FROM a QUALIFY x <= 3",
     "SELECT DISTINCT g, ROW_NUMBER() OVER (ORDER BY id DESC) AS x FROM a QUALIFY x <= 3",
+    "SELECT id, COUNT(*) OVER (PARTITION BY g ORDER BY y) AS n FROM a",
+    "SELECT id, MAX(id) OVER (ORDER BY y DESC NULLS FIRST, g) AS n FROM a",
     "SELECT g, -x AS x, ROW_NUMBER() OVER (ORDER BY id DESC) AS n FROM a QUALIFY x > 2 AND n < 30",
 ]
 
