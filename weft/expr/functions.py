@@ -110,6 +110,7 @@ FUNCTIONS: dict[str, Function] = {
     ">": Function(rules.comparison, logic.comparison(pc.greater), 2, 2),
     ">=": Function(rules.comparison, logic.comparison(pc.greater_equal), 2, 2),
     "same": Function(rules.same, _never, 2, 2),
+    "before": Function(rules.before, _never, 2, 2),
     "and": Function(rules.logical, logic.and_, 1, _ANY),
     "or": Function(rules.logical, logic.or_, 1, _ANY),
     "not": Function(rules.logical, logic.not_, 1, 1),
@@ -270,7 +271,7 @@ SYNONYMS = {
 """Other names under which SQL may call a function."""
 
 NAMED = frozenset(name for name in FUNCTIONS if name.isidentifier()) - {
-    "and", "or", "not", "is_null", "same", "in", "case", "div", "neg", "like", "ilike", "cast", "add_months", "only",
-    "try_cast", "unnest", "ordinal", "pack", "gather",
+    "and", "or", "not", "is_null", "same", "before", "in", "case", "div", "neg", "like", "ilike", "cast", "add_months",
+    "only", "try_cast", "unnest", "ordinal", "pack", "gather",
 }  # fmt: skip
 """Functions that are called by name, as opposed to those with a syntax of their own."""

@@ -104,8 +104,8 @@ def _at(rows: list[Row], share: Any) -> Any:
 
 def _often(rows: list[Row], _: Any) -> Any:
     """The value that is there most often; of several the least."""
-    counts = Counter(row["v"] for row in rows)
-    return max(counts, key=lambda value: counts[value]) if counts else None
+    counts = Counter(_place(row["v"]) for row in rows)
+    return max((row["v"] for row in rows), key=lambda value: counts[_place(value)], default=None)
 
 
 def _sum(rows: list[Row], _: Any) -> Any:

@@ -68,6 +68,18 @@ def same(call: Call) -> Call:
     return replace(call, op="and", args=(*equal, _equal(call, known)), type=pa.bool_())
 
 
+def before(call: Call) -> Call:
+    """Whether one value stands before another in an order: NaN is the greatest number there, and not unknown."""
+    a, b = args = _typed(unify(call.args, "comparison"))
+    _require_all(args, is_orderable, "ORDER BY", call)
+    less = Call("<", args, pa.bool_(), call.span)
+    if not pt.is_floating(a.type):
+        return less
+    mine, other = (Call("isnan", (side,), pa.bool_()) for side in (a, b))
+    last = Call("and", (Call("not", (mine,), pa.bool_()), other), pa.bool_())
+    return replace(call, op="or", args=(less, last), type=pa.bool_())
+
+
 def _or_false(condition: Expr) -> Expr:
     return Call("coalesce", (condition, Literal(False, pa.bool_())), pa.bool_())
 

@@ -9,8 +9,8 @@ Rows get one more column by joins of the rows with themselves; nothing of it is 
                                                 ALL, GROUP BY g and the place) ON the place is the row's number - n
     FIRST_VALUE(x) OVER (...)                   rows JOIN rows ON the number of the other is 1
 
-What must hold: NULL is a value of g and o like any other.  A row has itself in its frame, so that no group is missing.
-All of these are inner joins, of one row each, so that many functions are one flat join.
+What must hold: NULL and NaN are values of g and o like any other.  A row has itself in its frame, so that no group is
+missing.  All of these are inner joins, of one row each, so that many functions are one flat join.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _before(key: Sorted) -> Expr:
     mine, other = Column(_EACH, key.column), Column(_OTHERS, key.column)
     first, last = (other, mine) if not key.nulls_first else (mine, other)
     unknown = Call("and", (Call("not", (Call("is_null", (first,)),)), Call("is_null", (last,))))
-    return Call("or", (Call(">" if key.descending else "<", (other, mine)), unknown))
+    return Call("or", (Call("before", (mine, other) if key.descending else (other, mine)), unknown))
 
 
 def _neighbour(rows: Draft, over: Over, alias: str) -> _Beside:

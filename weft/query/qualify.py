@@ -120,7 +120,12 @@ class Opened:
     @property
     def is_grouped(self) -> bool:
         """Whether rows of the join are made groups."""
-        return bool(self.draft.distinct or self.group_by or self.having) or any(
+        return self.draft.distinct or self.has_aggregates
+
+    @property
+    def has_aggregates(self) -> bool:
+        """Whether outputs are those of groups: made of keys and aggregates alone."""
+        return bool(self.group_by or self.having) or any(
             calls_aggregate(item.expr) for item in self.items if not isinstance(item.expr, Star | str)
         )
 

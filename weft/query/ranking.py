@@ -45,6 +45,8 @@ GROUPING = ("grouping", "grouping_id")
 """Functions that say which keys a group has: see `weft.query.sets`."""
 _POSITION = "position"
 """Stands for an output by its number, in ORDER BY."""
+_SHOWN = "shown"
+"""Stands for an output by its name, when all outputs have names that differ; a column of that name is not meant."""
 _WHOLE = ("exists", "in_query", "subquery", "filter")
 """Calls that are worked out before rows are numbered."""
 
@@ -121,13 +123,13 @@ def bound(inner: Draft, outer: Draft, source: Source) -> Draft:
     if inner.unions:
         return inner
     asked = [part for one in outer.conditions if isinstance(one.expr, Call) for part in conjuncts(one.expr)]
-    known = {item.name.lower(): item.expr for item in inner.items if item.name and _is_counted(item.expr)}
+    known = {item.name.lower() for item in inner.items if item.name and _is_counted(item.expr)}
     more: list[Condition] = []
     for test in asked if known else ():
         column, least = _limit(test)
-        if isinstance(column, Column) and least is not None and _is_of(column, outer, source):
-            meant = known.get(column.name.lower())
-            more += [Condition(Call("<=", (meant, Literal(least))), inner.text)] if isinstance(meant, Call) else []
+        if isinstance(column, Column) and column.name.lower() in known and _is_of(column, outer, source):
+            shown = Call(_SHOWN, (Literal(column.name),))
+            more.append(Condition(Call("<=", (shown, Literal(least))), inner.text))
     return replace(inner, qualify=(*inner.qualify, *more)) if more else inner
 
 
@@ -184,7 +186,7 @@ class _Rows:
     """What is read of the rows before they are numbered, while expressions around numbers are collected."""
 
     def __init__(self, opened: Opened) -> None:
-        self.items, self.scope = (items := opened.items), opened.scope
+        self.items, self.scope, self.are_groups = (items := opened.items), opened.scope, opened.has_aggregates
         self.read = {text_of(_expr(item)): str(item.name) for item in items if not _has_number(item.expr)}
         self.shown = [item for item in items if not _has_number(item.expr)]
         self.hidden: list[Item] = []
@@ -208,14 +210,26 @@ class _Rows:
         )
 
     def meant(self, expr: Expr) -> Expr:
-        """A condition of QUALIFY, in which a bare name may be that of an output."""
-        if isinstance(expr, Column) and not expr.alias:
-            named = {str(item.name): _expr(item) for item in self.items}
-            name = find(expr.name, named)
-            return self.scope.resolve(expr) if name is None else named[name]
+        """A condition of QUALIFY, in which a bare name that is no column may be that of an output."""
+        if isinstance(expr, Column) and not expr.alias and not self._is_column(expr):
+            return self._output(expr.name) or self.scope.resolve(expr)
+        if isinstance(expr, Call) and expr.op == _SHOWN:
+            (name,) = expr.args
+            assert isinstance(name, Literal)
+            return self._output(str(name.value)) or expr
         if isinstance(expr, Call | Udf) and not is_number(expr):
             return replace(expr, args=tuple(map(self.meant, expr.args)))
         return self.scope.resolve(expr)
+
+    def _is_column(self, name: Column) -> bool:
+        """Whether a bare name is a column: of the rows, or, where these are groups, one of their keys."""
+        return self.scope.has(name) and (not self.are_groups or text_of(self.scope.resolve(name)) in self.keys)
+
+    def _output(self, name: str) -> Expr | None:
+        """The output of a name."""
+        named = {str(item.name): _expr(item) for item in self.items}
+        found = find(name, named)
+        return None if found is None else named[found]
 
     def item(self, item: Item) -> Item:
         """An output over the numbered rows."""
