@@ -116,7 +116,7 @@ def _turn(
 ) -> Any:  # fmt: skip
     """Compare each box that is left with all points of a run, in the dimensions from the first on; how many meet one.
 
-    Nothing here and below depends on a guess that is wrong half of the time: what is not kept is written over.
+    Nothing here depends on a guess that is wrong half of the time: what is not kept is written over.
     """
     whole, kept = np.uint64(0xFFFFFFFFFFFFFFFF) >> np.uint64(RUN - count), 0
     while some:
@@ -134,13 +134,12 @@ def _turn(
 @njit(inline="always")
 def _give(row: Any, kept: Any, boxes: Any, masks: Any, owners: Any, slots: Any, found: Any) -> Any:
     """Write all pairs of a box and a point that its mask has; how much there is now."""
-    b, met = 0, masks[0]
-    while b < kept:
-        owners[found], slots[found] = row + count_zeros(met), boxes[b]
-        found += met != 0
-        met &= met - np.uint64(1)
-        b += met == 0
-        met = masks[b] if met == 0 else met
+    for b in range(kept):
+        met = masks[b]
+        while met:
+            owners[found], slots[found] = row + count_zeros(met), boxes[b]
+            found += 1
+            met &= met - np.uint64(1)
     return found
 
 
