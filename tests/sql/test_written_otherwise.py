@@ -214,8 +214,10 @@ TIED_GROUPS = {
         None,
     ),
     "having": (
-        "SELECT item, (SELECT COUNT(*) FROM (SELECT p.cents, COUNT(*) FROM price p WHERE p.item = s.item"
-        " GROUP BY p.cents HAVING COUNT(*) > 1) AS d (u, v) WHERE u >= v) AS m FROM stock s",
+        (
+            "SELECT item, (SELECT COUNT(*) FROM (SELECT p.cents, COUNT(*) FROM price p WHERE p.item = s.item"
+            " GROUP BY p.cents HAVING COUNT(*) > 1) AS d (u, v) WHERE u >= v) AS m FROM stock s"
+        ),
         None,
     ),
 }
