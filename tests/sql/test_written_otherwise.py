@@ -266,6 +266,7 @@ REFUSED = {
     " WHERE p.item = s.item) d WHERE d.m > 1)": ('"d" reads the query around its subquery', "GROUP BY"),
     "SELECT item FROM stock s WHERE EXISTS (SELECT 1 FROM (SELECT MAX(p.nope) AS m FROM price p"
     " WHERE p.item = s.item GROUP BY p.cents) d)": ('"p" has no column "nope"', "name one"),
+    "SELECT COUNT(p.*) AS n FROM price p": ("* stands for columns", "COUNT(p.key)"),
     "SELECT item FROM price UNION SELECT item, cents FROM stock": ("different numbers of columns", "as many"),
     "SELECT item FROM price ORDER BY item LIMIT 1 - 2": ("LIMIT and OFFSET take a whole number", "LIMIT 10"),
     "SELECT item FROM price ORDER BY item LIMIT 2 + item": ("LIMIT and OFFSET take a whole number", "LIMIT 10"),
