@@ -59,7 +59,7 @@ def test_file_that_goes_while_files_are_read_is_left_for_the_next_look(
     other = put(files.folder, "b", 2)
     found = folders.list_files(str(files.folder))
     with monkeypatch.context() as patch:
-        patch.setattr(folders, "list_files", lambda _path, _at=None: found)
+        patch.setattr(folders, "list_files", lambda _path, _at=None, deep=False: found)
         files.happens = [lambda: os.remove(other)]
         assert files.reader.discover() == 1
     assert files.reader.discover() == 1

@@ -201,6 +201,33 @@ def test_rows_are_compared_and_first_ones_are_found(changing: bool) -> None:
     check(ROWS, 2, changing=changing)
 
 
+BY_CENTS = "(SELECT p.cents AS c, COUNT(*) AS n FROM price p WHERE p.item = s.item GROUP BY p.cents) d"
+TIED_GROUPS = {
+    "aggregate": (f"SELECT item, (SELECT MAX(d.n) FROM {BY_CENTS}) AS m FROM stock s", None),
+    "counted": (f"SELECT item, (SELECT COUNT(*) FROM {BY_CENTS}) AS m FROM stock s", None),
+    "compared": (f"SELECT item FROM stock s WHERE s.cents > (SELECT SUM(d.n) FROM {BY_CENTS})", None),
+    "exists": (f"SELECT item FROM stock s WHERE EXISTS (SELECT 1 FROM {BY_CENTS} WHERE d.n >= s.cents)", None),
+    "in": (f"SELECT item FROM stock s WHERE s.cents IN (SELECT d.n FROM {BY_CENTS})", None),
+    "not in": (f"SELECT item FROM stock s WHERE s.cents NOT IN (SELECT d.c FROM {BY_CENTS})", None),
+    "joined": (
+        f"SELECT item, (SELECT SUM(d.n * b.n) FROM {BY_CENTS} JOIN basket b ON b.k = d.c) AS m FROM stock s",
+        None,
+    ),
+    "having": (
+        (
+            "SELECT item, (SELECT COUNT(*) FROM (SELECT p.cents, COUNT(*) FROM price p WHERE p.item = s.item"
+            " GROUP BY p.cents HAVING COUNT(*) > 1) AS d (u, v) WHERE u >= v) AS m FROM stock s"
+        ),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("changing", [False, True])
+def test_groups_in_a_subquery_read_the_query_around(changing: bool) -> None:
+    check(TIED_GROUPS, 3, changing=changing)
+
+
 TIED = "(SELECT cents FROM price WHERE item = basket.k) d"
 REFUSED = {
     "SELECT k FROM basket, UNNEST(k) AS u (x)": ("a BIGINT has no elements", "string_split"),
@@ -235,6 +262,11 @@ REFUSED = {
     "SELECT k, [k, words] AS l FROM basket": ("a list of BIGINT and VARCHAR", "CAST"),
     "SELECT k, [k, 1 AS l FROM basket": ("] is missing", "never closed"),
     "SELECT item FROM price EXCEPT SELECT * FROM stock": ("different numbers of columns", "as many"),
+    "SELECT item FROM stock s WHERE EXISTS (SELECT 1 FROM (SELECT MAX(p.cents) AS m FROM price p"
+    " WHERE p.item = s.item) d WHERE d.m > 1)": ('"d" reads the query around its subquery', "GROUP BY"),
+    "SELECT item FROM stock s WHERE EXISTS (SELECT 1 FROM (SELECT MAX(p.nope) AS m FROM price p"
+    " WHERE p.item = s.item GROUP BY p.cents) d)": ('"p" has no column "nope"', "name one"),
+    "SELECT COUNT(p.*) AS n FROM price p": ("* stands for columns", "COUNT(p.key)"),
     "SELECT item FROM price UNION SELECT item, cents FROM stock": ("different numbers of columns", "as many"),
     "SELECT item FROM price ORDER BY item LIMIT 1 - 2": ("LIMIT and OFFSET take a whole number", "LIMIT 10"),
     "SELECT item FROM price ORDER BY item LIMIT 2 + item": ("LIMIT and OFFSET take a whole number", "LIMIT 10"),

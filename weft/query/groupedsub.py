@@ -29,7 +29,7 @@ def grouped(opened: Opened, call: Call, around: Part, text: str) -> tuple[Source
     return tied(opened, call, around, text)
 
 
-def tied(opened: Opened, call: Call, around: Part, text: str) -> tuple[Source, list[Expr]]:
+def tied(opened: Opened, call: Call, around: Part | None, text: str) -> tuple[Source, list[Expr]]:
     """The same of a subquery with the items that it is given, over flat joins."""
     name, mine = "subquery", {source.alias for source in sources_of(opened.part)}
     far = _far(opened, mine)
@@ -50,7 +50,7 @@ def _far(opened: Opened, mine: set[str]) -> list[Condition]:
     return [one for one in opened.where if any(c.alias not in mine for c in columns(expr_of(one)))]
 
 
-def _asking(far: list[Condition], mine: set[str], around: Part) -> Source | None:
+def _asking(far: list[Condition], mine: set[str], around: Part | None) -> Source | None:
     """The only source outside that comparisons refer to, where not all of them are equalities."""
     compared = [expr_of(one) for one in far]
     if not all(isinstance(one, Call) and one.op in COMPARED for one in compared):

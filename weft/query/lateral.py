@@ -26,6 +26,7 @@ from weft.query.derived import in_place
 from weft.query.draft import Condition, Draft, Item, Source, Star
 from weft.query.elements import unnested
 from weft.query.foreach import for_each
+from weft.query.groupedsub import tied
 from weft.query.onerow import ROW, is_row
 from weft.query.qualify import Beside, Opened, Part, Reader, sources_of
 from weft.query.ranking import is_ranking, within_ties
@@ -76,6 +77,8 @@ def _is_near(opened: Opened) -> bool:
 def _each(reader: Reader, source: Source, opened: Opened, left: Scope, part: Part | None) -> Beside:
     """One that is worked out for each different row of the one source that it refers to."""
     found = None
+    if part is None and opened.group_by and (keyed := _by_keys(reader, source, opened, left)) is not None:
+        return keyed
     if part is not None and (opened.group_by or not opened.is_grouped or opened.draft.distinct):
         found = for_each(
             reader, opened, sources_of(part), left, source.alias, is_grouped=opened.is_grouped
@@ -86,6 +89,22 @@ def _each(reader: Reader, source: Source, opened: Opened, left: Scope, part: Par
     values = _named(source, [(one.name, one.value) for one in found.shown])
     on = tuple(Condition(one, opened.draft.text) for one in found.on)
     return Beside(found.source, Scope(values, around=left.around), on)
+
+
+def _by_keys(reader: Reader, source: Source, opened: Opened, left: Scope) -> Beside | None:
+    """Groups that are tied by equalities, as those of each value: what is compared is one more key of them."""
+    draft = opened.draft
+    written: tuple[Condition | Item, ...] = (*opened.where, *opened.items, *opened.having, *opened.group_by)
+    if draft.unions or draft.sets or draft.distinct or is_ranking(draft):
+        return None
+    if any(has_subquery(one.expr) for one in written):
+        return None
+    made, outer = tied(opened, Call("exists", (), None, source.span), None, draft.text)
+    placed, shown = reader.place(replace(source, derived=made.derived, columns=(), lateral=False))
+    keys, values = shown.columns[: len(outer)], shown.columns[len(outer) :]
+    pairs = ((key.value, other) for key, other in zip(keys, outer, strict=True))
+    on = tuple(Condition(Call("=", pair, None, source.span), draft.text) for pair in pairs)
+    return Beside(placed, Scope(_named(source, [(one.name, one.value) for one in values]), around=left.around), on)
 
 
 _HINT = "join a derived table, and write in ON what ties it to the others."

@@ -239,15 +239,17 @@ class Reader:
         """A table factor; in a subquery, a derived table may refer to the query around, as if it were LATERAL."""
         try:
             return self.place(source, around)
-        except QueryError:
+        except QueryError as alone:
             if source.derived is None or around is None:
                 raise
             try:
                 found = self.lateral(self, source, Scope((), around=around), None, padded=padded)
-            except (ExprError, QueryError):
+            except QueryError as error:  # with the names around it, what is wrong is something else
+                raise error from None
+            except ExprError:
                 found = None
             if found is None or found.part is None:
-                raise
+                raise _reads_around(source, alone) from None
             self.tied += found.on
             return found.part, replace(found.scope, around=around)
 
@@ -328,6 +330,16 @@ def _tree_of(draft: Draft) -> Tree:
 def _united(trees: dict[int, Tree], side: range) -> Tree:
     parts = [trees.pop(place) for place in side if place in trees]
     return reduce(lambda left, right: Join("inner", left, right), parts)
+
+
+def _reads_around(source: Source, alone: QueryError) -> QueryError:
+    """The error for a derived table in a subquery that has a meaning beside the query around it only."""
+    return QueryError(
+        f'derived table "{source.alias}" reads the query around its subquery, and cannot be joined to it',
+        detail=alone.detail,
+        hint="tie one that has groups by WHERE inner column = outer column, and give it GROUP BY; or leave it out: "
+        "aggregate in the subquery itself.",
+    )
 
 
 def _resolved(condition: Condition, scope: Scope) -> Condition:

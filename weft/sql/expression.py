@@ -334,9 +334,8 @@ def _column(cursor: Cursor) -> Expr:
         return Column("", first.text, None, first.span)
     cursor.next()
     if cursor.sees("*"):
-        raise cursor.fail(
-            cursor.token.span, "* stands for columns, and only in the SELECT list", hint="name one column."
-        )
+        hint = f"name one column; COUNT({first.text}.key) counts the rows in which {first.text} has a partner."
+        raise cursor.fail(cursor.token.span, "* stands for columns, and only in the SELECT list", hint=hint)
     if cursor.token.kind not in ("word", "name"):
         raise cursor.unexpected("a column name is missing", "write alias.column.")
     second = cursor.next()
