@@ -117,3 +117,20 @@ def test_a_window_of_the_time_that_is_joined_by_is_one_group(workers: int, tmp_p
     assert sorted(row["n"] for row in trial.table("q").to_pylist()) == [10, 10, 10, 10]
     assert trial.table("once").num_rows == 4
     assert trial.table("by_time").num_rows == 40
+
+
+@pytest.mark.parametrize("workers", [2, 5, 7])
+def test_groups_move_to_a_cube_that_does_not_use_all_workers(workers: int, tmp_path: Path) -> None:
+    s = weft.Session(tmp_path, workers=2, progress=False)
+    for name, wanted in COLUMNS.items():
+        s.stream(name, weft.read.batches([pa.table({column: pa.array([], pa.int64()) for column in wanted})]))
+    s.query("q", "SELECT a.k AS k, count(*) AS n FROM a JOIN b ON a.k = b.k GROUP BY a.k")
+    s.options(strategy="flat")
+    trial = Trial(s, state=tmp_path)
+    a = pa.table({"k": [0, 1, 2], "g": [0, 0, 0]})
+    b = pa.table({"k": [0, 1, 2], "m": [0, 0, 0], "y": [0, 0, 0]})
+    trial.feed({"a": a, "b": b})
+    s.options(strategy="hypercube:hash", workers=workers)
+    trial.change()
+    trial.feed({"a": a})
+    assert rows_of(trial.table("q")) == Counter({(0, 2): 1, (1, 2): 1, (2, 2): 1})

@@ -70,11 +70,13 @@ def with_groups(emit: Emit, plan: Ways) -> Emit:
 def _home(plan: Ways) -> Column:
     """What decides on which worker a group lives: a key by which the tuples of the group lie together, else its code.
 
-    Tuples lie together by the values of a cube's only axis if these are dealt by their hash alone.  Relations that are
+    Tuples lie together by the values of a cube's only axis if these are dealt by their hash alone, and to all workers:
+    a group that moves with a change of plan goes to the worker that the hash names among them all.  Relations that are
     joined by equality own the axis, so that no value of a tuple is NULL; all others are copied along it.  The time of a
     window is no such key: a window holds many times.
     """
-    grouping, axes = plan.query.grouping, {label: _only_axis(spread) for label, spread in plan.spreads.items()}
+    grouping = plan.query.grouping
+    axes = {label: _only_axis(spread, plan.workers) for label, spread in plan.spreads.items()}
     kinds = [axis.kind if axis is not None else "none" for axis in axes.values()]
     if grouping is None or kinds.count("hash") < 2 or not {*kinds} <= {"hash", "copy"}:
         return OWNER
@@ -87,12 +89,12 @@ def _home(plan: Ways) -> Column:
     return OWNER
 
 
-def _only_axis(spread: Spread) -> Axis | None:
-    """The axis of a cube that has no other, if no value of it has workers of its own."""
+def _only_axis(spread: Spread, workers: int) -> Axis | None:
+    """The axis of a cube that has no other, if it is as long as there are workers, and no value has some of its own."""
     if not isinstance(spread, Cube) or len(spread.axes) != 1:
         return None
     [axis] = spread.axes
-    return None if axis.domain or axis.heavy else axis
+    return None if axis.domain or axis.heavy or axis.size != workers else axis
 
 
 def group_stores(emit: Emit, plan: Ways) -> tuple[Store, ...]:
