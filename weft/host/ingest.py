@@ -26,7 +26,7 @@ from weft.host.hidden import cut
 from weft.host.marks import drop_late, mark_late
 from weft.host.ops import read_changes, source_columns
 from weft.host.parts import left_out, order_of, place_of
-from weft.host.routing import along
+from weft.host.routing import TOGETHER, along
 from weft.host.upserts import read_upserts
 from weft.host.watch import Watcher
 from weft.host.weights import attach_weights, product, weight_of
@@ -194,7 +194,7 @@ class Ingest:
                 continue
             bump(report.routed, edge.id, rows.num_rows)
             watcher.see(edge, rows, self.functions)
-            for dest, part in along(edge, rows, self.functions, row):
+            for dest, part in along(edge, rows, self.functions, TOGETHER if self.stream.is_looked_up else row):
                 for piece in slices(cut(part, edge.columns)):
                     bump(report.sent, edge.id, piece.num_rows)
                     bump(report.messages, edge.id, 1)

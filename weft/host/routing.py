@@ -9,6 +9,9 @@ A spread may send a row to several workers.  Where each copy goes depends on the
 
 A row's place depends on its values and its number only.  So numbers must be the same when a batch is repeated.
 The number of a row that may be taken back is a code of its values: the row that takes it back comes to the same place.
+That code depends on the columns that a plan keeps.  Elsewhere it does not matter if both come to different places after
+a change of plan, since what they join adds up.  But rows of a table that are looked up must come together (`TOGETHER`):
+the worker that looks for them settles which are there.
 """
 
 from __future__ import annotations
@@ -32,6 +35,9 @@ from weft.kernels.numbers import Numbers, parts_of, plain_numbers
 from weft.query.model import COPY, TIME
 from weft.topology.model import Edge
 from weft.topology.spread import Axis, Cube, Heavy, Regions, Spread
+
+TOGETHER = -1
+"""The number of rows that must come together whatever columns a plan keeps."""
 
 
 def along(edge: Edge, rows: Frame, functions: Functions, row: int) -> Iterator[tuple[int, Frame]]:
@@ -70,6 +76,8 @@ def _owners(
 
 def number_rows(frame: Frame, row: int) -> Ints:
     """A number for each row: counted from `row` on, or a code of its values if rows have weights."""
+    if row == TOGETHER:
+        return np.zeros(frame.num_rows, dtype=np.int64)
     if weight_of(frame) is None:
         return np.arange(frame.num_rows, dtype=np.int64) + row
     own = [frame.column(name) for name in frame.schema.names if not name.startswith("#") or name == TIME]

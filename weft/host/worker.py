@@ -43,7 +43,7 @@ from weft.host.ingest import derived_ingests
 from weft.host.lookup import look_up, lookup
 from weft.host.marks import refuse
 from weft.host.portions import Waiting, portions
-from weft.host.routing import route
+from weft.host.routing import TOGETHER, route
 from weft.host.state.compaction import horizon, is_expired
 from weft.host.state.segment import Segment, SegmentRef
 from weft.host.state.stores import Stores
@@ -250,7 +250,9 @@ class Worker:
             yield from self._here(node, frame)
         else:
             bump(self.report.routed, node.id, frame.num_rows)
-            places = route(frame, node.route, node.route_key, node.tasks, self.functions, self._sent)
+            kept = isinstance(node, Keep) and node.store in self.topology.looked_up
+            row = TOGETHER if kept else self._sent
+            places = route(frame, node.route, node.route_key, node.tasks, self.functions, row)
             yield from self._post(node, places)
             self._sent += frame.num_rows
 

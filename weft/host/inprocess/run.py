@@ -184,8 +184,7 @@ class InProcess:
         return report
 
     def _reread(self, job: Job) -> list[Envelope]:
-        streams = {stream.name: stream for stream in job.topology.streams}
-        reading = Rereading(job.topology.edge_by_id, streams, self.functions)
+        reading = Rereading.of(job.topology, self.functions)
         found = ((piece, self.state.open(piece.ref)) for piece in job.pieces)
         return list(reading.envelopes(found, 0))
 

@@ -17,10 +17,10 @@ from weft.expr.evaluate import Functions, filter_mask
 from weft.host.envelope import Envelope, Frame, slices
 from weft.host.hidden import cut
 from weft.host.ingest import event_times, event_values
-from weft.host.routing import along
+from weft.host.routing import TOGETHER, along
 from weft.host.state.segment import Segment, SegmentRef
 from weft.query.model import COPY, TIME, Stream
-from weft.topology.model import Edge
+from weft.topology.model import Edge, Topology
 
 PIECE_ROWS = 250_000
 """Segments are read in pieces of about this many rows, by different tasks."""
@@ -63,6 +63,15 @@ class Rereading:
     edges: Mapping[str, Edge]
     streams: Mapping[str, Stream]
     functions: Functions
+    together: frozenset[str]
+    """Streams whose rows must come together, derived ones too: tables that change."""
+
+    @staticmethod
+    def of(topology: Topology, functions: Functions) -> Rereading:
+        """What sends old rows along the edges of a plan."""
+        streams = {stream.name: stream for stream in topology.streams}
+        changing = (stream.name for stream in (*topology.streams, *topology.derived) if stream.is_looked_up)
+        return Rereading(topology.edge_by_id, streams, functions, frozenset(changing))
 
     def envelopes(self, found: Iterable[tuple[Piece, Segment]], task: int) -> Iterator[Envelope]:
         """Envelopes of the rows of some pieces."""
@@ -70,7 +79,8 @@ class Rereading:
         for piece, segment in found:
             edge = self.edges[piece.edge]
             rows = self._select(segment.rows.slice(piece.start, piece.rows), edge, piece.oldest)
-            for dest, part in along(edge, rows, self.functions, row) if rows.num_rows else ():
+            number = TOGETHER if edge.stream in self.together else row
+            for dest, part in along(edge, rows, self.functions, number) if rows.num_rows else ():
                 for payload in slices(cut(part, edge.columns)):
                     yield Envelope(dest, seq, edge.id, payload)
                     seq += 1

@@ -52,7 +52,6 @@ class RereadTask:
     @wire_errors
     def _read(self, task: int) -> Iterator[pa.RecordBatch]:
         plan, files = open_plan(self.plan.value), self.place.state()
-        streams = {stream.name: stream for stream in plan.topology.streams}
-        reading = Rereading(plan.topology.edge_by_id, streams, plan.functions)
+        reading = Rereading.of(plan.topology, plan.functions)
         mine = ((piece, files.open(piece.ref)) for piece in self.shares[task])
         yield from to_rows(reading.envelopes(mine, task), self.parcels)
