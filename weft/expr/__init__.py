@@ -4,6 +4,6 @@ what they are      model, types, functions, rules, typing, coerce
 what they give     evaluate, spread, apart
 as text            render
 what follows       factor, implied, safe, spelling
-kernels            logic, numeric, casts, strings, text, regex, jsontext, lists, nested, gathered
+kernels            logic, numeric, casts, casttext, strings, text, regex, jsontext, lists, nested, gathered
 kernels of times   dates, temporal, timetext, buckets
 """

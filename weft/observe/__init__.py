@@ -3,6 +3,6 @@
 numbers               counters, progress, point, report, memory, watermark
 who is told           listener, history, logs
 shown while it runs   live, board, view
-for people            notice, epochs, measured, markup
+for people            notice, units, epochs, measured, markup
 for programs          plain
 """
