@@ -152,7 +152,7 @@ def _read_topic(topic: Topic, folder: Path) -> dict[str, Any]:
     """How a topic is read or written; what begins with env: is in the environment."""
     how = {name: _from_environment(name, value) for name, value in topic.options.items()}
     if "bad_folder" in how:
-        how["bad_folder"] = folder / how["bad_folder"]
+        how["bad_folder"] = _place(folder, how["bad_folder"])
     if "options" in how:
         how["options"] = {name: _from_environment(name, value) for name, value in how["options"].items()}
     return how

@@ -49,9 +49,27 @@ def test_a_secret_in_a_script_is_refused_without_quoting_it(tmp_path: Path) -> N
         open_session(parse_script(text, folder=tmp_path))
 
 
+def test_columns_of_keys_are_named_with_their_types(tmp_path: Path) -> None:
+    text = f"""
+        CREATE STREAM a (v VARCHAR) FROM KAFKA 'b:9' TOPIC 't' (key = 'json', key_schema = ('k' = 'BIGINT'))
+            WITH (key = ('k'));
+        {SELECT}
+    """
+    session = open_session(parse_script(text, folder=tmp_path))
+    assert {"k": pa.int64(), "v": pa.string()}.items() <= {f.name: f.type for f in session.streams["a"].schema}.items()
+
+
+def test_bad_records_are_not_kept_at_a_url(tmp_path: Path) -> None:
+    given = "bad = 'sink', bad_folder = 's3://bucket/bad'"
+    text = f"CREATE STREAM a (k BIGINT) FROM KAFKA 'b:9' TOPIC 't' ({given}); {SELECT}"
+    with pytest.raises(SourceError, match="bad_folder is at a URL"):
+        open_session(parse_script(text, folder=tmp_path))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("CREATE STREAM a FROM KAFKA 'b:9' TOPIC 't' (key_schema = ('k' = 5));", "takes types by column"),
         ("CREATE STREAM a FROM KAFKA 'b:9';", "TOPIC"),
         ("CREATE STREAM a FROM KAFKA 'b:9' TOPIC 't' (offset = 5);", 'unknown option "offset"'),
         ("CREATE STREAM a FROM KAFKA 'b:9' TOPIC 't' (max_rows = 'x');", "takes a whole number"),

@@ -32,6 +32,7 @@ NAMES = Kind((list,), "a list of strings", "('a', 'b')")
 COUNTS = Kind((dict,), "whole numbers by alias", "('a' = 2)")
 FLAGS = Kind((dict,), "TRUE or FALSE by column", "('a.k' = TRUE)")
 TEXTS = Kind((dict,), "strings by name", "('security.protocol' = 'SSL')")
+TYPES = Kind((dict,), "types by column", "('id' = 'BIGINT')")
 START = Kind((str, dict), "a string, or offsets by partition", "'latest'")
 Known = Mapping[str, Kind]
 
@@ -94,7 +95,7 @@ def _read_any_value(cursor: Cursor, name: str) -> Value:
 
 def _is_of(kind: Kind, value: Value) -> bool:
     """Whether the values of a mapping are of the right type."""
-    wanted = {COUNTS: int, FLAGS: bool}.get(kind)
+    wanted = {COUNTS: int, FLAGS: bool, TYPES: str}.get(kind)
     return wanted is None or (isinstance(value, dict) and all(type(item) is wanted for item in value.values()))
 
 

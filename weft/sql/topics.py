@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 
 from weft.errors import ParseError
 from weft.sql.cursor import Cursor
-from weft.sql.options import NAMES, START, TEXT, TEXTS, WHOLE, Known, Options, read_assignments, read_string
+from weft.sql.options import NAMES, START, TEXT, TEXTS, TYPES, WHOLE, Known, Options, read_assignments, read_string
 
 TO_KAFKA: Known = {
     "value": TEXT, "key": NAMES, "registry": TEXT, "patience": TEXT, "options": TEXTS,
 }  # fmt: skip
 FROM_KAFKA: Known = {
-    **TO_KAFKA, "key": TEXT, "columns": NAMES, "start": START, "max_rows": WHOLE, "bad": TEXT,
+    **TO_KAFKA, "key": TEXT, "key_schema": TYPES, "columns": NAMES, "start": START, "max_rows": WHOLE, "bad": TEXT,
     "bad_folder": TEXT, "on_loss": TEXT,
 }  # fmt: skip
 FORM = "KAFKA 'broker:9092' TOPIC 'name'"

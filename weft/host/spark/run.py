@@ -78,8 +78,8 @@ class SparkRun:
                 f'stream "{inside[0]}" passes through files of the checkpoint, and the checkpoint is a URL',
                 detail="tables in memory, subscriptions, and records that are kept because they could not be read, are "
                 "files in a folder that all machines must see.",
-                hint="use a checkpoint in a folder that machines share; write tables as Parquet files; for Kafka say "
-                "bad_folder=...",
+                hint="use a checkpoint in a folder that machines share; write tables as Parquet files; for Kafka "
+                "name a bad_folder that they share.",
             )
         if not brought:
             return Polling(batches.spark, batches)

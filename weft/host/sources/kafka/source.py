@@ -22,6 +22,7 @@ from weft.host.sources.kafka.registry import Registry
 from weft.host.sources.kafka.sifting import Policy
 from weft.host.sources.kafka.values import VALUE, Csv, Format, Json, Kind, Plain
 from weft.host.sources.source import Source
+from weft.host.url import read_url
 from weft.query.duration import parse_duration
 
 if TYPE_CHECKING:
@@ -157,8 +158,18 @@ def kafka(
     return KafkaSource(
         connection, _check_topic(topic), value, _read_columns(topic, value, schema), _read_keys(key, key_schema),
         _read_extra(columns, key), _read_start(start), _check_rows(max_rows), bad,
-        None if bad_folder is None else os.path.abspath(bad_folder), on_loss, avro,
+        None if bad_folder is None else _check_folder(bad_folder), on_loss, avro,
     )  # fmt: skip
+
+
+def _check_folder(folder: str | os.PathLike[str]) -> str:
+    if read_url(folder) is not None:
+        raise SourceError(
+            "bad_folder is at a URL",
+            detail="bad records are written by the tasks that read them, to files.",
+            hint='name a folder that all executors see; or leave bad records out with bad="skip", which counts them.',
+        )
+    return os.path.abspath(folder)
 
 
 def _choose(name: str, given: str, known: Sequence[str]) -> None:
