@@ -42,7 +42,7 @@ def test_a_function_is_registered_once_whatever_the_case() -> None:
         s.function("Near", lambda a: a, pa.int64())
 
 
-@pytest.mark.parametrize("name", ["lower", "LOWER", "ceiling", "cast", "extract", "if", "count", "date_part"])
+@pytest.mark.parametrize("name", ["lower", "LOWER", "ceiling", "cast", "extract", "if", "count", "date_part", "window"])
 def test_a_function_must_not_hide_one_of_sql(name: str) -> None:
     with pytest.raises(QueryError, match="is a function of SQL") as caught:
         weft.Session("never-made").function(name, lambda a: a)

@@ -73,11 +73,16 @@ def test_a_window_beyond_64_bits_is_refused_where_it_stands(days: str) -> None:
     with pytest.raises(QueryError, match="too long") as caught:
         s.query("q", f"SELECT a.k FROM x a WITHIN INTERVAL '{days}' DAY JOIN y b ON a.k = b.k")
     assert "^" in str(caught.value)
+    with pytest.raises(QueryError, match="too long") as caught:
+        s.query("g", f"SELECT count(*) AS n FROM x GROUP BY window(t, '{days} days')")
+    assert "^" in str(caught.value)
+    s.query("g", "SELECT count(*) AS n FROM x GROUP BY window(t, '30000000 days')")
     trial_text = "SELECT a.k FROM x a WITHIN INTERVAL '106751991' DAY JOIN y b ON a.k = b.k"
     s.query("q", trial_text)
     trial = Trial(s)
     trial.feed({"x": rows, "y": rows})
     assert trial.table("q").num_rows == 1
+    assert trial.table("g").to_pylist() == [{"n": 1}]
 
 
 EDGES = [2**63 - 1, 2**63 - 3, 2**62, 5, 0, -1, -(2**62), -(2**63) + 2, -(2**63)]
@@ -136,6 +141,21 @@ def test_columns_of_views_and_of_nothing_but_null() -> None:
         {"s": "u", "b": b"1", "p": {"s": "u"}}, {"s": "v", "b": b"2", "p": None},
     ]  # fmt: skip
     assert [trial.table(name).num_rows for name in ("never", "always", "mixed")] == [0, 4, 0]
+
+
+def test_rows_that_change_may_have_columns_of_nothing_but_null_and_times_of_day() -> None:
+    day = pa.array([3_600_000_000, None, 7], pa.time64("us"))
+    rows = pa.table(
+        {"k": [1, 2, 1], "n": pa.nulls(3), "l": pa.array([[None], [], None], pa.list_(pa.null())), "day": day}
+    )
+    s = weft.Session(checkpoint="unused", workers=2)
+    s.stream("x", weft.read.batches([rows]), key=["k"])
+    s.query("q", "SELECT k, day, n IS NULL AS none FROM x")
+    trial = Trial(s)
+    for at in range(3):
+        trial.feed({"x": rows.slice(at, 1)})
+    found = {row["k"]: (row["day"], row["none"]) for row in trial.table("q").to_pylist()}
+    assert found == {1: (day[2].as_py(), True), 2: (None, True)}
 
 
 @pytest.mark.parametrize("never", ["FALSE", "1 > 2", "NULL = 1"])

@@ -18,6 +18,7 @@ from bench.broker import PASSWORD, USER, Broker
 from tests.kafka._kit import QUIET, add_partitions, delete_topic, make_topic, produce
 from weft.errors import SourceError, StateError
 from weft.host.parts import left_out, place_of
+from weft.host.sources.kafka import positions
 from weft.host.sources.kafka.cluster import Complaint
 from weft.host.sources.kafka.reader import KafkaReader
 from weft.host.sources.kafka.source import KafkaSource
@@ -56,11 +57,21 @@ def values(rows: Iterable[dict[str, Any]]) -> list[int]:
     return sorted(row["n"] for row in rows)
 
 
+@pytest.fixture(params=[positions.SMALLEST, 3], ids=["whole", "cut"])
+def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Partitions are read by one task each, or by several; few records make one part otherwise."""
+    monkeypatch.setattr(positions, "SMALLEST", request.param)
+
+
+@pytest.mark.usefixtures("parts")
 def test_every_record_is_read_once_in_batches_of_limited_size(broker: Broker, tmp_path: Path) -> None:
     topic = make_topic(broker, 3)
     produce(broker, topic, numbers(range(500)))
     source = weft.read.kafka(broker.servers, topic, schema=N, max_rows=90)
     reader = source.open("s", str(tmp_path))
+    begin = reader.beginning()
+    pieces = [*reader.pieces(begin, reader.end(begin, reader.discover()))]
+    assert (len(pieces) > 3) == (positions.SMALLEST == 3)
     rows, end = drain(source, reader)
     assert values(rows) == [*range(500)]
     produce(broker, topic, numbers(range(500, 600)))
@@ -115,6 +126,7 @@ def test_where_a_stream_begins_is_kept_and_can_be_a_time_or_offsets(broker: Brok
             first(f"at{offset}", {0: offset})
 
 
+@pytest.mark.usefixtures("parts")
 def test_only_committed_records_are_read_and_gaps_are_no_trouble(broker: Broker, tmp_path: Path) -> None:
     topic = make_topic(broker, 1)
     producer = Producer({"bootstrap.servers": broker.servers, "transactional.id": topic, **QUIET})
@@ -141,6 +153,7 @@ def test_only_committed_records_are_read_and_gaps_are_no_trouble(broker: Broker,
     assert values(drain(source, reader, end)[0]) == [999]
 
 
+@pytest.mark.usefixtures("parts")
 def test_a_compacted_topic_has_gaps(broker: Broker, tmp_path: Path) -> None:
     config = {
         "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "100",

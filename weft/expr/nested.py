@@ -43,6 +43,8 @@ def same_values(left: pa.Array, right: pa.Array) -> Bools:
         equal_parts = np.logical_and.reduce(parts) if parts else np.ones(len(left), dtype=bool)
     elif pt.is_list(left.type):
         equal_parts = _same_lists(left, right, present & other)
+    elif pt.is_null(left.type):
+        equal_parts = ~present
     else:
         equal_parts = _mask(pc.fill_null(pc.equal(left, right), False))
         if pt.is_floating(left.type):

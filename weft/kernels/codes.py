@@ -158,6 +158,10 @@ def _integers(column: pa.Array) -> Ints:
         column = column.view(pa.int32())
     elif pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
         column = column.view(pa.int64())
+    elif pa.types.is_time(kind):
+        column = column.view(pa.int64() if kind.bit_width == 64 else pa.int32())
+    elif pa.types.is_null(kind):
+        return np.zeros(len(column), dtype=np.int64)
     elif not pa.types.is_integer(kind):
         raise TypeError(f"no code for values of type {kind}")
     return _plain(column).astype(np.int64, copy=False)

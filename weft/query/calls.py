@@ -21,9 +21,10 @@ from weft.query.ranking import GROUPING
 
 _MOMENTS = {"current_date": pa.date32(), "today": pa.date32(), "localtimestamp": TIMESTAMP}
 """Other forms of now()."""
-_FORMS = frozenset(
-    ["cast", "try_cast", "extract", "exists", "if", "interval", "case", "position", "row", "struct_pack"]
-)
+_FORMS = frozenset([
+    "cast", "try_cast", "extract", "exists", "if", "interval", "case", "position", "row", "struct_pack", "window",
+    "tumble", "hop", "cumulate", "unnest", "grouping", "any", "all", "some", "array", "values", "lateral",
+])  # fmt: skip
 
 
 def is_built_in(name: str) -> bool:

@@ -23,6 +23,9 @@ from weft.query.model import Query, Stream
 _STEPS = {"s": "second", "ms": "millisecond", "us": "microsecond"}
 _HOW = "write window(time, '10 minutes') or window(time, '10 minutes', '5 minutes')."
 
+_LONGEST = 100_000 * 365 * 86_400 * 1_000_000
+"""Microseconds: added to any time of the calendar this stays within 64 bits."""
+
 
 def read_window(call: Expr, query: Query) -> tuple[Expr, int, int]:
     """The time that a window is made of, its length and its slide."""
@@ -31,6 +34,13 @@ def read_window(call: Expr, query: Query) -> tuple[Expr, int, int]:
         raise ExprError(f"window takes 2 or 3 arguments, not {len(call.args)}", hint=_HOW, span=call.span)
     time = _time(call.args[0], query)
     length, slide = _length(call.args[1]), _length(call.args[-1])
+    if length > _LONGEST:
+        raise ExprError(
+            f"a window of {format_duration(length)} is too long",
+            detail="ends of windows are 64-bit numbers of microseconds.",
+            hint="leave the window out of GROUP BY: the group then holds all times.",
+            span=call.args[1].span,
+        )
     if slide > length:
         raise ExprError(
             "the slide of a window is longer than the window",
