@@ -27,6 +27,13 @@ def terminate(_signal: int, _frame: FrameType | None) -> NoReturn:
     raise Terminated
 
 
+def interrupt(number: int) -> NoReturn:
+    """End the program as a signal does where no run is waited for."""
+    if number == signal.SIGTERM:
+        raise Terminated
+    raise KeyboardInterrupt
+
+
 def exit_code(number: int) -> int:
     """The exit code of a program that a signal has stopped."""
     return 128 + number
@@ -38,14 +45,11 @@ class Asked:
     def __init__(self) -> None:
         self.signal: int | None = None
 
-    def note(self, number: int, frame: FrameType | None) -> None:
+    def note(self, number: int, _frame: FrameType | None) -> None:
         """Note the first signal; a second one interrupts."""
-        if self.signal is None:
-            self.signal = number
-        elif number == signal.SIGTERM:
-            terminate(number, frame)
-        else:
-            raise KeyboardInterrupt
+        if self.signal is not None:
+            interrupt(number)
+        self.signal = number
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from weft.errors import WeftError
+from weft.errors import HostError, WeftError
 from weft.explain.uneven import is_uneven
 from weft.host.run import Run
 from weft.host.state.checkpoint import Checkpoint
@@ -28,7 +28,7 @@ from weft.observe.report import RunReport, Tally
 from weft.observe.units import Units
 from weft.observe.watermark import Holding, count_batches
 from weft.session.changes import SessionChanges, Turn
-from weft.signals import noting
+from weft.signals import interrupt, noting
 
 if TYPE_CHECKING:
     from weft.console.serve import Served
@@ -230,10 +230,18 @@ class Handle:
         return None if self._ended is None else self.report()
 
     def finish(self) -> RunReport:
-        """Wait for the end in the foreground.  Ctrl-C or SIGTERM stops the run after the current batch."""
+        """Wait for the end in the foreground.  Ctrl-C or SIGTERM stops the run after the current batch.
+
+        If processes of Spark got the signal too, that batch is given up: then the program ends as if it ran none.
+        """
         with noting() as asked:
-            while not self.wait(0.2):
+            try:
+                while not self.wait(0.2):
+                    if asked.signal is not None:
+                        self._signal = asked.signal
+                        self.stop()
+            except HostError:
                 if asked.signal is not None:
-                    self._signal = asked.signal
-                    self.stop()
+                    interrupt(asked.signal)
+                raise
         return self.report()
