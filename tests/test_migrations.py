@@ -30,3 +30,9 @@ def test_no_change_of_a_session_loses_or_doubles_a_result(chunk: int) -> None:
 def test_a_query_over_tables_alone_has_its_results_among_old_rows(seed: int) -> None:
     """No store had the columns of the tables: they are read again."""
     check(seed)
+
+
+@pytest.mark.parametrize("seed", [9056])
+def test_aliases_that_come_to_share_a_store_keep_the_rows_of_a_query_that_is_incomplete(seed: int) -> None:
+    """Each alias had a store with columns of its own: no old one has those of both."""
+    assert check(seed).stores["compared"] >= 20

@@ -22,3 +22,9 @@ def test_no_answer_changes_when_plans_for_all_come_and_go() -> None:
     assert tally["rows"] >= 300
     assert tally["sharing"] >= 4
     assert tally["together"] >= 1, "no plan was chosen for all queries"
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("seed", [770016, 770027])
+def test_rows_that_are_late_for_one_query_only_stay_apart_when_plans_unite_stores(seed: int) -> None:
+    assert check(make(seed))["answers"] >= 15

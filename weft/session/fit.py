@@ -21,6 +21,17 @@ from weft.session.complete import complete_from, say_moment
 from weft.topology.clock import NEVER_LATE, Policy
 from weft.topology.model import Topology
 
+Use = tuple[str, str]
+"""A query and one of its aliases."""
+
+
+@dataclass(frozen=True)
+class _Crowd:
+    """Who uses a store, and who of them would not have the rows there that they have now."""
+
+    users: list[Use]
+    misled: list[Use]
+
 
 @dataclass(frozen=True)
 class Fit:
@@ -38,8 +49,16 @@ class Fit:
 
     def complete_from(self, plan: Topology, queries: Mapping[str, Query], policy: Policy) -> dict[str, int]:
         """Query -> from when on it would be complete under a plan, for those that would lack rows."""
-        partial = self.manifest.partial if plan is self.old else compare(self.old, plan, self.manifest).partial
+        partial = self.manifest.partial if plan is self.old else self._compare(plan).partial
+        return self._complete_from(plan, queries, policy, partial)
+
+    def _complete_from(
+        self, plan: Topology, queries: Mapping[str, Query], policy: Policy, partial: Mapping[str, int]
+    ) -> dict[str, int]:
         return complete_from(plan, queries, self.manifest.newest, partial, policy, self.manifest.idle)
+
+    def _compare(self, plan: Topology) -> Comparison:
+        return compare(self.old, plan, self.manifest)
 
     def refuse_lost_past(self, plan: Topology, queries: Collection[str]) -> None:
         """Refuse queries that must have all results among old rows, if some of these rows are gone."""
@@ -50,10 +69,10 @@ class Fit:
 
     def hurt(self, plan: Topology, queries: Mapping[str, Query], policy: Policy) -> dict[str, int]:
         """Queries that would lack rows under a new plan which they have now; from when on they would be complete."""
-        before = self.complete_from(self.old, queries, policy)
-        after = self.complete_from(plan, queries, policy)
+        found = self._compare(plan)
+        before = self._complete_from(self.old, queries, policy, self.manifest.partial)
+        after = self._complete_from(plan, queries, policy, found.partial)
         later = {name for name, moment in after.items() if moment > before.get(name, EVER)}
-        found = compare(self.old, plan, self.manifest)
         losers = self._emptied(plan, found) | {name for uses in self._misled(plan, found).values() for name, _ in uses}
         later |= {name for name, query in queries.items() if {name, *hidden({name: query})} & losers}
         return {name: after.get(name, NEVER) for name in queries if name in later}
@@ -69,10 +88,10 @@ class Fit:
         }
         return {name for name, _, store in self._uses(plan) if store in emptied}
 
-    def _misled(self, plan: Topology, found: Comparison) -> dict[str, list[tuple[str, str]]]:
-        """Store -> (query, alias) of its users by whose clock it would not have the rows that they have now."""
+    def _misled(self, plan: Topology, found: Comparison) -> dict[str, list[Use]]:
+        """Store -> its users by whose clock it would not have the rows that they have now."""
         clock = {query: clock.id for clock in plan.clocks for query in clock.queries}
-        misled: dict[str, list[tuple[str, str]]] = {}
+        misled: dict[str, list[Use]] = {}
         for name, alias, store in self._uses(plan):
             if clock.get(name, NEVER_LATE) in found.untold.get(store, ()):
                 misled.setdefault(store, []).append((name, alias))
@@ -96,28 +115,26 @@ class Fit:
         readers = _readers(queries)
         number = 1 + max((n for query in queries.values() for n in apart_of(query).values()), default=0)
         numbers: dict[str, dict[str, int]] = {name: apart_of(query) for name, query in queries.items()}
-        for users, misled in self._crowded(plan, readers, hurt):
-            away = [use for use in users if readers[use[0]] <= {*new}] or misled
-            away = away or [max(use for use in users if readers[use[0]] & {*hurt})]
-            for name, alias in away if len(away) < len(users) else away[1:]:
+        for crowd in self._crowded(plan, readers, hurt):
+            away = [use for use in crowd.users if readers[use[0]] <= {*new}] or crowd.misled
+            away = away or [max(use for use in crowd.users if readers[use[0]] & {*hurt})]
+            for name, alias in away if len(away) < len(crowd.users) else away[1:]:
                 for reader in readers[name]:
                     numbers[reader][alias if name in queries else f"{name}.{alias}"] = number
         changed = (name for name, query in queries.items() if numbers[name] != apart_of(query))
         return {name: keep_apart(queries[name], numbers[name]) for name in changed}
 
-    def _crowded(
-        self, plan: Topology, readers: Mapping[str, set[str]], hurt: Mapping[str, int]
-    ) -> list[tuple[list[tuple[str, str]], list[tuple[str, str]]]]:
-        """Users, as (query, alias), of each store of a stream that a query shares which is hurt; and who is misled."""
-        found = compare(self.old, plan, self.manifest)
+    def _crowded(self, plan: Topology, readers: Mapping[str, set[str]], hurt: Mapping[str, int]) -> list[_Crowd]:
+        """The stores of streams that a query shares which is hurt."""
+        found = self._compare(plan)
         misled = self._misled(plan, found)
         wrong = {*found.partial, *misled}
-        users: dict[str, set[tuple[str, str]]] = {}
+        users: dict[str, set[Use]] = {}
         for probe in (probe for probe in plan.probes if probe.store in wrong and len(probe.members) == 1):
             uses = {(name, plan.aliases_of(name)[probe.members[0]]) for name in probe.users}
             users.setdefault(probe.store, set()).update(uses)
         return [
-            (sorted(uses), misled.get(store, []))
+            _Crowd(sorted(uses), misled.get(store, []))
             for store, uses in users.items()
             if len(uses) > 1 and any(readers[name] & {*hurt} for name, _ in uses)
         ]

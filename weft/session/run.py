@@ -232,7 +232,7 @@ class Handle:
     def finish(self) -> RunReport:
         """Wait for the end in the foreground.  Ctrl-C or SIGTERM stops the run after the current batch.
 
-        If processes of Spark got the signal too, that batch is given up: then the program ends as if it ran none.
+        If processes of Spark got the signal too, that batch is given up, and the signal ends the program.
         """
         with noting() as asked:
             try:

@@ -230,7 +230,7 @@ class Sources:
     # ------------------------------------------------------------------------------------ wholeness
 
     def _note(self, store: Store, whole: int, source: Store | None = None) -> None:
-        """Remember that a store is whole only from some time on, unless it needs nothing earlier, and untold clocks."""
+        """Remember what a store lacks: rows up to some time, unless it needs none of them, and clocks of late rows."""
         if whole > self._needless(store):
             self._partial[store.id] = whole
         if source is not None and (untold := self._not_told(source, store.clocks)):
