@@ -76,7 +76,7 @@ _STREAM_OPTIONS: _Known = {
 _TABLE_OPTIONS: _Known = {
     "key": _NAMES, "changes": _TEXT, "format": _TEXT, "refresh": _FLAG, "event_time": _TEXT, "unit": _TEXT,
     "lateness": _TEXT, "idle": _TEXT, "max_files": _WHOLE, "delimiter": _TEXT,
-    "partitions": _FLAG,
+    "partitions": _FLAG, "bad_files": _TEXT,
 }  # fmt: skip
 _QUERY_OPTIONS: _Known = {
     "cross_product": _FLAG, "closed": _FLAG, **_PLANNING, "parallelism": _COUNTS, "skewed": _FLAGS,
