@@ -1,4 +1,4 @@
-"""Every error Weft raises on purpose.
+"""Every error Weft raises on purpose, and the place in a text of SQL that it points at.
 
     WeftError
     ├── ParseError      SQL text that Weft does not accept; points at the construct with a caret
@@ -11,8 +11,13 @@
     └── InternalError   an invariant of Weft is broken: a bug in Weft
 
 A message has three layers: the primary line says what is wrong, the detail says where and with which
-values, the hint says what to do.  Errors cross process borders as text, so they can be rebuilt from
-their class name and the three strings.
+values, the hint says what to do.  Whoever raises an error about a text of SQL gives its place; the detail then begins
+with the line and carets under the construct.  Where it knows none, the construct that is read around it is the place
+(`placed`).  Errors cross process borders as text, so they can be rebuilt from their
+class name and the three strings.
+
+A place holds the text that it points into.  So parts of several texts (a query, the views that it reads, fragments of
+the builder) may be mixed: each error points into its own text.
 
 Every error also knows the function that made it.  The page of errors in the documentation has a place for each of
 these functions, named by `anchor`.
@@ -23,7 +28,9 @@ from __future__ import annotations
 import json
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import ParamSpec, Self, TypeVar
 
@@ -31,16 +38,69 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where a construct stands in a text: offsets of its first and last character."""
+
+    start: int
+    end: int
+    text: str = field(default="", compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Without the text: plans are sent to workers, which point at nothing."""
+        return (Span, (self.start, self.end))
+
+    def to(self, last: Span) -> Span:
+        """From the beginning of this one to the end of another one in the same text."""
+        return Span(self.start, last.end, self.text)
+
+
+def whole(text: object) -> Span | None:
+    """All of a text; of anything else, no place."""
+    return Span(0, len(text), text) if isinstance(text, str) else None
+
+
+def point(span: Span) -> str:
+    """The line of the text where `span` begins, with carets under it.
+
+    >>> print(point(Span(21, 25, "SELECT a\\nFROM orders LIMIT 5")))
+    line 2, column 13
+      FROM orders LIMIT 5
+                  ^^^^^
+    """
+    text = span.text
+    start = min(span.start, len(text))
+    head = text.rfind("\n", 0, start) + 1
+    tail = text.find("\n", start)
+    line = text[head : len(text) if tail < 0 else tail].rstrip()
+    carets = max(1, min(span.end + 1, head + len(line)) - start)
+    # Tabs stay tabs, so that the carets stand where they should however wide a tab is shown.
+    indent = "".join("\t" if char == "\t" else " " for char in text[head:start])
+    number = text.count("\n", 0, start) + 1
+    return f"line {number}, column {start - head + 1}\n  {line}\n  {indent}{'^' * carets}"
+
+
 class WeftError(Exception):
     """Root of all errors raised by Weft on purpose."""
 
-    def __init__(self, message: str, *, detail: str | None = None, hint: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, detail: str | None = None, hint: str | None = None, span: Span | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.detail = detail
         self.hint = hint
+        self.is_placed = False
+        """Whether it points at a place in a text."""
         self.anchor = _find_place()
         """Where the page of errors in the documentation speaks of it."""
+        self.place(span)
+
+    def place(self, span: Span | None) -> None:
+        """Point at a place, if it is one and the error points nowhere yet."""
+        if span is not None and span.text and not self.is_placed:
+            self.detail = "\n".join(part for part in (point(span), self.detail) if part)
+            self.is_placed = True
 
     def __str__(self) -> str:
         lines = [self.message]
@@ -56,8 +116,18 @@ class WeftError(Exception):
     def restate(self, *, detail: str | None, hint: str | None) -> Self:
         """The same error with another detail and hint, and the same place in the documentation."""
         made = type(self)(self.message, detail=detail, hint=hint)
-        made.anchor = self.anchor
+        made.anchor, made.is_placed = self.anchor, self.is_placed
         return made
+
+
+@contextmanager
+def placed(span: Span | None) -> Iterator[None]:
+    """Errors that have no place of their own get this one: contexts are nested, and the innermost one counts."""
+    try:
+        yield
+    except WeftError as error:
+        error.place(span)
+        raise
 
 
 def not_too_deep(read: Callable[P, T]) -> Callable[P, T]:
@@ -108,9 +178,11 @@ class HostError(WeftError):
 class InternalError(WeftError):
     """An invariant of Weft is broken."""
 
-    def __init__(self, message: str, *, detail: str | None = None, hint: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, detail: str | None = None, hint: str | None = None, span: Span | None = None
+    ) -> None:
         hint = hint or "this is a bug in Weft; please report it with the plan that explain() prints."
-        super().__init__(message, detail=detail, hint=hint)
+        super().__init__(message, detail=detail, hint=hint, span=span)
 
 
 _LEAVES: dict[str, type[WeftError]] = {

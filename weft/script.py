@@ -27,12 +27,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.errors import SourceError, WeftError
-from weft.expr.model import Span
+from weft.errors import SourceError, Span, WeftError, point
 from weft.host.state.checkpoint import describe_query, is_same_query
 from weft.host.url import read_url
 from weft.observe.live import Live
-from weft.query.caret import point
 from weft.session.complete import say_complete
 from weft.session.planning import remember_choice
 from weft.sql.advice import for_scripts
@@ -57,7 +55,6 @@ class Script:
     """What `Session.options` is told: workers and others."""
     folder: Path = Path()
     """Where relative paths count from."""
-    text: str = field(default="", compare=False, repr=False)
     places: Mapping[str, Span] = field(default_factory=dict, compare=False, repr=False)
     """Option -> where it stands in the text."""
 
@@ -90,7 +87,6 @@ def parse_script(text: str, *, folder: Path, name: str = "job") -> Script:
         views=said.views,
         options=settings,
         folder=folder,
-        text=text,
         places=said.places,
     )
 
@@ -112,19 +108,19 @@ def open_session(
 
     session = weft.Session(checkpoint=str(checkpoint or script.checkpoint), progress=progress)
     for name, value in script.options.items():
-        with _name_statement(f"SET {name}", point(script.text, script.places[name])):
+        with _name_statement(f"SET {name}", script.places[name]):
             session.options(**_read_files({name: value}, script.folder))
     if workers is not None:
         session.options(workers=workers)
     for stream in script.streams:
-        with _name_statement(f"{stream.kind} {stream.name}", point(script.text, stream.span)):
+        with _name_statement(f"{stream.kind} {stream.name}", stream.span):
             _declare(session, stream, script.folder)
     for view in script.views:
-        with _name_statement(f"view {view.name}", point(script.text, view.span)):
+        with _name_statement(f"view {view.name}", view.span):
             session.view(view.name, view.draft)
     known = _known(session)
     for query in script.queries:
-        with _name_statement(f"query {query.name}", point(script.text, query.span)):
+        with _name_statement(f"query {query.name}", query.span):
             _register(session, query, known.get(query.name), script.folder)
     for name in known:
         if name not in session.queries:
@@ -252,11 +248,11 @@ def _say_plans(session: Session, known: Mapping[str, Mapping[str, Any]]) -> Iter
 
 
 @contextmanager
-def _name_statement(statement: str, place: str) -> Iterator[None]:
+def _name_statement(statement: str, place: Span) -> Iterator[None]:
     """Add the statement and its place to an error.  What is wrong inside a SELECT is pointed at already."""
     try:
         yield
     except WeftError as error:
-        parts = (error.detail,) if "^" in (error.detail or "") else (place, error.detail)
+        parts = (error.detail,) if error.is_placed else (point(place), error.detail)
         where = "\n".join(part for part in parts if part)
         raise error.restate(detail=f"in {statement}, {where}", hint=for_scripts(error.hint)) from error

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -148,3 +150,118 @@ def test_nested_columns_are_refused(tmp_path: Path) -> None:
     with pytest.raises(WeftError, match='column "v" of table "t" has type list') as caught:
         weft.Session("never-made").table("t", weft.read.parquet(tmp_path), refresh=True)
     assert caught.value.hint
+
+
+# ------------------------------------------------------------------------------------------- bad files
+
+
+class Skipping(Files):
+    """The same where files that cannot be read may be left out."""
+
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(tmp_path, monkeypatch)
+        source = RefreshedSource(weft.read.parquet(self.folder, schema=SCHEMA).skip_bad_files())
+        self.reader = source.open("t", str(tmp_path / "sources"))
+
+    def spoil(self, name: str) -> None:
+        (self.folder / f".{name}").write_bytes(b"garbage")
+        (self.folder / f".{name}").rename(self.folder / f"{name}.parquet")
+
+    def said(self) -> list[str]:
+        return [notice.message for notice in self.reader.notices()]
+
+
+def test_file_that_could_never_be_read_is_left_out_of_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = Skipping(tmp_path, monkeypatch)
+    put(files.folder, "a", 1)
+    files.spoil("b")
+    assert files.reader.discover() == 1
+    assert files.changes(0, 1) == [(1, 1)]
+    assert files.said() == [f'1 file of table "t" left out, the last one {files.folder / "b.parquet"}']
+    assert files.reader.discover() == 1
+    assert files.said() == []
+    put(files.folder, "c", 3)
+    assert files.changes(1, files.reader.discover()) == [(3, 1)]
+    put(files.folder, "b", 2)
+    assert files.changes(2, files.reader.discover()) == [(2, 1)]
+
+
+def test_file_that_cannot_be_read_any_more_leaves_the_table_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = Skipping(tmp_path, monkeypatch)
+    put(files.folder, "a", 1, 2)
+    put(files.folder, "b", 3)
+    assert files.reader.discover() == 1
+    files.spoil("a")
+    put(files.folder, "c", 4)
+    assert files.reader.discover() == 1
+    (said,) = files.said()
+    assert said.startswith(f'table "t" stays as it was: {files.folder / "a.parquet"} could be read before')
+    put(files.folder, "a", 1)
+    assert files.changes(1, files.reader.discover()) == [(2, -1), (4, 1)]
+    assert files.said() == []
+    files.spoil("a")
+    assert files.reader.discover() == 2
+    (files.folder / "a.parquet").unlink()
+    assert files.changes(2, files.reader.discover()) == [(1, -1)]
+
+
+def test_which_files_were_good_is_known_after_a_restart_also_where_they_have_no_new_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = Skipping(tmp_path, monkeypatch)
+    a = put(files.folder, "a", 1)
+    files.reader.discover()
+    a.rename(files.folder / "c.parquet")
+    files.reader.discover()
+    files.spoil("c")
+    again = Skipping.__new__(Skipping)
+    again.folder = files.folder
+    source = RefreshedSource(weft.read.parquet(files.folder, schema=SCHEMA).skip_bad_files())
+    again.reader = source.open("t", str(tmp_path / "sources"))
+    assert again.changes(0, again.reader.discover()) == [(1, 1)]
+    assert "stays as it was" in again.said()[0]
+
+
+def test_bad_file_ends_the_run_unless_it_may_be_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = Files(tmp_path, monkeypatch)
+    put(files.folder, "a", 1)
+    files.reader.discover()
+    (files.folder / "a.parquet").write_bytes(b"garbage")
+    with pytest.raises(SourceError, match=r"a\.parquet cannot be read") as caught:
+        files.reader.discover()
+    assert 'bad_files="skip"' in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("values", range(20))
+def test_table_is_always_what_its_good_files_said_at_some_look(
+    values: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files are written, spoiled and removed; the model keeps the rows of the last look without a spoiled file."""
+    chance = np.random.default_rng(values)
+    files = Skipping(tmp_path, monkeypatch)
+    there: dict[str, list[int] | None] = {"a": [1]}
+    put(files.folder, "a", 1)
+    kept: dict[str, list[int]] = {}
+    for _ in range(12):
+        at = files.reader.discover()
+        if not any(rows is None and name in kept for name, rows in there.items()) and there:
+            kept = {name: rows for name, rows in there.items() if rows is not None}
+        found = Counter[int]()
+        for key, count in files.changes(0, at):
+            found[key] += count
+        assert +found == Counter(value for rows in kept.values() for value in rows)
+        name = "abc"[chance.integers(3)]
+        what = chance.integers(3)
+        if what == 0 and len(there) > 1 and name in there:
+            (files.folder / f"{name}.parquet").unlink()
+            del there[name]
+        elif what == 1:
+            files.spoil(name)
+            there[name] = None
+        else:
+            there[name] = chance.integers(5, size=2).tolist()
+            put(files.folder, name, *there[name])

@@ -178,6 +178,36 @@ def test_bad_files_are_left_out_if_that_is_wanted(tmp_path: Path, form: str) -> 
     assert not report.notices
 
 
+@pytest.mark.parametrize("how", [{}, {"key": "k"}, {"refresh": True}, {"refresh": True, "key": "k"}])
+def test_bad_files_of_tables_are_left_out_if_that_is_wanted(tmp_path: Path, how: dict[str, Any]) -> None:
+    """Tables that are read once, of upserts, and that are read again."""
+    t = tmp_path / "t"
+    for number in range(3):
+        drop(t, f"{number}.parquet", pair([number], [number]))
+    (t / "1.parquet").write_bytes(b"garbage")
+    drop(tmp_path / "a", "0.parquet", pair([7, 8, 9], [0, 1, 2]))
+
+    def session(**more: Any) -> weft.Session:
+        s = weft.Session(tmp_path / "checkpoint", workers=2)
+        s.stream("a", weft.read.parquet(tmp_path / "a"))
+        s.table("b", weft.read.parquet(t), **how, **more)
+        s.query("q", PAIR).to_parquet(tmp_path / "out")
+        return s
+
+    with pytest.raises(weft.SourceError, match=r"1\.parquet cannot be read") as caught:
+        session().run()
+    assert 'bad_files="skip"' in str(caught.value.hint)
+    report = session(bad_files="skip").run()
+    assert answer(tmp_path / "out") == {(7, 0): 1, (9, 2): 1}
+    (notice,) = (notice for notice in report.notices if notice.kind == "bad-files")
+    assert str(t / "1.parquet") in notice.message
+    (t / "0.parquet").write_bytes(b"garbage")  # it was good: what it said stays
+    drop(tmp_path / "a", "1.parquet", pair([6], [0]))
+    report = session(bad_files="skip").run()
+    assert answer(tmp_path / "out") == {(7, 0): 1, (9, 2): 1, (6, 0): 1}
+    assert any("stays as it was" in notice.message for notice in report.notices) == ("refresh" in how)
+
+
 def test_a_run_that_failed_goes_on_without_the_bad_file(tmp_path: Path) -> None:
     a = tmp_path / "a"
     a.mkdir()

@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from weft.errors import QueryError
 from weft.expr.casts import Datum
 from weft.expr.coerce import cast_to
 from weft.expr.model import Call, Expr, Literal
-from weft.expr.types import DURATION, TIMESTAMP, ExprError, sql_name
+from weft.expr.types import DURATION, TIMESTAMP, sql_name
 
 _MONDAY = dt.datetime(2000, 1, 3)  # noqa: DTZ001 - a plain time; of a zoned one it is UTC
 
@@ -29,9 +30,9 @@ def rule(call: Call) -> Call:
     given = length.value if isinstance(length, Literal) else None
     if not isinstance(given, dt.timedelta) or given <= dt.timedelta():
         hint = "write a constant such as INTERVAL '10' MINUTE; for months and years use date_trunc."
-        raise ExprError("time_bucket needs a length of days or less", hint=hint, span=length.span or call.span)
+        raise QueryError("time_bucket needs a length of days or less", hint=hint, span=length.span or call.span)
     if not (pt.is_timestamp(time.type) or pt.is_date(time.type) or pt.is_null(time.type)):
-        raise ExprError(
+        raise QueryError(
             f'"time_bucket" needs a date or timestamp, not a {sql_name(time.type)}',
             hint="CAST it AS TIMESTAMP.",
             span=time.span or call.span,
@@ -45,7 +46,7 @@ def rule(call: Call) -> Call:
 def _origin(given: Expr, call: Call) -> dt.datetime:
     if not isinstance(given, Literal) or not isinstance(given.value, dt.datetime):
         hint = "write a constant such as TIMESTAMP '2024-01-01 00:00:00'."
-        raise ExprError("the origin of time_bucket must be a constant time", hint=hint, span=given.span or call.span)
+        raise QueryError("the origin of time_bucket must be a constant time", hint=hint, span=given.span or call.span)
     zoned = given.value.tzinfo is not None
     return given.value.astimezone(dt.UTC).replace(tzinfo=None) if zoned else given.value
 

@@ -14,13 +14,13 @@ from decimal import Decimal
 import pyarrow as pa
 from pyarrow import types as pt
 
+from weft.errors import QueryError, Span
 from weft.expr.casts import cast, is_castable
-from weft.expr.model import Call, Expr, Literal, Span
+from weft.expr.model import Call, Expr, Literal
 from weft.expr.types import (
     DURATION,
     TIMESTAMP,
     TIMESTAMP_UTC,
-    ExprError,
     common_type,
     digits,
     is_number,
@@ -37,7 +37,7 @@ def literal_type(value: object) -> pa.DataType:
     for kind, arrow in _PYTHON_TYPES:
         if isinstance(value, kind):
             return arrow
-    raise ExprError(
+    raise QueryError(
         f"a constant of Python type {type(value).__name__} has no SQL type",
         hint="use bool, int, float, Decimal, str, bytes, date, datetime, timedelta or None.",
     )
@@ -58,11 +58,11 @@ _PYTHON_TYPES: tuple[tuple[type, pa.DataType], ...] = (
 def _decimal_type(value: Decimal) -> pa.DataType:
     _, written, exponent = value.as_tuple()
     if not isinstance(exponent, int):
-        raise ExprError(f"{value} is not a number", hint="write CAST('NaN' AS DOUBLE).")
+        raise QueryError(f"{value} is not a number", hint="write CAST('NaN' AS DOUBLE).")
     scale = max(0, -exponent)
     precision = max(len(written) + max(0, exponent), scale, 1)
     if precision > 38:
-        raise ExprError(f"the number {value} has more than 38 digits", hint="write it with an exponent: a DOUBLE.")
+        raise QueryError(f"the number {value} has more than 38 digits", hint="write it with an exponent: a DOUBLE.")
     return pa.decimal128(precision, scale)
 
 
@@ -72,7 +72,7 @@ def type_literal(node: Literal) -> Literal:
     try:
         pa.scalar(node.value, kind)
     except (pa.ArrowException, OverflowError) as error:
-        raise ExprError(
+        raise QueryError(
             f"the constant {node.value!r} is not a {sql_name(kind)}",
             detail=str(error),
             hint="use a value that fits 64 bits.",
@@ -89,7 +89,7 @@ def require_castable(source: pa.DataType, target: pa.DataType, span: Span | None
     names = [sql_name(kind) for kind in some if is_castable(source, kind)]
     ways = f"it can become {', '.join(names)}" if names else "take one value first, as in list[1] or struct.field"
     hint = f"{ways}; to_timestamp and make_date make times of numbers." if is_number(source) else f"{ways}."
-    raise ExprError(f"cannot cast {sql_name(source)} to {sql_name(target)}", hint=hint, span=span)
+    raise QueryError(f"cannot cast {sql_name(source)} to {sql_name(target)}", hint=hint, span=span)
 
 
 def cast_to(expr: Expr, target: pa.DataType) -> Expr:
@@ -102,7 +102,7 @@ def cast_to(expr: Expr, target: pa.DataType) -> Expr:
     try:
         return Literal(cast(pa.scalar(expr.value, expr.type), target).as_py(), target, expr.span)
     except pa.ArrowException as error:
-        raise ExprError(
+        raise QueryError(
             f"cannot read {expr.value!r} as {sql_name(target)}",
             detail=str(error),
             hint=_FORMATS.get(target),
@@ -138,14 +138,14 @@ def _meet(a: pa.DataType, b: pa.DataType, at: Expr, what: str) -> pa.DataType:
     return common
 
 
-def incomparable(a: pa.DataType, b: pa.DataType, at: Expr, what: str) -> ExprError:
+def incomparable(a: pa.DataType, b: pa.DataType, at: Expr, what: str) -> QueryError:
     """The error for two types without a common type."""
     hint = f"CAST one side: CAST(... AS {sql_name(a if not pt.is_string(a) else b)})."
     if pt.is_timestamp(a) and pt.is_timestamp(b):
         hint = "one side has a time zone and the other has none; CAST the latter AS TIMESTAMPTZ, which reads it as UTC."
     if what in ('"+"', '"-"') and _is_time(a) != _is_time(b) and (is_number(a) or is_number(b)):
         hint = f"a number of what? Write an interval: {what[1:-1]} INTERVAL '5' SECOND."
-    return ExprError(f"{what} of {sql_name(a)} and {sql_name(b)} is not defined", hint=hint, span=at.span)
+    return QueryError(f"{what} of {sql_name(a)} and {sql_name(b)} is not defined", hint=hint, span=at.span)
 
 
 def _is_time(kind: pa.DataType) -> bool:

@@ -76,7 +76,7 @@ def _apply(call: Call, args: Sequence[Datum]) -> Datum:
 
 def _failure(call: Call, error: Exception) -> QueryError:
     problem = str(error).splitlines()[0]
-    hint = "guard it with CASE or NULLIF." if "zero" in problem else None
+    hint = "guard it with CASE or NULLIF." if "zero" in problem else "correct the value, or filter such rows."
     if problem == MORE_THAN_ONE:
         detail = "a row that came made it more than one; nothing of this batch was taken over."
         hint = "aggregate it, as in (SELECT MAX(x) FROM ...)."
@@ -170,6 +170,7 @@ def _call_udf(udf: Udf, batch: pa.RecordBatch, functions: Functions) -> pa.Array
         raise QueryError(
             f'function "{udf.name}" is not registered',
             detail=f"registered functions are: {', '.join(sorted(functions)) or 'none'}.",
+            hint="register it before the run: s.function(name, function, returns).",
         )
     args = [evaluate(arg, batch, functions) for arg in udf.args]
     try:

@@ -20,9 +20,10 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types as pt
 
+from weft.errors import QueryError
 from weft.expr.casts import Datum
 from weft.expr.model import Call, Literal
-from weft.expr.types import MAX_DIGITS, ExprError, is_number, is_orderable, sql_name
+from weft.expr.types import MAX_DIGITS, is_number, is_orderable, sql_name
 
 Row = dict[str, Any]
 Flags = tuple[tuple[bool, bool], ...]
@@ -157,7 +158,7 @@ def pack_rule(call: Call) -> Call:
     for key in call.args[1:]:
         if not is_orderable(key.type):
             hint = "order by another column."
-            raise ExprError(f"values cannot be ordered by a {sql_name(key.type)}", hint=hint, span=key.span)
+            raise QueryError(f"values cannot be ordered by a {sql_name(key.type)}", hint=hint, span=key.span)
     kinds = [pa.int32() if pt.is_null(arg.type) else arg.type for arg in call.args]
     return replace(call, type=pa.struct(list(zip(names, kinds, strict=True))))
 

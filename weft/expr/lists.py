@@ -23,7 +23,7 @@ from weft.expr.coerce import cast_to, unify
 from weft.expr.logic import Kernel
 from weft.expr.model import Call
 from weft.expr.nested import same_values
-from weft.expr.types import ExprError, common_type, normalize, sql_name
+from weft.expr.types import common_type, normalize, sql_name
 
 UNNEST, ORDINAL = "unnest", "ordinal"
 _MOST = 1_000_000
@@ -52,7 +52,7 @@ def _list(call: Call) -> pa.ListType:
     kind = call.args[0].type
     if kind is None or not pt.is_list(kind):
         hint = "name a column with lists, or make one: ARRAY[a, b], string_split(text, ','), generate_series(1, n)."
-        raise ExprError(f"a {sql_name(kind)} has no elements", hint=hint, span=call.args[0].span or call.span)
+        raise QueryError(f"a {sql_name(kind)} has no elements", hint=hint, span=call.args[0].span or call.span)
     return kind
 
 
@@ -60,7 +60,7 @@ def listing(call: Call) -> Call:
     """ARRAY[value, ...]: a list of values of one type."""
     args = unify(call.args, "a list")
     if pt.is_null(args[0].type):
-        raise ExprError("this list has no type of its own", hint="CAST one of its values.", span=call.span)
+        raise QueryError("this list has no type of its own", hint="CAST one of its values.", span=call.span)
     return replace(call, args=args, type=pa.list_(args[0].type))
 
 
@@ -85,7 +85,7 @@ def series(call: Call) -> Call:
     """generate_series(first, last, step) and range(first, end, step): whole numbers."""
     if any(not (pt.is_integer(arg.type) or pt.is_null(arg.type)) for arg in call.args):
         hint = "both ends and the step are whole numbers."
-        raise ExprError(f"{call.op} counts whole numbers", hint=hint, span=call.span)
+        raise QueryError(f"{call.op} counts whole numbers", hint=hint, span=call.span)
     return replace(call, args=tuple(cast_to(arg, pa.int64()) for arg in call.args), type=pa.list_(pa.int64()))
 
 
@@ -128,7 +128,7 @@ def splitting(call: Call) -> Call:
     """string_split(text, separator)."""
     args = tuple(cast_to(arg, pa.string()) if pt.is_null(arg.type) else arg for arg in call.args)
     if any(not pt.is_string(arg.type) for arg in args):
-        raise ExprError(f"{call.op} takes text", hint="CAST the argument to VARCHAR.", span=call.span)
+        raise QueryError(f"{call.op} takes text", hint="CAST the argument to VARCHAR.", span=call.span)
     return replace(call, args=args, type=pa.list_(pa.string()))
 
 
@@ -143,7 +143,7 @@ def containing(call: Call) -> Call:
     held, given = normalize(_list(call).value_type), call.args[1].type
     common = None if given is None else common_type(held, given)
     if common is None:
-        raise ExprError(
+        raise QueryError(
             f"a list of {sql_name(held)} cannot hold a {sql_name(given)}",
             hint=f"CAST the value AS {sql_name(held)}.",
             span=call.args[1].span or call.span,

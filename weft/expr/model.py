@@ -19,6 +19,8 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from weft.errors import Span
+
 _AnyNode = TypeVar("_AnyNode", bound="_Node")
 
 
@@ -46,14 +48,6 @@ def _hashed_once(node: type[_AnyNode]) -> type[_AnyNode]:
 
     node.__hash__ = once  # type: ignore[assignment]
     return node
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Where a construct stands in the SQL text: offsets of its first and last character."""
-
-    start: int
-    end: int
 
 
 @_hashed_once
@@ -118,6 +112,11 @@ def walk(expr: Expr) -> Iterator[Expr]:
     yield expr
     for child in children(expr):
         yield from walk(child)
+
+
+def place_of(expr: Expr) -> Span | None:
+    """Where an expression stands, or the first part of it that stands anywhere."""
+    return next((node.span for node in walk(expr) if node.span is not None), None)
 
 
 def columns(expr: Expr) -> frozenset[Column]:

@@ -13,6 +13,7 @@ from decimal import Decimal
 import pyarrow as pa
 from pyarrow import types as pt
 
+from weft.errors import QueryError
 from weft.expr.coerce import cast_to, incomparable, require_castable, unify
 from weft.expr.dates import PARTS, UNITS, unit_of
 from weft.expr.model import Call, Expr, Literal
@@ -22,7 +23,6 @@ from weft.expr.types import (
     DURATION,
     TIMESTAMP,
     TIMESTAMP_UTC,
-    ExprError,
     digits,
     is_comparable,
     is_number,
@@ -117,7 +117,7 @@ def condition(expr: Expr) -> Expr:
     """The expression if it is a truth value."""
     if pt.is_boolean(expr.type) or pt.is_null(expr.type):
         return cast_to(expr, pa.bool_())
-    raise ExprError(
+    raise QueryError(
         f"a condition is needed here, not a {sql_name(expr.type)}", hint="compare it with something.", span=expr.span
     )
 
@@ -160,7 +160,7 @@ def _decimals(call: Call) -> Call:
     (p, s), (q, t) = (digits(arg.type) for arg in call.args)
     if call.op == "*":
         if s + t > 38:
-            raise ExprError(
+            raise QueryError(
                 "the product has more than 38 decimal places", hint="CAST a factor AS DOUBLE.", span=call.span
             )
         args = tuple(_decimal(arg) for arg in call.args)
@@ -317,7 +317,7 @@ def text(result: pa.DataType | None = None, others: tuple[pa.DataType, ...] = ()
     def rule(call: Call) -> Call:
         subject, *rest = call.args
         if not (pt.is_string(subject.type) or pt.is_null(subject.type)):
-            raise ExprError(
+            raise QueryError(
                 f'"{call.op}" needs text, not a {sql_name(subject.type)}', hint="CAST it AS VARCHAR.", span=subject.span
             )
         given = (_argument(call, arg, kind) for arg, kind in zip(rest, others, strict=False))
@@ -334,7 +334,7 @@ def code(call: Call) -> Call:
 
 def _argument(call: Call, arg: Expr, kind: pa.DataType) -> Expr:
     if not (pt.is_null(arg.type) or arg.type == kind or (pt.is_integer(kind) and pt.is_integer(arg.type))):
-        raise ExprError(
+        raise QueryError(
             f'"{call.op}" needs a {sql_name(kind)} here, not a {sql_name(arg.type)}',
             hint=f"CAST it AS {sql_name(kind)}.",
             span=arg.span or call.span,
@@ -344,7 +344,7 @@ def _argument(call: Call, arg: Expr, kind: pa.DataType) -> Expr:
 
 def _constant(call: Call, arg: Expr, kind: pa.DataType) -> Literal:
     if not isinstance(arg, Literal):
-        raise ExprError(
+        raise QueryError(
             f'"{call.op}" needs a constant here',
             detail="it decides what the result is.",
             hint="write a number or a text in quotes.",
@@ -415,7 +415,7 @@ def _unit(call: Call, known: Sequence[str]) -> Literal:
     given = _constant(call, call.args[0], pa.string())
     name = unit_of(str(given.value))
     if name not in known:
-        raise ExprError(
+        raise QueryError(
             f"{call.op} does not know the unit {given.value!r}", hint=f"use one of {', '.join(known)}.", span=given.span
         )
     return Literal(name, pa.string(), given.span)
@@ -455,13 +455,15 @@ def struct_extract(call: Call) -> Call:
     value, name = call.args
     struct: pa.DataType = value.type
     if not pt.is_struct(struct):
-        raise ExprError(f"a {sql_name(value.type)} has no fields", hint="only a struct has fields.", span=call.span)
+        raise QueryError(f"a {sql_name(value.type)} has no fields", hint="only a struct has fields.", span=call.span)
     wanted = str(_constant(call, name, pa.string()).value)
     fields = [field.name for field in struct]
     found = [field for field in fields if field == wanted] or [f for f in fields if f.lower() == wanted.lower()]
     if len(found) != 1:
         detail = f"its fields are: {', '.join(fields)}."
-        raise ExprError(f'the struct has no field "{wanted}"', detail=detail, hint="name one of these.", span=call.span)
+        raise QueryError(
+            f'the struct has no field "{wanted}"', detail=detail, hint="name one of these.", span=call.span
+        )
     kind = normalize(struct.field(found[0]).type)
     return replace(call, args=(value, Literal(found[0], pa.string(), name.span)), type=kind)
 
@@ -474,14 +476,14 @@ def list_extract(call: Call) -> Call:
         return struct_extract(replace(call, op="struct_extract"))
     if not pt.is_list(value.type):
         hint = "only a list has elements; for characters write substring(text, place, 1)."
-        raise ExprError(f"a {sql_name(value.type)} has no elements", hint=hint, span=call.span)
+        raise QueryError(f"a {sql_name(value.type)} has no elements", hint=hint, span=call.span)
     _require_all((place,), lambda kind: bool(pt.is_integer(kind) or pt.is_null(kind)), "a place in a list", call)
     return replace(call, args=(value, cast_to(place, pa.int64())), type=normalize(kind.value_type))
 
 
 def _time(call: Call, arg: Expr) -> Expr:
     if not (_is_time(arg.type) or pt.is_null(arg.type)):
-        raise ExprError(
+        raise QueryError(
             f'"{call.op}" needs a date or timestamp, not a {sql_name(arg.type)}',
             hint="CAST it AS TIMESTAMP.",
             span=arg.span,
@@ -498,7 +500,7 @@ def cast(call: Call) -> Call:
 def _require_all(args: Sequence[Expr], test: Callable[[pa.DataType], bool], what: str, call: Call) -> None:
     for arg in args:
         if not test(arg.type):
-            raise ExprError(
+            raise QueryError(
                 f"{what} is not defined on {sql_name(arg.type)}",
                 hint="use CAST(... AS type), or another function.",
                 span=arg.span or call.span,

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weft.errors import QueryError, Span
 from weft.expr.casts import Datum
-from weft.expr.model import Span
-from weft.expr.types import ExprError
 
 _SIGNS = "YymdHMSj%"
 _JAVA = {"yyyy": "%Y", "yy": "%y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S", "DDD": "%j"}
@@ -25,7 +24,7 @@ def check_pattern(pattern: str, span: Span | None) -> None:
     for sign in re.findall(r"%(.?)", pattern, re.DOTALL):
         if not sign or sign not in _SIGNS:
             known = " ".join(f"%{one}" for one in _SIGNS)
-            raise ExprError(f"strftime does not know %{sign}", hint=f"it knows {known}.", span=span)
+            raise QueryError(f"strftime does not know %{sign}", hint=f"it knows {known}.", span=span)
 
 
 def from_java(pattern: str, span: Span | None) -> str:
@@ -42,7 +41,7 @@ def _sign(part: re.Match[str], span: Span | None) -> str:
         return part["other"] or part["quoted"].replace("''", "'") or "'"
     if part["letters"] not in _JAVA:
         known = " ".join(_JAVA)
-        raise ExprError(f"date_format does not know {part['letters']}", hint=f"it knows {known}.", span=span)
+        raise QueryError(f"date_format does not know {part['letters']}", hint=f"it knows {known}.", span=span)
     return _JAVA[part["letters"]]
 
 

@@ -10,9 +10,6 @@ from __future__ import annotations
 import pyarrow as pa
 from pyarrow import types as pt
 
-from weft.errors import QueryError
-from weft.expr.model import Span
-
 TIMESTAMP = pa.timestamp("us")
 TIMESTAMP_UTC = pa.timestamp("us", "UTC")
 DURATION = pa.duration("us")
@@ -21,19 +18,6 @@ MONTHS = pa.month_day_nano_interval()
 
 MAX_DIGITS = 38
 _DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
-
-
-class ExprError(QueryError):
-    """A QueryError that knows its place in the SQL text."""
-
-    def __init__(
-        self, message: str, *, detail: str | None = None, hint: str | None = None, span: Span | None = None
-    ) -> None:
-        super().__init__(message, detail=detail, hint=hint)
-        self.span = span
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return QueryError(self.message, detail=self.detail, hint=self.hint).__reduce__()
 
 
 def normalize(kind: pa.DataType) -> pa.DataType:

@@ -19,7 +19,7 @@ from weft.expr.coerce import type_literal
 from weft.expr.evaluate import evaluate
 from weft.expr.functions import FUNCTIONS
 from weft.expr.model import Call, Column, Expr, Literal, Udf
-from weft.expr.types import DURATION, MONTHS, ExprError
+from weft.expr.types import DURATION, MONTHS
 
 CASTS = ("cast", "try_cast")
 """Calls whose type is said by whoever writes them."""
@@ -53,7 +53,7 @@ def _type_call(call: Call) -> Expr:
     if function is None:
         raise InternalError(f'no operator is called "{call.op}"')
     if not function.least <= len(call.args) <= function.most:
-        raise ExprError(
+        raise QueryError(
             f'"{call.op}" takes {_count(function.least, function.most)}, not {len(call.args)}',
             hint=_WRITTEN.get(call.op, "leave arguments out, or write those that are missing."),
             span=call.span,
@@ -69,9 +69,9 @@ def require_type(expr: Expr) -> Expr:
     if isinstance(expr, Column) and pt.is_null(expr.type):
         detail = "the first file or batch holds only NULLs for it."
         hint = "declare the columns: schema=pyarrow.schema([...])."
-        raise ExprError(f'column "{expr.name}" has no type', detail=detail, hint=hint, span=expr.span)
+        raise QueryError(f'column "{expr.name}" has no type', detail=detail, hint=hint, span=expr.span)
     if pt.is_null(expr.type) or pt.is_interval(expr.type):
-        raise ExprError("this output has no type of its own", hint="write CAST(... AS type).", span=expr.span)
+        raise QueryError("this output has no type of its own", hint="write CAST(... AS type).", span=expr.span)
     return expr
 
 
@@ -99,7 +99,7 @@ def _fold(call: Call) -> Expr:
     try:
         return Literal(evaluate(call, _ONE_ROW, {})[0].as_py(), call.type, call.span)
     except QueryError as error:
-        raise ExprError(error.message, detail=error.detail, hint=error.hint, span=call.span) from None
+        raise QueryError(error.message, detail=error.detail, hint=error.hint, span=call.span) from None
 
 
 def _add_months(call: Call) -> Expr | None:
@@ -110,7 +110,7 @@ def _add_months(call: Call) -> Expr | None:
     times = [arg for arg in call.args if pt.is_date(arg.type) or pt.is_timestamp(arg.type)]
     order_fits = call.op == "+" or (call.op == "-" and call.args[1:] == tuple(months))
     if len(call.args) != 2 or not times or not order_fits or not isinstance(months[0], Literal):
-        raise ExprError(
+        raise QueryError(
             "an interval of months or years has no fixed length",
             detail="it can be added to a date or timestamp, and to nothing else.",
             hint="write it in days, such as INTERVAL '30' DAY.",

@@ -13,5 +13,5 @@ names the steps that make inner joins, unions and groups of everything else.
     rows that change    whole, versions, upserts, tables, bags, derived
     times               timebounds, moment
     subscriptions       subscribe
-    errors              caret, elsewhere
+    errors              elsewhere
 """

@@ -18,10 +18,11 @@ from dataclasses import replace
 import pyarrow as pa
 from pyarrow import types as pt
 
+from weft.errors import QueryError
 from weft.expr.coerce import cast_to
 from weft.expr.model import Call, Column, Expr, Literal, Udf, children, walk
 from weft.expr.rules import condition as require_condition
-from weft.expr.types import MAX_DIGITS, ExprError, is_comparable, is_number, is_orderable, sql_name
+from weft.expr.types import MAX_DIGITS, is_comparable, is_number, is_orderable, sql_name
 from weft.expr.typing import add_types
 from weft.query.gathering import NAMES, ORDERED, is_gathering, packed
 from weft.query.grouping import Kind
@@ -85,20 +86,20 @@ def refuse_aggregates(expr: Expr, place: str) -> None:
     """Refuse what only a grouped row has: aggregates and windows."""
     for node in walk(expr):
         if is_aggregate(node):
-            raise ExprError(
+            raise QueryError(
                 f"an aggregate cannot stand in {place}",
                 detail="it is known only when the rows are grouped.",
                 hint="write conditions on aggregates in HAVING." if "WHERE" in place else "put it in the SELECT list.",
                 span=node.span,
             )
         if is_window(node) or is_window_part(node):
-            raise ExprError(
+            raise QueryError(
                 f"a window of event time cannot stand in {place}",
                 hint="write window(time, length) in GROUP BY, window.start and window.end in SELECT and HAVING.",
                 span=node.span,
             )
         if isinstance(node, Call) and node.op == "over":
-            raise ExprError(
+            raise QueryError(
                 f"the number of a row cannot stand in {place}",
                 detail="rows are numbered when they are joined, selected and grouped.",
                 hint="write QUALIFY, or number the rows in a derived table and select around it.",
@@ -111,9 +112,9 @@ def refuse_marks(node: Expr) -> None:
     """Refuse DISTINCT in, and FILTER after, a call that is no aggregate."""
     for at, child in enumerate(children(node)):
         if isinstance(child, Call) and child.op == "distinct" and not is_aggregate(node):
-            raise ExprError("DISTINCT stands only in aggregates", hint="leave it out.", span=child.span)
+            raise QueryError("DISTINCT stands only in aggregates", hint="leave it out.", span=child.span)
         if isinstance(node, Call) and node.op == "filter" and at == 0 and not is_aggregate(child):
-            raise ExprError("FILTER stands only after aggregates", hint="use CASE WHEN ... END.", span=node.span)
+            raise QueryError("FILTER stands only after aggregates", hint="use CASE WHEN ... END.", span=node.span)
 
 
 def read_call(call: Expr) -> tuple[Kind, Expr | None, pa.DataType, tuple[Literal, ...]]:
@@ -146,10 +147,10 @@ def _refuse_nested(call: Udf, test: Expr | None) -> None:
     for node in (inner for arg in (*call.args, *([] if test is None else [test])) for inner in walk(arg)):
         if is_aggregate(node):
             hint = "aggregate once; use a second query for the outer aggregate."
-            raise ExprError("aggregates cannot be nested", hint=hint, span=node.span)
+            raise QueryError("aggregates cannot be nested", hint=hint, span=node.span)
         if is_window(node) or is_window_part(node):
             hint = "use the event time itself, or window.start outside the aggregate."
-            raise ExprError("a window cannot stand in an aggregate", hint=hint, span=node.span)
+            raise QueryError("a window cannot stand in an aggregate", hint=hint, span=node.span)
 
 
 def _argument(call: Udf) -> tuple[Kind, Expr | None]:
@@ -159,7 +160,7 @@ def _argument(call: Udf) -> tuple[Kind, Expr | None]:
     args = children(args[0]) if distinct else args
     counts_all = kind == "count" and not args and not distinct
     if len(args) != 1 and not counts_all:
-        raise ExprError(f'"{call.name}" takes 1 argument, not {len(args)}', span=call.span)
+        raise QueryError(f'"{call.name}" takes 1 argument, not {len(args)}', hint="give it one value.", span=call.span)
     return "distinct" if distinct and kind == "count" else kind, args[0] if args else None
 
 
@@ -172,7 +173,7 @@ def _typed(kind: Kind, written: Expr, call: Udf) -> tuple[Kind, Expr | None, pa.
     if kind in ("bool_and", "bool_or"):
         return kind, require_condition(argument), pa.bool_()
     if pt.is_null(argument.type):
-        raise ExprError("the argument has no type of its own", hint="write CAST(NULL AS type).", span=written.span)
+        raise QueryError("the argument has no type of its own", hint="write CAST(NULL AS type).", span=written.span)
     if kind == "sum" and pt.is_boolean(argument.type):
         argument = cast_to(argument, pa.int64())
     _require_type(kind, argument, call)
@@ -182,7 +183,7 @@ def _typed(kind: Kind, written: Expr, call: Udf) -> tuple[Kind, Expr | None, pa.
 def _require_type(kind: Kind, argument: Expr, call: Udf) -> None:
     fits = {"sum": is_number, "avg": is_number, "min": is_orderable, "max": is_orderable, "distinct": is_comparable}
     if not fits[kind](argument.type):
-        raise ExprError(
+        raise QueryError(
             f"{call.name.upper()} is not defined on {sql_name(argument.type)}",
             detail="SUM and AVG take numbers, MIN and MAX whatever has an order.",
             hint="CAST the argument to a number." if kind in ("sum", "avg") else "aggregate another column.",

@@ -25,10 +25,9 @@ from typing import Literal as OneOf
 import pyarrow as pa
 
 from weft.errors import QueryError
-from weft.expr.model import Call, Column, Expr, Literal, aliases
+from weft.expr.model import Call, Column, Expr, Literal, aliases, place_of
 from weft.expr.types import sql_name
 from weft.expr.typing import add_types
-from weft.query.caret import locate_error, pointing_into
 from weft.query.draft import Condition, Draft, Item, Source
 from weft.query.grouping import FROM, TO, Comparison, Versions
 from weft.query.outer import needed
@@ -151,8 +150,7 @@ class _Rewriter:
     def _in_common(self, sides: _Sides, time: Expr, other: Expr) -> Expr:
         """The times of versions, in the type in which both sides are compared."""
         mine, theirs = self._type([sides.source], time), self._type(sources_of(sides.node.left), other)
-        with pointing_into(self.opened.draft.text):
-            both = add_types(Call(">=", (Column("a", "t", theirs, other.span), Column("b", "t", mine, time.span))))
+        both = add_types(Call(">=", (Column("a", "t", theirs, other.span), Column("b", "t", mine, time.span))))
         common = both.args[1].type if isinstance(both, Call) else None
         return time if common in (mine, None) else Call("cast", (time,), common, time.span)
 
@@ -230,8 +228,8 @@ def _without(part: Part, node: Node) -> Part:
 def _refuse(what: Node | Condition, message: str, hint: str, detail: str | None = None) -> QueryError:
     """The error that points at a condition, or at the first one of a join."""
     written = what if isinstance(what, Condition) else next(iter(what.on), None)
-    text, span = ("", None) if written is None else (written.text, _expr(written).span)
-    return locate_error(message, text, span, detail=detail, hint=hint)
+    span = None if written is None else place_of(_expr(written))
+    return QueryError(message, detail=detail, hint=hint, span=span)
 
 
 def _expr(condition: Condition) -> Expr:

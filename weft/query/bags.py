@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.expr.model import Call, Column, Expr, Literal, Span, Udf
+from weft.errors import Span
+from weft.expr.model import Call, Column, Expr, Literal, Udf
 from weft.query.derived import add_branch, all_rows
 from weft.query.draft import EVERY, Condition, Draft, Item, Source, Star
 

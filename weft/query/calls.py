@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from weft.errors import QueryError
 from weft.expr.functions import NAMED, SYNONYMS
 from weft.expr.lists import UNNEST
 from weft.expr.model import Call, Expr, Udf
-from weft.expr.types import TIMESTAMP, ExprError, normalize
+from weft.expr.types import TIMESTAMP, normalize
 from weft.query.aggregates import AGGREGATES, NOT_DONE, WINDOW
 from weft.query.elsewhere import say_elsewhere
 from weft.query.names import find, suggestion
@@ -54,7 +55,7 @@ def called(call: Udf, functions: Mapping[str, FunctionSignature]) -> Expr:
     if builtin in AGGREGATES or builtin == WINDOW:
         return replace(call, name=builtin)
     if builtin in NOT_DONE:
-        raise ExprError(
+        raise QueryError(
             f'"{call.name}" is not supported',
             detail=f"aggregates are: {', '.join(AGGREGATES)}.",
             hint=say_elsewhere(call.name) or "aggregate the result where it is read.",
@@ -62,11 +63,11 @@ def called(call: Udf, functions: Mapping[str, FunctionSignature]) -> Expr:
         )
     if builtin in GROUPING:
         hint = "write it beside GROUP BY GROUPING SETS, ROLLUP or CUBE."
-        raise ExprError("GROUPING says which keys a group has", hint=hint, span=call.span)
+        raise QueryError("GROUPING says which keys a group has", hint=hint, span=call.span)
     if builtin == UNNEST:
         hint = "write it in FROM: FROM t, UNNEST(t.list) AS u (x); behind SELECT one list may stand, without groups."
-        raise ExprError("UNNEST stands in FROM", hint=hint, span=call.span)
-    raise ExprError(
+        raise QueryError("UNNEST stands in FROM", hint=hint, span=call.span)
+    raise QueryError(
         f'there is no function "{call.name}"',
         hint=say_elsewhere(call.name)
         or suggestion(call.name, [*NAMED, *SYNONYMS, *functions])

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from weft.errors import InternalError
+from weft.errors import InternalError, QueryError, placed
 from weft.expr.factor import factored
-from weft.expr.model import Call, Column, Expr, Udf, columns, conjuncts, text_of, transform
+from weft.expr.model import Call, Column, Expr, Udf, columns, conjuncts, place_of, text_of, transform
 from weft.expr.rules import condition as require_condition
-from weft.expr.types import ExprError
 from weft.expr.typing import add_types
 from weft.query.aggregates import AGGREGATES, has_aggregate, refuse_aggregates
 from weft.query.calls import FunctionSignature, called
-from weft.query.caret import locate_error, pointing_into
 from weft.query.draft import EVERY, Condition, Draft, Item, Star, Using
 from weft.query.groups import Entry, find_entry, find_named
 from weft.query.model import BATCH, Output
@@ -34,22 +32,21 @@ class Clauses:
         for table in tables:
             if table.alias in self.scope.aliases:
                 hint = "give each alias a name of its own with AS."
-                raise locate_error(f"duplicate alias {table.alias!r}", draft.text, table.span, hint=hint)
+                raise QueryError(f"duplicate alias {table.alias!r}", hint=hint, span=table.span)
             self.scope = self.scope.beside(Scope.of_table(table))
 
     def merge(self, using: Using) -> tuple[Expr, ...]:
         """USING and NATURAL: equal columns of both sides, of which one stays visible."""
         left, right = (self.scope.only([self.tables[at].alias for at in side]) for side in (using.left, using.right))
-        with pointing_into(self.text):
-            merged, equal = merge("inner", left, right, using)
-            self.scope = self.scope.without(merged.merged)
-            return tuple(map(add_types, equal))
+        merged, equal = merge("inner", left, right, using)
+        self.scope = self.scope.without(merged.merged)
+        return tuple(map(add_types, equal))
 
     def predicate(self, condition: Condition) -> tuple[Expr, ...]:
         """The conjuncts of one condition, resolved and typed."""
         if isinstance(condition.expr, str):
             raise InternalError("a fragment of SQL was not parsed before it was resolved")
-        with pointing_into(condition.text):
+        with placed(place_of(condition.expr)):
             return tuple(self._conjuncts(condition.expr))
 
     def _conjuncts(self, expr: Expr) -> Iterator[Expr]:
@@ -62,11 +59,11 @@ class Clauses:
         """The columns one entry of the SELECT list stands for, names looked up."""
         if isinstance(item.expr, str):
             raise InternalError("a fragment of SQL was not parsed before it was resolved")
-        with pointing_into(item.text):
-            if isinstance(item.expr, Star):
-                return [Output(one.name, one.value) for one in self.scope.star(item.expr)]
+        if isinstance(item.expr, Star):
+            return [Output(one.name, one.value) for one in self.scope.star(item.expr)]
+        with placed(place_of(item.expr)):
             found = self._look_up(item.expr)
-            return [Output(item.name or self.scope.name_of(item.expr) or item.source, found)]
+        return [Output(item.name or self.scope.name_of(item.expr) or item.source, found)]
 
     def keys(self, condition: Condition, entries: Sequence[Entry]) -> Iterable[Entry]:
         """What one key of GROUP BY stands for; ALL is every output without aggregates that reads a column."""
@@ -77,20 +74,18 @@ class Clauses:
     def _key(self, condition: Condition, entries: Sequence[Entry]) -> Entry:
         """One key of GROUP BY: an expression, or the position or the name of an output."""
         assert not isinstance(condition.expr, str)
-        with pointing_into(condition.text):
-            try:
-                named = find_entry(condition.expr, entries)
-                return named or Entry("", self._look_up(condition.expr), condition.text)
-            except ExprError:
-                if (named := find_named(condition.expr, entries)) is not None:
-                    return named
-                raise
+        try:
+            named = find_entry(condition.expr, entries)
+            return named or Entry("", self._look_up(condition.expr), condition.text)
+        except QueryError:
+            if (named := find_named(condition.expr, entries)) is not None:
+                return named
+            raise
 
     def having(self, condition: Condition, entries: Sequence[Entry], keys: Sequence[Entry]) -> Entry:
         """One condition of HAVING; a name that is no key may be that of an output."""
         assert not isinstance(condition.expr, str)
-        with pointing_into(condition.text):
-            return Entry("", self._over_groups(condition.expr, entries, keys), condition.text)
+        return Entry("", self._over_groups(condition.expr, entries, keys), condition.text)
 
     def _over_groups(self, node: Expr, entries: Sequence[Entry], keys: Sequence[Entry]) -> Expr:
         named = find_named(node, entries)
@@ -105,7 +100,7 @@ class Clauses:
     def _is_key(self, node: Expr, keys: Sequence[Entry]) -> bool:
         try:
             return any(text_of(self._look_up(node)) == text_of(key.expr) for key in keys)
-        except ExprError:
+        except QueryError:
             return False
 
     def _add_types(self, expr: Expr) -> Expr:
@@ -121,7 +116,7 @@ class Clauses:
         if isinstance(node, Column):
             node = self._column(node)
         if isinstance(node, Call) and node.op == "row":
-            raise ExprError("a row of values can only be compared", hint="name the values one by one.", span=node.span)
+            raise QueryError("a row of values can only be compared", hint="name the values one by one.", span=node.span)
         return called(node, self.functions) if isinstance(node, Udf) and node.type is None else node
 
     def _column(self, column: Column) -> Expr:

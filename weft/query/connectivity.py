@@ -32,6 +32,7 @@ def require_connected(query: Query) -> None:
             "the query is a cross product",
             detail=f"no predicate over two aliases connects {names}.",
             hint="add a join condition, or pass cross_product=True if every combination is wanted.",
+            span=query.relation(found[1][0]).span,
         )
 
 

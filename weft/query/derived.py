@@ -18,9 +18,9 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from weft.errors import QueryError, Span
 from weft.expr.coerce import unify
-from weft.expr.model import Column, Expr, Span, text_of, transform
-from weft.expr.types import ExprError
+from weft.expr.model import Column, Expr, text_of, transform
 from weft.query import model
 from weft.query.changes import Changes
 from weft.query.draft import Closes, Draft, Item, Named, Source, Star
@@ -71,7 +71,8 @@ def different_rows(draft: Draft, text: str) -> Draft:
 
 def all_rows(draft: Draft, text: str) -> Draft:
     """SELECT * FROM (draft)."""
-    return Draft((Source(text, "rows", derived=draft),), (), (Item(Star(), text=draft.text),), text=draft.text)
+    source = Source(text, "rows", derived=draft, span=draft.place)
+    return Draft((source,), (), (Item(Star(), text=draft.text),), text=draft.text)
 
 
 def in_place(draft: Draft) -> Draft:
@@ -232,7 +233,7 @@ def _unite(made: Sequence[Query]) -> tuple[Query, ...]:
         return tuple(made)
     shown = [_outputs(query) for query in made]
     if wrong := [outputs for outputs in shown if len(outputs) != len(shown[0])]:
-        raise ExprError(
+        raise QueryError(
             "the SELECTs of a UNION have different numbers of columns",
             detail=f"the first one has {len(shown[0])}, another one {len(wrong[0])}.",
             hint="select as many columns in each of them.",
@@ -249,7 +250,7 @@ def _unite(made: Sequence[Query]) -> tuple[Query, ...]:
 def _span_of(outputs: Sequence[Output]) -> Span | None:
     """From the first to the last output, if they are written in one place."""
     first, last = outputs[0].expr.span, outputs[-1].expr.span
-    return Span(first.start, last.end) if first and last and first.start < last.end else None
+    return first.to(last) if first and last and first.text is last.text and first.start < last.end else None
 
 
 def _outputs(query: Query) -> tuple[Output, ...]:

@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
-from weft.expr.model import Call, Column, Expr, Span
+from weft.errors import Span
+from weft.expr.model import Call, Column, Expr, place_of
 from weft.query.grouping import Ranking, Versions
 
 Within = int | OneOf["unbounded"] | None
@@ -201,3 +202,12 @@ class Draft:
     """How the rows are numbered, if they get one more column."""
     tree: Tree | None = None
     """FROM, where it has a join that is no inner join; `conditions` are then those of WHERE alone."""
+
+    @property
+    def place(self) -> Span | None:
+        """Where its FROM stands, for errors about no part of it."""
+        spans = [source.span for source in self.sources if source.span is not None]
+        whole = all(span.text is spans[0].text and span.start >= spans[0].start for span in spans)
+        if not spans:
+            return next((place_of(item.expr) for item in self.items if isinstance(item.expr, Expr)), None)
+        return spans[0].to(spans[-1]) if whole else spans[0]

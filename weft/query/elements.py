@@ -19,9 +19,9 @@ from dataclasses import replace
 import pyarrow as pa
 from pyarrow import types as pt
 
+from weft.errors import QueryError
 from weft.expr.lists import ORDINAL, UNNEST
 from weft.expr.model import Call, Column, Expr, Literal, aliases
-from weft.expr.types import ExprError
 from weft.query.draft import Draft, Item, Source, Star
 from weft.query.qualify import Beside, Part, Reader, sources_of
 from weft.query.scope import Scope, Shown
@@ -54,11 +54,11 @@ def _owner(listed: Expr, part: Part, source: Source) -> Source:
     found = [one for one in sources if one.alias in aliases(listed)]
     if len(found) != 1:
         detail = "the list of UNNEST is made of columns of one stream or table that stands left of it."
-        raise ExprError("UNNEST reads no list of one stream", detail=detail, hint=_HINT, span=source.span)
+        raise QueryError("UNNEST reads no list of one stream", detail=detail, hint=_HINT, span=source.span)
     if len(sources) > 1 and isinstance(found[0].within, int):
         detail = f'elements have no event time, so "{found[0].alias}" cannot have a window.'
         hint = "leave WITHIN out, or compare event times in ON."
-        raise ExprError("UNNEST reads a stream with a window", detail=detail, hint=hint, span=source.span)
+        raise QueryError("UNNEST reads a stream with a window", detail=detail, hint=hint, span=source.span)
     return found[0]
 
 
@@ -67,7 +67,7 @@ def _shown(source: Source, value: Column, kind: pa.DataType, place: Column) -> I
     values = [*_values(source, value, kind), *([("ordinality", place, pa.int64())] if source.ordinality else [])]
     if len(source.columns) > len(values):
         hint = "leave some names out."
-        raise ExprError(f'"{source.alias}" has {len(values)} columns', hint=hint, span=source.span)
+        raise QueryError(f'"{source.alias}" has {len(values)} columns', hint=hint, span=source.span)
     names = (*source.columns, *(name for name, _, _ in values[len(source.columns) :]))
     for at, (name, (_, expr, type_)) in enumerate(zip(names, values, strict=True)):
         yield Shown(source.alias, name, expr, type_, at)
@@ -93,6 +93,6 @@ def _replaced(part: Part, made: Source, source: Source) -> Part:
     return replace(part, right=_replaced(part.right, made, source))
 
 
-def _refused(made: Source, source: Source) -> ExprError:
+def _refused(made: Source, source: Source) -> QueryError:
     detail = f'a join before it may pad "{made.alias}" with NULLs, or look for its nearest row.'
-    return ExprError("UNNEST cannot stand behind this join", detail=detail, hint=_HINT, span=source.span)
+    return QueryError("UNNEST cannot stand behind this join", detail=detail, hint=_HINT, span=source.span)

@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 
 from weft.errors import QueryError
 from weft.expr.model import Call, Column, Expr, transform
-from weft.expr.types import ExprError
 from weft.query.draft import Condition, Draft, Item, Join, Source, Star, Tree, Using, joins
 from weft.query.qualify import Opened, Reader
 from weft.query.ranking import is_ranking, within_ties
@@ -56,7 +55,7 @@ def for_each(
         try:
             derived = _inside(reader, draft, asking, columns, is_grouped=is_grouped)
             placed, shown = reader.place(Source("subquery", name, derived=derived))
-        except (ExprError, QueryError):
+        except QueryError:
             continue
         first = len(columns)
         on = (
@@ -122,7 +121,7 @@ def _inside(reader: Reader, draft: Draft, asking: Source, columns: Sequence[Show
     own = tuple(Item(one.value, one.name) for one in columns)
     values = Source("the rows", alias, derived=Draft((asking,), (), own, distinct=True))
     if any(source.alias.lower() == alias.lower() for source in draft.sources):
-        raise ExprError("the name is taken")
+        raise QueryError("the name is taken")
     keys = tuple(Column(alias, one.name) for one in columns)
     if is_ranking(draft):
         draft = within_ties(draft, draft.conditions, keys)
@@ -144,7 +143,7 @@ def _reaching(reader: Reader, source: Source) -> Source:
         return source
     try:
         reader.known.columns(source)
-    except (ExprError, QueryError):
+    except QueryError:
         return replace(source, lateral=True)
     return source
 

@@ -16,9 +16,10 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types as pt
 
+from weft.errors import QueryError
 from weft.expr.gathered import GATHERINGS
 from weft.expr.model import Call, Expr, Literal, Udf
-from weft.expr.types import ExprError, is_comparable, sql_name
+from weft.expr.types import is_comparable, sql_name
 from weft.expr.typing import add_types
 
 ORDERED = "ordered"
@@ -82,7 +83,7 @@ def packed(call: Udf) -> tuple[Expr, tuple[Literal, ...]]:
     if not 1 <= len(args) <= 1 + how.more or (how.keyed and len(args) != 2):
         count = "2 arguments" if how.keyed else f"1 to {1 + how.more} arguments" if how.more else "1 argument"
         hint = "leave arguments out, or write those that are missing."
-        raise ExprError(f'"{call.name}" takes {count}, not {len(args)}', hint=hint, span=call.span)
+        raise QueryError(f'"{call.name}" takes {count}, not {len(args)}', hint=hint, span=call.span)
     keys, marks = [key.args[0] for key in order], [_mark(key) for key in order]
     constant = how.constant
     if how.keyed:
@@ -92,9 +93,9 @@ def packed(call: Udf) -> tuple[Expr, tuple[Literal, ...]]:
         constant = _constant(args[1], call)
     value = add_types(args[0])
     if pt.is_null(value.type):
-        raise ExprError("the argument has no type of its own", hint="write CAST(NULL AS type).", span=args[0].span)
+        raise QueryError("the argument has no type of its own", hint="write CAST(NULL AS type).", span=args[0].span)
     if not GATHERINGS[how.gathers].takes(value.type) or not is_comparable(value.type):
-        raise ExprError(
+        raise QueryError(
             f"{call.name.upper()} is not defined on {sql_name(value.type)}",
             hint="CAST the argument.",
             span=args[0].span or call.span,
@@ -102,7 +103,7 @@ def packed(call: Udf) -> tuple[Expr, tuple[Literal, ...]]:
     _require_share(how, constant, call)
     if distinct and any(key != args[0] for key in keys):
         hint = "order by the argument itself, or leave DISTINCT out."
-        raise ExprError("with DISTINCT, values can be ordered by themselves alone", hint=hint, span=call.span)
+        raise QueryError("with DISTINCT, values can be ordered by themselves alone", hint=hint, span=call.span)
     is_text = how.gathers == "text"
     given = Literal(
         constant if is_text or constant is None else float(constant), pa.string() if is_text else pa.float64()
@@ -129,12 +130,12 @@ def _constant(written: Expr, call: Udf) -> Any:
     typed = add_types(written)
     if not isinstance(typed, Literal) or typed.value is None:
         hint = "write a constant."
-        raise ExprError(f"the second argument of {call.name.upper()} is no constant", hint=hint, span=written.span)
+        raise QueryError(f"the second argument of {call.name.upper()} is no constant", hint=hint, span=written.span)
     return typed.value
 
 
 def _require_share(how: _Call, constant: Any, call: Udf) -> None:
     if how.gathers == "text" and not isinstance(constant, str):
-        raise ExprError("the separator is no text", hint="write it in single quotes: ', '.", span=call.span)
+        raise QueryError("the separator is no text", hint="write it in single quotes: ', '.", span=call.span)
     if how.gathers.startswith("quantile") and (isinstance(constant, str) or not 0 <= constant <= 1):
-        raise ExprError("a share lies between 0 and 1", hint="write 0.5 for the median.", span=call.span)
+        raise QueryError("a share lies between 0 and 1", hint="write 0.5 for the median.", span=call.span)

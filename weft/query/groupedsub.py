@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from weft.errors import QueryError
 from weft.expr.model import Call, Column, Expr, columns, transform
-from weft.expr.types import ExprError
 from weft.query.draft import Condition, Draft, Item, Source
 from weft.query.qualify import Opened, Part, conditions_of, sources_of
 from weft.query.tied import COMPARED, equal_sides, expr_of, flat_joins, sides
@@ -25,7 +25,8 @@ def grouped(opened: Opened, call: Call, around: Part, text: str) -> tuple[Source
         _refuse_elsewhere(opened, mine, call)
         return Source("subquery", "subquery", derived=opened.draft), []
     if opened.draft.unions:
-        raise ExprError("a subquery with UNION cannot refer to the query around it", span=call.span)
+        hint = "write a subquery for each SELECT of the UNION, and combine what they give."
+        raise QueryError("a subquery with UNION cannot refer to the query around it", hint=hint, span=call.span)
     return tied(opened, call, around, text)
 
 
@@ -90,7 +91,7 @@ def _again(opened: Opened) -> Draft:
     """The draft of a subquery over flat joins."""
     flat = flat_joins(opened.part)
     if flat is None:
-        raise ExprError(
+        raise QueryError(
             "a subquery with an outer join cannot refer to the query around it",
             hint="put the outer join into a derived table.",
         )
@@ -103,7 +104,7 @@ def _refuse_elsewhere(opened: Opened, mine: set[str], call: Call) -> None:
         *opened.items, *opened.having, *opened.group_by, *conditions_of(opened.part), *opened.where,
     )  # fmt: skip
     if any(c.alias not in mine and c.alias for one in written for c in columns(expr_of(one))):
-        raise ExprError(
+        raise QueryError(
             "a subquery that groups rows refers to the query around it outside of WHERE",
             hint="compare in its WHERE by =.",
             span=call.span,

@@ -15,10 +15,11 @@ from functools import reduce
 
 from pyarrow import types as pt
 
-from weft.expr.model import Call, Column, Expr, Literal, Udf, text_of
+from weft.errors import QueryError, placed
+from weft.expr.model import Call, Column, Expr, Literal, Udf, place_of, text_of
 from weft.expr.render import to_sql
 from weft.expr.rules import condition as require_condition
-from weft.expr.types import ExprError, is_comparable, sql_name
+from weft.expr.types import is_comparable, sql_name
 from weft.expr.typing import add_types, require_type
 from weft.query.aggregates import (
     has_aggregate,
@@ -29,7 +30,6 @@ from weft.query.aggregates import (
     refuse_aggregates,
     refuse_marks,
 )
-from weft.query.caret import pointing_into
 from weft.query.closing import find_closing
 from weft.query.draft import Closes
 from weft.query.grouping import Aggregate, Grouping, TimeWindow, argument_field, key_field, value_field
@@ -53,7 +53,7 @@ def find_entry(written: Expr, entries: Sequence[Entry]) -> Entry | None:
     if not isinstance(written, Literal) or type(written.value) is not int:
         return None
     if not 1 <= written.value <= len(entries):
-        raise ExprError(
+        raise QueryError(
             f"GROUP BY {written.value} means no output",
             detail=f"the SELECT list has {len(entries)}.",
             hint="write the expression.",
@@ -85,7 +85,7 @@ def group(
         keys = entries
     groups = _Groups(query)
     for key in keys:
-        with pointing_into(key.text):
+        with placed(place_of(key.expr)):
             groups.add_key(key.expr)
     outputs = tuple(_output(groups, entry, united=united) for entry in entries)
     kept = tuple(_condition(groups, entry) for entry in having)
@@ -100,13 +100,13 @@ def group(
 
 
 def _output(groups: _Groups, entry: Entry, *, united: bool) -> Output:
-    with pointing_into(entry.text):
+    with placed(place_of(entry.expr)):
         expr = groups.finish(entry.expr)
         return Output(entry.name, expr if united else require_type(expr))
 
 
 def _condition(groups: _Groups, entry: Entry) -> Expr:
-    with pointing_into(entry.text):
+    with placed(place_of(entry.expr)):
         return require_condition(groups.finish(entry.expr))
 
 
@@ -115,13 +115,12 @@ def _require_distinct(groups: _Groups, outputs: Sequence[Output], entries: Seque
     if groups.window is not None and any(is_window_part(entry.expr) for entry in entries):
         shown.add(groups.window.key)
     if missing := [name for name in groups.keys if name not in shown]:
-        with pointing_into(entries[0].text):
-            raise ExprError(
-                "DISTINCT is not supported over groups that differ in what is not selected",
-                detail=f"the groups differ in {groups.source(missing[0])}.",
-                hint="select every expression of GROUP BY, or leave DISTINCT out.",
-                span=entries[0].expr.span,
-            )
+        raise QueryError(
+            "DISTINCT is not supported over groups that differ in what is not selected",
+            detail=f"the groups differ in {groups.source(missing[0])}.",
+            hint="select every expression of GROUP BY, or leave DISTINCT out.",
+            span=entries[0].expr.span,
+        )
 
 
 class _Groups:
@@ -155,8 +154,8 @@ class _Groups:
         refuse_aggregates(written, "GROUP BY")
         typed = add_types(written)
         if pt.is_null(typed.type) or not is_comparable(typed.type):
-            hint = "group by another column."
-            raise ExprError(f"rows cannot be grouped by a {sql_name(typed.type)}", hint=hint, span=written.span)
+            hint = "write CAST(NULL AS type)." if pt.is_null(typed.type) else "group by another column."
+            raise QueryError(f"rows cannot be grouped by a {sql_name(typed.type)}", hint=hint, span=written.span)
         windowed = self.window.key if self.window else None
         same = (name for name, expr in self.keys.items() if name != windowed and text_of(expr) == text_of(typed))
         name = next(same, key_field(len(self.keys)))
@@ -170,7 +169,7 @@ class _Groups:
             if (self.keys[self.window.key], self.window.length, self.window.slide) == (time, length, slide):
                 return
             hint = "write a query for each window."
-            raise ExprError("a query has at most one window of event time", hint=hint, span=written.span)
+            raise QueryError("a query has at most one window of event time", hint=hint, span=written.span)
         self.keys[window.key] = time
         self.window = window
 
@@ -198,10 +197,10 @@ class _Groups:
     def _window_part(self, node: Expr) -> Expr:
         if self.window is None:
             hint = "write GROUP BY window(time, '10 minutes')."
-            raise ExprError("the query has no window of event time", hint=hint, span=node.span)
+            raise QueryError("the query has no window of event time", hint=hint, span=node.span)
         if not isinstance(node, Column):
             hint = "write window.start or window.end."
-            raise ExprError("a window is no value", hint=hint, span=node.span)
+            raise QueryError("a window is no value", hint=hint, span=node.span)
         return bound_of(self.window, node.name, self.keys[self.window.key], node.span)
 
     def _value(self, call: Expr) -> Expr:
@@ -216,12 +215,12 @@ class _Groups:
         new = (argument_field(len(self.arguments)), argument)
         return self.arguments.setdefault(text_of(argument), new)[0]
 
-    def _ungrouped(self, column: Column) -> ExprError:
+    def _ungrouped(self, column: Column) -> QueryError:
         if not self.keys:
             hint = f"group by it: GROUP BY {column.field}, or aggregate it: MAX({column.field})."
         else:
             hint = f"add it to GROUP BY, or aggregate it: MAX({column.field})."
-        return ExprError(
+        return QueryError(
             f"{column.field} is neither grouped nor aggregated",
             detail="a group may have many values of it.",
             hint=hint,

@@ -14,14 +14,13 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from weft.errors import QueryError
+from weft.errors import QueryError, placed
 from weft.expr.lists import is_spread
-from weft.expr.model import Call, Column, Expr
+from weft.expr.model import Call, Column, Expr, place_of
 from weft.expr.types import normalize
 from weft.expr.typing import add_types, require_type
 from weft.query.aggregates import calls_aggregate, has_aggregate, refuse_aggregates
 from weft.query.calls import FunctionSignature
-from weft.query.caret import locate_error, pointing_into
 from weft.query.clauses import Clauses
 from weft.query.draft import Draft, Source, Within
 from weft.query.groups import Entry
@@ -91,7 +90,8 @@ class Inliner:
         tables: list[Visible] = []
         for source in draft.sources:
             name = self._name(draft, source, prefix)
-            part = self._source(draft, source, views, name, default)
+            with placed(source.span):
+                part = self._source(draft, source, views, name, default)
             relations, predicates = (*relations, *part.relations), (*predicates, *part.predicates)
             tables.append(part.table)
         clauses = Clauses(draft, tables, self.resolver.functions)
@@ -133,19 +133,19 @@ class Inliner:
         if inner is not None and not _is_derived(inner):
             flat = self.flatten(inner, known, name, inherited)
             outputs = tuple(output(entry) for entry in flat.entries)
-            table = replace(_visible(draft, source, columns, outputs), came=_came(flat.relations))
+            table = replace(_visible(source, columns, outputs), came=_came(flat.relations))
             return _Part(flat.relations, flat.predicates, table)
         if inner is not None:
-            relation = Relation(name, self.resolver.stream(inner, known, inherited))
+            relation = Relation(name, self.resolver.stream(inner, known, inherited), span=source.span)
         else:
-            relation = _relation(draft, source, self.resolver.streams, (*views, *self.resolver.streams), name, default)
+            relation = _relation(source, self.resolver.streams, (*views, *self.resolver.streams), name, default)
         if source.history is not None:
             log = relation.stream.made[0].relations[0].stream
             relation = replace(relation, stream=history(log, self.resolver.late_by, source.history))
         counts = relation.stream.weight if relation.stream.made else None
         fields = [field for field in relation.stream.schema if field.name != counts]
         outputs = tuple(Output(field.name, Column(name, field.name, normalize(field.type))) for field in fields)
-        return _Part((relation,), (), replace(_visible(draft, source, columns, outputs), came=_came((relation,))))
+        return _Part((relation,), (), replace(_visible(source, columns, outputs), came=_came((relation,))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,24 +165,23 @@ def _is_derived(draft: Draft) -> bool:
 
 
 def _relation(
-    draft: Draft, source: Source, streams: Mapping[str, Stream], known: Collection[str], alias: str, default: Within
+    source: Source, streams: Mapping[str, Stream], known: Collection[str], alias: str, default: Within
 ) -> Relation:
     name = find(source.stream, streams)
     if name is None:
-        raise locate_error(
+        raise QueryError(
             f'there is no stream "{source.stream}"',
-            draft.text,
-            source.span,
             detail=f"streams are: {', '.join(sorted(known)) or 'none yet'}.",
             hint=suggestion(source.stream, known) or 'declare it with s.stream("name", source).',
+            span=source.span,
         )
     try:
         inherited = None if streams[name].table else default  # a table is in every window
-        return Relation(alias, streams[name], _window(source.within, inherited))
+        return Relation(alias, streams[name], _window(source.within, inherited), span=source.span)
     except QueryError as error:
         span = source.within_span or source.span
         hint = error.hint if source.within else f"{error.hint} Or write WITHIN UNBOUNDED after {source.alias}."
-        raise locate_error(error.message, draft.text, span, detail=error.detail, hint=hint) from None
+        raise QueryError(error.message, detail=error.detail, hint=hint, span=span) from None
 
 
 def _came(relations: Iterable[Relation]) -> Expr | None:
@@ -196,14 +195,13 @@ def _window(own: Within, default: Within) -> int | None:
     return within if isinstance(within, int) else None
 
 
-def _visible(draft: Draft, source: Source, columns: tuple[str, ...], outputs: tuple[Output, ...]) -> Visible:
+def _visible(source: Source, columns: tuple[str, ...], outputs: tuple[Output, ...]) -> Visible:
     """The outputs, the first ones under new names."""
     if len(columns) > len(outputs):
-        raise locate_error(
+        raise QueryError(
             f'"{source.alias}" has {len(outputs)} columns, and {len(columns)} names are given',
-            draft.text,
-            source.span,
             hint="leave some names out.",
+            span=source.span,
         )
     names = unique_names((*columns, *(output.name for output in outputs[len(columns) :])))
     return Visible(source.alias, dict(zip(names, (o.expr for o in outputs), strict=True)), source.span)
@@ -211,7 +209,7 @@ def _visible(draft: Draft, source: Source, columns: tuple[str, ...], outputs: tu
 
 def output(entry: Entry, *, united: bool = False) -> Output:
     """The output with a type; where it is united with others, it may get one from them."""
-    with pointing_into(entry.text):
+    with placed(place_of(entry.expr)):
         refuse_aggregates(entry.expr, "a query without GROUP BY")
         typed = add_types(entry.expr)
         return Output(entry.name, typed if united else require_type(typed))

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from weft.errors import QueryError
 from weft.expr.model import Call, Column, Expr, Literal, columns, transform
-from weft.expr.types import ExprError
 from weft.query.derived import in_place
 from weft.query.draft import Condition, Draft, Item, Source, Star
 from weft.query.elements import unnested
@@ -85,7 +85,7 @@ def _each(reader: Reader, source: Source, opened: Opened, left: Scope, part: Par
         )  # fmt: skip
     if found is None:
         detail = "it may refer to one stream or table that stands left of it, if that has no window."
-        raise ExprError("this LATERAL is not supported", detail=detail, hint=_HINT, span=source.span)
+        raise QueryError("this LATERAL is not supported", detail=detail, hint=_HINT, span=source.span)
     values = _named(source, [(one.name, one.value) for one in found.shown])
     on = tuple(Condition(one, opened.draft.text) for one in found.on)
     return Beside(found.source, Scope(values, around=left.around), on)
@@ -125,7 +125,7 @@ def _rows(reader: Reader, source: Source, drafts: Sequence[Draft], left: Scope) 
     read = [reader.row(replace(one, sources=()), left) for one in drafts]
     if len({len(items) for items, _ in read}) > 1:
         hint = "select as many columns in each of them."
-        raise ExprError("the rows have different numbers of columns", hint=hint, span=source.span)
+        raise QueryError("the rows have different numbers of columns", hint=hint, span=source.span)
     is_it = [Call("=", (number, Literal(at))) for at in range(len(read))]
     values = [
         (
@@ -148,7 +148,7 @@ def _rows(reader: Reader, source: Source, drafts: Sequence[Draft], left: Scope) 
 def _values(source: Source, draft: Draft, opened: Opened, left: Scope) -> Beside:
     """One row of aggregates."""
     if any(isinstance(item.expr, Star) for item in draft.items):
-        raise ExprError("* cannot stand beside aggregates", hint="list the columns.", span=source.span)
+        raise QueryError("* cannot stand beside aggregates", hint="list the columns.", span=source.span)
     values = [
         (str(shown.name), Call("subquery", (Literal(replace(draft, items=(item,))),), None, source.span))
         for item, shown in zip(draft.items, opened.items, strict=True)

@@ -15,7 +15,7 @@ from typing import Literal as OneOf
 
 import pyarrow as pa
 
-from weft.errors import QueryError
+from weft.errors import QueryError, Span
 from weft.expr.model import Expr, aliases
 from weft.query.changes import Changes
 from weft.query.duration import format_duration
@@ -164,6 +164,8 @@ class Relation:
     """The first batch whose rows count."""
     apart: int = 0
     """Relations with different numbers share no store: old state may have the columns of each and not of both."""
+    span: Span | None = field(default=None, compare=False, repr=False)
+    """Where it stands in FROM."""
 
     def __post_init__(self) -> None:
         if self.window is None:

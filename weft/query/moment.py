@@ -17,8 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from weft.errors import QueryError
 from weft.expr.model import Call, Column, Expr, Udf, transform, walk
-from weft.expr.types import TIMESTAMP_UTC, ExprError
+from weft.expr.types import TIMESTAMP_UTC
 from weft.expr.typing import add_types
 from weft.query.model import NOW, Output, Query
 
@@ -30,7 +31,7 @@ def fix_now(query: Query) -> Query:
     if not asked:
         return query
     if query.is_changing:
-        raise ExprError(
+        raise QueryError(
             "now() cannot be asked of rows that may change",
             detail="a row that is taken back later would be told another time than before.",
             hint="compare event times with each other, or ask for now() where the results are read.",
@@ -56,7 +57,7 @@ def _refuse_finished(query: Query) -> None:
         return
     finished = (*(output.expr for output in grouping.outputs), *([grouping.having] if grouping.having else []))
     if asked := _calls(finished):
-        raise ExprError(
+        raise QueryError(
             "now() cannot stand beside groups",
             detail="the row of a group is worked out again when it changes.",
             hint="write MAX(now()), the time of the last row of a group, or group by it.",

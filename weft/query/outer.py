@@ -248,9 +248,8 @@ class _Rewriter:
         if not any(map(self.known.is_looked_up, (*term.sources, *right))):
             return []
         own = [source.alias for source in term.sources if not self.known.is_table(source)]
-        streams = [source.alias for source in right if not self.known.is_table(source)]
-        if streams:
-            raise refuse_partners_that_come(streams[0])
+        if streams := [source for source in right if not self.known.is_table(source)]:
+            raise refuse_partners_that_come(streams[0].alias, streams[0].span)
         return [(alias, BATCH) for alias in own]
 
     def _anchor(self, term: Term, pairs: list[Term]) -> tuple[Key, int] | None:

@@ -14,11 +14,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from weft.errors import QueryError
+from weft.errors import QueryError, placed
 from weft.expr.model import Call, Column, Expr, Literal, Udf, columns
-from weft.expr.types import ExprError
 from weft.query.aggregates import AGGREGATES, calls_aggregate
-from weft.query.caret import pointing_into
 from weft.query.draft import EVERY, Condition, Draft, Item, Join, Source, Star, Tree, Within
 from weft.query.names import find
 from weft.query.scope import Scope, Shown, merge
@@ -193,7 +191,8 @@ class Reader:
         if isinstance(tree, int):
             source = draft.sources[tree]
             source = replace(source, within=self._within(source, draft.within))
-            return self._leaf(source, around, padded=padded)
+            with placed(source.span):
+                return self._leaf(source, around, padded=padded)
         outer, self.tied = self.tied, []
         left, mine = self._tree(draft, tree.left, around, padded=padded or tree.kind in ("right", "full"))
         if isinstance(tree.right, int) and draft.sources[tree.right].lateral:
@@ -201,15 +200,14 @@ class Reader:
             return self._beside(draft, tree, draft.sources[tree.right], left, mine)
         tied, self.tied = self.tied, []
         right, other = self._tree(draft, tree.right, around, padded=padded or tree.kind in ("left", "full"))
-        self.tied, there = self._ties(draft, tree, outer, tied)
+        self.tied, there = self._ties(tree, outer, tied)
         nearest = tree.asof
         if isinstance(right, Source) and right.as_of is not None:
             right, nearest = replace(right, as_of=_resolved(right.as_of, mine)), False
         self._refuse_twice(draft, mine, other, tree)
         scope, on = mine.beside(other), tree.on
         if tree.using is not None:
-            with pointing_into(draft.text):
-                scope, equal = merge(tree.kind, mine, other, tree.using)
+            scope, equal = merge(tree.kind, mine, other, tree.using)
             on = tuple(Condition(one, draft.text) for one in (at_or_after(equal) if nearest else equal))
         else:
             on = tuple(_resolved(condition, scope) for condition in on)
@@ -220,7 +218,7 @@ class Reader:
         return found, mine if tree.kind in ("semi", "anti") else scope
 
     def _ties(
-        self, draft: Draft, join: Join, outer: list[Condition], left: list[Condition]
+        self, join: Join, outer: list[Condition], left: list[Condition]
     ) -> tuple[list[Condition], list[Condition]]:
         """What ties the two sides of a join to the query around: above the join, and in its ON where it pads a side."""
         right = self.tied
@@ -230,9 +228,8 @@ class Reader:
             "full": ([], [*left, *right]),
         }.get(join.kind, (left, right))
         if there and (join.asof or join.kind == "full"):
-            with pointing_into(draft.text):
-                hint = "write what ties it into WHERE of the subquery, or give the derived table LEFT or RIGHT JOIN."
-                raise ExprError("this join has a derived table that reads the query around", hint=hint, span=join.span)
+            hint = "write what ties it into WHERE of the subquery, or give the derived table LEFT or RIGHT JOIN."
+            raise QueryError("this join has a derived table that reads the query around", hint=hint, span=join.span)
         return [*outer, *above], there
 
     def _leaf(self, source: Source, around: Scope | None, *, padded: bool) -> tuple[Part, Scope]:
@@ -246,29 +243,25 @@ class Reader:
                 found = self.lateral(self, source, Scope((), around=around), None, padded=padded)
             except QueryError as error:  # with the names around it, what is wrong is something else
                 raise error from None
-            except ExprError:
-                found = None
-            if found is None or found.part is None:
+            if found.part is None:
                 raise _reads_around(source, alone) from None
             self.tied += found.on
             return found.part, replace(found.scope, around=around)
 
     def _beside(self, draft: Draft, join: Join, source: Source, left: Part, mine: Scope) -> tuple[Part, Scope]:
         """A join with a LATERAL table."""
-        with pointing_into(draft.text):
-            if join.kind not in ("inner", "left") or join.using is not None:
-                hint = "write it behind a comma, JOIN or LEFT JOIN, with ON."
-                raise ExprError("LATERAL cannot stand here", hint=hint, span=source.span)
-            source = replace(source, within=self._within(source, draft.within))
-            found = self.lateral(self, source, mine, left, padded=join.kind == "left")
-            left = found.left or left
+        if join.kind not in ("inner", "left") or join.using is not None:
+            hint = "write it behind a comma, JOIN or LEFT JOIN, with ON."
+            raise QueryError("LATERAL cannot stand here", hint=hint, span=source.span)
+        source = replace(source, within=self._within(source, draft.within))
+        found = self.lateral(self, source, mine, left, padded=join.kind == "left")
+        left = found.left or left
         self._refuse_twice(draft, mine, found.scope, join)
         scope = mine.beside(found.scope)
         on = (*found.on, *(_resolved(condition, scope) for condition in join.on))
         if found.left is not None and join.kind == "left" and any(one.expr != Literal(True) for one in on):
             hint = "write ON TRUE, or put the elements into a derived table: (SELECT ... FROM t, UNNEST(...)) AS d."
-            with pointing_into(draft.text):
-                raise ExprError("LEFT JOIN UNNEST has a condition", hint=hint, span=source.span)
+            raise QueryError("LEFT JOIN UNNEST has a condition", hint=hint, span=source.span)
         if found.part is not None:
             return Node("left" if join.kind == "left" else "inner", left, found.part, on), scope
         if join.kind == "inner":
@@ -283,15 +276,13 @@ class Reader:
     def _refuse_twice(self, draft: Draft, left: Scope, right: Scope, join: Join) -> None:
         if twice := [alias for alias in right.aliases if alias in left.aliases]:
             spans = [source.span for source in draft.sources if source.alias == twice[0]]
-            with pointing_into(draft.text):
-                hint = "give each alias a name of its own with AS."
-                raise ExprError(f"duplicate alias {twice[0]!r}", hint=hint, span=spans[-1] or join.span)
+            hint = "give each alias a name of its own with AS."
+            raise QueryError(f"duplicate alias {twice[0]!r}", hint=hint, span=spans[-1] or join.span)
 
     def _items(self, draft: Draft, scope: Scope) -> Iterator[Item]:
         found: list[Item] = []
         for item in draft.items:
-            with pointing_into(item.text):
-                found += _item(item, scope)
+            found += _item(item, scope)
         names = unique_names(str(item.name) for item in found)
         yield from (replace(item, name=name) for item, name in zip(found, names, strict=True))
 
@@ -336,7 +327,8 @@ def _reads_around(source: Source, alone: QueryError) -> QueryError:
     """The error for a derived table in a subquery that has a meaning beside the query around it only."""
     return QueryError(
         f'derived table "{source.alias}" reads the query around its subquery, and cannot be joined to it',
-        detail=alone.detail,
+        detail=f"{alone.message}.",
+        span=source.span,
         hint="tie one that has groups by WHERE inner column = outer column, and give it GROUP BY; or leave it out: "
         "aggregate in the subquery itself.",
     )
@@ -344,8 +336,7 @@ def _reads_around(source: Source, alone: QueryError) -> QueryError:
 
 def _resolved(condition: Condition, scope: Scope) -> Condition:
     assert not isinstance(condition.expr, str)
-    with pointing_into(condition.text):
-        return replace(condition, expr=scope.resolve(condition.expr))
+    return replace(condition, expr=scope.resolve(condition.expr))
 
 
 def _item(item: Item, scope: Scope) -> list[Item]:
@@ -390,8 +381,7 @@ def _having(condition: Condition, scope: Scope, items: tuple[Item, ...], keys: t
         return replace(node, args=tuple(map(over_groups, node.args))) if isinstance(node, Call | Udf) else node
 
     assert not isinstance(condition.expr, str)
-    with pointing_into(condition.text):
-        return replace(condition, expr=over_groups(condition.expr))
+    return replace(condition, expr=over_groups(condition.expr))
 
 
 def _is_output(column: Column, items: tuple[Item, ...]) -> bool:

@@ -25,11 +25,11 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from weft.expr.model import Call, Column, Expr, Literal, Span, Udf, conjuncts, text_of, transform, walk
-from weft.expr.types import ExprError, is_comparable, is_orderable, sql_name
+from weft.errors import QueryError, Span
+from weft.expr.model import Call, Column, Expr, Literal, Udf, conjuncts, text_of, transform, walk
+from weft.expr.types import is_comparable, is_orderable, sql_name
 from weft.expr.typing import add_types, require_type
 from weft.query.aggregates import AGGREGATES, refuse_aggregates
-from weft.query.caret import pointing_into
 from weft.query.draft import EVERY, Condition, Draft, Item, Ranked, Source, Star
 from weft.query.gathering import ORDERED
 from weft.query.grouping import Grouping, Ranking, RankKind, Sorted, argument_field, key_field, value_field
@@ -306,7 +306,7 @@ class _Rows:
         assert isinstance(place, Literal)
         if not isinstance(place.value, int) or not 1 <= place.value <= len(self.items):
             hint = "write the expression."
-            raise ExprError(f"ORDER BY {place.value} means no output", hint=hint, span=written.span)
+            raise QueryError(f"ORDER BY {place.value} means no output", hint=hint, span=written.span)
         return _expr(self.items[place.value - 1])
 
     def _sorted(self, key: Expr) -> Sorted:
@@ -367,8 +367,7 @@ def ranked(query: Query, entries: Sequence[Entry], how: Ranked) -> Query:
     typed = {entry.name: _typed(entry) for entry in entries}
     fields = {name: key_field(at) if name in how.by else argument_field(at) for at, name in enumerate(typed)}
     for entry in entries:
-        with pointing_into(entry.text):
-            _refuse(typed[entry.name], entry, how)
+        _refuse(typed[entry.name], entry, how)
     order = tuple(replace(key, column=fields[key.column]) for key in how.ranking.order)
     made = tuple(Output(fields[name], expr) for name, expr in typed.items())
     shown = tuple(Output(name, Column("", fields[name], expr.type)) for name, expr in typed.items())
@@ -381,15 +380,14 @@ def ranked(query: Query, entries: Sequence[Entry], how: Ranked) -> Query:
 
 
 def _typed(entry: Entry) -> Expr:
-    with pointing_into(entry.text):
-        refuse_aggregates(entry.expr, "a query without GROUP BY")
-        return require_type(add_types(entry.expr))
+    refuse_aggregates(entry.expr, "a query without GROUP BY")
+    return require_type(add_types(entry.expr))
 
 
 def _refuse(expr: Expr, entry: Entry, how: Ranked) -> None:
     sorted_by = any(key.column == entry.name for key in how.ranking.order)
     if (sorted_by and not is_orderable(expr.type)) or (entry.name in how.by and not is_comparable(expr.type)):
         what = "ordered" if sorted_by else "grouped"
-        raise ExprError(
+        raise QueryError(
             f"rows cannot be {what} by a {sql_name(expr.type)}", hint="take another column.", span=expr.span
         )

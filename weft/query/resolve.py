@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from weft.errors import QueryError
+from weft.errors import QueryError, placed
 from weft.query.calls import FunctionSignature
-from weft.query.caret import locate_error, pointing_into
 from weft.query.closing import has_one_watermark, timed_streams
 from weft.query.connectivity import adds_single_rows, require_connected
 from weft.query.derived import Derived, all_rows, branches, derive
@@ -46,12 +45,13 @@ def resolve(
         raise _reads_nothing(draft)
     draft = filled
     resolver = _Resolver(streams, functions, cross_product)
-    draft = resolver.plain(draft, views)
-    whole = all_rows(draft, draft.text) if draft.unions else draft
-    query = resolver.query(whole, views)
-    if has_one_watermark(query):
-        query = _Resolver(streams, functions, cross_product, timed_streams(query)).query(whole, views)
-    return query
+    with placed(draft.place):
+        draft = resolver.plain(draft, views)
+        whole = all_rows(draft, draft.text) if draft.unions else draft
+        query = resolver.query(whole, views)
+        if has_one_watermark(query):
+            query = _Resolver(streams, functions, cross_product, timed_streams(query)).query(whole, views)
+        return query
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,10 @@ class _Resolver:
 
     def query(self, draft: Draft, views: Views, default: Within = None, *, united: bool = False) -> Query:
         """One SELECT; where it is united with others, its columns get types from them."""
+        with placed(draft.place):
+            return self._query(draft, views, default, united=united)
+
+    def _query(self, draft: Draft, views: Views, default: Within, *, united: bool) -> Query:
         flat = Inliner(draft, self).flatten(draft, views, default=default)
         if not flat.relations:
             raise _reads_nothing(draft)
@@ -78,8 +82,7 @@ class _Resolver:
         if draft.ranked is not None:
             query = ranked(query, flat.entries, draft.ranked)
         elif draft.versions is not None:
-            with pointing_into(draft.text):
-                query = keep_versions(query, tuple(map(output, flat.entries)), draft.versions)
+            query = keep_versions(query, tuple(map(output, flat.entries)), draft.versions)
         elif flat.is_grouped:
             keys = tuple(key for condition in draft.group_by for key in flat.clauses.keys(condition, flat.entries))
             having = tuple(flat.clauses.having(condition, flat.entries, keys) for condition in draft.having)
@@ -93,8 +96,7 @@ class _Resolver:
         if not query.cross_product:
             require_connected(query)
         refuse_changes_beside_tables(query)
-        with pointing_into(draft.text):
-            return fix_now(query)
+        return fix_now(query)
 
     def plain(self, draft: Draft, views: Views, default: Within = None) -> Draft:
         """The draft without outer joins and subqueries."""
@@ -116,11 +118,10 @@ class _Resolver:
     def _stream(self, draft: Draft, views: Views, default: Within) -> Stream:
         parts = branches(draft)
         made = [self.query(part, views, default, united=len(parts) > 1) for part in parts]
-        with pointing_into(draft.text):
+        with placed(next((part.place for part in parts if part.place is not None), None)):
             return derive(made, draft.times)
 
 
 def _reads_nothing(draft: Draft) -> QueryError:
-    span = draft.sources[0].span if draft.sources else None
     hint = "a query reads FROM at least one stream; rows that never change are a table: s.table(name, source)."
-    return locate_error("this query reads no stream", draft.text, span, hint=hint)
+    return QueryError("this query reads no stream", hint=hint, span=draft.place)

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from weft.errors import QueryError
+from weft.errors import QueryError, placed
 from weft.query.asof import without_asof_joins
-from weft.query.caret import pointing_into
 from weft.query.derived import branches
 from weft.query.draft import Condition, Draft, Item
 from weft.query.lateral import beside
@@ -33,7 +32,7 @@ def is_plain(draft: Draft) -> bool:
 def rewrite(draft: Draft, know: Callable[[Draft], Known]) -> Draft:
     """The same query, plain; `know` says what is known of the sources of a SELECT."""
     written = [one for part in branches(draft) for one in branches(_without_sets(part, know))]
-    parts = [part if _is_plain(part) else _rewrite(part, know(part)) for part in written]
+    parts = [part if _is_plain(part) else _rewrite(part, know) for part in written]
     first, *rest = (one for part in parts for one in branches(part))
     return replace(first, unions=tuple(rest), times=draft.times, closes=draft.closes)
 
@@ -42,7 +41,7 @@ def _without_sets(draft: Draft, know: Callable[[Draft], Known]) -> Draft:
     """The draft as one SELECT for each set of keys; if rows get numbers, those of all sets do, and that comes first."""
     if not draft.sets or is_ranking(draft):
         return draft
-    with pointing_into(draft.text):
+    with placed(draft.place):
         return each_set(draft, Reader(know(draft), beside).open(draft))
 
 
@@ -54,6 +53,7 @@ def refuse_closed(draft: Draft) -> None:
             "closed windows cannot stand beside outer joins and subqueries",
             detail="there a window is a condition of a join, and its end is outside.",
             hint="leave closed out, or write the window as a condition on both event times, with <=.",
+            span=draft.place,
         )
 
 
@@ -67,15 +67,16 @@ def _is_plain(draft: Draft) -> bool:
     )
 
 
-def _rewrite(draft: Draft, known: Known) -> Draft:
-    if is_ranking(draft):
-        with pointing_into(draft.text):
+def _rewrite(draft: Draft, know: Callable[[Draft], Known]) -> Draft:
+    with placed(draft.place):
+        known = know(draft)
+        if is_ranking(draft):
             reader = Reader(known, beside)
             opened = reader.open(draft)
             return rank(draft, opened, lambda rows: _over(opened, rows, reader))
-    draft = regroup(draft, Reader(known, beside).open(draft))
-    reader = Reader(known, beside)
-    return _joined(reader.open(draft), reader)
+        draft = regroup(draft, Reader(known, beside).open(draft))
+        reader = Reader(known, beside)
+        return _joined(reader.open(draft), reader)
 
 
 def _over(opened: Opened, rows: Draft, reader: Reader) -> Draft:

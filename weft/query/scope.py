@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from pyarrow import types as pt
 
-from weft.expr.model import Call, Column, Expr, Literal, Span, Udf, transform
+from weft.errors import QueryError, Span
+from weft.expr.model import Call, Column, Expr, Literal, Udf, transform
 from weft.expr.render import quote_text
-from weft.expr.types import ExprError
 from weft.query.aggregates import PARTS, WINDOW
 from weft.query.draft import JoinKind, Star, Using
 from weft.query.elsewhere import say_elsewhere
@@ -154,7 +154,7 @@ class Scope:
         fitting = [one for one in among if one.name == column.name]
         fitting = fitting or [one for one in among if one.name.lower() == column.name.lower()]
         if len(fitting) > 1:
-            raise ExprError(
+            raise QueryError(
                 f'column "{column.name}" is ambiguous',
                 detail=f"these aliases have one: {', '.join(one.alias for one in fitting)}.",
                 hint=f"write {fitting[0].alias}.{column.name}.",
@@ -176,21 +176,21 @@ class Scope:
         if alias is not None:
             return alias
         if name == PARAMETERS:
-            raise ExprError(
+            raise QueryError(
                 "parameters are for subscriptions",
                 detail="a row of parameters is a subscription; a query, or a SELECT inside another, has none.",
                 hint="use s.subscriptions(name, sql, parameters=...), or put the value into the text.",
                 span=span,
             )
         known = [alias for alias in self.aliases if alias != PARAMETERS]
-        raise ExprError(
+        raise QueryError(
             f'there is no alias "{name}"',
             detail=f"aliases are: {', '.join(known)}.",
             hint=suggestion(name, known) or say_elsewhere(name) or ALIAS_HINT,
             span=span,
         )
 
-    def _unknown(self, column: Column) -> ExprError:
+    def _unknown(self, column: Column) -> QueryError:
         alias = self._alias(column.alias, column.span) if column.alias else ""
         among = [one for one in (*self.columns, *self.merged) if one.alias == alias] if alias else self.columns
         names = [one.name for one in among if one.name != REMOVED]
@@ -203,7 +203,7 @@ class Scope:
         else:
             message, detail = f'"{alias}" has no column "{column.name}"', f"its columns are: {', '.join(names)}."
         hint = suggestion(column.name, names) or _otherwise(column)
-        return ExprError(message, detail=detail, hint=hint, span=column.span)
+        return QueryError(message, detail=detail, hint=hint, span=column.span)
 
 
 def _otherwise(column: Column) -> str:
@@ -222,14 +222,14 @@ def left_out(star: Star, shown: Sequence[tuple[str, str]]) -> set[tuple[str, str
         }  # fmt: skip
         if not fitting:
             names = [name for _, name in shown]
-            raise ExprError(
+            raise QueryError(
                 f'* has no column "{column.name}"',
                 hint=suggestion(column.name, names) or "leave it out.",
                 span=column.span,
             )
         found |= fitting
     if shown and len(found) == len(set(shown)):
-        raise ExprError("* EXCLUDE leaves no column", hint="list the columns that are wanted.", span=star.span)
+        raise QueryError("* EXCLUDE leaves no column", hint="list the columns that are wanted.", span=star.span)
     return found
 
 
@@ -242,7 +242,7 @@ def merge(kind: JoinKind, left: Scope, right: Scope, using: Using) -> tuple[Scop
         names = tuple(dict.fromkeys(one.name for one in right.columns if _holds(left.columns, one.name)))
     if not names:
         hint = "write ON with the columns to compare, or CROSS JOIN."
-        raise ExprError("both sides of NATURAL JOIN have no column in common", hint=hint, span=using.span)
+        raise QueryError("both sides of NATURAL JOIN have no column in common", hint=hint, span=using.span)
     shown, hidden, compared = [*left.columns], [*left.merged, *right.merged], []
     rest = [*right.columns]
     for name in names:
@@ -261,7 +261,7 @@ def merge(kind: JoinKind, left: Scope, right: Scope, using: Using) -> tuple[Scop
 
 def _same_rows(left: Scope, right: Scope, using: Using) -> tuple[Expr, ...]:
     if len(left.columns) != len(right.columns):
-        raise ExprError(
+        raise QueryError(
             "the SELECTs have different numbers of columns",
             detail=f"the first one has {len(left.columns)}, the other one {len(right.columns)}.",
             hint="select as many columns in each of them.",

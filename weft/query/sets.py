@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from weft.errors import QueryError
 from weft.expr.model import Call, Column, Expr, Literal, Udf, text_of
-from weft.expr.types import ExprError
 from weft.query.aggregates import AGGREGATES
 from weft.query.derived import different_rows
 from weft.query.draft import Condition, Draft, Item
@@ -84,6 +84,6 @@ class _Set:
         for arg in call.args:
             if text_of(arg) not in self.keys:
                 hint = "name an expression of GROUP BY."
-                raise ExprError("GROUPING takes keys of the groups", hint=hint, span=arg.span or call.span)
+                raise QueryError("GROUPING takes keys of the groups", hint=hint, span=arg.span or call.span)
             bits = 2 * bits + (text_of(arg) not in self.kept)
         return Literal(bits, None, call.span)

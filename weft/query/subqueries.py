@@ -18,9 +18,7 @@ from dataclasses import dataclass, replace
 
 from weft.errors import QueryError
 from weft.expr.model import Call, Column, Expr, Literal, Udf, children, columns, transform, walk
-from weft.expr.types import ExprError
 from weft.query.aggregates import AGGREGATES, calls_aggregate
-from weft.query.caret import pointing_into
 from weft.query.derived import all_rows, branches, different_rows, in_place
 from weft.query.draft import Condition, Draft, Item, Source
 from weft.query.foreach import for_each
@@ -77,8 +75,7 @@ def _refuse(written: Condition | Item, place: str, hint: str) -> None:
     if has_subquery(written.expr):
         assert isinstance(written.expr, Call | Udf)
         found = next(node for node in walk(written.expr) if isinstance(node, Call) and node.op in SUBQUERIES)
-        with pointing_into(written.text):
-            raise ExprError(f"a subquery cannot stand in {place}", hint=hint, span=found.span)
+        raise QueryError(f"a subquery cannot stand in {place}", hint=hint, span=found.span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,26 +113,22 @@ class _Unnester:
     def _condition(self, condition: Condition) -> list[Condition]:
         assert isinstance(condition.expr, Call | Udf)
         self.text = condition.text
-        with pointing_into(self.text):
-            expr: Expr = condition.expr
-            negated = False
-            while isinstance(expr, Call) and expr.op == "not":
-                expr, negated = expr.args[0], not negated
-            asks = (
-                isinstance(expr, Call) and expr.op in ("exists", "in_query") and not any(map(has_subquery, expr.args))
-            )
-            if asks and isinstance(expr, Call) and not has_one_row(_draft(expr)) and not self._parts(expr):
-                self._filter(expr, negated)
-                return []
-            return [replace(condition, expr=self._values(condition.expr))]
+        expr: Expr = condition.expr
+        negated = False
+        while isinstance(expr, Call) and expr.op == "not":
+            expr, negated = expr.args[0], not negated
+        asks = isinstance(expr, Call) and expr.op in ("exists", "in_query") and not any(map(has_subquery, expr.args))
+        if asks and isinstance(expr, Call) and not has_one_row(_draft(expr)) and not self._parts(expr):
+            self._filter(expr, negated)
+            return []
+        return [replace(condition, expr=self._values(condition.expr))]
 
     def _item(self, item: Item) -> Item:
         if not has_subquery(item.expr):
             return item
         assert isinstance(item.expr, Call | Udf)
         self.text = item.text
-        with pointing_into(item.text):
-            return replace(item, expr=self._values(item.expr))
+        return replace(item, expr=self._values(item.expr))
 
     # ---------------------------------------------------------------------------------- semi and anti joins
 
@@ -188,7 +181,7 @@ class _Unnester:
             return ()
         try:
             self.reader.known.columns(Source("", "alone", derived=_draft(call)))
-        except (ExprError, QueryError):
+        except QueryError:
             return tuple(replace(call, args=(*call.args[:-1], Literal(one))) for one in selects)
         return ()
 
@@ -211,7 +204,7 @@ class _Unnester:
             return self._only(opened, call)
         try:
             derived, equal = grouped(opened, call, self.part, self.text)
-        except ExprError:
+        except QueryError:
             found = self._aggregate_of_each(opened)
             if found is None:
                 raise
@@ -250,7 +243,7 @@ class _Unnester:
             inner = Draft((whole,), (), _at_most_one([Column("whole", "only")]), text=opened.draft.text)
             derived, equal = Source("subquery", "subquery", derived=inner), list[Expr]()
         elif is_many:
-            raise ExprError(
+            raise QueryError(
                 "a subquery that is a value, and is tied to the query around it, must be an aggregate or a plain join",
                 detail="it may have at most one row, whatever rows come.",
                 hint="aggregate it, as in (SELECT MAX(x) FROM ...), or join the stream.",
@@ -309,7 +302,7 @@ class _Unnester:
             opened = replace(opened, draft=replace(opened.draft, items=(Item(Literal(1), "one"),)))
         found = for_each(self.reader, opened, around, self.opened.scope, "subquery", is_grouped=False)
         if found is None:
-            raise ExprError(
+            raise QueryError(
                 "a subquery refers to several sources of a query that is not directly around it",
                 hint="join the streams of both subqueries in one.",
                 span=call.span,

@@ -9,7 +9,7 @@ So streams whose rows are taken back, and outer joins whose partners come later,
 
 from __future__ import annotations
 
-from weft.errors import QueryError
+from weft.errors import QueryError, Span
 from weft.query.model import Query
 
 _CURE = (
@@ -22,18 +22,20 @@ def refuse_changes_beside_tables(query: Query) -> None:
     """Refuse a query in which rows of a stream that are taken back meet a table that changes."""
     tables = [relation.alias for relation in query.relations if relation.stream.is_looked_up]
     if tables and query.is_changing and any(not relation.stream.table for relation in query.relations):
-        changing = next(r.alias for r in query.relations if not r.stream.table and r.stream.changes is not None)
+        changing = next(r for r in query.relations if not r.stream.table and r.stream.changes is not None)
         raise QueryError(
-            f'rows of "{changing}" may be taken back, and table "{tables[0]}" changes',
+            f'rows of "{changing.alias}" may be taken back, and table "{tables[0]}" changes',
             detail="a row that is taken back would meet another version of the table than when it came.",
             hint=f"{_CURE}.",
+            span=changing.span,
         )
 
 
-def refuse_partners_that_come(alias: str) -> QueryError:
+def refuse_partners_that_come(alias: str, span: Span | None) -> QueryError:
     """The error for an outer join whose partners come later, beside a table that changes."""
     return QueryError(
         f'an outer join or a subquery with "{alias}" cannot stand beside a table that changes',
         detail="partners that come later would meet another version of the table.",
         hint=f"join the table in a query of its own; or {_CURE}.",
+        span=span,
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from weft.errors import QueryError
 from weft.expr.model import Call, Expr, Literal, columns
-from weft.expr.types import ExprError
 from weft.query.draft import Condition, Item, Source, Star
 from weft.query.qualify import Part
 
@@ -45,14 +45,14 @@ def maybe(pairs: Pairs, call: Call) -> list[Expr]:
     return [Call("or", tuple(open_), None, call.span)] if op == "<>" and len(open_) > 1 else open_
 
 
-def many_columns(call: Call, count: int) -> ExprError:
+def many_columns(call: Call, count: int) -> QueryError:
     """A subquery that is compared with a row of values has another number of columns."""
-    return ExprError(f"this subquery must select {count} columns", hint="one for each value.", span=call.span)
+    return QueryError(f"this subquery must select {count} columns", hint="one for each value.", span=call.span)
 
 
-def one_column(call: Call) -> ExprError:
+def one_column(call: Call) -> QueryError:
     """A subquery that is a value has several columns."""
-    return ExprError("this subquery must select one column", hint="name one column behind SELECT.", span=call.span)
+    return QueryError("this subquery must select one column", hint="name one column behind SELECT.", span=call.span)
 
 
 def sides(condition: Condition, mine: set[str], call: Call) -> tuple[Expr, Expr]:
@@ -60,7 +60,7 @@ def sides(condition: Condition, mine: set[str], call: Call) -> tuple[Expr, Expr]
     expr = expr_of(condition)
     found = equal_sides(expr, mine)
     if found is None:
-        raise ExprError(
+        raise QueryError(
             "a subquery that groups rows can be tied to the query around it by comparisons with one stream alone",
             hint="write inner column = outer column, or join first and group around it.",
             span=expr.span or call.span,

@@ -19,8 +19,9 @@ from dataclasses import replace
 import pyarrow as pa
 from pyarrow import types as pt
 
+from weft.errors import QueryError
 from weft.expr.model import Column, Expr
-from weft.expr.types import ExprError, sql_name
+from weft.expr.types import sql_name
 from weft.query.changes import GONE, ORDER
 from weft.query.derived import derive
 from weft.query.grouping import FROM, TO, Grouping, Versions, argument_field, key_field
@@ -70,7 +71,7 @@ def _require_time(time: Expr) -> None:
     kind = time.type
     if pt.is_integer(kind) or pt.is_floating(kind) or pt.is_timestamp(kind) or pt.is_date(kind):
         return
-    raise ExprError(
+    raise QueryError(
         f"rows cannot follow each other by a {sql_name(kind)}",
         detail="versions have times that are whole numbers, floats, dates or timestamps.",
         hint="cast both sides of the comparison, for example to TIMESTAMP or DOUBLE.",

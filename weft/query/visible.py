@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, count
 
-from weft.expr.model import Expr, Span
+from weft.errors import Span
+from weft.expr.model import Expr
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from weft.errors import QueryError
-from weft.expr.model import Call, Column, Expr, Literal, Udf
+from weft.expr.model import Call, Column, Expr, Literal, Udf, place_of
 from weft.query.draft import Closes, Condition, Draft, Item, Source
 from weft.query.grouping import Comparison
 from weft.query.outer import needed
@@ -50,11 +50,13 @@ class Nearness:
                 "an ASOF JOIN within a window compares other columns than event times",
                 detail="only the watermark says when no nearer row can come, and it is about event times.",
                 hint="compare the event times of both streams, or leave WITHIN out: then results change.",
+                span=other.within_span or other.span,
             )
         assert one is not None
         assert two is not None
         if one.step != two.step:
-            raise QueryError("the event times of an ASOF JOIN have different units", hint="declare the same unit.")
+            hint = "declare the same unit."
+            raise QueryError("the event times of an ASOF JOIN have different units", hint=hint, span=other.span)
         assert isinstance(theirs, Column)
         later = comparison in ("<=", "<")
         within = source.within if later else other.within
@@ -63,6 +65,7 @@ class Nearness:
                 f'nothing says how long a row of "{source.alias}" waits',
                 detail="its partner is later, and may always come.",
                 hint=f"write WITHIN after {source.alias}, or leave WITHIN out: then results change.",
+                span=source.span,
             )
         return Nearness(theirs, one.step, comparison, within if isinstance(within, int) else None)
 
@@ -105,6 +108,7 @@ def _waiting(part: Part, known: Known) -> tuple[Source, str]:
             "one stream with an event time waits for versions that are final",
             detail=f"here are: {named or 'only tables'}." if len(streams) != 1 else f"{named} has no event time.",
             hint="join the others in a query that reads this one, or declare event_time.",
+            span=streams[-1].span if streams else None,
         )
     _require_own_time(part, streams[0].alias, times[0].column)
     return streams[0], times[0].column
@@ -123,6 +127,7 @@ def _require_own_time(part: Part, alias: str, time: str) -> None:
                     f"versions are met as of another time than {alias}.{time}",
                     detail="a row waits until the watermark has passed its event time.",
                     hint=f"write FOR SYSTEM_TIME AS OF {alias}.{time}.",
+                    span=place_of(compared),
                 )
 
 

@@ -11,10 +11,10 @@ import datetime as dt
 
 from pyarrow import types as pt
 
-from weft.errors import QueryError
+from weft.errors import QueryError, Span
 from weft.expr.coerce import cast_to
-from weft.expr.model import Call, Column, Expr, Literal, Span, Udf, columns
-from weft.expr.types import DURATION, MONTHS, TIMESTAMP, TIMESTAMP_UTC, ExprError
+from weft.expr.model import Call, Column, Expr, Literal, Udf, columns
+from weft.expr.types import DURATION, MONTHS, TIMESTAMP, TIMESTAMP_UTC
 from weft.expr.typing import add_types
 from weft.query.duration import UNITS, format_duration, parse_duration
 from weft.query.grouping import TimeWindow
@@ -31,18 +31,18 @@ def read_window(call: Expr, query: Query) -> tuple[Expr, int, int]:
     """The time that a window is made of, its length and its slide."""
     assert isinstance(call, Udf)
     if len(call.args) not in (2, 3):
-        raise ExprError(f"window takes 2 or 3 arguments, not {len(call.args)}", hint=_HOW, span=call.span)
+        raise QueryError(f"window takes 2 or 3 arguments, not {len(call.args)}", hint=_HOW, span=call.span)
     time = _time(call.args[0], query)
     length, slide = _length(call.args[1]), _length(call.args[-1])
     if length > _LONGEST:
-        raise ExprError(
+        raise QueryError(
             f"a window of {format_duration(length)} is too long",
             detail="ends of windows are 64-bit numbers of microseconds.",
             hint="leave the window out of GROUP BY: the group then holds all times.",
             span=call.args[1].span,
         )
     if slide > length:
-        raise ExprError(
+        raise QueryError(
             "the slide of a window is longer than the window",
             detail=f"rows would fall between windows of {format_duration(length)} every {format_duration(slide)}.",
             hint="make the slide at most as long as the window.",
@@ -57,14 +57,14 @@ def _time(written: Expr, query: Query) -> Expr:
         if stream.event_time == written.name:
             return _as_timestamp(written, stream)
     if any(r.stream.made for r in query.relations):
-        raise ExprError(
+        raise QueryError(
             "a window cannot be over an outer join, a subquery or a derived table that is no plain join",
             detail="their rows come later than their event time, or are taken back.",
             hint="group by an expression of the time: date_trunc('hour', a.ts).",
             span=written.span,
         )
     times = [f"{r.alias}.{r.stream.event_time}" for r in query.relations if r.stream.event_time is not None]
-    raise ExprError(
+    raise QueryError(
         "window needs the event time of a stream",
         detail=f"event times here are: {', '.join(times)}." if times else "no stream of the query has an event time.",
         hint=f"write window({times[0]}, ...)." if times else 'declare it: s.stream("name", source, event_time="...").',
@@ -84,15 +84,15 @@ def _length(written: Expr) -> int:
     value = written.value if isinstance(written, Literal) else None
     if written.type == MONTHS:
         hint = "write it in days, such as '30 days'."
-        raise ExprError("an interval of months or years has no fixed length", hint=hint, span=written.span)
+        raise QueryError("an interval of months or years has no fixed length", hint=hint, span=written.span)
     if not isinstance(value, str | dt.timedelta):
-        raise ExprError("the length of a window is a constant", hint=_HOW, span=written.span)
+        raise QueryError("the length of a window is a constant", hint=_HOW, span=written.span)
     try:
         length = parse_duration(value)
     except QueryError as error:
-        raise ExprError(error.message, detail=error.detail, hint=error.hint, span=written.span) from None
+        raise QueryError(error.message, detail=error.detail, hint=error.hint, span=written.span) from None
     if length <= 0:
-        raise ExprError("a window must be longer than 0", hint=_HOW, span=written.span)
+        raise QueryError("a window must be longer than 0", hint=_HOW, span=written.span)
     return length
 
 

@@ -67,6 +67,7 @@ def _condition(old: Source, new: Source, window: int, known: Known) -> Condition
             f'the window of "{old.alias}" cannot be compared with "{new.alias}"',
             detail="beside an outer join or a subquery, windows are between streams with event times of one unit.",
             hint="write the window as a condition: b.ts BETWEEN a.ts AND a.ts + INTERVAL '10' MINUTE.",
+            span=old.within_span or old.span,
         )
     length = Literal(dt.timedelta(microseconds=window) if mine.step is None else -(-window // mine.step))
     near = Call("<", (Column(new.alias, other.column), Call("+", (Column(old.alias, mine.column), length))))

@@ -115,7 +115,7 @@ def read_bad_files(name: str, source: Source, bad_files: BadFiles) -> Source:
     found = skip() if (skip := getattr(source, "skip_bad_files", None)) else None
     if found is None:
         raise QueryError(
-            f'stream "{name}" is not read from files',
+            f'"{name}" is not read from files',
             detail='bad_files="skip" leaves out files that cannot be read.',
             hint="leave bad_files out, or use weft.read.parquet, .csv or .json.",
         )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
-from weft.errors import QueryError, not_too_deep
+from weft.errors import QueryError, not_too_deep, placed, whole
 from weft.expr.types import normalize
 from weft.host.sources.source import Source
 from weft.query.calls import FunctionSignature, is_built_in
@@ -45,9 +45,13 @@ class Catalog:
         self.visible[stream.name] = present(stream) if stream.changes and stream.changes.is_log else stream
         return self.visible[stream.name]
 
-    @not_too_deep
     def add_view(self, name: str, query: str | Draft) -> None:
         """Add a SELECT that later ones may read; what is wrong in it is said here."""
+        with placed(whole(query)):
+            self._add_view(name, query)
+
+    @not_too_deep
+    def _add_view(self, name: str, query: str | Draft) -> None:
         draft = read_draft("view", query)
         resolve(draft, self.visible, self.signatures, True, self.views)
         self.views = add_views(self.views, [Named(name, with_rows(draft, self.visible, self.views) or draft)])
@@ -75,13 +79,13 @@ class Catalog:
         """The functions by name, in lower case."""
         return {name: function for name, (_, function) in self._functions.items()}
 
-    @not_too_deep
     def read_query(
         self, name: str, query: str | Draft, cross_product: bool, closed: bool, views: Views | None = None
     ) -> QueryHandle:
         """The handle of a query that was written as SQL text or with the builder; it may read `views`."""
         known = self.views if views is None else views
-        return read_query(name, query, self.visible, self.signatures, known, cross_product, closed)
+        with placed(whole(query)):
+            return not_too_deep(read_query)(name, query, self.visible, self.signatures, known, cross_product, closed)
 
 
 def refuse_frame(name: str) -> QueryError:

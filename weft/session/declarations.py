@@ -71,7 +71,7 @@ class Declarations:
         """
         if static:
             refuse_static(name, event_time, lateness, idle)
-            return self.table(name, source, key=key, changes=changes, format=format)
+            return self.table(name, source, key=key, changes=changes, format=format, bad_files=bad_files)
         self._catalog.check_free("stream", name)
         read = read_bad_files(name, as_source(name, source), bad_files)
         event_time, late = read_timing(read, event_time, lateness)
@@ -96,6 +96,7 @@ class Declarations:
         lateness: str | datetime.timedelta | float | None = None,
         idle: str | datetime.timedelta | float | None = None,
         refresh: bool = False,
+        bad_files: BadFiles = "fail",
     ) -> Stream:
         """Declare a table: rows of streams are looked up in it, and need not be stored for it.
 
@@ -106,9 +107,11 @@ class Declarations:
         result.  A table takes no part in the watermark.
         With a key and an `event_time` it has versions, and a query may ask for the one at a time: FOR SYSTEM_TIME AS
         OF.  Only there its `lateness` and `idle` count.  Envelopes have no versions.  See docs/tables.md.
+        `bad_files` is as for streams.  With `refresh`, "skip" keeps the table as it was while a file that could be read
+        before cannot be read any more.
         """
         self._catalog.check_free("table", name)
-        read = as_source(name, source)
+        read = read_bad_files(name, as_source(name, source), bad_files)
         named = read_names(key)
         if read.frame is not None and not named and changes is None and format == "rows":
             raise refuse_frame(name)

@@ -20,6 +20,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from weft.errors import placed, whole
 from weft.host.crash import CrashPoint
 from weft.host.results.sink import Sink
 from weft.host.state.checkpoint import Checkpoint
@@ -260,7 +261,7 @@ class Session(Declarations):
         check_name("query", name, self._roster.queries)
         check_choice("start", start, STARTS)
         asked = Asked(name, read_key(key), operation, window, check_choice("strategy", strategy, STRATEGIES), start)
-        with self.lock:
+        with self.lock, placed(whole(query)):
             handle = read_subscriptions(self._catalog, asked, query, parameters, self.checkpoint.root)
         self._register(handle)
         return handle

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import pyarrow as pa
 
-from weft.errors import QueryError, SourceError
+from weft.errors import QueryError, SourceError, not_too_deep, placed
 from weft.expr.types import normalize
 from weft.host.sources.parameters import ParameterSource
 from weft.host.sources.tables import batches
@@ -94,6 +94,7 @@ def read_key(key: str | Sequence[str]) -> tuple[str, ...]:
     return found
 
 
+@not_too_deep
 def read_subscriptions(
     catalog: Catalog, asked: Asked, query: str | Draft, parameters: object, checkpoint: Path
 ) -> Subscriptions:
@@ -105,9 +106,10 @@ def read_subscriptions(
     stream = Stream(name, source.schema)
     draft = read_draft("query", query)
     known = {**catalog.visible, name: stream}
-    joined = resolve(with_parameters(draft, stream), known, catalog.signatures, True, catalog.views)
-    made = subscribe(joined, asked.key, asked.strategy, meets_old=asked.start == "state", window=asked.window)
-    require_connected(made)
+    with placed(draft.place):
+        joined = resolve(with_parameters(draft, stream), known, catalog.signatures, True, catalog.views)
+        made = subscribe(joined, asked.key, asked.strategy, meets_old=asked.start == "state", window=asked.window)
+        require_connected(made)
     catalog.add_stream(stream, source)
     handle = Subscriptions(asked.name, made, draft, source, asked.key)
     handle.start = asked.start

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from weft.errors import ParseError
-from weft.expr.model import Span
+from weft.errors import ParseError, Span
 from weft.query.draft import Draft
-from weft.sql.tokens import Token, error, tokenize
+from weft.sql.tokens import Token, tokenize
 
 RESERVED = frozenset([
     "ALL", "AND", "ANTI", "ANY", "AS", "ASC", "ASOF", "BETWEEN", "CASE", "CAST", "CROSS", "DESC", "DISTINCT",
@@ -107,7 +106,7 @@ class Cursor:
     def span_from(self, start: int) -> Span:
         """From the token at index `start` to the one read last."""
         last = max(start, self.at - 1)
-        return Span(self.tokens[start].span.start, self.tokens[last].span.end)
+        return self.tokens[start].span.to(self.tokens[last].span)
 
     def source(self, span: Span) -> str:
         """The text of a span, with white space made single blanks."""
@@ -116,8 +115,8 @@ class Cursor:
     def unexpected(self, message: str, hint: str) -> ParseError:
         """An error at the next token."""
         found = "the text ends here" if self.token.kind == "end" else f"found {self.source(self.token.span)}"
-        return error(self.text, self.token.span, f"{message}: {found}", hint=hint)
+        return ParseError(f"{message}: {found}", hint=hint, span=self.token.span)
 
     def fail(self, span: Span, message: str, *, detail: str = "", hint: str | None = None) -> ParseError:
         """An error at `span`."""
-        return error(self.text, span, message, detail=detail, hint=hint)
+        return ParseError(message, detail=detail or None, hint=hint, span=span)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 
-from weft.expr.model import Call, Column, Expr, Literal, Span, chained
+from weft.expr.model import Call, Column, Expr, Literal, chained
 from weft.query.parameters import PARAMETERS
 from weft.sql import forms, rowvalue
 from weft.sql.cursor import Cursor
@@ -292,7 +292,7 @@ def _parenthesis(cursor: Cursor) -> Expr:
 def _number(cursor: Cursor) -> Literal:
     token, after = cursor.next(), cursor.token
     if after.span.start == token.span.end + 1 and after.kind in ("word", "number"):
-        raise cursor.fail(Span(token.span.start, after.span.end), "this number cannot be read", hint=_NUMBER_HINT)
+        raise cursor.fail(token.span.to(after.span), "this number cannot be read", hint=_NUMBER_HINT)
     if "e" in token.text.lower():
         return Literal(float(token.text), None, token.span)
     if "." in token.text:

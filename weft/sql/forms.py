@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from weft.errors import Span
 from weft.expr.dates import UNITS, unit_of
-from weft.expr.model import Call, Column, Expr, Literal, Span, Udf
+from weft.expr.model import Call, Column, Expr, Literal, Udf
 from weft.query.draft import Draft, Item
 from weft.query.gathering import ORDERED
 from weft.sql.cursor import Cursor
@@ -93,7 +94,7 @@ def function(cursor: Cursor, read: Read) -> Expr:
     distinct = cursor.accept("DISTINCT")
     args = () if cursor.accept(")") else _ordered_arguments(cursor, read)
     if distinct:
-        span = Span(cursor.tokens[inside].span.start, cursor.tokens[cursor.at - 2].span.end)
+        span = cursor.tokens[inside].span.to(cursor.tokens[cursor.at - 2].span)
         args = _distinct(args, span)
     args = _within_group(cursor, read, args)
     args = _with_unit(name.upper, args)

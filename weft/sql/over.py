@@ -14,8 +14,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from weft.errors import QueryError
 from weft.expr.model import Call, Column, Expr, Literal, Udf, transform, walk
-from weft.expr.types import ExprError
 from weft.expr.typing import add_types
 from weft.query.aggregates import AGGREGATES, calls_aggregate
 from weft.query.derived import all_rows
@@ -191,7 +191,7 @@ def _count(cursor: Cursor, read: Read) -> int:
         raise cursor.unexpected("LIMIT and OFFSET take a whole number", "write LIMIT 10.")
     start = cursor.at
     written = read(cursor)
-    with contextlib.suppress(ExprError):  # it is too large
+    with contextlib.suppress(QueryError):  # it is too large
         if all(map(_is_counted, walk(written))):
             found = add_types(written)
             if isinstance(found, Literal) and isinstance(found.value, int) and found.value >= 0:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from weft.expr.model import Call, Expr, Literal, Span
+from weft.errors import Span
+from weft.expr.model import Call, Expr, Literal
 from weft.sql import forms
 from weft.sql.cursor import Cursor
 

@@ -27,8 +27,7 @@ from typing import Literal as OneOf
 
 import pyarrow as pa
 
-from weft.errors import ParseError, not_too_deep
-from weft.expr.model import Span
+from weft.errors import ParseError, Span, not_too_deep, placed
 from weft.query.draft import Draft
 from weft.sql.cursor import Cursor
 from weft.sql.options import COUNTS as _COUNTS
@@ -77,7 +76,7 @@ _STREAM_OPTIONS: _Known = {
 _TABLE_OPTIONS: _Known = {
     "key": _NAMES, "changes": _TEXT, "format": _TEXT, "refresh": _FLAG, "event_time": _TEXT, "unit": _TEXT,
     "lateness": _TEXT, "idle": _TEXT, "max_files": _WHOLE, "delimiter": _TEXT,
-    "partitions": _FLAG,
+    "partitions": _FLAG, "bad_files": _TEXT,
 }  # fmt: skip
 _QUERY_OPTIONS: _Known = {
     "cross_product": _FLAG, "closed": _FLAG, **_PLANNING, "parallelism": _COUNTS, "skewed": _FLAGS,
@@ -157,16 +156,16 @@ class Statements:
     """Setting -> where it stands."""
 
 
-@not_too_deep
 def parse_statements(text: str) -> Statements:
     """The statements of the script `text`, checked."""
     cursor = Cursor(text, read_body)
     script = _Script()
     while not cursor.at_end:
         if not cursor.accept(";"):
-            script.read(cursor)
+            with placed(cursor.token.span):
+                not_too_deep(script.read)(cursor)
     if not script.queries:
-        raise ParseError("the script has no query", hint=f"add {_QUERY}")
+        raise ParseError("the script has no query", hint=f"add {_QUERY}", span=cursor.token.span)
     return Statements(
         script.settings,
         tuple(script.streams.values()),

@@ -17,7 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal as OneOf
 
-from weft.expr.model import Expr, Span, Udf, conjuncts
+from weft.errors import Span
+from weft.expr.model import Expr, Udf, conjuncts
 from weft.query.draft import (
     Condition,
     Draft,

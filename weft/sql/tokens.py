@@ -14,9 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
-from weft.errors import ParseError
-from weft.expr.model import Span
-from weft.query.caret import point
+from weft.errors import ParseError, Span
 
 Kind = OneOf["word", "name", "string", "number", "operator", "end"]
 
@@ -68,14 +66,14 @@ def tokenize(text: str) -> list[Token]:
     """
     tokens = list(_tokens(text))
     end = tokens[-1].span.end + 1 if tokens else 0
-    return [*tokens, Token("end", "", Span(end, end))]
+    return [*tokens, Token("end", "", Span(end, end, text))]
 
 
 def _tokens(text: str) -> Iterator[Token]:
     at = 0
     while found := _TOKEN.match(text, at):
         group, written, at = found.lastgroup, found.group(), found.end()
-        span = Span(found.start(), at - 1)
+        span = Span(found.start(), at - 1, text)
         match group:
             case "space":
                 pass
@@ -89,7 +87,7 @@ def _tokens(text: str) -> Iterator[Token]:
             case "word" | "operator":
                 yield Token(group, written, span)
             case _:
-                raise _unreadable(text, str(group), written, span)
+                raise _unreadable(str(group), written, span)
 
 
 def _comment_end(text: str, opening: Span) -> int:
@@ -99,22 +97,21 @@ def _comment_end(text: str, opening: Span) -> int:
         depth += 1 if edge.group() == "/*" else -1
         if depth == 0:
             return edge.end()
-    raise error(text, Span(opening.start, len(text)), "this comment is never closed", hint="close it with */.")
+    raise ParseError("this comment is never closed", hint="close it with */.", span=_rest(opening))
 
 
-def _unreadable(text: str, group: str, written: str, span: Span) -> ParseError:
+def _unreadable(group: str, written: str, span: Span) -> ParseError:
     if group == "open":
         what = "string" if written == "'" else "quoted name"
         hint = f"close it with {written}; inside, {written * 2} stands for {written}."
-        return error(text, Span(span.start, len(text)), f"this {what} is never closed", hint=hint)
+        return ParseError(f"this {what} is never closed", hint=hint, span=_rest(span))
     if group == "foreign":
-        return error(text, span, "this kind of string is not supported", hint="put the text in single quotes.")
+        return ParseError("this kind of string is not supported", hint="put the text in single quotes.", span=span)
     if group == "parameter":
-        return error(text, span, "query parameters are not supported", hint="put the value into the text.")
-    return error(text, span, f"{written!r} cannot be read here", hint="leave it out, or put it in quotes.")
+        return ParseError("query parameters are not supported", hint="put the value into the text.", span=span)
+    return ParseError(f"{written!r} cannot be read here", hint="leave it out, or put it in quotes.", span=span)
 
 
-def error(text: str, span: Span, message: str, *, detail: str = "", hint: str | None = None) -> ParseError:
-    """A ParseError that points at `span`."""
-    where = point(text, span)
-    return ParseError(message, detail=f"{where}\n{detail}" if detail else where, hint=hint)
+def _rest(span: Span) -> Span:
+    """From the beginning of `span` to the end of the text."""
+    return Span(span.start, len(span.text), span.text)

@@ -15,7 +15,8 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass
 
-from weft.expr.model import Call, Column, Expr, Literal, Span, Udf
+from weft.errors import Span
+from weft.expr.model import Call, Column, Expr, Literal, Udf
 from weft.expr.types import DURATION, TIMESTAMP
 from weft.query.draft import Condition, Draft, Item, Source, Star
 from weft.sql.cursor import Cursor

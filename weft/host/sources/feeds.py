@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from weft.errors import SourceError
 from weft.host.sources.files import shares
-from weft.host.sources.source import CanLag, CanSkip, Piece, Position, Reader
+from weft.host.sources.source import CanLag, CanSkip, CanTell, Piece, Position, Reader
 from weft.observe.notice import Notice
 
 Offset = Mapping[str, Position]
@@ -102,7 +102,7 @@ class Feeds:
     def notices(self) -> list[Notice]:
         """What the next batch has to say about the sources."""
         readers = (feed.reader for feed in self.by_stream.values())
-        return [said for reader in readers if isinstance(reader, CanLag) for said in reader.notices()]
+        return [said for reader in readers if isinstance(reader, CanTell) for said in reader.notices()]
 
     def check(self, offset: Offset) -> None:
         """Refuse if it is no longer known which rows were read up to an offset."""

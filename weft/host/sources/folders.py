@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import json as jsonlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -80,8 +80,9 @@ class FileSource(Source):
         return replace(self, bad_files="skip")
 
     def whole(self) -> FolderNow:
-        """All files that are there."""
-        return FolderNow(self)
+        """All files that are there; their columns are those of now, whatever comes."""
+        fixed = replace(self, declared=self.schema)
+        return FolderNow(fixed) if self.bad_files == "fail" else GoodFilesNow(fixed)
 
     @property
     def schema(self) -> pa.Schema:
@@ -233,13 +234,35 @@ class FolderNow:
 
     def read(self) -> pa.Table:
         """All rows, in the order of file names."""
+        return self._rows(self.source.files())
+
+    def _rows(self, files: Sequence[str]) -> pa.Table:
         schema, form, at = self.source.schema, self.source.format, self.source.at
         parts = [
             guard(piece.file, lambda rows=rows: rows.select(schema.names).cast(schema))
-            for piece in pieces(form, self.source.files(), at=at, root=self.source.root)
+            for piece in pieces(form, files, at=at, root=self.source.root)
             for rows in read_piece(form, piece, schema.names, schema, at)
         ]
         return pa.Table.from_batches(parts, schema)
+
+
+@dataclass(frozen=True)
+class GoodFilesNow(FolderNow):
+    """The same, if files that cannot be read may be left out."""
+
+    def read_good(self) -> tuple[pa.Table, Sequence[str], Mapping[str, SourceError]]:
+        """The rows of the files that can be read, their names, and why others cannot."""
+        rows, bad = [self.source.schema.empty_table()], dict[str, SourceError]()
+        good: list[str] = []
+        for file in self.source.files():
+            try:
+                rows.append(self._rows([file]))
+                good.append(file)
+            except SourceError as error:
+                if not names_file(error, file):
+                    raise
+                bad[file] = error
+        return pa.concat_tables(rows), good, bad
 
 
 def _count(position: Position) -> int:

@@ -105,5 +105,5 @@ def _bad(file: str, what: str) -> SourceError:
         f"file {file} cannot be read",
         detail=f"{what}.",
         hint="nothing of this batch was joined; rename the folder, give the type with schema=, "
-        'or declare the stream with bad_files="skip" to leave such files out.',
+        'or declare its stream or table with bad_files="skip" to leave such files out.',
     )

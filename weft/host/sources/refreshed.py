@@ -10,13 +10,17 @@ them alone, so a process that dies after writing one loses nothing.  Files that 
 again; where there is no file at all, the table stays as it is, since somebody may be about to replace it.
 
 A source that is no folder of files can be read again too, if it says how: see `Source.whole`.
+
+Where bad files may be left out, one that could never be read is.  One that could be read at the last look must not take
+its rows out of the table: then the table stays as it was, until the file is repaired or gone.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,8 +31,9 @@ import pyarrow.compute as pc
 from weft.errors import SourceError
 from weft.host.sources.files import list_files
 from weft.host.sources.folders import FileSource, FolderReader
-from weft.host.sources.source import Piece, Position, Source, Whole
+from weft.host.sources.source import CanLeaveOut, Piece, Position, Source, Whole
 from weft.host.sources.tables import write_rows
+from weft.observe.notice import Notice
 
 if TYPE_CHECKING:
     from weft.query.model import Stream
@@ -41,6 +46,7 @@ TRIES = 50
 PAUSE = 0.1
 """Seconds after which files that changed are looked at again."""
 _LOOK = b"weft look"
+_GOOD = b"weft good files"
 _ROW = "#row"
 
 
@@ -63,6 +69,11 @@ class RefreshedSource(Source):
         """Changes are files of the checkpoint."""
         return True
 
+    @property
+    def bad_files(self) -> str:
+        """What happens if a file cannot be read."""
+        return str(getattr(self.given, "bad_files", "fail"))
+
     def size(self) -> float | None:
         """Bytes of the given source."""
         return self.given.size()
@@ -81,16 +92,21 @@ class RefreshedSource(Source):
         os.makedirs(changes, exist_ok=True)
         source, whole = FileSource("arrow", changes, None, self.schema), self.given.whole()
         assert whole is not None, "the session refuses sources that are read once"
-        return RefreshedReader(self.given.describe(), whole, self.key, changes, source.open(stream, folder))
+        return RefreshedReader(stream, self.given.describe(), whole, self.key, changes, source.open(stream, folder))
 
 
 class RefreshedReader:
     """Finds changes and reads them; a position is how many files of changes have been read."""
 
-    def __init__(self, name: str, whole: Whole, key: tuple[str, ...], folder: str, changes: FolderReader) -> None:
-        self._name, self._whole, self._key = name, whole, key
+    def __init__(
+        self, table: str, name: str, whole: Whole, key: tuple[str, ...], folder: str, changes: FolderReader
+    ) -> None:
+        self._table, self._name, self._whole, self._key = table, name, whole, key
         self._folder, self._changes = folder, changes
         self._last: str | None = None
+        self._said: list[Notice] = []
+        self._told = False
+        """Whether a batch has told what was said; it may be run again."""
 
     def beginning(self) -> Position:
         """Nothing has been read."""
@@ -101,6 +117,8 @@ class RefreshedReader:
 
         What changes while it is read is left for the next look; only the first look is made until it succeeds.
         """
+        if self._told:
+            self._said, self._told = [], False
         tries = 1
         while not self._catch_up() and not list_files(self._folder):
             if tries == TRIES:
@@ -119,16 +137,33 @@ class RefreshedReader:
         if look in (None, self._last):
             return True
         try:
-            rows = _last_of_keys(self._whole.read(), self._key)
+            rows, good, bad = self._read()
         except SourceError:
             time.sleep(PAUSE)  # somebody may be writing it
             if self._whole.look() == look:
                 raise
             return False
+        if bad:
+            time.sleep(PAUSE)
         if self._whole.look() != look:
             return False
-        self._note(rows, str(look))
+        if spoiled := {file: why for file, why in bad.items() if file in self._known_good()}:
+            self._last = look
+            self._said.append(_say_spoiled(self._table, spoiled))
+            return True
+        if bad:
+            self._said.append(_say_left_out(self._table, bad))
+        self._note(_last_of_keys(rows, self._key), str(look), good)
         return True
+
+    def _read(self) -> tuple[pa.Table, Sequence[str], Mapping[str, SourceError]]:
+        """The rows as they are now, the files that they are from, and those that cannot be read, if that may be."""
+        return self._whole.read_good() if isinstance(self._whole, CanLeaveOut) else (self._whole.read(), (), {})
+
+    def notices(self) -> Sequence[Notice]:
+        """Files that were left out since the last batch, and whether the table stays as it was because of some."""
+        self._told = True
+        return self._said
 
     def end(self, start: Position, known: Position) -> Position:
         """Where a batch ends."""
@@ -146,7 +181,12 @@ class RefreshedReader:
         """Rows of a part."""
         return self._changes.read(piece, columns, schema)
 
-    def _note(self, rows: pa.Table, look: str) -> None:
+    def _known_good(self) -> Sequence[str]:
+        """The files that the table is made of."""
+        known = list_files(self._folder)[-1:]
+        return [str(file) for one in known for file in _noted(self._open(one), _GOOD)]
+
+    def _note(self, rows: pa.Table, look: str, good: Sequence[str]) -> None:
         """Write what has changed since the last look, if anything has."""
         known = [self._open(file) for file in list_files(self._folder)]
         if known and (known[-1].schema.metadata or {}).get(_LOOK) == look.encode():
@@ -156,14 +196,42 @@ class RefreshedReader:
         before = [table.select([*names, CHANGE]).replace_schema_metadata() for table in known]
         gone = [table.set_column(len(names), CHANGE, pc.negate(table[CHANGE])) for table in before]
         changed = _add_up(pa.concat_tables([_counted(rows, 1), *gone]))
-        if changed.num_rows or not known:
+        if changed.num_rows or not known or [*good] != _noted(known[-1], _GOOD):
             path = os.path.join(self._folder, f"{len(known):09d}.arrow")
-            write_rows(changed.replace_schema_metadata({_LOOK: look.encode()}), path)
+            noted = {_LOOK: look.encode(), _GOOD: json.dumps([*good]).encode()}
+            write_rows(changed.replace_schema_metadata(noted), path)
         self._last = look
 
     def _open(self, file: str) -> pa.Table:
         with pa.memory_map(file) as source:
             return pa.ipc.open_file(source).read_all()
+
+
+def _noted(changes: pa.Table, what: bytes) -> list[object]:
+    """A list that is noted in a file of changes."""
+    return list(json.loads((changes.schema.metadata or {}).get(what, b"[]")))
+
+
+def _say_left_out(table: str, bad: Mapping[str, SourceError]) -> Notice:
+    file, why = list(bad.items())[-1]
+    return Notice(
+        "bad-files",
+        f'{len(bad)} file{"s" * (len(bad) != 1)} of table "{table}" left out, the last one {file}',
+        f"{why.detail or why.message}",
+        "rows of these files are not in the table until they are repaired.",
+        'bad_files="fail"',
+    )
+
+
+def _say_spoiled(table: str, bad: Mapping[str, SourceError]) -> Notice:
+    file, why = list(bad.items())[-1]
+    return Notice(
+        "bad-files",
+        f'table "{table}" stays as it was: {file} could be read before, and cannot be any more',
+        f"{why.detail or why.message}",
+        "no change of its other files counts until this one is repaired, or removed with its rows.",
+        'bad_files="fail"',
+    )
 
 
 def _counted(rows: pa.Table, count: int) -> pa.Table:

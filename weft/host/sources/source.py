@@ -100,6 +100,11 @@ class CanLag(Protocol):
         """Partition -> records between a position and the end that is known."""
         ...
 
+
+@runtime_checkable
+class CanTell(Protocol):
+    """A reader that has noticed something about its source."""
+
     def notices(self) -> Sequence[Notice]:
         """What the next batch has to say about the source."""
         ...
@@ -114,6 +119,15 @@ class Whole(Protocol):
 
     def read(self) -> pa.Table:
         """All rows, with the columns of the source.  What is not whole at the moment raises `SourceError`."""
+        ...
+
+
+@runtime_checkable
+class CanLeaveOut(Whole, Protocol):
+    """Files of which those that cannot be read may be left out."""
+
+    def read_good(self) -> tuple[pa.Table, Sequence[str], Mapping[str, SourceError]]:
+        """The rows of the files that can be read, their names, and why others cannot."""
         ...
 
 

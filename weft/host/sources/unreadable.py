@@ -16,7 +16,7 @@ _ENDINGS = {"csv": "csv", "tsv": "csv", "json": "json", "jsonl": "json", "ndjson
 _COMPRESSED = re.compile(r"\.(gz|bz2|zst|lz4|br)$", re.IGNORECASE)
 _IN_COLUMN = re.compile(r"^In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error to (\S+): (.*)$")
 _ARRAY = "Column() changed from object to array"
-_REST = 'repair the file and run again, or declare the stream with bad_files="skip" to leave such files out.'
+_REST = 'repair the file and run again, or declare its stream or table with bad_files="skip" to leave such files out.'
 
 
 def say_unreadable(

@@ -44,7 +44,7 @@ def _say_skipped(stream: str, file: str, cause: SourceError, count: int) -> Noti
     return Notice(
         "bad-files",
         f"{count} file{'s' * (count != 1)} left out, the last one {file}",
-        f'stream "{stream}": {cause.message}. {cause.detail or ""}'.rstrip(),
+        f'of "{stream}": {cause.message}. {cause.detail or ""}'.rstrip(),
         "rows of these files are not in the results; repair a file and put it there under another name to have them.",
         'bad_files="fail"',
     )
