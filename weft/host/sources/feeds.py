@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from weft.errors import SourceError
 from weft.host.sources.files import shares
 from weft.host.sources.source import CanLag, CanSkip, Piece, Position, Reader
-from weft.observe.notice import Notice
 
 Offset = Mapping[str, Position]
 """Stream -> how far it has been read; a stream that is missing is at its beginning."""
@@ -98,11 +97,6 @@ class Feeds:
         at = self._full(offset)
         found = ((stream, feed.reader) for stream, feed in self.by_stream.items() if stream in known)
         return {name: reader.lag(at[name], known[name]) for name, reader in found if isinstance(reader, CanLag)}
-
-    def notices(self) -> list[Notice]:
-        """What the next batch has to say about the sources."""
-        readers = (feed.reader for feed in self.by_stream.values())
-        return [said for reader in readers if isinstance(reader, CanLag) for said in reader.notices()]
 
     def check(self, offset: Offset) -> None:
         """Refuse if it is no longer known which rows were read up to an offset."""

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard, runtime_checka
 import pyarrow as pa
 
 from weft.errors import SourceError
-from weft.observe.notice import Notice
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -98,10 +97,6 @@ class CanLag(Protocol):
 
     def lag(self, position: Position, known: Position) -> Mapping[str, int]:
         """Partition -> records between a position and the end that is known."""
-        ...
-
-    def notices(self) -> Sequence[Notice]:
-        """What the next batch has to say about the source."""
         ...
 
 

@@ -163,7 +163,7 @@ class Polling:
         tasks = self._batches.epoch.topology.workers
         try:
             shares = self._feeds.deal(start, end, tasks) or [[]]  # a file may have no rows
-            rows = Shares(self.spark, self._shipped, shares, self._waiting, self._feeds.notices())
+            rows = Shares(self.spark, self._shipped, shares, self._waiting)
             self._batches.work(rows, number, end)
         except Exception as error:
             cause = error if isinstance(error, SourceError) else self._batches.failure

@@ -24,7 +24,6 @@ from weft.host.sources.feeds import Feeds
 from weft.host.sources.source import Piece
 from weft.host.spark.exchange import Plan, open_plan, partition, single, to_rows, wire_errors
 from weft.host.spark.reader import SCHEMA
-from weft.observe.notice import Notice
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,11 +36,6 @@ class Reading(Protocol):
     def lag(self) -> Mapping[str, Mapping[str, int]]:
         """Stream -> partition -> records that wait behind the batch, as far as that is known."""
         return {}
-
-    @property
-    def notices(self) -> Sequence[Notice]:
-        """What the batch has to say about its sources."""
-        return ()
 
     def envelopes(self, plan: Any, batch: Batch, parcels: str | None) -> DataFrame:
         """Wave 0 of the batch under a plan (a broadcast Shipment); `parcels` is the folder of large payloads."""
@@ -57,7 +51,6 @@ class Shares:
     """Broadcast of Feeds."""
     shares: Sequence[Sequence[Piece]]
     lag: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    notices: Sequence[Notice] = ()
 
     def envelopes(self, plan: Any, batch: Batch, parcels: str | None) -> DataFrame:
         """Partition p reads share p.  Rows never pass through the JVM one by one."""
