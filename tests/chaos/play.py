@@ -55,7 +55,9 @@ class Play:
         broker: Broker | None,
         say: Callable[[str], None] = lambda _line: None,
         outcome: Outcome | None = None,
+        patience: float = 1.0,
     ) -> None:
+        self.patience = patience
         self.say, self.outcome = say, outcome or Outcome(story.seed)
         self.outcome.is_remote = story.is_remote
         self.story, self.root, self.broker = story, root, broker
@@ -211,7 +213,7 @@ class Play:
 
     def _wait_for_end(self, job: Running, noticed: Callable[[], bool]) -> None:
         """Wait until the driver has ended, or has noticed what is gone."""
-        limit = time.monotonic() + A_MINUTE
+        limit = time.monotonic() + A_MINUTE * self.patience
         while job.is_alive() and not noticed():
             if time.monotonic() > limit:
                 raise self._stuck(f"life {job.life} goes on without what was killed")
@@ -292,7 +294,7 @@ class Play:
 
     def _until(self, done: Callable[[], bool], what: str, restart: bool = True) -> None:
         """Wait for something; a job that was ended by a kill is started again."""
-        limit = time.monotonic() + PATIENCE
+        limit = time.monotonic() + PATIENCE * self.patience
         while not done():
             if restart and (self.job is None or not self.job.is_alive()):
                 code = None if self.job is None else self.job.process.returncode
@@ -302,7 +304,7 @@ class Play:
                     raise self._stuck(f"the job ended with {code}, waiting for {what}")
                 self._start()
             if time.monotonic() > limit:
-                raise self._stuck(f"{PATIENCE:.0f} s have passed without {what}")
+                raise self._stuck(f"{PATIENCE * self.patience:.0f} s have passed without {what}")
             self._tick()
 
     def _soon(self, done: Callable[[], bool]) -> None:
@@ -404,10 +406,11 @@ def play(
     broker: Broker | None = None,
     say: Callable[[str], None] = lambda _line: None,
     outcome: Outcome | None = None,
+    patience: float = 1.0,
 ) -> Outcome:
-    """Play a story; raise if anything was lost or doubled."""
+    """Play a story; raise if anything was lost or doubled.  On a busy machine it needs more patience."""
     with folder(story.seed) as root:
-        return Play(story, root, broker, say, outcome).go()
+        return Play(story, root, broker, say, outcome, patience).go()
 
 
 __all__ = ["Outcome", "Play", "StuckError", "failures", "play"]
