@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.s3.models import s3_backends
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
 
@@ -19,6 +21,10 @@ SLOW = 0.3
 class _Silent(WSGIRequestHandler):
     def log_request(self, *_: Any) -> None:
         """Say nothing of each request."""
+
+
+def _bucket() -> Any:
+    return s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[BUCKET]
 
 
 class Store:
@@ -39,6 +45,15 @@ class Store:
         """The URL of a place in the store, as `pyarrow.fs` reads it."""
         end = f"127.0.0.1:{self._server.server_port}"
         return f"s3://weft:secret@{BUCKET}/{path}?endpoint_override={end}&scheme=http&region=us-east-1"
+
+    def names(self, path: str) -> list[str]:
+        """The objects below a place, as they are at this moment; nothing is asked for over HTTP."""
+        return sorted(name for name in list(_bucket().keys) if name.startswith(f"{path}/"))
+
+    def clear(self, path: str) -> None:
+        """Remove all objects below a place: stores of one process share their memory."""
+        for name in self.names(path):
+            _bucket().keys.pop(name)
 
     def _answer(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         with self._lock:

@@ -32,8 +32,8 @@ A_STORY = 20
 class Lane:
     """Stories one after the other; a broker is started when the first of them needs it."""
 
-    def __init__(self, into: Path | None, kills: int, say: Callable[[str], None]) -> None:
-        self.into, self.kills, self.say = into, kills, say
+    def __init__(self, into: Path | None, kills: int, say: Callable[[str], None], patience: float) -> None:
+        self.into, self.kills, self.say, self.patience = into, kills, say, patience
         self.stack = contextlib.ExitStack()
         self.broker: Broker | None = None
 
@@ -44,7 +44,7 @@ class Lane:
             self.broker = self.stack.enter_context(running())
         outcome = Outcome(seed)
         try:
-            play(story, self.broker, self.say, outcome)
+            play(story, self.broker, self.say, outcome, self.patience)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong is reported with its story
             print(f"\nFAILED\n{story.describe()}\n{traceback.format_exc(limit=-4)}", flush=True)
             print(f"repeat: python -m tests.chaos --story {seed} --each {self.kills}", flush=True)
@@ -87,6 +87,7 @@ def main() -> int:
     parser.add_argument("--story", type=int, default=None, help="play the story of this seed only")
     parser.add_argument("--each", type=int, default=A_STORY, help="kills of a story")
     parser.add_argument("--beside", type=int, default=1, help="stories at a time")
+    parser.add_argument("--patience", type=float, default=1.0, help="how much longer a job may take, on a busy machine")
     parser.add_argument("--into", type=Path, default=None, help="a file that gets a line of JSON for each story")
     parser.add_argument("--summary", type=Path, default=None, help="print the summary of such a file, and end")
     args = parser.parse_args()
@@ -96,13 +97,13 @@ def main() -> int:
         return 0
     if args.story is not None:
         print(draw(args.story, args.each).describe(), flush=True)
-        campaign, lane = Campaign(args.story, args.each), Lane(args.into, args.each, _print)
+        campaign, lane = Campaign(args.story, args.each), Lane(args.into, args.each, _print, args.patience)
         with lane.stack:
             campaign.tell_next(lane)
     else:
         campaign = Campaign(random.SystemRandom().randrange(1 << 30) if args.seed is None else args.seed, args.kills)
         with ThreadPoolExecutor(args.beside) as pool:
-            lanes = [Lane(args.into, args.each, lambda _line: None) for _ in range(args.beside)]
+            lanes = [Lane(args.into, args.each, lambda _line: None, args.patience) for _ in range(args.beside)]
             list(pool.map(campaign.follow, lanes))
     print(summarize(campaign.outcomes))
     return 1 if any(outcome.difference for outcome in campaign.outcomes) else 0

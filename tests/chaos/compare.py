@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow.dataset as ds
 
+from tests.chaos.asked import Asked
 from tests.chaos.job import EXTRA
 from tests.chaos.outcome import Outcome
 from tests.chaos.rows import LATENESS
@@ -24,7 +25,8 @@ class Comparison:
 
     story: Story
     root: Path
-    state: Path
+    staged: Sequence[object]
+    """What lies in the folder of staged results."""
     tables: dict[str, Any]
     """The rows of each stream that are left in the end."""
     consume: Callable[[str], list[Any]]
@@ -38,11 +40,10 @@ class Comparison:
             names, wanted = expected(query, self.tables)
             for sink in query.sinks:
                 here = found(query, sink, self.root, names, self.consume)
-                self._same(f"{query.name}, sink {sink}", here, self._final(query.closes, wanted, sink))
+                self._same(f"{query.name}, sink {sink}", here, self._final(query, wanted, sink))
             if query is extra and not query.is_view:
                 self._compare_live(names, wanted)
-        staged = self.state / "results"
-        assert not any(staged.iterdir()), f"staged results stay behind: {list(staged.iterdir())}"
+        assert not self.staged, f"staged results stay behind: {self.staged}"
 
     def _compare_live(self, names: list[str], wanted: Answer) -> None:
         """What a query gave that came and went: a part of the answer, nothing twice."""
@@ -55,14 +56,21 @@ class Comparison:
             self.outcome.sinks += 1
             self.outcome.rows += here.total()
 
-    def _final(self, stream: str | None, wanted: Answer, sink: str) -> Answer:
-        """Of final rows, the groups of windows that have ended by the watermark."""
+    def _final(self, query: Asked, wanted: Answer, sink: str) -> Answer:
+        """Of final rows, the groups of windows that have ended by the watermark, and rows whose time it has passed."""
+        if query.waits:
+            mark = min(map(self._mark, query.waits)).isoformat()
+            return Counter({row: count for row, count in wanted.items() if row[-1] < mark})
         if sink != "final":
             return wanted
-        assert stream is not None
-        newest = max(self.tables[stream].column("ts").to_pylist())
-        mark = (newest - datetime.timedelta(seconds=LATENESS + 60)).isoformat()
+        assert query.closes is not None
+        mark = (self._mark(query.closes) - datetime.timedelta(seconds=60)).isoformat()
         return Counter({row: count for row, count in wanted.items() if row[0] <= mark})
+
+    def _mark(self, name: str) -> datetime.datetime:
+        """The watermark of a stream or a table in the end."""
+        newest: datetime.datetime = max(self.tables[name].column("ts").to_pylist())
+        return newest - datetime.timedelta(seconds=LATENESS)
 
     def _same(self, what: str, here: Answer, wanted: Answer) -> None:
         missing, more = wanted - here, here - wanted

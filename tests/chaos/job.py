@@ -21,7 +21,7 @@ from typing import Any
 
 import weft
 from tests.chaos.rows import COLUMNS, LATENESS, schema_of
-from tests.chaos.sinks import attach, out, topic_of
+from tests.chaos.sinks import attach, out, remote, topic_of
 from tests.chaos.story import ROWS, STRATEGIES, Input, Story
 from weft.host.crash import CrashPoint
 
@@ -46,13 +46,15 @@ class Life:
         self.added = 0
         self.is_changing = self.story.extra is not None
         self.workers = self.dice.choice((1, 2, 3)) if self.is_changing else 2
-        self.plans = {q.name: self.dice.choice(STRATEGIES) if self.is_changing else None for q in self.story.queries}
+        drawn = {query: self.dice.choice(STRATEGIES) for query in self.story.queries}
+        self.plans = {q.name: how if self.is_changing and q.is_free else None for q, how in drawn.items()}
 
     # ------------------------------------------------------------------------------------------ the session
 
     def session(self) -> weft.Session:
         """The session of the story, on its checkpoint."""
-        made = weft.Session(self.root / "disk" / "state", workers=self.workers, spark=self.spark)
+        place = remote(self.root, "state") or self.root / "disk" / "state"
+        made = weft.Session(place, workers=self.workers, spark=self.spark)
         made.options(statistics=weft.Statistics(rows={given.name: 1000.0 for given in self.story.inputs}))
         for given in self.story.inputs:
             self._declare(made, given)
@@ -63,20 +65,23 @@ class Life:
         return made
 
     def _declare(self, session: weft.Session, given: Input) -> None:
-        how: dict[str, Any] = {"bad_files": given.bad}
+        how: dict[str, Any] = {} if given.is_table else {"bad_files": given.bad}
         if given.is_timed:
             how |= {"event_time": "ts", "lateness": 4 * LATENESS if given.kind == "topic" else LATENESS}
         if given.way == "changes":
             how["changes"] = "op"
-        if given.way == "upserts":
+        if given.way in ("upserts", "versions"):
             how["key"] = "id"
-        session.stream(given.name, self._source(given), **how)
+        if given.way == "versions":
+            how |= {"event_time": "ts", "lateness": LATENESS}
+        declare = session.table if given.is_table else session.stream
+        declare(given.name, self._source(given), **how)
 
     def _source(self, given: Input) -> object:
         folder, schema = self.root / "in" / given.name, schema_of(given)
         if given.kind == "topic":
             assert self.servers is not None
-            named = {**COLUMNS, **({"ts": "TIMESTAMP"} if given.is_timed else {})}
+            named = {**COLUMNS, **({"ts": "TIMESTAMP"} if "ts" in schema.names else {})}
             named |= {"op": "VARCHAR"} if given.way == "changes" else {}
             topic = topic_of(self.root, given.name)
             return weft.read.kafka(self.servers, topic, schema=named, max_rows=ROWS, patience="3 minutes")
@@ -114,12 +119,8 @@ class Life:
             self._run_until(finish)
         with self.session() as last:
             if self.story.extra is not None:
-                attach(
-                    last.query(LAST, self.story.extra.sql, backfill=True, complete=True),
-                    self.story.extra,
-                    self.root,
-                    None,
-                )
+                made = last.query(LAST, self.story.extra.sql, backfill=True, complete=True)
+                attach(made, self.story.extra, self.root, None)
             last.run()
 
     def _run_until(self, finish: Path) -> None:

@@ -11,6 +11,8 @@ class Outcome:
     """Counts of a story, and what went wrong with it."""
 
     seed: int
+    is_remote: bool = False
+    """Whether the checkpoint was in an object store."""
     kills: Counter[str] = field(default_factory=Counter)
     """Processes that were killed, by kind."""
     harms: Counter[str] = field(default_factory=Counter)

@@ -25,6 +25,7 @@ from tests.chaos.rows import Rows, as_json, drop
 from tests.chaos.sinks import topic_of
 from tests.chaos.story import ENDING, Input, Step, Story
 from tests.chaos.victims import Running, survivors
+from tests.objectstore import Store
 
 PATIENCE = 300.0
 """Seconds in which a job must get on, on a machine that has other things to do."""
@@ -35,6 +36,9 @@ A_MINUTE = 60.0
 A_WHILE = 20.0
 REASONS = ("HostError", "SourceError", "SinkError")
 """Errors that kills and harm may lead to; state that does not fit is none of them."""
+STORE_REASONS = ("cannot be used", "cannot be written", "cannot be read", "cannot be listed", "cannot be removed")
+A_FEW = 0.005
+"""The part of requests to an object store that fails, and of those that are slow, while nothing worse happens."""
 
 
 class StuckError(AssertionError):
@@ -51,8 +55,11 @@ class Play:
         broker: Broker | None,
         say: Callable[[str], None] = lambda _line: None,
         outcome: Outcome | None = None,
+        patience: float = 1.0,
     ) -> None:
+        self.patience = patience
         self.say, self.outcome = say, outcome or Outcome(story.seed)
+        self.outcome.is_remote = story.is_remote
         self.story, self.root, self.broker = story, root, broker
         self.rows = Rows(story)
         self.began, self.fed = time.monotonic(), 0
@@ -60,6 +67,7 @@ class Play:
         self.damaged: list[tuple[Input, int]] = []
         self.disk = Disk(root / "disk", small=story.small_disk)
         self.shim = Shim(root / "trouble") if story.shim else None
+        self.store = Store() if story.is_remote else None
         self.job: Running | None = None
         self.left_over: list[psutil.Process] = []
         (root / "story").write_bytes(pickle.dumps(story))
@@ -69,6 +77,7 @@ class Play:
         began = self.began
         self._make_topics()
         with self.disk, contextlib.ExitStack() as stack:
+            self._open_store(stack)
             stack.callback(self._end)
             self._feed(2)
             for number, step in enumerate(self.story.steps):
@@ -78,6 +87,15 @@ class Play:
             self._finish()
             self._compare()
         return self.outcome
+
+    def _open_store(self, stack: contextlib.ExitStack) -> None:
+        """Run the object store; all the time a few of its requests fail or are slow."""
+        (self.root / "tmp").mkdir()
+        if self.store is not None:
+            stack.enter_context(self.store.running())
+            stack.callback(self.store.clear, self.root.name)
+            (self.root / "store").write_text(self.store.url(f"{self.root.name}/{{}}"))
+            self.store.failing = self.store.slow = A_FEW
 
     # ----------------------------------------------------------------------------------------------- input
 
@@ -103,6 +121,8 @@ class Play:
 
     def _arrive(self, given: Input, batch: int, is_damaged: bool = False) -> None:
         rows = self.rows.arriving[given.name][batch]
+        if not rows:
+            return
         if given.kind == "topic":
             self._produce(given, [as_json(row).encode() for row in rows])
         elif is_damaged:
@@ -135,7 +155,7 @@ class Play:
         if kind in ("worker", "daemon", "executor", "jvm", "driver"):
             self._soon(lambda: self.job is not None and bool(self.job.victims(kind)))
         self._pause(step.delay)
-        if step.trouble in ("disk", "clock", "slow"):
+        if step.trouble in ("disk", "clock", "slow", "store"):
             self._harm(step)
         else:
             self._kill(step)
@@ -193,7 +213,7 @@ class Play:
 
     def _wait_for_end(self, job: Running, noticed: Callable[[], bool]) -> None:
         """Wait until the driver has ended, or has noticed what is gone."""
-        limit = time.monotonic() + A_MINUTE
+        limit = time.monotonic() + A_MINUTE * self.patience
         while job.is_alive() and not noticed():
             if time.monotonic() > limit:
                 raise self._stuck(f"life {job.life} goes on without what was killed")
@@ -206,6 +226,8 @@ class Play:
         dice, kind = random.Random(step.draw), step.trouble
         if kind == "disk":
             self._fill_disk()
+        elif kind == "store":
+            self._trouble_store(dice.uniform(0.03, 0.2))
         elif self.shim is None or not self.shim.works:
             self.outcome.missed[kind] += 1
             return
@@ -231,9 +253,19 @@ class Play:
             self._feed(1)
             self._until(lambda: self._failures() > failed, "an error about a full disk")
 
+    def _trouble_store(self, part: float) -> None:
+        """Let many requests fail or be slow, until a batch was committed in spite of it."""
+        assert self.store is not None
+        self.store.failing = self.store.slow = part
+        before = self._committed()
+        self._feed(1)
+        self._until(lambda: self._committed() > before, "a batch with a store in trouble")
+        self.store.failing = self.store.slow = A_FEW
+
     def _harm_file(self, step: Step) -> None:
         """A file arrives damaged.  It is repaired after the run has failed; or it is left out for ever."""
         known = [g for g in self.story.inputs if g.kind == "parquet" and (g.bad == "fail" or g.way == "plain")]
+        known = [given for given in known if given.way != "once"]
         if not known or self.fed >= self.story.batches:
             self.outcome.missed["file"] += 1
             return
@@ -249,7 +281,10 @@ class Play:
     # ---------------------------------------------------------------------------------------------- waiting
 
     def _start(self, point: str = "") -> Running:
-        environ = self.shim.environ if self.shim is not None else {}
+        environ = {"TMPDIR": str(self.root / "tmp"), **(self.shim.environ if self.shim is not None else {})}
+        if self.store is not None and random.Random(f"{self.story.seed} {self.outcome.lives}").random() < 0.4:
+            shutil.rmtree(self.root / "tmp")  # another machine, which has no copies of the state
+            (self.root / "tmp").mkdir()
         servers = self.broker.servers if self.broker is not None and self.story.has_topics else ""
         if self.job is not None:
             self.job.let_go()
@@ -259,7 +294,7 @@ class Play:
 
     def _until(self, done: Callable[[], bool], what: str, restart: bool = True) -> None:
         """Wait for something; a job that was ended by a kill is started again."""
-        limit = time.monotonic() + PATIENCE
+        limit = time.monotonic() + PATIENCE * self.patience
         while not done():
             if restart and (self.job is None or not self.job.is_alive()):
                 code = None if self.job is None else self.job.process.returncode
@@ -269,7 +304,7 @@ class Play:
                     raise self._stuck(f"the job ended with {code}, waiting for {what}")
                 self._start()
             if time.monotonic() > limit:
-                raise self._stuck(f"{PATIENCE:.0f} s have passed without {what}")
+                raise self._stuck(f"{PATIENCE * self.patience:.0f} s have passed without {what}")
             self._tick()
 
     def _soon(self, done: Callable[[], bool]) -> None:
@@ -286,8 +321,16 @@ class Play:
         time.sleep(A_TICK)
 
     def _committed(self) -> int:
-        folder = self.disk.path / "state" / "manifests"
-        return max((int(p.stem) for p in folder.glob("[0-9]*.json")), default=-1) if folder.exists() else -1
+        names = [name for name in self._listed("manifests") if name[:1].isdigit() and ".json" in name]
+        return max((int(name.partition(".")[0]) for name in names), default=-1)
+
+    def _listed(self, part: str) -> list[str]:
+        """The names of files in a folder of the checkpoint."""
+        if self.store is not None:
+            folder = f"{self.root.name}/state/{part}"
+            return [rest for name in self.store.names(folder) if (rest := name.removeprefix(f"{folder}/"))]
+        place = self.disk.path / "state" / part
+        return [path.name for path in place.iterdir()] if place.exists() else []
 
     def _failures(self) -> int:
         place = self.root / "failures"
@@ -312,8 +355,12 @@ class Play:
         ended = lambda: self.job is not None and self.job.process.poll() == 0
         self._until(ended, "the end of the job")
         self.outcome.failures = self._failures()
-        unfit = [told for told in failures(self.root) if told["kind"] not in REASONS]
+        unfit = [told for told in failures(self.root) if told["kind"] not in REASONS and not self._is_of_store(told)]
         assert not unfit, f"a run failed for a reason that nobody gave it: {unfit[0]}"
+
+    def _is_of_store(self, told: dict[str, Any]) -> bool:
+        """Whether a run ended because the object store did not answer."""
+        return self.store is not None and any(words in told["said"] for words in STORE_REASONS)
 
     def _end(self) -> None:
         self.outcome.seconds = time.monotonic() - self.began
@@ -325,8 +372,8 @@ class Play:
         assert not alive, f"still alive: {alive}"
 
     def _compare(self) -> None:
-        tables, state = self.rows.left(self.left_out), self.disk.path / "state"
-        Comparison(self.story, self.root, state, tables, self._consume, self.outcome).run()
+        tables, staged = self.rows.left(self.left_out), self._listed("results")
+        Comparison(self.story, self.root, staged, tables, self._consume, self.outcome).run()
 
     def _consume(self, topic: str) -> list[Any]:
         from tests.kafka._kit import consume_all
@@ -359,10 +406,11 @@ def play(
     broker: Broker | None = None,
     say: Callable[[str], None] = lambda _line: None,
     outcome: Outcome | None = None,
+    patience: float = 1.0,
 ) -> Outcome:
-    """Play a story; raise if anything was lost or doubled."""
+    """Play a story; raise if anything was lost or doubled.  On a busy machine it needs more patience."""
     with folder(story.seed) as root:
-        return Play(story, root, broker, say, outcome).go()
+        return Play(story, root, broker, say, outcome, patience).go()
 
 
 __all__ = ["Outcome", "Play", "StuckError", "failures", "play"]

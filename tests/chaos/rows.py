@@ -23,12 +23,15 @@ TIMED = pa.schema(
     [*((name, pa.int64()) for name in ["id", "g", "k", "m", "v"]), ("s", pa.string()), ("ts", pa.timestamp("us"))]
 )
 CHANGED = pa.schema([*list(TIMED)[:-1], ("op", pa.string())])
+KEYS = ROWS
+"""Rows of a table: one for each value of `g`."""
 Row = dict[str, Any]
 
 
 def schema_of(given: Input) -> pa.Schema:
     """The columns of a stream."""
-    return {"plain": TIMED, "changes": CHANGED, "upserts": pa.schema(list(TIMED)[:-1])}[given.way]
+    bare = pa.schema(list(TIMED)[:-1])
+    return {"plain": TIMED, "changes": CHANGED, "upserts": bare, "once": bare, "versions": TIMED}[given.way]
 
 
 class Rows:
@@ -44,7 +47,9 @@ class Rows:
         made, here = [], list[Row]()
         for batch in range(self.story.batches):
             rows = [self._row(dice, batch * ROWS + number + at * 1_000_000) for number in range(ROWS)]
-            if given.way == "plain":
+            if given.is_table:
+                rows = self._table(dice, given, batch, rows)
+            elif given.way == "plain":
                 rows = [
                     row | {"ts": BASE + datetime.timedelta(seconds=20 * batch + dice.randint(-9, 9))} for row in rows
                 ]
@@ -54,6 +59,20 @@ class Rows:
                 rows = [row | {"id": dice.randrange(2 * ROWS)} for row in rows]
             made.append(rows)
         return made
+
+    def _table(self, dice: random.Random, given: Input, batch: int, rows: list[Row]) -> list[Row]:
+        """All keys at first; then none, or later versions of some, each with a time of its own."""
+        if batch == 0:
+            begin = BASE - datetime.timedelta(minutes=1)
+            return [row | {"id": key, **_dated(given, begin)} for key, row in zip(range(KEYS), rows, strict=True)]
+        if given.way == "once":
+            return []
+        some = dice.sample(rows, 12)
+        seconds = [20 * batch + dice.randint(-9, 9) + (number + 1) / 100 for number in range(len(some))]
+        return [
+            row | {"id": dice.randrange(KEYS), **_dated(given, BASE + datetime.timedelta(seconds=second))}
+            for row, second in zip(some, seconds, strict=True)
+        ]
 
     def _row(self, dice: random.Random, number: int) -> Row:
         keys = {name: None if dice.random() < 0.02 else dice.randrange(self.keys) for name in "km"}
@@ -65,12 +84,16 @@ class Rows:
         for given in self.story.inputs:
             arrived = [b for n, b in enumerate(self.arriving[given.name]) if (given.name, n) not in left_out]
             rows = [row for batch in arrived for row in batch]
-            wanted = TIMED if given.way == "plain" else pa.schema(list(TIMED)[:-1])
+            wanted = schema_of(given) if given.way != "changes" else pa.schema(list(TIMED)[:-1])
             found[given.name] = pa.Table.from_pylist(_remaining(given, rows), wanted)
         return found
 
 
 WORDS = ["", "a", "warp", "weft", "ÄÖ", "x" * 200, 'quote " and, comma', "tab\tand \\ back"]
+
+
+def _dated(given: Input, moment: datetime.datetime) -> Row:
+    return {"ts": moment} if given.way == "versions" else {}
 
 
 def _taken_back(dice: random.Random, new: list[Row], here: list[Row]) -> list[Row]:

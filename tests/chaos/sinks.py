@@ -5,6 +5,7 @@ changes, final, snapshot    folders of a view
 topic                       records of a topic, as a consumer of committed records sees them
 calls                       a file for each call of a function, replaced if the batch comes again
 sqlite                      rows and the number of the batch in one transaction
+remote                      files of a folder in the object store
 table                       a table of a catalog that ends with its process, and stays in its folder
 """
 
@@ -22,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+from pyarrow import fs
 
 from tests.chaos.asked import Asked
 
@@ -40,6 +42,8 @@ def attach(handle: Any, asked: Asked, root: Path, servers: str | None) -> None:
             handle.to_parquet(place / sink)
         elif sink == "folders":
             handle.to_parquet(place / sink, partition_by=last_column(handle))
+        elif sink == "remote":
+            handle.to_parquet(remote(root, asked.name))
         elif sink == "topic":
             handle.to_kafka(servers, topic_of(root, asked.name), patience="3 minutes")
         elif sink == "table":
@@ -51,6 +55,12 @@ def attach(handle: Any, asked: Asked, root: Path, servers: str | None) -> None:
 def out(root: Path) -> Path:
     """Where sinks are: on the disk of the checkpoint."""
     return root / "disk" / "out"
+
+
+def remote(root: Path, name: str) -> str | None:
+    """The URL of a place of the story; None if it has no object store."""
+    place = root / "store"
+    return place.read_text().format(name) if place.exists() else None
 
 
 def last_column(handle: Any) -> str:
@@ -113,7 +123,11 @@ def found(asked: Asked, sink: str, root: Path, names: list[str], consume: Callab
         called = [pq.read_table(path) for path in sorted(folder.glob("*.parquet"))]
         return _last(asked, (row for table in called for row in table.to_pylist()), names)
     by = "hive" if sink in ("folders", "table") else None
-    read = ds.dataset(folder, format="parquet", partitioning=by).to_table()
+    if sink == "remote":
+        files, path = fs.FileSystem.from_uri(remote(root, asked.name))
+        read = ds.dataset(path, filesystem=files, format="parquet").to_table()
+    else:
+        read = ds.dataset(folder, format="parquet", partitioning=by).to_table()
     return _changed(asked, read, names) if sink == "changes" else _rows(read.select(names))
 
 

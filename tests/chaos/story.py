@@ -16,6 +16,7 @@ a kill at a crash point hits the same one.
             file       an input file is cut, empty or garbage; it is repaired, or left out
             clock      the clock of all processes jumps
             slow       every sync of a file takes long, for a while
+            store      many requests to the object store fail or are slow, for a while
 """
 
 from __future__ import annotations
@@ -28,16 +29,17 @@ from tests.chaos.asked import Asked, ask, extra
 from weft.host.crash import points
 
 Kill = OneOf["driver", "jvm", "worker", "daemon", "executor", "group", "broker"]
-Harm = OneOf["disk", "file", "clock", "slow"]
+Harm = OneOf["disk", "file", "clock", "slow", "store"]
 Host = OneOf["local", "retries", "executors"]
 """Where a lost task ends the run; where Spark runs it again; where it does so in JVMs of their own."""
-HOSTS: dict[Host, int] = {"local": 36, "retries": 58, "executors": 6}
+HOSTS: dict[Host, int] = {"local": 40, "retries": 45, "executors": 15}
 KILLS: dict[Host, dict[Kill, int]] = {
-    "local": {"worker": 62, "driver": 12, "group": 7, "jvm": 7, "daemon": 12},
-    "retries": {"worker": 78, "daemon": 14, "driver": 4, "group": 2, "jvm": 2},
-    "executors": {"executor": 25, "worker": 60, "daemon": 7, "driver": 4, "group": 4},
+    "local": {"worker": 33, "daemon": 10, "driver": 24, "group": 16, "jvm": 17},
+    "retries": {"worker": 34, "daemon": 10, "driver": 24, "group": 16, "jvm": 16},
+    "executors": {"executor": 44, "worker": 32, "daemon": 4, "driver": 10, "group": 10},
 }
-"""How often each kill is drawn; the broker comes on top where there is one."""
+"""How often each kill is drawn; most kill more than a worker.  The broker comes on top where there is one."""
+BROKER = 12
 ENDING = ("driver", "group", "jvm")
 """Kills after which the job has to be started again."""
 STRATEGIES = (None, None, "flat", "left_deep", "hypercube:hash")
@@ -51,14 +53,20 @@ class Input:
 
     name: str
     kind: OneOf["parquet", "csv", "json", "topic", "frame"]
-    way: OneOf["plain", "changes", "upserts"] = "plain"
+    way: OneOf["plain", "changes", "upserts", "once", "versions"] = "plain"
+    """Tables are read once, or their rows replace each other by key, each with a time from which it holds."""
     bad: OneOf["fail", "skip"] = "fail"
     partitions: int = 1
 
     @property
     def is_timed(self) -> bool:
-        """Whether it has an event time."""
+        """Whether it is a stream that has an event time."""
         return self.way == "plain"
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a table."""
+        return self.way in ("once", "versions")
 
     @property
     def is_filed(self) -> bool:
@@ -93,6 +101,8 @@ class Story:
     small_disk: bool
     shim: bool
     """Whether processes run with a library that can make clocks jump and disks slow."""
+    is_remote: bool
+    """Whether the checkpoint is in an object store."""
     steps: tuple[Step, ...]
 
     @property
@@ -104,11 +114,14 @@ class Story:
     @property
     def batches(self) -> int:
         """How many batches of input there are, for each stream."""
-        return 2 + sum(step.batches + (step.trouble in ("disk", "slow")) for step in self.steps)
+        return 2 + sum(step.batches + (step.trouble in ("disk", "slow", "store")) for step in self.steps)
 
     def describe(self) -> str:
         """The story in some lines."""
-        lines = [f"story {self.seed}: {self.host}, {self.batches} batches of {ROWS} rows for each of"]
+        where = "in an object store" if self.is_remote else "in a folder"
+        lines = [
+            f"story {self.seed}: {self.host}, checkpoint {where}, {self.batches} batches of {ROWS} rows for each of"
+        ]
         lines += [f"  {given.name}: {given.kind}, {given.way}, bad files {given.bad}" for given in self.inputs]
         asked = [*self.queries, *([self.extra] if self.extra else [])]
         lines += [f"  {query.name} -> {', '.join(query.sinks)}: {' '.join(query.sql.split())}" for query in asked]
@@ -116,25 +129,31 @@ class Story:
         return "\n".join(lines)
 
 
-def draw(seed: int, kills: int = 20, host: Host | None = None, topics: bool | None = None) -> Story:
-    """The story of a seed, with so many kills; its host and whether it has topics may be given."""
+def draw(
+    seed: int, kills: int = 20, host: Host | None = None, topics: bool | None = None, remote: bool | None = None
+) -> Story:
+    """The story of a seed, with so many kills; its host, and whether it has topics or a store, may be given."""
     dice = random.Random(f"story {seed}")
     where = dice.choices(list(HOSTS), list(HOSTS.values()))[0]
-    has_topics = dice.random() < 0.15
+    has_topics, is_remote = dice.random() < 0.25, dice.random() < 0.35
     where, has_topics = host or where, has_topics if topics is None else topics
-    inputs = _inputs(dice, has_topics, allow_frame=where != "executors")
+    is_remote = is_remote if remote is None else remote
+    inputs = _inputs(dice, has_topics, allow_frame=where != "executors" and not is_remote)
     framed = any(given.kind == "frame" for given in inputs)
     changing = not framed and dice.random() < 0.5
     names = {given.name: given for given in inputs}
-    queries = ask(dice, names, has_topics)
-    has_disk = where != "executors" and dice.random() < 0.4
-    shim = where != "executors" and not has_topics and dice.random() < 0.5
-    steps = _steps(dice, kills, where, inputs, has_topics, has_disk, shim)
-    return Story(seed, where, inputs, queries, extra(dice, names) if changing else None, has_disk, shim, steps)
+    queries = ask(dice, names, has_topics, is_remote)
+    is_own = where != "executors" and not is_remote
+    has_disk = is_own and dice.random() < 0.4
+    shim = is_own and not has_topics and dice.random() < 0.5
+    harms = _harms(inputs, {"disk": has_disk, "clock": shim, "slow": shim, "store": is_remote})
+    steps = _steps(dice, kills, where, harms, has_topics)
+    more = extra(dice, names) if changing else None
+    return Story(seed, where, inputs, queries, more, has_disk, shim, is_remote, steps)
 
 
 def _inputs(dice: random.Random, has_topics: bool, allow_frame: bool) -> tuple[Input, ...]:
-    """Two to five streams; the first two have an event time."""
+    """Two to five streams, of which the first two have an event time, and now and then a table or two."""
     made = []
     is_framed = allow_frame and not has_topics and dice.random() < 0.12
     for number in range(dice.choice((2, 2, 3, 3, 4, 5))):
@@ -147,22 +166,20 @@ def _inputs(dice: random.Random, has_topics: bool, allow_frame: bool) -> tuple[I
         bad = "skip" if kind == "parquet" and not is_framed and dice.random() < 0.4 else "fail"
         partitions = dice.choice((1, 2, 3)) if way == "plain" else 1
         made.append(Input("abcde"[number], kind, way, bad, partitions))  # type: ignore[arg-type]
+    tables = [] if is_framed else dice.choice(([], ["once"], ["versions"], ["once", "versions"]))
+    for name, way in zip("tu", tables, strict=False):
+        kind = "topic" if has_topics and way == "versions" and dice.random() < 0.5 else dice.choice(("parquet", "csv"))
+        made.insert(0, Input(name, kind, way))  # type: ignore[arg-type]
     return tuple(made)
 
 
-def _steps(
-    dice: random.Random,
-    kills: int,
-    host: Host,
-    inputs: tuple[Input, ...],
-    has_topics: bool,
-    has_disk: bool,
-    shim: bool,
-) -> tuple[Step, ...]:
-    weights: dict[Kill, int] = dict(KILLS[host]) | ({"broker": 4} if has_topics else {})
-    harms: list[Harm] = [*(["disk"] if has_disk else []), *(["clock", "slow"] if shim else [])]  # type: ignore[list-item]
-    if any(given.kind == "parquet" for given in inputs):
-        harms.append("file")
+def _harms(inputs: tuple[Input, ...], means: dict[Harm, bool]) -> list[Harm]:
+    found: list[Harm] = [harm for harm, here in means.items() if here]
+    return [*found, "file"] if any(given.kind == "parquet" for given in inputs) else found
+
+
+def _steps(dice: random.Random, kills: int, host: Host, harms: list[Harm], has_topics: bool) -> tuple[Step, ...]:
+    weights: dict[Kill, int] = dict(KILLS[host]) | ({"broker": BROKER} if has_topics else {})
     steps: list[Step] = []
     for _ in range(kills):
         if harms and dice.random() < 0.2:

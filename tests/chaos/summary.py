@@ -19,6 +19,7 @@ def summarize(outcomes: Sequence[Outcome]) -> str:
     failed = [str(outcome.seed) for outcome in outcomes if outcome.difference]
     rows = [
         ("stories", f"{len(outcomes):,}"),
+        ("- with the checkpoint in an object store", f"{sum(outcome.is_remote for outcome in outcomes):,}"),
         ("processes killed", f"{kills.total():,}"),
         *((f"- {kind}", f"{count:,}") for kind, count in kills.most_common()),
         ("of them in stories that came to a good end", f"{well:,}"),

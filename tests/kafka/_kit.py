@@ -45,6 +45,13 @@ def add_partitions(broker: Broker, topic: str, total: int) -> None:
     admin.create_partitions([NewPartitions(topic, total)])[topic].result(60)
 
 
+def delete_before(broker: Broker, topic: str, offset: int, partition: int = 0) -> None:
+    """Delete the records of a partition before an offset, as retention does."""
+    admin = AdminClient({"bootstrap.servers": broker.servers, **QUIET})
+    place = TopicPartition(topic, partition, offset)
+    admin.delete_records([place])[place].result(60)
+
+
 def produce(broker: Broker, topic: str, values: Iterable[Any], **more: Any) -> None:
     """Send values; those that are neither bytes nor None become JSON."""
     producer = Producer({"bootstrap.servers": broker.servers, "linger.ms": 5, **QUIET})

@@ -11,14 +11,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import KafkaError, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaError, Producer
 
 import weft
 from bench.broker import PASSWORD, USER, Broker
-from tests.kafka._kit import QUIET, add_partitions, delete_topic, make_topic, produce
+from tests.kafka._kit import QUIET, add_partitions, delete_before, delete_topic, make_topic, produce
 from weft.errors import SourceError, StateError
-from weft.host.parts import left_out, place_of
+from weft.host.parts import left_out, lost, place_of
 from weft.host.sources.kafka import positions
 from weft.host.sources.kafka.cluster import Complaint
 from weft.host.sources.kafka.reader import KafkaReader
@@ -184,23 +183,58 @@ def test_deleted_records_are_an_error_that_counts_them_or_are_passed(broker: Bro
     reader = source.open("s", str(tmp_path))
     at = reader.end(reader.beginning(), reader.discover())
     assert at == {"0": 10}
-    _delete_before(broker, topic, 35)
+    delete_before(broker, topic, 35)
     with pytest.raises(SourceError, match=r"25 records of topic .* were deleted before they were read"):
         reader.end(at, reader.discover())
-    with pytest.raises(SourceError, match="deleted before they were read"):
+    with pytest.raises(SourceError, match=r"25 records of topic .* were deleted before they were read"):
         read(source, reader, at, {"0": 20})
     lenient = weft.read.kafka(**options, on_loss="continue")
     again = lenient.open("s", str(tmp_path))
     first = again.end(at, again.discover())
-    assert [notice.kind for notice in again.notices()] == ["lost-records"]
-    assert read(lenient, again, at, first) == []
-    assert values(drain(lenient, again, at)[0]) == [*range(35, 50)]
+    assert first == {"0": 45}, "a batch is as large as what is left allows"
+    assert (values(read(lenient, again, at, first)), count_lost(lenient, again, at, first)) == ([*range(35, 45)], 25)
+    delete_before(broker, topic, 50)
+    last = again.end(first, again.discover())
+    assert (read(lenient, again, first, last), count_lost(lenient, again, first, last)) == ([], 5)
+    assert last == again.end(last, again.discover()) == {"0": 50}
 
 
-def _delete_before(broker: Broker, topic: str, offset: int) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.servers, **QUIET})
-    for future in admin.delete_records([TopicPartition(topic, 0, offset)]).values():
-        future.result(60)
+def count_lost(source: KafkaSource, reader: KafkaReader, start: Position, end: Position) -> int:
+    """Records between two positions that are gone, as the rows that are read say."""
+    pieces = reader.pieces(start, end)
+    found = (batch for piece in pieces for batch in reader.read(piece, source.schema.names, source.schema))
+    return sum(lost(batch) for batch in found)
+
+
+@pytest.mark.usefixtures("parts")
+@pytest.mark.parametrize("cleanup", ["delete", "compact,delete"])
+def test_records_that_are_deleted_after_a_batch_was_planned_are_told_from_gaps(
+    broker: Broker, tmp_path: Path, cleanup: str
+) -> None:
+    """Offsets 0-9 are records, 10 ends their transaction, 11-20 were aborted, 21 says so, and so on."""
+    topic = make_topic(broker, 1, {"cleanup.policy": cleanup})
+    producer = Producer({"bootstrap.servers": broker.servers, "transactional.id": topic, **QUIET})
+    producer.init_transactions(60)
+    for first in (0, 10, 20, 30):
+        producer.begin_transaction()
+        for at in range(first, first + 10):
+            producer.produce(topic, b'{"n":%d}' % at, key=b"%d" % at)
+        producer.flush(60)
+        producer.commit_transaction(60) if first % 20 == 0 else producer.abort_transaction(60)
+    options = {"servers": broker.servers, "topic": topic, "schema": N}
+    strict, lenient = weft.read.kafka(**options), weft.read.kafka(**options, on_loss="continue")
+    readers = [source.open("s", str(tmp_path)) for source in (strict, lenient)]
+    begin = readers[0].beginning()
+    planned = [reader.end(begin, reader.discover()) for reader in readers]
+    assert planned == [{"0": 44}] * 2
+    assert values(read(strict, readers[0], begin, planned[0])) == [*range(10), *range(20, 30)]
+    assert count_lost(strict, readers[0], begin, planned[0]) == 0, "gaps are no losses"
+    for gone, left in ((5, [*range(5, 10), *range(20, 30)]), (25, [*range(23, 30)]), (44, [])):
+        delete_before(broker, topic, gone)
+        with pytest.raises(SourceError, match=rf"{gone} records of topic .* were deleted before they were read"):
+            read(strict, readers[0], begin, {"0": 1})
+        assert values(read(lenient, readers[1], begin, planned[1])) == left
+        assert count_lost(lenient, readers[1], begin, planned[1]) == gone
 
 
 def test_a_topic_that_was_created_anew_is_refused(broker: Broker, tmp_path: Path) -> None:

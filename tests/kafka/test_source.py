@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
 
 import weft
 from bench.broker import Broker
-from tests.kafka._kit import make_topic, produce
+from tests.kafka._kit import delete_before, make_topic, produce
 from tests.spark._kit import answer, drop, framed, oracle
+from weft.host.crash import CrashPoint
 
 pytestmark = pytest.mark.spark
 
@@ -70,6 +72,35 @@ def test_a_partition_that_is_behind_loses_nothing_and_lag_is_told(broker: Broker
     assert sum(lags[0].values()) == 330 - handle.history()[0].total_in
     assert lags[-1] == {"0": 0, "1": 0}
     assert q.table().num_rows == 330 + 2 * 30
+
+
+def test_records_deleted_before_and_after_a_batch_was_planned_are_counted_alike(broker: Broker, tmp_path: Path) -> None:
+    """A batch that died is run again as it was planned, whatever has been deleted since."""
+    topic = make_topic(broker, 2)
+    for partition in range(2):
+        produce(broker, topic, rows(100 * partition, 50), partition=partition)
+
+    def session(on_loss: Literal["fail", "continue"]) -> tuple[weft.Session, Any]:
+        s = weft.Session(tmp_path / "state", workers=2)
+        s.stream("a", weft.read.kafka(broker.servers, topic, schema=COLUMNS, max_rows=40, on_loss=on_loss))
+        return s, s.query("q", "SELECT a.id FROM a").to_memory()
+
+    died, _ = session("fail")
+    died.crash_point = CrashPoint("commit before", 1)
+    with pytest.raises(weft.HostError, match="crash point"):
+        died.run()
+    delete_before(broker, topic, 30, partition=0)  # batch 1 is planned from 20 to 40, batch 2 is not
+    delete_before(broker, topic, 45, partition=1)
+    with pytest.raises(weft.SourceError, match=r"(10|25) records of topic .* were deleted before they were read"):
+        session("fail")[0].run()
+    s, q = session("continue")
+    report = s.run()
+    assert [progress.lost for progress in report.batches] == [{"a": 30}, {"a": 5}]
+    assert report.lost == {"a": 35}
+    assert "35 deleted before they were read" in str(report)
+    (notice,) = report.notices
+    assert (notice.kind, notice.message) == ("lost-records", "5 records were deleted before they were read")
+    assert answer(q.table()) == {(at,): 1 for at in [*range(30, 50), *range(145, 150)]}
 
 
 def rows(start: int, count: int) -> list[dict[str, int]]:

@@ -45,6 +45,7 @@ def read_metrics(picture: Picture) -> list[Metric]:
         _by("weft_late_rows_total", "counter", "Rows dropped below the watermark.", "stream", totals.late),
         _by("weft_untimed_rows_total", "counter", "Rows dropped without event time.", "stream", totals.untimed),
         _by("weft_unreadable_records_total", "counter", "Records left out.", "stream", totals.unreadable),
+        _by("weft_lost_records_total", "counter", "Records deleted before they were read.", "stream", totals.lost),
         _by("weft_results_total", "counter", "Results.", "query", totals.results),
         _one("weft_batches_total", "counter", "Committed batches.", manifest.batch + 1),
         _one("weft_epoch", "gauge", "How often the plan has changed.", manifest.epoch),

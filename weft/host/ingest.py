@@ -25,7 +25,7 @@ from weft.host.envelope import REPORT, Envelope, Frame, slices
 from weft.host.hidden import cut
 from weft.host.marks import drop_late, mark_late
 from weft.host.ops import read_changes, source_columns
-from weft.host.parts import left_out, order_of, place_of
+from weft.host.parts import left_out, lost, order_of, place_of
 from weft.host.routing import TOGETHER, along
 from weft.host.upserts import read_upserts
 from weft.host.watch import Watcher
@@ -120,6 +120,8 @@ class Ingest:
     def _count_left_out(self, raw: pa.RecordBatch, report: Report) -> None:
         if count := left_out(raw):
             bump(report.unreadable, self.stream.name, count)
+        if count := lost(raw):
+            bump(report.lost, self.stream.name, count)
 
     def hand_on(
         self, rows: Frame, row: int, report: Report, number: int, now: int = 0

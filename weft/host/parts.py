@@ -3,10 +3,10 @@
 Rows of different parts are read side by side, and one part may be far behind another.  So a stream stands where the
 slowest of its parts stands.  A part that has brought no row holds nothing up, nor does one that is idle.
 
-Rows say on themselves, in the notes of their schema, which part they are from, how many records before them were left
-out because they could not be read, and where in the order of the stream they stand.  The newest event times of parts
-are kept beside those of streams, under the name of the stream and of the part.  What must hold: the time of a stream
-never goes back, also if a new part begins with old rows.
+Rows say on themselves, in the notes of their schema, which part they are from, how many records among them were left
+out because they could not be read, how many before them are gone, and where in the order of the stream they stand.  The
+newest event times of parts are kept beside those of streams, under the name of the stream and of the part.  What must
+hold: the time of a stream never goes back, also if a new part begins with old rows.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import pyarrow as pa
 
 BETWEEN = "#"
 """Stands between the name of a stream, which cannot have it, and that of a part."""
-_PART, _LEFT_OUT, _ORDER = b"weft.part", b"weft.left-out", b"weft.order"
+_PART, _LEFT_OUT, _LOST, _ORDER = b"weft.part", b"weft.left-out", b"weft.lost", b"weft.order"
 
 
-def note(rows: pa.RecordBatch, part: str, left_out: int) -> pa.RecordBatch:
-    """Rows with their part, and with the number of records that were left out before them."""
-    return rows.replace_schema_metadata({_PART: part, _LEFT_OUT: str(left_out)})
+def note(rows: pa.RecordBatch, part: str, left_out: int, lost: int = 0) -> pa.RecordBatch:
+    """Rows with their part, the number of records that were left out among them, and of those that were gone."""
+    return rows.replace_schema_metadata({_PART: part, _LEFT_OUT: str(left_out), _LOST: str(lost)})
 
 
 def number(rows: pa.RecordBatch, first: int) -> pa.RecordBatch:
@@ -42,8 +42,13 @@ def place_of(stream: str, rows: pa.RecordBatch) -> str:
 
 
 def left_out(rows: pa.RecordBatch) -> int:
-    """How many records were left out before some rows."""
+    """How many records were left out among some rows."""
     return int((rows.schema.metadata or {}).get(_LEFT_OUT, 0))
+
+
+def lost(rows: pa.RecordBatch) -> int:
+    """How many records before some rows were deleted before they were read."""
+    return int((rows.schema.metadata or {}).get(_LOST, 0))
 
 
 def parts_of(stream: str, places: Iterable[str]) -> list[str]:

@@ -149,3 +149,9 @@ def remove_file(files: fs.FileSystem, path: str) -> None:
     """Remove a file; one that is gone already is fine."""
     with contextlib.suppress(FileNotFoundError):
         files.delete_file(path)
+
+
+def remove_folder(files: fs.FileSystem, path: str) -> None:
+    """Remove a folder with all that is in it; one that is gone already is fine."""
+    with contextlib.suppress(FileNotFoundError):
+        files.delete_dir(path)

@@ -38,6 +38,8 @@ class Counters:
     """Rows read, before selections."""
     unreadable: Counts = field(default_factory=dict, metadata={"by": "stream"})
     """Records left out because they cannot be read as declared."""
+    lost: Counts = field(default_factory=dict, metadata={"by": "stream"})
+    """Records that were deleted before they were read."""
     untimed: Counts = field(default_factory=dict, metadata={"by": "stream"})
     """Rows dropped because their event time is NULL."""
     late: Counts = field(default_factory=dict, metadata={"by": "stream"})

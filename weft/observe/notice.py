@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 
@@ -25,3 +26,15 @@ class Notice:
             f"  hint: {self.hint}",
             f"  action: {self.action}",
         ]
+
+
+def say_lost(lost: Mapping[str, int]) -> Iterator[Notice]:
+    """That records of streams were deleted before they were read."""
+    if lost:
+        yield Notice(
+            "lost-records",
+            f"{sum(lost.values()):,} records were deleted before they were read",
+            "; ".join(f'stream "{stream}": {count:,}' for stream, count in lost.items()) + ".",
+            "results that need them are missing; keep records longer: retention.ms of the topic.",
+            'on_loss="fail"',
+        )

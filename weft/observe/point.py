@@ -16,7 +16,7 @@ from weft.observe.progress import Progress
 from weft.observe.watermark import Watermark, in_micros
 from weft.query.derived import is_hidden
 
-SUMS = ("rows", "late", "untimed", "unreadable", "results", "load", "waves")
+SUMS = ("rows", "late", "untimed", "unreadable", "lost", "results", "load", "waves")
 NODES = ("probed", "matched", "stored")
 """Counters of single nodes that a batch keeps."""
 
@@ -41,6 +41,7 @@ class Point:
     late: Counts = field(default_factory=dict)
     untimed: Counts = field(default_factory=dict)
     unreadable: Counts = field(default_factory=dict)
+    lost: Counts = field(default_factory=dict)
     results: Counts = field(default_factory=dict)
     load: Counts = field(default_factory=dict)
     waves: dict[str, float] = field(default_factory=dict)
@@ -98,7 +99,7 @@ def see_batch(progress: Progress, since: float, until: float, memory: Counts) ->
         round(since, 3), round(until, 3), progress.batch, 1, round(progress.seconds, 4), round(progress.seconds, 4),
         progress.state_rows, progress.state_bytes, progress.segments,
         _named(counters.rows_in), dict(counters.late), dict(counters.untimed), dict(counters.unreadable),
-        _named(counters.results),
+        dict(counters.lost), _named(counters.results),
         dict(counters.load), {wave: round(spent, 4) for wave, spent in counters.seconds.items()},
         *_moved(counters), _named(progress.newest), _marks(progress.watermarks),
         {stream: sum(waiting.values()) for stream, waiting in progress.lag.items()}, memory, progress.workers,

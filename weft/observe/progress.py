@@ -47,6 +47,11 @@ class Counted:
         return self.counters.unreadable
 
     @property
+    def lost(self) -> Mapping[str, int]:
+        """Stream -> records that were deleted before they were read."""
+        return self.counters.lost
+
+    @property
     def untimed(self) -> Mapping[str, int]:
         """Stream -> rows dropped because their event time is NULL."""
         return self.counters.untimed
@@ -107,6 +112,8 @@ class Progress(Counted):
             parts.append(f"{dropped:,} late rows dropped")
         if bad := sum(self.unreadable.values()):
             parts.append(f"{bad:,} unreadable records left out")
+        if gone := sum(self.lost.values()):
+            parts.append(f"{gone:,} records deleted before they were read")
         if waiting := sum(count for partitions in self.lag.values() for count in partitions.values()):
             parts.append(f"{waiting:,} records wait")
         if missing := sum(self.untimed.values()):

@@ -135,6 +135,8 @@ def _dropped_rows(report: RunReport, stream: str) -> str:
     parts = []
     if bad := report.unreadable.get(stream):
         parts.append(f"{bad:,} unreadable records left out")
+    if gone := report.lost.get(stream):
+        parts.append(f"{gone:,} deleted before they were read")
     if late := report.late.get(stream):
         parts.append(f"{late:,} late, dropped")
     if missing := report.untimed.get(stream):

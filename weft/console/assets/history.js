@@ -28,7 +28,7 @@ export class History {
     const { points, events } = await get(`/api/history?seconds=${this.span.value}`);
     const found = marks(events, points);
     if (this.app.life.state === "killed") found.push({ at: this.app.life.at, kind: "killed", text: "the run was killed" });
-    const dropped = (point) => (total(point.late) + total(point.untimed) + total(point.unreadable)) / span(point);
+    const dropped = (point) => (total(point.late) + total(point.untimed) + total(point.unreadable) + total(point.lost)) / span(point);
     for (const [chart, series] of [[this.rows, (p) => total(p.rows) / span(p)], [this.out, (p) => total(p.results) / span(p)], [this.time, (p) => p.slowest], [this.state, (p) => p.state_bytes], [this.late, dropped], [this.skew, (p) => skew(p, this.app.workers)]]) {
       chart.update(curves(points, [series]), found);
     }

@@ -71,7 +71,7 @@ export class Now {
 
   table(window, last) {
     const perSecond = rates(window, (point) => point.rows), late = {};
-    for (const point of this.app.points) for (const counter of ["late", "untimed", "unreadable"]) for (const [name, count] of Object.entries(point[counter] ?? {})) late[name] = (late[name] ?? 0) + count;
+    for (const point of this.app.points) for (const counter of ["late", "untimed", "unreadable", "lost"]) for (const [name, count] of Object.entries(point[counter] ?? {})) late[name] = (late[name] ?? 0) + count;
     const newest = Math.max(...Object.values(last.newest ?? {}), -Infinity);
     const rows = Object.keys(this.app.streams).sort().map((name) => {
       const at = last.newest?.[name];

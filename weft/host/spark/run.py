@@ -44,7 +44,7 @@ from weft.host.state.room import check_room
 from weft.host.work import Work
 from weft.launch.warm import warm
 from weft.observe.counters import Counters
-from weft.observe.notice import Notice
+from weft.observe.notice import Notice, say_lost
 from weft.observe.progress import Progress
 from weft.observe.watermark import as_time, read_watermarks
 from weft.topology.model import Epoch, Topology
@@ -309,7 +309,7 @@ class SparkBatches:
             counters=Counters.total([zeros, report]),
             watermarks=read_watermarks(self.topology.clocks, self.manifest.newest, self.manifest.idle, found),
             newest=self.manifest.newest,
-            notices=(*self._told(), *rows.notices),
+            notices=(*self._told(), *rows.notices, *say_lost(report.lost)),
             lag=rows.lag,
             workers=self.topology.workers,
         )

@@ -27,7 +27,18 @@ from typing import TypeVar
 from pyarrow import fs
 
 from weft.errors import StateError
-from weft.host.url import CURE, UrlError, ask, list_names, read_file, remove_file, say_error, show_url, write_file
+from weft.host.url import (
+    CURE,
+    UrlError,
+    ask,
+    list_names,
+    read_file,
+    remove_file,
+    remove_folder,
+    say_error,
+    show_url,
+    write_file,
+)
 
 Made = TypeVar("Made")
 CLAIMS, MANIFESTS = "claims", "manifests"
@@ -79,6 +90,13 @@ class Depot:
         """Remove files; those that are gone already are left out."""
         for name in names:
             self._try(f"{name} cannot be removed", functools.partial(_remove, name))
+
+    def remove_folder(self, folder: str) -> None:
+        """Remove a folder with all that is in it.
+
+        To remove its files one by one would leave a mark of each folder in an object store: `pyarrow.fs` makes them.
+        """
+        self._try(f"{folder} cannot be removed", lambda files, root: remove_folder(files, f"{root}/{folder}"))
 
     def _try(self, what: str, call: Callable[[fs.FileSystem, str], Made]) -> Made:
         try:

@@ -298,9 +298,10 @@ class Ledger:
     def discard(self, folder: Path) -> None:
         """Remove a folder of staged results."""
         shutil.rmtree(folder, ignore_errors=True)
-        if self.depot is not None and (there := self.depot.list(str(folder.relative_to(self.root)))):
+        name = str(folder.relative_to(self.root))
+        if self.depot is not None and self.depot.list(name):
             self.own()
-            self.depot.remove(there)
+            self.depot.remove_folder(name)
 
     def fetch(self, folder: Path, files: Iterable[Mapping[str, Any]], *, whole: bool = False) -> None:
         """Let the driver have staged results that workers on other machines made; `whole` if none may be missing."""

@@ -3,6 +3,10 @@
 Offsets have gaps: a compacted topic loses records, and the marks of transactions have offsets too.  So a part is read
 to its end when a record behind it comes, or when there is no further record.  Only committed records are read.
 
+Records may be deleted after a batch was planned and before they are read.  The broker refuses an offset before its
+first record, so such records are told apart from gaps: whoever meets one asks for the first record that is there, and
+either raises or counts what is gone.
+
 A consumer takes a while to connect, so a process keeps its consumers from one part to the next.  It waits for data in
 short steps: a long wait for the partition of one part would hold up the next part.
 """
@@ -17,13 +21,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.errors import SourceError
-from weft.host.sources.kafka.cluster import Complaint, Connection, kafka_client
+from weft.host.sources.kafka.cluster import Complaint, Connection, kafka_client, said
 from weft.host.sources.kafka.positions import Stretch
 
 CHUNK = 20_000
 """Records that are taken at a time."""
 STEP = 0.05
 """Seconds between two looks at what has come."""
+A_QUESTION = 5.0
+"""Seconds to wait for an answer of a broker."""
 SETTINGS = {
     "group.id": "weft",  # the client asks for a name; Weft never joins a group, and commits nothing
     "enable.auto.commit": False,
@@ -38,6 +44,15 @@ SETTINGS = {
 
 
 @dataclass(frozen=True)
+class Chunk:
+    """Some records of a part."""
+
+    records: list[Any]
+    lost: int = 0
+    """How many offsets before them were deleted before they were read."""
+
+
+@dataclass(frozen=True)
 class Fetching:
     """How records are fetched."""
 
@@ -45,7 +60,7 @@ class Fetching:
     continues: bool = False
     """Whether reading goes on behind records that were deleted; else that is an error."""
 
-    def records(self, part: Stretch) -> Iterator[list[Any]]:
+    def chunks(self, part: Stretch) -> Iterator[Chunk]:
         """The records of a part, many at a time, in order."""
         with _consumer(self) as consumer:
             yield from _read(self, consumer, part)
@@ -53,8 +68,7 @@ class Fetching:
     @property
     def settings(self) -> dict[str, Any]:
         """Settings of a consumer."""
-        reset = {"auto.offset.reset": "earliest" if self.continues else "error"}
-        return self.connection.settings() | SETTINGS | reset | dict(self.connection.options)
+        return {**self.connection.settings(), **SETTINGS, **self.connection.options, "auto.offset.reset": "error"}
 
 
 class _Consumer:
@@ -88,24 +102,57 @@ def _consumer(fetching: Fetching) -> Iterator[_Consumer]:
         _idle.setdefault(key, []).append(consumer)
 
 
-def _read(fetching: Fetching, consumer: _Consumer, part: Stretch) -> Iterator[list[Any]]:
-    kafka = kafka_client()
-    consumer.client.assign([kafka.TopicPartition(part.topic, part.partition, part.start)])
+def _read(fetching: Fetching, consumer: _Consumer, part: Stretch) -> Iterator[Chunk]:
+    _assign(consumer, part, part.start)
     at, ended = part.start, False
     limit = time.monotonic() + fetching.connection.patience
     while at < part.end and not ended:
         found = consumer.client.consume(min(CHUNK, part.end - at), STEP)
-        records = [record for record in found if record.error() is None]
-        ended = any(_ends(fetching, part, at, event) for event in found if event.error() is not None)
-        if records:
+        if records := [record for record in found if record.error() is None]:
             at = records[-1].offset() + 1
-            if at > part.end:
-                records = [record for record in records if record.offset() < part.end]
             limit = time.monotonic() + fetching.connection.patience
-            if records:
-                yield records
-        elif time.monotonic() > limit:
+            if inside := [record for record in records if record.offset() < part.end]:
+                yield Chunk(inside)
+        for event in (event for event in found if event.error() is not None):
+            if _is_refused(event):
+                at = max(at, event.offset() or 0)  # gaps at the end have no records, and are behind us
+                first = _first(consumer, part, at)
+                if first > at:
+                    yield _gone(fetching, part, at, first)
+                at = max(at, first)
+                _assign(consumer, part, at)
+            ended = ended or _ends(fetching, part, at, event)
+        if not records and time.monotonic() > limit:
             raise fetching.connection.fail(f"{part.file} cannot be read at offset {at}", consumer.complaint.text)
+
+
+def _assign(consumer: _Consumer, part: Stretch, at: int) -> None:
+    consumer.client.assign([kafka_client().TopicPartition(part.topic, part.partition, at)])
+
+
+def _is_refused(event: Any) -> bool:
+    """Whether the broker has no such offset."""
+    code = kafka_client().KafkaError
+    return event.error().code() in (code._AUTO_OFFSET_RESET, code.OFFSET_OUT_OF_RANGE)
+
+
+def _first(consumer: _Consumer, part: Stretch, at: int) -> int:
+    """The first record that is there; `at` if the broker does not answer now: it is asked for records again then."""
+    kafka = kafka_client()
+    try:
+        low, end = consumer.client.get_watermark_offsets(kafka.TopicPartition(part.topic, part.partition), A_QUESTION)
+    except kafka.KafkaException as error:
+        consumer.complaint.text = said(error)
+        return at
+    consumer.complaint.text = f"its records have the offsets {low} to {end}"
+    return int(low)
+
+
+def _gone(fetching: Fetching, part: Stretch, at: int, first: int) -> Chunk:
+    """Records of the part were deleted: an error, or a count."""
+    if not fetching.continues:
+        raise lost(part.topic, {part.partition: (at, first)})
+    return Chunk([], min(first, part.end) - at)
 
 
 def _ends(fetching: Fetching, part: Stretch, at: int, event: Any) -> bool:
@@ -116,24 +163,21 @@ def _ends(fetching: Fetching, part: Stretch, at: int, event: Any) -> bool:
     code, error = kafka_client().KafkaError, event.error()
     if error.code() == code._PARTITION_EOF:
         return bool(event.offset() >= part.end)
-    if error.code() in (code._AUTO_OFFSET_RESET, code.OFFSET_OUT_OF_RANGE):
-        raise lost(part.topic, {part.partition: (at, None)})
-    if error.retriable() or error.code() in (code._TRANSPORT, code._ALL_BROKERS_DOWN, code._TIMED_OUT):
+    passing = (code._TRANSPORT, code._ALL_BROKERS_DOWN, code._TIMED_OUT)
+    if _is_refused(event) or error.retriable() or error.code() in passing:
         return False
     raise fetching.connection.fail(f"{part.file} cannot be read at offset {at}", error.str())
 
 
-def lost(topic: str, gone: Mapping[int, tuple[int, int | None]]) -> SourceError:
+def lost(topic: str, gone: Mapping[int, tuple[int, int]]) -> SourceError:
     """The error about records that were deleted before they were read: partition -> next offset, first that exists."""
-    counts = [first - at for at, first in gone.values() if first is not None]
-    many = f"{sum(counts):,} records" if len(counts) == len(gone) else "records"
+    many = sum(first - at for at, first in gone.values())
     where = "; ".join(
-        f"partition {partition} was to be read from offset {at}"
-        + (f" and begins at {first}" if first is not None else ", which is gone")
+        f"partition {partition} was to be read from offset {at} and begins at {first}"
         for partition, (at, first) in gone.items()
     )
     return SourceError(
-        f"{many} of topic {topic} were deleted before they were read",
+        f"{many:,} record{'s' * (many != 1)} of topic {topic} were deleted before they were read",
         detail=f"{where}.",
         hint='keep records longer (retention.ms), or go on without them: weft.read.kafka(..., on_loss="continue").',
     )

@@ -22,7 +22,6 @@ from weft.host.sources.kafka.positions import Stretch, advance, as_position, cut
 from weft.host.sources.kafka.records import Rows
 from weft.host.sources.source import Piece, Position
 from weft.host.state.durable import read_sealed, write_sealed
-from weft.observe.notice import Notice
 
 if TYPE_CHECKING:
     from weft.host.sources.kafka.source import KafkaSource
@@ -46,8 +45,6 @@ class KafkaReader:
         self._note = Path(folder, f"{stream}.start.json")
         self._lows: dict[int, int] = {}
         """Partition -> its first record when it was last asked."""
-        self.gone: dict[int, int] = {}
-        """Partition -> records that the next batch will not find: they were deleted before they were read."""
 
     def __getstate__(self) -> dict[str, object]:
         """The reader as tasks need it: without connections."""
@@ -82,9 +79,8 @@ class KafkaReader:
         """After all records that are known, or after as many as a batch may have."""
         begin, until = read_position(start), read_position(known)
         self._refuse_another_topic(begin, until)
-        self._see_losses(begin, until)
-        found = advance(begin, until, self._source.max_rows)
-        return start if found is begin else as_position(found)
+        found = advance({**begin, **self._behind_losses(begin, until)}, until, self._source.max_rows)
+        return start if found == begin else as_position(found)
 
     def pieces(self, start: Position, end: Position) -> list[Piece]:
         """The records between two positions, cut into parts."""
@@ -99,27 +95,12 @@ class KafkaReader:
         waiting = lag(read_position(position), read_position(known))
         return {str(partition): count for partition, count in waiting.items()}
 
-    def notices(self) -> Sequence[Notice]:
-        """That records are gone, if reading goes on behind them."""
-        if not self.gone:
-            return ()
-        where = ", ".join(f"{count:,} in partition {partition}" for partition, count in self.gone.items())
-        return [
-            Notice(
-                "lost-records",
-                f"{sum(self.gone.values()):,} records of topic {self._source.topic} were deleted before they were read",
-                f'stream "{self._stream}": {where}.',
-                "results that need them are missing; keep records longer: retention.ms of the topic.",
-                'on_loss="fail"',
-            )
-        ]
-
     def read(self, piece: Piece, columns: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Rows of a part."""
         assert isinstance(piece, Stretch)
         wanted = pa.schema([schema.field(name) for name in columns])
         fetching = Fetching(self._source.connection, self._source.on_loss == "continue")
-        return self._rows.read(piece, fetching.records(piece), wanted)
+        return self._rows.read(piece, fetching.chunks(piece), wanted)
 
     def _refuse_another_topic(self, begin: Mapping[int, int], known: Mapping[int, int]) -> None:
         shrunk = {p: at for p, at in begin.items() if known.get(p, 0) < at}
@@ -134,11 +115,14 @@ class KafkaReader:
             hint="it was created anew, or its records were removed; start again from an empty checkpoint.",
         )
 
-    def _see_losses(self, begin: Mapping[int, int], until: Mapping[int, int]) -> None:
-        """Refuse, or note, that records were deleted before they were read."""
+    def _behind_losses(self, begin: Mapping[int, int], until: Mapping[int, int]) -> dict[int, int]:
+        """Partition -> its first record that is left, where others before it were deleted before they were read.
+
+        The batch begins where it would, and its tasks count what they do not find.
+        """
         found = {
             p: (begin.get(p, 0), low) for p, low in self._lows.items() if begin.get(p, 0) < min(low, until.get(p, 0))
         }
         if found and self._source.on_loss == "fail":
             raise lost(self._source.topic, found)
-        self.gone = {partition: low - at for partition, (at, low) in found.items()}
+        return {p: min(low, until[p]) for p, (_, low) in found.items()}

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.host.parts import note
+from weft.host.sources.kafka.fetching import Chunk
 from weft.host.sources.kafka.positions import Stretch
 from weft.host.sources.kafka.sifting import BAD, Policy, Sifted, keep_apart, refuse, sift
 from weft.host.sources.kafka.values import Format, Plain
@@ -44,17 +45,18 @@ class Rows:
     bad: Policy
     bad_folder: str
 
-    def read(self, part: Stretch, chunks: Iterator[list[Any]], columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def read(self, part: Stretch, chunks: Iterator[Chunk], columns: pa.Schema) -> Iterator[pa.RecordBatch]:
         """The rows of a part; bad records are raised, or left out, or written to a folder."""
         apart: list[pa.Table] = []
-        for records in chunks:
-            rows, bad = self._rows(records, columns)
+        for chunk in chunks:
+            records = chunk.records
+            rows, bad = self._rows(records, columns) if records else (pa.RecordBatch.from_pylist([], columns), {})
             if bad and self.bad == "fail":
                 at, why = min(bad.items())
                 raise refuse(part, records[at].offset(), why)
             if bad and self.bad == "sink":
                 apart.append(_bad_rows(part, [(records[at], why) for at, why in sorted(bad.items())]))
-            yield note(rows, str(part.partition), len(bad))
+            yield note(rows, str(part.partition), len(bad), chunk.lost)
         if apart:
             keep_apart(self.bad_folder, part, pa.concat_tables(apart))
 
