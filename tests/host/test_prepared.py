@@ -12,7 +12,7 @@ import pytest
 import weft
 from weft.host.inprocess.run import InProcess
 from weft.host.migration.migrate import Change
-from weft.host.spark.epochs import A_MOMENT, rows_at_once
+from weft.host.migration.when import A_MOMENT, AT_ONCE, MEANWHILE, SLOWER, Rhythm
 from weft.query.model import COPY
 from weft.testing import assert_same_rows
 from weft.topology.model import Topology
@@ -89,8 +89,31 @@ def test_what_comes_meanwhile_is_caught_up(seed: int) -> None:
         assert_same_rows(run.table(name), fresh.table(name))
 
 
+def batches_of(*seconds: float, apart: float = 1e9) -> Rhythm:
+    """A run of which the last batches took so many seconds; they began so many seconds apart, if they were done."""
+    rhythm, ended = Rhythm(), 0.0
+    for took in seconds:
+        ended += max(took, apart)
+        rhythm.note(took, ended)
+    return rhythm
+
+
 def test_where_batches_take_long_a_change_may_take_as_long() -> None:
     """Many rows may be moved between two batches of two seconds: nobody waits for more than one batch longer."""
-    few = rows_at_once([])
-    assert rows_at_once([0.01, 0.02]) == rows_at_once([A_MOMENT, 50.0, A_MOMENT]) == few > 0
-    assert rows_at_once([10 * A_MOMENT] * 5) == rows_at_once([A_MOMENT] * 4 + [10 * A_MOMENT]) == 10 * few
+    for few in ([], [A_MOMENT / 10, A_MOMENT / 5], [A_MOMENT, 50.0, A_MOMENT]):
+        assert batches_of(*few).rows_at_once() == AT_ONCE
+    for many in ([10 * A_MOMENT] * 5, [A_MOMENT] * 4 + [10 * A_MOMENT]):
+        assert batches_of(*many).rows_at_once() == pytest.approx(10 * AT_ONCE)
+
+
+def test_a_change_that_saves_much_may_take_as_long_as_batches_lose_while_it_is_made_beside_them() -> None:
+    assert batches_of(*[1.0] * 5).rows_at_once(0.5) == AT_ONCE * max(1.0, 0.5 * MEANWHILE) / A_MOMENT
+    for saves in (0.0, 0.01):
+        assert batches_of(*[1.0] * 5).rows_at_once(saves) == AT_ONCE / A_MOMENT, "no batch loses as much as it takes"
+
+
+def test_where_batches_follow_without_a_pause_a_change_that_saves_much_is_never_made_beside_them() -> None:
+    busy, idle = batches_of(1.0, 1.0, apart=1.0), batches_of(1.0, 1.0, apart=SLOWER + 1.0)
+    assert busy.rows_at_once(1.1 / SLOWER) == float("inf")
+    assert busy.rows_at_once(0.9 / SLOWER) < float("inf")
+    assert idle.rows_at_once(1.0) < float("inf")

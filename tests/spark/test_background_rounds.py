@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import weft
+from weft.host.migration import when
 from weft.host.migration.migrate import Migration, Runner
 from weft.host.migration.prepare import Preparation
 from weft.host.spark import epochs as spark_epochs
@@ -60,7 +61,7 @@ def slow_in_the_background(state: Path) -> Callable[..., None]:
 def test_what_an_earlier_round_took_is_kept_while_batches_merge_it(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spark_epochs, "AT_ONCE", 0)
+    monkeypatch.setattr(when, "AT_ONCE", 0)
     monkeypatch.setattr(spark_epochs, "ROUNDS", 3)
     monkeypatch.setattr(Preparation, "rows_behind", lambda *_: 1)  # all rounds, however little has come
     monkeypatch.setattr(Migration, "catch_up", slow_in_the_background(tmp_path / "state"))

@@ -14,7 +14,7 @@ import pytest
 import weft
 from tests.spark._kit import SCHEMA, STREAMS, Answer, answer, framed, make_input, oracle
 from weft.host.crash import CrashPoint
-from weft.host.spark import epochs as spark_epochs
+from weft.host.migration import when
 from weft.session.changes import PATIENCE
 
 pytestmark = pytest.mark.spark
@@ -130,7 +130,7 @@ def test_a_running_session_changes_and_no_result_is_lost_or_doubled(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if kind == "background":
-        monkeypatch.setattr(spark_epochs, "AT_ONCE", 0)
+        monkeypatch.setattr(when, "AT_ONCE", 0)
     make_input(tmp_path, 1, seed=5)
     session = declare(tmp_path, {"base": {"strategy": "flat"}}, kind=kind)
     handle = session.start(every=0.05)

@@ -50,8 +50,11 @@ class Plans(Protocol):
         """What runs now."""
         ...
 
-    def use(self, found: tuple[Choice, ...], instead: tuple[Choice, ...], why: str) -> bool:
-        """Go on with other plans, if those that were weighed still run; return whether that is so."""
+    def use(self, found: tuple[Choice, ...], instead: tuple[Choice, ...], why: str, saves: float) -> bool:
+        """Go on with other plans, if those that were weighed still run; return whether that is so.
+
+        `saves` is the part of the time of a batch that they save.
+        """
         ...
 
 
@@ -217,7 +220,7 @@ class Adaptation:
         gain = max(0.0, pending.verdict.gain or 0.0)
         changed = "plan changed (simpler)" if pending.verdict.simpler else f"plan changed ({gain:+.0%})"
         why = f"epoch {self._open.number}: {changed}, {pending.verdict.why}"
-        if self._plans.use(pending.verdict.found, pending.instead, why):
+        if self._plans.use(pending.verdict.found, pending.instead, why, pending.verdict.saves):
             self._switched, self._decided = self._open.number, pending.epoch
             self._before, self._changed = ended.micros, changed
             made = {"epoch": self._open.number, "batch": self._open.first, "why": pending.verdict.why, "gain": gain}

@@ -71,6 +71,8 @@ class Verdict:
     """Seconds of the switch, as predicted."""
     plans: int = 0
     """How many plans were weighed."""
+    saves: float = 0.0
+    """The part of the time of a batch that the best plan saves: there is time in which no worker works."""
     pays: bool = False
     forced: bool = False
     simpler: bool = False
@@ -185,16 +187,18 @@ def _weigh(
         return Verdict("the plan is the best one" + (" that fits the budget" if forced else ""), plans=plans)
     before, after = price(kept), price(found)
     gain, cost = 1 - after / before if before else 0.0, now.cost(plan)
-    made = Verdict("", gain, cost, plans, found=found)
+    busiest = _busiest(gathered, now.workers)
+    saves = max(0.0, gain) * min(1.0, busiest / gathered.seconds) if gathered.seconds else 0.0
+    made = Verdict("", gain, cost, plans, saves, found=found)
     if forced:
         return replace(
             made, why="state has outgrown its budget: joins are given up", pays=True, forced=True, at_once=True
         )
     if -SAME <= gain <= threshold and _spread_values(plan) < _spread_values(now.plan):
-        return _unite(made, COMING * SAME * _busiest(gathered, now.workers))
+        return _unite(made, COMING * SAME * busiest)
     if gain <= threshold:
         return replace(made, why=f"the best other plan saves {gain:.0%}, not more than {threshold:.0%}", found=None)
-    saved = COMING * max(gain * _busiest(gathered, now.workers), (before - after) * _spans(kept, gathered))
+    saved = COMING * max(gain * busiest, (before - after) * _spans(kept, gathered))
     if saved <= cost:
         said = f"another plan saves {saved:.2f} s in {COMING} epochs; to switch costs {cost:.2f} s"
         return replace(made, why=said, found=None)

@@ -28,6 +28,8 @@ class Work:
     """What the state depends on, see :func:`weft.host.state.checkpoint.describe`."""
     backfill: tuple[str, ...] = ()
     """New queries whose results among old rows are wanted too."""
+    saves: float = 0.0
+    """The part of the time of a batch that the plan is predicted to save; 0 if it was not chosen for that."""
     note: Callable[[Manifest], Mapping[str, Any]] = lambda _manifest: {}
     """What the checkpoint notes of the queries for people, if the work begins after a manifest."""
 

@@ -71,8 +71,11 @@ class Following:
 class SessionPlans:
     """The plans of a session."""
 
-    def __init__(self, session: Session, ask: Callable[[str], None], busy: Callable[[], bool]) -> None:
-        """`ask` lets the run take the session as it is, and says why; `busy` tells whether a change is being made."""
+    def __init__(self, session: Session, ask: Callable[[str, float], None], busy: Callable[[], bool]) -> None:
+        """`ask` lets the run take the session as it is, and says why and which part of a batch that saves.
+
+        `busy` tells whether a change is being made.
+        """
         self._session, self._ask, self._busy = session, ask, busy
 
     def subject(self, before: Statistics) -> Subject:
@@ -105,19 +108,19 @@ class SessionPlans:
         jobs = bool(found.moves) + len(found.fills)
         return jobs * prices.batch + rows * (prices.sent + prices.probed + prices.stored) / plan.workers
 
-    def use(self, found: tuple[Choice, ...], instead: tuple[Choice, ...], why: str) -> bool:
+    def use(self, found: tuple[Choice, ...], instead: tuple[Choice, ...], why: str, saves: float) -> bool:
         """Go on with other plans, if those that were weighed still run."""
         with self._session.lock:
             if self._busy() or self._session.choices is not instead or not self._session.adopt(found):
                 return False
-            self._ask(why)
+            self._ask(why, saves)
             return True
 
 
 def open_adaptation(
     session: Session,
     following: Following,
-    ask: Callable[[str], None],
+    ask: Callable[[str, float], None],
     busy: Callable[[], bool] = lambda: False,
     **how: Any,
 ) -> Adaptation:

@@ -65,7 +65,7 @@ class SessionChanges:
         self.turns: list[Turn] = []
         self.adaptation: Adaptation | None = None
         """Follows the data, if that is wanted."""
-        self._why = ""
+        self._why, self._saves = "", 0.0
 
     @property
     def sample(self) -> int:
@@ -82,11 +82,14 @@ class SessionChanges:
         """Whether a change was asked for and is not made yet."""
         return self._asked != self._done
 
-    def ask(self, added: str | None = None, why: str = "") -> None:
-        """Let the run take the session as it is now, from its next batch on.  `why` is said when that is done."""
+    def ask(self, added: str | None = None, why: str = "", saves: float = 0.0) -> None:
+        """Let the run take the session as it is now, from its next batch on.
+
+        `why` is said when that is done; `saves` is the part of the time of a batch that the new plan saves.
+        """
         with self._lock:
             self._asked += 1
-            self._why = why
+            self._why, self._saves = why, saves
             if added is not None:
                 self._since[added] = time.monotonic()
 
@@ -106,7 +109,7 @@ class SessionChanges:
                 self._taken = self._asked
                 try:
                     self._roster.fit()  # batches may have passed since the change was asked for
-                    self._work = self._roster.work()
+                    self._work = replace(self._roster.work(), saves=self._saves)
                 except WeftError as error:
                     self._undo(error)
                     return None

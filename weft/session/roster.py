@@ -227,7 +227,7 @@ class Roster:
             new = (name for name, handle in self.queries.items() if handle.backfill and name not in kept)
             note = noting(self.topology, self.policy, self.queries, self.choices, kept, self.checkpoint.notes())
             functions, sources = self.catalog.functions, dict(self.catalog.sources)
-            return Work(self.topology, functions, sinks, sources, self.describe(), tuple(new), note)
+            return Work(self.topology, functions, sinks, sources, self.describe(), tuple(new), note=note)
 
     def incomplete(self, plan: Topology, manifest: Manifest) -> dict[str, str]:
         """Query -> from when on it is complete, for queries that lack old rows."""

@@ -5,6 +5,7 @@ What must hold: a session has at most one run.  If it does not begin, the checkp
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -71,7 +72,7 @@ class Running:
             self.changes = changes = SessionChanges(self._roster, journal.tell)
             if session.following.is_on(every is not None):
                 changes.adaptation = open_adaptation(
-                    session, session.following, lambda why: changes.ask(why=why), lambda: changes.is_busy
+                    session, session.following, functools.partial(changes.ask, None), lambda: changes.is_busy
                 )
             handle = Handle(session.checkpoint, self._open(journal, changes), journal, changes)
             handle.console = self._window.open(session, handle, console)

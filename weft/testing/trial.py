@@ -77,7 +77,7 @@ class Trial:
         if self._session is None or not self._is_bound:
             raise _unbound("plans follow the data in the checkpoint of a session.")
         return open_adaptation(
-            self._session, self._session.following, lambda _why: None, start=lambda work: work(), now=now
+            self._session, self._session.following, lambda *_: None, start=lambda work: work(), now=now
         )
 
     def _resume(self, ledger: Ledger) -> None:

@@ -39,6 +39,10 @@ class Preparation:
         """Whether the state is ready as of the barrier."""
         return not self._thread.is_alive()
 
+    def wait(self) -> None:
+        """Return when the state is ready as of the barrier."""
+        self._thread.join()
+
     def bring_up(self, manifest: Manifest) -> None:
         """Another round, up to a later batch."""
         self.rounds += 1
@@ -48,7 +52,7 @@ class Preparation:
     def cancel(self) -> None:
         """Give up; returns when nothing runs any more."""
         self._stopped.set()
-        self._thread.join()
+        self.wait()
 
     def rows_behind(self, manifest: Manifest) -> int:
         """Rows that came after the barrier."""

@@ -6,10 +6,7 @@ that fails leaves the old one at work.  See docs/design on migration.
 
 from __future__ import annotations
 
-import statistics
 import time
-from collections import deque
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +20,7 @@ from weft.host.ingest import is_dated
 from weft.host.migration.migrate import Job, Migration, Runner, Summary
 from weft.host.migration.prepare import ROUNDS, Preparation
 from weft.host.migration.reread import share
+from weft.host.migration.when import Rhythm
 from weft.host.sources.feeds import Feeds, Offset
 from weft.host.spark.delivery import Delivery
 from weft.host.spark.exchange import Shipment
@@ -39,20 +37,6 @@ from weft.host.state.moment import fix_moment
 from weft.host.work import Work
 from weft.topology.model import Epoch, Topology
 
-AT_ONCE = 400_000
-"""Rows that a change may always read between two batches."""
-A_MOMENT = 0.2
-"""Seconds that this takes, about.  Where batches take longer, a change may take as long as one of them."""
-
-
-def rows_at_once(seconds: Sequence[float]) -> int:
-    """How many rows a change may read between two batches, if the last batches took so many seconds.
-
-    The newest one counts, too: streams that have just changed make batches slow, and another plan is to cure that.
-    """
-    usual = max(statistics.median(seconds), seconds[-1]) if seconds else 0.0
-    return round(AT_ONCE * max(1.0, usual / A_MOMENT))
-
 
 class Epochs:
     """The plan of the next batch, the state that it goes on from, and what a change to another plan has made so far."""
@@ -62,8 +46,7 @@ class Epochs:
         self.changes, self.crash = ground.changes, ground.crash
         self.work, self.delivery = work, delivery
         self.manifest = ground.ledger.last()
-        self._seconds: deque[float] = deque(maxlen=5)
-        """Of the last batches."""
+        self._rhythm = Rhythm()
         self.waves = Waves(ground.spark.sparkContext, ground.place)
         self.preparing: Preparation | None = None
 
@@ -72,15 +55,10 @@ class Epochs:
         """The plan of the next batch."""
         return self.work.topology
 
-    @property
-    def at_once(self) -> int:
-        """A change that reads no more rows than this is made between two batches."""
-        return rows_at_once(self._seconds)
-
     def committed(self, manifest: Manifest, seconds: float) -> None:
         """A batch is done."""
         self.manifest = manifest
-        self._seconds.append(seconds)
+        self._rhythm.note(seconds, time.perf_counter())
 
     def begin(self, spark: SparkSession) -> None:
         """Finish what the last run left undone, and prepare for the next batch.  Jobs run in the given session."""
@@ -149,23 +127,26 @@ class Epochs:
         """The migration to other work, if it is so small or so far that it can be finished now; else None."""
         if self.preparing is not None and self.preparing.work is not work:
             self.give_up()
+        at_once = self._rhythm.rows_at_once(work.saves)
         if self.preparing is None:
             migration = self._plan_migration(work)
-            if migration.size <= self.at_once or not migration.can_catch_up:
+            if migration.size <= at_once or not migration.can_catch_up:
                 migration.work(self._runner(work, migration.epoch))
                 return migration
+            most = round(self._rhythm.rows_at_once())
             self.preparing = Preparation(
-                work, self._plan_migration(work, self.at_once), self._runner(work, migration.epoch, tasks=1)
+                work, self._plan_migration(work, most), self._runner(work, migration.epoch, tasks=1)
             )
             self._guard()
             return None
         made = self.preparing
-        if not made.is_ready:
+        if not made.is_ready and made.migration.size > at_once:
             return None
+        made.wait()
         if made.error is not None:
             raise made.error
         self._guard()
-        if made.rows_behind(self.manifest) > self.at_once and made.rounds < ROUNDS:
+        if made.rows_behind(self.manifest) > at_once and made.rounds < ROUNDS:
             made.bring_up(self.manifest)
             return None
         made.migration.catch_up(self.manifest, self._runner(work, made.migration.epoch))
