@@ -44,13 +44,12 @@ def pack(envelope: Envelope) -> pa.Buffer:
     if envelope.frame is None:
         return pa.py_buffer(pickle.dumps(envelope.report, protocol=pickle.HIGHEST_PROTOCOL))
     sink = pa.BufferOutputStream()
-    write(envelope.frame, sink)
+    write(narrowed(envelope.frame), sink)
     return sink.getvalue()
 
 
 def write(frame: Frame, sink: pa.NativeFile) -> None:
     """Write tuples as the payload of an envelope."""
-    frame = narrowed(frame)
     with pa.ipc.new_stream(sink, frame.schema) as writer:
         writer.write_batch(frame)
 

@@ -60,10 +60,7 @@ class Ingest:
     @property
     def wanted(self) -> tuple[str, ...]:
         """Columns of the stream that are needed; at least one, so that rows can be counted."""
-        reads = {c for edge in self.edges for c in edge.columns}
-        reads |= {c.name for edge in self.edges for expr in (*edge.filter, *edge.route_key) for c in columns(expr)}
-        watched = [expr for edge in self.edges for _, key, chosen in edge.watch for expr in (key, *chosen)]
-        reads |= {c.name for expr in watched for c in columns(expr)}
+        reads = _names(expr for edge in self.edges for expr in edge.filter).union(*map(_read_after, self.edges))
         if self.stream.event_time is not None:
             reads.add(self.stream.event_time)
         if self.stream.weight is not None:
@@ -203,10 +200,28 @@ class Ingest:
                     yield edge, dest, piece
 
     def _select(self, frame: Frame, edge: Edge, watermarks: Watermarks) -> Frame:
+        """The rows that pass the selections of an edge, for it and for all edges that have the same."""
         frame = drop_late(frame, edge.clocks, watermarks)
         if edge.filter:
-            frame = frame.filter(filter_mask(edge.filter, frame, self.functions))
+            mask = filter_mask(edge.filter, frame, self.functions)
+            frame = frame.select(self._left(frame.schema.names, edge.filter)).filter(mask)
         return mark_late(frame, edge.clocks, watermarks)
+
+    def _left(self, names: Sequence[str], passed: Sequence[Expr]) -> list[str]:
+        """The columns that are still read of rows which have passed selections; at least one, to count them."""
+        reads = set[str]().union(*(_read_after(edge) for edge in self.edges if edge.filter == passed))
+        return [name for name in names if name in reads or name.startswith("#")] or [names[0]]
+
+
+def _read_after(edge: Edge) -> set[str]:
+    """The columns of its stream that an edge reads after its selections."""
+    watched = [expr for _, key, chosen in edge.watch for expr in (key, *chosen)]
+    placed = edge.spread.keys if edge.spread is not None else ()
+    return {*edge.columns} | _names((*edge.route_key, *placed, *watched))
+
+
+def _names(exprs: Iterable[Expr]) -> set[str]:
+    return {column.name for expr in exprs for column in columns(expr)}
 
 
 def is_dated(edge: Edge) -> bool:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ from weft.expr.logic import nan_to_null
 from weft.expr.model import Expr
 from weft.host.envelope import Frame
 from weft.host.weights import weight_of
-from weft.kernels.cells import hash_slots
+from weft.kernels.cells import deal, hash_slots
 from weft.kernels.codes import HIGHEST, Ints, destinations, equality_codes, group_codes
 from weft.kernels.numbers import Numbers, parts_of, plain_numbers
 from weft.query.model import COPY, TIME
@@ -86,18 +86,15 @@ def number_rows(frame: Frame, row: int) -> Ints:
 
 def split(frame: Frame, dest: npt.NDArray[np.int32], workers: int) -> Iterator[tuple[int, Frame]]:
     """The frame's rows by destination; rows with a negative destination go nowhere."""
-    counts = np.bincount(dest + 1, minlength=workers + 1)
-    if counts[0] == 0 and np.count_nonzero(counts) == 1:
-        yield int(np.flatnonzero(counts)[0]) - 1, frame
-        return
-    narrow = dest.astype(np.int16) if workers < 32_000 else dest  # numpy sorts 16 bits by radix
-    ordered = frame.take(pa.array(np.argsort(narrow, kind="stable")))
-    start = int(counts[0])
-    for worker in range(workers):
-        size = int(counts[worker + 1])
-        if size:
-            yield worker, ordered.slice(start, size)
-        start += size
+    order, ends = deal(dest, workers)
+    yield from _cut(frame if frame.num_rows in np.diff(ends) else frame.take(pa.array(order)), ends)
+
+
+def _cut(rows: Frame, ends: Ints) -> Iterator[tuple[int, Frame]]:
+    """Rows by worker, from where those of each begin and end."""
+    for worker, (begin, end) in enumerate(pairwise(ends.tolist())):
+        if begin < end:
+            yield worker, rows.slice(begin, end - begin)
 
 
 def spread_rows(frame: Frame, spread: Spread, functions: Functions, row: int) -> Iterator[tuple[int, Frame]]:
@@ -208,12 +205,9 @@ def region_places(frame: Frame, regions: Regions, functions: Functions, row: int
 
 def _deal(frame: Frame, rows: Ints, places: Ints, workers: int) -> Iterator[tuple[int, Frame]]:
     """The rows of every worker, in their order.  All copies of a row but the first are marked."""
-    order = np.lexsort((rows, places))
-    copied = np.ones(len(rows), dtype=bool)
-    copied[np.unique(rows, return_index=True)[1]] = False
-    starts = np.searchsorted(places[order], np.arange(workers + 1))
-    for worker in range(workers):
-        mine = rows[order[starts[worker] : starts[worker + 1]]]
-        if len(mine):
-            part = frame.take(pa.array(mine))
-            yield worker, part.append_column(COPY, pa.array(copied[order[starts[worker] : starts[worker + 1]]]))
+    if np.any(rows[1:] < rows[:-1]):
+        by_row = np.argsort(rows, kind="stable")
+        rows, places = rows[by_row], places[by_row]
+    order, ends = deal(places, workers)
+    copied = np.concatenate([[False], rows[1:] == rows[:-1]])[: len(rows)]
+    yield from _cut(frame.take(pa.array(rows[order])).append_column(COPY, pa.array(copied[order])), ends)

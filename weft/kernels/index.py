@@ -130,7 +130,7 @@ def _bits(count: int) -> int:
 
 
 @njit(inline="always")
-def _tag(mixed: Any, bits: Any) -> Any:
+def tag(mixed: Any, bits: Any) -> Any:
     """The bit of a code in the byte of its bucket, from the bits of its hash after the bucket's."""
     return np.uint8(1 << ((mixed >> np.uint64(61 - bits)) & np.uint64(7)))
 
@@ -171,7 +171,7 @@ def _sort_into_buckets(codes: Ints, rows: Places, bits: int) -> Any:
         bucket = np.int64(mixed >> np.uint64(64 - bits))
         buckets[i] = bucket
         starts[bucket + 1] += 1
-        tags[bucket] |= _tag(mixed, bits)
+        tags[bucket] |= tag(mixed, bits)
     for b in range(1, len(starts)):
         starts[b] += starts[b - 1]
     fill = starts[:-1].copy()
@@ -224,7 +224,7 @@ def _candidates(
         bucket = np.int64(mixed >> np.uint64(64 - bits))
         which[count] = i
         begin[count] = bucket
-        hit = (tags[bucket] & _tag(mixed, bits)) != 0
+        hit = (tags[bucket] & tag(mixed, bits)) != 0
         if len(valid):
             hit &= valid[i]
         count += 1 if hit else 0

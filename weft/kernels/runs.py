@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from weft.kernels.codes import BOOLS, HIGHEST, INTS, INTS32, LOWEST, Bools, Ints, mix
-from weft.kernels.index import Index
+from weft.kernels.codes import BOOLS, BYTES, HIGHEST, INTS, INTS32, LOWEST, Bools, Ints, mix
+from weft.kernels.index import Index, tag
 
 
 def runs(
@@ -24,7 +24,7 @@ def runs(
     mask = np.empty(0, dtype=np.bool_) if valid is None else valid
     c, lo, hi = (empty if part is None else part for part in (codes, low, high))
     begin, end = _runs(
-        index.starts, index.codes, index.ranges, index.has_codes, index.dimensions > 0, count, c, lo, hi, mask
+        index.starts, index.tags, index.codes, index.ranges, index.has_codes, index.dimensions > 0, count, c, lo, hi, mask
     )
     return begin, end
 
@@ -50,12 +50,12 @@ def _bound(
 
 @njit(
     types.UniTuple(types.int64[::1], 2)(
-        INTS32, INTS, INTS, types.bool_, types.bool_, types.int64, INTS, INTS, INTS, BOOLS
+        INTS32, BYTES, INTS, INTS, types.bool_, types.bool_, types.int64, INTS, INTS, INTS, BOOLS
     ),
     cache=True,
 )
 def _runs(
-    starts: Any, index_codes: Any, ranges: Any, has_codes: bool, has_ranges: bool, count: int,
+    starts: Any, tags: Any, index_codes: Any, ranges: Any, has_codes: bool, has_ranges: bool, count: int,
     codes: Any, low: Any, high: Any, valid: Any,
 ) -> Any:  # fmt: skip
     begins, ends = np.zeros(count, np.int64), np.zeros(count, np.int64)
@@ -68,7 +68,10 @@ def _runs(
         code, begin, end = np.int64(0), np.int64(starts[0]), np.int64(starts[len(starts) - 1])
         if has_codes:
             code = codes[i]
-            bucket = np.int64(mix(code) >> np.uint64(64 - bits))
+            mixed = mix(code)
+            bucket = np.int64(mixed >> np.uint64(64 - bits))
+            if not tags[bucket] & tag(mixed, bits):
+                continue
             begin, end = np.int64(starts[bucket]), np.int64(starts[bucket + 1])
         lowest = low[i] if len(low) else LOWEST
         highest = high[i] if len(high) else HIGHEST
