@@ -12,12 +12,14 @@ layer needs no parser.  Texts and spans only serve error messages.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Literal as OneOf
+from typing import TypeVar
 
 from weft.errors import Span
-from weft.expr.model import Call, Column, Expr, place_of
+from weft.expr.model import Call, Column, Expr, Literal, Udf, place_of, transform
+from weft.expr.spelling import NOWHERE, Places, normal, order
 from weft.query.grouping import Ranking, Versions
 
 Within = int | OneOf["unbounded"] | None
@@ -211,3 +213,44 @@ class Draft:
         if not spans:
             return next((place_of(item.expr) for item in self.items if isinstance(item.expr, Expr)), None)
         return spans[0].to(spans[-1]) if whole else spans[0]
+
+    @property
+    def sketch(self) -> str:
+        """The same for all spellings of a draft, whatever its aliases are; another draft may have it, too."""
+        return _sketch(self)
+
+
+Written = TypeVar("Written", Condition, Item)
+
+
+def spelled(one: Written, places: Places) -> Written:
+    """What is written in its one spelling; a star or a fragment of SQL stays."""
+    return one if isinstance(one.expr, str | Star) else replace(one, expr=normal(one.expr, places))
+
+
+def in_order(conditions: Iterable[Condition], places: Places = NOWHERE) -> tuple[Condition, ...]:
+    """Conditions in their spelling and in an order that does not depend on how they are written; each of them once."""
+    listed = (spelled(one, places) for one in conditions)
+    found = {order(one.expr, places): one for one in listed if not isinstance(one.expr, str)}
+    return tuple(found[key] for key in sorted(found))
+
+
+_WRITTEN = ("alias", "span", "within_span", "text", "source")
+"""Fields that say how something is written."""
+
+
+def _sketch(part: object) -> str:
+    if isinstance(part, Column | Literal | Call | Udf):
+        return order(normal(transform(part, _bare)))[2]
+    if isinstance(part, tuple):
+        found = [_sketch(one) for one in part]
+        return str(sorted(found) if all(isinstance(one, Condition) for one in part) else found)
+    if isinstance(part, Source) and part.derived is not None:
+        part = replace(part, stream="")
+    if is_dataclass(part):
+        return str([_sketch(getattr(part, one.name)) for one in fields(part) if one.name not in _WRITTEN])
+    return str(part).lower()
+
+
+def _bare(node: Expr) -> Expr:
+    return Column("", node.name.lower()) if isinstance(node, Column) else node

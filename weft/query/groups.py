@@ -9,7 +9,7 @@ SELECT DISTINCT without aggregates groups by its outputs.  With GROUP BY it chan
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -19,6 +19,7 @@ from weft.errors import QueryError, placed
 from weft.expr.model import Call, Column, Expr, Literal, Udf, place_of, text_of
 from weft.expr.render import to_sql
 from weft.expr.rules import condition as require_condition
+from weft.expr.spelling import Places, normal
 from weft.expr.types import is_comparable, sql_name
 from weft.expr.typing import add_types, require_type
 from weft.query.aggregates import (
@@ -46,6 +47,11 @@ class Entry:
     expr: Expr
     text: str
     """The text that the spans in it point into."""
+
+
+def spelled(entries: Iterable[Entry], places: Places) -> tuple[Entry, ...]:
+    """Entries in their one spelling."""
+    return tuple(replace(entry, expr=normal(entry.expr, places)) for entry in entries)
 
 
 def find_entry(written: Expr, entries: Sequence[Entry]) -> Entry | None:

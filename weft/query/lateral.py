@@ -22,8 +22,9 @@ import pyarrow as pa
 
 from weft.errors import QueryError
 from weft.expr.model import Call, Column, Expr, Literal, columns, transform
+from weft.expr.spelling import normal, order
 from weft.query.derived import in_place
-from weft.query.draft import Condition, Draft, Item, Source, Star
+from weft.query.draft import Condition, Draft, Item, Source, Star, in_order
 from weft.query.elements import unnested
 from weft.query.foreach import for_each
 from weft.query.groupedsub import tied
@@ -161,13 +162,13 @@ def _first(reader: Reader, source: Source, opened: Opened) -> Beside | None:
     draft, mine = opened.draft, {one.alias for one in sources_of(opened.part)}
     written: tuple[Condition | Item, ...] = (*opened.where, *opened.items)
     far = [one for one in written if any(c.alias not in mine for c in columns(expr_of(one)))]
-    ties = [(one, equal_sides(expr_of(one), mine)) for one in far]
-    if opened.is_grouped or len(opened.where) != len(draft.conditions) or any(sides is None for _, sides in ties):
+    meant = {one: opened.scope.resolve(expr_of(one)) for one in draft.conditions}
+    is_all = len(in_order(map(Condition, meant.values()), reader.places)) == len(opened.where)
+    if opened.is_grouped or not is_all or any(equal_sides(expr_of(one), mine) is None for one in far):
         return None
     near, inner, outer = list[Condition](), list[Expr](), list[Expr]()
-    for raw, one in zip(draft.conditions, opened.where, strict=True):
-        sides = equal_sides(expr_of(one), mine) if one in far else None
-        raw_expr, resolved = expr_of(raw), expr_of(one)
+    for raw, resolved in sorted(meant.items(), key=lambda one: order(normal(one[1], reader.places), reader.places)):
+        raw_expr, sides = expr_of(raw), equal_sides(resolved, mine)
         if sides is None or not isinstance(raw_expr, Call) or not isinstance(resolved, Call):
             near.append(raw)
         else:

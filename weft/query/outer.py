@@ -28,7 +28,7 @@ from weft.expr.model import Call, Column, Expr, Literal, Udf, columns, transform
 from weft.query.draft import Closes, Condition, Draft, Item, Source, Star
 from weft.query.model import BATCH
 from weft.query.nulls import fold, is_always_true, is_never_true, null
-from weft.query.qualify import Kind, Node, Opened, Part, Reader, sources_of
+from weft.query.qualify import Kind, Node, Opened, Part, Reader, conditions_of, sources_of
 from weft.query.simplify import simplify
 from weft.query.tables import refuse_partners_that_come
 from weft.query.visible import numbered, unique_names
@@ -365,12 +365,14 @@ def _expr(written: Condition | Item) -> Expr:
 
 
 def needed(opened: Opened, part: Part) -> list[Key]:
-    """All columns that are read, in the order of their first use."""
-    written: list[Condition | Item] = [*opened.items, *opened.where, *opened.group_by, *opened.having]
-    on = [condition for node in _nodes(part) for condition in node.on]
-    read = chain(*(sorted(columns(_expr(one)), key=lambda c: c.field) for one in (*written, *on)))
-    aliases = {source.alias for source in sources_of(part)} | {node.mark.alias for node in _nodes(part) if node.mark}
-    return list(dict.fromkeys((column.alias, column.name) for column in read if column.alias in aliases))
+    """All columns that are read: those of SELECT in its order, then the others in that of FROM and of their names."""
+    asked: list[Condition] = [*opened.where, *opened.group_by, *opened.having, *conditions_of(part)]
+    shown = chain(*(sorted(columns(_expr(item)), key=lambda c: c.field) for item in opened.items))
+    marks = (node.mark.alias for node in _nodes(part) if node.mark)
+    places = {alias: place for place, alias in enumerate((*(s.alias for s in sources_of(part)), *marks))}
+    rest = chain(*(columns(_expr(one)) for one in asked))
+    first, others = ([(c.alias, c.name) for c in some if c.alias in places] for some in (shown, rest))
+    return list(dict.fromkeys((*first, *sorted(others, key=lambda key: (places[key[0]], key[1])))))
 
 
 def _nodes(part: Part | None) -> Iterator[Node]:

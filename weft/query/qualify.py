@@ -17,7 +17,7 @@ import pyarrow as pa
 from weft.errors import QueryError, placed
 from weft.expr.model import Call, Column, Expr, Literal, Udf, columns
 from weft.query.aggregates import AGGREGATES, calls_aggregate
-from weft.query.draft import EVERY, Condition, Draft, Item, Join, Source, Star, Tree, Within
+from weft.query.draft import EVERY, Condition, Draft, Item, Join, Source, Star, Tree, Within, in_order, spelled
 from weft.query.names import find
 from weft.query.scope import Scope, Shown, merge
 from weft.query.visible import numbered, unique_names
@@ -153,7 +153,8 @@ class Reader:
 
     def __init__(self, known: Known, lateral: Lateral) -> None:
         self.known, self.lateral = known, lateral
-        self.taken: set[str] = set()
+        self.places: dict[str, int] = {}
+        """Alias -> how many there were before it."""
         self.tied: list[Condition] = []
         """What ties derived tables of the SELECT that is read to the query around it."""
         self.types: dict[tuple[str, str], pa.DataType] = {}
@@ -165,11 +166,12 @@ class Reader:
         before, self.tied = self.tied, []
         part, scope = self._tree(draft, _tree_of(draft), around)
         tied, self.tied = tuple(self.tied), before
-        items = tuple(self._items(draft, scope))
+        items = tuple(spelled(item, self.places) for item in self._items(draft, scope))
         keys = tuple(key for condition in draft.group_by for key in _keys(condition, scope, items))
-        having = tuple(_having(condition, scope, items, keys) for condition in draft.having)
-        where = tuple(_resolved(condition, scope) for condition in draft.conditions)
-        return Opened(part, (*where, *tied), items, keys, having, scope, draft)
+        keys = tuple(spelled(key, self.places) for key in keys)
+        having = in_order((_having(condition, scope, items, keys) for condition in draft.having), self.places)
+        where = in_order((*(_resolved(condition, scope) for condition in draft.conditions), *tied), self.places)
+        return Opened(part, where, items, keys, having, scope, draft)
 
     def row(self, draft: Draft, around: Scope) -> tuple[tuple[Item, ...], tuple[Condition, ...]]:
         """What a SELECT without FROM gives, and when."""
@@ -178,8 +180,8 @@ class Reader:
 
     def place(self, source: Source, around: Scope | None = None) -> tuple[Source, Scope]:
         """A source under an alias of its own, and what it shows."""
-        alias = next(name for name in numbered(source.alias) if name not in self.taken)
-        self.taken.add(alias)
+        alias = next(name for name in numbered(source.alias) if name not in self.places)
+        self.places[alias] = len(self.places)
         found = self.known.columns(source)
         self.types |= {(alias, name): kind for name, kind in found.items()}
         shown = Scope.of(source.alias, alias, found)
@@ -211,7 +213,7 @@ class Reader:
             on = tuple(Condition(one, draft.text) for one in (at_or_after(equal) if nearest else equal))
         else:
             on = tuple(_resolved(condition, scope) for condition in on)
-        on = (*on, *there)
+        on = in_order((*on, *there), self.places)
         if tree.kind == "right":
             return Node("left", right, left, on), scope
         found = Node(tree.kind, left, right, on, asof=tree.asof)

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from weft.expr.model import Call, Column, Expr, Literal, Udf
 from weft.query.aggregates import AGGREGATES, calls_aggregate
-from weft.query.draft import Condition, Draft, Item, Source, Star
+from weft.query.draft import Condition, Draft, Item, Source, Star, in_order
 from weft.query.names import find
 from weft.query.qualify import Opened
 from weft.query.subqueries import SUBQUERIES, has_subquery
@@ -32,12 +32,12 @@ def regroup(draft: Draft, opened: Opened) -> Draft:
     draft = replace(draft, group_by=tuple(_key(key, draft, names, opened) for key in draft.group_by))
     over = _Groups([name for item, name in zip(draft.items, names, strict=True) if not _asks_groups(item.expr)], opened)
     items = tuple(_outer_item(over, item, name) for item, name in zip(draft.items, names, strict=True))
-    asking = tuple(condition for condition in draft.having if has_subquery(condition.expr))
+    asking = in_order(condition for condition in draft.having if has_subquery(condition.expr))
     where = tuple(replace(condition, expr=over.put(_expr(condition))) for condition in asking)
     shown = tuple(
         replace(item, name=name) for item, name in zip(draft.items, names, strict=True) if not _asks_groups(item.expr)
     )
-    having = tuple(condition for condition in draft.having if condition not in asking)
+    having = tuple(condition for condition in draft.having if not has_subquery(condition.expr))
     if asking and not (having or _groups(replace(draft, having=()))):
         having = (Condition(Literal(True)),)  # what HAVING made one group stays one
     keys = _keys(draft, opened, names)

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from weft.errors import QueryError, placed
+from weft.expr.spelling import normal, order
 from weft.query.calls import FunctionSignature
 from weft.query.closing import has_one_watermark, timed_streams
 from weft.query.connectivity import adds_single_rows, require_connected
 from weft.query.derived import Derived, all_rows, branches, derive
 from weft.query.draft import Draft, Within
-from weft.query.groups import group
+from weft.query.groups import group, spelled
 from weft.query.inline import Inliner, output
 from weft.query.model import Query, Stream
 from weft.query.moment import fix_now
@@ -76,23 +77,26 @@ class _Resolver:
         flat = Inliner(draft, self).flatten(draft, views, default=default)
         if not flat.relations:
             raise _reads_nothing(draft)
+        places = {relation.alias: place for place, relation in enumerate(flat.relations)}
+        entries = spelled(flat.entries, places)
+        predicates = tuple(dict.fromkeys(normal(one, places) for one in flat.predicates))
         crossed = self.cross_product or draft.crossed
-        query = Query(flat.relations, flat.predicates, (), crossed, late_by=self.late_by)
+        query = Query(flat.relations, predicates, (), crossed, late_by=self.late_by)
         query = replace(query, cross_product=crossed or adds_single_rows(query))
         if draft.ranked is not None:
-            query = ranked(query, flat.entries, draft.ranked)
+            query = ranked(query, entries, draft.ranked)
         elif draft.versions is not None:
-            query = keep_versions(query, tuple(map(output, flat.entries)), draft.versions)
+            query = keep_versions(query, tuple(map(output, entries)), draft.versions)
         elif flat.is_grouped:
-            keys = tuple(key for condition in draft.group_by for key in flat.clauses.keys(condition, flat.entries))
-            having = tuple(flat.clauses.having(condition, flat.entries, keys) for condition in draft.having)
-            query = group(
-                query, flat.entries, keys, having, distinct=draft.distinct, united=united, closes=draft.closes
-            )
+            found = (key for condition in draft.group_by for key in flat.clauses.keys(condition, entries))
+            keys = spelled(found, places)
+            asked = spelled((flat.clauses.having(one, entries, keys) for one in draft.having), places)
+            having = sorted(asked, key=lambda one: order(one.expr, places))
+            query = group(query, entries, keys, having, distinct=draft.distinct, united=united, closes=draft.closes)
             if draft.grows and query.grouping is not None:
                 query = replace(query, grouping=replace(query.grouping, grows=draft.times))
         else:
-            query = replace(query, outputs=tuple(output(entry, united=united) for entry in flat.entries))
+            query = replace(query, outputs=tuple(output(entry, united=united) for entry in entries))
         if not query.cross_product:
             require_connected(query)
         refuse_changes_beside_tables(query)

@@ -345,7 +345,14 @@ def _draft(call: Call) -> Draft:
     assert isinstance(constant, Literal)
     assert isinstance(constant.value, Draft)
     draft = in_place(constant.value)
+    draft = replace(draft, items=tuple(_named(item, place) for place, item in enumerate(draft.items)))
     return all_rows(draft, draft.text) if is_ranking(draft) or draft.sets else draft
+
+
+def _named(item: Item, place: int) -> Item:
+    """An item whose name does not tell how it is written: nobody sees the names of a subquery."""
+    is_worked_out = item.name is None and isinstance(item.expr, Call | Udf | Literal)
+    return replace(item, name=f"#value{place}") if is_worked_out else item
 
 
 def _united(draft: Draft) -> tuple[Draft, ...]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
+from itertools import pairwise
 
 from weft.errors import ParseError, Span
 from weft.query.draft import Draft
@@ -109,8 +111,13 @@ class Cursor:
         return self.tokens[start].span.to(self.tokens[last].span)
 
     def source(self, span: Span) -> str:
-        """The text of a span, with white space made single blanks."""
-        return " ".join(self.text[span.start : span.end + 1].split())
+        """The text of a span, with white space and comments made single blanks."""
+        first, last = (
+            bisect_right(self.tokens, at, key=lambda token: token.span.start) for at in (span.start, span.end)
+        )
+        spans = [token.span for token in self.tokens[first - 1 : last]]
+        gaps = ["", *(" " * (one.start > before.end + 1) for before, one in pairwise(spans))]
+        return "".join(gap + self.text[one.start : one.end + 1] for gap, one in zip(gaps, spans, strict=True))
 
     def unexpected(self, message: str, hint: str) -> ParseError:
         """An error at the next token."""
