@@ -10,7 +10,7 @@ N      ?=
 .DEFAULT_GOAL := help
 DOCS   := .venv/.installed-docs
 
-.PHONY: help setup browser demo demo-console docs test check format fuzz chaos bench bench-plans bench-skew bench-queries bench-peers bench-views bench-scale bench-adaptive bench-console bench-kafka bench-subscriptions kafka wheel constraints clean
+.PHONY: help setup browser demo demo-console docs test check format fuzz tpch chaos bench bench-plans bench-skew bench-queries bench-peers bench-views bench-scale bench-adaptive bench-console bench-kafka bench-subscriptions kafka wheel constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -60,6 +60,9 @@ fuzz: $(STAMP) ## compare random joins, tables, and sessions that change, with t
 	$(PY) -m tests.others --n $$(( $(or $(N),10000) / 50 + 1 ))
 	$(PY) -m tests.tabled --n $$(( $(or $(N),10000) / 10 ))
 	$(PY) -m tests.tabled --n $$(( $(or $(N),10000) / 2000 + 1 )) --spark
+
+tpch: $(BENCH) ## compare all queries of TPC-H with DuckDB after every batch (SCALE=0.1; a minute)
+	$(PY) -m bench.published_views --scale $(or $(SCALE),0.1)
 
 chaos: $(STAMP) ## kill jobs by seed, start them again and compare all sinks (KILLS=100 SEED=1 BESIDE=1)
 	$(PY) -m tests.chaos --kills $(or $(KILLS),$(N),100) --beside $(or $(BESIDE),1) $(if $(SEED),--seed $(SEED))

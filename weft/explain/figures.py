@@ -11,13 +11,13 @@ Without statistics there is no estimate: the defaults would be guesses that look
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from weft.explain.expected import expected_results, is_mixed
 from weft.explain.pages.figure import Figure
-from weft.explain.words import join_names
+from weft.explain.words import called_in, join_names
 from weft.observe.measured import Measured
 from weft.optimizer.choose import Choice
 from weft.optimizer.graph.layout import names
@@ -58,8 +58,18 @@ class Figures:
     def label(self, store: Store, *, users: bool = False) -> str:
         """What a notice calls a store: s0 (orders); with its users s0 (orders, for sales, returns)."""
         queries = dict.fromkeys(choice.name for choice, _ in self.users(store)) if users else ()
-        what = content(store, self.aliases(store))
+        what = self.content(store)
         return f"{self.called[store.id]} ({what}{', for ' if queries else ''}{', '.join(queries)})"
+
+    def content(self, store: Store, name: str = "") -> str:
+        """What a store holds: a stream, or a join as a query calls it, by default its first user."""
+        if store.counted == "groups":
+            return f"groups of {store.users[0].partition('.')[0]}"
+        name = name or store.users[0].partition(".")[0]
+        called = self.topology.aliases_of(name)
+        aliases = [alias for label, alias in called.items() if label in store.members]
+        query = next((choice.query for choice in self.choices if choice.name == name), None)
+        return store.stream or (join_names(aliases) if query is None else called_in(query, aliases))
 
     def store_of(self, choice: Choice, relations: int) -> Store:
         """The store behind a part of a plan; the first of several places."""
@@ -198,13 +208,6 @@ class Figures:
 
 def _rows_in_a_place(choice: Choice, relations: int) -> float:
     return choice.chosen.bill.stored[relations] / len(choice.chosen.layout.homes(relations))
-
-
-def content(store: Store, called: Mapping[str, str]) -> str:
-    """What a store holds: a stream, or the aliases of a join; `called` has the alias of each label, in query order."""
-    if store.counted == "groups":
-        return f"groups of {store.users[0].partition('.')[0]}"
-    return store.stream or join_names([alias for label, alias in called.items() if label in store.members])
 
 
 def user(choice: Choice, relations: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from weft.explain.answer import answer
 from weft.explain.candidates import because
-from weft.explain.figures import Figures, content
+from weft.explain.figures import Figures
 from weft.explain.pages.topology import SummaryFacts
 from weft.explain.words import duration, is_exclusive, plan_name
 from weft.optimizer.choose import Choice
@@ -36,11 +36,9 @@ def _keeps(choice: Choice, figures: Figures) -> tuple[str, ...]:
     own = [
         store for store in figures.topology.stores if any(user.partition(".")[0] == choice.name for user in store.users)
     ]
-    called = figures.topology.aliases_of(choice.name)
     ages: dict[str, list[str]] = {}
     for store in own:
-        what = content(store, called)
-        ages.setdefault(_age(store), []).append(_kept(store, what))
+        ages.setdefault(_age(store), []).append(_kept(store, figures.content(store, choice.name)))
     return tuple(f"{_and(list(dict.fromkeys(names)))} {age}" for age, names in ages.items())
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from weft.explain.figures import Figures, content, period
+from weft.explain.figures import Figures, period
 from weft.explain.notices import notices
 from weft.explain.pages.topology import EdgeFacts, KeepFacts, ProbeFacts, QueryFacts, StoreFacts, TopologyPage, WayFacts
 from weft.explain.sharing import sharing
@@ -80,7 +80,7 @@ def _store(store: Store, name: str, figures: Figures) -> StoreFacts:
     return StoreFacts(
         name,
         store.id,
-        content(store, names),
+        figures.content(store),
         store.stream or None,
         store.users,
         _placement(store, figures, names),

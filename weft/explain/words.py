@@ -148,6 +148,19 @@ def join_names(aliases: Sequence[str]) -> str:
     return " + ".join(aliases)
 
 
+def called_in(query: Query, aliases: Sequence[str]) -> str:
+    """The aliases of a store; if they are all of a view, a WITH or a derived table, its name comes first."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for relation in query.relations:
+        for of in relation.inside:
+            found.setdefault(of, []).append(relation.alias)
+    whole = next((of for of, inside in found.items() if len(inside) > 1 and set(inside) == set(aliases)), None)
+    if whole is None:
+        return join_names(aliases)
+    name, alias = whole
+    return f"{name if name == alias else f'{name} {alias}'} ({join_names(aliases)})"
+
+
 def shape(query: Query, tree: Tree) -> str:
     """A tree on one line: (c, (o, l)) keeps o + l."""
     if not tree.children:

@@ -30,11 +30,12 @@ from weft.expr import (
     strings,
     temporal,
     text,
+    timerules,
     timetext,
 )  # fmt: skip
+from weft.expr.arguments import Rule, all_integer
 from weft.expr.casts import Datum
 from weft.expr.logic import Kernel
-from weft.expr.rules import Rule
 from weft.expr.spread import spread
 from weft.expr.strings import strict
 from weft.expr.types import TIMESTAMP, TIMESTAMP_UTC
@@ -127,7 +128,7 @@ FUNCTIONS: dict[str, Function] = {
     "*": Function(rules.product, _times, 2, 2),
     "/": Function(rules.all_double, numeric.divide, 2, 2),
     "%": Function(rules.remainder, numeric.modulo, 2, 2),
-    "div": Function(rules.all_integer, numeric.integer_divide, 2, 2),
+    "div": Function(all_integer, numeric.integer_divide, 2, 2),
     "neg": Function(rules.negation, _negative, 1, 1),
     "abs": Function(rules.negation, numeric.abs_, 1, 1),
     "round": Function(rules.rounding, numeric.rounded("half_towards_infinity"), 1, 2),
@@ -184,19 +185,19 @@ FUNCTIONS: dict[str, Function] = {
     "regexp_extract": Function(rules.text(others=(_TEXT, _INT, _TEXT)), spread(strict(regex.extract)), 2, 4),
     "json_extract": Function(rules.json_part, spread(strict(jsontext.extract)), 2, 2),
     "json_extract_string": Function(rules.json_part, spread(strict(jsontext.extract_string)), 2, 2),
-    **{name: Function(rules.extraction, dates.part(name), 1, 1) for name in dates.PARTS},
-    "date_part": Function(rules.date_part, _never, 2, 2),
-    "date_trunc": Function(rules.truncation, dates.date_trunc, 2, 2),
-    "strftime": Function(rules.written_time, timetext.strftime, 2, 2),
-    "date_format": Function(rules.java_time, _never, 2, 2),
+    **{name: Function(timerules.extraction, dates.part(name), 1, 1) for name in dates.PARTS},
+    "date_part": Function(timerules.date_part, _never, 2, 2),
+    "date_trunc": Function(timerules.truncation, dates.date_trunc, 2, 2),
+    "strftime": Function(timerules.written_time, timetext.strftime, 2, 2),
+    "date_format": Function(timerules.java_time, _never, 2, 2),
     "time_bucket": Function(buckets.rule, buckets.kernel, 2, 3),
-    "date_diff": Function(rules.difference, dates.date_diff, 3, 3),
-    "add_months": Function(rules.months_added, dates.add_months, 2, 2),
-    "make_date": Function(rules.date_of_parts, dates.make_date, 3, 3),
-    "make_timestamp": Function(rules.from_epoch(TIMESTAMP), dates.from_epoch(1), 1, 1),
-    "make_timestamp_ms": Function(rules.from_epoch(TIMESTAMP), dates.from_epoch(1000), 1, 1),
-    "to_timestamp": Function(rules.from_epoch(TIMESTAMP_UTC), dates.from_epoch(1_000_000), 1, 1),
-    "now": Function(rules.moment, _never, 0, 0),
+    "date_diff": Function(timerules.difference, dates.date_diff, 3, 3),
+    "add_months": Function(timerules.months_added, dates.add_months, 2, 2),
+    "make_date": Function(timerules.date_of_parts, dates.make_date, 3, 3),
+    "make_timestamp": Function(timerules.from_epoch(TIMESTAMP), dates.from_epoch(1), 1, 1),
+    "make_timestamp_ms": Function(timerules.from_epoch(TIMESTAMP), dates.from_epoch(1000), 1, 1),
+    "to_timestamp": Function(timerules.from_epoch(TIMESTAMP_UTC), dates.from_epoch(1_000_000), 1, 1),
+    "now": Function(timerules.moment, _never, 0, 0),
     "isinf": Function(rules.float_test, numeric.unary(pc.is_inf), 1, 1),
     "isfinite": Function(rules.float_test, numeric.unary(pc.is_finite), 1, 1),
     "isnan": Function(rules.float_test, numeric.unary(pc.is_nan), 1, 1),

@@ -6,7 +6,7 @@ call into others that mean the same (`nullif` is a CASE).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
@@ -14,15 +14,13 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from weft.errors import QueryError
+from weft.expr.arguments import Rule, all_as, argument, constant, is_number_or_null, require_all
 from weft.expr.coerce import cast_to, incomparable, require_castable, unify
-from weft.expr.dates import PARTS, UNITS, unit_of
 from weft.expr.model import Call, Expr, Literal
 from weft.expr.nested import is_nested
-from weft.expr.timetext import check_pattern, from_java
+from weft.expr.timerules import time_arithmetic
 from weft.expr.types import (
     DURATION,
-    TIMESTAMP,
-    TIMESTAMP_UTC,
     digits,
     is_comparable,
     is_number,
@@ -31,16 +29,14 @@ from weft.expr.types import (
     sql_name,
 )
 
-Rule = Callable[[Call], Call]
-
 
 def comparison(call: Call) -> Call:
     """Both sides in one type; the result is a truth value."""
     args = _typed(unify(call.args, "comparison"))
     if call.op in ("=", "<>"):
-        _require_all(args, is_comparable, "comparison", call)
+        require_all(args, is_comparable, "comparison", call)
     else:
-        _require_all(args, is_orderable, f'"{call.op}"', call)
+        require_all(args, is_orderable, f'"{call.op}"', call)
     return replace(call, args=args, type=pa.bool_())
 
 
@@ -55,7 +51,7 @@ def same(call: Call) -> Call:
     Both are NULL or neither is, and what stands in for NULL is equal.  For floats NaN is treated in the same way.
     """
     a, b = _typed(unify(call.args, "comparison"))
-    _require_all((a, b), is_comparable, "comparison", call)
+    require_all((a, b), is_comparable, "comparison", call)
     equal = [_equal(call, (Call("is_null", (side,), pa.bool_()) for side in (a, b)))]
     if is_nested(a.type):
         either = (_equal(call, (a, b)), Literal(True, pa.bool_()))
@@ -71,7 +67,7 @@ def same(call: Call) -> Call:
 def before(call: Call) -> Call:
     """Whether one value stands before another in an order: NaN is the greatest number there, and not unknown."""
     a, b = args = _typed(unify(call.args, "comparison"))
-    _require_all(args, is_orderable, "ORDER BY", call)
+    require_all(args, is_orderable, "ORDER BY", call)
     less = Call("<", args, pa.bool_(), call.span)
     if not pt.is_floating(a.type):
         return less
@@ -101,7 +97,7 @@ def _stand_in(kind: pa.DataType) -> Literal:
 def membership(call: Call) -> Call:
     """IN: a comparison with each element; if an element is not a constant, it is rewritten as an OR."""
     args = _typed(unify(call.args, "comparison"))
-    _require_all(args, is_comparable, "comparison", call)
+    require_all(args, is_comparable, "comparison", call)
     if all(isinstance(arg, Literal) for arg in args[1:]):
         return replace(call, args=args, type=pa.bool_())
     equal = tuple(Call("=", (args[0], arg), pa.bool_(), call.span) for arg in args[1:])
@@ -132,7 +128,7 @@ def arithmetic(call: Call) -> Call:
     left, right = _null_like_other(call.args)
     if is_number(left.type) and is_number(right.type):
         return _number_arithmetic(replace(call, args=(left, right)))
-    return _time_arithmetic(call, left, right)
+    return time_arithmetic(call, left, right)
 
 
 def _null_like_other(args: Sequence[Expr]) -> tuple[Expr, ...]:
@@ -147,13 +143,13 @@ def _number_arithmetic(call: Call) -> Call:
     if any(pt.is_floating(kind) for kind in kinds):
         return _floats(call)
     if all(pt.is_integer(kind) for kind in kinds):
-        return _all_as(call, pa.int64())
+        return all_as(call, pa.int64())
     return _decimals(call)
 
 
 def _floats(call: Call) -> Call:
     single = all(arg.type == pa.float32() for arg in call.args)
-    return _all_as(call, pa.float32() if single else pa.float64())
+    return all_as(call, pa.float32() if single else pa.float64())
 
 
 def _decimals(call: Call) -> Call:
@@ -167,36 +163,12 @@ def _decimals(call: Call) -> Call:
         return replace(call, args=args, type=pa.decimal128(min(38, p + q), s + t))
     whole, scale = max(p - s, q - t), max(s, t)
     if call.op == "%":
-        return _all_as(call, pa.decimal128(min(38, whole + scale), scale))
-    return _all_as(call, pa.decimal128(min(38, whole + scale + 1), scale))
+        return all_as(call, pa.decimal128(min(38, whole + scale), scale))
+    return all_as(call, pa.decimal128(min(38, whole + scale + 1), scale))
 
 
 def _decimal(arg: Expr) -> Expr:
     return cast_to(arg, pa.decimal128(*digits(arg.type)))
-
-
-def _all_as(call: Call, kind: pa.DataType) -> Call:
-    return replace(call, args=tuple(cast_to(arg, kind) for arg in call.args), type=kind)
-
-
-def _time_arithmetic(call: Call, left: Expr, right: Expr) -> Call:
-    a, b = left.type, right.type
-    if call.op == "+" and (pt.is_duration(a) or pt.is_integer(a)) and not pt.is_duration(b):
-        return _time_arithmetic(call, right, left)
-    if pt.is_date(a) and pt.is_integer(b):
-        return replace(call, args=(left, cast_to(right, pa.int32())), type=a)  # days, as many as a date can hold
-    if call.op == "-" and pt.is_date(a) and pt.is_date(b):
-        return replace(call, args=(left, right), type=pa.int64())
-    if pt.is_duration(b) and (pt.is_timestamp(a) or pt.is_date(a) or pt.is_duration(a)):
-        moved = cast_to(left, TIMESTAMP) if pt.is_date(a) else left
-        return replace(call, args=(moved, right), type=moved.type)
-    if call.op == "-" and _is_time(a) and _is_time(b):
-        return replace(call, args=unify((left, right), "difference"), type=DURATION)
-    raise incomparable(a, b, call, f'"{call.op}"')
-
-
-def _is_time(kind: pa.DataType) -> bool:
-    return bool(pt.is_timestamp(kind) or pt.is_date(kind))
 
 
 def product(call: Call) -> Call:
@@ -213,29 +185,19 @@ def product(call: Call) -> Call:
 def remainder(call: Call) -> Call:
     """% on numbers."""
     call = replace(call, args=_null_like_other(call.args))
-    _require_all(call.args, is_number, '"%"', call)
+    require_all(call.args, is_number, '"%"', call)
     return _number_arithmetic(call)
 
 
 def all_double(call: Call) -> Call:
     """Float functions and /: everything is a DOUBLE."""
-    _require_all(call.args, _number_or_null, f'"{call.op}"', call)
-    return _all_as(call, pa.float64())
+    require_all(call.args, is_number_or_null, f'"{call.op}"', call)
+    return all_as(call, pa.float64())
 
 
 def float_test(call: Call) -> Call:
     """isnan and others: a test of a float."""
     return replace(all_double(call), type=pa.bool_())
-
-
-def all_integer(call: Call) -> Call:
-    """Integer division."""
-    _require_all(call.args, lambda kind: bool(pt.is_integer(kind) or pt.is_null(kind)), f'"{call.op}"', call)
-    return _all_as(call, pa.int64())
-
-
-def _number_or_null(kind: pa.DataType) -> bool:
-    return is_number(kind) or bool(pt.is_null(kind))
 
 
 def negation(call: Call) -> Call:
@@ -248,7 +210,7 @@ def _only_number(call: Call, *, also_duration: bool = False) -> Expr:
     arg = call.args[0]
     if also_duration and pt.is_duration(arg.type):
         return arg
-    _require_all((arg,), _number_or_null, f'"{call.op}"', call)
+    require_all((arg,), is_number_or_null, f'"{call.op}"', call)
     return arg if pt.is_floating(arg.type) or pt.is_decimal(arg.type) else cast_to(arg, pa.int64())
 
 
@@ -257,7 +219,7 @@ def rounding(call: Call) -> Call:
     arg, *places = (_only_number(call), *call.args[1:])
     if not places:
         places = [Literal(0, pa.int64())]
-    digit = _constant(call, places[0], pa.int64())
+    digit = constant(call, places[0], pa.int64())
     kind: pa.DataType = arg.type
     if pt.is_decimal(kind):
         kept = max(0, min(kind.scale, digit.value if isinstance(digit.value, int) else 0))
@@ -270,7 +232,7 @@ def whole(call: Call) -> Call:
     arg = _only_number(call)
     if pt.is_decimal(arg.type):
         return replace(call, args=(arg,), type=pa.decimal128(digits(arg.type)[0], 0))
-    return _all_as(call, arg.type if pt.is_floating(arg.type) else pa.float64())
+    return all_as(call, arg.type if pt.is_floating(arg.type) else pa.float64())
 
 
 def sign(call: Call) -> Call:
@@ -302,13 +264,13 @@ def same_type(call: Call) -> Call:
     """coalesce, greatest, least: all arguments and the result in one type."""
     args = unify(call.args, f'"{call.op}"')
     if call.op != "coalesce":
-        _require_all(args, is_orderable, f'"{call.op}"', call)
+        require_all(args, is_orderable, f'"{call.op}"', call)
     return replace(call, args=args, type=args[0].type)
 
 
 def concatenation(call: Call) -> Call:
     """|| and concat: everything is written as text."""
-    return _all_as(call, pa.string())
+    return all_as(call, pa.string())
 
 
 def text(result: pa.DataType | None = None, others: tuple[pa.DataType, ...] = ()) -> Rule:
@@ -320,7 +282,7 @@ def text(result: pa.DataType | None = None, others: tuple[pa.DataType, ...] = ()
             raise QueryError(
                 f'"{call.op}" needs text, not a {sql_name(subject.type)}', hint="CAST it AS VARCHAR.", span=subject.span
             )
-        given = (_argument(call, arg, kind) for arg, kind in zip(rest, others, strict=False))
+        given = (argument(call, arg, kind) for arg, kind in zip(rest, others, strict=False))
         kind = result if result is not None else pa.string()
         return replace(call, args=(cast_to(subject, pa.string()), *given), type=kind)
 
@@ -329,30 +291,7 @@ def text(result: pa.DataType | None = None, others: tuple[pa.DataType, ...] = ()
 
 def code(call: Call) -> Call:
     """chr: a whole number becomes text."""
-    return replace(call, args=(_argument(call, call.args[0], pa.int64()),), type=pa.string())
-
-
-def _argument(call: Call, arg: Expr, kind: pa.DataType) -> Expr:
-    if not (pt.is_null(arg.type) or arg.type == kind or (pt.is_integer(kind) and pt.is_integer(arg.type))):
-        raise QueryError(
-            f'"{call.op}" needs a {sql_name(kind)} here, not a {sql_name(arg.type)}',
-            hint=f"CAST it AS {sql_name(kind)}.",
-            span=arg.span or call.span,
-        )
-    return cast_to(arg, kind)
-
-
-def _constant(call: Call, arg: Expr, kind: pa.DataType) -> Literal:
-    if not isinstance(arg, Literal):
-        raise QueryError(
-            f'"{call.op}" needs a constant here',
-            detail="it decides what the result is.",
-            hint="write a number or a text in quotes.",
-            span=arg.span or call.span,
-        )
-    constant = _argument(call, arg, kind)
-    assert isinstance(constant, Literal)
-    return constant
+    return replace(call, args=(argument(call, call.args[0], pa.int64()),), type=pa.string())
 
 
 def length(call: Call) -> Call:
@@ -368,95 +307,13 @@ def json_part(call: Call) -> Call:
     return text(pa.string(), (pa.int64() if pt.is_integer(given) else pa.string(),))(call)
 
 
-def extraction(call: Call) -> Call:
-    """year, month and other parts of a date or timestamp; epoch also of a duration."""
-    kind = pa.float64() if call.op == "epoch" else pa.int64()
-    if call.op == "epoch" and pt.is_duration(call.args[0].type):
-        return replace(call, type=kind)
-    if call.op == "epoch_ms" and pt.is_integer(call.args[0].type):
-        return from_epoch(TIMESTAMP)(replace(call, op="make_timestamp_ms"))
-    return replace(call, args=(_time(call, call.args[0]),), type=kind)
-
-
-def date_part(call: Call) -> Call:
-    """date_part and EXTRACT: the function that is named by a constant."""
-    unit = _unit(call, tuple(PARTS))
-    return extraction(replace(call, op=str(unit.value), args=call.args[1:]))
-
-
-def truncation(call: Call) -> Call:
-    """date_trunc: a constant unit; a date becomes a timestamp."""
-    arg = _time(call, call.args[1])
-    return replace(call, args=(_unit(call, UNITS), arg), type=arg.type)
-
-
-def written_time(call: Call) -> Call:
-    """strftime(time, '%Y-%m-%d'): a constant format."""
-    pattern = _constant(call, call.args[1], pa.string())
-    check_pattern(str(pattern.value), pattern.span or call.span)
-    return replace(call, args=(_time(call, call.args[0]), pattern), type=pa.string())
-
-
-def java_time(call: Call) -> Call:
-    """date_format(time, 'yyyy-MM-dd') is strftime, with the letters of Java's formats."""
-    pattern = _constant(call, call.args[1], pa.string())
-    made = from_java(str(pattern.value), pattern.span or call.span)
-    return written_time(replace(call, op="strftime", args=(call.args[0], replace(pattern, value=made))))
-
-
-def difference(call: Call) -> Call:
-    """date_diff: a constant unit and two times."""
-    unit = _unit(call, UNITS)
-    first, last = unify([_time(call, arg) for arg in call.args[1:]], '"date_diff"')
-    return replace(call, args=(unit, first, last), type=pa.int64())
-
-
-def _unit(call: Call, known: Sequence[str]) -> Literal:
-    given = _constant(call, call.args[0], pa.string())
-    name = unit_of(str(given.value))
-    if name not in known:
-        raise QueryError(
-            f"{call.op} does not know the unit {given.value!r}", hint=f"use one of {', '.join(known)}.", span=given.span
-        )
-    return Literal(name, pa.string(), given.span)
-
-
-def moment(call: Call) -> Call:
-    """The time of a batch."""
-    return replace(call, type=TIMESTAMP_UTC)
-
-
-def from_epoch(kind: pa.DataType) -> Rule:
-    """A number of seconds, milliseconds or microseconds since 1970 as a time."""
-
-    def rule(call: Call) -> Call:
-        _require_all(call.args, _number_or_null, f'"{call.op}"', call)
-        number = pa.float64() if call.op == "to_timestamp" else pa.int64()
-        if number == pa.int64():
-            _require_all(call.args, lambda given: not pt.is_floating(given), f'"{call.op}"', call)
-        return replace(call, args=(cast_to(call.args[0], number),), type=kind)
-
-    return rule
-
-
-def months_added(call: Call) -> Call:
-    """A time and a constant number of months."""
-    arg = _time(call, call.args[0])
-    return replace(call, args=(arg, _constant(call, call.args[1], pa.int64())), type=arg.type)
-
-
-def date_of_parts(call: Call) -> Call:
-    """make_date: three integers."""
-    return replace(all_integer(call), type=pa.date32())
-
-
 def struct_extract(call: Call) -> Call:
     """A field of a struct."""
     value, name = call.args
     struct: pa.DataType = value.type
     if not pt.is_struct(struct):
         raise QueryError(f"a {sql_name(value.type)} has no fields", hint="only a struct has fields.", span=call.span)
-    wanted = str(_constant(call, name, pa.string()).value)
+    wanted = str(constant(call, name, pa.string()).value)
     fields = [field.name for field in struct]
     found = [field for field in fields if field == wanted] or [f for f in fields if f.lower() == wanted.lower()]
     if len(found) != 1:
@@ -477,31 +334,11 @@ def list_extract(call: Call) -> Call:
     if not pt.is_list(value.type):
         hint = "only a list has elements; for characters write substring(text, place, 1)."
         raise QueryError(f"a {sql_name(value.type)} has no elements", hint=hint, span=call.span)
-    _require_all((place,), lambda kind: bool(pt.is_integer(kind) or pt.is_null(kind)), "a place in a list", call)
+    require_all((place,), lambda kind: bool(pt.is_integer(kind) or pt.is_null(kind)), "a place in a list", call)
     return replace(call, args=(value, cast_to(place, pa.int64())), type=normalize(kind.value_type))
-
-
-def _time(call: Call, arg: Expr) -> Expr:
-    if not (_is_time(arg.type) or pt.is_null(arg.type)):
-        raise QueryError(
-            f'"{call.op}" needs a date or timestamp, not a {sql_name(arg.type)}',
-            hint="CAST it AS TIMESTAMP.",
-            span=arg.span,
-        )
-    return arg if pt.is_timestamp(arg.type) else cast_to(arg, TIMESTAMP)
 
 
 def cast(call: Call) -> Call:
     """CAST: the type stands in the call itself."""
     require_castable(call.args[0].type, call.type, call.span)
     return call
-
-
-def _require_all(args: Sequence[Expr], test: Callable[[pa.DataType], bool], what: str, call: Call) -> None:
-    for arg in args:
-        if not test(arg.type):
-            raise QueryError(
-                f"{what} is not defined on {sql_name(arg.type)}",
-                hint="use CAST(... AS type), or another function.",
-                span=arg.span or call.span,
-            )

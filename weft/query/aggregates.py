@@ -26,6 +26,7 @@ from weft.expr.types import MAX_DIGITS, is_comparable, is_number, is_orderable, 
 from weft.expr.typing import add_types
 from weft.query.gathering import NAMES, ORDERED, is_gathering, packed
 from weft.query.grouping import Kind
+from weft.query.overcall import is_over
 
 AGGREGATES: dict[str, Kind] = {
     "count": "count",
@@ -98,7 +99,7 @@ def refuse_aggregates(expr: Expr, place: str) -> None:
                 hint="write window(time, length) in GROUP BY, window.start and window.end in SELECT and HAVING.",
                 span=node.span,
             )
-        if isinstance(node, Call) and node.op == "over":
+        if is_over(node):
             raise QueryError(
                 f"the number of a row cannot stand in {place}",
                 detail="rows are numbered when they are joined, selected and grouped.",

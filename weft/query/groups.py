@@ -36,6 +36,7 @@ from weft.query.draft import Closes
 from weft.query.grouping import Aggregate, Grouping, TimeWindow, argument_field, key_field, value_field
 from weft.query.model import Output, Query
 from weft.query.names import find
+from weft.query.overcall import is_over
 from weft.query.windowing import bound_of, read_window
 
 
@@ -160,7 +161,11 @@ class _Groups:
         refuse_aggregates(written, "GROUP BY")
         typed = add_types(written)
         if pt.is_null(typed.type) or not is_comparable(typed.type):
-            hint = "write CAST(NULL AS type)." if pt.is_null(typed.type) else "group by another column."
+            hint = (
+                "write CAST(NULL AS type), or group by another column."
+                if pt.is_null(typed.type)
+                else "group by another column."
+            )
             raise QueryError(f"rows cannot be grouped by a {sql_name(typed.type)}", hint=hint, span=written.span)
         windowed = self.window.key if self.window else None
         same = (name for name, expr in self.keys.items() if name != windowed and text_of(expr) == text_of(typed))
@@ -190,7 +195,7 @@ class _Groups:
         if is_window_part(node) or is_window(node):
             return self._window_part(node)
         refuse_marks(node)
-        if isinstance(node, Call) and node.op == "over":
+        if is_over(node):
             refuse_aggregates(node, "HAVING or an aggregate")
         if is_aggregate(node) or (isinstance(node, Call) and node.op == "filter"):
             return self._value(node)

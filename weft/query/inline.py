@@ -134,7 +134,9 @@ class Inliner:
             flat = self.flatten(inner, known, name, inherited)
             outputs = tuple(output(entry) for entry in flat.entries)
             table = replace(_visible(source, columns, outputs), came=_came(flat.relations))
-            return _Part(flat.relations, flat.predicates, table)
+            of = () if source.span is None else ((source.alias if source.derived else source.stream, name),)
+            relations = tuple(replace(relation, inside=(*of, *relation.inside)) for relation in flat.relations)
+            return _Part(relations, flat.predicates, table)
         if inner is not None:
             relation = Relation(name, self.resolver.stream(inner, known, inherited), span=source.span)
         else:

@@ -166,6 +166,9 @@ class Relation:
     """Relations with different numbers share no store: old state may have the columns of each and not of both."""
     span: Span | None = field(default=None, compare=False, repr=False)
     """Where it stands in FROM."""
+    inside: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
+    """The derived tables, WITHs and views that it was put in place of, outer ones first: what each is called, for
+    people, and its alias in the whole query."""
 
     def __post_init__(self) -> None:
         if self.window is None:

@@ -11,8 +11,7 @@ becomes three SELECTs, one inside the other: what is read, the same rows with a 
 The SELECT in the middle is a derived stream whose groups keep rows (`weft.query.grouping.Ranking`).  Several numbers
 are several such SELECTs.  ORDER BY ... LIMIT n is QUALIFY ROW_NUMBER() OVER (ORDER BY ...) <= n.
 
-Before it is rewritten, a number is a call that no other part of Weft knows:
-over(kind, by(expression, ...), sorted(expression, descending, nulls first), ...).
+Before it is rewritten, a number is a call: see `weft.query.overcall`.
 
 What must hold: only the last number may be cut off at the greatest one that is read, since rows that are cut off have
 no part in numbers that are given later.
@@ -32,15 +31,14 @@ from weft.expr.typing import add_types, require_type
 from weft.query.aggregates import AGGREGATES, refuse_aggregates
 from weft.query.draft import EVERY, Condition, Draft, Item, Ranked, Source, Star
 from weft.query.gathering import ORDERED
-from weft.query.grouping import Grouping, Ranking, RankKind, Sorted, argument_field, key_field, value_field
+from weft.query.grouping import Grouping, Ranking, Sorted, argument_field, key_field, value_field
 from weft.query.groups import Entry
 from weft.query.model import Output, Query
 from weft.query.names import find
-from weft.query.overs import LAST, ROWS, Frame, Over, needs_number, with_columns
+from weft.query.overcall import OverCall, SortKey, is_number, is_over
+from weft.query.overs import LAST, ROWS, Over, needs_number, with_columns
 from weft.query.qualify import Opened, every
 
-OVER = "over"
-_WINDOW = "window"
 GROUPING = ("grouping", "grouping_id")
 """Functions that say which keys a group has: see `weft.query.sets`."""
 _POSITION = "position"
@@ -51,50 +49,27 @@ _WHOLE = ("exists", "in_query", "subquery", "filter")
 """Calls that are worked out before rows are numbered."""
 
 
-def number(kind: RankKind, by: Sequence[Expr], order: Sequence[Expr], span: Span | None = None) -> Call:
-    """The number of a row."""
-    return Call(OVER, (Literal(kind), Call("by", tuple(by)), *order), None, span)
-
-
-def of_rows(
-    function: str, args: Sequence[Expr], where: Expr | None, by: Sequence[Expr], order: Sequence[Expr], frame: Frame,
-    span: Span | None = None,
-) -> Call:  # fmt: skip
-    """An aggregate or a neighbour of a row: over(window, by(...), sorted(...), of(...), where(...), name, frame)."""
-    asked = Call("of", tuple(args)), Call("where", () if where is None else (where,))
-    said = Literal(function), Literal(str(frame))
-    return Call(OVER, (Literal(_WINDOW), Call("by", tuple(by)), *order, *asked, *said), None, span)
-
-
-def sort_key(expr: Expr, *, descending: bool = False, nulls_first: bool = False) -> Call:
-    """One expression of ORDER BY."""
-    return Call("sorted", (expr, Literal(descending), Literal(nulls_first)), None, expr.span)
-
-
-def is_number(node: Expr) -> bool:
-    """Whether this node is the number of a row."""
-    return isinstance(node, Call) and node.op == OVER
-
-
 def is_ranking(draft: Draft) -> bool:
     """Whether a SELECT numbers rows."""
     return bool(draft.qualify) or any(_has_number(item.expr) for item in draft.items)
 
 
-def first_rows(draft: Draft, order: Sequence[Call], most: int | None, skipped: int, span: Span | None = None) -> Draft:
+def first_rows(
+    draft: Draft, order: Sequence[SortKey], most: int | None, skipped: int, span: Span | None = None
+) -> Draft:
     """The draft with ORDER BY, LIMIT and OFFSET; an order may be the number or the name of an output."""
-    keys = [replace(key, args=(_output(draft, key.args[0]), *key.args[1:])) for key in order]
-    place = number("row_number", (), keys, order[0].span if order else span)
+    keys = tuple(replace(key, expr=_output(draft, key.expr)) for key in order)
+    place = OverCall("row_number", (), keys).call(order[0].expr.span if order else span)
     tests = [] if most is None else [Call("<=", (place, Literal(most + skipped)))]
     tests += [Call(">", (place, Literal(skipped)))] if skipped else []
     return replace(draft, qualify=(*draft.qualify, *(Condition(test, draft.text) for test in tests)))
 
 
-def first_of_groups(draft: Draft, by: Sequence[Expr], order: Sequence[Call]) -> Draft:
+def first_of_groups(draft: Draft, by: Sequence[Expr], order: Sequence[SortKey]) -> Draft:
     """The draft with DISTINCT ON; a key may be the number or the name of an output, and so may an order."""
-    keys = [_output(draft, key) for key in by]
-    sorted_ = [replace(key, args=(_output(draft, key.args[0]), *key.args[1:])) for key in order]
-    place = number("row_number", keys, sorted_, by[0].span)
+    keys = tuple(_output(draft, key) for key in by)
+    sorted_ = tuple(replace(key, expr=_output(draft, key.expr)) for key in order)
+    place = OverCall("row_number", keys, sorted_).call(by[0].span)
     first = Condition(Call("<=", (place, Literal(1))), draft.text)
     return replace(draft, qualify=(*draft.qualify, first))
 
@@ -103,11 +78,10 @@ def within_ties(draft: Draft, near: Sequence[Condition], ties: Sequence[Expr]) -
     """The draft with numbers within the groups of more columns, which are selected too, behind all others."""
 
     def tied(node: Expr) -> Expr:
-        if not isinstance(node, Call) or node.op != OVER:
+        if not is_over(node):
             return node
-        kind, by, *order = node.args
-        assert isinstance(by, Call)
-        return replace(node, args=(kind, replace(by, args=(*by.args, *ties)), *order))
+        asked = OverCall.read(node)
+        return replace(asked, by=(*asked.by, *ties)).call(node.span)
 
     items = (
         item if isinstance(item.expr, Star | str) else replace(item, expr=transform(item.expr, tied))
@@ -123,7 +97,7 @@ def bound(inner: Draft, outer: Draft, source: Source) -> Draft:
     if inner.unions:
         return inner
     asked = [part for one in outer.conditions if isinstance(one.expr, Call) for part in conjuncts(one.expr)]
-    known = {item.name.lower() for item in inner.items if item.name and _is_counted(item.expr)}
+    known = {item.name.lower() for item in inner.items if item.name and is_number(item.expr)}
     more: list[Condition] = []
     for test in asked if known else ():
         column, least = _limit(test)
@@ -159,8 +133,8 @@ def rank(draft: Draft, opened: Opened, select: Callable[[Draft], Draft]) -> Draf
     shown = tuple(over.item(item) for item in opened.items)
     where = tuple(replace(condition, expr=over.put(over.meant(_expr(condition)))) for condition in draft.qualify)
     tops = {column.name: most for test in where for column, most in [_top(test)] if column is not None}
-    found = [over.over(call, name) for call, name in [*over.numbers.items()] if _is_window(call)]
-    calls = {name: call for call, name in over.numbers.items() if not _is_window(call)}
+    found = [over.over(call, name) for call, name in [*over.numbers.items()] if not is_number(call)]
+    calls = {name: call for call, name in over.numbers.items() if is_number(call)}
     names = sorted(calls, key=lambda name: name in tops)
     levels = [over.level(calls[n], n, tops.get(n) if n == names[-1] and not found else None) for n in names]
     rows = replace(
@@ -217,7 +191,7 @@ class _Rows:
             (name,) = expr.args
             assert isinstance(name, Literal)
             return self._output(str(name.value)) or expr
-        if isinstance(expr, Call | Udf) and not is_number(expr):
+        if isinstance(expr, Call | Udf) and not is_over(expr):
             return replace(expr, args=tuple(map(self.meant, expr.args)))
         return self.scope.resolve(expr)
 
@@ -239,9 +213,9 @@ class _Rows:
 
     def put(self, expr: Expr) -> Expr:
         """An expression over the numbered rows."""
-        if is_number(expr):
+        if is_over(expr):
             assert isinstance(expr, Call)
-            kind = "over" if _is_window(expr) else "rank"
+            kind = "rank" if is_number(expr) else "over"
             name = self.numbers.setdefault(expr, f"#{kind}{len(self.numbers)}")
             return Column(ROWS, name, None, expr.span)
         if isinstance(expr, Literal):
@@ -254,8 +228,8 @@ class _Rows:
         """The column of the rows that has an expression."""
         if _has_number(expr):
             assert isinstance(expr, Call | Udf)
-            place = "another one" if is_number(expr) else "an aggregate or a subquery"
-            refuse_aggregates(next(node for node in walk(expr) if is_number(node)), place)
+            place = "another one" if is_over(expr) else "an aggregate or a subquery"
+            refuse_aggregates(next(node for node in walk(expr) if is_over(node)), place)
         if (known := self.read.get(text_of(expr))) is None:
             known = self.read[text_of(expr)] = f"#{len(self.hidden)}"
             self.hidden.append(Item(expr, known, self.items[0].text))
@@ -263,32 +237,25 @@ class _Rows:
 
     def level(self, call: Call, name: str, most: int | None) -> Ranked:
         """How rows get one of their numbers."""
-        kind, by, *order = call.args
-        assert isinstance(kind, Literal)
-        assert isinstance(by, Call)
-        keys = tuple(self._sorted(key) for key in order)
-        made: RankKind = kind.value  # type: ignore[assignment]
-        return Ranked(tuple(self.column(self._at(one)) for one in by.args), Ranking(made, keys, most), name)
+        asked = OverCall.read(call)
+        assert asked.kind is not None
+        keys = tuple(map(self._sorted, asked.order))
+        return Ranked(tuple(self.column(self._at(one)) for one in asked.by), Ranking(asked.kind, keys, most), name)
 
     def over(self, call: Call, name: str) -> Over:
         """How rows get what is found among others."""
-        _, by, *order, of, where, function, frame = call.args
-        assert isinstance(by, Call)
-        assert isinstance(of, Call)
-        assert isinstance(where, Call)
-        assert isinstance(function, Literal)
-        assert isinstance(frame, Literal)
-        made, which = str(function.value), Frame.read(str(frame.value))
-        numbered = [_reversed(key) for key in order] if made in LAST else order
-        if needs_number(made, which):
-            place = number("row_number", by.args, numbered)
+        asked = OverCall.read(call)
+        assert asked.frame is not None
+        counted = None
+        if needs_number(asked.function, asked.frame):
+            order = tuple(key.reversed() for key in asked.order) if asked.function in LAST else asked.order
+            place = OverCall("row_number", asked.by, order).call()
             counted = self.numbers.setdefault(place, f"#rank{len(self.numbers)}")
-        else:
-            counted = None
-        args, tests = (tuple(map(self._argument, one.args)) for one in (of, where))
-        keys = tuple(self.column(self._at(one)) for one in by.args)
-        test = tests[0] if tests else None
-        return Over(name, made, args, test, keys, tuple(map(self._sorted, order)), which, counted)
+        args = tuple(map(self._argument, asked.args))
+        test = None if asked.where is None else self._argument(asked.where)
+        keys = tuple(self.column(self._at(one)) for one in asked.by)
+        sorted_ = tuple(map(self._sorted, asked.order))
+        return Over(name, asked.function, args, test, keys, sorted_, asked.frame, counted)
 
     def _argument(self, expr: Expr) -> Expr:
         """An argument over columns of the rows."""
@@ -309,20 +276,8 @@ class _Rows:
             raise QueryError(f"ORDER BY {place.value} means no output", hint=hint, span=written.span)
         return _expr(self.items[place.value - 1])
 
-    def _sorted(self, key: Expr) -> Sorted:
-        assert isinstance(key, Call)
-        expr, descending, nulls_first = self._at(key.args[0]), *key.args[1:]
-        assert isinstance(descending, Literal)
-        assert isinstance(nulls_first, Literal)
-        return Sorted(self.column(expr), bool(descending.value), bool(nulls_first.value))
-
-
-def _reversed(key: Expr) -> Expr:
-    """The same order from its end."""
-    assert isinstance(key, Call)
-    expr, *flags = key.args
-    turned = (Literal(not flag.value) for flag in flags if isinstance(flag, Literal))
-    return replace(key, args=(expr, *turned))
+    def _sorted(self, key: SortKey) -> Sorted:
+        return Sorted(self.column(self._at(key.expr)), key.descending, key.nulls_first)
 
 
 def _is_worked_out(expr: Expr) -> bool:
@@ -332,16 +287,7 @@ def _is_worked_out(expr: Expr) -> bool:
 
 
 def _has_number(written: object) -> bool:
-    return isinstance(written, Call | Udf) and any(map(is_number, walk(written)))
-
-
-def _is_counted(written: object) -> bool:
-    """Whether it is the number of a row, not what is found among other rows."""
-    return isinstance(written, Call) and is_number(written) and not _is_window(written)
-
-
-def _is_window(call: Expr) -> bool:
-    return isinstance(call, Call) and call.args[0] == Literal(_WINDOW)
+    return isinstance(written, Call | Udf) and any(map(is_over, walk(written)))
 
 
 def _output(draft: Draft, written: Expr) -> Expr:

@@ -171,7 +171,9 @@ def _ordered_arguments(cursor: Cursor, read: Read) -> tuple[Expr, ...]:
     while cursor.accept(","):
         args.append(read(cursor))
     if cursor.accept("ORDER", "BY"):
-        args = [Call(ORDERED, (*args, *read_order(cursor, read)), None, cursor.span_from(start))]
+        args = [
+            Call(ORDERED, (*args, *(key.call() for key in read_order(cursor, read))), None, cursor.span_from(start))
+        ]
     cursor.expect(")", "the list of arguments is never closed.")
     return tuple(args)
 
@@ -186,11 +188,10 @@ def _within_group(cursor: Cursor, read: Read, args: tuple[Expr, ...]) -> tuple[E
     cursor.expect("BY", form)
     start = cursor.at
     (key, *more) = read_order(cursor, read)
-    value, descending, _ = key.args
-    if more or descending != Literal(False):
+    if more or key.descending:
         raise cursor.fail(cursor.span_from(start), "WITHIN GROUP takes one value, ascending", hint=form)
     cursor.expect(")", form)
-    return (value, *args)
+    return (key.expr, *args)
 
 
 def cast(cursor: Cursor, read: Read) -> Expr:

@@ -21,7 +21,8 @@ from weft.query.aggregates import AGGREGATES, calls_aggregate
 from weft.query.derived import all_rows
 from weft.query.draft import Draft, Item
 from weft.query.grouping import RankKind
-from weft.query.ranking import first_of_groups, first_rows, is_ranking, number, of_rows, sort_key
+from weft.query.overcall import OverCall, SortKey
+from weft.query.ranking import first_of_groups, first_rows, is_ranking
 from weft.sql.cursor import Cursor
 from weft.sql.frames import read_frame
 
@@ -69,13 +70,13 @@ def read_over(cursor: Cursor, read: Read, call: Expr, start: int) -> Expr:
         if cursor.sees("IGNORE", "NULLS") or cursor.sees("RESPECT", "NULLS"):
             hint = "leave it out, and select rows without NULL in a derived table."
             raise cursor.fail(cursor.token.span, f"{cursor.token.upper} NULLS is not supported", hint=hint)
-        return of_rows(name, call.args, where, by, order, frame, cursor.span_from(start))
+        return OverCall(None, by, order, name, call.args, where, frame).call(cursor.span_from(start))
     if cursor.sees_any("ROWS", "RANGE", "GROUPS"):
         raise cursor.fail(
             cursor.token.span, f"{name.upper()} has no frame", hint="leave it out: all rows are numbered."
         )
     cursor.expect(")", _FORM)
-    return number(_RANKS[name], by, order, cursor.span_from(start))
+    return OverCall(_RANKS[name], by, order).call(cursor.span_from(start))
 
 
 def _expressions(cursor: Cursor, read: Read) -> tuple[Expr, ...]:
@@ -85,7 +86,7 @@ def _expressions(cursor: Cursor, read: Read) -> tuple[Expr, ...]:
     return tuple(found)
 
 
-def read_order(cursor: Cursor, read: Read) -> tuple[Call, ...]:
+def read_order(cursor: Cursor, read: Read) -> tuple[SortKey, ...]:
     """Read what stands behind ORDER BY."""
     keys = [*_sort_keys(cursor, read)]
     while cursor.accept(","):
@@ -93,7 +94,7 @@ def read_order(cursor: Cursor, read: Read) -> tuple[Call, ...]:
     return tuple(keys)
 
 
-def _sort_keys(cursor: Cursor, read: Read) -> Iterator[Call]:
+def _sort_keys(cursor: Cursor, read: Read) -> Iterator[SortKey]:
     """A key of an order; a row of values is as many."""
     if cursor.sees("ALL") and cursor.peek().upper != "(":
         raise cursor.fail(cursor.token.span, "ORDER BY ALL is not supported", hint="list what to order by.")
@@ -103,9 +104,9 @@ def _sort_keys(cursor: Cursor, read: Read) -> Iterator[Call]:
     first = cursor.accept("NULLS", "FIRST")
     _ = first or cursor.accept("NULLS", "LAST")
     if isinstance(expr, Call) and expr.op == "row":  # NULL is the greatest value in it
-        yield from (sort_key(one, descending=descending, nulls_first=descending) for one in expr.args)
+        yield from (SortKey(one, descending, descending) for one in expr.args)
     else:
-        yield sort_key(expr, descending=descending, nulls_first=first)
+        yield SortKey(expr, descending, first)
 
 
 def read_limit(cursor: Cursor, draft: Draft, read: Read) -> Draft:
@@ -149,8 +150,8 @@ def _around(draft: Draft) -> Draft:
     return replace(all_rows(replace(draft, named=()), draft.text), named=draft.named)
 
 
-def _over_outputs(order: tuple[Call, ...]) -> tuple[Call, ...]:
-    return tuple(replace(key, args=(_shown(key.args[0]), *key.args[1:])) for key in order)
+def _over_outputs(order: tuple[SortKey, ...]) -> tuple[SortKey, ...]:
+    return tuple(replace(key, expr=_shown(key.expr)) for key in order)
 
 
 def _shown(written: Expr) -> Expr:
