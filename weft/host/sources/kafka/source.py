@@ -223,7 +223,7 @@ def _read_avro(topic: str, given: object, registry: str | None) -> tuple[Avro, o
         )
     if given is None and known is not None:
         written = known.latest(f"{topic}-value")
-    return Avro(None if known is not None else written, known), given if written is None else columns_of(written)
+    return Avro(written, known), given if written is None else columns_of(written)
 
 
 def _read_keys(key: KeyKind, given: object) -> pa.Schema:
