@@ -104,6 +104,7 @@ class SegmentFiles:
 
     def __init__(self, root: str) -> None:
         self.root = root
+        self.fetched = 0
         self._opened: dict[str, Segment] = {}
         """Segments this object has opened: files are immutable, so each is looked at once."""
         self._syncing: list[Future[None]] = []
