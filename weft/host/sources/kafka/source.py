@@ -95,7 +95,7 @@ class KafkaSource(Source):
             return topic.latest(partitions)
         if isinstance(self.start, datetime.datetime):
             moment = self.start if self.start.tzinfo else self.start.replace(tzinfo=datetime.UTC)
-            return topic.at(round(moment.timestamp() * 1000), partitions)
+            return topic.at(max(0, round(moment.timestamp() * 1000)), partitions)
         given = self.start if isinstance(self.start, Mapping) else {}
         if unknown := {*given} - {*partitions}:
             raise SourceError(
