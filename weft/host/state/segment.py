@@ -73,6 +73,8 @@ class SegmentRef:
 class MemorySegments:
     """Segments of the in-process host."""
 
+    fetched = 0
+
     def __init__(self) -> None:
         self._kept: dict[str, Segment] = {}
 
