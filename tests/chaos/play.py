@@ -90,7 +90,6 @@ class Play:
 
     def _open_store(self, stack: contextlib.ExitStack) -> None:
         """Run the object store; all the time a few of its requests fail or are slow."""
-        (self.root / "tmp").mkdir()
         if self.store is not None:
             stack.enter_context(self.store.running())
             stack.callback(self.store.clear, self.root.name)
@@ -281,16 +280,21 @@ class Play:
     # ---------------------------------------------------------------------------------------------- waiting
 
     def _start(self, point: str = "") -> Running:
-        environ = {"TMPDIR": str(self.root / "tmp"), **(self.shim.environ if self.shim is not None else {})}
-        if self.store is not None and random.Random(f"{self.story.seed} {self.outcome.lives}").random() < 0.4:
-            shutil.rmtree(self.root / "tmp")  # another machine, which has no copies of the state
-            (self.root / "tmp").mkdir()
+        environ = {**self._machine(), **(self.shim.environ if self.shim is not None else {})}
         servers = self.broker.servers if self.broker is not None and self.story.has_topics else ""
         if self.job is not None:
             self.job.let_go()
         self.job = Running(self.root, self.outcome.lives, servers, point, environ)
         self.outcome.lives += 1
         return self.job
+
+    def _machine(self) -> dict[str, str]:
+        """Where copies of the state are kept; now and then the job goes on on another machine, which has none."""
+        dice = random.Random(f"machines {self.story.seed}")
+        moves = sum(dice.random() < 0.4 for _ in range(self.outcome.lives))
+        folder = self.root / f"machine{moves if self.store is not None else 0}"
+        folder.mkdir(exist_ok=True)
+        return {"TMPDIR": str(folder)}
 
     def _until(self, done: Callable[[], bool], what: str, restart: bool = True) -> None:
         """Wait for something; a job that was ended by a kill is started again."""

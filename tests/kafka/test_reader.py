@@ -115,6 +115,7 @@ def test_where_a_stream_begins_is_kept_and_can_be_a_time_or_offsets(broker: Brok
     assert first("offset", {0: 4}) == [4, 5]
     assert first("time", moment + datetime.timedelta(seconds=2)) == [2, 3, 4, 5]
     assert first("text", "2026-01-01T00:00:05+00:00") == [5]
+    assert first("long ago", "1960-01-01") == [0, 1, 2, 3, 4, 5]
     assert first("future", moment + datetime.timedelta(days=9)) == []
     assert first("latest", "latest") == []
     produce(broker, topic, numbers([6]))

@@ -1,4 +1,5 @@
-"""A standalone cluster of Spark on loopback: a master and two workers with one core each, at addresses of their own.
+"""A standalone cluster of Spark on loopback: a master and workers, by default two with one core each, at addresses of
+their own.
 
 Spark starts a task a second time only on another host.
 """
@@ -24,15 +25,16 @@ CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 class Cluster:
     """The processes of a cluster."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, hosts: int = 2, cores: int = 1) -> None:
+        self.hosts, self.cores = hosts, cores
         self.root, self.processes = root, list[subprocess.Popen[str]]()
         self.master = ""
 
     def start(self) -> None:
         """Start the master, then the workers; ready when both have said so."""
         self.master = self._start("master.Master", 1, [], r"Starting Spark master at (spark://\S+)")
-        for number in range(2):
-            work = ["-c", "1", "-m", "1g", "-d", str(self.root / f"work{number}"), self.master]
+        for number in range(self.hosts):
+            work = ["-c", str(self.cores), "-m", "1g", "-d", str(self.root / f"work{number}"), self.master]
             self._start("worker.Worker", number + 1, work, r"(Successfully registered) with master")
 
     def _start(self, what: str, host: int, arguments: list[str], sign: str) -> str:
@@ -58,6 +60,13 @@ class Cluster:
         """The JVMs that run tasks."""
         return [one for process in self.processes for one in executors_of(psutil.Process(process.pid))]
 
+    def lose(self, host: int) -> None:
+        """Kill a worker of Spark with its executor, as if its machine were gone; nobody takes its place."""
+        worker = psutil.Process(self.processes[1 + host].pid)
+        for process in [worker, *worker.children(recursive=True)]:
+            with suppress(psutil.Error):
+                process.kill()
+
     def stop(self) -> None:
         """End everything."""
         for process in reversed(self.processes):
@@ -81,9 +90,9 @@ def _is_executor(process: psutil.Process) -> bool:
 
 
 @contextmanager
-def cluster(root: Path) -> Iterator[Cluster]:
+def cluster(root: Path, hosts: int = 2, cores: int = 1) -> Iterator[Cluster]:
     """A running cluster."""
-    made = Cluster(root)
+    made = Cluster(root, hosts, cores)
     try:
         made.start()
         yield made

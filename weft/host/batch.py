@@ -52,6 +52,9 @@ class Batch:
 class State(Protocol):
     """Where segments live."""
 
+    fetched: int
+    """How many were got from elsewhere, since there was no copy."""
+
     def write(self, name: str, segment: Segment, halfway: Callable[[], None]) -> tuple[int, str]:
         """Keep a segment; return its length in bytes and its checksum."""
 

@@ -107,6 +107,8 @@ class Worker:
         self._finish()
         self.report.files.extend(self.results.close())
         self.report.seconds[str(wave)] = time.perf_counter() - began
+        if self.state.fetched:
+            bump(self.report.fetched, str(self.number), self.state.fetched)
         reach(self.batch.crash, f"wave {wave} after", self.batch.number)
         yield self._envelope(self.number, REPORT, report=self.report.plain())
 

@@ -58,6 +58,8 @@ class Counters:
     """Messages that carried these tuples, many in each."""
     load: Counts = field(default_factory=dict, metadata={"by": "worker"})
     """Rows that a worker stored and tuples that it answered."""
+    fetched: Counts = field(default_factory=dict, metadata={"by": "worker"})
+    """Segments that a worker got from the depot, since its machine had no copy."""
     results: Counts = field(default_factory=dict, metadata={"by": "query"})
     """Results."""
     seconds: dict[str, float] = field(default_factory=dict, metadata={"by": "wave"})

@@ -89,6 +89,7 @@ class CopiedState(FileState):
                 os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))  # used now, and not another version
                 return super().load(ref)
         if self._depot.get(f"segments/{ref.name}", path):
+            self.fetched += 1
             _count(self.root, ref.bytes, self._most)
         return super().load(ref)
 

@@ -73,6 +73,8 @@ class SegmentRef:
 class MemorySegments:
     """Segments of the in-process host."""
 
+    fetched = 0
+
     def __init__(self) -> None:
         self._kept: dict[str, Segment] = {}
 
@@ -104,6 +106,7 @@ class SegmentFiles:
 
     def __init__(self, root: str) -> None:
         self.root = root
+        self.fetched = 0
         self._opened: dict[str, Segment] = {}
         """Segments this object has opened: files are immutable, so each is looked at once."""
         self._syncing: list[Future[None]] = []

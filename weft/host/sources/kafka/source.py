@@ -95,7 +95,7 @@ class KafkaSource(Source):
             return topic.latest(partitions)
         if isinstance(self.start, datetime.datetime):
             moment = self.start if self.start.tzinfo else self.start.replace(tzinfo=datetime.UTC)
-            return topic.at(round(moment.timestamp() * 1000), partitions)
+            return topic.at(max(0, round(moment.timestamp() * 1000)), partitions)
         given = self.start if isinstance(self.start, Mapping) else {}
         if unknown := {*given} - {*partitions}:
             raise SourceError(
@@ -223,7 +223,7 @@ def _read_avro(topic: str, given: object, registry: str | None) -> tuple[Avro, o
         )
     if given is None and known is not None:
         written = known.latest(f"{topic}-value")
-    return Avro(None if known is not None else written, known), given if written is None else columns_of(written)
+    return Avro(written, known), given if written is None else columns_of(written)
 
 
 def _read_keys(key: KeyKind, given: object) -> pa.Schema:
