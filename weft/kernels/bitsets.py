@@ -44,7 +44,7 @@ from weft.kernels import narrowing
 from weft.kernels.boxes import order_points
 from weft.kernels.codes import HIGHEST, LOWEST, Bools, Ints
 from weft.kernels.lanes import BLOCK
-from weft.kernels.narrowing import FEW, GROUP, NONE, RUN
+from weft.kernels.narrowing import FEW, GROUP, NONE, RUN, SOME
 
 SLABS = 255
 """Slabs of a dimension at most, so that a slab is a byte and NONE is another one."""
@@ -161,7 +161,7 @@ class BitSets:
         at, rows = self._places(asked, points, valid, part=part, levels=levels)
         runs = narrowing.runs(levels, len(parts))
         near, reach = narrowing.reach(self.top, asked, cuts[1], at, levels)
-        room = most + RUN * max(GROUP, FEW * RUN) + 2
+        room = most + RUN * max(GROUP, FEW * RUN) + SOME + GROUP * 64
         owners, slots = (np.empty(room, dtype=np.int64) for _ in range(2))
         notes = np.empty((room * (self._filled // BLOCK), 2), dtype=np.int64)
         group = row = 0

@@ -93,6 +93,18 @@ def meeting(_typing: Any, slabs: Any, _word: Any, _dimension: Any, _slab: Any) -
     return types.uint64(slabs, types.int64, types.int64, types.uint8), make
 
 
+@intrinsic
+def ending(_typing: Any, slabs: Any, _word: Any, _dimension: Any, _slab: Any) -> Any:
+    """A bit for each box that begins or ends in a slab."""
+
+    def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        further, span = boxes_of_word(context, builder, signature, args)
+        ends = builder.icmp_unsigned("==", further, span)
+        return builder.bitcast(builder.or_(builder.icmp_unsigned("==", further, ZEROS), ends), ir.IntType(64))
+
+    return types.uint64(slabs, types.int64, types.int64, types.uint8), make
+
+
 # ------------------------------------------------------------------------------------- 64 points and some boxes
 
 TOGETHER = 4

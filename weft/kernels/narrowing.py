@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from weft.kernels.lanes import BLOCK, TOGETHER, compare, count_ones, count_zeros, meeting, met_by, prefetch
+from weft.kernels.lanes import BLOCK, TOGETHER, compare, count_ones, count_zeros, ending, meeting, met_by, prefetch
 
 NONE = 255
 """The byte of a point without a code."""
@@ -147,20 +147,37 @@ def _turn(
 
 @njit(inline="always")
 def _write(
-    spans: Any, begin: Any, some: Any, bits: Any, row: Any, owners: Any, slots: Any, found: Any
+    slabs: Any, spans: Any, begin: Any, some: Any, bits: Any, asked: Any, places: Any, row: Any, owners: Any,
+    slots: Any, found: Any, queue: Any, queued: Any,
 ) -> Any:  # fmt: skip
-    """Write the pairs of a point and the boxes that are left of a group; how much there is now."""
+    """Write the pairs of a point and the boxes that are left of a group, and put into the queue those whose box begins
+    or ends in a slab of the point; how many pairs there are and how many wait."""
     while some:
-        at = count_zeros(some)
+        word = begin + count_zeros(some)
         some &= some - np.uint64(1)
-        left = bits[at]
+        left, near = bits[word - begin], np.uint64(0)
+        for k in range(len(asked)):
+            near |= ending(slabs, word, asked[k], places[k, row])
+        near &= left
+        left ^= near
         while left:
-            slot = ((begin + at) << 6) + count_zeros(left)
-            prefetch(spans, slot * spans.shape[1])
-            owners[found], slots[found] = row, slot
+            owners[found], slots[found] = row, (word << 6) + count_zeros(left)
             left &= left - np.uint64(1)
             found += 1
-    return found
+        while near:
+            queue[queued, 0], queue[queued, 1] = row, (word << 6) + count_zeros(near)
+            prefetch(spans, queue[queued, 1] * spans.shape[1])
+            near &= near - np.uint64(1)
+            queued += 1
+    return found, queued
+
+
+@njit(inline="always")
+def _take(queue: Any, queued: Any, owners: Any, slots: Any, found: Any) -> Any:
+    """Write the pairs that wait; how many there are now."""
+    for n in range(queued):
+        owners[found + n], slots[found + n] = queue[n, 0], queue[n, 1]
+    return found + queued
 
 
 @njit(inline="always")
@@ -220,10 +237,11 @@ def find(
     owners: Any, slots: Any, notes: Any,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Fill the output from a group and a point on; return how much there is, and where to continue."""
-    depth, found, sifted, noted = len(cuts) - 1, 0, 0, 0
+    depth, found, queued, noted = len(cuts) - 1, 0, 0, 0
     marks, bits = np.zeros(depth + 1, dtype=np.uint64), np.empty((depth + 1, GROUP), dtype=np.uint64)
     counts = np.zeros(depth + 1, dtype=np.int64)
     boxes, masks = (np.empty(FEW * RUN + TOGETHER, dtype=np.int64), np.empty(FEW * RUN + TOGETHER, dtype=np.uint64))
+    queue = np.empty((SOME + GROUP * 64, 2), dtype=np.int64)
     while group < len(above) and found < most:
         begin, level = group * GROUP, 0
         marks[0] = 0
@@ -247,18 +265,24 @@ def find(
                 if level < depth:
                     count = _list(begin, marks[level], bits[level], boxes)
                     first, run = cuts[level], upto - row
+                    since = found
                     found = _turn(spans, asked, first, places, row, run, count, boxes, masks, owners, slots, found)
+                    found, noted = _sift(spans, ends, rows, since, found, owners, slots, notes, noted)
                 else:
-                    found = _write(spans, begin, marks[depth], bits[depth], row, owners, slots, found)
-                if found - sifted >= SOME:
-                    found, noted = _sift(spans, ends, rows, sifted, found, owners, slots, notes, noted)
-                    if noted >= RUN:
-                        found, noted = _settle(ends, points, found, owners, slots, notes, noted), 0
-                    sifted = found
+                    found, queued = _write(
+                        slabs, spans, begin, marks[depth], bits[depth], asked, places, row, owners, slots, found,
+                        queue, queued,
+                    )  # fmt: skip
+                    if queued >= SOME:
+                        since, found, queued = found, _take(queue, queued, owners, slots, found), 0
+                        found, noted = _sift(spans, ends, rows, since, found, owners, slots, notes, noted)
+                if noted >= RUN:
+                    found, noted = _settle(ends, points, found, owners, slots, notes, noted), 0
             row = upto
         if row == len(points):
             group, row = group + 1, 0
-    found, noted = _sift(spans, ends, rows, sifted, found, owners, slots, notes, noted)
+    since, found = found, _take(queue, queued, owners, slots, found)
+    found, noted = _sift(spans, ends, rows, since, found, owners, slots, notes, noted)
     return _settle(ends, points, found, owners, slots, notes, noted), group, row
 
 
