@@ -44,14 +44,17 @@ from weft.kernels import narrowing
 from weft.kernels.boxes import order_points
 from weft.kernels.codes import HIGHEST, LOWEST, Bools, Ints
 from weft.kernels.lanes import BLOCK
-from weft.kernels.narrowing import FEW, GROUP, NONE, RUN
+from weft.kernels.narrowing import FEW, GROUP, NONE, RUN, SOME
 
 SLABS = 255
 """Slabs of a dimension at most, so that a slab is a byte and NONE is another one."""
+MOST_PLACES = 253
+"""The last place that a code may have in a slab, from 0 on: two more bytes say that a box ends where the slab does."""
 MOST = 65_536
 
 Words = npt.NDArray[np.uint64]
 Bytes = npt.NDArray[np.uint8]
+Pairs = npt.NDArray[np.uint16]
 
 
 class BitSets:
@@ -64,8 +67,10 @@ class BitSets:
         """
         count, self.width = low.shape
         cuts = [_cuts(low[:, d], high[:, d], slabs) for d in range(self.width)]
-        self.cuts = [(np.concatenate([some, np.full(NONE - len(some), HIGHEST)]), len(some)) for some in cuts]
-        """Of each dimension where slabs begin, filled up to 255, and how many of these there are."""
+        self.begins, self.lasts, self.shifts = (np.stack(part) for part in zip(*map(_steps, cuts), strict=True))
+        """Of each dimension the first and last codes of slabs, and how many bits of a place in them are cut off."""
+        self.highest = np.array([len(some) for some in cuts], dtype=np.int64)
+        """Of each dimension the last slab that a code has."""
         self._make_room(count + room)
         self.count = 0
         """Slots in use, those of removed boxes too."""
@@ -79,8 +84,9 @@ class BitSets:
         groups = -(-words // GROUP)
         self.slabs = _aligned((words, self.width, 2, 64))
         """Of each word and dimension the slabs of lowest codes, then how many slabs further the highest codes lie."""
-        self.spans = np.zeros((words * 64, 2 * self._filled), dtype=np.uint8)
-        """The same by box: those of the lowest codes in all dimensions, then how many further."""
+        self.spans = _aligned((words * 64, 4 * self._filled)).view(np.uint16)
+        """The same by box, with a byte more: two bytes of the lowest codes in all dimensions, then of the highest."""
+        self.spans[:, self._filled + self.width :] = 0xFFFF
         self.above = np.zeros((groups, self.width, NONE + 1), dtype=np.uint64)
         self.top = np.zeros((self.width, NONE + 1, -(-groups // 64)), dtype=np.uint64)
         self.alive = np.zeros(words, dtype=np.uint64)
@@ -104,9 +110,9 @@ class BitSets:
         if self.count + len(low) > len(self.ends):
             self._grow(self.count + len(low))
         self.ends[slots] = np.stack([low, high], axis=2)
-        first, last = (np.stack([self._slab(d, ends[:, d]) for d in range(self.width)], axis=1) for ends in (low, high))
-        last[(low == LOWEST) & (high == HIGHEST) if free is None else free] = NONE
-        _set_slabs(self.slabs, self.spans, self.above, self.top, first, np.maximum(last, first), slots)
+        first, last = self._ends(low, high, (low == LOWEST) & (high == HIGHEST) if free is None else free)
+        self.spans[slots, : self.width], self.spans[slots, self._filled : self._filled + self.width] = first, last
+        _set_slabs(self.slabs, self.above, self.top, first >> 8, last >> 8, slots)
         _live(self.alive, slots)
         self.count += len(low)
         return slots
@@ -129,10 +135,14 @@ class BitSets:
     def _arrays(self) -> tuple[npt.NDArray[Any], ...]:
         return self.slabs, self.spans, self.above, self.top, self.alive, self.ends
 
-    def _slab(self, dimension: int, codes: Ints) -> Bytes:
-        slabs = np.empty(len(codes), dtype=np.uint8)
-        _place(*self.cuts[dimension], codes, np.zeros(len(codes), dtype=np.bool_), slabs)
-        return slabs
+    def _ends(self, low: Ints, high: Ints, free: Bools) -> tuple[Pairs, Pairs]:
+        """Both ends of boxes as two bytes in each dimension."""
+        every = np.arange(self.width)
+        first, last = (self._places(every, codes)[1][:, : self.width] for codes in (low, high))
+        first[low == self.begins[every, first >> 8]] &= 0xFF00
+        last[high == self.lasts[every, last >> 8]] |= 0xFF
+        last[free] = 0xFFFF
+        return first, np.maximum(last, first & 0xFF00)
 
     # -------------------------------------------------------------------------------------------- questions
 
@@ -148,18 +158,17 @@ class BitSets:
         cuts = np.cumsum([0, *map(len, parts)], dtype=np.int64)
         points = np.ascontiguousarray(points)
         part = np.repeat(np.arange(len(parts)), np.diff(cuts))
-        at = self._places(asked, points, valid, again=levels > part[:, None])
-        runs, reach = narrowing.runs(levels, len(parts)), narrowing.reach(self.top, asked, at)
-        near = narrowing.reach(self.top, asked[: cuts[1]], at) if len(parts) > 1 else reach
-        rows = np.ones((len(points), self._filled), dtype=np.uint8)
-        for dimension, row in zip(asked, at, strict=True):
-            rows[:, dimension] = row[: len(points)]
-        owners, slots = (np.empty(most + RUN * max(GROUP, FEW * RUN), dtype=np.int64) for _ in range(2))
+        at, rows = self._places(asked, points, valid, part=part, levels=levels)
+        runs = narrowing.runs(levels, len(parts))
+        near, reach = narrowing.reach(self.top, asked, cuts[1], at, levels)
+        room = most + RUN * max(GROUP, FEW * RUN) + SOME + GROUP * 64
+        owners, slots = (np.empty(room, dtype=np.int64) for _ in range(2))
+        notes = np.empty((room * (self._filled // BLOCK), 2), dtype=np.int64)
         group = row = 0
         while group < len(self.above):
             found, group, row = narrowing.find(
                 self.slabs, self.spans, self.above, self.alive, self.ends, asked, cuts, at, rows, points, near, reach,
-                levels, runs, group, row, most, owners, slots,
+                levels, runs, group, row, most, owners, slots, notes,
             )  # fmt: skip
             if found:
                 yield owners[:found].copy(), slots[:found].copy()
@@ -167,25 +176,30 @@ class BitSets:
     def has_any(self, dimensions: Sequence[int], points: Ints, valid: Bools | None = None) -> Bools:
         """Whether something may be left of points by some of their dimensions: a column of `points` for each."""
         asked, columns = np.array(dimensions, dtype=np.int64), np.arange(len(dimensions))
-        at = self._places(asked, points, valid, columns=columns)
-        reach = narrowing.reach(self.top, asked, at)
+        at, _ = self._places(asked, points, valid, columns=columns)
+        _, reach = narrowing.reach(self.top, asked, len(asked), at, np.zeros(len(points), dtype=np.int64))
         return narrowing.has_any(self.slabs, self.above, self.alive, asked, at, reach)
 
     def _places(
-        self, asked: Ints, points: Ints, valid: Bools | None, *, columns: Ints | None = None, again: Bools | None = None
-    ) -> Bytes:
-        """The slabs of points: a row for each dimension in the order asked, with room behind for a run of points.
+        self, asked: Ints, points: Ints, valid: Bools | None = None, *,
+        columns: Ints | None = None, part: Ints | None = None, levels: Ints | None = None,
+    ) -> tuple[Bytes, Pairs]:  # fmt: skip
+        """The slabs of points, a row for each dimension in the order asked, with room behind for a run of points; and
+        their two bytes, a row for each point.
 
-        `again` says of each where it has the code of the point before.
+        Points have a column for each dimension, or `columns` names them.  Where the level of a point is above the part
+        of a dimension it has the code of the point before.
         """
-        columns = asked if columns is None else columns
-        again = np.zeros((len(asked), len(points)), dtype=np.bool_) if again is None else again
         places = np.zeros((len(asked), len(points) + RUN), dtype=np.uint8)
-        for d, column, same, row in zip(asked, columns, again, places, strict=True):
-            _place(*self.cuts[d], points[:, column], same, row)
-            if valid is not None:
-                row[: len(points)][~valid[:, column]] = NONE
-        return places
+        rows = np.ones((len(points), self._filled), dtype=np.uint16)
+        _place(
+            self.begins, self.highest, self.shifts, asked, asked if columns is None else columns,
+            np.ascontiguousarray(points, dtype=np.int64),
+            np.empty((0, 0), dtype=np.bool_) if valid is None else valid,
+            np.zeros(len(asked), dtype=np.int64) if part is None else part,
+            np.zeros(len(points), dtype=np.int64) if levels is None else levels, places, rows,
+        )  # fmt: skip
+        return places, rows
 
 
 def _aligned(shape: tuple[int, ...]) -> Bytes:
@@ -206,6 +220,19 @@ def _cuts(low: Ints, high: Ints, slabs: int) -> Ints:
     return np.unique(edges[np.linspace(0, len(edges) - 1, slabs - 1).astype(np.int64)])
 
 
+def _steps(cuts: Ints) -> tuple[Ints, Ints, Words]:
+    """The first and the last code of each slab, and how many bits of a distance from the first do not fit a place."""
+    begins, lasts = np.full(NONE + 1, HIGHEST), np.full(NONE + 1, HIGHEST)
+    begins[0], begins[1 : len(cuts) + 1], lasts[: len(cuts)] = LOWEST, cuts, cuts - 1
+    wide = [int(last) - int(begin) for begin, last in zip(begins, lasts, strict=True)]
+    return begins, lasts, np.array([_shift(one) for one in wide], dtype=np.uint64)
+
+
+def _shift(wide: int) -> int:
+    shift = max(0, wide.bit_length() - 8)
+    return shift + (wide >> shift > MOST_PLACES)
+
+
 def _alike(low: Ints, high: Ints) -> npt.NDArray[np.int32]:
     """The boxes in an order in which neighbours are alike: by the middles of their intervals."""
     rows = np.arange(len(low), dtype=np.int32)
@@ -218,28 +245,41 @@ def _alike(low: Ints, high: Ints) -> npt.NDArray[np.int32]:
 _SLABS = types.Array(types.uint8, 4, "C")
 _WORDS3, _WORDS = (types.Array(types.uint64, n, "C") for n in (3, 1))
 _INTS = types.Array(types.int64, 1, "C", readonly=True)
-_BYTES2, _BYTES = (types.Array(types.uint8, n, "C") for n in (2, 1))
+_ENDS, _BYTES = types.Array(types.uint16, 2, "C"), types.Array(types.uint8, 1, "C")
 
 
-_CODES, _AGAIN = types.Array(types.int64, 1, "A", readonly=True), types.Array(types.bool_, 1, "C")
+_INTS2, _CODES = (types.Array(types.int64, 2, "C", readonly=some) for some in (False, True))
+_WORDS2, _VALID = types.Array(types.uint64, 2, "C"), types.Array(types.bool_, 2, "A", readonly=True)
+_BYTES2 = types.Array(types.uint8, 2, "C")
 
 
-@njit(types.void(_INTS, types.int64, _CODES, _AGAIN, _BYTES), cache=True)
-def _place(cuts: Any, count: int, codes: Any, again: Any, slabs: Any) -> None:
-    """The slab of each code: how many cuts are not above it.  Without branches that would be guessed wrong."""
-    for i in range(len(codes)):
-        if i and again[i]:
-            slabs[i] = slabs[i - 1]
-            continue
-        slab = np.uint64(0)
-        for k in range(8):
-            half = np.uint64(128) >> np.uint64(k)
-            slab += half * np.uint64(cuts[slab + half - np.uint64(1)] <= codes[i])
-        slabs[i] = min(slab, count)
+@njit(types.void(_INTS2, _INTS, _WORDS2, _INTS, _INTS, _CODES, _VALID, _INTS, _INTS, _BYTES2, _ENDS), cache=True)
+def _place(
+    begins: Any, highest: Any, shifts: Any, asked: Any, columns: Any, points: Any, valid: Any, part: Any, levels: Any,
+    places: Any, rows: Any,
+) -> None:  # fmt: skip
+    """Cut codes to two bytes: the slab, and from 1 to 254 the place in it."""
+    some = len(valid) > 0
+    for k in range(len(asked)):
+        d, column = asked[k], columns[k]
+        mine, last, cut = begins[d], np.uint64(highest[d]), shifts[d]
+        for i in range(len(points)):
+            if levels[i] > part[k]:
+                places[k, i], rows[i, d] = places[k, i - 1], rows[i - 1, d]
+                continue
+            code, slab = points[i, column], np.uint64(0)
+            for n in range(8):  # how many slabs behind the first begin not above it, without a guess
+                half = np.uint64(128) >> np.uint64(n)
+                slab += half * np.uint64(mine[slab + half] <= code)
+            slab = min(slab, last)
+            place = np.uint64(1) + (np.uint64(code - mine[slab]) >> (cut[slab] & np.uint64(63)))
+            if some and not valid[i, column]:
+                slab = np.uint64(NONE)
+            places[k, i], rows[i, d] = slab, slab << np.uint64(8) | place
 
 
-@njit(types.void(_SLABS, _BYTES2, _WORDS3, _WORDS3, _BYTES2, _BYTES2, _INTS), cache=True)
-def _set_slabs(slabs: Any, spans: Any, above: Any, top: Any, first: Any, last: Any, slots: Any) -> None:
+@njit(types.void(_SLABS, _WORDS3, _WORDS3, _ENDS, _ENDS, _INTS), cache=True)
+def _set_slabs(slabs: Any, above: Any, top: Any, first: Any, last: Any, slots: Any) -> None:
     for i in range(len(slots)):
         word = slots[i] >> 6
         group, mark = word >> 6, np.uint64(1) << np.uint64(word & 63)
@@ -247,7 +287,6 @@ def _set_slabs(slabs: Any, spans: Any, above: Any, top: Any, first: Any, last: A
         for d in range(slabs.shape[1]):
             slabs[word, d, 0, slots[i] & 63] = first[i, d]
             slabs[word, d, 1, slots[i] & 63] = last[i, d] - first[i, d]
-            spans[slots[i], d], spans[slots[i], spans.shape[1] // 2 + d] = first[i, d], last[i, d] - first[i, d]
             for slab in range(first[i, d], last[i, d] + 1):
                 above[group, d, slab] |= mark
                 top[d, slab, group >> 6] |= peak

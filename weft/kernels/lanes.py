@@ -22,10 +22,10 @@ from numba.extending import intrinsic
 
 @intrinsic
 def count_zeros(_typing: Any, _bits: Any) -> Any:
-    """How many zeros lie below the lowest one."""
+    """How many zeros lie below the lowest one; 64 if there is none."""
 
     def make(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
 
     return types.int64(types.uint64), make
 
@@ -42,7 +42,7 @@ def count_ones(_typing: Any, _bits: Any) -> Any:
 
 BLOCK = 16
 """Dimensions whose slabs are compared at once; the slabs of a box, and those of a point, are filled up to as many."""
-LANES, FEWER = (ir.VectorType(ir.IntType(8), count) for count in (64, BLOCK))
+LANES, PAIRS = ir.VectorType(ir.IntType(8), 64), ir.VectorType(ir.IntType(16), BLOCK)
 ZEROS = ir.Constant(LANES, [0] * 64)
 
 
@@ -105,72 +105,85 @@ def ending(_typing: Any, slabs: Any, _word: Any, _dimension: Any, _slab: Any) ->
     return types.uint64(slabs, types.int64, types.int64, types.uint8), make
 
 
-# ------------------------------------------------------------------------------------- 64 points and one box
+# ------------------------------------------------------------------------------------- 64 points and some boxes
+
+TOGETHER = 4
+"""Boxes that are compared with the same points at once: what is read of these is read once for all."""
 
 
-def points_of_run(context: Any, builder: Any, signature: Any, args: Any, k: Any) -> tuple[Any, Any]:
-    """How many slabs each point lies behind the first slab of the box, and how many the last slab of the box does."""
-    kinds, values = signature.args[:3], args[:3]
-    spans, asked, places = (context.make_array(t)(context, builder, v) for t, v in zip(kinds, values, strict=True))
-    wide, long = builder.extract_value(spans.shape, 1), builder.extract_value(places.shape, 1)
-    dimension = builder.load(builder.gep(asked.data, [k]))
-    at = builder.add(builder.mul(args[3], wide), dimension)
-    ends = (at, builder.add(at, builder.lshr(wide, k.type(1))))
-    first, span = (builder.load(builder.gep(spans.data, [place])) for place in ends)
-    points = load(builder, LANES, places.data, builder.add(builder.mul(k, long), args[4]))
-    return builder.sub(points, repeat(builder, first)), repeat(builder, span)
+def slab_of(builder: Any, ends: Any, at: Any) -> Any:
+    """The slab of an end, 64 times: the upper one of its two bytes."""
+    both = builder.load(builder.gep(ends, [at]))
+    return repeat(builder, builder.trunc(builder.lshr(both, both.type(8)), ir.IntType(8)))
 
 
 @intrinsic
-def met_by(_typing: Any, spans: Any, asked: Any, places: Any, _slot: Any, _row: Any, _begin: Any, _end: Any) -> Any:
-    """A bit for each of 64 points, from a row on, whose slabs meet a box in some of the dimensions asked."""
+def met_by(
+    _typing: Any, spans: Any, asked: Any, places: Any, boxes: Any, masks: Any, _at: Any, _row: Any, _begin: Any
+) -> Any:
+    """Write the masks of some boxes, from a place on: a bit for each of 64 points, from a row on, whose slabs meet the
+    box in the dimensions asked, from one on."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        behind = cgutils.alloca_once_value(builder, ZEROS)
-        with cgutils.for_range(builder, args[6], start=args[5]) as loop:
-            further, span = points_of_run(context, builder, signature, args, loop.index)
-            builder.store(builder.or_(builder.load(behind), lane_op("usub.sat", builder, further, span)), behind)
-        return are_zero(builder, builder.load(behind))
+        ends, order, points, slots, out = (
+            context.make_array(t)(context, builder, v) for t, v in zip(signature.args[:5], args, strict=False)
+        )
+        wide, long = builder.extract_value(ends.shape, 1), builder.extract_value(points.shape, 1)
+        half, places = builder.lshr(wide, wide.type(1)), [builder.add(args[5], wide.type(n)) for n in range(TOGETHER)]
+        begins = [builder.mul(builder.load(builder.gep(slots.data, [place])), wide) for place in places]
+        behind = [cgutils.alloca_once_value(builder, ZEROS) for _ in begins]
+        with cgutils.for_range(builder, builder.extract_value(order.shape, 0), start=args[7]) as loop:
+            dimension = builder.load(builder.gep(order.data, [loop.index]))
+            line = load(builder, LANES, points.data, builder.add(builder.mul(loop.index, long), args[6]))
+            for begin, so_far in zip(begins, behind, strict=True):
+                at = builder.add(begin, dimension)
+                first, last = (slab_of(builder, ends.data, end) for end in (at, builder.add(at, half)))
+                outside = (lane_op("usub.sat", builder, *pair) for pair in ((first, line), (line, last)))
+                builder.store(builder.or_(builder.load(so_far), builder.or_(*outside)), so_far)
+        for place, so_far in zip(places, behind, strict=True):
+            builder.store(are_zero(builder, builder.load(so_far)), builder.gep(out.data, [place]))
+        return context.get_dummy_value()
 
-    numbers = (types.int64,) * 4
-    return types.uint64(spans, asked, places, *numbers), make
+    numbers = (types.int64,) * 3
+    return types.void(spans, asked, places, boxes, masks, *numbers), make
 
 
 # ------------------------------------------------------------------------------------- one point and one box
 
 
 @intrinsic
-def ends_of(_typing: Any, spans: Any, rows: Any, _slot: Any, _row: Any, _begin: Any) -> Any:
-    """A bit for each of the dimensions from one on in which a box begins or ends in the slab of a point."""
+def compare(_typing: Any, spans: Any, rows: Any, _slot: Any, _row: Any, _begin: Any) -> Any:
+    """Two bits for each of the dimensions from one on: whether a point has the two bytes of an end of the box, and,
+    further up, whether it lies outside of the box by its two bytes."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        some, others = (
+        boxes, points = (
             context.make_array(t)(context, builder, v) for t, v in zip(signature.args[:2], args, strict=False)
         )
-        wide = builder.extract_value(others.shape, 1)
+        wide = builder.extract_value(points.shape, 1)
         at = builder.add(builder.mul(args[2], builder.shl(wide, wide.type(1))), args[4])
-        place = load(builder, FEWER, others.data, builder.add(builder.mul(args[3], wide), args[4]))
-        first, span = (load(builder, FEWER, some.data, where) for where in (at, builder.add(at, wide)))
-        further = builder.sub(place, first)
-        ends = builder.icmp_unsigned("==", further, span)
-        ends = builder.or_(builder.icmp_unsigned("==", further, ir.Constant(FEWER, None)), ends)
-        return builder.zext(builder.bitcast(ends, ir.IntType(BLOCK)), ir.IntType(64))
+        mine = load(builder, PAIRS, points.data, builder.add(builder.mul(args[3], wide), args[4]))
+        low, high = (load(builder, PAIRS, boxes.data, place) for place in (at, builder.add(at, wide)))
+        found = ir.Constant(ir.IntType(64), 0)
+        for part, (below, above) in enumerate((("==", "=="), ("<", ">"))):
+            some = builder.or_(builder.icmp_unsigned(below, mine, low), builder.icmp_unsigned(above, mine, high))
+            bits = builder.zext(builder.bitcast(some, ir.IntType(BLOCK)), ir.IntType(64))
+            found = builder.or_(found, builder.shl(bits, wide.type(part * BLOCK)))
+        return found
 
     return types.uint64(spans, rows, *((types.int64,) * 3)), make
 
 
 @intrinsic
-def prefetch(_typing: Any, ends: Any, _slot: Any, _dimension: Any) -> Any:
-    """Have the ends of a box in a dimension fetched: they are read soon."""
+def prefetch(_typing: Any, array: Any, _at: Any) -> Any:
+    """Have a place of an array fetched: it is read soon."""
 
     def make(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        array = context.make_array(signature.args[0])(context, builder, args[0])
-        wide = builder.extract_value(array.shape, 1)
-        at = builder.shl(builder.add(builder.mul(args[1], wide), args[2]), wide.type(1))
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
         byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
         call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch")
-        builder.call(call, [builder.bitcast(builder.gep(array.data, [at]), byte), flag(0), flag(3), flag(1)])
+        builder.call(call, [builder.bitcast(builder.gep(data, [args[1]]), byte), flag(0), flag(3), flag(1)])
         return context.get_dummy_value()
 
-    return types.void(ends, types.int64, types.int64), make
+    return types.void(array, types.int64), make

@@ -25,13 +25,15 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from weft.kernels.lanes import BLOCK, count_ones, count_zeros, ending, ends_of, meeting, met_by, prefetch
+from weft.kernels.lanes import BLOCK, TOGETHER, compare, count_ones, count_zeros, ending, meeting, met_by, prefetch
 
 NONE = 255
 """The byte of a point without a code."""
 GROUP = 64
 """Words of a group: one word of the second level."""
 RUN = 64
+SOME = 16
+DOUBT = np.uint64((1 << BLOCK) - 1)
 """Points that a box is compared with at once."""
 FEW = 32
 """Boxes that are left of a group are compared with points, if they are at most so many for each point of a run."""
@@ -40,20 +42,27 @@ _SLABS = types.Array(types.uint8, 4, "C")
 _WORDS3, _WORDS2, _WORDS = (types.Array(types.uint64, n, "C") for n in (3, 2, 1))
 _INTS2 = types.Array(types.int64, 2, "C", readonly=True)
 _INTS = types.Array(types.int64, 1, "C", readonly=True)
-_BYTES2 = types.Array(types.uint8, 2, "C")
+_BYTES2, _ENDS = types.Array(types.uint8, 2, "C"), types.Array(types.uint16, 2, "C")
 
 
-@njit(_WORDS2(_WORDS3, _INTS, _BYTES2), cache=True)
-def reach(top: Any, asked: Any, places: Any) -> Any:
-    """For each point, a bit for each group in which something may be left."""
-    out = np.empty((places.shape[1] - RUN, top.shape[2]), dtype=np.uint64)
+@njit(types.UniTuple(_WORDS2, 2)(_WORDS3, _INTS, types.int64, _BYTES2, _INTS), cache=True)
+def reach(top: Any, asked: Any, first: Any, places: Any, levels: Any) -> tuple[Any, Any]:
+    """For each point, a bit for each group in which something may be left: by the first dimensions, and by all."""
+    near = np.empty((len(levels), top.shape[2]), dtype=np.uint64)
+    out = np.empty_like(near)
     for i in range(len(out)):
         for at in range(top.shape[2]):
             some = np.uint64(0xFFFFFFFFFFFFFFFF)
-            for k in range(len(asked)):
+            if levels[i]:
+                some = near[i - 1, at]
+            else:
+                for k in range(first):
+                    some &= top[asked[k], places[k, i], at]
+            near[i, at] = some
+            for k in range(first, len(asked)):
                 some &= top[asked[k], places[k, i], at]
             out[i, at] = some
-    return out
+    return near, out
 
 
 @njit(types.int64[:, ::1](_INTS, types.int64), cache=True)
@@ -96,101 +105,144 @@ def _narrow(
 
 
 @njit(inline="always")
-def _inside(slabs: Any, ends: Any, word: Any, left: Any, asked: Any, places: Any, points: Any, i: Any) -> Any:
-    """The boxes of a word that a point lies in, of those that are left by slabs: others end in a slab of the point."""
-    for k in range(len(asked)):
-        if places[k, i] != NONE:
-            some, d, code = left & ending(slabs, word, asked[k], places[k, i]), asked[k], points[i, asked[k]]
-            while some:
-                slot = (word << 6) + count_zeros(some)
-                if code < ends[slot, d, 0] or code > ends[slot, d, 1]:
-                    left ^= some & (~some + np.uint64(1))
-                some &= some - np.uint64(1)
-    return left
-
-
-@njit(inline="always")
-def _turn(
-    spans: Any, begin: Any, asked: Any, first: Any, places: Any, row: Any, count: Any, some: Any, bits: Any,
-    boxes: Any, masks: Any,
-) -> Any:  # fmt: skip
-    """Compare each box that is left with all points of a run, in the dimensions from the first on; how many meet one.
-
-    Nothing here depends on a guess that is wrong half of the time: what is not kept is written over.
-    """
-    whole, kept = np.uint64(0xFFFFFFFFFFFFFFFF) >> np.uint64(RUN - count), 0
+def _list(begin: Any, some: Any, bits: Any, boxes: Any) -> Any:
+    """Write the boxes that are left of a group, and behind them some that may be compared in vain; how many are left."""
+    count = 0
     while some:
         at = count_zeros(some)
         some &= some - np.uint64(1)
         left = bits[at]
         while left:
-            boxes[kept] = ((begin + at) << 6) + count_zeros(left)
+            boxes[count] = ((begin + at) << 6) + count_zeros(left)
             left &= left - np.uint64(1)
-            masks[kept] = whole & met_by(spans, asked, places, boxes[kept], row, first, len(asked))
-            kept += masks[kept] != 0
-    return kept
+            count += 1
+    boxes[count : count + TOGETHER] = begin << 6
+    return count
 
 
 @njit(inline="always")
-def _give(row: Any, kept: Any, boxes: Any, masks: Any, owners: Any, slots: Any, found: Any) -> Any:
-    """Write all pairs of a box and a point that its mask has; how much there is now."""
-    for b in range(kept):
-        met = masks[b]
-        while met:
-            owners[found], slots[found] = row + count_zeros(met), boxes[b]
-            found += 1
+def _turn(
+    spans: Any, asked: Any, first: Any, places: Any, row: Any, points: Any, count: Any, boxes: Any, masks: Any,
+    owners: Any, slots: Any, found: Any,
+) -> Any:  # fmt: skip
+    """Compare each box with all points of a run, in the dimensions from the first on; write the pairs that meet.
+
+    Two pairs of a box are always written, since how many there are is guessed wrong too often: what is too much is
+    written over.
+    """
+    whole = np.uint64(0xFFFFFFFFFFFFFFFF) >> np.uint64(RUN - points)
+    for at in range(0, count, TOGETHER):
+        met_by(spans, asked, places, boxes, masks, at, row, first)
+    for at in range(count):
+        met, begin = masks[at] & whole, found
+        found += count_ones(met)
+        for pair in range(begin, begin + 2):
+            owners[pair], slots[pair] = row + count_zeros(met), boxes[at]
+            met &= met - np.uint64(1)
+        for pair in range(begin + 2, found):
+            owners[pair], slots[pair] = row + count_zeros(met), boxes[at]
             met &= met - np.uint64(1)
     return found
 
 
 @njit(inline="always")
-def _inside_of(
-    spans: Any, ends: Any, rows: Any, points: Any, begin: Any, found: Any, owners: Any, slots: Any, near: Any,
+def _write(
+    slabs: Any, spans: Any, begin: Any, some: Any, bits: Any, asked: Any, places: Any, row: Any, owners: Any,
+    slots: Any, found: Any, queue: Any, queued: Any,
 ) -> Any:  # fmt: skip
-    """Take away pairs, from one on, whose point lies outside of its box: the box ends in its slab; how much is left.
+    """Write the pairs of a point and the boxes that are left of a group, and put into the queue those whose box begins
+    or ends in a slab of the point; how many pairs there are and how many wait."""
+    while some:
+        word = begin + count_zeros(some)
+        some &= some - np.uint64(1)
+        left, near = bits[word - begin], np.uint64(0)
+        for k in range(len(asked)):
+            near |= ending(slabs, word, asked[k], places[k, row])
+        near &= left
+        left ^= near
+        while left:
+            owners[found], slots[found] = row, (word << 6) + count_zeros(left)
+            left &= left - np.uint64(1)
+            found += 1
+        while near:
+            queue[queued, 0], queue[queued, 1] = row, (word << 6) + count_zeros(near)
+            prefetch(spans, queue[queued, 1] * spans.shape[1])
+            near &= near - np.uint64(1)
+            queued += 1
+    return found, queued
 
-    Ends are fetched before they are compared.  The place of a pair that goes is taken by the last one.
+
+@njit(inline="always")
+def _take(queue: Any, queued: Any, owners: Any, slots: Any, found: Any) -> Any:
+    """Write the pairs that wait; how many there are now."""
+    for n in range(queued):
+        owners[found + n], slots[found + n] = queue[n, 0], queue[n, 1]
+    return found + queued
+
+
+@njit(inline="always")
+def _sift(
+    spans: Any, ends: Any, rows: Any, begin: Any, found: Any, owners: Any, slots: Any, notes: Any, noted: Any,
+) -> Any:  # fmt: skip
+    """Keep the pairs, from one on, whose point does not lie outside of its box by bytes, and note what these leave
+    open; how many pairs and notes there are."""
+    kept = begin
+    for pair in range(begin, found):
+        owner, slot, out, before = owners[pair], slots[pair], np.uint64(0), noted
+        for first in range(0, ends.shape[1], BLOCK):
+            seen = compare(spans, rows, slot, owner, first)
+            some, out = seen & DOUBT, out | seen >> np.uint64(BLOCK)
+            if some:
+                notes[noted, 0], notes[noted, 1] = kept, first << BLOCK | some
+                prefetch(ends, (slot * ends.shape[1] + first + count_zeros(some)) * 2)
+                noted += 1
+        noted = before if out else noted
+        owners[kept], slots[kept] = owner, slot
+        kept += out == 0
+    return kept, noted
+
+
+@njit(inline="always")
+def _settle(ends: Any, points: Any, found: Any, owners: Any, slots: Any, notes: Any, noted: Any) -> Any:
+    """Take away the pairs noted whose point lies outside of its box; how much is left.
+
+    The place of a pair that goes is taken by the last one, of which nothing is left open.
     """
-    for first in range(0, rows.shape[1], BLOCK):
-        count = 0
-        for pair in range(begin, found):
-            some = ends_of(spans, rows, slots[pair], owners[pair], first)
-            near[count, 0], near[count, 1] = pair, some
-            count += some != 0
-        for n in range(count):
-            prefetch(ends, slots[near[n, 0]], first + count_zeros(np.uint64(near[n, 1])))
-        for n in range(count - 1, -1, -1):
-            pair, some, out = near[n, 0], np.uint64(near[n, 1]), False
-            while some:
-                d = first + count_zeros(some)
-                some &= some - np.uint64(1)
-                code = points[owners[pair], d]
-                out |= (code < ends[slots[pair], d, 0]) | (code > ends[slots[pair], d, 1])
-            if out:
-                found -= 1
-                owners[pair], slots[pair] = owners[found], slots[found]
+    out = False
+    for n in range(noted - 1, -1, -1):
+        pair, first, some = notes[n, 0], notes[n, 1] >> BLOCK, np.uint64(notes[n, 1]) & DOUBT
+        point, slot = owners[pair], slots[pair]
+        while some:
+            d = first + count_zeros(some)
+            some &= some - np.uint64(1)
+            out |= (points[point, d] < ends[slot, d, 0]) | (points[point, d] > ends[slot, d, 1])
+        if not n or notes[n - 1, 0] != pair:
+            found -= out
+            last = found if out else pair
+            owners[pair], slots[pair], out = owners[last], slots[last], False
     return found
 
 
 @njit(
     types.UniTuple(types.int64, 3)(
-        _SLABS, _BYTES2, _WORDS3, _WORDS, types.int64[:, :, ::1], _INTS, _INTS, _BYTES2, _BYTES2, _INTS2, _WORDS2,
+        _SLABS, _ENDS, _WORDS3, _WORDS, types.int64[:, :, ::1], _INTS, _INTS, _BYTES2, _ENDS, _INTS2, _WORDS2,
         _WORDS2, _INTS, types.int64[:, ::1], types.int64, types.int64, types.int64, types.int64[::1], types.int64[::1],
+        types.int64[:, ::1],
     ),
     cache=True,
 )  # fmt: skip
 def find(
     slabs: Any, spans: Any, above: Any, alive: Any, ends: Any, asked: Any, cuts: Any, places: Any, rows: Any,
     points: Any, near: Any, reach: Any, levels: Any, runs: Any, group: int, row: int, most: int,
-    owners: Any, slots: Any,
+    owners: Any, slots: Any, notes: Any,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Fill the output from a group and a point on; return how much there is, and where to continue."""
-    depth, found = len(cuts) - 1, 0
+    depth, found, queued, noted = len(cuts) - 1, 0, 0, 0
     marks, bits = np.zeros(depth + 1, dtype=np.uint64), np.empty((depth + 1, GROUP), dtype=np.uint64)
     counts = np.zeros(depth + 1, dtype=np.int64)
-    boxes, masks = np.empty(FEW * RUN + 1, dtype=np.int64), np.empty(FEW * RUN + 1, dtype=np.uint64)
-    near_ends = np.empty((FEW * RUN * RUN + 1, 2), dtype=np.int64)
-    while group < len(above):
+    boxes, masks = (np.empty(FEW * RUN + TOGETHER, dtype=np.int64), np.empty(FEW * RUN + TOGETHER, dtype=np.uint64))
+    queue = np.empty((SOME + GROUP * 64, 2), dtype=np.int64)
+    while group < len(above) and found < most:
         begin, level = group * GROUP, 0
         marks[0] = 0
         for at in range(min(GROUP, len(alive) - begin)):
@@ -198,7 +250,7 @@ def find(
             if bits[0, at]:
                 marks[0] |= np.uint64(1) << np.uint64(at)
         at, bit = group >> 6, np.uint64(group & 63)
-        while row < len(points):
+        while row < len(points) and found < most:
             level, upto = min(level, levels[row]), row + 1
             if not near[row, at] >> bit & np.uint64(1):
                 upto = runs[1, row]
@@ -211,25 +263,27 @@ def find(
                     _narrow(slabs, above, group, asked, cuts, level, places, row, marks, bits, counts)
                     level += 1
                 if level < depth:
-                    first, some = cuts[level], marks[level]
-                    kept = _turn(spans, begin, asked, first, places, row, upto - row, some, bits[level], boxes, masks)
-                    start, found = found, _give(row, kept, boxes, masks, owners, slots, found)
-                    found = _inside_of(spans, ends, rows, points, start, found, owners, slots, near_ends)
+                    count = _list(begin, marks[level], bits[level], boxes)
+                    first, run = cuts[level], upto - row
+                    since = found
+                    found = _turn(spans, asked, first, places, row, run, count, boxes, masks, owners, slots, found)
+                    found, noted = _sift(spans, ends, rows, since, found, owners, slots, notes, noted)
                 else:
-                    some = marks[depth]
-                    while some:
-                        word = begin + count_zeros(some)
-                        left = _inside(slabs, ends, word, bits[depth, word - begin], asked, places, points, row)
-                        some &= some - np.uint64(1)
-                        while left:
-                            owners[found], slots[found] = row, (word << 6) + count_zeros(left)
-                            left &= left - np.uint64(1)
-                            found += 1
-                if found >= most:
-                    return found, group, upto
+                    found, queued = _write(
+                        slabs, spans, begin, marks[depth], bits[depth], asked, places, row, owners, slots, found,
+                        queue, queued,
+                    )  # fmt: skip
+                    if queued >= SOME:
+                        since, found, queued = found, _take(queue, queued, owners, slots, found), 0
+                        found, noted = _sift(spans, ends, rows, since, found, owners, slots, notes, noted)
+                if noted >= RUN:
+                    found, noted = _settle(ends, points, found, owners, slots, notes, noted), 0
             row = upto
-        group, row = group + 1, 0
-    return found, group, row
+        if row == len(points):
+            group, row = group + 1, 0
+    since, found = found, _take(queue, queued, owners, slots, found)
+    found, noted = _sift(spans, ends, rows, since, found, owners, slots, notes, noted)
+    return _settle(ends, points, found, owners, slots, notes, noted), group, row
 
 
 @njit(types.bool_[::1](_SLABS, _WORDS3, _WORDS, _INTS, _BYTES2, _WORDS2), cache=True)
