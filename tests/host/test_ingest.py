@@ -119,6 +119,20 @@ def test_every_edge_gets_its_own_columns_and_rows() -> None:
     assert report(found)["routed"] == {"all": 3, "some": 1}
 
 
+@pytest.mark.parametrize("how", ["key", "spread"])
+def test_rows_find_their_workers_by_what_they_do_not_carry(how: Route) -> None:
+    here = Cube((Axis(3, "hash", K), Axis(2, "copy")))
+    given = rows(*((k, "x", 0, k % 2) for k in range(40)))
+    is_odd = Call(">", (Column("", "w", pa.int64()), Literal(0, pa.int64())), pa.bool_())
+    more: dict[str, Any] = {"spread": here, "tasks": 6} if how == "spread" else {}
+    whole, cut = (
+        run(Ingest(stream(), (edge("e", columns, how, filter=(is_odd,), **more),), 6, {}), given)
+        for columns in (("k", "v", "w"), ("v",))
+    )
+    assert [(dest, len(found)) for dest, _, found in sent(cut, "v")] == [(d, len(f)) for d, _, f in sent(whole, "v")]
+    assert all(k % 2 for _, _, found in sent(whole) for k in found)
+
+
 def test_nothing_is_sent_where_nothing_is_left() -> None:
     ingest = Ingest(stream(), (edge(filter=(POSITIVE,)),), 3, {})
     assert sent(run(ingest, keys(-1, 0), keys())) == []

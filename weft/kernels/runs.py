@@ -23,9 +23,8 @@ def runs(
     empty = np.empty(0, dtype=np.int64)
     mask = np.empty(0, dtype=np.bool_) if valid is None else valid
     c, lo, hi = (empty if part is None else part for part in (codes, low, high))
-    begin, end = _runs(
-        index.starts, index.tags, index.codes, index.ranges, index.has_codes, index.dimensions > 0, count, c, lo, hi, mask
-    )
+    kept = index.starts, index.tags, index.codes, index.ranges
+    begin, end = _runs(*kept, index.has_codes, index.dimensions > 0, count, c, lo, hi, mask)
     return begin, end
 
 
