@@ -143,7 +143,7 @@ def _describe(name: str, thing: Any, depth: int) -> list[str]:
     lines = [f"{'#' * depth} `{name}`", "", *_signature(name, thing), _doc(thing), ""]
     if thing.__init__.__doc__ and "__init__" in vars(thing) and thing.__init__.__doc__ != object.__init__.__doc__:
         lines += [inspect.getdoc(thing.__init__) or "", ""]
-    for part, member in vars(thing).items():
+    for part, member in _members(thing).items():
         plain = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
         if part.startswith("_") or not inspect.isfunction(plain) or not plain.__doc__:
             continue
@@ -151,6 +151,13 @@ def _describe(name: str, thing: Any, depth: int) -> list[str]:
         lines += [] if isinstance(member, property) else _signature(part, plain)
         lines += [_doc(plain), ""]
     return lines
+
+
+def _members(thing: type) -> dict[str, Any]:
+    """What a class has, with what it has from classes that have no place of their own on the page."""
+    public = {getattr(weft, name) for name in weft.__all__ if inspect.isclass(getattr(weft, name))}
+    own = [one for one in thing.__mro__ if one is thing or (one.__module__.startswith("weft.") and one not in public)]
+    return {part: member for one in reversed(own) for part, member in vars(one).items()}
 
 
 def _signature(name: str, thing: Any) -> list[str]:

@@ -226,10 +226,10 @@ def _without(part: Part, node: Node) -> Part:
 
 
 def _refuse(what: Node | Condition, message: str, hint: str, detail: str | None = None) -> QueryError:
-    """The error that points at a condition, or at the first one of a join."""
-    written = what if isinstance(what, Condition) else next(iter(what.on), None)
-    span = None if written is None else place_of(_expr(written))
-    return QueryError(message, detail=detail, hint=hint, span=span)
+    """The error that points at a condition, or at that of a join which is written first."""
+    places = [place_of(_expr(one)) for one in ((what,) if isinstance(what, Condition) else what.on)]
+    first = min((place for place in places if place is not None), key=lambda place: place.start, default=None)
+    return QueryError(message, detail=detail, hint=hint, span=first)
 
 
 def _expr(condition: Condition) -> Expr:
