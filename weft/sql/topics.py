@@ -49,8 +49,10 @@ def _refuse_secrets(options: Options) -> None:
     secret = [*(name for name in values if _SECRET.search(name)), *(["registry"] if "@" in registry else [])]
     for option in secret:
         if not str(values.get(option, "")).startswith("env:"):
-            raise ParseError(
+            error = ParseError(
                 f'"{option}" is written in the script, and holds a secret',
                 detail="a secret in a file is read by others.",
                 hint=f"put it into an environment variable, and write {option} = 'env:NAME_OF_THE_VARIABLE'.",
             )
+            error.is_placed = True  # the line that a place shows has the secret in it
+            raise error

@@ -3,10 +3,16 @@
 Everything on the driver reads and writes this folder as if it were the checkpoint.  What is written durably there is
 put into the depot before the write returns; so the depot has every file in the order in which it was written, and the
 mirror may be lost at any moment.
+
+A driver that ends removes its mirror; one that is killed cannot.  So each holds a lock in its mirror as long as it
+lives, and whoever makes another mirror of the depot on this machine removes those that nobody holds.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
 import shutil
 import tempfile
 import weakref
@@ -15,6 +21,8 @@ from pathlib import Path
 from weft.host.state.depot import MANIFESTS, Claim, Depot, plain_name
 from weft.host.state.durable import share, unshare
 
+HELD = ".held"
+"""A file of each mirror, locked by the driver that has it."""
 COPIED = ("session.json", "adapt.json", "now.json", MANIFESTS, "epochs", "sources", "results")
 """What the driver needs of a checkpoint."""
 
@@ -25,7 +33,10 @@ class Mirror:
     def __init__(self, depot: Depot) -> None:
         self.depot, self.claim = depot, Claim(depot, 0, "nobody")
         self.root = Path(tempfile.mkdtemp(prefix=f"weft-{depot.digest}-")).resolve()
-        weakref.finalize(self, shutil.rmtree, self.root, ignore_errors=True)
+        weakref.finalize(self, _end, self.root, _hold(self.root))
+        for other in self.root.parent.glob(f"weft-{depot.digest}-*"):
+            if other != self.root:
+                _remove_abandoned(other)
         self.refresh()
 
     def take(self) -> None:
@@ -62,3 +73,28 @@ class Mirror:
         claimed = name.startswith(f"{MANIFESTS}/")
         names = [n for n in self.depot.list(MANIFESTS) if plain_name(n) == name] if claimed else [name]
         self.depot.remove(names)
+
+
+def _hold(root: Path) -> int:
+    """Lock a mirror; the file has its name only when it is locked."""
+    aside = root / f"{HELD}.new"
+    lock = os.open(aside, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    aside.rename(root / HELD)
+    return lock
+
+
+def _end(root: Path, lock: int) -> None:
+    shutil.rmtree(root, ignore_errors=True)
+    os.close(lock)
+
+
+def _remove_abandoned(root: Path) -> None:
+    """Remove a mirror, unless its driver lives, or is about to lock it."""
+    with contextlib.suppress(OSError):
+        lock = os.open(root / HELD, os.O_RDWR)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(root, ignore_errors=True)
+        finally:
+            os.close(lock)
