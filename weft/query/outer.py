@@ -123,8 +123,8 @@ class _Rewriter:
 
     def _nothing(self) -> Term:
         """A term without rows, where no row can pass."""
-        sources = tuple(sources_of(self.part))
-        return Term(sources[:1], (Condition(Literal(False)),), {**_here(sources[0]), **self._absent(sources[1:])})
+        first = next(sources_of(self.part))
+        return Term((first,), (Condition(Literal(False)),), {**self._absent(self.part, first), **_here(first)})
 
     # ------------------------------------------------------------------------------------------ terms
 
@@ -166,7 +166,7 @@ class _Rewriter:
 
     def _padded(self, term: Term, right: list[Term], join: Node, absent: Part | None) -> Term:
         found = self._counted(term, right, replace(join, kind="anti"))
-        return replace(found, values={**found.values, **self._absent(sources_of(absent))})
+        return replace(found, values={**found.values, **self._absent(absent)})
 
     def _counted(self, term: Term, right: list[Term], join: Node) -> Term:
         """The term with one more count of partners."""
@@ -174,10 +174,12 @@ class _Rewriter:
         more = Count(join.kind, tuple(self._settled(right)), on, join.mark)
         return replace(term, counts=(*term.counts, more))
 
-    def _absent(self, sources: Iterable[Source]) -> dict[Key, Expr]:
-        aliases = {source.alias for source in sources}
+    def _absent(self, part: Part | None, there: Source | None = None) -> dict[Key, Expr]:
+        """What the columns and marks of a part are where its rows are absent, but for those of a source."""
+        aliases = {source.alias for source in sources_of(part) if source is not there}
         found = {key: null(kind) for key, kind in self.types.items() if key[0] in aliases}
-        return found | {(alias, HERE): null(pa.bool_()) for alias in aliases}
+        marks = {(node.mark.alias, node.mark.name) for node in _nodes(part) if node.mark}
+        return found | dict.fromkeys([*((alias, HERE) for alias in aliases), *marks], null(pa.bool_()))
 
     # ---------------------------------------------------------------------------------------- derived
 
