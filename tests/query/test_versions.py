@@ -99,7 +99,7 @@ def batches(rng: random.Random, count: int) -> list[Batch]:
             batch[name] = []
             for _ in range(rng.randrange(6)):
                 number += 1
-                gone = name == "r" and rng.random() < 0.25
+                gone = name in "ru" and rng.random() < 0.25
                 time = now + rng.randrange(6) - rng.choice((0, 0, rng.randrange(2 * late)))
                 batch[name].append((rng.choice((0, 1, 2)), max(time, 0), None if gone else number))
         made.append(batch)

@@ -247,11 +247,15 @@ class _Rewriter:
     def _came(self, term: Term, found: list[tuple[Count, list[Term]]]) -> list[Key]:
         """What tells rows of different batches apart, where they may meet different rows of a table that changes."""
         right = [source for one, _ in found for other in one.right for source in other.sources]
-        if not any(map(self.known.is_looked_up, (*term.sources, *right))):
+        changing = [source for source in (*term.sources, *right) if self.known.is_looked_up(source)]
+        if not changing:
             return []
         own = [source.alias for source in term.sources if not self.known.is_table(source)]
-        if streams := [source for source in right if not self.known.is_table(source)]:
+        streams = [source for source in right if not self.known.is_table(source)]
+        if streams and not all(map(self.known.is_final, changing)):
             raise refuse_partners_that_come(streams[0].alias, streams[0].span)
+        if streams:
+            return []
         return [(alias, BATCH) for alias in own]
 
     def _anchor(self, term: Term, pairs: list[Term]) -> tuple[Key, int] | None:

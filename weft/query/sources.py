@@ -65,6 +65,10 @@ class Sources:
         """Whether it has a table that changes."""
         return any(stream.is_looked_up for stream in self._streams(source))
 
+    def is_final(self, source: Source) -> bool:
+        """Whether rows meet the same of it whenever they look it up."""
+        return all(stream.is_final for stream in self._streams(source) if stream.is_looked_up)
+
     def _streams(self, source: Source) -> list[Stream]:
         """All streams and tables that a source reads itself; a derived stream is one."""
         if (stream := self._stream(source)) is not None:
