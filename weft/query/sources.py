@@ -9,6 +9,7 @@ from pyarrow import types as pt
 
 from weft.expr.model import Call, Expr
 from weft.query.draft import Draft, Item, Source, Within
+from weft.query.grouping import EVER
 from weft.query.inline import Inliner, Resolver
 from weft.query.model import Stream
 from weft.query.names import find
@@ -67,6 +68,8 @@ class Sources:
 
     def is_final(self, source: Source) -> bool:
         """Whether rows meet the same of it whenever they look it up."""
+        if source.history is not None:
+            return source.history >= EVER
         return all(stream.is_final for stream in self._streams(source) if stream.is_looked_up)
 
     def _streams(self, source: Source) -> list[Stream]:
