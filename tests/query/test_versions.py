@@ -90,7 +90,7 @@ QUERIES = {
         "SELECT o.v, r.v AS w, b.v AS u, f.v AS z FROM o ASOF JOIN r ON o.k = r.k AND o.ts >= r.ts"
         " ASOF LEFT JOIN b ON b.k = o.k AND b.ts <= o.ts LEFT JOIN f ON f.k = o.k WHERE r.v > 1",
     ),
-    "two streams": Asked(
+    "two_streams": Asked(
         "SELECT o.v, b.v AS w, r.v AS x, u.v AS y FROM o JOIN b ON o.k = b.k"
         " JOIN r FOR SYSTEM_TIME AS OF o.ts ON r.k = o.k LEFT JOIN u FOR SYSTEM_TIME AS OF b.ts ON u.k = b.k",
         "obru",
@@ -99,7 +99,7 @@ QUERIES = {
         " WHERE r.v IS NOT NULL",
         waiting="ob",
     ),
-    "one table twice": Asked(
+    "one_table_twice": Asked(
         "SELECT o.v, b.v AS w, x.v AS x, y.v AS y FROM o JOIN b ON o.k <> b.k AND o.v < b.v"
         " LEFT JOIN r FOR SYSTEM_TIME AS OF o.ts AS x ON x.k = b.k"
         " LEFT JOIN r FOR SYSTEM_TIME AS OF b.ts AS y ON y.k = b.k",
@@ -108,28 +108,28 @@ QUERIES = {
         " ASOF LEFT JOIN r AS x ON x.k = b.k AND o.ts >= x.ts ASOF LEFT JOIN r AS y ON y.k = b.k AND b.ts >= y.ts",
         waiting="ob",
     ),
-    "windows between streams": Asked(
+    "windows_between_streams": Asked(
         "SELECT o.v, b.v AS w, r.v AS x FROM o WITHIN INTERVAL '7' SECOND JOIN b WITHIN INTERVAL '4' SECOND"
         " ON o.k = b.k JOIN r FOR SYSTEM_TIME AS OF o.ts ON r.k = o.k",
         "obr",
         "SELECT o.v, b.v AS w, r.v AS x FROM o JOIN c AS b ON o.k = b.k AND b.ts < o.ts + 7 AND o.ts < b.ts + 4"
         " ASOF JOIN r ON r.k = o.k AND o.ts >= r.ts WHERE r.v IS NOT NULL",
     ),
-    "partners that come later": Asked(
+    "partners_that_come_later": Asked(
         "SELECT o.v, r.v AS x, b.v AS w FROM o JOIN r FOR SYSTEM_TIME AS OF o.ts ON r.k = o.k LEFT JOIN b ON b.k = o.k"
         " AND b.v > 10 AND EXISTS (SELECT 1 FROM b AS e WHERE e.k = o.k AND e.v > o.v)",
         "obr",
         "SELECT o.v, r.v AS x, b.v AS w FROM o ASOF JOIN r ON r.k = o.k AND o.ts >= r.ts LEFT JOIN e AS b ON b.k = o.k"
         " AND b.v > 10 AND EXISTS (SELECT 1 FROM e WHERE e.k = o.k AND e.v > o.v) WHERE r.v IS NOT NULL",
     ),
-    "a derived table": Asked(
+    "a_derived_table": Asked(
         "SELECT d.x, COUNT(*) AS n, MAX(b.v) AS m FROM (SELECT o.k, r.v AS x FROM o JOIN r FOR SYSTEM_TIME AS OF o.ts"
         " ON r.k = o.k) AS d LEFT JOIN b ON d.k = b.k AND b.v > 20 GROUP BY d.x",
         "obr",
         "SELECT r.v AS x, COUNT(*) AS n, MAX(b.v) AS m FROM o ASOF JOIN r ON r.k = o.k AND o.ts >= r.ts"
         " LEFT JOIN e AS b ON o.k = b.k AND b.v > 20 WHERE r.v IS NOT NULL GROUP BY r.v",
     ),
-    "parts of a union": Asked(
+    "parts_of_a_union": Asked(
         "SELECT o.v, r.v AS x FROM o JOIN r FOR SYSTEM_TIME AS OF o.ts ON r.k = o.k"
         " UNION ALL SELECT b.v, u.v AS x FROM b LEFT JOIN u FOR SYSTEM_TIME AS OF b.ts ON u.k = b.k",
         "obru",
@@ -234,7 +234,7 @@ def test_using_compares_the_columns_that_it_names() -> None:
 
 
 def test_a_session_that_ends_goes_on_with_the_same_versions(tmp_path: Path) -> None:
-    some = {name: QUERIES[name] for name in ("padded", "near", "after", "two streams", "windows between streams")}
+    some = {name: QUERIES[name] for name in ("padded", "near", "after", "two_streams", "windows_between_streams")}
     clocks = {name: Clock(asked.streams) for name, asked in some.items()}
     shown: dict[str, list[str]] = {name: [] for name in some}
     for number, batch in enumerate(batches(random.Random(4), 6)):
