@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from weft.expr.model import Call, Column, Expr, Literal, Udf, columns, transform
 from weft.query.draft import Closes, Condition, Draft, Item, Source, Star
+from weft.query.grouping import FROM, TO
 from weft.query.model import BATCH
 from weft.query.nulls import fold, is_always_true, is_never_true, null
 from weft.query.qualify import Kind, Node, Opened, Part, Reader, conditions_of, sources_of
@@ -95,8 +96,9 @@ class _Rewriter:
         self.taken = {source.alias for source in sources_of(opened.part)}
         part = simplify(opened.part, [_expr(condition) for condition in opened.where])
         self.part = spell_windows(part, self.known) if has_windows(part) else part
-        self.needed = needed(opened, self.part)
-        """What is read anywhere: columns that must survive a grouping."""
+        self.needed = [key for key in needed(opened, self.part) if key[1] not in (FROM, TO)]
+        """What is read anywhere: columns that must survive a grouping.  The times at which a version is met may change
+        while a row goes on to meet it; only the join with versions reads them."""
 
     def draft(self) -> Draft:
         """The whole query."""
@@ -241,21 +243,20 @@ class _Rewriter:
 
     def _is_settled(self, one: Count, *, at_once: bool) -> bool:
         """Whether rows have all their partners when they come; `at_once` is known of rows that meet what changes."""
-        is_met = self.known.is_table if at_once else self.known.is_fixed
+
+        def is_met(source: Source) -> bool:
+            return self.known.is_table(source) and (at_once or self.known.is_final(source))
+
         return all(is_met(source) for term in one.right for source in term.sources)
 
     def _came(self, term: Term, found: list[tuple[Count, list[Term]]]) -> list[Key]:
         """What tells rows of different batches apart, where they may meet different rows of a table that changes."""
         right = [source for one, _ in found for other in one.right for source in other.sources]
-        changing = [source for source in (*term.sources, *right) if self.known.is_looked_up(source)]
-        if not changing:
+        if all(map(self.known.is_final, (*term.sources, *right))):
             return []
         own = [source.alias for source in term.sources if not self.known.is_table(source)]
-        streams = [source for source in right if not self.known.is_table(source)]
-        if streams and not all(map(self.known.is_final, changing)):
+        if streams := [source for source in right if not self.known.is_table(source)]:
             raise refuse_partners_that_come(streams[0].alias, streams[0].span)
-        if streams:
-            return []
         return [(alias, BATCH) for alias in own]
 
     def _anchor(self, term: Term, pairs: list[Term]) -> tuple[Key, int] | None:

@@ -65,14 +65,8 @@ class Known(Protocol):
     def is_table(self, source: Source) -> bool:
         """Whether it is a table."""
 
-    def is_fixed(self, source: Source) -> bool:
-        """Whether it is a table that never changes: rows have all their partners in it when they come."""
-
-    def is_looked_up(self, source: Source) -> bool:
-        """Whether it has a table that changes: rows meet what is there when they come."""
-
     def is_final(self, source: Source) -> bool:
-        """Whether rows meet the same of it whenever they look it up."""
+        """Whether rows meet the same of it whenever they look it up; of a stream, whether it looks nothing up."""
 
     def reach(self, draft: Draft, alias: str) -> int | None:
         """By how many microseconds the last partner of a row may be newer than the row; None if there is no bound."""
