@@ -181,7 +181,7 @@ class Clock:
             )
         return mark
 
-    def answer(self, asked: Asked, mark: int | None) -> list[str]:
+    def answer(self, asked: Asked, mark: int | None, **more: pa.Table) -> list[str]:
         """What DuckDB says of the rows whose time has passed."""
         final = [row for row in self.kept["o"] if mark is not None and row[1] + asked.waits < mark]
         final = final if "o" in asked.waiting else self.kept["o"]
@@ -192,6 +192,8 @@ class Clock:
             con.register("e", rows(self.kept["b"]))
             for name in ("r", "u"):
                 con.register(name, rows(list({row[:2]: row for row in self.kept[name]}.values())))
+            for name, table in more.items():
+                con.register(name, table)
             greatest = {row[:2]: row for row in sorted(self.kept["b"])}
             con.register("b", rows(list(greatest.values())))
             con.register("f", rows([(0, 0, 0), (1, 0, 1)]))
@@ -224,6 +226,40 @@ def test_versions_that_are_final_are_met_once(seed: int) -> None:
             assert found(trial, name) == answer, (seed, number, name)
             answers += len(answer)
     assert answers > 100
+
+
+DATED = "JOIN r FOR SYSTEM_TIME AS OF o.ts ON r.k = o.k"
+CHANGING = [
+    f"SELECT o.v, c.v AS w, r.v AS x FROM o JOIN c ON c.k = o.k {DATED}",
+    f"SELECT o.v, c.v AS w, r.v AS x FROM o LEFT JOIN c ON c.k = o.k LEFT {DATED}",
+    f"SELECT o.v, r.v AS x FROM o {DATED} WHERE NOT EXISTS (SELECT 1 FROM c WHERE c.k = o.k AND c.v > r.v)",
+    f"SELECT o.v, r.v AS x, c.v AS w FROM o {DATED} FULL JOIN c ON c.k = o.k AND c.v > r.v",
+    f"SELECT o.v, r.v AS x, (SELECT MAX(c.v) FROM c WHERE c.k = r.k) AS m FROM o LEFT {DATED}",
+    f"SELECT c.v, d.x FROM c LEFT JOIN (SELECT o.k, r.v AS x FROM o LEFT {DATED}) d ON c.k = d.k",
+]
+
+
+@pytest.mark.parametrize("text", CHANGING)
+def test_rows_that_are_taken_back_meet_the_version_that_they_met(text: str) -> None:
+    op = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("op", pa.string())])
+    chained = text.replace(f"LEFT {DATED}", "ASOF LEFT JOIN r ON r.k = o.k AND o.ts >= r.ts")
+    asked = Asked(text, "or", chained.replace(DATED, "ASOF JOIN r ON r.k = o.k AND o.ts >= r.ts"))
+    for seed in (1, 4, 5):
+        rng, here, s = random.Random(seed), list[Row](), session()
+        s.stream("c", weft.read.batches([op.empty_table()]), changes="op")
+        s.query("q", text)
+        trial, clock = Trial(s), Clock(asked.streams)
+        for batch in batches(rng, 6):
+            kept = [[row for row in batch[name] if row[2] is not None] for name in ("o", "r")]
+            gone = [here.pop(rng.randrange(len(here))) for _ in range(rng.randrange(len(here) + 1))]
+            new = [(rng.randrange(3), rng.randrange(9)) for _ in range(rng.randrange(4))]
+            here += new
+            said = [*((*row, "delete") for row in gone), *((*row, "insert") for row in new)]
+            changes = pa.Table.from_pylist([dict(zip(op.names, row, strict=True)) for row in said], op)
+            trial.feed({"o": rows(kept[0]), "r": rows(kept[1]), "c": changes})
+            mark = clock.take({"o": kept[0], "r": kept[1]})
+            now = pa.Table.from_pylist([dict(zip(op.names, row, strict=False)) for row in here], op.remove(2))
+            assert found(trial, "q") == clock.answer(asked, mark, c=now), (seed, text)
 
 
 def test_using_compares_the_columns_that_it_names() -> None:
