@@ -62,8 +62,21 @@ class RandomOuter:
         (left, mine), (right, other) = self._join(cut), self._join(size - cut)
         kind = self.rng.choice(("JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN"))
         on = " AND ".join(self._pair(mine, other) for _ in range(self.rng.choice((1, 1, 2))))
+        on += self._asked(kind, on, mine, other)
         right = right if size - cut == 1 else f"({right})"
         return f"{left} {kind} {right} ON {on}", mine if kind in ("SEMI JOIN", "ANTI JOIN") else mine + other
+
+    def _asked(self, kind: str, on: str, mine: list[str], other: list[str]) -> str:
+        """Now and then a subquery in ON, over one side or, where a stream is added to another one, over both."""
+        rng, self.rng = self.rng, random.Random(on)
+        try:
+            if self.rng.random() > 0.15:
+                return ""
+            of = {name.partition(".")[0] for name in (*mine, *other)}
+            both = kind in ("LEFT JOIN", "SEMI JOIN", "ANTI JOIN") and len(of) == 2
+            return f" AND {self._subquery(self.rng.choice((mine, other, *([mine + other] if both else []))))}"
+        finally:
+            self.rng = rng
 
     def _leaf(self) -> tuple[str, list[str]]:
         name = self.rng.choice([*COLUMNS])

@@ -10,6 +10,7 @@ must say so, with a hint.
 *Present:* tables are read once, replaced by key, added to and taken from, or both.  Of the joins of all rows of the
 streams with the tables as they are now, those are added in a batch whose last stream row came in it.
 *Dated:* FOR SYSTEM_TIME AS OF, and ASOF joins with windows; a clock says which rows are final.
+*Several:* FOR SYSTEM_TIME AS OF the times of two streams that are joined, and of one of them.
 *Nearest:* ASOF joins over full history, whose right sides stay or change; DuckDB reads the very text.
 """
 
@@ -228,6 +229,36 @@ def dated_text(rng: random.Random) -> test_versions.Asked:
     return test_versions.Asked(f"SELECT {', '.join(read)} FROM {written}", "".join(["o", *parts]), oracle)
 
 
+def several_text(rng: random.Random) -> test_versions.Asked:
+    """Versions as of the times of two streams; the oracle chains ASOF LEFT JOINs behind the join of the streams."""
+    on = rng.choice(("o.k = b.k", "o.k = b.k AND o.v < b.v", "o.k <> b.k AND o.v > b.v"))
+    kind = rng.choice(("JOIN", "JOIN", "LEFT JOIN"))
+    written, chained, tests = f"o {kind} b ON {on}", f"o {kind} c AS b ON {on}", list[str]()
+    items, read, of = ["o.v AS c0", "b.v AS c1"], ["o.v AS c0", "b.v AS c1"], list[str]()
+    for place in range(rng.choice((1, 2, 2, 3))):
+        table, stream, alias = rng.choice("ru"), rng.choice("ob"), f"t{place}"
+        left, test = rng.choice(("", "LEFT ")), rng.choice(("TRUE", "TRUE", f"{alias}.v % 2 = 0", f"{alias}.v > o.v"))
+        key = f"{alias}.k = {rng.choice('ob')}.k"
+        written += f" {left}JOIN {table} FOR SYSTEM_TIME AS OF {stream}.ts AS {alias} ON {key} AND {test}"
+        chained += f" ASOF LEFT JOIN {table} AS {alias} ON {key} AND {stream}.ts >= {alias}.ts"
+        value = f"CASE WHEN {test} THEN {alias}.v END"
+        items.append(f"{value} AS c{place + 2}")
+        read.append(f"{alias}.v AS c{place + 2}")
+        tests += [] if left else [f"{value} IS NOT NULL"]
+        of += [table, stream]
+    some = "EXISTS (SELECT 1 FROM {} WHERE e.k = o.k AND e.v > o.v)"
+    asks = rng.random() < 0.3
+    where = f" WHERE {' AND '.join([*tests, *([some.format('e')] if asks else [])])}" if tests or asks else ""
+    text = f"SELECT {', '.join(read)} FROM {written}{' WHERE ' + some.format('b AS e') if asks else ''}"
+    oracle, around = (
+        f"SELECT {', '.join(items)} FROM {chained}{where}",
+        "SELECT c0, COUNT(*) AS n, MAX(c2) AS m FROM ({}) d",
+    )
+    if rng.random() < 0.3:
+        text, oracle = (f"{around.format(one)} GROUP BY c0" for one in (text, oracle))
+    return test_versions.Asked(text, "".join({"o", "b", *of}), oracle, waiting="".join({*of} & {"o", "b"}))
+
+
 # -------------------------------------------------------------------------------------------- nearest rows
 
 
@@ -334,12 +365,12 @@ class Case:
 def make_case(seed: int) -> Case:
     """The case of a seed."""
     rng = random.Random(seed)
-    kind = rng.choice(("present", "present", "dated", "nearest"))
+    kind = rng.choice(("present", "present", "dated", "several", "nearest"))
     if kind == "present":
         world, asked, batches, answers = make_present(seed)
         return Case(seed, kind, asked.whole, batches, answers, world)
-    if kind == "dated":
-        wanted, rows = dated_text(rng), test_versions.batches(rng, 6)
+    if kind in ("dated", "several"):
+        wanted, rows = (dated_text if kind == "dated" else several_text)(rng), test_versions.batches(rng, 6)
         clock = test_versions.Clock(wanted.streams)
         answers = [clock.answer(wanted, clock.take(batch)) for batch in rows]
         fed = [test_versions.fed(batch, number) for number, batch in enumerate(rows)]

@@ -225,6 +225,26 @@ def test_a_condition_that_lets_nulls_through_does_not(text: str) -> None:
     agree(text)
 
 
+TIES = ("c.k = a.k", "c.k = b.k", "c.j < b.x", "c.j >= a.x", "TRUE", "c.k = a.k AND c.j = b.y")
+ASKED = (
+    "EXISTS (SELECT 1 FROM c WHERE {})",
+    "NOT EXISTS (SELECT 1 FROM c LEFT JOIN d ON d.j = c.j AND EXISTS (SELECT 1 FROM a p WHERE p.k = d.x) WHERE {})",
+    "b.x IN (SELECT c.k FROM c WHERE {})",
+    "a.x NOT IN (SELECT c.j FROM c WHERE {})",
+    "b.x >= (SELECT MAX(c.z) FROM c WHERE {})",
+    "(a.x = 1 OR b.x NOT IN (SELECT c.j FROM c WHERE {}) OR EXISTS (SELECT 1 FROM d))",
+)
+
+
+@pytest.mark.parametrize("kind", ["LEFT", "RIGHT", "FULL", "SEMI", "ANTI"])
+@pytest.mark.parametrize("asked", ASKED)
+def test_subqueries_in_on_mean_what_they_mean_in_duckdb(kind: str, asked: str) -> None:
+    for tie in TIES:
+        condition = asked.format(tie)
+        if kind != "FULL" or not ("a." in condition and "b." in condition):
+            agree(f"SELECT a.k, a.x FROM a {kind} JOIN b ON a.k = b.k AND {condition}", range(2))
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -238,7 +258,13 @@ def test_a_condition_that_lets_nulls_through_does_not(text: str) -> None:
             "SELECT s FROM a, d WHERE s = w AND s = (SELECT MAX(y) FROM b WHERE y < s + w OR y = 1)",
             "with one stream alone",
         ),
-        ("SELECT a.k FROM a LEFT JOIN b ON EXISTS (SELECT 1 FROM c)", "cannot stand in ON"),
+        ("SELECT a.k FROM a FULL JOIN b ON EXISTS (SELECT 1 FROM c WHERE c.k = a.k AND c.j = b.y)", "to both sides"),
+        (
+            "SELECT s FROM a LEFT JOIN (b JOIN d ON b.x = d.x) ON s IN (SELECT k FROM c WHERE j = y)",
+            "to both sides",
+        ),
+        ("SELECT a.k FROM a ASOF JOIN b ON a.x >= b.x AND EXISTS (SELECT 1 FROM c)", "cannot stand in ON"),
+        ("SELECT a.k FROM a GROUP BY (SELECT MAX(k) FROM b)", "cannot stand in GROUP BY"),
         (
             "SELECT s FROM a, d WHERE EXISTS (SELECT 1 FROM b WHERE EXISTS (SELECT 1 FROM c WHERE z = s + w))",
             "directly",

@@ -22,7 +22,7 @@ from weft.errors import WeftError
 from weft.testing import Trial
 
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.int64()), ("v", pa.int64())])
-LATENESS = {"o": 3, "b": 2, "r": 5}
+LATENESS = {"o": 3, "b": 2, "r": 5, "u": 4}
 Row = tuple[Any, ...]
 Batch = dict[str, list[Row]]
 
@@ -35,7 +35,8 @@ def session(checkpoint: Path | str = "never-made", workers: int = 2) -> weft.Ses
     s = weft.Session(checkpoint, workers=workers)
     for name in ("o", "b"):
         s.stream(name, weft.read.batches([rows([])]), event_time="ts", lateness=f"{LATENESS[name]} seconds")
-    s.table("r", weft.read.batches([rows([])]), key="k", event_time="ts", lateness="5 seconds")
+    for name in ("r", "u"):
+        s.table(name, weft.read.batches([rows([])]), key="k", event_time="ts", lateness=f"{LATENESS[name]} seconds")
     s.table("f", weft.read.batches([rows([(0, 0, 0), (1, 0, 1)])]))
     return s
 
@@ -50,6 +51,8 @@ class Asked:
     oracle: str
     waits: int = 0
     """How long after its time a row is final."""
+    waiting: str = "o"
+    """The streams whose rows wait.  DuckDB has the rows of b that count as c, and all that were in time as e."""
 
 
 PAST = "o.v, x.v AS w FROM o ASOF {} JOIN x ON o.k = x.k AND o.ts {} x.ts"
@@ -87,6 +90,53 @@ QUERIES = {
         "SELECT o.v, r.v AS w, b.v AS u, f.v AS z FROM o ASOF JOIN r ON o.k = r.k AND o.ts >= r.ts"
         " ASOF LEFT JOIN b ON b.k = o.k AND b.ts <= o.ts LEFT JOIN f ON f.k = o.k WHERE r.v > 1",
     ),
+    "two_streams": Asked(
+        "SELECT o.v, b.v AS w, r.v AS x, u.v AS y FROM o JOIN b ON o.k = b.k"
+        " JOIN r FOR SYSTEM_TIME AS OF o.ts ON r.k = o.k LEFT JOIN u FOR SYSTEM_TIME AS OF b.ts ON u.k = b.k",
+        "obru",
+        "SELECT o.v, b.v AS w, r.v AS x, u.v AS y FROM o JOIN c AS b ON o.k = b.k"
+        " ASOF JOIN r ON r.k = o.k AND o.ts >= r.ts ASOF LEFT JOIN u ON u.k = b.k AND b.ts >= u.ts"
+        " WHERE r.v IS NOT NULL",
+        waiting="ob",
+    ),
+    "one_table_twice": Asked(
+        "SELECT o.v, b.v AS w, x.v AS x, y.v AS y FROM o JOIN b ON o.k <> b.k AND o.v < b.v"
+        " LEFT JOIN r FOR SYSTEM_TIME AS OF o.ts AS x ON x.k = b.k"
+        " LEFT JOIN r FOR SYSTEM_TIME AS OF b.ts AS y ON y.k = b.k",
+        "obr",
+        "SELECT o.v, b.v AS w, x.v AS x, y.v AS y FROM o JOIN c AS b ON o.k <> b.k AND o.v < b.v"
+        " ASOF LEFT JOIN r AS x ON x.k = b.k AND o.ts >= x.ts ASOF LEFT JOIN r AS y ON y.k = b.k AND b.ts >= y.ts",
+        waiting="ob",
+    ),
+    "windows_between_streams": Asked(
+        "SELECT o.v, b.v AS w, r.v AS x FROM o WITHIN INTERVAL '7' SECOND JOIN b WITHIN INTERVAL '4' SECOND"
+        " ON o.k = b.k JOIN r FOR SYSTEM_TIME AS OF o.ts ON r.k = o.k",
+        "obr",
+        "SELECT o.v, b.v AS w, r.v AS x FROM o JOIN c AS b ON o.k = b.k AND b.ts < o.ts + 7 AND o.ts < b.ts + 4"
+        " ASOF JOIN r ON r.k = o.k AND o.ts >= r.ts WHERE r.v IS NOT NULL",
+    ),
+    "partners_that_come_later": Asked(
+        "SELECT o.v, r.v AS x, b.v AS w FROM o JOIN r FOR SYSTEM_TIME AS OF o.ts ON r.k = o.k LEFT JOIN b ON b.k = o.k"
+        " AND b.v > 10 AND EXISTS (SELECT 1 FROM b AS e WHERE e.k = o.k AND e.v > o.v)",
+        "obr",
+        "SELECT o.v, r.v AS x, b.v AS w FROM o ASOF JOIN r ON r.k = o.k AND o.ts >= r.ts LEFT JOIN e AS b ON b.k = o.k"
+        " AND b.v > 10 AND EXISTS (SELECT 1 FROM e WHERE e.k = o.k AND e.v > o.v) WHERE r.v IS NOT NULL",
+    ),
+    "a_derived_table": Asked(
+        "SELECT d.x, COUNT(*) AS n, MAX(b.v) AS m FROM (SELECT o.k, r.v AS x FROM o JOIN r FOR SYSTEM_TIME AS OF o.ts"
+        " ON r.k = o.k) AS d LEFT JOIN b ON d.k = b.k AND b.v > 20 GROUP BY d.x",
+        "obr",
+        "SELECT r.v AS x, COUNT(*) AS n, MAX(b.v) AS m FROM o ASOF JOIN r ON r.k = o.k AND o.ts >= r.ts"
+        " LEFT JOIN e AS b ON o.k = b.k AND b.v > 20 WHERE r.v IS NOT NULL GROUP BY r.v",
+    ),
+    "parts_of_a_union": Asked(
+        "SELECT o.v, r.v AS x FROM o JOIN r FOR SYSTEM_TIME AS OF o.ts ON r.k = o.k"
+        " UNION ALL SELECT b.v, u.v AS x FROM b LEFT JOIN u FOR SYSTEM_TIME AS OF b.ts ON u.k = b.k",
+        "obru",
+        "SELECT o.v, r.v AS x FROM o ASOF JOIN r ON r.k = o.k AND o.ts >= r.ts WHERE r.v IS NOT NULL"
+        " UNION ALL SELECT b.v, u.v AS x FROM c AS b ASOF LEFT JOIN u ON u.k = b.k AND b.ts >= u.ts",
+        waiting="ob",
+    ),
 }
 
 
@@ -99,7 +149,7 @@ def batches(rng: random.Random, count: int) -> list[Batch]:
             batch[name] = []
             for _ in range(rng.randrange(6)):
                 number += 1
-                gone = name == "r" and rng.random() < 0.25
+                gone = name in ("r", "u") and rng.random() < 0.25
                 time = now + rng.randrange(6) - rng.choice((0, 0, rng.randrange(2 * late)))
                 batch[name].append((rng.choice((0, 1, 2)), max(time, 0), None if gone else number))
         made.append(batch)
@@ -131,12 +181,19 @@ class Clock:
             )
         return mark
 
-    def answer(self, asked: Asked, mark: int | None) -> list[str]:
+    def answer(self, asked: Asked, mark: int | None, **more: pa.Table) -> list[str]:
         """What DuckDB says of the rows whose time has passed."""
         final = [row for row in self.kept["o"] if mark is not None and row[1] + asked.waits < mark]
+        final = final if "o" in asked.waiting else self.kept["o"]
         with duckdb.connect(config={"threads": 1}) as con:
             con.register("o", rows(final))
-            con.register("r", rows(list({row[:2]: row for row in self.kept["r"]}.values())))
+            passed = [row for row in self.kept["b"] if mark is not None and row[1] < mark]
+            con.register("c", rows(passed if "b" in asked.waiting else self.kept["b"]))
+            con.register("e", rows(self.kept["b"]))
+            for name in ("r", "u"):
+                con.register(name, rows(list({row[:2]: row for row in self.kept[name]}.values())))
+            for name, table in more.items():
+                con.register(name, table)
             greatest = {row[:2]: row for row in sorted(self.kept["b"])}
             con.register("b", rows(list(greatest.values())))
             con.register("f", rows([(0, 0, 0), (1, 0, 1)]))
@@ -171,6 +228,40 @@ def test_versions_that_are_final_are_met_once(seed: int) -> None:
     assert answers > 100
 
 
+DATED = "JOIN r FOR SYSTEM_TIME AS OF o.ts ON r.k = o.k"
+CHANGING = [
+    f"SELECT o.v, c.v AS w, r.v AS x FROM o JOIN c ON c.k = o.k {DATED}",
+    f"SELECT o.v, c.v AS w, r.v AS x FROM o LEFT JOIN c ON c.k = o.k LEFT {DATED}",
+    f"SELECT o.v, r.v AS x FROM o {DATED} WHERE NOT EXISTS (SELECT 1 FROM c WHERE c.k = o.k AND c.v > r.v)",
+    f"SELECT o.v, r.v AS x, c.v AS w FROM o {DATED} FULL JOIN c ON c.k = o.k AND c.v > r.v",
+    f"SELECT o.v, r.v AS x, (SELECT MAX(c.v) FROM c WHERE c.k = r.k) AS m FROM o LEFT {DATED}",
+    f"SELECT c.v, d.x FROM c LEFT JOIN (SELECT o.k, r.v AS x FROM o LEFT {DATED}) d ON c.k = d.k",
+]
+
+
+@pytest.mark.parametrize("text", CHANGING)
+def test_rows_that_are_taken_back_meet_the_version_that_they_met(text: str) -> None:
+    op = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("op", pa.string())])
+    chained = text.replace(f"LEFT {DATED}", "ASOF LEFT JOIN r ON r.k = o.k AND o.ts >= r.ts")
+    asked = Asked(text, "or", chained.replace(DATED, "ASOF JOIN r ON r.k = o.k AND o.ts >= r.ts"))
+    for seed in (1, 4, 5):
+        rng, here, s = random.Random(seed), list[Row](), session()
+        s.stream("c", weft.read.batches([op.empty_table()]), changes="op")
+        s.query("q", text)
+        trial, clock = Trial(s), Clock(asked.streams)
+        for batch in batches(rng, 6):
+            kept = [[row for row in batch[name] if row[2] is not None] for name in ("o", "r")]
+            gone = [here.pop(rng.randrange(len(here))) for _ in range(rng.randrange(len(here) + 1))]
+            new = [(rng.randrange(3), rng.randrange(9)) for _ in range(rng.randrange(4))]
+            here += new
+            said = [*((*row, "delete") for row in gone), *((*row, "insert") for row in new)]
+            changes = pa.Table.from_pylist([dict(zip(op.names, row, strict=True)) for row in said], op)
+            trial.feed({"o": rows(kept[0]), "r": rows(kept[1]), "c": changes})
+            mark = clock.take({"o": kept[0], "r": kept[1]})
+            now = pa.Table.from_pylist([dict(zip(op.names, row, strict=False)) for row in here], op.remove(2))
+            assert found(trial, "q") == clock.answer(asked, mark, c=now), (seed, text)
+
+
 def test_using_compares_the_columns_that_it_names() -> None:
     s = session()
     used = s.query("used", "SELECT o.v, r.v AS w FROM o JOIN r FOR SYSTEM_TIME AS OF o.ts USING (k)").query
@@ -179,7 +270,7 @@ def test_using_compares_the_columns_that_it_names() -> None:
 
 
 def test_a_session_that_ends_goes_on_with_the_same_versions(tmp_path: Path) -> None:
-    some = {name: QUERIES[name] for name in ("padded", "near", "after")}
+    some = {name: QUERIES[name] for name in ("padded", "near", "after", "two_streams", "windows_between_streams")}
     clocks = {name: Clock(asked.streams) for name, asked in some.items()}
     shown: dict[str, list[str]] = {name: [] for name in some}
     for number, batch in enumerate(batches(random.Random(4), 6)):
@@ -245,7 +336,11 @@ def test_timestamps_and_deletions_by_a_column_make_versions() -> None:
         ("SELECT r.v FROM o JOIN r FOR SYSTEM_TIME ON r.k = o.k", "AS OF is missing"),
         ("SELECT r.v FROM o JOIN r FOR SYSTEM_TIME AS OF o.v ON r.k = o.k", "as of another time than o.ts"),
         ("SELECT r.v FROM o JOIN r FOR SYSTEM_TIME AS OF CAST(o.ts AS DOUBLE) ON r.k = o.k", "different types"),
-        ("SELECT r.v FROM o JOIN b ON o.k = b.k JOIN r FOR SYSTEM_TIME AS OF o.ts ON r.k = o.k", "one stream with"),
+        ("SELECT r.v FROM o JOIN b USING (k) JOIN r FOR SYSTEM_TIME AS OF b.v ON r.k = o.k", "other time than b.ts"),
+        (
+            "SELECT r.v FROM (SELECT DISTINCT k, ts FROM o) d JOIN r FOR SYSTEM_TIME AS OF d.ts USING (k)",
+            "a stream with",
+        ),
         ("SELECT b.v FROM o ASOF JOIN b WITHIN INTERVAL '8' SECOND ON o.k = b.k AND o.v >= b.v", "than event times"),
         ("SELECT b.v FROM o ASOF JOIN b WITHIN INTERVAL '8' SECOND ON o.k = b.k AND o.ts <= b.ts", "how long a row"),
         ("SELECT o.v FROM o RIGHT JOIN r FOR SYSTEM_TIME AS OF o.ts ON r.k = o.k", "LEFT JOIN alone"),

@@ -9,9 +9,8 @@ from weft.explain.pages.parsed import ParsedPage, WrittenOutput, WrittenQuery, W
 from weft.explain.subject import Subject
 from weft.expr.model import Expr, aliases
 from weft.expr.render import quote_name, to_sql
-from weft.query.draft import Condition, Draft, Item, Star, Using, Within, joins
+from weft.query.draft import Condition, Draft, Item, Star, Using, Within, has_subquery, joins
 from weft.query.duration import format_duration
-from weft.query.subqueries import has_subquery
 
 
 def page(subject: Subject) -> ParsedPage:

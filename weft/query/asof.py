@@ -155,7 +155,7 @@ class _Rewriter:
         return time if common in (mine, None) else Call("cast", (time,), common, time.span)
 
     def _type(self, sources: Iterable[Source], expr: Expr) -> pa.DataType:
-        draft = Draft(tuple(sources), (), (Item(expr, "t"),), text=self.opened.draft.text)
+        draft = Draft(tuple(sources), (), (Item(expr, "t"),), text=self.opened.draft.text, crossed=True)
         return self.reader.known.columns(Source("", "t", derived=draft))["t"]
 
 

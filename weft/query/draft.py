@@ -220,6 +220,23 @@ class Draft:
         return _sketch(self)
 
 
+SUBQUERIES = ("exists", "in_query", "subquery")
+"""Calls with a constant that holds a draft."""
+
+
+def subqueries(written: object) -> Iterator[Call]:
+    """The subqueries in what is written, but for those inside of others."""
+    if isinstance(written, Call) and written.op in SUBQUERIES:
+        yield written
+    elif isinstance(written, Call | Udf):
+        yield from (found for arg in written.args for found in subqueries(arg))
+
+
+def has_subquery(written: object) -> bool:
+    """Whether there is a subquery in what is written."""
+    return any(True for _ in subqueries(written))
+
+
 Written = TypeVar("Written", Condition, Item)
 
 

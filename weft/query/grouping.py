@@ -89,6 +89,8 @@ class Closing:
 
 Comparison = OneOf[">=", ">", "<=", "<"]
 """How the time of a row is compared with those of versions."""
+EVER = 1 << 60
+"""As many microseconds as no stream lasts."""
 FROM, TO = "#from", "#to"
 """Columns of a version: the first and the last time at which it is the one to be met."""
 

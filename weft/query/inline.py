@@ -163,7 +163,13 @@ def _is_derived(draft: Draft) -> bool:
     """Whether the rows of a draft are a stream of their own: they are no plain join that can be put in place."""
     asked = draft.unions or draft.distinct or draft.group_by or draft.having or draft.times or draft.closes
     made = (calls_aggregate(item.expr) or is_spread(item.expr) for item in draft.items)
-    return bool(asked or draft.ranked or draft.versions) or any(made)
+    return bool(asked or draft.ranked or draft.versions) or any(made) or any(map(_is_met_once, draft.sources))
+
+
+def _is_met_once(source: Source) -> bool:
+    """Whether it is versions that are looked up when they are final: a query around reads what has met them."""
+    versions = None if source.derived is None else source.derived.versions
+    return source.history is not None or (versions is not None and versions.until is not None)
 
 
 def _relation(

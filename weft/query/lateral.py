@@ -24,7 +24,7 @@ from weft.errors import QueryError
 from weft.expr.model import Call, Column, Expr, Literal, columns, transform
 from weft.expr.spelling import normal, order
 from weft.query.derived import in_place
-from weft.query.draft import Condition, Draft, Item, Source, Star, in_order
+from weft.query.draft import Condition, Draft, Item, Source, Star, has_subquery, in_order
 from weft.query.elements import unnested
 from weft.query.foreach import for_each
 from weft.query.groupedsub import tied
@@ -32,7 +32,6 @@ from weft.query.onerow import ROW, is_row
 from weft.query.qualify import Beside, Opened, Part, Reader, sources_of
 from weft.query.ranking import is_ranking, within_ties
 from weft.query.scope import Scope, Shown
-from weft.query.subqueries import has_subquery
 from weft.query.tied import equal_sides, expr_of, flat_joins
 
 _HERE = "#here"

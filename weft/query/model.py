@@ -19,7 +19,7 @@ from weft.errors import QueryError, Span
 from weft.expr.model import Expr, aliases
 from weft.query.changes import Changes
 from weft.query.duration import format_duration
-from weft.query.grouping import OP, Grouping
+from weft.query.grouping import EVER, OP, Grouping
 from weft.query.names import suggestion
 from weft.query.parameters import Subscribers
 
@@ -99,6 +99,12 @@ class Stream:
     def is_looked_up(self) -> bool:
         """Whether it is a table that changes: rows of streams meet what is there when they come."""
         return self.table and self.changes is not None
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it is versions that are looked up when they are final, and all kept: a row always meets the same."""
+        made = None if not self.made else self.made[0].grouping
+        return made is not None and made.versions is not None and (made.versions.until or 0) >= EVER
 
     @property
     def source(self) -> pa.Schema:

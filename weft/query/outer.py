@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from weft.expr.model import Call, Column, Expr, Literal, Udf, columns, transform
 from weft.query.draft import Closes, Condition, Draft, Item, Source, Star
+from weft.query.grouping import FROM, TO
 from weft.query.model import BATCH
 from weft.query.nulls import fold, is_always_true, is_never_true, null
 from weft.query.qualify import Kind, Node, Opened, Part, Reader, conditions_of, sources_of
@@ -95,8 +96,9 @@ class _Rewriter:
         self.taken = {source.alias for source in sources_of(opened.part)}
         part = simplify(opened.part, [_expr(condition) for condition in opened.where])
         self.part = spell_windows(part, self.known) if has_windows(part) else part
-        self.needed = needed(opened, self.part)
-        """What is read anywhere: columns that must survive a grouping."""
+        self.needed = [key for key in needed(opened, self.part) if key[1] not in (FROM, TO)]
+        """What is read anywhere: columns that must survive a grouping.  The times at which a version is met may change
+        while a row goes on to meet it; only the join with versions reads them."""
 
     def draft(self) -> Draft:
         """The whole query."""
@@ -123,8 +125,8 @@ class _Rewriter:
 
     def _nothing(self) -> Term:
         """A term without rows, where no row can pass."""
-        sources = tuple(sources_of(self.part))
-        return Term(sources[:1], (Condition(Literal(False)),), {**_here(sources[0]), **self._absent(sources[1:])})
+        first = next(sources_of(self.part))
+        return Term((first,), (Condition(Literal(False)),), {**self._absent(self.part, first), **_here(first)})
 
     # ------------------------------------------------------------------------------------------ terms
 
@@ -166,7 +168,7 @@ class _Rewriter:
 
     def _padded(self, term: Term, right: list[Term], join: Node, absent: Part | None) -> Term:
         found = self._counted(term, right, replace(join, kind="anti"))
-        return replace(found, values={**found.values, **self._absent(sources_of(absent))})
+        return replace(found, values={**found.values, **self._absent(absent)})
 
     def _counted(self, term: Term, right: list[Term], join: Node) -> Term:
         """The term with one more count of partners."""
@@ -174,10 +176,12 @@ class _Rewriter:
         more = Count(join.kind, tuple(self._settled(right)), on, join.mark)
         return replace(term, counts=(*term.counts, more))
 
-    def _absent(self, sources: Iterable[Source]) -> dict[Key, Expr]:
-        aliases = {source.alias for source in sources}
+    def _absent(self, part: Part | None, there: Source | None = None) -> dict[Key, Expr]:
+        """What the columns and marks of a part are where its rows are absent, but for those of a source."""
+        aliases = {source.alias for source in sources_of(part) if source is not there}
         found = {key: null(kind) for key, kind in self.types.items() if key[0] in aliases}
-        return found | {(alias, HERE): null(pa.bool_()) for alias in aliases}
+        marks = {(node.mark.alias, node.mark.name) for node in _nodes(part) if node.mark}
+        return found | dict.fromkeys([*((alias, HERE) for alias in aliases), *marks], null(pa.bool_()))
 
     # ---------------------------------------------------------------------------------------- derived
 
@@ -239,13 +243,16 @@ class _Rewriter:
 
     def _is_settled(self, one: Count, *, at_once: bool) -> bool:
         """Whether rows have all their partners when they come; `at_once` is known of rows that meet what changes."""
-        is_met = self.known.is_table if at_once else self.known.is_fixed
+
+        def is_met(source: Source) -> bool:
+            return self.known.is_table(source) and (at_once or self.known.is_final(source))
+
         return all(is_met(source) for term in one.right for source in term.sources)
 
     def _came(self, term: Term, found: list[tuple[Count, list[Term]]]) -> list[Key]:
         """What tells rows of different batches apart, where they may meet different rows of a table that changes."""
         right = [source for one, _ in found for other in one.right for source in other.sources]
-        if not any(map(self.known.is_looked_up, (*term.sources, *right))):
+        if all(map(self.known.is_final, (*term.sources, *right))):
             return []
         own = [source.alias for source in term.sources if not self.known.is_table(source)]
         if streams := [source for source in right if not self.known.is_table(source)]:

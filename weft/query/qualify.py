@@ -7,7 +7,7 @@ tree.  RIGHT JOIN is LEFT JOIN with its sides exchanged.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Literal as OneOf
 from typing import Protocol
@@ -15,9 +15,24 @@ from typing import Protocol
 import pyarrow as pa
 
 from weft.errors import QueryError, placed
-from weft.expr.model import Call, Column, Expr, Literal, Udf, columns
+from weft.expr.model import Call, Column, Expr, Literal, Udf, aliases, columns
 from weft.query.aggregates import AGGREGATES, calls_aggregate
-from weft.query.draft import EVERY, Condition, Draft, Item, Join, Source, Star, Tree, Within, in_order, spelled
+from weft.query.derived import branches, in_place
+from weft.query.draft import (
+    EVERY,
+    Condition,
+    Draft,
+    Item,
+    Join,
+    Source,
+    Star,
+    Tree,
+    Within,
+    has_subquery,
+    in_order,
+    spelled,
+    subqueries,
+)
 from weft.query.names import find
 from weft.query.scope import Scope, Shown, merge
 from weft.query.visible import numbered, unique_names
@@ -50,11 +65,8 @@ class Known(Protocol):
     def is_table(self, source: Source) -> bool:
         """Whether it is a table."""
 
-    def is_fixed(self, source: Source) -> bool:
-        """Whether it is a table that never changes: rows have all their partners in it when they come."""
-
-    def is_looked_up(self, source: Source) -> bool:
-        """Whether it has a table that changes: rows meet what is there when they come."""
+    def is_final(self, source: Source) -> bool:
+        """Whether rows meet the same of it whenever they look it up; of a stream, whether it looks nothing up."""
 
     def reach(self, draft: Draft, alias: str) -> int | None:
         """By how many microseconds the last partner of a row may be newer than the row; None if there is no bound."""
@@ -75,6 +87,8 @@ class Node:
     """Of a mark: the column that says whether a row of the left side has a partner."""
     asof: bool = False
     """Whether a row of the left side meets only the nearest row of the right side."""
+    scope: Scope | None = field(default=None, compare=False, repr=False)
+    """What its conditions see, and subqueries in them; None where that is what the query sees."""
 
 
 Part = Node | Source
@@ -203,6 +217,8 @@ class Reader:
         tied, self.tied = self.tied, []
         right, other = self._tree(draft, tree.right, around, padded=padded or tree.kind in ("left", "full"))
         self.tied, there = self._ties(tree, outer, tied)
+        if tree.kind != "inner" and not tree.asof and (far := self._far(tree.on, mine, other)) is not None:
+            return self._paired(draft, tree, far, (left, mine), (right, other))
         nearest = tree.asof
         if isinstance(right, Source) and right.as_of is not None:
             right, nearest = replace(right, as_of=_resolved(right.as_of, mine)), False
@@ -215,8 +231,8 @@ class Reader:
             on = tuple(_resolved(condition, scope) for condition in on)
         on = in_order((*on, *there), self.places)
         if tree.kind == "right":
-            return Node("left", right, left, on), scope
-        found = Node(tree.kind, left, right, on, asof=tree.asof)
+            return Node("left", right, left, on, scope=scope), scope
+        found = Node(tree.kind, left, right, on, asof=tree.asof, scope=scope)
         return found, mine if tree.kind in ("semi", "anti") else scope
 
     def _ties(
@@ -270,6 +286,53 @@ class Reader:
             return Node("where", left, None, on), scope
         return left, mine.beside(_where(found.scope, on))
 
+    def reads(self, expr: Expr, scope: Scope) -> frozenset[str]:
+        """The aliases that an expression reads, and the subqueries in it; its own columns are looked up."""
+        found, inside = set(aliases(expr)), Reader(self.known, self.lateral)
+        inside.places = {**self.places}
+        for call in subqueries(expr):
+            found = found.union(*(self.reads(arg, scope) for arg in call.args[:-1]))
+            for draft in _selects(call.args[-1]):
+                found |= inside.read_around(draft, scope)
+        return frozenset(found & {*self.places})
+
+    def read_around(self, draft: Draft, scope: Scope) -> frozenset[str]:
+        """The aliases that a subquery reads, its own ones among them."""
+        opened = self.open(draft, scope)
+        conditions = (*opened.where, *opened.group_by, *opened.having, *conditions_of(opened.part))
+        written = (*(one.expr for one in conditions), *(item.expr for item in opened.items))
+        asked = (self.reads(expr, opened.scope) for expr in written if not isinstance(expr, str | Star))
+        return frozenset[str]().union(*asked)
+
+    def _far(self, on: tuple[Condition, ...], left: Scope, right: Scope) -> Call | None:
+        """A subquery in ON that reads both sides of the join."""
+        scope, sides = left.beside(right), [_aliases(left), _aliases(right)]
+        for one in on:
+            for call in subqueries(_resolved(one, scope).expr) if has_subquery(one.expr) else ():
+                reads = self.reads(call, scope)
+                if all(reads & side for side in sides):
+                    return call
+        return None
+
+    def _paired(
+        self, draft: Draft, join: Join, asking: Call, left: tuple[Part, Scope], right: tuple[Part, Scope]
+    ) -> tuple[Part, Scope]:
+        """A join with a subquery that reads both sides: one side is a LATERAL table beside the rows of the other."""
+        turned = join.kind == "right"
+        (part, mine), place = (right, join.left) if turned else (left, join.right)
+        if join.kind == "full" or not isinstance(place, int):
+            raise _reads_both(asking, join)
+        source = draft.sources[place]
+        source = replace(source, within=self._within(source, draft.within))
+        inner = Draft((source,), join.on, (Item(Star(), text=draft.text),), text=draft.text)
+        try:
+            found = self.lateral(self, Source("", source.alias, derived=inner, lateral=True), mine, part, padded=True)
+        except QueryError:
+            raise _reads_both(asking, join) from None
+        kind: Kind = "left" if join.kind == "right" else join.kind
+        scope = found.scope.beside(mine) if turned else mine.beside(found.scope)
+        return Node(kind, part, found.part, found.on), mine if kind in ("semi", "anti") else scope
+
     def _within(self, source: Source, default: Within) -> Within:
         if source.within is not None or not isinstance(default, int) or self.known.is_table(source):
             return source.within
@@ -287,6 +350,29 @@ class Reader:
             found += _item(item, scope)
         names = unique_names(str(item.name) for item in found)
         yield from (replace(item, name=name) for item, name in zip(found, names, strict=True))
+
+
+def _selects(constant: Expr) -> tuple[Draft, ...]:
+    """The SELECTs of a subquery."""
+    assert isinstance(constant, Literal)
+    assert isinstance(constant.value, Draft)
+    return branches(in_place(constant.value))
+
+
+def _aliases(scope: Scope) -> set[str]:
+    """The aliases of the sources whose columns can be seen."""
+    return {alias for shown in (*scope.columns, *scope.merged) for alias in aliases(shown.value)}
+
+
+def _reads_both(asking: Call, join: Join) -> QueryError:
+    detail = (
+        "it can where the join is no FULL JOIN, has no window, and adds one stream or derived table to the rows of one."
+    )
+    if join.kind == "full":
+        hint = "let it refer to one side; or write a LEFT JOIN, and add the other rows by UNION ALL with NOT EXISTS."
+    else:
+        hint = "let it refer to one side; or put what stands on a side into a derived table: (SELECT ...) AS name."
+    return QueryError("a subquery in ON refers to both sides", detail=detail, hint=hint, span=asking.span)
 
 
 def at_or_after(equal: Sequence[Expr]) -> list[Expr]:

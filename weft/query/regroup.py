@@ -16,10 +16,9 @@ from dataclasses import replace
 
 from weft.expr.model import Call, Column, Expr, Literal, Udf
 from weft.query.aggregates import AGGREGATES, calls_aggregate
-from weft.query.draft import Condition, Draft, Item, Source, Star, in_order
+from weft.query.draft import SUBQUERIES, Condition, Draft, Item, Source, Star, has_subquery, in_order
 from weft.query.names import find
 from weft.query.qualify import Opened
-from weft.query.subqueries import SUBQUERIES, has_subquery
 
 _GROUPS = "groups"
 

@@ -14,14 +14,14 @@ from dataclasses import replace
 from weft.errors import QueryError, placed
 from weft.query.asof import without_asof_joins
 from weft.query.derived import branches
-from weft.query.draft import Condition, Draft, Item
+from weft.query.draft import Condition, Draft, Item, has_subquery
 from weft.query.lateral import beside
 from weft.query.outer import without_outer_joins
 from weft.query.qualify import Known, Opened, Reader
 from weft.query.ranking import is_ranking, rank
 from weft.query.regroup import regroup
 from weft.query.sets import each_set
-from weft.query.subqueries import has_subquery, unnest
+from weft.query.subqueries import unnest
 
 
 def is_plain(draft: Draft) -> bool:

@@ -9,6 +9,7 @@ from pyarrow import types as pt
 
 from weft.expr.model import Call, Expr
 from weft.query.draft import Draft, Item, Source, Within
+from weft.query.grouping import EVER
 from weft.query.inline import Inliner, Resolver
 from weft.query.model import Stream
 from weft.query.names import find
@@ -57,13 +58,11 @@ class Sources:
         """Whether it is a table, or made of tables alone."""
         return all(stream.table for stream in self._streams(source))
 
-    def is_fixed(self, source: Source) -> bool:
-        """Whether it is a table that never changes."""
-        return all(stream.is_fixed for stream in self._streams(source))
-
-    def is_looked_up(self, source: Source) -> bool:
-        """Whether it has a table that changes."""
-        return any(stream.is_looked_up for stream in self._streams(source))
+    def is_final(self, source: Source) -> bool:
+        """Whether rows meet the same of it whenever they look it up: nothing in it is a table that changes."""
+        if source.history is not None:
+            return source.history >= EVER
+        return all(stream.is_final for stream in self._streams(source) if stream.is_looked_up)
 
     def _streams(self, source: Source) -> list[Stream]:
         """All streams and tables that a source reads itself; a derived stream is one."""

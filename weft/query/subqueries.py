@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from weft.errors import QueryError
-from weft.expr.model import Call, Column, Expr, Literal, Udf, children, columns, transform, walk
+from weft.expr.model import Call, Column, Expr, Literal, Udf, children, columns, transform
 from weft.query.aggregates import AGGREGATES, calls_aggregate
 from weft.query.derived import all_rows, branches, different_rows, in_place
-from weft.query.draft import Condition, Draft, Item, Source
+from weft.query.draft import SUBQUERIES, Condition, Draft, Item, Source, has_subquery, subqueries
 from weft.query.foreach import for_each
 from weft.query.groupedsub import grouped, tied
 from weft.query.nulls import fold, is_null, null
@@ -37,24 +37,16 @@ from weft.query.tied import (
     surely,
 )
 
-SUBQUERIES = ("exists", "in_query", "subquery")
 _MARK = "#found"
-
-
-def has_subquery(written: object) -> bool:
-    """Whether there is a subquery in what is written."""
-    if not isinstance(written, Call | Udf):
-        return False
-    return any(isinstance(node, Call) and node.op in SUBQUERIES for node in walk(written))
 
 
 def unnest(reader: Reader, opened: Opened) -> Opened:
     """The same query with its subqueries in the tree of joins."""
     part, asking = _hoisted(opened.part)
-    opened = replace(opened, part=part, where=(*opened.where, *asking))
-    for one in (*conditions_of(opened.part), *opened.group_by):
-        _refuse(one, "ON of an outer join, or in GROUP BY", "write it in WHERE, or in a derived table that is joined.")
-    return _Unnester(reader, opened).run()
+    opened = replace(opened, where=(*opened.where, *asking))
+    for one in opened.group_by:
+        _refuse(one, "GROUP BY", "write it in a derived table, and group around it.")
+    return _Unnester(reader, replace(opened, part=_Joins(reader, opened).part(part))).run()
 
 
 def _hoisted(part: Part) -> tuple[Part, tuple[Condition, ...]]:
@@ -73,9 +65,72 @@ def _hoisted(part: Part) -> tuple[Part, tuple[Condition, ...]]:
 
 def _refuse(written: Condition | Item, place: str, hint: str) -> None:
     if has_subquery(written.expr):
-        assert isinstance(written.expr, Call | Udf)
-        found = next(node for node in walk(written.expr) if isinstance(node, Call) and node.op in SUBQUERIES)
-        raise QueryError(f"a subquery cannot stand in {place}", hint=hint, span=found.span)
+        span = next(subqueries(written.expr)).span
+        raise QueryError(f"a subquery cannot stand in {place}", hint=hint, span=span)
+
+
+@dataclass(frozen=True, slots=True)
+class _Joins:
+    """Takes subqueries out of the conditions of joins.
+
+    One that reads the side of a LEFT JOIN that is padded chooses the rows of that side.  Elsewhere a side gets a column
+    with what the subquery says, and the condition reads that.  No subquery reads both sides (`weft.query.qualify`).
+    """
+
+    reader: Reader
+    opened: Opened
+
+    def part(self, part: Part) -> Part:
+        """The part without subqueries in it."""
+        if isinstance(part, Source):
+            return part
+        if part.scope is not None:
+            return _Joins(self.reader, replace(self.opened, scope=part.scope)).join(part)
+        return self.join(part)
+
+    def join(self, part: Node) -> Part:
+        """A join whose conditions see what the query sees."""
+        left, right = self.part(part.left), None if part.right is None else self.part(part.right)
+        asking = [one for one in part.on if has_subquery(one.expr)]
+        part = replace(part, left=left, right=right, on=tuple(one for one in part.on if one not in asking))
+        if part.asof:
+            for one in asking:
+                _refuse(one, "ON of an ASOF JOIN", "write it in WHERE, or in a derived table that is joined.")
+        if part.kind in ("inner", "where") or right is None:
+            return self._filtered(part, asking)
+        for one in asking:
+            part = self._asked(part, one)
+        return part
+
+    def _asked(self, join: Node, one: Condition) -> Node:
+        assert join.right is not None
+        reads = self.reader.reads(expr_of(one), self.opened.scope)
+        if join.kind != "full" and not reads & {source.alias for source in sources_of(join.left)}:
+            return replace(join, right=self._filtered(join.right, [one]))
+        sides = {"left": self._beside(join.left, one), "right": self._beside(join.right, one)}
+        theirs = {source.alias for source in sources_of(join.right)}
+
+        def put(expr: Expr) -> Expr:
+            if isinstance(expr, Call) and expr.op in SUBQUERIES:
+                side = sides["right" if self.reader.reads(expr, self.opened.scope) & theirs else "left"]
+                return side.column(expr)
+            return replace(expr, args=tuple(map(put, expr.args))) if isinstance(expr, Call | Udf) else expr
+
+        on = (*join.on, replace(one, expr=put(expr_of(one))))
+        return replace(join, left=sides["left"].part, right=sides["right"].part, on=on)
+
+    def _beside(self, part: Part, one: Condition) -> _Unnester:
+        found = _Unnester(self.reader, replace(self.opened, part=part))
+        found.text = one.text
+        return found
+
+    def _filtered(self, part: Part, asking: Sequence[Condition]) -> Part:
+        """The rows of a part for which the conditions hold."""
+        if not asking:
+            return part
+        found = _Unnester(self.reader, replace(self.opened, part=part))
+        where = tuple(left for one in asking for left in found.condition(one))
+        return Node("where", found.part, None, where) if where else found.part
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +161,12 @@ class _Unnester:
             near = []
         where = [one for one in opened.where if one not in near and one not in asking]
         for condition in asking:
-            where += self._condition(condition)
+            where += self.condition(condition)
         items = tuple(self._item(item) for item in opened.items)
         return replace(opened, part=self.part, where=tuple(where), items=items)
 
-    def _condition(self, condition: Condition) -> list[Condition]:
+    def condition(self, condition: Condition) -> list[Condition]:
+        """Let a condition with subqueries hold; what is left of it is a condition without any."""
         assert isinstance(condition.expr, Call | Udf)
         self.text = condition.text
         expr: Expr = condition.expr
@@ -122,6 +178,10 @@ class _Unnester:
             self._filter(expr, negated)
             return []
         return [replace(condition, expr=self._values(condition.expr))]
+
+    def column(self, call: Call) -> Expr:
+        """What a subquery says of each row."""
+        return self._values(call)
 
     def _item(self, item: Item) -> Item:
         if not has_subquery(item.expr):
@@ -332,7 +392,7 @@ def _is_of_rows(expr: Expr) -> bool:
 
 
 def _has_more(opened: Opened) -> bool:
-    written: tuple[Condition | Item, ...] = (*opened.where, *opened.items)
+    written: tuple[Condition | Item, ...] = (*opened.where, *opened.items, *conditions_of(opened.part))
     return any(has_subquery(one.expr) for one in written)
 
 

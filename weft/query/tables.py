@@ -10,7 +10,7 @@ So streams whose rows are taken back, and outer joins whose partners come later,
 from __future__ import annotations
 
 from weft.errors import QueryError, Span
-from weft.query.model import Query
+from weft.query.model import Query, Stream
 
 _CURE = (
     "leave out key= if the table does not change; else declare it as a stream with a key, "
@@ -20,7 +20,7 @@ _CURE = (
 
 def refuse_changes_beside_tables(query: Query) -> None:
     """Refuse a query in which rows of a stream that are taken back meet a table that changes."""
-    tables = [relation.alias for relation in query.relations if relation.stream.is_looked_up]
+    tables = [relation.alias for relation in query.relations if _may_differ(relation.stream)]
     if tables and query.is_changing and any(not relation.stream.table for relation in query.relations):
         changing = next(r for r in query.relations if not r.stream.table and r.stream.changes is not None)
         raise QueryError(
@@ -29,6 +29,11 @@ def refuse_changes_beside_tables(query: Query) -> None:
             hint=f"{_CURE}.",
             span=changing.span,
         )
+
+
+def _may_differ(stream: Stream) -> bool:
+    """Whether a row may meet other rows of it later; of all versions it always meets the same."""
+    return stream.is_looked_up and not stream.is_final
 
 
 def refuse_partners_that_come(alias: str, span: Span | None) -> QueryError:

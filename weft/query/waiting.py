@@ -7,22 +7,27 @@ more.  So rows of a become groups that close then (`weft.query.draft.Closes`), a
 become a table that is looked up.  For <= and < the partner is later; there a row waits as long as its window is.  All
 versions that it looks up are kept for so long, also those of other joins.
 
-What must hold: a row that waits looks versions up in the batch in which it comes, and in no other.  So one stream
-waits, and all others are tables or versions.  It compares its own event time with those of versions, in the same unit.
+Several streams may wait, each by its own event time; one that no version is compared with joins when it comes.  A
+joined row looks versions up when the last of its rows is there.  That may be at any time, so all versions are kept, and
+windows between the streams become conditions.
+
+What must hold: a row looks versions up when they are final, and never before; whenever it does, it meets the same one.
+It compares its own event time with those of versions, in the same unit.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from weft.errors import QueryError
-from weft.expr.model import Call, Column, Expr, Literal, Udf, place_of
+from weft.expr.model import Call, Column, Expr, Literal, Udf, columns, place_of
 from weft.query.draft import Closes, Condition, Draft, Item, Source
-from weft.query.grouping import Comparison
+from weft.query.grouping import EVER, FROM, TO, Comparison
 from weft.query.outer import needed
 from weft.query.qualify import EventTime, Known, Node, Opened, Part, Reader, sources_of
+from weft.query.withins import HERE, spell_windows
 
 _OWN = "#own"
 
@@ -85,50 +90,71 @@ class Nearness:
 
 
 def let_wait(opened: Opened, part: Part, reader: Reader) -> Part:
-    """The tree in which the one stream waits."""
-    source, time = _waiting(part, reader.known)
+    """The tree in which streams wait that are compared with versions."""
+    waiting = _waiting(part, reader.known)
     later = [d.versions.until for s in sources_of(part) if (d := s.derived) is not None and d.versions is not None]
     length = max((until for until in later if until is not None), default=0)
-    names = [name for alias, name in needed(opened, part) if alias == source.alias]
-    names = list(dict.fromkeys([*names, time]))
+    is_alone = len(_streams(part, reader.known)) == 1
+    part = part if is_alone else spell_windows(part, reader.known)
+    read = [key for key in needed(opened, part) if key[1] != HERE]
+    made = {source.alias: _waits(source, time, read, length) for source, time in waiting}
+    return _replaced(part, made, length if is_alone else EVER)
+
+
+def _waits(source: Source, time: str, read: Sequence[tuple[str, str]], length: int) -> Source:
+    """The rows of a stream, each of them once the watermark has passed its time and a length."""
+    names = list(dict.fromkeys([*(name for alias, name in read if alias == source.alias), time]))
     items = [Item(Column(source.alias, name), name) for name in names]
     rows = Draft((replace(source, within="unbounded"),), (), (*items, Item(Udf("count", ()), _OWN)), times=_OWN)
     keys = tuple(Condition(Column(source.alias, name)) for name in names)
-    made = Source("", source.alias, "unbounded", derived=replace(rows, group_by=keys, closes=Closes(time, length)))
-    return _replaced(part, made, length)
+    return Source("", source.alias, "unbounded", derived=replace(rows, group_by=keys, closes=Closes(time, length)))
 
 
-def _waiting(part: Part, known: Known) -> tuple[Source, str]:
-    """The stream that waits, and its event time."""
-    streams = [source for source in sources_of(part) if not known.is_table(source)]
-    times = [known.event_time(source) for source in streams]
-    if len(streams) != 1 or times[0] is None:
-        named = ", ".join(f'"{source.alias}"' for source in streams)
-        raise QueryError(
-            "one stream with an event time waits for versions that are final",
-            detail=f"here are: {named or 'only tables'}." if len(streams) != 1 else f"{named} has no event time.",
-            hint="join the others in a query that reads this one, or declare event_time.",
-            span=streams[-1].span if streams else None,
-        )
-    _require_own_time(part, streams[0].alias, times[0].column)
-    return streams[0], times[0].column
+def _waiting(part: Part, known: Known) -> list[tuple[Source, str]]:
+    """The streams that wait, each with its event time."""
+    streams = _streams(part, known)
+    times = {source.alias: known.event_time(source) for source in streams}
+    compared = dict.fromkeys(_compared(part))
+    for one in compared:
+        _require_own_time(one, streams, times)
+    asking = {one.alias for one in compared if isinstance(one, Column)}
+    return [(s, time.column) for s in streams if s.alias in asking and (time := times[s.alias]) is not None]
 
 
-def _require_own_time(part: Part, alias: str, time: str) -> None:
-    """What versions are compared with is the event time of the stream that waits."""
+def _streams(part: Part, known: Known) -> list[Source]:
+    return [source for source in sources_of(part) if not known.is_table(source)]
+
+
+def _compared(part: Part) -> Iterator[Expr]:
+    """What is compared with the times of versions."""
     for node in _nodes(part):
         for condition in node.on:
             compared = condition.expr
             if not isinstance(compared, Call) or not isinstance(node.right, Source):
                 continue
-            of_version = [arg for arg in compared.args if isinstance(arg, Column) and arg.name in ("#from", "#to")]
-            if of_version and compared.args[0] != Column(alias, time):
-                raise QueryError(
-                    f"versions are met as of another time than {alias}.{time}",
-                    detail="a row waits until the watermark has passed its event time.",
-                    hint=f"write FOR SYSTEM_TIME AS OF {alias}.{time}.",
-                    span=place_of(compared),
-                )
+            if any(isinstance(arg, Column) and arg.name in (FROM, TO) for arg in compared.args):
+                yield compared.args[0]
+
+
+def _require_own_time(one: Expr, streams: Sequence[Source], times: Mapping[str, EventTime | None]) -> None:
+    """What versions are compared with is the event time of a stream, which waits for them."""
+    mine = {column.alias for column in columns(one)} & {*times} or {*times}
+    own = [f"{s.alias}.{time.column}" for s in streams if s.alias in mine and (time := times[s.alias]) is not None]
+    if not own:
+        named = ", ".join(f'"{alias}"' for alias in times if alias in mine)
+        raise QueryError(
+            "a stream with an event time waits for versions that are final",
+            detail=f"{named} has no event time." if named else "here are only tables.",
+            hint="declare event_time; what a derived table gives has none: write AS OF inside of it.",
+            span=place_of(one),
+        )
+    if not isinstance(one, Column) or f"{one.alias}.{one.name}" not in own:
+        raise QueryError(
+            f"versions are met as of another time than {own[0]}",
+            detail="a row waits until the watermark has passed its event time.",
+            hint=f"write FOR SYSTEM_TIME AS OF {own[0]}.",
+            span=place_of(one),
+        )
 
 
 def _nodes(part: Part | None) -> Iterator[Node]:
@@ -136,10 +162,10 @@ def _nodes(part: Part | None) -> Iterator[Node]:
         yield from (*_nodes(part.left), *_nodes(part.right), part)
 
 
-def _replaced(part: Part, made: Source, length: int) -> Part:
-    """The tree with the stream that waits, and with versions that are kept for as long."""
+def _replaced(part: Part, made: Mapping[str, Source], length: int) -> Part:
+    """The tree with the streams that wait, and with versions that are kept for as long."""
     if isinstance(part, Source):
-        return made if part.alias == made.alias else _kept(part, length)
+        return made.get(part.alias) or _kept(part, length)
     right = None if part.right is None else _replaced(part.right, made, length)
     return replace(part, left=_replaced(part.left, made, length), right=right)
 

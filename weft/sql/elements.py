@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from weft.expr.lists import ORDINAL, UNNEST
 from weft.expr.model import Call, Expr, Literal, Udf, columns
-from weft.query.draft import Draft, Item
-from weft.query.subqueries import has_subquery
+from weft.query.draft import Draft, Item, has_subquery
 from weft.sql.cursor import Cursor
 from weft.sql.expression import parse_condition
 from weft.sql.forms import arguments

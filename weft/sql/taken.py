@@ -14,8 +14,7 @@ from functools import reduce
 from weft.expr.lists import UNNEST
 from weft.expr.model import Call, Column, Expr, Literal, Udf, columns, transform, walk
 from weft.query.aggregates import calls_aggregate
-from weft.query.draft import Condition, Draft, Item, Join, Source, Star, Tree, joins
-from weft.query.subqueries import has_subquery
+from weft.query.draft import Condition, Draft, Item, Join, Source, Star, Tree, has_subquery, joins
 
 _ALIAS, _VALUE = "#unnest", "#element"
 
