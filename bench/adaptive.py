@@ -175,12 +175,9 @@ def _run_through(
     with open_session(root, scenario, batches, size, {}, Meter(made)) as s:
         s._roster.statistics = first  # measured, not given by hand: so later measurements win
         s.options(adapt=adapt, epoch=f"{size.epoch} batches")
-        handle, end = s.start(every=size.every), time.monotonic() + size.limit
-        while handle.active and handle.report().count < len(batches) and time.monotonic() < end:
-            handle.wait(0.1)
-        report = handle.stop()
+        report, changes = _paced(s, len(batches), size)
         made.seconds += [batch.seconds for batch in report.batches]
-        for turn in handle.changes():
+        for turn in changes:
             made.switches.append(turn.batch + 1)
             if turn.batch + 1 < len(made.seconds):
                 made.seconds[turn.batch + 1] += turn.seconds
@@ -193,9 +190,18 @@ def _run_with_hindsight(root: Path, scenario: Scenario, batches: Sequence[Batch]
         begin, end = phases.index(phase), len(phases) - phases[::-1].index(phase)
         plans = plan_by(scenario, batches[begin:end], size)
         with open_session(root, scenario, batches[:end], size, plans, Meter(made)) as s:
-            report = s.run()
+            s.options(adapt=False)
+            report, _ = _paced(s, end - begin, size)
             made.seconds += [batch.seconds for batch in report.batches]
             made.switches += [begin] if begin else []
+
+
+def _paced(s: Any, count: int, size: Size) -> tuple[Any, Sequence[Any]]:
+    """Run so many batches as they come, and no longer than the limit; the report, and the changes of plan."""
+    handle, end = s.start(every=size.every), time.monotonic() + size.limit
+    while handle.active and handle.report().count < count and time.monotonic() < end:
+        handle.wait(0.1)
+    return handle.stop(), handle.changes()
 
 
 def is_right(root: Path, scenario: Scenario, batches: Sequence[Batch]) -> bool:

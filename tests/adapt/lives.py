@@ -4,8 +4,9 @@
 
 Rates, numbers of values and hot keys change at random; streams fall silent, some are idle then, and bring old rows when
 they wake.  With every epoch, which is most often one batch, the session goes on with another of the plans that the
-planner considers, at random: so every kind of plan is left and entered at every boundary.  Runs die before, in and
-after batches and switches.  The answer is compared with DuckDB, which is told which streams were idle.
+planner considers, at random: so every kind of plan is left and entered at every boundary.  State is moved between two
+batches, or in the background while more batches come.  Queries are dropped now and then.  Runs die before, in and after
+batches and switches.  The answer is compared with DuckDB, which is told which streams were idle.
 """
 
 from __future__ import annotations
@@ -126,6 +127,46 @@ def wanted(query: str, known: Query, fed: list[dict[str, pa.Table]], idle: list[
         return duck.sql(FINAL[query]).to_arrow_table()
 
 
+class Slowly(Trial):
+    """A trial that moves the state of some switches in the background, while up to three more batches come."""
+
+    chance = random.Random(0)
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether state is being moved."""
+        return self.running._preparing is not None
+
+    def _follow(self, now: Any) -> Any:
+        adaptation = super()._follow(now)
+        adaptation._plans._busy = lambda: self.is_moving  # type: ignore[attr-defined]
+        return adaptation
+
+    def change(self) -> Any:
+        """Switch now, or begin to."""
+        if self.is_moving:
+            return self._end() if self.chance.random() < 0.5 else None
+        if self.manifest.batch < 0 or self.chance.random() < 0.5:
+            return super().change()
+        assert self._session is not None
+        assert self._ledger is not None
+        self._fit()
+        most = self.chance.choice([None, 5])
+        made = self.running.prepare(self._session.work().change, self._session.crash_point, most)
+        if not made.can_catch_up:
+            return self._end()
+        mark = f"e{made.epoch}j"
+        self._ledger.young = lambda name: mark in name  # as a run on Spark keeps what the move needs
+        self._ledger.guarded = {ref.name for ref in (*made.segments, *made.manifest.segments)}
+        return None
+
+    def _end(self) -> Any:
+        """Finish what was begun."""
+        assert self._ledger is not None
+        self._ledger.guarded, self._ledger.young = (), lambda _name: False
+        return super().change()
+
+
 class Life:
     """A session that lives through drifting streams."""
 
@@ -135,16 +176,41 @@ class Life:
         self.fed: list[dict[str, pa.Table]] = []
         self.idle: list[tuple[str, ...]] = []
         self.found: dict[str, list[pa.Table]] = {name: [] for name in self.names}
+        self.dropped: dict[str, int] = {}
+        """Query -> how many batches it has seen."""
+        self.queries: dict[str, Query] = {}
         self.clock = 0.0
         self.begin()
 
     def begin(self) -> None:
         """Start the session, maybe once more."""
         self.session = declare(self.root, random.Random(self.seed))
-        for name in self.names:
+        for name in self.alive:
             self.session.query(name, SQL[name], statistics=weft.Statistics(rows=dict.fromkeys(NAMES, 100.0)))
+        self.queries |= {name: handle.query for name, handle in self.session.queries.items()}
         known = {"d": NAMED} if self.fed else {}
-        self.trial = Trial(self.session, state=self.root, adapt=True, tables=known, now=lambda: self.clock)
+        self.trial = Slowly(self.session, state=self.root, adapt=True, tables=known, now=lambda: self.clock)
+        self.trial.chance = self.chance
+
+    @property
+    def alive(self) -> list[str]:
+        """The queries that have not been dropped."""
+        return [name for name in self.names if name not in self.dropped]
+
+    def drop(self) -> None:
+        """Drop a query, if that leaves one and no switch is under way; its results stay as they are.
+
+        Not one that still owes rows: those that come when the watermark has passed.
+        """
+        ready = [name for name in self.alive if name not in FINAL]
+        if len(self.alive) < 2 or not ready or self.trial.is_moving or not self.fed:
+            return
+        name = self.chance.choice(ready)
+        self.found[name].append(self.trial.table(name))
+        self.dropped[name] = len(self.fed)
+        self.session.drop(name)
+        self.session.crash_point = None
+        Trial.change(self.trial)
 
     def feed(self, batch: dict[str, pa.Table]) -> None:
         """A batch, which may die, and is then fed again."""
@@ -170,7 +236,7 @@ class Life:
 
     def keep(self) -> None:
         """Take the results so far."""
-        for name in self.names:
+        for name in self.alive:
             self.found[name].append(self.trial.table(name))
 
     def check(self) -> None:
@@ -178,7 +244,8 @@ class Life:
         self.keep()
         for name in self.names:
             whole = pa.concat_tables(self.found[name])
-            known = wanted(name, self.session.queries[name].query, self.fed, self.idle)
+            seen = self.dropped.get(name, len(self.fed))
+            known = wanted(name, self.queries[name], self.fed[:seen], self.idle[:seen])
             assert_same_rows(only_real(whole), only_real(known), f"seed {self.seed}, query {name}")
 
 
@@ -199,6 +266,8 @@ def live(seed: int, root: Path, batches: int = 12) -> int:
         for batch in drifting(seed, batches):
             life.clock += 1.0
             life.feed(batch)
+            if life.chance.random() < 0.05:
+                life.drop()
         life.check()
         return life.trial.running.epoch.number
 

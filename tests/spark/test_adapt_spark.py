@@ -17,6 +17,7 @@ from tests.adapt.drift import CHAIN, COLUMNS, DENSE_A, EVEN, NAMES, rows
 from tests.spark._kit import answer, drop
 from weft.errors import WeftError
 from weft.host.crash import CrashPoint
+from weft.host.migration import when
 from weft.optimizer.cost.prices import Prices
 from weft.session.adapting import SessionPlans
 from weft.testing import oracle
@@ -78,6 +79,27 @@ def test_ge3_on_spark_and_every_epoch_is_told(tmp_path: Path) -> None:
         if epoch.switch is not None:
             assert epoch.switch >= epoch.number + 2
     assert str(epochs[0]) in str(report) or len(epochs) > 10
+
+
+@pytest.mark.parametrize("slower", [0.0, 1e9])
+def test_a_switch_that_saves_much_begins_with_its_epoch_however_large_the_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slower: float
+) -> None:
+    """Where nothing is lost in the background, all state is moved there, and the switch comes later."""
+    monkeypatch.setattr(when, "AT_ONCE", 0)
+    monkeypatch.setattr(when, "SLOWER", slower)
+    monkeypatch.setattr(when, "LARGE", 500)
+    batches = inputs()
+    with session(tmp_path, batches) as s:
+        handle = s.start(every=0.01)
+        until(lambda: len(handle.epochs()) >= BATCHES, handle)
+        report = handle.stop()
+        query = s.queries["q"].query
+    assert answer(tmp_path / "out") == expected(batches, query)
+    decided = {epoch.first for epoch in report.epochs if epoch.changed}
+    begun = {turn.batch + 1 for turn in handle.changes()}
+    assert decided
+    assert begun == decided if slower else not begun & decided, report.epochs
 
 
 @pytest.mark.parametrize("point", ["migrate before", "migrate commit before", "migrate commit after"])

@@ -23,6 +23,8 @@ AT_ONCE = 400_000
 """Rows that may always be moved between two batches."""
 A_MOMENT = 0.1
 """Seconds that this takes, about."""
+LARGE = 4_000_000
+"""More rows are moved by several jobs: what a job moves is held in memory."""
 MEANWHILE = 4
 """At least so many batches come while state is moved in the background."""
 SLOWER = 3

@@ -20,7 +20,7 @@ from weft.host.ingest import is_dated
 from weft.host.migration.migrate import Job, Migration, Runner, Summary
 from weft.host.migration.prepare import ROUNDS, Preparation
 from weft.host.migration.reread import share
-from weft.host.migration.when import Rhythm
+from weft.host.migration.when import LARGE, Rhythm
 from weft.host.sources.feeds import Feeds, Offset
 from weft.host.spark.delivery import Delivery
 from weft.host.spark.exchange import Shipment
@@ -131,6 +131,8 @@ class Epochs:
         if self.preparing is None:
             migration = self._plan_migration(work)
             if migration.size <= at_once or not migration.can_catch_up:
+                if migration.size > LARGE and migration.can_catch_up:
+                    migration = self._plan_migration(work, LARGE)
                 migration.work(self._runner(work, migration.epoch))
                 return migration
             most = round(self._rhythm.rows_at_once())
