@@ -146,8 +146,7 @@ def _text(rng: random.Random) -> str:
     having = f" HAVING {rng.choice(HAVING)}" if rng.random() < 0.35 else ""
     by = ""
     if keys:
-        nested = {"a.r", "b.r", "a.l"} & {*keys}  # of a set without them such keys are refused
-        sets = rng.choice(SETS) if rng.random() < 0.4 and not nested else "{}"
+        sets = rng.choice(SETS) if rng.random() < 0.4 else "{}"
         by = f" GROUP BY {sets.format(', '.join(keys))}"
         calls += [f"GROUPING({', '.join(keys)})"] if sets != "{}" else []
     outputs = ", ".join(f"{item} AS c{place}" for place, item in enumerate([*keys, *calls]))

@@ -4,7 +4,7 @@ import pytest
 
 from tests.edges import OP, Tally, check_edges, make_edge_case
 
-CASES = 30
+CASES = 20
 
 
 @pytest.mark.fuzz
@@ -18,7 +18,7 @@ def test_views_of_values_at_their_edges_are_those_of_duckdb() -> None:
             error.add_note(f"{case.describe()}\nrepeat: python -m tests.edges --seed {seed} --n 1 -v")
             raise
     assert tally.views >= 3 * CASES
-    assert tally.rows >= 10 * CASES
+    assert tally.rows >= 5 * CASES
 
 
 def test_cases_have_all_there_is_to_draw() -> None:
