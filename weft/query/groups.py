@@ -39,6 +39,9 @@ from weft.query.names import find
 from weft.query.overcall import is_over
 from weft.query.windowing import bound_of, read_window
 
+ABSENT = "absent"
+"""The call that stands for a key in the groups of a set without it: NULL, of the type of the key."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -195,6 +198,8 @@ class _Groups:
         if is_window_part(node) or is_window(node):
             return self._window_part(node)
         refuse_marks(node)
+        if isinstance(node, Call) and node.op == ABSENT:
+            return Literal(None, add_types(node.args[0]).type, node.span)
         if is_over(node):
             refuse_aggregates(node, "HAVING or an aggregate")
         if is_aggregate(node) or (isinstance(node, Call) and node.op == "filter"):

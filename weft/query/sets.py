@@ -2,8 +2,8 @@
 
     SELECT a, b, SUM(x), GROUPING(b) FROM t GROUP BY GROUPING SETS ((a, b), (a))
 
-is a SELECT for each set, added by UNION ALL.  A key that is not in a set is NULL there, of its own type: it is written
-as MAX(b) FILTER (WHERE FALSE).  GROUPING is a constant: a bit for each of its arguments, 1 where it is not in the set.
+is a SELECT for each set, added by UNION ALL.  A key that is not in a set is NULL there, of its own type: the call
+`absent` says so until types are known (`weft.query.groups`).  GROUPING is a constant: a bit for each of its arguments, 1 where it is not in the set.
 
 What must hold: an argument of an aggregate is never replaced, since it is about rows.
 """
@@ -18,6 +18,7 @@ from weft.expr.model import Call, Column, Expr, Literal, Udf, text_of
 from weft.query.aggregates import AGGREGATES
 from weft.query.derived import different_rows
 from weft.query.draft import Condition, Draft, Item
+from weft.query.groups import ABSENT
 from weft.query.names import find
 from weft.query.qualify import Opened
 from weft.query.ranking import GROUPING
@@ -69,8 +70,7 @@ class _Set:
     def put(self, expr: Expr) -> Expr:
         """The expression, NULL for keys that are not in the set."""
         if text_of(expr) in self.keys:
-            missing = Call("filter", (Udf("max", (expr,), None, expr.span), Literal(False)), None, expr.span)
-            return expr if text_of(expr) in self.kept else missing
+            return expr if text_of(expr) in self.kept else Call(ABSENT, (expr,), None, expr.span)
         if isinstance(expr, Udf) and expr.name.lower() in GROUPING:
             return self._grouping(expr)
         if not isinstance(expr, Call | Udf) or (isinstance(expr, Udf) and expr.name.lower() in AGGREGATES):
