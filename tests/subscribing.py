@@ -6,6 +6,7 @@ which a subscription ended; nothing else of how Weft works.
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,13 +28,14 @@ FEED = f"{NAME}-subscriptions"
 
 
 def value(rng: random.Random, kind: pa.DataType, wide: int, missing: float) -> Any:
-    """A value of a type; NULL, and NaN, with some probability."""
+    """A value of a type; NULL, NaN and infinities with some probability."""
     if rng.random() < missing:
         return None
     if pa.types.is_string(kind):
         return rng.choice(WORDS)
     if pa.types.is_floating(kind):
-        return float("nan") if rng.random() < 0.03 else rng.randrange(-wide, wide) / 2
+        odd = rng.choice([math.nan, math.inf, -math.inf, -0.0])
+        return odd if rng.random() < 0.06 else rng.randrange(-wide, wide) / 2
     if pa.types.is_date(kind):
         return rng.randrange(0, wide)
     if pa.types.is_decimal(kind):

@@ -126,6 +126,32 @@ def test_runs_of_points_are_met_by_boxes(seed: int) -> None:
         assert found_in(sets, box_of, points, valid, parts) == wanted
 
 
+@pytest.mark.parametrize("seed", range(16))
+def test_points_lie_beside_ends(seed: int) -> None:
+    """Points at the ends of boxes and next to them, where neither slabs nor places in slabs decide."""
+    rng = np.random.default_rng(seed)
+    count, width, wide = 700, int(rng.choice([4, 16, 20])), int(rng.choice([300, 2**20, 2**62]))
+    low, high = rng.integers(-wide, -wide // 2, (count, width)), rng.integers(wide // 2, wide, (count, width))
+    kind = rng.random((count, width))
+    low, high = np.where(kind < 0.1, LOWEST, low), np.where(kind > 0.9, HIGHEST, high)
+    free = (rng.random((count, width)) < 0.1) & (low == LOWEST)
+    high = np.where(free, HIGHEST, high)
+    sets = BitSets(low[:500], high[:500], free=free[:500], slabs=int(rng.choice([2, 3, 40, 255])))
+    slots = np.concatenate([sets.slots, sets.add(low[500:], high[500:], free[500:])])
+    box_of = np.full(len(sets.ends), -1)
+    box_of[slots] = np.arange(count)
+    ends = np.where(rng.random((200, width)) < 0.5, low[rng.integers(0, count, 200)], high[rng.integers(0, count, 200)])
+    points = np.where(rng.random((200, width)) < 0.4, np.clip(ends, -wide, wide) + rng.integers(-1, 2, ends.shape), 0)
+    valid = rng.random((200, width)) < 0.98
+    cut = width // 2
+    runs = np.arange(200) // 70 * 70
+    points[:, :cut], valid[:, :cut] = points[runs, :cut], valid[runs, :cut]
+    wanted = brute(low, high, np.ones(count, dtype=bool), points, valid, free)
+    assert wanted
+    for parts in ([[*range(cut)], [*range(cut, width)]], [[*range(width)]]):
+        assert found_in(sets, box_of, points, valid, parts) == wanted
+
+
 def test_many_results_continue_one_tuple() -> None:
     """The example of the paper's figure 5: two stored partners of one tuple, of which one is for q3."""
     b = np.array([[0, 5], [6, 8], [7, 7], [8, 9], [0, 6], [10, 20]])

@@ -25,6 +25,12 @@ compared only where it lies in the slab of the point: slabs are in the order of 
 that of the lowest code is above it.  An empty interval is kept as its first slab, where its ends are compared.  A point
 without a code meets boxes without ends alone, and these have the lowest and the highest code there is as theirs.
 
+Two bytes.  Most points are above or below an end in their slab by far.  So a code has a second byte, the place in its
+slab: from 1 to 254, rising with the code.  Two bytes are in the order of codes where they differ, and where they do not
+the ends themselves are compared.  The lowest code of a slab has place 0 as an end of a box that begins there, and the
+highest one 255 as an end of a box that ends there: no point has these, so every point of the slab is inside.  A box
+without ends has 0 and 65,535; one whose interval is empty ends at place 0, below all points of its slab.
+
 Boxes come and go.  A box that comes gets the next slot, its slabs, and its bits in the upper levels: cuts need not fit
 its ends, they decide the cost alone.  A box that goes loses its bit in `alive`, and that is all.  Slots are not used
 again; who removes many boxes builds anew.  Boxes that are built together get slots in an order in which neighbours are
@@ -152,7 +158,7 @@ class BitSets:
         """All (point, slot), about `most` at a time; `parts` are all dimensions, in the order of narrowing.
 
         `levels` says for each point which part is the first in which it differs from the point before it: what is left
-        by the parts before that is used again.
+        by the parts before that is used again.  That of the first point is 0.
         """
         asked = np.array([d for part in parts for d in part], dtype=np.int64)
         cuts = np.cumsum([0, *map(len, parts)], dtype=np.int64)

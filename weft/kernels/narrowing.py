@@ -11,9 +11,14 @@ boxes, need not be looked for again by each point of the run: each box is compar
 dimensions of all other parts.  The slabs of points lie beside each other for that, by dimension, and those of a box by
 box.  It is the same comparison, of one box and 64 points where it was one point and 64 boxes, so the same pairs are
 left; and a pair of a point and a box is made by one of both ways, since a point of a run is passed over by the other.
-A run is passed over as a whole where its first part has no word of the group.  Pairs that are left so are compared
-with the ends of their boxes after all of them are written: few have an end in the slab of the point, and one comparison
-of sixteen dimensions finds these.
+A run is passed over as a whole where its first part has no word of the group.
+
+Ends.  What is left by slabs is compared with the ends of its box: where the point lies in a slab in which the box
+begins or ends.  Pairs of a run are compared by two bytes of each end, sixteen dimensions at once, after they are
+written; of the pairs of a point alone only those whose box begins or ends in a slab of the point, after some of them
+have come together.  Two bytes that are the same decide nothing: such a pair is noted, its ends are fetched, and it is
+compared with them before the output is given.  The notes are in the order of pairs, and they are settled from the last
+one: all pairs behind the one that is taken away are settled, so any may take its place.
 
 Shape, sets and the proof that no pair is lost or doubled are in the head comment of `bitsets`.
 """
@@ -33,7 +38,9 @@ GROUP = 64
 """Words of a group: one word of the second level."""
 RUN = 64
 SOME = 16
+"""Pairs that wait before they are compared, so that what they need has been fetched."""
 DOUBT = np.uint64((1 << BLOCK) - 1)
+"""The bits of a comparison that say where two bytes are the same."""
 """Points that a box is compared with at once."""
 FEW = 32
 """Boxes that are left of a group are compared with points, if they are at most so many for each point of a run."""
@@ -106,7 +113,7 @@ def _narrow(
 
 @njit(inline="always")
 def _list(begin: Any, some: Any, bits: Any, boxes: Any) -> Any:
-    """Write the boxes that are left of a group, and behind them some that may be compared in vain; how many are left."""
+    """Write the boxes that are left of a group; how many.  Behind them are some that may be compared in vain."""
     count = 0
     while some:
         at = count_zeros(some)
