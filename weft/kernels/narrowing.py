@@ -274,15 +274,16 @@ def find(
                     first, run = cuts[level], upto - row
                     since = found
                     found = _turn(spans, asked, first, places, row, run, count, boxes, masks, owners, slots, found)
-                    found, noted = _sift(spans, ends, rows, since, found, owners, slots, notes, noted)
                 else:
                     found, queued = _write(
                         slabs, spans, begin, marks[depth], bits[depth], asked, places, row, owners, slots, found,
                         queue, queued,
                     )  # fmt: skip
+                    since = found
                     if queued >= SOME:
-                        since, found, queued = found, _take(queue, queued, owners, slots, found), 0
-                        found, noted = _sift(spans, ends, rows, since, found, owners, slots, notes, noted)
+                        found, queued = _take(queue, queued, owners, slots, found), 0
+                if found > since:
+                    found, noted = _sift(spans, ends, rows, since, found, owners, slots, notes, noted)
                 if noted >= RUN:
                     found, noted = _settle(ends, points, found, owners, slots, notes, noted), 0
             row = upto
