@@ -49,6 +49,10 @@ SAME = {
         "SELECT a.x FROM a FULL JOIN b ON a.k = b.k AND (a.x = 1 OR b.y IN (1, 2))",
         "SELECT a.x FROM a FULL JOIN b ON (b.y IN (2, 1) OR 1 = a.x) AND b.k = a.k",
     ),
+    "a subquery in ON": (
+        "SELECT a.x FROM a ANTI JOIN b ON a.k = b.k AND (a.x = 2 OR a.x NOT IN (SELECT z FROM c WHERE c.k < a.k))",
+        "SELECT a.x FROM a ANTI JOIN b ON (a.x NOT IN (SELECT z FROM c WHERE a.k > k) OR 2 = a.x) AND b.k = a.k",
+    ),
     "two subqueries": (
         "SELECT a.x FROM a WHERE EXISTS (SELECT s FROM b WHERE b.k = s) AND x NOT IN (SELECT y FROM b WHERE b.x > 1)",
         "SELECT a.x FROM a WHERE x NOT IN (SELECT o.y FROM b o WHERE 1 < x) AND EXISTS (SELECT s FROM b p WHERE s = k)",

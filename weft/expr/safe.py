@@ -11,9 +11,10 @@ from pyarrow import types as pt
 
 from weft.expr.model import Call, Column, Expr, Literal
 
-_LOGIC = frozenset(
-    ["=", "<>", "<", "<=", ">", ">=", "and", "or", "not", "is_null", "case", "coalesce", "in", "between"]
-)
+_LOGIC = frozenset([
+    "=", "<>", "<", "<=", ">", ">=", "same", "and", "or", "not", "is_null", "case", "coalesce", "in", "between",
+    "exists", "in_query",
+])  # fmt: skip
 _SUMS = frozenset(["+", "-", "*", "neg"])
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 
