@@ -3,7 +3,8 @@
     SELECT a, b, SUM(x), GROUPING(b) FROM t GROUP BY GROUPING SETS ((a, b), (a))
 
 is a SELECT for each set, added by UNION ALL.  A key that is not in a set is NULL there, of its own type: the call
-`absent` says so until types are known (`weft.query.groups`).  GROUPING is a constant: a bit for each of its arguments, 1 where it is not in the set.
+`absent` says so until types are known (`weft.query.groups`).  GROUPING is a constant: a bit for each of its arguments,
+1 where it is not in the set.
 
 What must hold: an argument of an aggregate is never replaced, since it is about rows.
 """
