@@ -24,8 +24,8 @@ class Others(Wide):
     def text(self) -> str:
         """A query."""
         return self.rng.choice((
-            self._over, self._over, self._neighbour, self._sets, self._counted, self._gathered, self._each, self._each,
-            self._one_row, self._far, self._all_keys,
+            self._over, self._over, self._neighbour, self._place, self._sets, self._counted, self._gathered,
+            self._each, self._each, self._one_row, self._far, self._all_keys,
         ))()  # fmt: skip
 
     def _rows(self) -> tuple[str, list[str]]:
@@ -51,6 +51,14 @@ class Others(Wide):
         ))  # fmt: skip
         over = f"{what} OVER (PARTITION BY {g} ORDER BY {order})"
         return f"SELECT {g} AS c0, {o} AS c1, {x} AS c2, {over} AS c3 FROM {source}"
+
+    def _place(self) -> str:
+        source, (g, o, x) = self._rows()
+        order = ", ".join(self._order(column) for column in (o, x, g))
+        tied, whole = (self.rng.choice((f"PERCENT_RANK() OVER {w}", f"CUME_DIST() OVER {w}")) for w in ("t", "()"))
+        part = f"NTILE({self.rng.randint(1, 5)}) OVER (w ORDER BY {order})"
+        items = f"{g} AS c0, {o} AS c1, {tied} AS c2, {whole} AS c3, {part} AS c4, COUNT({x}) OVER t AS c5"
+        return f"SELECT {items} FROM {source} WINDOW w AS (PARTITION BY {g}), t AS (w ORDER BY {self._order(o)})"
 
     def _sets(self) -> str:
         source, (g, h, x) = self._rows()

@@ -64,6 +64,19 @@ TEXTS = [
     "SELECT id, COUNT(*) OVER (PARTITION BY g ORDER BY y) AS n FROM a",
     "SELECT id, MAX(id) OVER (ORDER BY y DESC NULLS FIRST, g) AS n FROM a",
     "SELECT g, -x AS x, ROW_NUMBER() OVER (ORDER BY id DESC) AS n FROM a QUALIFY x > 2 AND n < 30",
+    "SELECT id, SUM(x) OVER w AS s, ROW_NUMBER() OVER (W) AS n FROM a WINDOW w AS (PARTITION BY g ORDER BY id)",
+    """SELECT id, SUM(x) OVER (w ORDER BY id ROWS 1 PRECEDING) AS s, coalesce(MAX(x) OVER w, 0) AS m
+       FROM a WINDOW w AS (PARTITION BY g), v AS (w ORDER BY id) QUALIFY COUNT(*) OVER v <= 4""",
+    """SELECT n, RANK() OVER w AS r FROM (SELECT COUNT(*) OVER w AS n FROM a WINDOW w AS (PARTITION BY g)) t
+       WINDOW w AS (ORDER BY n DESC)""",
+    "SELECT g, SUM(x) AS s, RANK() OVER w AS r FROM a GROUP BY g HAVING g > 0 WINDOW w AS (ORDER BY SUM(x), g)",
+    """SELECT SUM(x) OVER w AS s FROM a WINDOW w AS (PARTITION BY g)
+       UNION ALL SELECT SUM(z) OVER w FROM b WINDOW w AS (ORDER BY g) ORDER BY s DESC LIMIT 20""",
+    "SELECT id, RANK() OVER (ORDER BY y ROWS UNBOUNDED PRECEDING) AS r FROM a",
+    "SELECT id, PERCENT_RANK() OVER (PARTITION BY g ORDER BY x) AS p, CUME_DIST() OVER (ORDER BY y) AS c FROM a",
+    "SELECT id, NTILE(3) OVER (PARTITION BY g ORDER BY id) AS a, NTILE(100) OVER (ORDER BY id) AS b FROM a",
+    "SELECT id, NTILE(g + 1) OVER (ORDER BY id DESC) AS n FROM a WHERE g IS NOT NULL QUALIFY n < 3",
+    "SELECT y, CUME_DIST() OVER (ORDER BY COUNT(*)) AS c, PERCENT_RANK() OVER () AS p FROM a GROUP BY y",
 ]
 
 
@@ -192,7 +205,6 @@ REFUSED = [
     ("SELECT COUNT(RANK() OVER (ORDER BY g)) AS n FROM a", "the number of a row", "derived table"),
     ("SELECT id FROM a ORDER BY 2 LIMIT 3", "ORDER BY 2 means no output", "write the expression"),
     ("SELECT id FROM a ORDER BY nothing LIMIT 3", 'no column "nothing"', "columns are"),
-    ("SELECT id, NTILE(2) OVER (ORDER BY id) AS l FROM a", "NTILE ... OVER is not supported", "GROUP BY"),
     ("SELECT id, NTH_VALUE(x, 2) OVER (ORDER BY id) AS l FROM a", "NTH_VALUE ... OVER", "n = 1"),
     ("SELECT id FROM a ORDER BY id", "ORDER BY is not supported without LIMIT", "LIMIT n"),
     ("SELECT id FROM a LIMIT 5", "LIMIT is not supported without ORDER BY", "ORDER BY column LIMIT n"),
