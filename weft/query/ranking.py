@@ -29,6 +29,7 @@ from weft.expr.model import Call, Column, Expr, Literal, Udf, conjuncts, text_of
 from weft.expr.types import is_comparable, is_orderable, sql_name
 from weft.expr.typing import add_types, require_type
 from weft.query.aggregates import AGGREGATES, refuse_aggregates
+from weft.query.derived import all_rows
 from weft.query.draft import EVERY, Condition, Draft, Item, Ranked, Source, Star
 from weft.query.gathering import ORDERED
 from weft.query.grouping import Grouping, Ranking, Sorted, argument_field, key_field, value_field
@@ -63,6 +64,22 @@ def first_rows(
     tests = [] if most is None else [Call("<=", (place, Literal(most + skipped)))]
     tests += [Call(">", (place, Literal(skipped)))] if skipped else []
     return replace(draft, qualify=(*draft.qualify, *(Condition(test, draft.text) for test in tests)))
+
+
+def without_limit(draft: Draft) -> Draft:
+    """The draft without a LIMIT that leaves at least one row of those that are there."""
+    if not draft.qualify or not all(_is_limit(_expr(one)) for one in draft.qualify):
+        return draft
+    rows, inner = replace(draft, qualify=()), draft.sources[0].derived if draft.sources else None
+    return inner if inner is not None and rows == all_rows(inner, draft.text) else rows
+
+
+def _is_limit(test: Expr) -> bool:
+    """Whether it is the number of a row among all, at most as large as a constant that is not 0."""
+    if not (isinstance(test, Call) and test.op == "<=" and is_number(test.args[0])):
+        return False
+    place, most = OverCall.read(test.args[0]), test.args[1]
+    return (place.kind, place.by) == ("row_number", ()) and isinstance(most, Literal) and type(most.value) is int and most.value > 0
 
 
 def first_of_groups(draft: Draft, by: Sequence[Expr], order: Sequence[SortKey]) -> Draft:

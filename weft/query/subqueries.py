@@ -27,7 +27,7 @@ from weft.query.nulls import fold, is_null, null
 from weft.query.onerow import ROW
 from weft.query.onlyrow import compared, has_one_row, without_having
 from weft.query.qualify import Kind, Node, Opened, Part, Reader, conditions_of, sources_of
-from weft.query.ranking import is_ranking
+from weft.query.ranking import is_ranking, without_limit
 from weft.query.tied import (
     expr_of,
     many_columns,
@@ -345,6 +345,7 @@ def _draft(call: Call) -> Draft:
     assert isinstance(constant, Literal)
     assert isinstance(constant.value, Draft)
     draft = in_place(constant.value)
+    draft = without_limit(draft) if call.op == "exists" else draft
     draft = replace(draft, items=tuple(_named(item, place) for place, item in enumerate(draft.items)))
     return all_rows(draft, draft.text) if is_ranking(draft) or draft.sets else draft
 
