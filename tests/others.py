@@ -36,11 +36,23 @@ class Others(Wide):
         source, (g, o, x) = self._rows()
         order = f" ORDER BY {self._order(o)}" if self.rng.random() < 0.5 else ""
         by = f"PARTITION BY {g}" if self.rng.random() < 0.7 else ""
+        if order and self.rng.random() < 0.5:
+            order += f" {self._frame()}"
         what = self.rng.choice((f"SUM({x})", "COUNT(*)", f"MAX({x})", f"COUNT({x}) FILTER (WHERE {o} > 1)"))
         total = f"CAST({what} OVER ({by}{order}) AS BIGINT)"
         if self.rng.random() < 0.3:
             return f"SELECT {g} AS c0, {o} AS c1, {x} AS c2 FROM {source} QUALIFY {total} > 1"
         return f"SELECT {g} AS c0, {o} AS c1, {total} AS c2, MIN({x}) OVER () AS c3 FROM {source}"
+
+    def _frame(self) -> str:
+        """A frame by the values of the order; it need not hold the row itself."""
+        low, high = sorted(self.rng.randint(-2, 2) for _ in range(2))
+        begin, end = (f"{abs(far)} {'PRECEDING' if far < 0 else 'FOLLOWING'}" for far in (low, high))
+        bounds = self.rng.choice((
+            f"{begin} AND {end}", f"{begin} AND {end}", f"UNBOUNDED PRECEDING AND {end}",
+            f"{begin} AND UNBOUNDED FOLLOWING", "CURRENT ROW AND UNBOUNDED FOLLOWING",
+        ))  # fmt: skip
+        return f"RANGE BETWEEN {bounds}"
 
     def _neighbour(self) -> str:
         source, (g, o, x) = self._rows()
@@ -80,7 +92,8 @@ class Others(Wide):
             f"ARRAY_AGG({x} ORDER BY {self._order(x)})", f"STRING_AGG(CAST({x} AS VARCHAR), '-' ORDER BY {o}, {x})",
             f"SUM(DISTINCT {x})", f"MEDIAN({x})", f"ROUND(STDDEV({x}), 6)", f"ROUND(VAR_POP({x}), 6)",
             f"QUANTILE_DISC({x}, 0.5)", f"ARRAY_AGG(DISTINCT {x} ORDER BY {x})", f"BIT_XOR({x})",
-            f"ARG_MAX({o}, 10 * {x} + {o})",
+            f"ARG_MAX({o}, 10 * {x} + {o})", f"ROUND(COVAR_POP({x}, {o}), 6)", f"ROUND(REGR_SXY({x}, {o}), 6)",
+            f"REGR_COUNT({x}, {o})", f"ROUND(REGR_AVGX({x}, {o}), 6)", f"ROUND(REGR_SLOPE(2 * {o} + 1, {o}), 6)",
         ))  # fmt: skip
         return f"SELECT {g} AS c0, {what} AS c1 FROM {source} GROUP BY {g}"
 

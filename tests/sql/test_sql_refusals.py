@@ -66,9 +66,25 @@ SYNTAX = [
     ("SELECT lag(o_ts) OVER (ORDER BY o_ts) IGNORE NULLS FROM orders", "IGNORE NULLS", "IGNORE"),
     ("SELECT sum(o_custkey) OVER (ORDER BY o_ts EXCLUDE TIES) FROM orders", "EXCLUDE", "EXCLUDE"),
     (
-        "SELECT sum(o_custkey) OVER (ORDER BY o_ts ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING) FROM orders",
-        "must hold the row itself",
+        "SELECT first_value(o_custkey) OVER (ORDER BY o_ts ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING) FROM orders",
+        "FIRST_VALUE has no such frame",
         "ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING",
+    ),
+    (
+        "SELECT sum(o_custkey) OVER (ORDER BY o_ts, o_custkey RANGE 1 PRECEDING) FROM orders",
+        "this RANGE needs an order by one key",
+        "RANGE 1 PRECEDING",
+    ),
+    ("SELECT sum(o_custkey) OVER (RANGE 1 PRECEDING) FROM orders", "a RANGE needs an order", "RANGE 1 PRECEDING"),
+    (
+        "SELECT sum(o_custkey) OVER (ORDER BY o_ts ROWS INTERVAL '1' DAY PRECEDING) FROM orders",
+        "ROWS are counted",
+        "ROWS INTERVAL '1' DAY PRECEDING",
+    ),
+    (
+        "SELECT sum(o_custkey) OVER (ORDER BY o_ts RANGE INTERVAL '1' MONTH PRECEDING) FROM orders",
+        "a frame cannot be as long as that",
+        "INTERVAL '1' MONTH",
     ),
     (
         "SELECT last_value(o_custkey) OVER (ORDER BY o_ts) FROM orders",
@@ -93,7 +109,11 @@ SYNTAX = [
         'the window "w" has a frame',
         "w",
     ),
-    ("SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY o_custkey DESC) FROM orders", "ascending", "o_custkey DESC"),
+    (
+        "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY o_custkey, o_ts) FROM orders",
+        "WITHIN GROUP takes one value",
+        "WITHIN GROUP (ORDER BY o_custkey, o_ts)",
+    ),
     ("SELECT row_number() OVER w FROM orders", 'there is no window "w" here', "w"),
     ("SELECT rank(o_ts) OVER (ORDER BY o_ts) FROM orders", "RANK takes no argument", "rank(o_ts)"),
     (f"{O} ORDER BY o_orderkey LIMIT o_orderkey", "whole number", "o_orderkey"),

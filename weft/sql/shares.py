@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from weft.expr.model import Call, Expr, Literal, Span
+from weft.errors import Span
+from weft.expr.model import Call, Expr, Literal
 from weft.query.grouping import RankKind
 from weft.query.overs import Frame
 from weft.query.overcall import OverCall

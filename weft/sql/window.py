@@ -82,7 +82,11 @@ def _parenthesised(cursor: Cursor, read: Read, order: Order, function: str) -> W
     if cursor.accept("ORDER", "BY"):
         keys = order(cursor, read)
     has_frame = cursor.sees_any("ROWS", "RANGE", "GROUPS")
+    start = cursor.at
     frame = read_frame(cursor, function, is_ordered=bool(keys))
+    if frame.is_by_value and len(keys) > 1:
+        hint = "order by one key, or write ROWS."
+        raise cursor.fail(cursor.span_from(start), "this RANGE needs an order by one key", hint=hint)
     cursor.expect(")", FORM)
     return Window(by, keys, frame, has_frame)
 
