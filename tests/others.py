@@ -45,14 +45,14 @@ class Others(Wide):
         return f"SELECT {g} AS c0, {o} AS c1, {total} AS c2, MIN({x}) OVER () AS c3 FROM {source}"
 
     def _frame(self) -> str:
-        """A frame by the values of the order; it need not hold the row itself."""
+        """A frame by the values of the order, or by their places; it need not hold the row itself."""
         low, high = sorted(self.rng.randint(-2, 2) for _ in range(2))
         begin, end = (f"{abs(far)} {'PRECEDING' if far < 0 else 'FOLLOWING'}" for far in (low, high))
         bounds = self.rng.choice((
             f"{begin} AND {end}", f"{begin} AND {end}", f"UNBOUNDED PRECEDING AND {end}",
             f"{begin} AND UNBOUNDED FOLLOWING", "CURRENT ROW AND UNBOUNDED FOLLOWING",
         ))  # fmt: skip
-        return f"RANGE BETWEEN {bounds}"
+        return f"{self.rng.choice(('RANGE', 'GROUPS'))} BETWEEN {bounds}"
 
     def _neighbour(self) -> str:
         source, (g, o, x) = self._rows()

@@ -75,7 +75,11 @@ SYNTAX = [
         "this RANGE needs an order by one key",
         "RANGE 1 PRECEDING",
     ),
-    ("SELECT sum(o_custkey) OVER (RANGE 1 PRECEDING) FROM orders", "a RANGE needs an order", "RANGE 1 PRECEDING"),
+    (
+        "SELECT sum(o_custkey) OVER (RANGE 1 PRECEDING) FROM orders",
+        "a frame of RANGE needs an order",
+        "RANGE 1 PRECEDING",
+    ),
     (
         "SELECT sum(o_custkey) OVER (ORDER BY o_ts ROWS INTERVAL '1' DAY PRECEDING) FROM orders",
         "ROWS are counted",
@@ -91,7 +95,11 @@ SYNTAX = [
         "needs all rows",
         ")",
     ),
-    ("SELECT sum(o_custkey) OVER (ORDER BY o_ts GROUPS 1 PRECEDING) FROM orders", "GROUPS", "GROUPS 1 PRECEDING"),
+    (
+        "SELECT first_value(o_custkey) OVER (ORDER BY o_ts GROUPS 1 PRECEDING) FROM orders",
+        "FIRST_VALUE has no such frame",
+        "GROUPS 1 PRECEDING",
+    ),
     ("SELECT sum(o_custkey) OVER w FROM orders", 'there is no window "w" here', "w"),
     ("SELECT sum(o_custkey) OVER w FROM orders WINDOW v AS (w), w AS ()", 'there is no window "w" here', "w"),
     (

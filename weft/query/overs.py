@@ -5,7 +5,7 @@ Rows get one more column by joins of the rows with themselves; nothing of it is 
     SUM(x) OVER (PARTITION BY g)                rows JOIN (SELECT g, SUM(x) FROM rows GROUP BY g)
     SUM(x) OVER (PARTITION BY g ORDER BY o)     rows JOIN (SELECT g, o, SUM(x) FROM (g, o) JOIN rows up to o ...)
     ... RANGE BETWEEN 5 PRECEDING AND ...       the same with rows from o - 5 on
-    ... ROWS BETWEEN 2 PRECEDING AND ...        the same with the number of a row in place of o
+    ... ROWS BETWEEN 2 PRECEDING AND ...        the same with the number of a row in place of o; GROUPS with that of o
     LAG(x, n) OVER (PARTITION BY g ORDER BY o)  rows JOIN (all rows, and all rows n places before with NULL for x, UNION
                                                 ALL, GROUP BY g and the place) ON the place is the row's number - n
     FIRST_VALUE(x) OVER (...)                   rows JOIN rows ON the number of the other is 1
@@ -42,7 +42,7 @@ class Frame:
     """Which rows of its group a row looks at, from a place to a place."""
 
     unit: str
-    """rows, range (up to the row's place, or, where a bound says more, by the one key of the order), or all."""
+    """rows, groups (of rows at one place), all, or range: up to the row's place, or by values of the one key."""
     low: Bound = None
     high: Bound = 0
 
@@ -99,7 +99,7 @@ class Over:
 
 def needs_number(function: str, frame: Frame) -> bool:
     """Whether rows must be numbered first."""
-    return function in (*NEIGHBOURS, *EDGES) or frame.unit == "rows"
+    return function in (*NEIGHBOURS, *EDGES) or frame.unit in ("rows", "groups")
 
 
 def with_columns(rows: Draft, overs: Sequence[Over]) -> Draft:

@@ -32,7 +32,7 @@ from weft.query.aggregates import AGGREGATES, refuse_aggregates
 from weft.query.derived import all_rows
 from weft.query.draft import EVERY, Condition, Draft, Item, Ranked, Source, Star
 from weft.query.gathering import ORDERED
-from weft.query.grouping import Grouping, Ranking, Sorted, argument_field, key_field, value_field
+from weft.query.grouping import Grouping, Ranking, RankKind, Sorted, argument_field, key_field, value_field
 from weft.query.groups import Entry
 from weft.query.model import Output, Query
 from weft.query.names import find
@@ -79,7 +79,8 @@ def _is_limit(test: Expr) -> bool:
     if not (isinstance(test, Call) and test.op == "<=" and is_number(test.args[0])):
         return False
     place, most = OverCall.read(test.args[0]), test.args[1]
-    return (place.kind, place.by) == ("row_number", ()) and isinstance(most, Literal) and type(most.value) is int and most.value > 0
+    is_of_all = (place.kind, place.by) == ("row_number", ())
+    return is_of_all and isinstance(most, Literal) and type(most.value) is int and most.value > 0
 
 
 def first_of_groups(draft: Draft, by: Sequence[Expr], order: Sequence[SortKey]) -> Draft:
@@ -266,7 +267,8 @@ class _Rows:
         counted = None
         if needs_number(asked.function, asked.frame):
             order = tuple(key.reversed() for key in asked.order) if asked.function in LAST else asked.order
-            place = OverCall("row_number", asked.by, order).call()
+            kind: RankKind = "dense_rank" if asked.frame.unit == "groups" else "row_number"
+            place = OverCall(kind, asked.by, order).call()
             counted = self.numbers.setdefault(place, f"#rank{len(self.numbers)}")
         args = tuple(map(self._argument, asked.args))
         test = None if asked.where is None else self._argument(asked.where)

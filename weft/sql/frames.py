@@ -1,9 +1,10 @@
 """The frame of a window function: which rows of its group a row looks at.
 
-    ROWS | RANGE  [BETWEEN] bound [AND bound]
+    ROWS | RANGE | GROUPS  [BETWEEN] bound [AND bound]
     bound: UNBOUNDED PRECEDING | n PRECEDING | CURRENT ROW | n FOLLOWING | UNBOUNDED FOLLOWING
 
-n is a number of rows, or, with RANGE, how far the key of the order may differ: a whole number, or an INTERVAL.
+n is a number of rows, with GROUPS of groups of rows at the same place, or, with RANGE, how far the key of the order
+may differ: a whole number, or an INTERVAL.
 Without one it goes from the first row to the last at the same place, or over the whole group if there is no order.
 """
 
@@ -16,7 +17,6 @@ from weft.sql.cursor import Cursor
 from weft.sql.interval import interval_literal
 
 _FORM = "ROWS BETWEEN 2 PRECEDING AND CURRENT ROW."
-_WHOLE = "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW."
 
 
 def read_frame(cursor: Cursor, name: str, *, is_ordered: bool) -> Frame:
@@ -35,7 +35,7 @@ def read_frame(cursor: Cursor, name: str, *, is_ordered: bool) -> Frame:
         frame = _frame(cursor, start, unit, low, high, is_ordered=is_ordered)
     if cursor.sees("EXCLUDE"):
         raise cursor.fail(cursor.token.span, "EXCLUDE is not supported", hint="leave it out.")
-    if name in EDGES and (frame.is_by_value or not frame.has_row):
+    if name in EDGES and (frame.is_by_value or frame.unit == "groups" or not frame.has_row):
         hint = "take the first of all rows, or of a frame of ROWS that holds the row itself."
         raise cursor.fail(cursor.span_from(start), f"{name.upper()} has no such frame", hint=hint)
     if name in LAST and frame.unit != "all":
@@ -48,13 +48,11 @@ def _frame(cursor: Cursor, start: int, unit: str, low: Bound, high: Bound, *, is
     span = cursor.span_from(start)
     if low is None and high is None:
         return Frame("all")
-    if unit == "GROUPS":
-        raise cursor.fail(span, "this frame of GROUPS is not supported", hint=f"write {_WHOLE[:-1]}, or ROWS.")
-    if unit == "ROWS" and any(isinstance(bound, timedelta) for bound in (low, high)):
-        raise cursor.fail(span, "ROWS are counted", hint="write RANGE for a frame by time.")
-    if unit == "RANGE" and not is_ordered:
-        if any(low_or_high for low_or_high in (low, high)):
-            raise cursor.fail(span, "a RANGE needs an order", hint="write ORDER BY one key before it.")
+    if unit != "RANGE" and any(isinstance(bound, timedelta) for bound in (low, high)):
+        raise cursor.fail(span, f"{unit} are counted", hint="write RANGE for a frame by time.")
+    if unit != "ROWS" and not is_ordered:
+        if low or high:
+            raise cursor.fail(span, f"a frame of {unit} needs an order", hint="write ORDER BY one key before it.")
         return Frame("all")
     return Frame(unit.lower(), low, high)
 
