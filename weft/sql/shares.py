@@ -12,8 +12,8 @@ from collections.abc import Callable
 from weft.errors import Span
 from weft.expr.model import Call, Expr, Literal
 from weft.query.grouping import RankKind
-from weft.query.overs import Frame
 from weft.query.overcall import OverCall
+from weft.query.overs import Frame
 from weft.sql.window import Window
 
 _ONE, _NONE = Literal(1), Literal(0.0)
