@@ -24,8 +24,8 @@ class Others(Wide):
     def text(self) -> str:
         """A query."""
         return self.rng.choice((
-            self._over, self._over, self._neighbour, self._sets, self._counted, self._gathered, self._each, self._each,
-            self._one_row, self._far, self._all_keys,
+            self._over, self._over, self._neighbour, self._place, self._sets, self._counted, self._gathered,
+            self._each, self._each, self._one_row, self._far, self._all_keys,
         ))()  # fmt: skip
 
     def _rows(self) -> tuple[str, list[str]]:
@@ -36,11 +36,23 @@ class Others(Wide):
         source, (g, o, x) = self._rows()
         order = f" ORDER BY {self._order(o)}" if self.rng.random() < 0.5 else ""
         by = f"PARTITION BY {g}" if self.rng.random() < 0.7 else ""
+        if order and self.rng.random() < 0.5:
+            order += f" {self._frame()}"
         what = self.rng.choice((f"SUM({x})", "COUNT(*)", f"MAX({x})", f"COUNT({x}) FILTER (WHERE {o} > 1)"))
         total = f"CAST({what} OVER ({by}{order}) AS BIGINT)"
         if self.rng.random() < 0.3:
             return f"SELECT {g} AS c0, {o} AS c1, {x} AS c2 FROM {source} QUALIFY {total} > 1"
         return f"SELECT {g} AS c0, {o} AS c1, {total} AS c2, MIN({x}) OVER () AS c3 FROM {source}"
+
+    def _frame(self) -> str:
+        """A frame by the values of the order, or by their places; it need not hold the row itself."""
+        low, high = sorted(self.rng.randint(-2, 2) for _ in range(2))
+        begin, end = (f"{abs(far)} {'PRECEDING' if far < 0 else 'FOLLOWING'}" for far in (low, high))
+        bounds = self.rng.choice((
+            f"{begin} AND {end}", f"{begin} AND {end}", f"UNBOUNDED PRECEDING AND {end}",
+            f"{begin} AND UNBOUNDED FOLLOWING", "CURRENT ROW AND UNBOUNDED FOLLOWING",
+        ))  # fmt: skip
+        return f"{self.rng.choice(('RANGE', 'GROUPS'))} BETWEEN {bounds}"
 
     def _neighbour(self) -> str:
         source, (g, o, x) = self._rows()
@@ -51,6 +63,14 @@ class Others(Wide):
         ))  # fmt: skip
         over = f"{what} OVER (PARTITION BY {g} ORDER BY {order})"
         return f"SELECT {g} AS c0, {o} AS c1, {x} AS c2, {over} AS c3 FROM {source}"
+
+    def _place(self) -> str:
+        source, (g, o, x) = self._rows()
+        order = ", ".join(self._order(column) for column in (o, x, g))
+        tied, whole = (self.rng.choice((f"PERCENT_RANK() OVER {w}", f"CUME_DIST() OVER {w}")) for w in ("t", "()"))
+        part = f"NTILE({self.rng.randint(1, 5)}) OVER (w ORDER BY {order})"
+        items = f"{g} AS c0, {o} AS c1, {tied} AS c2, {whole} AS c3, {part} AS c4, COUNT({x}) OVER t AS c5"
+        return f"SELECT {items} FROM {source} WINDOW w AS (PARTITION BY {g}), t AS (w ORDER BY {self._order(o)})"
 
     def _sets(self) -> str:
         source, (g, h, x) = self._rows()
@@ -72,7 +92,8 @@ class Others(Wide):
             f"ARRAY_AGG({x} ORDER BY {self._order(x)})", f"STRING_AGG(CAST({x} AS VARCHAR), '-' ORDER BY {o}, {x})",
             f"SUM(DISTINCT {x})", f"MEDIAN({x})", f"ROUND(STDDEV({x}), 6)", f"ROUND(VAR_POP({x}), 6)",
             f"QUANTILE_DISC({x}, 0.5)", f"ARRAY_AGG(DISTINCT {x} ORDER BY {x})", f"BIT_XOR({x})",
-            f"ARG_MAX({o}, 10 * {x} + {o})",
+            f"ARG_MAX({o}, 10 * {x} + {o})", f"ROUND(COVAR_POP({x}, {o}), 6)", f"ROUND(REGR_SXY({x}, {o}), 6)",
+            f"REGR_COUNT({x}, {o})", f"ROUND(REGR_AVGX({x}, {o}), 6)", f"ROUND(REGR_SLOPE(2 * {o} + 1, {o}), 6)",
         ))  # fmt: skip
         return f"SELECT {g} AS c0, {what} AS c1 FROM {source} GROUP BY {g}"
 

@@ -65,6 +65,7 @@ APART = {
     "no numbers": ("SELECT k, i FROM basket LEFT JOIN generate_series(3, 1) AS g (i) ON i = k", None),
     "numbers alone": ("SELECT a.i, b.j FROM range(3) a (i) JOIN range(4) b (j) ON i < j", None),
     "written lists": ("SELECT k, ARRAY[k, n, 7] AS l, [n][1] AS m, [words, 'x', NULL] AS w FROM basket", None),
+    "written lists beside groups": ("SELECT k, [1, 2] AS l FROM basket GROUP BY k HAVING COUNT(*) > 2", None),
     "written list of each row": (
         "SELECT k, x FROM basket, UNNEST(ARRAY[k, n, NULL]) AS u (x)",
         "SELECT k, unnest([k, n, NULL]) FROM basket",
@@ -112,6 +113,30 @@ ROWS = {
         None,
     ),
     "some row": ("SELECT item FROM stock s WHERE EXISTS (SELECT 1 FROM price p WHERE p.item = s.item LIMIT 1)", None),
+    "some row of more than are compared": (
+        "SELECT item FROM stock s WHERE NOT EXISTS (SELECT 1 FROM price p WHERE p.cents > s.cents LIMIT 5)", None,
+    ),
+    "some group": (
+        """SELECT item FROM stock s WHERE EXISTS (SELECT item, MAX(cents) FROM price p WHERE p.cents > s.cents
+           GROUP BY item ORDER BY item LIMIT 1)""",
+        None,
+    ),
+    "some different row": (
+        "SELECT item FROM stock s WHERE EXISTS (SELECT DISTINCT cents FROM price p WHERE p.item = s.item LIMIT 2)",
+        None,
+    ),
+    "no row": ("SELECT item FROM stock s WHERE EXISTS (SELECT 1 FROM price p WHERE p.item = s.item LIMIT 0)", None),
+    "places from the end": (
+        """SELECT item, PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY cents DESC) AS a,
+           PERCENTILE_DISC(0.3) WITHIN GROUP (ORDER BY cents DESC) AS b,
+           MODE() WITHIN GROUP (ORDER BY item DESC) AS c FROM price GROUP BY item""",
+        None,
+    ),
+    "texts in an order": (
+        "SELECT n, LISTAGG(words, '-') WITHIN GROUP (ORDER BY words DESC) AS a FROM basket GROUP BY n",
+        "SELECT n, LISTAGG(words, '-' ORDER BY words DESC) AS a FROM basket GROUP BY n",
+    ),
+    "which keys": ("SELECT item, cents, GROUPING_ID() AS g FROM price GROUP BY CUBE (item, cents)", None),
     "one row": ("SELECT item, (SELECT MAX(cents) FROM price p WHERE p.item = s.item LIMIT 1) AS c FROM stock s", None),
     "few rows": ("SELECT COUNT(*) AS n FROM (SELECT * FROM price LIMIT 3) AS d", None),
     "named columns": (
@@ -266,6 +291,18 @@ REFUSED = {
     " WHERE p.item = s.item) d WHERE d.m > 1)": ('"d" reads the query around its subquery', "GROUP BY"),
     "SELECT item FROM stock s WHERE EXISTS (SELECT 1 FROM (SELECT MAX(p.nope) AS m FROM price p"
     " WHERE p.item = s.item GROUP BY p.cents) d)": ('"p" has no column "nope"', "name one"),
+    "SELECT item, (SELECT SUM(s.cents) FROM price p WHERE p.item = s.item) AS t FROM stock s": (
+        "an aggregate of columns of the query around", "derived table",
+    ),
+    "SELECT item FROM stock s WHERE item IN (SELECT COUNT(*) FILTER (WHERE s.item > 1) FROM price)": (
+        "an aggregate of columns of the query around", "derived table",
+    ),
+    "SELECT t FROM stock s, LATERAL (SELECT SUM(s.cents) AS t FROM price p WHERE p.item = s.item) d": (
+        "an aggregate of columns of the query around", "derived table",
+    ),
+    "SELECT 1 AS x FROM price p ASOF JOIN stock s ON s.item = p.item AND p.cents >= LAG(s.cents) OVER ()": (
+        "among many rows cannot stand in ON of an ASOF JOIN", "derived table",
+    ),
     "SELECT COUNT(p.*) AS n FROM price p": ("* stands for columns", "COUNT(p.key)"),
     "SELECT item FROM price UNION SELECT item, cents FROM stock": ("different numbers of columns", "as many"),
     "SELECT item FROM price ORDER BY item LIMIT 1 - 2": ("LIMIT and OFFSET take a whole number", "LIMIT 10"),

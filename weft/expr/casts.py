@@ -24,7 +24,7 @@ Datum: TypeAlias = "pa.Array | pa.Scalar"
 def as_array(value: Datum | pa.ChunkedArray, rows: int) -> pa.Array:
     """The value in one piece; a scalar as so many rows."""
     if isinstance(value, pa.Scalar):
-        return pa.repeat(value, rows)
+        return pa.repeat(value, rows) if rows else pa.array([], value.type)  # lists cannot be repeated 0 times
     return value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value
 
 

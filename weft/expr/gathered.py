@@ -89,6 +89,67 @@ def _root(inner: Callable[[list[Row], Any], Any]) -> Callable[[list[Row], Any], 
     return root
 
 
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """Pairs of a dependent and an independent value: how many there are, their means, sums of products around these."""
+
+    count: int
+    y: float
+    x: float
+    yy: float
+    xx: float
+    yx: float
+
+
+def _paired(value: Callable[[_Pairs], float | None], least: int = 1) -> Callable[[list[Row], Any], Any]:
+    """A value of pairs in which nothing is NULL; NULL if there are too few, or it divides by 0."""
+
+    def found(rows: list[Row], _: Any) -> Any:
+        pairs = [(float(row["v"]), float(row["k0"])) for row in rows if row["k0"] is not None]
+        if len(pairs) < least:
+            return None
+        ys, xs = zip(*pairs, strict=True) if pairs else ((), ())
+        y, x = (_added([*side]) / max(len(pairs), 1) for side in (ys, xs))
+        moments = (
+            _added([(a - b) * (c - d) for a, c in zip(one, other, strict=True)])
+            for one, b, other, d in ((ys, y, ys, y), (xs, x, xs, x), (ys, y, xs, x))
+        )
+        try:
+            return value(_Pairs(len(pairs), y, x, *moments))
+        except ZeroDivisionError:
+            return None
+
+    return found
+
+
+def _ratio(one: float, other: float) -> float:
+    """NaN where there is nothing to divide by, as in DuckDB."""
+    return one / other if other else math.nan
+
+
+def _agreement(pairs: _Pairs) -> float:
+    """How well a line fits: 1 where all values of y are equal."""
+    return 1.0 if pairs.xx and not pairs.yy else pairs.yx**2 / (pairs.xx * pairs.yy)
+
+
+_PAIRED: dict[str, Callable[[list[Row], Any], Any]] = {
+    "covar_pop": _paired(lambda p: p.yx / p.count),
+    "covar_samp": _paired(lambda p: p.yx / (p.count - 1)),
+    "corr": _paired(lambda p: _ratio(p.yx, math.sqrt(p.yy) * math.sqrt(p.xx))),
+    "regr_count": _paired(lambda p: p.count, least=0),
+    "regr_avgx": _paired(lambda p: p.x),
+    "regr_avgy": _paired(lambda p: p.y),
+    "regr_sxx": _paired(lambda p: p.xx),
+    "regr_syy": _paired(lambda p: p.yy),
+    "regr_sxy": _paired(lambda p: p.yx),
+    "regr_slope": _paired(lambda p: _ratio(p.yx, p.xx)),
+    "regr_intercept": _paired(lambda p: p.y - p.yx / p.xx * p.x),
+    "regr_r2": _paired(_agreement),
+}
+PAIRED = tuple(_PAIRED)
+"""Aggregates of two values."""
+
+
 def _between(rows: list[Row], share: Any) -> Any:
     """The value at a share of the way from the first to the last one, between two values if need be."""
     if not rows:
@@ -139,6 +200,8 @@ GATHERINGS: dict[str, Gathering] = {
     "var_samp": Gathering(_variance(True), _DOUBLE),
     "stddev_pop": Gathering(_root(_variance(False)), _DOUBLE),
     "stddev_samp": Gathering(_root(_variance(True)), _DOUBLE),
+    **{name: Gathering(value, _DOUBLE) for name, value in _PAIRED.items()},
+    "regr_count": Gathering(_PAIRED["regr_count"], _always(pa.int64())),
     "quantile_cont": Gathering(_between, _DOUBLE),
     "quantile_disc": Gathering(_at, _itself, is_orderable),
     "mode": Gathering(_often, _itself, is_orderable),

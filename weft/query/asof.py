@@ -25,12 +25,14 @@ from typing import Literal as OneOf
 import pyarrow as pa
 
 from weft.errors import QueryError
-from weft.expr.model import Call, Column, Expr, Literal, aliases, place_of
+from weft.expr.model import Call, Column, Expr, Literal, aliases, place_of, walk
 from weft.expr.types import sql_name
 from weft.expr.typing import add_types
+from weft.query.aggregates import calls_aggregate
 from weft.query.draft import Condition, Draft, Item, Source
 from weft.query.grouping import FROM, TO, Comparison, Versions
 from weft.query.outer import needed
+from weft.query.overcall import is_over
 from weft.query.qualify import Known, Node, Opened, Part, Reader, sources_of
 from weft.query.waiting import Nearness, let_wait
 
@@ -179,6 +181,9 @@ class _Sides:
         """The conditions of a join with a source on its right."""
         sides = cls(node, source)
         for condition in node.on:
+            if calls_aggregate(expr := _expr(condition)) or any(map(is_over, walk(expr))):
+                hint = "work it out in a derived table, and join that: ASOF JOIN (SELECT ...) AS name."
+                raise _refuse(condition, "what is found among many rows cannot stand in ON of an ASOF JOIN", hint)
             sides._add(condition)
         return sides
 

@@ -1,7 +1,8 @@
 """Aggregates over all values of a group: how a query calls them.
 
     ARRAY_AGG([DISTINCT] x [ORDER BY y DESC])    STRING_AGG(x, ', ' [ORDER BY y])    ARG_MAX(x, y)    MEDIAN(x)
-    STDDEV(x)    VARIANCE(x)    QUANTILE_CONT(x, 0.9)    PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)
+    STDDEV(x)    VARIANCE(x)    CORR(y, x)    REGR_SLOPE(y, x)    QUANTILE_CONT(x, 0.9)
+    PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)
     SUM(DISTINCT x)
 
 Each is one aggregate of the kind "list", over structs of a value and what it is ordered by, and a call around it that
@@ -17,9 +18,9 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from weft.errors import QueryError
-from weft.expr.gathered import GATHERINGS
+from weft.expr.gathered import GATHERINGS, PAIRED
 from weft.expr.model import Call, Expr, Literal, Udf
-from weft.expr.types import is_comparable, sql_name
+from weft.expr.types import is_comparable, is_number, sql_name
 from weft.expr.typing import add_types
 
 ORDERED = "ordered"
@@ -48,6 +49,7 @@ _CALLS: dict[str, _Call] = {
     "stddev_pop": _Call("stddev_pop"),
     **dict.fromkeys(("variance", "var_samp"), _Call("var_samp")),
     "var_pop": _Call("var_pop"),
+    **{name: _Call(name, more=1, keyed="al") for name in PAIRED},
     "median": _Call("quantile_cont", 0.5),
     "quantile_cont": _Call("quantile_cont", 0.5, more=1),
     "percentile_cont": _Call("quantile_cont", 0.5, more=1),
@@ -92,6 +94,8 @@ def packed(call: Udf) -> tuple[Expr, tuple[Literal, ...]]:
     elif len(args) == 2:
         constant = _constant(args[1], call)
     value = add_types(args[0])
+    if call.name in PAIRED:
+        keys[0] = _number(add_types(keys[0]), call)
     if pt.is_null(value.type):
         raise QueryError("the argument has no type of its own", hint="write CAST(NULL AS type).", span=args[0].span)
     if not GATHERINGS[how.gathers].takes(value.type) or not is_comparable(value.type):
@@ -110,6 +114,14 @@ def packed(call: Udf) -> tuple[Expr, tuple[Literal, ...]]:
     )
     options = (Literal(how.gathers, pa.string()), Literal(distinct, pa.bool_()), Literal(" ".join(marks), pa.string()))
     return add_types(Call("pack", (value, *map(add_types, keys)), None, call.span)), (*options, given)
+
+
+def _number(other: Expr, call: Udf) -> Expr:
+    """The second value of each pair."""
+    if not is_number(other.type):
+        message = f"{call.name.upper()} is not defined on {sql_name(other.type)}"
+        raise QueryError(message, hint="CAST the argument to a number.", span=other.span or call.span)
+    return other
 
 
 def _parted(call: Udf) -> tuple[tuple[Expr, ...], list[Call]]:

@@ -4,19 +4,22 @@ Rows get one more column by joins of the rows with themselves; nothing of it is 
 
     SUM(x) OVER (PARTITION BY g)                rows JOIN (SELECT g, SUM(x) FROM rows GROUP BY g)
     SUM(x) OVER (PARTITION BY g ORDER BY o)     rows JOIN (SELECT g, o, SUM(x) FROM (g, o) JOIN rows up to o ...)
-    ... ROWS BETWEEN 2 PRECEDING AND ...        the same with the number of a row in place of o
+    ... RANGE BETWEEN 5 PRECEDING AND ...       the same with rows from o - 5 on
+    ... ROWS BETWEEN 2 PRECEDING AND ...        the same with the number of a row in place of o; GROUPS with that of o
     LAG(x, n) OVER (PARTITION BY g ORDER BY o)  rows JOIN (all rows, and all rows n places before with NULL for x, UNION
                                                 ALL, GROUP BY g and the place) ON the place is the row's number - n
     FIRST_VALUE(x) OVER (...)                   rows JOIN rows ON the number of the other is 1
 
-What must hold: NULL and NaN are values of g and o like any other.  A row has itself in its frame, so that no group is
-missing.  All of these are inner joins, of one row each, so that many functions are one flat join.
+What must hold: NULL and NaN are values of g and o like any other.  A place meets the rows at it even where these are
+not in its frame, so that no group is missing; FILTER keeps them out then.  All of these are inner joins, of one row
+each, so that many functions are one flat join.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from weft.expr.model import Call, Column, Expr, Literal, Udf
 from weft.query.draft import Condition, Draft, Item, Source, Star
@@ -30,23 +33,53 @@ NEIGHBOURS = ("lag", "lead")
 EDGES = ("first_value", *LAST)
 
 
+Bound = int | timedelta | None
+"""How far a frame goes; before the row it is negative, and None is the end of the group."""
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Which rows of its group a row looks at, from a place to a place; None is the end of the group."""
+    """Which rows of its group a row looks at, from a place to a place."""
 
     unit: str
-    """rows, range, or all."""
-    low: int | None = None
-    high: int | None = 0
+    """rows, groups (of rows at one place), all, or range: up to the row's place, or by values of the one key."""
+    low: Bound = None
+    high: Bound = 0
 
     def __str__(self) -> str:
-        return f"{self.unit} {'-' if self.low is None else self.low} {'-' if self.high is None else self.high}"
+        return f"{self.unit} {_written(self.low)} {_written(self.high)}"
 
     @classmethod
     def read(cls, text: str) -> Frame:
         """The frame that is written so."""
         unit, low, high = text.split()
-        return cls(unit, None if low == "-" else int(low), None if high == "-" else int(high))
+        return cls(unit, _read(low), _read(high))
+
+    @property
+    def has_row(self) -> bool:
+        """Whether a row is in its own frame."""
+        return (self.low is None or not _is_behind(self.low)) and (self.high is None or not _is_behind(-self.high))
+
+    @property
+    def is_by_value(self) -> bool:
+        """Whether it is said by values of the order how far the frame goes."""
+        return self.unit == "range" and (self.low, self.high) != (None, 0)
+
+
+def _is_behind(bound: int | timedelta) -> bool:
+    return bound > timedelta(0) if isinstance(bound, timedelta) else bound > 0
+
+
+def _written(bound: Bound) -> str:
+    if isinstance(bound, timedelta):
+        return f"{bound // timedelta(microseconds=1)}us"
+    return "-" if bound is None else str(bound)
+
+
+def _read(text: str) -> Bound:
+    if text.endswith("us"):
+        return timedelta(microseconds=int(text[:-2]))
+    return None if text == "-" else int(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +99,7 @@ class Over:
 
 def needs_number(function: str, frame: Frame) -> bool:
     """Whether rows must be numbered first."""
-    return function in (*NEIGHBOURS, *EDGES) or frame.unit == "rows"
+    return function in (*NEIGHBOURS, *EDGES) or frame.unit in ("rows", "groups")
 
 
 def with_columns(rows: Draft, overs: Sequence[Over]) -> Draft:
@@ -111,9 +144,14 @@ def at(alias: str, expr: Expr) -> Expr:
     return expr
 
 
-def _call(over: Over, alias: str) -> Expr:
+def _call(over: Over, alias: str, inside: Sequence[Expr] = ()) -> Expr:
     call: Expr = Udf(over.function, tuple(at(alias, arg) for arg in over.args))
-    return call if over.where is None else Call("filter", (call, at(alias, over.where)))
+    tests = (*inside, *(() if over.where is None else (at(alias, over.where),)))
+    return Call("filter", (call, _all(tests))) if tests else call
+
+
+def _all(tests: Sequence[Expr]) -> Expr:
+    return tests[0] if len(tests) == 1 else Call("and", tuple(tests))
 
 
 def _groups(rows: Draft, over: Over) -> Draft:
@@ -128,8 +166,11 @@ def _running(rows: Draft, over: Over) -> Draft:
     places = tuple(dict.fromkeys((*over.by, *_places(over))))
     each = Draft((_source(rows, ROWS),), (), tuple(_items(ROWS, places)), text=rows.text, distinct=True)
     keys = tuple(Column(_EACH, name) for name in places)
-    items = (*(Item(key, key.name) for key in keys), Item(_call(over, _OTHERS), over.name))
-    on = (*_alike(_EACH, _OTHERS, over.by), *_inside(over))
+    inside, here = tuple(_inside(over)), tuple(_alike(_EACH, _OTHERS, _places(over)))
+    met = inside if over.frame.has_row else (Call("or", (_all(inside), _all(here))),)
+    call = _call(over, _OTHERS, () if over.frame.has_row else inside)
+    items = (*(Item(key, key.name) for key in keys), Item(call, over.name))
+    on = (*_alike(_EACH, _OTHERS, over.by), *met)
     return Draft(
         (_source(each, _EACH), _source(rows, _OTHERS)),
         tuple(map(Condition, on)),
@@ -146,14 +187,31 @@ def _places(over: Over) -> tuple[str, ...]:
 
 def _inside(over: Over) -> Iterator[Expr]:
     """Whether another row is in the frame of a place."""
+    frame = over.frame
+    if frame.is_by_value:
+        if frame.low is not None:
+            yield _within(over.order[0], frame.low, upper=False)
+        if frame.high is not None:
+            yield _within(over.order[0], frame.high, upper=True)
+        return
     if over.number is None:
         yield _not_after(over.order)
         return
     mine, other = Column(_EACH, over.number), Column(_OTHERS, over.number)
-    if over.frame.low is not None:
-        yield Call(">=", (other, Call("+", (mine, Literal(over.frame.low)))))
-    if over.frame.high is not None:
-        yield Call("<=", (other, Call("+", (mine, Literal(over.frame.high)))))
+    if frame.low is not None:
+        yield Call(">=", (other, Call("+", (mine, Literal(frame.low)))))
+    if frame.high is not None:
+        yield Call("<=", (other, Call("+", (mine, Literal(frame.high)))))
+
+
+def _within(key: Sorted, bound: int | timedelta, *, upper: bool) -> Expr:
+    """Whether a row is not before the lower bound of a frame, or not behind the upper one; NULL is one place."""
+    mine, other = Column(_EACH, key.column), Column(_OTHERS, key.column)
+    far = -bound if key.descending else bound
+    end: Expr = Call("+", (mine, Literal(far))) if bound else mine
+    before = Call("before", (other, end) if upper != key.descending else (end, other))
+    unknown = Call("is_null", (other if upper == key.nulls_first else mine,))
+    return Call("or", (before, Call("same", (other, end)), unknown))
 
 
 def _not_after(order: Sequence[Sorted]) -> Expr:

@@ -29,9 +29,10 @@ from weft.expr.model import Call, Column, Expr, Literal, Udf, conjuncts, text_of
 from weft.expr.types import is_comparable, is_orderable, sql_name
 from weft.expr.typing import add_types, require_type
 from weft.query.aggregates import AGGREGATES, refuse_aggregates
+from weft.query.derived import all_rows
 from weft.query.draft import EVERY, Condition, Draft, Item, Ranked, Source, Star
 from weft.query.gathering import ORDERED
-from weft.query.grouping import Grouping, Ranking, Sorted, argument_field, key_field, value_field
+from weft.query.grouping import Grouping, Ranking, RankKind, Sorted, argument_field, key_field, value_field
 from weft.query.groups import Entry
 from weft.query.model import Output, Query
 from weft.query.names import find
@@ -63,6 +64,23 @@ def first_rows(
     tests = [] if most is None else [Call("<=", (place, Literal(most + skipped)))]
     tests += [Call(">", (place, Literal(skipped)))] if skipped else []
     return replace(draft, qualify=(*draft.qualify, *(Condition(test, draft.text) for test in tests)))
+
+
+def without_limit(draft: Draft) -> Draft:
+    """The draft without a LIMIT that leaves at least one row of those that are there."""
+    if not draft.qualify or not all(_is_limit(_expr(one)) for one in draft.qualify):
+        return draft
+    rows, inner = replace(draft, qualify=()), draft.sources[0].derived if draft.sources else None
+    return inner if inner is not None and rows == all_rows(inner, draft.text) else rows
+
+
+def _is_limit(test: Expr) -> bool:
+    """Whether it is the number of a row among all, at most as large as a constant that is not 0."""
+    if not (isinstance(test, Call) and test.op == "<=" and is_number(test.args[0])):
+        return False
+    place, most = OverCall.read(test.args[0]), test.args[1]
+    is_of_all = (place.kind, place.by) == ("row_number", ())
+    return is_of_all and isinstance(most, Literal) and type(most.value) is int and most.value > 0
 
 
 def first_of_groups(draft: Draft, by: Sequence[Expr], order: Sequence[SortKey]) -> Draft:
@@ -249,7 +267,8 @@ class _Rows:
         counted = None
         if needs_number(asked.function, asked.frame):
             order = tuple(key.reversed() for key in asked.order) if asked.function in LAST else asked.order
-            place = OverCall("row_number", asked.by, order).call()
+            kind: RankKind = "dense_rank" if asked.frame.unit == "groups" else "row_number"
+            place = OverCall(kind, asked.by, order).call()
             counted = self.numbers.setdefault(place, f"#rank{len(self.numbers)}")
         args = tuple(map(self._argument, asked.args))
         test = None if asked.where is None else self._argument(asked.where)

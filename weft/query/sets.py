@@ -4,7 +4,7 @@
 
 is a SELECT for each set, added by UNION ALL.  A key that is not in a set is NULL there, of its own type: the call
 `absent` says so until types are known (`weft.query.groups`).  GROUPING is a constant: a bit for each of its arguments,
-1 where it is not in the set.
+1 where it is not in the set; without arguments for each key.
 
 What must hold: an argument of an aggregate is never replaced, since it is about rows.
 """
@@ -50,7 +50,7 @@ def _meant(key: Condition, items: Sequence[Item]) -> Expr:
 
 def _part(draft: Draft, opened: Opened, keys: Sequence[Expr], chosen: tuple[int, ...]) -> Draft:
     kept = [keys[place] for place in chosen]
-    over = _Set({text_of(key) for key in kept}, {text_of(key) for key in keys})
+    over = _Set({text_of(key) for key in kept}, {text_of(key): key for key in keys})
     having = tuple(replace(one, expr=over.put(expr_of(one))) for one in opened.having)
     return replace(
         draft,
@@ -65,7 +65,7 @@ def _part(draft: Draft, opened: Opened, keys: Sequence[Expr], chosen: tuple[int,
 class _Set:
     """Writes expressions over the groups of one set; keys are named by their texts."""
 
-    def __init__(self, kept: set[str], keys: set[str]) -> None:
+    def __init__(self, kept: set[str], keys: dict[str, Expr]) -> None:
         self.kept, self.keys = kept, keys
 
     def put(self, expr: Expr) -> Expr:
@@ -82,7 +82,7 @@ class _Set:
 
     def _grouping(self, call: Udf) -> Expr:
         bits = 0
-        for arg in call.args:
+        for arg in call.args or self.keys.values():
             if text_of(arg) not in self.keys:
                 hint = "name an expression of GROUP BY."
                 raise QueryError("GROUPING takes keys of the groups", hint=hint, span=arg.span or call.span)

@@ -13,7 +13,7 @@ refer to the query around it by comparisons (`weft.query.groupedsub`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from weft.errors import QueryError
@@ -27,7 +27,7 @@ from weft.query.nulls import fold, is_null, null
 from weft.query.onerow import ROW
 from weft.query.onlyrow import compared, has_one_row, without_having
 from weft.query.qualify import Kind, Node, Opened, Part, Reader, conditions_of, sources_of
-from weft.query.ranking import is_ranking
+from weft.query.ranking import is_ranking, without_limit
 from weft.query.tied import (
     expr_of,
     many_columns,
@@ -256,6 +256,7 @@ class _Unnester:
         draft = _draft(call)
         draft = without_having(draft) if has_one_row(draft) else draft
         opened = self.reader.open(draft, self.opened.scope, self.opened.draft.within)
+        _refuse_outer_aggregates(opened)
         if len(opened.items) != 1:
             raise one_column(call)
         if draft.sources[0].stream == ROW and not (opened.where or draft.unions or opened.is_grouped):
@@ -331,6 +332,7 @@ class _Unnester:
         """The tables, conditions and items of EXISTS or IN."""
         draft = _draft(call)
         opened = self.reader.open(draft, self.opened.scope, self.opened.draft.within)
+        _refuse_outer_aggregates(opened)
         if not draft.unions and not (opened.group_by or opened.having) and not _aggregates(opened):
             inner = unnest(self.reader, opened) if _has_more(opened) else opened
             if self._is_far(inner):
@@ -391,6 +393,29 @@ def _is_of_rows(expr: Expr) -> bool:
     return not isinstance(expr, Column) and all(map(_is_of_rows, children(expr)))
 
 
+def _refuse_outer_aggregates(opened: Opened) -> None:
+    """Refuse an aggregate whose columns are all of the query around: it is one over the rows of that query."""
+    mine = {source.alias for source in sources_of(opened.part)}
+    written: tuple[Condition | Item, ...] = (*opened.items, *opened.having)
+    for node in (found for one in written for found in _aggregate_calls(expr_of(one))):
+        if (read := columns(node)) and all(column.alias not in mine for column in read):
+            raise QueryError(
+                "an aggregate of columns of the query around cannot stand in a subquery",
+                detail="SQL takes it over the rows of that query, not over those of the subquery.",
+                hint="work it out in a derived table, and join that; or aggregate a column of the subquery.",
+                span=node.span,
+            )
+
+
+def _aggregate_calls(expr: Expr) -> Iterator[Expr]:
+    """The aggregates in an expression, each with its FILTER."""
+    if (isinstance(expr, Udf) and expr.name.lower() in AGGREGATES) or (isinstance(expr, Call) and expr.op == "filter"):
+        yield expr
+        return
+    for child in children(expr):
+        yield from _aggregate_calls(child)
+
+
 def _has_more(opened: Opened) -> bool:
     written: tuple[Condition | Item, ...] = (*opened.where, *opened.items, *conditions_of(opened.part))
     return any(has_subquery(one.expr) for one in written)
@@ -405,6 +430,7 @@ def _draft(call: Call) -> Draft:
     assert isinstance(constant, Literal)
     assert isinstance(constant.value, Draft)
     draft = in_place(constant.value)
+    draft = without_limit(draft) if call.op == "exists" else draft
     draft = replace(draft, items=tuple(_named(item, place) for place, item in enumerate(draft.items)))
     return all_rows(draft, draft.text) if is_ranking(draft) or draft.sets else draft
 

@@ -1,7 +1,7 @@
 """SQL text to queries: tokens, a grammar that refuses by name what Weft cannot do, then name resolution.
 
 text          tokens, cursor
-SELECT        statement, named, grouped, over, frames, taken
+SELECT        statement, named, grouped, over, window, frames, shares, taken
 FROM          sources, elements, windowed, snapshot
 expressions   expression, forms, rowvalue, interval, typename
 scripts       script, options, topics

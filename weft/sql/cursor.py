@@ -32,6 +32,8 @@ class Cursor:
         self.at = 0
         self.depth = 0
         """In how many SELECTs the one that is read stands."""
+        self.windows: dict[str, int] = {}
+        """The named windows of the SELECT that is read, and at which token each of them is written."""
 
     @property
     def token(self) -> Token:

@@ -26,6 +26,8 @@ MOST_ROWS = 256
 
 _TIMED = ("DATE_TRUNC", "DATETRUNC", "TIMESTAMP_TRUNC", "DATE_DIFF", "DATEDIFF")
 """Functions that begin with a unit."""
+_LISTED = ("STRING_AGG", "LISTAGG", "GROUP_CONCAT", "ARRAY_AGG", "LIST")
+"""Functions whose values WITHIN GROUP puts in order."""
 _ORDER = "ORDER BY in a call is not supported"
 _ORDER_HINT = "leave it out: nothing here depends on an order."
 
@@ -96,7 +98,7 @@ def function(cursor: Cursor, read: Read) -> Expr:
     if distinct:
         span = cursor.tokens[inside].span.to(cursor.tokens[cursor.at - 2].span)
         args = _distinct(args, span)
-    args = _within_group(cursor, read, args)
+    args = _within_group(cursor, read, name.upper, args)
     args = _with_unit(name.upper, args)
     made = _window(name.upper, args, cursor.span_from(start))
     return made or filtered(cursor, read, Udf(name.text, args, None, cursor.span_from(start)), start)
@@ -178,20 +180,24 @@ def _ordered_arguments(cursor: Cursor, read: Read) -> tuple[Expr, ...]:
     return tuple(args)
 
 
-def _within_group(cursor: Cursor, read: Read, args: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """WITHIN GROUP (ORDER BY value) behind a call."""
+def _within_group(cursor: Cursor, read: Read, name: str, args: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """WITHIN GROUP (ORDER BY key, ...) behind a call: what its values are, or, where there are some, their order."""
+    start = cursor.at
     if not cursor.accept("WITHIN", "GROUP"):
         return args
     form = "PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY value)."
     cursor.expect("(", form)
     cursor.expect("ORDER", form)
     cursor.expect("BY", form)
-    start = cursor.at
-    (key, *more) = read_order(cursor, read)
-    if more or key.descending:
-        raise cursor.fail(cursor.span_from(start), "WITHIN GROUP takes one value, ascending", hint=form)
+    order = read_order(cursor, read)
     cursor.expect(")", form)
-    return (key.expr, *args)
+    if name in _LISTED:
+        return (Call(ORDERED, (*args, *(key.call() for key in order)), None, cursor.span_from(start)),)
+    (key, *more) = order
+    if more:
+        raise cursor.fail(cursor.span_from(start), "WITHIN GROUP takes one value", hint=form)
+    args = (key.expr, *args)
+    return (Call(ORDERED, (*args, key.call()), None, cursor.span_from(start)),) if key.descending else args
 
 
 def cast(cursor: Cursor, read: Read) -> Expr:

@@ -1,6 +1,7 @@
 """Orders and numbers of rows.
 
-    function() OVER ([PARTITION BY expression, ...] [ORDER BY expression [ASC | DESC] [NULLS FIRST | LAST], ...])
+    function() OVER window                  for windows see weft.sql.window
+    ORDER BY expression [ASC | DESC] [NULLS FIRST | LAST], ...
     ORDER BY ... LIMIT n [OFFSET m]         LIMIT n may be FETCH FIRST n ROWS ONLY; inside of a query, without ORDER BY
     DISTINCT ON (expression, ...) ... [ORDER BY ...]      QUALIFY ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) = 1
 
@@ -24,12 +25,12 @@ from weft.query.grouping import RankKind
 from weft.query.overcall import OverCall, SortKey
 from weft.query.ranking import first_of_groups, first_rows, is_ranking
 from weft.sql.cursor import Cursor
-from weft.sql.frames import read_frame
+from weft.sql.shares import PLACES, place
+from weft.sql.window import FORM, read_window
 
 Read = Callable[[Cursor], Expr]
 
 _RANKS: dict[str, RankKind] = {"row_number": "row_number", "rank": "rank", "dense_rank": "dense_rank"}
-_FORM = "OVER (PARTITION BY key ORDER BY value DESC)."
 _EDGE = "number the rows with ROW_NUMBER() in a derived table, take those with n = 1 and join them."
 _GROUP = "group the rows: SELECT key, COUNT(*) ... GROUP BY key, and join the groups where rows need them."
 _CURES = {"nth_value": _EDGE}
@@ -45,45 +46,31 @@ def read_over(cursor: Cursor, read: Read, call: Expr, start: int) -> Expr:
     call = call.args[0] if isinstance(call, Call) else call
     assert isinstance(call, Udf)
     name = call.name.lower()
-    if name not in _RANKS and (name not in _OTHERS and name not in AGGREGATES):
+    if not any(name in known for known in (_RANKS, PLACES, _OTHERS, AGGREGATES)):
         raise cursor.fail(
             cursor.token.span,
             f"{name.upper()} ... OVER is not supported",
-            detail=f"window functions are: {', '.join((*_RANKS, *_OTHERS)).upper()}, and aggregates.",
+            detail=f"window functions are: {', '.join((*_RANKS, *PLACES, *_OTHERS)).upper()}, and aggregates.",
             hint=_CURES.get(name, _GROUP),
         )
     if name in _RANKS and call.args:
-        raise cursor.fail(cursor.span_from(start), f"{name.upper()} takes no argument", hint=f"write {name}() {_FORM}")
+        raise cursor.fail(cursor.span_from(start), f"{name.upper()} takes no argument", hint=f"write {name}() {FORM}")
+    if name in PLACES and (len(call.args) != PLACES[name] or where is not None):
+        hint = f"write {name}({'4' if PLACES[name] else ''}) {FORM}"
+        raise cursor.fail(cursor.span_from(start), f"{name.upper()} cannot be called so", hint=hint)
     if name in _OTHERS and (not 1 <= len(call.args) <= _OTHERS[name] or where is not None):
-        hint = f"write {name}(value) {_FORM}"
+        hint = f"write {name}(value) {FORM}"
         raise cursor.fail(cursor.span_from(start), f"{name.upper()} cannot be called so", hint=hint)
     cursor.next()
-    if cursor.is_name() or cursor.sees("WINDOW"):
-        raise cursor.fail(cursor.token.span, "named windows are not supported", hint=f"write {_FORM}")
-    cursor.expect("(", _FORM)
-    by = _expressions(cursor, read) if cursor.accept("PARTITION", "BY") else ()
-    by = tuple(key for key in by if not isinstance(key, Literal))  # a constant parts nothing
-    order = read_order(cursor, read) if cursor.accept("ORDER", "BY") else ()
-    if name not in _RANKS:
-        frame = read_frame(cursor, name, is_ordered=bool(order))
-        cursor.expect(")", _FORM)
-        if cursor.sees("IGNORE", "NULLS") or cursor.sees("RESPECT", "NULLS"):
-            hint = "leave it out, and select rows without NULL in a derived table."
-            raise cursor.fail(cursor.token.span, f"{cursor.token.upper} NULLS is not supported", hint=hint)
-        return OverCall(None, by, order, name, call.args, where, frame).call(cursor.span_from(start))
-    if cursor.sees_any("ROWS", "RANGE", "GROUPS"):
-        raise cursor.fail(
-            cursor.token.span, f"{name.upper()} has no frame", hint="leave it out: all rows are numbered."
-        )
-    cursor.expect(")", _FORM)
-    return OverCall(_RANKS[name], by, order).call(cursor.span_from(start))
-
-
-def _expressions(cursor: Cursor, read: Read) -> tuple[Expr, ...]:
-    found = [read(cursor)]
-    while cursor.accept(","):
-        found.append(read(cursor))
-    return tuple(found)
+    window = read_window(cursor, read, read_order, name)
+    if name in _RANKS:  # all rows are numbered, whatever the frame
+        return OverCall(_RANKS[name], window.by, window.order).call(cursor.span_from(start))
+    if name in PLACES:
+        return place(name, call.args, window, cursor.span_from(start))
+    if cursor.sees("IGNORE", "NULLS") or cursor.sees("RESPECT", "NULLS"):
+        hint = "leave it out, and select rows without NULL in a derived table."
+        raise cursor.fail(cursor.token.span, f"{cursor.token.upper} NULLS is not supported", hint=hint)
+    return OverCall(None, window.by, window.order, name, call.args, where, window.frame).call(cursor.span_from(start))
 
 
 def read_order(cursor: Cursor, read: Read) -> tuple[SortKey, ...]:

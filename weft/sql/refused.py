@@ -14,7 +14,7 @@ _NOT_YET: dict[str, tuple[str, str]] = {
     "OFFSET": ("OFFSET is not supported without LIMIT", f"{_WHICH}: write ORDER BY column LIMIT n OFFSET m."),
     "FETCH": ("FETCH is not supported without ORDER BY", f"{_WHICH}: write ORDER BY column LIMIT n."),
     "QUALIFY": ("QUALIFY cannot stand here", "write it behind WHERE, GROUP BY and HAVING, before ORDER BY."),
-    "WINDOW": ("WINDOW is not supported", "write OVER (PARTITION BY ... ORDER BY ...); a stream's window is WITHIN."),
+    "WINDOW": ("WINDOW cannot stand here", "write it behind WHERE, GROUP BY and HAVING, before QUALIFY and ORDER BY."),
     "USING SAMPLE": ("USING SAMPLE is not supported", "select rows in WHERE."),
     "TABLESAMPLE": ("TABLESAMPLE is not supported", "select rows in WHERE."),
     "FOR": ("FOR is not supported", "leave it out: a query only reads."),

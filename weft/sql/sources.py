@@ -71,7 +71,7 @@ def read_from(cursor: Cursor, read: ReadSelect) -> Found:
     tree = _item(cursor, read, found.sources)
     while cursor.accept(","):
         tree = _beside(found.sources, tree, _item(cursor, read, found.sources))
-    if not cursor.sees_any("ORDER", "QUALIFY", *(("LIMIT",) if cursor.depth else ())):
+    if not cursor.sees_any("ORDER", "QUALIFY", "WINDOW", *(("LIMIT",) if cursor.depth else ())):
         refuse_clause(cursor)
     _check_dated(cursor, found.sources, tree)
     named = any(join.using is not None and join.using.alias for join in joins(tree))

@@ -1,8 +1,8 @@
 """The grammar of a continuous query.
 
     [WITH name AS (SELECT ...), ...] SELECT item, ... FROM ... [WHERE condition] [GROUP BY key, ...]
-    [HAVING condition] [QUALIFY condition] [WITHIN length] [UNION [ALL] | EXCEPT | INTERSECT SELECT ...]
-    [ORDER BY key, ... LIMIT n] [;]
+    [HAVING condition] [WINDOW name AS (...), ...] [QUALIFY condition] [WITHIN length]
+    [UNION [ALL] | EXCEPT | INTERSECT SELECT ...] [ORDER BY key, ... LIMIT n] [;]
 
 WITHIN after a table factor is the window of that alias; at the very end, or before GROUP BY, it is the default of all
 others.
@@ -24,11 +24,12 @@ from weft.sql.forms import arguments, is_select, values
 from weft.sql.grouped import read_groups
 from weft.sql.interval import window_length
 from weft.sql.named import read_with
-from weft.sql.over import first_of_each, read_limit
+from weft.sql.over import first_of_each, read_limit, read_order
 from weft.sql.refused import refuse_clause
 from weft.sql.sources import Found, read_condition, read_from, read_parenthesised
 from weft.sql.taken import taken_apart
 from weft.sql.tokens import Token
+from weft.sql.window import find_windows, read_windows
 
 
 def parse_select(text: str, depth: int = 0) -> Draft:
@@ -107,6 +108,7 @@ def _branch(cursor: Cursor) -> Draft:
 
 def _select(cursor: Cursor) -> Draft:
     distinct, on = _begin(cursor)
+    outside, cursor.windows = cursor.windows, find_windows(cursor)
     items = _items(cursor)
     found = _from(cursor, items)
     conditions = found.conditions
@@ -114,6 +116,7 @@ def _select(cursor: Cursor) -> Draft:
         conditions.extend(Condition(part, cursor.text) for part in conjuncts(read_condition(cursor, "WHERE")))
     default = window_length(cursor) if cursor.accept("WITHIN") else None
     groups = read_groups(cursor)
+    read_windows(cursor, parse_condition, read_order)
     qualify = conjuncts(parse_condition(cursor)) if cursor.accept("QUALIFY") else ()
     if default is None and cursor.accept("WITHIN"):
         default = window_length(cursor)
@@ -131,6 +134,7 @@ def _select(cursor: Cursor) -> Draft:
         qualify=tuple(Condition(part, cursor.text) for part in qualify),
         tree=found.tree,
     )
+    cursor.windows = outside
     draft = taken_apart(draft)
     return first_of_each(cursor, draft, on, parse_condition) if on else draft
 
