@@ -97,7 +97,7 @@ class Others(Wide):
         ))  # fmt: skip
         return f"SELECT {g} AS c0, {what} AS c1 FROM {source} GROUP BY {g}"
 
-    def _inner(self) -> tuple[str, str, list[str]]:
+    def _one(self) -> tuple[str, str, list[str]]:
         name = self.rng.choice([*COLUMNS])
         self.number += 1
         alias = f"{name}{self.number}"
@@ -105,7 +105,7 @@ class Others(Wide):
 
     def _each(self) -> str:
         source, seen = self._join(self.rng.choice((1, 1, 2)))
-        inner, _, own = self._inner()
+        inner, _, own = self._one()
         outer = self.rng.choice(seen)
         tie = f"{own[0]} {self.rng.choice(('=', '<', '<='))} {outer}"
         body = self.rng.choice((
@@ -119,7 +119,7 @@ class Others(Wide):
 
     def _one_row(self) -> str:
         source, seen = self._join(self.rng.choice((1, 1, 2)))
-        inner, _, own = self._inner()
+        inner, _, own = self._one()
         outer, value = self.rng.choice(seen), self.rng.choice(seen)
         what = self.rng.choice((f"MAX({own[1]})", "COUNT(*)", f"MIN({own[2]})"))
         having = self.rng.choice(("", "", " HAVING COUNT(*) > 1", " HAVING COUNT(*) = 0"))
@@ -133,9 +133,9 @@ class Others(Wide):
         return f"SELECT {items} FROM {source} WHERE {asked}"
 
     def _far(self) -> str:
-        outer, _, seen = self._inner()
-        middle, _, own = self._inner()
-        inner, _, last = self._inner()
+        outer, _, seen = self._one()
+        middle, _, own = self._one()
+        inner, _, last = self._one()
         negated, again = (self.rng.choice(("", "NOT ")) for _ in range(2))
         deep = f"{again}EXISTS (SELECT 1 FROM {inner} WHERE {last[0]} = {seen[1]} AND {last[1]} >= {own[1]})"
         asked = f"{negated}EXISTS (SELECT 1 FROM {middle} WHERE {own[0]} = {seen[0]} AND {deep})"

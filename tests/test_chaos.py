@@ -13,6 +13,7 @@ import pytest
 
 import weft
 from tests.chaos.harms import Shim, damage
+from tests.chaos.job import declare
 from tests.chaos.outcome import Outcome
 from tests.chaos.rows import Rows, schema_of
 from tests.chaos.sinks import expected
@@ -32,11 +33,22 @@ def test_every_trouble_and_every_sink_is_drawn() -> None:
     stories = [draw(seed) for seed in SEEDS]
     troubles = {step.trouble for story in stories for step in story.steps}
     kills = {"driver", "jvm", "worker", "daemon", "executor", "group", "broker"}
-    assert troubles == kills | {"disk", "file", "clock", "slow"}
+    assert troubles == kills | {"disk", "file", "clock", "slow", "store"}
     sinks = {sink for story in stories for query in story.queries for sink in query.sinks}
-    assert sinks == {"parquet", "folders", "topic", "calls", "sqlite", "table", "changes", "snapshot", "final"}
+    assert sinks == {
+        "parquet",
+        "folders",
+        "topic",
+        "calls",
+        "sqlite",
+        "table",
+        "changes",
+        "snapshot",
+        "final",
+        "remote",
+    }
     assert {given.kind for story in stories for given in story.inputs} == {"parquet", "csv", "json", "topic", "frame"}
-    assert {len(story.inputs) for story in stories} == {2, 3, 4, 5}
+    assert {len(story.inputs) for story in stories} == {2, 3, 4, 5, 6, 7}
     ends = [step for story in stories for step in story.steps if step.trouble in ENDING]
     assert len(ends) > 0.1 * sum(len(story.steps) for story in stories)
 
@@ -47,8 +59,7 @@ def test_every_query_can_be_planned_and_has_an_answer(tmp_path: Path) -> None:
         tables = Rows(story).left(set())
         session = weft.Session(tmp_path / str(seed), workers=2)
         for given in story.inputs:
-            how = {"plain": {"event_time": "ts"}, "changes": {"changes": "op"}, "upserts": {"key": "id"}}[given.way]
-            session.stream(given.name, weft.read.parquet(tmp_path, schema=schema_of(given)), **how)
+            declare(session, given, weft.read.parquet(tmp_path, schema=schema_of(given)))
         for asked in [*story.queries, *([story.extra] if story.extra else [])]:
             names, _ = expected(asked, tables)
             query = session.query(asked.name, asked.sql).query

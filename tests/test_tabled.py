@@ -7,7 +7,7 @@ import pytest
 from tests.tabled import Present, cases, check, dated_text, present_text
 from tests.wide import Tally
 
-CHUNKS, EACH = 2, 8
+CHUNKS, EACH = 2, 10
 
 
 @pytest.mark.fuzz

@@ -30,6 +30,20 @@ EXTRA, LAST = "extra", "last"
 JVM_GONE = 3
 
 
+def declare(session: weft.Session, given: Input, source: object) -> None:
+    """A stream or a table of a story."""
+    how: dict[str, Any] = {} if given.is_table else {"bad_files": given.bad}
+    if given.is_timed:
+        how |= {"event_time": "ts", "lateness": 4 * LATENESS if given.kind == "topic" else LATENESS}
+    if given.way == "changes":
+        how["changes"] = "op"
+    if given.way in ("upserts", "versions"):
+        how["key"] = "id"
+    if given.way == "versions":
+        how |= {"event_time": "ts", "lateness": LATENESS}
+    (session.table if given.is_table else session.stream)(given.name, source, **how)
+
+
 @dataclass
 class Life:
     """One process of the job."""
@@ -57,25 +71,12 @@ class Life:
         made = weft.Session(place, workers=self.workers, spark=self.spark)
         made.options(statistics=weft.Statistics(rows={given.name: 1000.0 for given in self.story.inputs}))
         for given in self.story.inputs:
-            self._declare(made, given)
+            declare(made, given, self._source(given))
         for asked in self.story.queries:
             attach(made.query(asked.name, asked.sql, strategy=self.plans[asked.name]), asked, self.root, self.servers)
         if EXTRA in made.checkpoint.queries():
             made.drop(EXTRA)
         return made
-
-    def _declare(self, session: weft.Session, given: Input) -> None:
-        how: dict[str, Any] = {} if given.is_table else {"bad_files": given.bad}
-        if given.is_timed:
-            how |= {"event_time": "ts", "lateness": 4 * LATENESS if given.kind == "topic" else LATENESS}
-        if given.way == "changes":
-            how["changes"] = "op"
-        if given.way in ("upserts", "versions"):
-            how["key"] = "id"
-        if given.way == "versions":
-            how |= {"event_time": "ts", "lateness": LATENESS}
-        declare = session.table if given.is_table else session.stream
-        declare(given.name, self._source(given), **how)
 
     def _source(self, given: Input) -> object:
         folder, schema = self.root / "in" / given.name, schema_of(given)

@@ -30,7 +30,7 @@ def test_the_resolved_page_says_what_outputs_stand_for() -> None:
     s = session(2)
     s.query("q", TEXT)
     text = s.explain("resolved")
-    for line in ("group by c.region", "aggregate count(DISTINCT o.id)", "having count(*) > 1 AND count(*) < 9"):
+    for line in ("group by c.region", "aggregate count(DISTINCT o.id)", "having count(*) < 9 AND count(*) > 1"):
         assert f"  {line}\n" in text
     outputs = json.loads(s.explain("resolved", "json"))["queries"][0]["outputs"]
     assert [output["expression"] for output in outputs] == [

@@ -283,7 +283,7 @@ REFUSED = [
     (f"SELECT count(*) FILTER (WHERE o_orderkey) AS x {O}", "condition is needed", "o_orderkey", "compare"),
     (f"SELECT count(*) FILTER (o_orderkey > 1) AS x {O}", "WHERE is missing", "o_orderkey", "FILTER (WHERE"),
     (f"SELECT string_agg(o_orderkey) AS x {O}", "STRING_AGG is not defined on BIGINT", "o_orderkey", "CAST"),
-    (f"SELECT corr(o_orderkey, 1) AS x {O} GROUP BY o_custkey", '"corr"', "corr(o_orderkey, 1)",
+    (f"SELECT histogram(o_orderkey) AS x {O} GROUP BY o_custkey", '"histogram"', "histogram(o_orderkey)",
      "approx_count_distinct"),
     (f"SELECT quantile_cont(o_orderkey, 2) AS x {O}", "between 0 and 1", "quantile_cont(o_orderkey, 2)", "0.5"),
     (f"SELECT quantile_cont(o_orderkey, o_custkey) AS x {O}", "no constant", "o_custkey", "constant"),

@@ -270,7 +270,7 @@ REFUSED = {
         "this join has a derived table that reads the query around",
         "WHERE of the subquery",
     ),
-    "SELECT (SELECT MAX(item) FROM price) AS m FROM basket GROUP BY 1": ("a subquery cannot stand in", "in WHERE"),
+    "SELECT (SELECT MAX(item) FROM price) AS m FROM basket GROUP BY 1": ("a subquery cannot stand in", "derived table"),
     "SELECT CAST(items AS VARCHAR) AS t FROM basket": ("cannot cast BIGINT[] to VARCHAR", "list[1]"),
     "SELECT abs(k, n) AS t FROM basket": ('"abs" takes 1 argument, not 2', "leave arguments out"),
     "SELECT ARG_MAX(k) AS t FROM basket": ("not 1", "missing"),

@@ -96,6 +96,13 @@ def _normal(node: Expr, places: Places) -> Expr:
     return node
 
 
+def turned(expr: Expr) -> tuple[Expr, ...]:
+    """A comparison as it may be written: from either side."""
+    if isinstance(expr, Call) and expr.op in _TURNED:
+        return expr, Call(_TURNED[expr.op], expr.args[::-1], expr.type)
+    return (expr,)
+
+
 def _with_less(node: Expr) -> Expr:
     if not isinstance(node, Call):
         return node

@@ -48,7 +48,7 @@ from weft.stats.estimators import share_of
 from weft.stats.given import Pair
 from weft.stats.keys import is_equality, key_name, same_column, with_alias
 from weft.stats.model import Statistics
-from weft.stats.names import Names, bands, between, conjunction
+from weft.stats.names import Names, bands, between, conjunction, share_of_all
 from weft.stats.pairs import pair_share
 from weft.stats.sample import Sample, rate_of
 from weft.stats.side import Side
@@ -182,7 +182,7 @@ class _Analysis:
     ) -> None:
         """Rows and rate of an alias after all its selections together."""
         given, name, sample = self.names.given, relation.stream.name, self.samples[relation.stream.name]
-        if any(given.predicate(to_sql(predicate)) is not None for predicate in selections):
+        if any(map(self.names.is_given, selections)):
             return
         share, told = self._kept_share(relation, selections), (given.rows(name), given.rate(name))
         total = told[0] if told[0] is not None else sample.total
@@ -229,7 +229,7 @@ class _Analysis:
             for a, b in combinations(sorted(query.aliases), 2):
                 for band in bands(query, a, b):
                     text = conjunction(band)
-                    if text in shares or self.names.given.predicate(text) is not None:
+                    if text in shares or share_of_all(self.names.given, band) is not None:
                         continue
                     if all(self._is_measurable(query, p) and self.names.is_one_predicate(query, p) for p in band):
                         x, y = self._plain(query, a), self._plain(query, b)

@@ -11,13 +11,14 @@ What names mean is collected once for all queries: a session with hundreds of qu
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, product
 
 from weft.expr.model import Call, Column, Expr, aliases, columns
 from weft.expr.render import to_sql
+from weft.expr.spelling import turned
 from weft.query.model import Query, Relation
 from weft.stats.keys import key_names
 from weft.stats.model import Statistics
@@ -51,7 +52,7 @@ class Names:
     def is_one_predicate(self, query: Query, predicate: Expr) -> bool:
         """Whether the text, from either side, is about the same streams in all queries."""
         owners = _owners(query, predicate)
-        return all(self._predicates.get(text, set()) <= {owners} for text in _spellings(predicate))
+        return all(self._predicates.get(text, set()) <= {owners} for text in _spellings([predicate]))
 
     def is_one_pair(self, query: Query, a: str, b: str) -> bool:
         """Whether only this join will find the pair's number, and the number hides nothing given by hand."""
@@ -95,8 +96,8 @@ class Names:
     # -------------------------------------------------------------------------------------- given by hand
 
     def is_given(self, predicate: Expr) -> bool:
-        """Whether the share of a predicate was given, from either side."""
-        return any(self.given.predicate(text) is not None for text in _spellings(predicate))
+        """Whether the share of a predicate was given."""
+        return share_of_all(self.given, [predicate]) is not None
 
     def is_counted(self, query: Query, predicate: Expr) -> bool:
         """Whether distinct counts were given for an equality: they decide where no selectivity is given."""
@@ -137,11 +138,15 @@ def bands(query: Query, a: str, b: str) -> tuple[tuple[Expr, ...], ...]:
     return tuple(tuple(group) for group in found.values() if len(group) > 1) if len(found) > 1 else ()
 
 
-def _spellings(predicate: Expr) -> tuple[str, ...]:
-    """The texts under which a predicate is looked up: an equality may be written from either side."""
-    if isinstance(predicate, Call) and predicate.op == "=":
-        return to_sql(predicate), to_sql(Call("=", predicate.args[::-1], predicate.type))
-    return (to_sql(predicate),)
+def share_of_all(statistics: Statistics, predicates: Sequence[Expr]) -> float | None:
+    """The share that is known for several predicates together, each of them written from either side."""
+    found = map(statistics.predicate, _spellings(predicates))
+    return next((share for share in found if share is not None), None)
+
+
+def _spellings(predicates: Sequence[Expr]) -> Iterator[str]:
+    """The names of the share of several predicates together."""
+    return map(conjunction, product(*map(turned, predicates)))
 
 
 def _owners(query: Query, predicate: Expr) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from weft.expr.model import Call, Expr, aliases
+from weft.expr.model import Expr, aliases
 from weft.expr.render import to_sql
 from weft.optimizer.cost.timeband import time_share
 from weft.optimizer.graph.equal import lead_classes
@@ -28,7 +28,7 @@ from weft.query.model import Query, Relation
 from weft.query.timebounds import is_time_bound
 from weft.stats.keys import key_names
 from weft.stats.model import DEFAULTS, Defaults, Statistics
-from weft.stats.names import conjunction
+from weft.stats.names import share_of_all
 
 Homes = Mapping[str, tuple[Expr, ...]]
 """Alias -> expressions whose values name the worker of a row."""
@@ -106,7 +106,7 @@ def selected_share(query: Query, alias: str, statistics: Statistics, defaults: D
     """The share of a stream's rows that passes the selections of an alias."""
     share = 1.0
     for predicate in query.selections(alias):
-        known = statistics.predicate(to_sql(predicate))
+        known = share_of_all(statistics, [predicate])
         share *= defaults.selection if known is None else known
     return share
 
@@ -145,15 +145,9 @@ def _band(query: Query, a: Relation, b: Relation, times: Sequence[Expr], statist
 
     Where only some shares are given, all bounds together let through no more than the least of them.
     """
-    known = [share for predicate in times if (share := _given_share(predicate, statistics)) is not None]
+    known = [share for predicate in times if (share := share_of_all(statistics, [predicate])) is not None]
     found = time_share(query, a, b, times, statistics) if len(known) < len(times) else None
     return None if found is None else min([found, *known])
-
-
-def _given_share(predicate: Expr, statistics: Statistics) -> float | None:
-    """The share that is given for a predicate, from either side."""
-    shares = (statistics.predicate(to_sql(written)) for written in _spellings(predicate))
-    return next((share for share in shares if share is not None), None)
 
 
 def _predicate(query: Query, predicate: Expr, target: str, statistics: Statistics, defaults: Defaults) -> float:
@@ -167,7 +161,7 @@ def _predicate(query: Query, predicate: Expr, target: str, statistics: Statistic
 
 def known_share(query: Query, predicate: Expr, target: str, statistics: Statistics) -> float | None:
     """The share of pairs that a predicate lets through, given, measured or from distinct counts; None is unknown."""
-    known = _given_share(predicate, statistics)
+    known = share_of_all(statistics, [predicate])
     found = equality(predicate, frozenset({target})) if known is None else None
     if found is None:
         return known
@@ -181,10 +175,10 @@ def range_share(query: Query, a: Relation, b: Relation, predicates: Sequence[Exp
 
     The two ends of a band are not independent: their own shares only say that both together let through no more.
     """
-    together = statistics.predicate(conjunction(predicates))
+    together = share_of_all(statistics, predicates)
     if together is not None:
         return together
-    known = [share for p in predicates if (share := _given_share(p, statistics)) is not None]
+    known = [share for p in predicates if (share := share_of_all(statistics, [p])) is not None]
     times = [p for p in predicates if is_time_bound(query, p)]
     band = time_share(query, a, b, times, statistics) if len(times) == len(predicates) else None
     if band is None and len(known) < len(predicates):
@@ -197,13 +191,6 @@ def range_share(query: Query, a: Relation, b: Relation, predicates: Sequence[Exp
 def _assumed(predicates: Sequence[Expr], target: str, defaults: Defaults) -> float:
     sides = {limit.low for predicate in predicates for limit in limits(predicate, frozenset({target}))}
     return {0: defaults.other, 1: defaults.inequality, 2: defaults.band}[len(sides)]
-
-
-def _spellings(predicate: Expr) -> tuple[Expr, ...]:
-    """An equality may be written from either side."""
-    if isinstance(predicate, Call) and predicate.op == "=":
-        return predicate, Call("=", predicate.args[::-1], predicate.type)
-    return (predicate,)
 
 
 def count_distinct(query: Query, expr: Expr, statistics: Statistics) -> float | None:
