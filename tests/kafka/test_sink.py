@@ -25,6 +25,7 @@ from weft.host.results.kafka import KafkaSink
 from weft.host.results.kafkarecords import keys_of, objects_of, read_place, writer_of
 from weft.host.results.sink import Results
 from weft.host.sources.kafka.avro import Avro, avro_of
+from weft.host.sources.kafka.registry import Schema
 
 pytestmark = pytest.mark.spark  # one process, one broker
 
@@ -126,7 +127,7 @@ def test_keys_of_every_type_are_their_text_and_values_are_json() -> None:
     spans = rows.select(["gone"])
     place = read_place("q", ["gone"], "b:9", "t", None, "avro", {})
     values = [value for _, value in writer_of(place, spans.schema, "q")(spans)]
-    assert Avro(avro_of(spans.schema, "q")).read(values, pa.schema([("gone", pa.int64())])).to_pylist() == [
+    assert Avro(Schema(avro_of(spans.schema, "q"))).read(values, pa.schema([("gone", pa.int64())])).to_pylist() == [
         {"gone": 5}, {"gone": None},
     ]  # fmt: skip
 
@@ -209,7 +210,7 @@ def test_avro_is_written_as_it_is_read(broker: Broker, tmp_path: Path) -> None:
     sink.claim("avro", published=False, last=-1)
     sink.take(results(tmp_path, 1, 3, dying(-1)))
     values = [message.value() for message in consume_all(broker, topic)]
-    read = Avro(avro_of(SCHEMA, "q")).read(values, SCHEMA)
+    read = Avro(Schema(avro_of(SCHEMA, "q"))).read(values, SCHEMA)
     assert read.to_pylist() == [{"k": 100 + at, "s": "b1"} for at in range(3)]
 
 
