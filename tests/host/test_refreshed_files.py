@@ -236,6 +236,18 @@ def test_bad_file_ends_the_run_unless_it_may_be_left_out(tmp_path: Path, monkeyp
     assert 'bad_files="skip"' in str(caught.value.hint)
 
 
+def test_rows_stay_when_the_cure_for_a_bad_file_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = Files(tmp_path, monkeypatch)
+    put(files.folder, "a", 1, 2)
+    assert files.changes(0, files.reader.discover()) == [(1, 1), (2, 1)]
+    (files.folder / "a.parquet").write_bytes(b"garbage")
+    with pytest.raises(SourceError):
+        files.reader.discover()
+    source = RefreshedSource(weft.read.parquet(files.folder, schema=SCHEMA).skip_bad_files())
+    files.reader = source.open("t", str(tmp_path / "sources"))
+    assert files.changes(0, files.reader.discover()) == [(1, 1), (2, 1)]
+
+
 @pytest.mark.parametrize("values", range(20))
 def test_table_is_always_what_its_good_files_said_at_some_look(
     values: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -285,6 +285,12 @@ def test_defaults_are_values_of_their_types(server: Server) -> None:
     source = weft.read.kafka("b:9", "d", value="avro", registry=server.address)
     assert source.avro is not None
     (row,) = source.avro.read([value], source.schema).to_pylist()
+    outer, plain = ({"type": "record", "name": "o", "fields": [{"name": "q", "type": one}]} for one in (schema, least))
+    inside = encoded(plain, {"q": {"id": 1}}, header=HEADER.pack(0, server.add("o-value", plain)))
+    server.add("o-value", outer)
+    nested = weft.read.kafka("b:9", "o", value="avro", registry=server.address)
+    assert nested.avro is not None
+    assert nested.avro.read([inside], nested.schema).to_pylist() == [{"q": row}]
     epoch = datetime.datetime(1970, 1, 1)  # noqa: DTZ001
     assert row == {
         "id": 1, "n": decimal.Decimal("-0.01"), "b": b"\xe9\0", "d": datetime.date(1970, 1, 3), "l": [b"\x01"],

@@ -129,7 +129,7 @@ def _ratio(one: float, other: float) -> float:
 
 def _agreement(pairs: _Pairs) -> float:
     """How well a line fits: 1 where all values of y are equal."""
-    return 1.0 if pairs.xx and not pairs.yy else pairs.yx**2 / (pairs.xx * pairs.yy)
+    return 1.0 if pairs.xx and not pairs.yy else (pairs.yx / (math.sqrt(pairs.xx) * math.sqrt(pairs.yy))) ** 2
 
 
 _PAIRED: dict[str, Callable[[list[Row], Any], Any]] = {

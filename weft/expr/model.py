@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TypeVar
 
 import pyarrow as pa
@@ -74,6 +75,17 @@ class Literal(_Node):
     value: object
     type: pa.DataType | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Literal) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[object, ...]:
+        """To Python 1, 1.0 and True are one, and so are the decimals 1.0 and 1.00."""
+        is_inexact = isinstance(self.value, float | Decimal)
+        return type(self.value), repr(self.value) if is_inexact else self.value, self.type
 
 
 @_hashed_once

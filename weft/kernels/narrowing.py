@@ -37,11 +37,11 @@ NONE = 255
 GROUP = 64
 """Words of a group: one word of the second level."""
 RUN = 64
+"""Points that a box is compared with at once."""
 SOME = 16
 """Pairs that wait before they are compared, so that what they need has been fetched."""
 DOUBT = np.uint64((1 << BLOCK) - 1)
 """The bits of a comparison that say where two bytes are the same."""
-"""Points that a box is compared with at once."""
 FEW = 32
 """Boxes that are left of a group are compared with points, if they are at most so many for each point of a run."""
 

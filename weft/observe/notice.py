@@ -31,9 +31,11 @@ class Notice:
 def say_lost(lost: Mapping[str, int]) -> Iterator[Notice]:
     """That records of streams were deleted before they were read."""
     if lost:
+        total = sum(lost.values())
+        they = "record was deleted before it was read" if total == 1 else "records were deleted before they were read"
         yield Notice(
             "lost-records",
-            f"{sum(lost.values()):,} records were deleted before they were read",
+            f"{total:,} {they}",
             "; ".join(f'stream "{stream}": {count:,}' for stream, count in lost.items()) + ".",
             "results that need them are missing; keep records longer: retention.ms of the topic.",
             'on_loss="fail"',

@@ -19,6 +19,7 @@ from weft.errors import QueryError, placed
 from weft.expr.model import Call, Column, Expr, Literal, Udf, place_of, text_of
 from weft.expr.render import to_sql
 from weft.expr.rules import condition as require_condition
+from weft.expr.safe import cannot_fail
 from weft.expr.spelling import Places, normal
 from weft.expr.types import is_comparable, sql_name
 from weft.expr.typing import add_types, require_type
@@ -98,7 +99,7 @@ def group(
         with placed(place_of(key.expr)):
             groups.add_key(key.expr)
     outputs = tuple(_output(groups, entry, united=united) for entry in entries)
-    kept = tuple(_condition(groups, entry) for entry in having)
+    kept = sorted((_condition(groups, entry) for entry in having), key=lambda one: not cannot_fail(one))
     if distinct:
         _require_distinct(groups, outputs, entries)
     one = reduce(lambda left, right: add_types(Call("and", (left, right))), kept) if kept else None

@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from weft.errors import QueryError, Span
 from weft.expr.model import Call, Column, Expr, Literal, Udf, conjuncts, text_of, transform, walk
+from weft.expr.spelling import Places, normal
 from weft.expr.types import is_comparable, is_orderable, sql_name
 from weft.expr.typing import add_types, require_type
 from weft.query.aggregates import AGGREGATES, refuse_aggregates
@@ -145,11 +146,13 @@ def _limit(test: Expr) -> tuple[Expr | None, int | None]:
 # --------------------------------------------------------------------------------------------- rewriting
 
 
-def rank(draft: Draft, opened: Opened, select: Callable[[Draft], Draft]) -> Draft:
+def rank(draft: Draft, opened: Opened, places: Places, select: Callable[[Draft], Draft]) -> Draft:
     """The draft without numbers of rows, given the same with names looked up; `select` finishes what is inside."""
     over = _Rows(opened)
     shown = tuple(over.item(item) for item in opened.items)
-    where = tuple(replace(condition, expr=over.put(over.meant(_expr(condition)))) for condition in draft.qualify)
+    where = tuple(
+        replace(condition, expr=over.put(normal(over.meant(_expr(condition)), places))) for condition in draft.qualify
+    )
     tops = {column.name: most for test in where for column, most in [_top(test)] if column is not None}
     found = [over.over(call, name) for call, name in [*over.numbers.items()] if not is_number(call)]
     calls = {name: call for call, name in over.numbers.items() if is_number(call)}

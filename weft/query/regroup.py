@@ -17,6 +17,7 @@ from dataclasses import replace
 from weft.expr.model import Call, Column, Expr, Literal, Udf
 from weft.query.aggregates import AGGREGATES, calls_aggregate
 from weft.query.draft import SUBQUERIES, Condition, Draft, Item, Source, Star, has_subquery, in_order
+from weft.query.groups import ABSENT
 from weft.query.names import find
 from weft.query.qualify import Opened
 
@@ -114,7 +115,7 @@ class _Groups:
 
     def put(self, expr: Expr) -> Expr:
         """An expression over groups, outside of them."""
-        if isinstance(expr, Column) or _is_aggregate(expr):
+        if isinstance(expr, Column) or _is_aggregate(expr) or (isinstance(expr, Call) and expr.op == ABSENT):
             return self._column(expr)
         if isinstance(expr, Call) and expr.op in SUBQUERIES:
             return replace(expr, args=(*map(self.put, expr.args[:-1]), expr.args[-1]))

@@ -73,7 +73,7 @@ def _rewrite(draft: Draft, know: Callable[[Draft], Known]) -> Draft:
         if is_ranking(draft):
             reader = Reader(known, beside)
             opened = reader.open(draft)
-            return rank(draft, opened, lambda rows: _over(opened, rows, reader))
+            return rank(draft, opened, reader.places, lambda rows: _over(opened, rows, reader))
         draft = regroup(draft, Reader(known, beside).open(draft))
         reader = Reader(known, beside)
         return _joined(reader.open(draft), reader)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, product
+from itertools import combinations
 
 from weft.expr.model import Call, Column, Expr, aliases, columns
 from weft.expr.render import to_sql
@@ -52,7 +52,7 @@ class Names:
     def is_one_predicate(self, query: Query, predicate: Expr) -> bool:
         """Whether the text, from either side, is about the same streams in all queries."""
         owners = _owners(query, predicate)
-        return all(self._predicates.get(text, set()) <= {owners} for text in _spellings([predicate]))
+        return all(self._predicates.get(text, set()) <= {owners} for text in _spellings(predicate))
 
     def is_one_pair(self, query: Query, a: str, b: str) -> bool:
         """Whether only this join will find the pair's number, and the number hides nothing given by hand."""
@@ -139,14 +139,14 @@ def bands(query: Query, a: str, b: str) -> tuple[tuple[Expr, ...], ...]:
 
 
 def share_of_all(statistics: Statistics, predicates: Sequence[Expr]) -> float | None:
-    """The share that is known for several predicates together, each of them written from either side."""
-    found = map(statistics.predicate, _spellings(predicates))
-    return next((share for share in found if share is not None), None)
+    """The share that is known for several predicates together; a single one may be written from either side."""
+    texts = _spellings(predicates[0]) if len(predicates) == 1 else [conjunction(predicates)]
+    return next((share for share in map(statistics.predicate, texts) if share is not None), None)
 
 
-def _spellings(predicates: Sequence[Expr]) -> Iterator[str]:
-    """The names of the share of several predicates together."""
-    return map(conjunction, product(*map(turned, predicates)))
+def _spellings(predicate: Expr) -> Iterator[str]:
+    """The names of the share of a predicate."""
+    return map(to_sql, turned(predicate))
 
 
 def _owners(query: Query, predicate: Expr) -> tuple[str, ...]:

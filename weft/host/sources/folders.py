@@ -236,6 +236,11 @@ class FolderNow:
         """All rows, in the order of file names."""
         return self._rows(self.source.files())
 
+    def read_good(self) -> tuple[pa.Table, Sequence[str], Mapping[str, SourceError]]:
+        """All rows, and the files that they are from; one that cannot be read is an error."""
+        files = self.source.files()
+        return self._rows(files), files, {}
+
     def _rows(self, files: Sequence[str]) -> pa.Table:
         schema, form, at = self.source.schema, self.source.format, self.source.at
         parts = [

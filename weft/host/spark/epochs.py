@@ -20,7 +20,7 @@ from weft.host.ingest import is_dated
 from weft.host.migration.migrate import Job, Migration, Runner, Summary
 from weft.host.migration.prepare import ROUNDS, Preparation
 from weft.host.migration.reread import share
-from weft.host.migration.when import LARGE, Rhythm
+from weft.host.migration.when import LARGE, SLOWER, Rhythm
 from weft.host.sources.feeds import Feeds, Offset
 from weft.host.spark.delivery import Delivery
 from weft.host.spark.exchange import Shipment
@@ -142,7 +142,7 @@ class Epochs:
             self._guard()
             return None
         made = self.preparing
-        if not made.is_ready and made.migration.size > at_once:
+        if not made.is_ready and SLOWER * made.migration.size > at_once:
             return None
         made.wait()
         if made.error is not None:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from weft.expr.model import Call, Column, Expr, text_of, transform, without_alias
+from weft.expr.safe import cannot_fail
 from weft.optimizer.graph.predicates import FLIP
 from weft.query.model import Query
 from weft.topology.label import label_since
@@ -66,7 +67,9 @@ def in_order(query: Query) -> Query:
 def sort_predicates(query: Query, predicates: Iterable[Expr]) -> tuple[Expr, ...]:
     """Predicates of a query by what they say of its labels."""
     called = name_by_label(query)
-    return tuple(sorted(predicates, key=lambda predicate: predicate_text(called(predicate))))
+    return tuple(
+        sorted(predicates, key=lambda predicate: (not cannot_fail(predicate), predicate_text(called(predicate))))
+    )
 
 
 def name_by_label(query: Query) -> Callable[[Expr], Expr]:

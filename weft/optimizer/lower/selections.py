@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from weft.expr.implied import Selection
 from weft.expr.model import Call, Column, Expr, text_of, transform, without_alias
+from weft.expr.safe import cannot_fail
 from weft.query.model import Query
 
 
@@ -13,7 +14,7 @@ def find_selections(query: Query, *, clocked: bool) -> dict[str, Selection]:
     """Alias -> the selections of its rows, in an order that does not depend on the query's."""
     return {
         alias: (
-            *sorted(map(without_alias, query.selections(alias)), key=text_of),
+            *sorted(map(without_alias, query.selections(alias)), key=lambda one: (not cannot_fail(one), text_of(one))),
             *(() if clocked else _require_time(query, alias)),
         )
         for alias in query.aliases

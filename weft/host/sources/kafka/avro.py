@@ -58,7 +58,7 @@ class Avro:
         try:
             rows = [self._row(value, tuple(columns.names)) for value in values]
             return pa.RecordBatch.from_pylist(rows, schema=columns)
-        except WeftError:
+        except (WeftError, UnreadableError):
             raise
         except Exception as error:
             raise UnreadableError(f"it is not Avro as declared: {error or type(error).__name__}") from error
@@ -87,11 +87,7 @@ def _schemas(writer: Schema, reader: Schema, names: tuple[str, ...]) -> tuple[An
     there = {one["name"] for one in written["fields"]}
     filled = [one for one in read["fields"] if one["name"] in names]
     filled = [one for one in filled if "default" in one or there & {one["name"], *one.get("aliases", ())}]
-    named = read["__named_schemas"]
-    fields = [
-        one | ({"default": _given(one["type"], one["default"], named)} if "default" in one else {}) for one in filled
-    ]
-    return written, {**read, "name": written["name"], "fields": fields}
+    return written, {**read, "name": written["name"], "fields": filled}
 
 
 def _given(kind: Any, default: Any, named: Mapping[str, Any]) -> Any:
@@ -125,6 +121,9 @@ def _parse(schema: Schema) -> Any:
     parsed = fastavro().parse_schema(_plain(json.loads(schema.text)), named)
     if not isinstance(parsed, Mapping) or parsed["type"] != "record":
         raise ValueError("the schema is not that of a record")
+    fields = [one for kind in named.values() for one in kind.get("fields", ()) if "default" in one]
+    for one, given in [(one, _given(one["type"], one["default"], named)) for one in fields]:
+        one["default"] = given
     return parsed
 
 
