@@ -31,9 +31,10 @@ from weft.expr.typing import add_types
 from weft.query.aggregates import calls_aggregate
 from weft.query.draft import Condition, Draft, Item, Source
 from weft.query.grouping import FROM, TO, Comparison, Versions
+from weft.query.opened import Known, Node, Opened, Part, sources_of
 from weft.query.outer import needed
 from weft.query.overcall import is_over
-from weft.query.qualify import Known, Node, Opened, Part, Reader, sources_of
+from weft.query.qualify import Reader
 from weft.query.waiting import Nearness, let_wait
 
 _KEY, _TIME = "#key", "#time"

@@ -23,7 +23,8 @@ from weft.errors import QueryError
 from weft.expr.lists import ORDINAL, UNNEST
 from weft.expr.model import Call, Column, Expr, Literal, aliases
 from weft.query.draft import Draft, Item, Source, Star
-from weft.query.qualify import Beside, Part, Reader, sources_of
+from weft.query.opened import Part, sources_of
+from weft.query.qualify import Beside, Reader
 from weft.query.scope import Scope, Shown
 
 _HINT = "take it apart in a derived table first: (SELECT ... FROM t, UNNEST(t.list) AS u (x)) AS d."

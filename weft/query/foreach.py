@@ -21,7 +21,8 @@ from dataclasses import dataclass, replace
 from weft.errors import QueryError
 from weft.expr.model import Call, Column, Expr, transform
 from weft.query.draft import Condition, Draft, Item, Join, Source, Star, Tree, Using, joins
-from weft.query.qualify import Opened, Reader
+from weft.query.opened import Opened
+from weft.query.qualify import Reader
 from weft.query.ranking import is_ranking, within_ties
 from weft.query.scope import Scope, Shown
 from weft.query.tied import expr_of

@@ -14,7 +14,7 @@ from dataclasses import replace
 from weft.errors import QueryError
 from weft.expr.model import Call, Column, Expr, columns, transform
 from weft.query.draft import Condition, Draft, Item, Source
-from weft.query.qualify import Opened, Part, conditions_of, sources_of
+from weft.query.opened import Opened, Part, conditions_of, sources_of
 from weft.query.tied import COMPARED, equal_sides, expr_of, flat_joins, sides
 
 

@@ -29,7 +29,8 @@ from weft.query.elements import unnested
 from weft.query.foreach import for_each
 from weft.query.groupedsub import tied
 from weft.query.onerow import ROW, is_row
-from weft.query.qualify import Beside, Opened, Part, Reader, sources_of
+from weft.query.opened import Opened, Part, sources_of
+from weft.query.qualify import Beside, Reader
 from weft.query.ranking import is_ranking, within_ties
 from weft.query.scope import Scope, Shown
 from weft.query.tied import equal_sides, expr_of, flat_joins

@@ -29,7 +29,8 @@ from weft.query.draft import Closes, Condition, Draft, Item, Source, Star
 from weft.query.grouping import FROM, TO
 from weft.query.model import BATCH
 from weft.query.nulls import fold, is_always_true, is_never_true, null
-from weft.query.qualify import Kind, Node, Opened, Part, Reader, conditions_of, sources_of
+from weft.query.opened import Kind, Node, Opened, Part, conditions_of, sources_of
+from weft.query.qualify import Reader
 from weft.query.simplify import simplify
 from weft.query.tables import refuse_partners_that_come
 from weft.query.visible import numbered, unique_names

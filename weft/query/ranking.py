@@ -37,9 +37,10 @@ from weft.query.grouping import Grouping, Ranking, RankKind, Sorted, argument_fi
 from weft.query.groups import Entry
 from weft.query.model import Output, Query
 from weft.query.names import find
+from weft.query.opened import Opened
 from weft.query.overcall import OverCall, SortKey, is_number, is_over
 from weft.query.overs import LAST, ROWS, Over, needs_number, with_columns
-from weft.query.qualify import Opened, every
+from weft.query.qualify import every
 
 GROUPING = ("grouping", "grouping_id")
 """Functions that say which keys a group has: see `weft.query.sets`."""

@@ -19,7 +19,7 @@ from weft.query.aggregates import AGGREGATES, calls_aggregate
 from weft.query.draft import SUBQUERIES, Condition, Draft, Item, Source, Star, has_subquery, in_order
 from weft.query.groups import ABSENT
 from weft.query.names import find
-from weft.query.qualify import Opened
+from weft.query.opened import Opened
 
 _GROUPS = "groups"
 

@@ -16,8 +16,9 @@ from weft.query.asof import without_asof_joins
 from weft.query.derived import branches
 from weft.query.draft import Condition, Draft, Item, has_subquery
 from weft.query.lateral import beside
+from weft.query.opened import Known, Opened
 from weft.query.outer import without_outer_joins
-from weft.query.qualify import Known, Opened, Reader
+from weft.query.qualify import Reader
 from weft.query.ranking import is_ranking, rank
 from weft.query.regroup import regroup
 from weft.query.sets import each_set

@@ -21,7 +21,7 @@ from weft.query.derived import different_rows
 from weft.query.draft import Condition, Draft, Item
 from weft.query.groups import ABSENT
 from weft.query.names import find
-from weft.query.qualify import Opened
+from weft.query.opened import Opened
 from weft.query.ranking import GROUPING
 from weft.query.tied import expr_of
 

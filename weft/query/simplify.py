@@ -13,7 +13,7 @@ from dataclasses import replace
 from weft.expr.model import Expr
 from weft.query.draft import Condition, Source
 from weft.query.nulls import rejects
-from weft.query.qualify import Kind, Node, Part, sources_of
+from weft.query.opened import Kind, Node, Part, sources_of
 
 
 def simplify(part: Part, above: list[Expr]) -> Part:

@@ -13,7 +13,7 @@ from weft.query.grouping import EVER
 from weft.query.inline import Inliner, Resolver
 from weft.query.model import Stream
 from weft.query.names import find
-from weft.query.qualify import EventTime
+from weft.query.opened import EventTime
 from weft.query.timebounds import retention, step_of
 from weft.query.views import Views
 

@@ -26,7 +26,8 @@ from weft.query.groupedsub import grouped, tied
 from weft.query.nulls import fold, is_null, null
 from weft.query.onerow import ROW
 from weft.query.onlyrow import compared, has_one_row, without_having
-from weft.query.qualify import Kind, Node, Opened, Part, Reader, conditions_of, sources_of
+from weft.query.opened import Kind, Node, Opened, Part, conditions_of, sources_of
+from weft.query.qualify import Reader
 from weft.query.ranking import is_ranking, without_limit
 from weft.query.tied import (
     expr_of,

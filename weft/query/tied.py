@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.errors import QueryError
 from weft.expr.model import Call, Expr, Literal, columns
 from weft.query.draft import Condition, Item, Source, Star
-from weft.query.qualify import Part
+from weft.query.opened import Part
 
 Pairs = list[tuple[Expr, Expr]]
 """Values outside, and the columns of a subquery that they are compared with."""

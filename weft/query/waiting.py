@@ -25,8 +25,9 @@ from weft.errors import QueryError
 from weft.expr.model import Call, Column, Expr, Literal, Udf, columns, place_of
 from weft.query.draft import Closes, Condition, Draft, Item, Source
 from weft.query.grouping import EVER, FROM, TO, Comparison
+from weft.query.opened import EventTime, Known, Node, Opened, Part, sources_of
 from weft.query.outer import needed
-from weft.query.qualify import EventTime, Known, Node, Opened, Part, Reader, sources_of
+from weft.query.qualify import Reader
 from weft.query.withins import HERE, spell_windows
 
 _OWN = "#own"

@@ -21,7 +21,7 @@ from itertools import product
 from weft.errors import QueryError
 from weft.expr.model import Call, Column, Literal
 from weft.query.draft import Condition, Source
-from weft.query.qualify import Known, Part, shown_sources, sources_of
+from weft.query.opened import Known, Part, shown_sources, sources_of
 
 HERE = "#here"
 """A column that every source of a tree has: TRUE, or NULL where its row is absent."""
