@@ -152,6 +152,21 @@ def test_points_lie_beside_ends(seed: int) -> None:
         assert found_in(sets, box_of, points, valid, parts) == wanted
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_a_slab_has_as_many_cuts_before_it_as_its_codes(seed: int) -> None:
+    """However codes are spread: evenly, in heaps, far from all others, at the ends of what there is."""
+    rng = np.random.default_rng(seed)
+    wide = int(rng.choice([3, 200, 30_000, 2**40, 2**62]))
+    ends = rng.integers(-wide, wide, (int(rng.choice([1, 30, 2_000])), 1))
+    ends[rng.random(len(ends)) < rng.choice([0.0, 0.5])] //= wide // 2
+    ends[:1] = rng.choice([LOWEST + 1, HIGHEST - 1, 0])
+    sets = BitSets(ends, np.maximum(ends, np.minimum(ends, HIGHEST - 9) + 5), slabs=int(rng.choice([2, 40, 255])))
+    cuts = sets.begins[0, 1 : sets.highest[0] + 1]
+    near = np.concatenate([cuts, cuts - 1, ends[:, 0], [LOWEST, HIGHEST], rng.integers(LOWEST, HIGHEST, 200)])
+    places, _ = sets._places(np.zeros(1, dtype=np.int64), near[:, None])
+    assert places[0, : len(near)].tolist() == np.searchsorted(cuts, near, side="right").tolist()
+
+
 def test_many_results_continue_one_tuple() -> None:
     """The example of the paper's figure 5: two stored partners of one tuple, of which one is for q3."""
     b = np.array([[0, 5], [6, 8], [7, 7], [8, 9], [0, 6], [10, 20]])

@@ -54,6 +54,10 @@ from weft.kernels.narrowing import FEW, GROUP, NONE, RUN, SOME
 
 SLABS = 255
 """Slabs of a dimension at most, so that a slab is a byte and NONE is another one."""
+CELLS = 1024
+"""Cells of a dimension in which the slab of a code is looked for."""
+FEW_STEPS = 5
+"""With so many cuts in a cell, to halve all of them takes no longer."""
 MOST_PLACES = 253
 """The last place that a code may have in a slab, from 0 on: two more bytes say that a box ends where the slab does."""
 MOST = 65_536
@@ -77,6 +81,8 @@ class BitSets:
         """Of each dimension the first and last codes of slabs, and how many bits of a place in them are cut off."""
         self.highest = np.array([len(some) for some in cuts], dtype=np.int64)
         """Of each dimension the last slab that a code has."""
+        self.cells = tuple(np.stack(part) for part in zip(*map(_cells, cuts), strict=True))
+        """Of each dimension where a code is looked for among the slabs."""
         self._make_room(count + room)
         self.count = 0
         """Slots in use, those of removed boxes too."""
@@ -199,7 +205,7 @@ class BitSets:
         places = np.zeros((len(asked), len(points) + RUN), dtype=np.uint8)
         rows = np.ones((len(points), self._filled), dtype=np.uint16)
         _place(
-            self.begins, self.highest, self.shifts, asked, asked if columns is None else columns,
+            self.begins, self.highest, self.shifts, *self.cells, asked, asked if columns is None else columns,
             np.ascontiguousarray(points, dtype=np.int64),
             np.empty((0, 0), dtype=np.bool_) if valid is None else valid,
             np.zeros(len(asked), dtype=np.int64) if part is None else part,
@@ -228,10 +234,27 @@ def _cuts(low: Ints, high: Ints, slabs: int) -> Ints:
 
 def _steps(cuts: Ints) -> tuple[Ints, Ints, Words]:
     """The first and the last code of each slab, and how many bits of a distance from the first do not fit a place."""
-    begins, lasts = np.full(NONE + 1, HIGHEST), np.full(NONE + 1, HIGHEST)
+    begins, lasts = np.full(NONE + FEW_STEPS, HIGHEST), np.full(NONE + 1, HIGHEST)
     begins[0], begins[1 : len(cuts) + 1], lasts[: len(cuts)] = LOWEST, cuts, cuts - 1
-    wide = [int(last) - int(begin) for begin, last in zip(begins, lasts, strict=True)]
+    wide = [int(last) - int(begin) for begin, last in zip(begins[: NONE + 1], lasts, strict=True)]
     return begins, lasts, np.array([_shift(one) for one in wide], dtype=np.uint64)
+
+
+def _cells(cuts: Ints) -> tuple[Bytes, Ints, Words, Ints]:
+    """What cuts lie before each of the equal cells that codes between the first and the last cut are in.
+
+    Then: the first and the last cut, how many bits make a cell, and how many cuts are in one cell at most.
+    """
+    before, ends = np.zeros(CELLS, dtype=np.uint8), np.zeros(2, dtype=np.int64)
+    if not len(cuts):
+        return before, ends, np.uint64(0), np.int64(0)
+    ends[:] = cuts[0], cuts[-1]
+    wide = int(cuts[-1]) - int(cuts[0])
+    shift = max(0, wide.bit_length() - (CELLS - 1).bit_length())
+    begins = [int(cuts[0]) + (cell << shift) for cell in range((wide >> shift) + 1)]
+    before[: len(begins)] = np.searchsorted(cuts, begins)
+    most = np.diff(np.append(before[: len(begins)], np.uint8(len(cuts)))).max()
+    return before, ends, np.uint64(shift), np.int64(most)
 
 
 def _shift(wide: int) -> int:
@@ -259,24 +282,53 @@ _WORDS2, _VALID = types.Array(types.uint64, 2, "C"), types.Array(types.bool_, 2,
 _BYTES2 = types.Array(types.uint8, 2, "C")
 
 
-@njit(types.void(_INTS2, _INTS, _WORDS2, _INTS, _INTS, _CODES, _VALID, _INTS, _INTS, _BYTES2, _ENDS), cache=True)
+@njit(
+    types.void(
+        _INTS2,
+        _INTS,
+        _WORDS2,
+        _BYTES2,
+        _INTS2,
+        _WORDS,
+        _INTS,
+        _INTS,
+        _INTS,
+        _CODES,
+        _VALID,
+        _INTS,
+        _INTS,
+        _BYTES2,
+        _ENDS,
+    ),
+    cache=True,
+)
 def _place(
-    begins: Any, highest: Any, shifts: Any, asked: Any, columns: Any, points: Any, valid: Any, part: Any, levels: Any,
-    places: Any, rows: Any,
+    begins: Any, highest: Any, shifts: Any, cells: Any, ends: Any, bits: Any, most: Any, asked: Any, columns: Any,
+    points: Any, valid: Any, part: Any, levels: Any, places: Any, rows: Any,
 ) -> None:  # fmt: skip
-    """Cut codes to two bytes: the slab, and from 1 to 254 the place in it."""
+    """Cut codes to two bytes: the slab, and from 1 to 254 the place in it.
+
+    The slab is found from the cell of a code, where few cuts lie in a cell: after those before the cell come those in
+    it that are not above the code.
+    """
     some = len(valid) > 0
     for k in range(len(asked)):
         d, column = asked[k], columns[k]
         mine, last, cut = begins[d], np.uint64(highest[d]), shifts[d]
+        before, first, behind, wide, steps = cells[d], ends[d, 0], ends[d, 1], bits[d] & np.uint64(63), most[d]
         for i in range(len(points)):
             if levels[i] > part[k]:
                 places[k, i], rows[i, d] = places[k, i - 1], rows[i - 1, d]
                 continue
             code, slab = points[i, column], np.uint64(0)
-            for n in range(8):  # how many slabs behind the first begin not above it, without a guess
-                half = np.uint64(128) >> np.uint64(n)
-                slab += half * np.uint64(mine[slab + half] <= code)
+            if steps < FEW_STEPS:
+                slab = np.uint64(before[np.uint64(min(max(code, first), behind) - first) >> wide])
+                for _ in range(steps):
+                    slab += np.uint64(mine[slab + np.uint64(1)] <= code)
+            else:
+                for n in range(8):  # how many slabs behind the first begin not above it, without a guess
+                    half = np.uint64(128) >> np.uint64(n)
+                    slab += half * np.uint64(mine[slab + half] <= code)
             slab = min(slab, last)
             place = np.uint64(1) + (np.uint64(code - mine[slab]) >> (cut[slab] & np.uint64(63)))
             if some and not valid[i, column]:
