@@ -240,7 +240,7 @@ def _steps(cuts: Ints) -> tuple[Ints, Ints, Words]:
     return begins, lasts, np.array([_shift(one) for one in wide], dtype=np.uint64)
 
 
-def _cells(cuts: Ints) -> tuple[Bytes, Ints, Words, Ints]:
+def _cells(cuts: Ints) -> tuple[Bytes, Ints, np.uint64, np.int64]:
     """What cuts lie before each of the equal cells that codes between the first and the last cut are in.
 
     Then: the first and the last cut, how many bits make a cell, and how many cuts are in one cell at most.
