@@ -316,9 +316,10 @@ def _place(
         d, column = asked[k], columns[k]
         mine, last, cut = begins[d], np.uint64(highest[d]), shifts[d]
         before, first, behind, wide, steps = cells[d], ends[d, 0], ends[d, 1], bits[d] & np.uint64(63), most[d]
+        slab, place = np.uint64(0), np.uint64(0)
         for i in range(len(points)):
-            if levels[i] > part[k]:
-                places[k, i], rows[i, d] = places[k, i - 1], rows[i - 1, d]
+            if levels[i] > part[k]:  # as the point before
+                places[k, i], rows[i, d] = slab, slab << np.uint64(8) | place
                 continue
             code, slab = points[i, column], np.uint64(0)
             if steps < FEW_STEPS:
