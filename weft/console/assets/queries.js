@@ -10,13 +10,17 @@ export class Queries {
     this.body = el("div", {});
     this.detail = el("div", {});
     this.chosen = null;
+    this.turn = 0;
     this.tools = el("p", { class: "row" }, this.find);
     this.root = [card("Queries", this.tools, this.body), this.detail];
   }
 
   async open(name) {
+    const turn = ++this.turn;
+    this.chosen = name || null;
     this.facts = await get("/api/queries");
     await this.app.readPlan();
+    if (turn !== this.turn) return; // another query was chosen meanwhile
     this.tools.replaceChildren(this.find, ...this.app.controls.queryButtons(this.chosen));
     this.list();
     if (name && this.facts[name]) await this.choose(name);
