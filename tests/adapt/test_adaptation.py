@@ -15,8 +15,10 @@ import weft
 from tests.adapt.drift import CHAIN, DENSE_A, DENSE_C, EVEN, NAMES, declare, feed, rows
 from tests.adapt.lives import live
 from weft.adapt.length import Length, read_length
+from weft.adapt.settled import STILL, Settled
 from weft.errors import PlanError
 from weft.session.adapting import SessionPlans, show_switches
+from weft.stats.model import Statistics
 from weft.testing import Trial, assert_same_rows, oracle
 
 COUNT = 300
@@ -63,7 +65,18 @@ def test_streams_that_do_not_change_never_change_the_plan(tmp_path: Path) -> Non
     assert {*feed(trial, batches)} == {0}
     assert trial.adaptation is not None
     assert all("stays" in epoch.decision for epoch in trial.adaptation.epochs())
-    assert all(epoch.plans > 1 for epoch in trial.adaptation.epochs())
+    settled = ["nothing has moved since epoch" in epoch.decision for epoch in trial.adaptation.epochs()]
+    assert all(epoch.plans > 1 or told for epoch, told in zip(trial.adaptation.epochs(), settled, strict=True))
+    assert any(settled), [epoch.decision for epoch in trial.adaptation.epochs()]
+
+
+def test_what_was_decided_stands_until_small_steps_have_become_a_large_one(tmp_path: Path) -> None:
+    chosen = declare(tmp_path, rows(np.random.default_rng(7), 0, COUNT, EVEN)).choices
+    known = Statistics({"s": 1e6}, rates={"s": 1000.0}, predicates={"s.a = r.a": 1e-3})
+    settled = Settled(3, chosen, known)
+    assert not settled.stands((*chosen,)[:-1], known)
+    steps = [known.with_rate("s", 1000.0 * 1.05**n) for n in range(8)]
+    assert [settled.stands(chosen, step) for step in steps] == [1.05**n <= STILL for n in range(8)]
 
 
 @pytest.mark.usefixtures("cheap")

@@ -114,3 +114,35 @@ def test_json_of_another_form_is_refused_with_detail_and_hint(text: str, message
         Statistics.from_json(text)
     assert refused.value.detail
     assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("other", "still"),
+    [
+        (FULL, True),
+        (FULL.with_rate("orders", 20.5 * 1.24), True),
+        (FULL.with_rate("orders", 20.5 * 1.26), False),
+        (FULL.with_rows("customer", 100_000), False),
+        (FULL.with_distinct("orders", "customer", 70_000), False),
+        (FULL.with_predicate("o.price > 10", 0.5), False),
+        (FULL.with_predicate("o.price < 5", 0.25), False),
+        (Statistics({"orders": 1_500_000, "customer": 150_000}), False),
+        (FULL.with_selectivity("orders", "customer", 1 / 300_000), False),
+    ],
+)
+def test_nothing_has_moved_if_the_same_is_known_and_no_number_differs_much(other: Statistics, still: bool) -> None:
+    assert FULL.is_still(other, 1.25) == other.is_still(FULL, 1.25) == still
+
+
+def test_shares_of_rows_that_hardly_find_a_partner_are_alike() -> None:
+    s = Statistics({"r": 1e6}, predicates={"r.a = s.a": 1e-9}, selectivities={("r", "s"): 0.0})
+    assert s.is_still(s.with_predicate("r.a = s.a", 2e-8).with_selectivity("r", "s", 3e-8), 1.25)
+    assert not s.is_still(s.with_predicate("r.a = s.a", 1e-6), 1.25)
+
+
+def test_frequent_values_may_differ_by_a_few_of_all_rows() -> None:
+    s = Statistics(heavy={"r.a": [(1, 0.4), (2, 0.1)]})
+    assert s.is_still(Statistics(heavy={"r.a": [(1, 0.36), (2, 0.12), (3, 0.04)]}), 1.25)
+    assert not s.is_still(Statistics(heavy={"r.a": [(7, 0.4), (2, 0.1)]}), 1.25)
+    assert not s.is_still(Statistics(heavy={"r.a": [(1, 0.3), (2, 0.1)]}), 1.25)
+    assert not s.is_still(Statistics(heavy={"r.a": ()}), 1.25)

@@ -21,6 +21,7 @@ from weft.adapt.decide import COMING, Asked, Situation, Verdict, decide, overful
 from weft.adapt.gathering import Gathering, Seen
 from weft.adapt.length import Length
 from weft.adapt.measure import Subject, measure
+from weft.adapt.settled import Settled
 from weft.errors import WeftError
 from weft.observe.epochs import EpochRecord
 from weft.optimizer.choose import Choice
@@ -101,6 +102,7 @@ class Adaptation:
         self._switched: int | None = known.get("switched")
         self.switches: list[Mapping[str, Any]] = list(known.get("switches", ()))
         self._pending: _Pending | None = None
+        self._settled: Settled | None = None
         self._records: deque[EpochRecord] = deque(maxlen=KEPT)
         self._before: float | None = None
         """Microseconds a row in the epoch before the last change of plan, until its effect is known."""
@@ -157,14 +159,7 @@ class Adaptation:
                 return known.follow(measure(subject, ended, without), WEIGHT, JUMP)
 
             found = measured()
-            asked = Asked(
-                self._threshold,
-                self._squeeze,
-                self._asked(ended.number),
-                self._calm(ended.number),
-                quick=not self._was_so(found),
-            )
-            verdict = decide(situation, found, ended, asked, measured)
+            verdict = self._verdict(ended, situation, found, measured)
         except Exception as error:  # noqa: BLE001 - the run must not end because of advice
             self._give_up(ended.number, error)
             return
@@ -175,6 +170,28 @@ class Adaptation:
             self._squeeze = min(self._squeeze, overfull(situation.chosen, ended))
         shown = tuple(f"{name} {old:.3g} -> {new:.3g}" for name, (old, new) in moved.items())
         self._conclude(ended.number, verdict, situation.chosen, shown)
+
+    def _verdict(
+        self,
+        ended: Gathering,
+        situation: Situation,
+        found: Statistics,
+        measured: Callable[[Part], Statistics],
+    ) -> Verdict:
+        """What is decided; the same as before where nothing has moved."""
+        settled = self._settled
+        if settled and settled.stands(situation.chosen, found) and overfull(situation.chosen, ended) == 1.0:
+            return Verdict(f"nothing has moved since epoch {settled.epoch}, when the plan was the best one")
+        asked = Asked(
+            self._threshold,
+            self._squeeze,
+            self._asked(ended.number),
+            self._calm(ended.number),
+            quick=not self._was_so(found),
+        )
+        verdict = decide(situation, found, ended, asked, measured)
+        self._settled = Settled(ended.number, situation.chosen, found) if verdict.stays else None
+        return verdict
 
     def _asked(self, epoch: int) -> list[Statistics]:
         """Statistics of the epochs before, by which a plan must pay too."""

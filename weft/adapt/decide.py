@@ -79,6 +79,8 @@ class Verdict:
     """Whether the other plan is taken though it saves nothing, since it does the same with less."""
     at_once: bool = False
     """However short a while ago the plan was changed."""
+    stays: bool = False
+    """Whether the plan that runs is the best one, or hardly any other is better."""
     found: tuple[Choice, ...] | None = None
     """The plan to switch to, if that pays."""
 
@@ -184,7 +186,9 @@ def _weigh(
     plans = sum(len(choice.candidates) for choice in found)
     plan = now.assemble(found)
     if plan == now.plan:
-        return Verdict("the plan is the best one" + (" that fits the budget" if forced else ""), plans=plans)
+        return Verdict(
+            "the plan is the best one" + (" that fits the budget" if forced else ""), plans=plans, stays=not forced
+        )
     before, after = price(kept), price(found)
     gain, cost = 1 - after / before if before else 0.0, now.cost(plan)
     busiest = _busiest(gathered, now.workers)
@@ -197,7 +201,8 @@ def _weigh(
     if -SAME <= gain <= threshold and _spread_values(plan) < _spread_values(now.plan):
         return _unite(made, COMING * SAME * busiest)
     if gain <= threshold:
-        return replace(made, why=f"the best other plan saves {gain:.0%}, not more than {threshold:.0%}", found=None)
+        why = f"the best other plan saves {gain:.0%}, not more than {threshold:.0%}"
+        return replace(made, why=why, stays=gain <= threshold / 2, found=None)
     saved = COMING * max(gain * busiest, (before - after) * _spans(kept, gathered))
     if saved <= cost:
         said = f"another plan saves {saved:.2f} s in {COMING} epochs; to switch costs {cost:.2f} s"

@@ -61,6 +61,10 @@ class Defaults:
 DEFAULTS = Defaults()
 LARGE = 0.1
 """A value with more than this share of the rows is much more frequent than others."""
+FEW = 0.05
+"""By this share of all rows the frequent values of a key may differ, and count as the same."""
+HARDLY = 0.05
+"""So few partners of a row are as good as none."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -238,6 +242,26 @@ class Statistics:
         alike = all(_same_top(self._heavy[key], other._heavy[key]) for key in keys)
         return alike and not mine.differences(other, factor)
 
+    def is_still(self, other: Statistics, factor: float) -> bool:
+        """Whether nothing has moved: the same is known, no number differs by more than a factor, and frequent values
+        have the same shares, give or take `FEW` of all rows.  Shares so small that hardly any row finds a partner in
+        any stream are alike.
+        """
+        names = (*_NUMBERS, "_rows", "_heavy")
+        if any(getattr(self, name).keys() != getattr(other, name).keys() for name in names):
+            return False
+        rare = HARDLY / max([*self._rows.values(), *other._rows.values()], default=1.0)
+        least = {name: rare if name in _SHARES else 0.0 for name in (*_NUMBERS, "_rows")}
+        numbers = (
+            (max(here[key], floor), max(there[key], floor))
+            for name, floor in least.items()
+            for here, there in ((getattr(self, name), getattr(other, name)),)
+            for key in here
+        )
+        return all(max(two) <= factor * min(two) for two in numbers) and all(
+            _moved(self._heavy[key], other._heavy[key]) <= FEW for key in self._heavy
+        )
+
     def __repr__(self) -> str:
         parts: list[tuple[str, Mapping[Any, Any]]] = [
             ("rows", self._rows), ("rates", self._rates), ("widths", self._widths), ("distinct counts", self._distinct),
@@ -283,6 +307,7 @@ _NUMBERS = {
     "_rates": "rate of", "_widths": "width of", "_distinct": "values of",
     "_selectivities": "share of pairs", "_predicates": "share of",
 }  # fmt: skip
+_SHARES = ("_selectivities", "_predicates")
 
 
 def _near(old: float | None, new: float, weight: float, jump: float) -> float:
@@ -295,6 +320,14 @@ def _same_top(a: Tops, b: Tops) -> bool:
     """Whether the same values have a large part of the rows."""
     large = [{code for code, share in tops if share > LARGE} for tops in (a, b)]
     return large[0] == large[1]
+
+
+def _moved(a: Tops, b: Tops) -> float:
+    """The share of all rows by which frequent values differ."""
+    before, after = dict(a), dict(b)
+    return max(
+        (abs(before.get(code, 0.0) - after.get(code, 0.0)) for code in before.keys() | after.keys()), default=0.0
+    )
 
 
 def _shown(known: Mapping[Any, Any]) -> str:
