@@ -113,6 +113,10 @@ class Life:
                     return JVM_GONE
                 self.point = None
                 threading.Event().wait(0.2)
+            except Exception:
+                if self.spark is None or jvm_lives():
+                    raise
+                return JVM_GONE  # the job's own call of Spark, not one of Weft's
 
     def _run(self) -> None:
         finish = self.root / "finish"

@@ -115,7 +115,7 @@ def found(asked: Asked, sink: str, root: Path, names: list[str], consume: Callab
     """What a sink holds, as a multiset of rows of these columns."""
     folder = out(root) / asked.name / sink
     if sink == "topic":
-        return _records(asked, consume(topic_of(root, asked.name)), names)
+        return _records(consume(topic_of(root, asked.name)), names)
     if sink == "sqlite":
         return _database(asked, folder.parent / "sink.db", names)
     if sink == "calls":
@@ -151,8 +151,9 @@ def _last(asked: Asked, rows: Iterable[dict[str, Any]], names: list[str]) -> Ans
     return Counter(_tuple(row, names) for row in latest.values() if row.get("#op") != "delete")
 
 
-def _records(asked: Asked, messages: Iterable[Any], names: list[str]) -> Answer:
-    if asked.keys:
+def _records(records: Iterable[Any], names: list[str]) -> Answer:
+    messages = list(records)
+    if any(message.key() is not None for message in messages):  # of a view: the last record of each key, if it has rows
         latest = {message.key(): message.value() for message in messages}
         read = [json.loads(value) for value in latest.values() if value is not None]
         return Counter(_tuple(row, names) for row in read)
