@@ -80,6 +80,22 @@ def test_what_was_decided_stands_until_small_steps_have_become_a_large_one(tmp_p
 
 
 @pytest.mark.usefixtures("cheap")
+def test_one_epoch_is_weighed_at_a_time(tmp_path: Path) -> None:
+    """On a busy machine it may take longer than an epoch: what comes meanwhile does not pile up."""
+    trial, batches = begin(tmp_path, lambda _: EVEN)
+    assert trial.adaptation is not None
+    waiting: list[Callable[[], None]] = []
+    trial.adaptation._start = waiting.append
+    feed(trial, batches[:3])
+    assert len(waiting) == 1
+    waiting.pop()()
+    feed(trial, batches[3:4])
+    waiting.pop()()
+    busy = ["still being weighed" in epoch.decision for epoch in trial.adaptation.epochs()]
+    assert busy == [False, True, True, False]
+
+
+@pytest.mark.usefixtures("cheap")
 @pytest.mark.parametrize("every", [1, 2])
 def test_streams_that_alternate_change_the_plan_at_most_once_in_ten_epochs(tmp_path: Path, every: int) -> None:
     trial, batches = begin(tmp_path, lambda at: (DENSE_A, DENSE_C)[at // every % 2])

@@ -103,6 +103,8 @@ class Adaptation:
         self.switches: list[Mapping[str, Any]] = list(known.get("switches", ()))
         self._pending: _Pending | None = None
         self._settled: Settled | None = None
+        self._weighing = threading.Lock()
+        """Held while something is decided: on a busy machine that may take longer than an epoch."""
         self._records: deque[EpochRecord] = deque(maxlen=KEPT)
         self._before: float | None = None
         """Microseconds a row in the epoch before the last change of plan, until its effect is known."""
@@ -143,7 +145,10 @@ class Adaptation:
         except Exception as error:  # noqa: BLE001 - the run must not end because of advice
             self._give_up(ended.number, error)
             return
-        self._start(lambda: self._decide(ended, situation, subject))
+        if self._weighing.acquire(blocking=False):
+            self._start(lambda: self._decide(ended, situation, subject))
+        else:
+            self._amend(ended.number, decision="the plan stays: an earlier epoch is still being weighed")
 
     def _give_up(self, epoch: int, error: Exception) -> None:
         said = error.message if isinstance(error, WeftError) else f"{type(error).__name__}: {error}"
@@ -153,17 +158,21 @@ class Adaptation:
 
     def _decide(self, ended: Gathering, situation: Situation, subject: Subject) -> None:
         try:
-            known = self._known
-
-            def measured(without: Part | None = None) -> Statistics:
-                return known.follow(measure(subject, ended, without), WEIGHT, JUMP)
-
-            found = measured()
-            verdict = self._verdict(ended, situation, found, measured)
+            self._weigh(ended, situation, subject)
         except Exception as error:  # noqa: BLE001 - the run must not end because of advice
             self._give_up(ended.number, error)
-            return
-        moved = self._known.differences(found, MOVED)
+        finally:
+            self._weighing.release()
+
+    def _weigh(self, ended: Gathering, situation: Situation, subject: Subject) -> None:
+        known = self._known
+
+        def measured(without: Part | None = None) -> Statistics:
+            return known.follow(measure(subject, ended, without), WEIGHT, JUMP)
+
+        found = measured()
+        verdict = self._verdict(ended, situation, found, measured)
+        moved = known.differences(found, MOVED)
         self._known = found
         self._earlier.append((ended.number, found))
         if verdict.forced:
