@@ -11,7 +11,7 @@ import pyarrow as pa
 from weft.host.batch import Batch
 from weft.host.migration.reread import Piece, Rereading
 from weft.host.spark.exchange import open_plan, partition, to_rows, wire_errors
-from weft.host.spark.reader import SCHEMA
+from weft.host.spark.mapped import NUMBERS, mapped
 from weft.host.spark.reading import Reading
 from weft.host.state.place import Place
 
@@ -31,7 +31,7 @@ class OldRows(Reading):
         """Partition p reads share p."""
         count = len(self.shares)
         task = RereadTask(plan, self.place, self.shares, parcels)
-        return self.spark.range(0, count, 1, count).mapInArrow(task, SCHEMA)
+        return mapped(self.spark.range(0, count, 1, count), task, NUMBERS)
 
 
 @dataclass(frozen=True)

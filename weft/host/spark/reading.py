@@ -23,7 +23,8 @@ from weft.host.parts import number
 from weft.host.sources.feeds import Feeds
 from weft.host.sources.source import Piece
 from weft.host.spark.exchange import Plan, open_plan, partition, single, to_rows, wire_errors
-from weft.host.spark.reader import SCHEMA
+from weft.host.spark.mapped import NUMBERS, mapped
+from weft.host.spark.reader import RAW
 from weft.observe.notice import Notice
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Shares:
         """Partition p reads share p.  Rows never pass through the JVM one by one."""
         count = len(self.shares)
         task = ReadTask(plan, _without_state(batch), parcels, self.feeds, self.shares)
-        return self.spark.range(0, count, 1, count).mapInArrow(task, SCHEMA)
+        return mapped(self.spark.range(0, count, 1, count), task, NUMBERS)
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class SparkRows(Reading):
 
     def envelopes(self, plan: Any, batch: Batch, parcels: str | None) -> DataFrame:
         """Every partition turns its rows and pieces into envelopes."""
-        return self.frame.mapInArrow(IngestTask(plan, _without_state(batch), parcels, self.feeds), SCHEMA)
+        return mapped(self.frame, IngestTask(plan, _without_state(batch), parcels, self.feeds), RAW.names)
 
 
 def _without_state(batch: Batch) -> Batch:

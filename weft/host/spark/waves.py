@@ -11,8 +11,8 @@ from weft.host.batch import Batch, Report
 from weft.host.envelope import unpack
 from weft.host.spark.exchange import WaveTask
 from weft.host.spark.homing import Homes
+from weft.host.spark.mapped import ENVELOPES, mapped
 from weft.host.spark.parcels import Parcels
-from weft.host.spark.reader import SCHEMA
 from weft.host.spark.reading import Reading
 from weft.host.state.place import Place
 from weft.topology.model import Topology
@@ -37,7 +37,7 @@ class Waves:
                 frame = self._homes.seek(frame.repartitionById(topology.workers, "dest"), topology.workers)
                 if wave > 1 and topology.stores_late:
                     frame = frame.sortWithinPartitions("seq")  # rows to store come first, see weft.host.worker
-                frame = frame.mapInArrow(task, SCHEMA)
+                frame = mapped(frame, task, ENVELOPES)
             for row in frame.collect():  # reports alone, and these travel in their rows
                 payload = pa.py_buffer(bytes(row.payload))
                 report.merge(unpack(row.dest, row.seq, row.edge, payload).report or {})
