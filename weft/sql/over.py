@@ -31,10 +31,8 @@ from weft.sql.window import FORM, read_window
 Read = Callable[[Cursor], Expr]
 
 _RANKS: dict[str, RankKind] = {"row_number": "row_number", "rank": "rank", "dense_rank": "dense_rank"}
-_EDGE = "number the rows with ROW_NUMBER() in a derived table, take those with n = 1 and join them."
 _GROUP = "group the rows: SELECT key, COUNT(*) ... GROUP BY key, and join the groups where rows need them."
-_CURES = {"nth_value": _EDGE}
-_OTHERS = {"lag": 3, "lead": 3, "first_value": 1, "last_value": 1}
+_OTHERS = {"lag": 3, "lead": 3, "first_value": 1, "last_value": 1, "nth_value": 2}
 """Functions that find other rows -> how many arguments they take."""
 _SIGNS = ("+", "-", "*")
 """What LIMIT may work out; `/` gives no whole number, and `%` a share of the rows elsewhere."""
@@ -51,7 +49,7 @@ def read_over(cursor: Cursor, read: Read, call: Expr, start: int) -> Expr:
             cursor.token.span,
             f"{name.upper()} ... OVER is not supported",
             detail=f"window functions are: {', '.join((*_RANKS, *PLACES, *_OTHERS)).upper()}, and aggregates.",
-            hint=_CURES.get(name, _GROUP),
+            hint=_GROUP,
         )
     if name in _RANKS and call.args:
         raise cursor.fail(cursor.span_from(start), f"{name.upper()} takes no argument", hint=f"write {name}() {FORM}")
@@ -62,14 +60,14 @@ def read_over(cursor: Cursor, read: Read, call: Expr, start: int) -> Expr:
         hint = f"write {name}(value) {FORM}"
         raise cursor.fail(cursor.span_from(start), f"{name.upper()} cannot be called so", hint=hint)
     cursor.next()
-    window = read_window(cursor, read, read_order, name)
+    window = read_window(cursor, read, read_order)
     if name in _RANKS:  # all rows are numbered, whatever the frame
         return OverCall(_RANKS[name], window.by, window.order).call(cursor.span_from(start))
     if name in PLACES:
         return place(name, call.args, window, cursor.span_from(start))
     if cursor.sees("IGNORE", "NULLS") or cursor.sees("RESPECT", "NULLS"):
-        hint = "leave it out, and select rows without NULL in a derived table."
-        raise cursor.fail(cursor.token.span, f"{cursor.token.upper} NULLS is not supported", hint=hint)
+        hint = "write it before OVER."
+        raise cursor.fail(cursor.token.span, f"{cursor.token.upper} NULLS cannot stand here", hint=hint)
     return OverCall(None, window.by, window.order, name, call.args, where, window.frame).call(cursor.span_from(start))
 
 
