@@ -10,7 +10,7 @@ names the steps that make inner joins, unions and groups of everything else.
     joins               rewrite, outer, simplify, nulls, asof, waiting, withins, lateral, foreach, elements, onerow
     subqueries          subqueries, tied, groupedsub, onlyrow, regroup
     groups              groups, aggregates, gathering, sets, windowing, closing, unfold
-    numbers of rows     ranking, overcall, overs
+    numbers of rows     ranking, overcall, overs, ordered
     rows that change    whole, versions, upserts, tables, bags, derived
     times               timebounds, moment
     subscriptions       subscribe

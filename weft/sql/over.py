@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from weft.errors import QueryError
-from weft.expr.model import Call, Column, Expr, Literal, Udf, transform, walk
+from weft.expr.model import Call, Expr, Literal, Udf, walk
 from weft.expr.typing import add_types
 from weft.query.aggregates import AGGREGATES, calls_aggregate
-from weft.query.derived import all_rows
 from weft.query.draft import Draft, Item
 from weft.query.grouping import RankKind
-from weft.query.overcall import OverCall, SortKey
+from weft.query.ordered import around
+from weft.query.overcall import OverCall, SortKey, is_over
 from weft.query.ranking import first_of_groups, first_rows, is_ranking
 from weft.sql.cursor import Cursor
 from weft.sql.shares import PLACES, place
@@ -110,8 +110,9 @@ def read_limit(cursor: Cursor, draft: Draft, read: Read) -> Draft:
         return draft  # inside of a query, rows without a number have no order
     if not (ordered or skipped or draft.unions or draft.group_by) and most and any(map(_is_aggregate, draft.items)):
         return draft  # one row
-    if draft.unions or draft.distinct or is_ranking(draft):
-        draft, order = _around(draft), _over_outputs(order)
+    if draft.unions or draft.distinct or is_ranking(draft) or any(_is_numbered(key.expr) for key in order):
+        draft, keys = around(draft, [key.expr for key in order])
+        order = tuple(replace(key, expr=shown) for key, shown in zip(order, keys, strict=True))
     return first_rows(draft, order, most, skipped or 0, cursor.span_from(start))
 
 
@@ -122,7 +123,9 @@ def first_of_each(cursor: Cursor, draft: Draft, by: tuple[Expr, ...], read: Read
     if cursor.sees_any("LIMIT", "OFFSET", "FETCH"):
         cursor.at = start
     if draft.qualify:  # it says first which rows there are
-        draft, by, order = _around(draft), tuple(map(_shown, by)), _over_outputs(order)
+        draft, keys = around(draft, [*by, *(key.expr for key in order)])
+        by, keys = keys[: len(by)], keys[len(by) :]
+        order = tuple(replace(key, expr=shown) for key, shown in zip(order, keys, strict=True))
     return first_of_groups(draft, by, order)
 
 
@@ -130,18 +133,8 @@ def _is_aggregate(item: Item) -> bool:
     return calls_aggregate(item.expr)
 
 
-def _around(draft: Draft) -> Draft:
-    """SELECT * over all rows of a SELECT."""
-    return replace(all_rows(replace(draft, named=()), draft.text), named=draft.named)
-
-
-def _over_outputs(order: tuple[SortKey, ...]) -> tuple[SortKey, ...]:
-    return tuple(replace(key, expr=_shown(key.expr)) for key in order)
-
-
-def _shown(written: Expr) -> Expr:
-    """An order over the outputs of a SELECT, whose aliases cannot be seen."""
-    return transform(written, lambda node: replace(node, alias="") if isinstance(node, Column) else node)
+def _is_numbered(written: Expr) -> bool:
+    return any(map(is_over, walk(written)))
 
 
 def _skipped(cursor: Cursor, read: Read) -> int | None:
