@@ -296,7 +296,6 @@ REFUSED = [
      "DISTINCT c_name", "leave it out"),
     (f"SELECT count(*) AS n {O} HAVING count(*)", "condition is needed", "count(*)", "compare"),
     (f"SELECT DISTINCT ON () o_orderkey {O}", "expression is missing", ")", "column"),
-    (f"SELECT DISTINCT count(*) AS n {O} GROUP BY o_custkey", "DISTINCT is not supported", "count(*)", "o.o_custkey"),
     (f"SELECT count(*) AS n {O} GROUP BY GROUPING (o_custkey)", "GROUPING SETS", "(", "GROUPING SETS ("),
     (f"SELECT count(*) AS n {O} GROUP BY window(o_custkey, '1 minute')", "needs the event time", "o_custkey", "o.o_ts"),
     (f"SELECT count(*) AS n {O} GROUP BY window(o_ts + INTERVAL '1' DAY, '1 minute')", "needs the event time",

@@ -126,7 +126,7 @@ class _Resolver:
         parts = branches(draft)
         made = [self.query(part, views, default, united=len(parts) > 1) for part in parts]
         with placed(next((part.place for part in parts if part.place is not None), None)):
-            return derive(made, draft.times)
+            return derive(made, draft.times, by_name=draft.by_name)
 
 
 def _reads_nothing(draft: Draft) -> QueryError:

@@ -35,7 +35,7 @@ def rewrite(draft: Draft, know: Callable[[Draft], Known]) -> Draft:
     written = [one for part in branches(draft) for one in branches(_without_sets(part, know))]
     parts = [part if _is_plain(part) else _rewrite(part, know) for part in written]
     first, *rest = (one for part in parts for one in branches(part))
-    return replace(first, unions=tuple(rest), times=draft.times, closes=draft.closes)
+    return replace(first, unions=tuple(rest), by_name=draft.by_name, times=draft.times, closes=draft.closes)
 
 
 def _without_sets(draft: Draft, know: Callable[[Draft], Known]) -> Draft:
