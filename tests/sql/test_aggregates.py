@@ -282,7 +282,7 @@ REFUSED = [
     (f"SELECT bool_and(o_orderkey) AS x {O}", "condition is needed", "o_orderkey", "compare"),
     (f"SELECT count(*) FILTER (WHERE o_orderkey) AS x {O}", "condition is needed", "o_orderkey", "compare"),
     (f"SELECT count(*) FILTER (o_orderkey > 1) AS x {O}", "WHERE is missing", "o_orderkey", "FILTER (WHERE"),
-    (f"SELECT string_agg(o_orderkey) AS x {O}", "STRING_AGG is not defined on BIGINT", "o_orderkey", "CAST"),
+    (f"SELECT string_agg(o_ts) AS x {O}", "STRING_AGG is not defined on TIMESTAMP", "o_ts", "CAST"),
     (f"SELECT histogram(o_orderkey) AS x {O} GROUP BY o_custkey", '"histogram"', "histogram(o_orderkey)",
      "approx_count_distinct"),
     (f"SELECT quantile_cont(o_orderkey, 2) AS x {O}", "between 0 and 1", "quantile_cont(o_orderkey, 2)", "0.5"),

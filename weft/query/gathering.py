@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 
 from weft.errors import QueryError
+from weft.expr.coerce import cast_to
 from weft.expr.gathered import GATHERINGS, PAIRED
 from weft.expr.model import Call, Expr, Literal, Udf
 from weft.expr.types import is_comparable, is_number, sql_name
@@ -116,6 +117,8 @@ def packed(call: Udf) -> tuple[Expr, tuple[Literal, ...]]:
     elif len(args) == 2:
         constant = _constant(args[1], call)
     value = add_types(args[0])
+    if how.gathers == "text" and is_number(value.type):
+        value = cast_to(value, pa.string())
     if call.name in PAIRED:
         keys[0] = _number(add_types(keys[0]), call)
     if pt.is_null(value.type):
