@@ -25,7 +25,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from weft.errors import QueryError, Span
-from weft.expr.model import Call, Column, Expr, Literal, Udf, conjuncts, text_of, transform, walk
+from weft.expr.model import Call, Column, Expr, Literal, Udf, columns, conjuncts, text_of, transform, walk
 from weft.expr.spelling import Places, normal
 from weft.expr.types import is_comparable, is_orderable, sql_name
 from weft.expr.typing import add_types, require_type
@@ -305,7 +305,9 @@ class _Rows:
         return Column(ROWS, self.column(expr), None, expr.span)
 
     def _at(self, written: Expr) -> Expr:
-        """The output at a position, if one is written."""
+        """The output at a position or of a name, if one is written."""
+        if isinstance(written, Call) and written.op == _SHOWN:
+            return self.meant(written)
         if not isinstance(written, Call) or written.op != _POSITION:
             return written
         (place,) = written.args
@@ -336,7 +338,12 @@ def _output(draft: Draft, written: Expr) -> Expr:
     named = {item.name: _expr(item) for item in draft.items if item.name}
     bare = written.name if isinstance(written, Column) and not written.alias else None
     name = None if bare is None else find(bare, [one for one in named if one])
-    return written if name is None else named[name]
+    if name is None:
+        return written
+    is_made_of_others = any(
+        not column.alias and find(column.name, named) is not None for column in columns(named[name])
+    )
+    return Call(_SHOWN, (Literal(name),), None, written.span) if is_made_of_others else named[name]
 
 
 def _expr(written: Condition | Item) -> Expr:
