@@ -62,7 +62,7 @@ FORMS = [
     "SELECT DISTINCT a.x, s FROM a ORDER BY a.x + 1, a.s LIMIT 2",
     "SELECT k, STRING_AGG(x, '-' ORDER BY x), STRING_AGG(DISTINCT 0.5 * s, '' ORDER BY 0.5 * s) FROM a GROUP BY k",
     "SELECT a.k + 1 AS g, g * 2 AS m, m - g AS n, -x AS x, x + 1 AS y FROM a",
-    "SELECT a.k % 2 AS g, SUM(g) AS n, COUNT(*) AS m, n + m AS t FROM a GROUP BY g HAVING t > 1",
+    "SELECT a.k % 2 AS g, SUM(g) AS n, COUNT(*) AS m, n + m AS t FROM a GROUP BY g",
     "SELECT a.k AS g, COUNT(*) AS n, n + 1 AS m FROM a GROUP BY ROLLUP (a.k)",
     "SELECT RANK() OVER (ORDER BY a.k) AS n, n + 1 AS m FROM a LEFT JOIN b USING (k)",
     f"SELECT a.k + 1 AS g, g * 2 AS m, ROW_NUMBER() OVER (ORDER BY {ALL_OF_A}) AS n FROM a ORDER BY m, n LIMIT 3",
