@@ -107,7 +107,7 @@ def packed(call: Udf) -> tuple[Expr, tuple[Literal, ...]]:
         hint = "leave arguments out, or write those that are missing."
         raise QueryError(f'"{call.name}" takes {count}, not {len(args)}', hint=hint, span=call.span)
     if how.needs_order and not order:
-        hint = f"write {call.name.upper()}(x ORDER BY y); in any order it is ANY_VALUE(x)."
+        hint = f"write {call.name.upper()}(x ORDER BY y), or OVER (ORDER BY y); in any order it is ANY_VALUE(x)."
         raise QueryError(f"{call.name.upper()} depends on an order", hint=hint, span=call.span)
     keys, marks = [key.args[0] for key in order], [_mark(key) for key in order]
     constant = how.constant
