@@ -3,8 +3,9 @@
     python -m tests.others --n 1000 --seed 0      many cases in this process
     python -m tests.others --seed 4711 --n 1 -v   one case again, printed in full
 
-Aggregates with OVER, neighbours, GROUPING SETS, EXCEPT ALL, lists of groups, LATERAL with groups, subqueries of one row
-and those that refer two levels out.  Streams, rows and comparisons are those of `tests.wide`.
+Aggregates with OVER, neighbours, values by their places, first rows, UNION BY NAME, GROUPING SETS, EXCEPT ALL, lists of
+groups, LATERAL with groups, subqueries of one row and those that refer two levels out.  Streams, rows and comparisons
+are those of `tests.wide`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Others(Wide):
         """A query."""
         return self.rng.choice((
             self._over, self._over, self._neighbour, self._place, self._sets, self._counted, self._gathered,
-            self._each, self._each, self._one_row, self._far, self._all_keys,
+            self._each, self._each, self._one_row, self._far, self._all_keys, self._edge, self._first, self._by_name,
         ))()  # fmt: skip
 
     def _rows(self) -> tuple[str, list[str]]:
@@ -63,6 +64,37 @@ class Others(Wide):
         ))  # fmt: skip
         over = f"{what} OVER (PARTITION BY {g} ORDER BY {order})"
         return f"SELECT {g} AS c0, {o} AS c1, {x} AS c2, {over} AS c3 FROM {source}"
+
+    def _edge(self) -> str:
+        """A value by its place in a frame, or all of its values, in an order in which every row has its own place."""
+        source, (g, o, x) = self._rows()
+        what = self.rng.choice((
+            f"FIRST_VALUE({x})", f"LAST_VALUE({x})", f"NTH_VALUE({x}, {self.rng.randint(1, 3)})",
+            f"FIRST_VALUE({x} IGNORE NULLS)", f"LAST_VALUE({x} IGNORE NULLS)", f"NTH_VALUE({x}, 2 IGNORE NULLS)",
+            f"ARRAY_AGG({x})", f"STRING_AGG(CAST({x} AS VARCHAR), '-')",
+        ))  # fmt: skip
+        order = ", ".join(self._order(column) for column in (o, x, g))
+        frame = self._frame().replace("RANGE", "ROWS") if self.rng.random() < 0.7 else ""
+        over = f"{what} OVER (PARTITION BY {g} ORDER BY {order} {frame})"
+        return f"SELECT {g} AS c0, {o} AS c1, {x} AS c2, {over} AS c3 FROM {source}"
+
+    def _first(self) -> str:
+        """First rows by what is not selected, or hidden by an output of that name."""
+        source, (g, o, x) = self._rows()
+        order = ", ".join(self._order(column) for column in (o, x, g))
+        items = f"{g} AS c0, -{o} AS {o.split('.')[1]}"
+        number = self.rng.choice((f"COUNT(*) OVER (PARTITION BY {g})", f"RANK() OVER (ORDER BY {x})", "1"))
+        qualify = f" QUALIFY COUNT(*) OVER (PARTITION BY {x}) > 1" if self.rng.random() < 0.3 else ""
+        return f"SELECT {items}, {number} AS c2 FROM {source}{qualify} ORDER BY {order} LIMIT {self.rng.randint(1, 5)}"
+
+    def _by_name(self) -> str:
+        names = ["c0", "c1", "c2"]
+        parts = []
+        for _ in range(self.rng.randint(2, 3)):
+            source, seen = self._join(self.rng.choice((1, 2)))
+            shown = self.rng.sample(names, self.rng.randint(1, 3))
+            parts.append(f"SELECT {', '.join(f'{self.rng.choice(seen)} AS {name}' for name in shown)} FROM {source}")
+        return self.rng.choice((" UNION ALL BY NAME ", " UNION BY NAME ")).join(parts)
 
     def _place(self) -> str:
         source, (g, o, x) = self._rows()

@@ -70,7 +70,6 @@ def test_page_says_of_every_nexmark_query_whether_it_runs() -> None:
 
 
 LACKING = {
-    "fourth rows": "SELECT NTH_VALUE(b_ts, 4) OVER (PARTITION BY b_bidder ORDER BY b_ts) AS n FROM bid",
     "session windows": "SELECT COUNT(*) AS n FROM bid GROUP BY session_window(b_ts, '10 seconds')",
 }
 

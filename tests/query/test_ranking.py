@@ -220,7 +220,7 @@ REFUSED = [
     ("SELECT COUNT(RANK() OVER (ORDER BY g)) AS n FROM a", "the number of a row", "derived table"),
     ("SELECT id FROM a ORDER BY 2 LIMIT 3", "ORDER BY 2 means no output", "write the expression"),
     ("SELECT id FROM a ORDER BY nothing LIMIT 3", 'no column "nothing"', "columns are"),
-    ("SELECT id, NTH_VALUE(x, 2) OVER (ORDER BY id) AS l FROM a", "NTH_VALUE ... OVER", "n = 1"),
+    ("SELECT id, NTH_VALUE(x, 2) OVER (PARTITION BY id) AS l FROM a", "depends on an order", "ORDER BY"),
     ("SELECT id FROM a ORDER BY id", "ORDER BY is not supported without LIMIT", "LIMIT n"),
     ("SELECT id FROM a LIMIT 5", "LIMIT is not supported without ORDER BY", "ORDER BY column LIMIT n"),
 ]

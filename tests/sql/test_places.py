@@ -107,7 +107,7 @@ LATER = [
     ("SELECT k, NULL AS x FROM trades UNION SELECT k, NULL FROM ticks", "trades"),
     ("SELECT MAX(k) AS m FROM trades WHERE MAX(v) > 1", "MAX(v)"),
     ("SELECT v, COUNT(*) FROM trades GROUP BY k", "v"),
-    ("SELECT DISTINCT COUNT(*) FROM trades GROUP BY k", "COUNT(*)"),
+    ("SELECT LAST(v) FROM trades GROUP BY k", "LAST(v)"),
     ("SELECT sum(v, k) FROM trades", "sum(v, k)"),
     ("SELECT k FROM trades WHERE v IN (SELECT n, k FROM ticks)", "v IN (SELECT n, k FROM ticks)"),
     ("SELECT k FROM trades t WHERE v = (SELECT MAX(n) FROM (SELECT n FROM ticks i WHERE i.k < t.k GROUP BY n) x)",

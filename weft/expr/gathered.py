@@ -69,6 +69,16 @@ def _first(rows: list[Row], _: Any) -> Any:
     return next((row["v"] for row in rows if row["k0"] is not None), None)
 
 
+def _nth(place: int) -> Callable[[list[Row], Any], Any]:
+    """The value at a place, counted from 0, or from the end."""
+    return lambda rows, _: rows[place]["v"] if rows else None
+
+
+def _counted(rows: list[Row], place: Any) -> Any:
+    """The value at a place that the query says, counted from 1."""
+    return rows[int(place) - 1]["v"] if 1 <= place <= len(rows) else None
+
+
 def _variance(sample: bool) -> Callable[[list[Row], Any], Any]:
     def variance(rows: list[Row], _: Any) -> Any:
         values = [float(row["v"]) for row in rows]
@@ -196,6 +206,11 @@ GATHERINGS: dict[str, Gathering] = {
     "list": Gathering(_values, lambda kind: pa.list_(kind), lambda _: True, nulls=True),
     "text": Gathering(_joined, _always(pa.string()), pt.is_string),
     "first": Gathering(_first, _itself, lambda _: True),
+    **{
+        f"{name}{' known' if known else ''}": Gathering(value, _itself, lambda _: True, nulls=not known)
+        for name, value in (("leading", _nth(0)), ("trailing", _nth(-1)), ("nth", _counted))
+        for known in (False, True)
+    },
     "var_pop": Gathering(_variance(False), _DOUBLE),
     "var_samp": Gathering(_variance(True), _DOUBLE),
     "stddev_pop": Gathering(_root(_variance(False)), _DOUBLE),

@@ -83,7 +83,7 @@ def gather(frames: Sequence[Frame], most: int) -> list[Frame]:
     room = 0
     for frame in frames:
         size = frame.nbytes
-        if size > room:
+        if not groups or size > room:  # columns of NULL have no bytes
             groups.append([])
             room = most
         groups[-1].append(frame)

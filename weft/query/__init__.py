@@ -6,11 +6,11 @@ names the steps that make inner joins, unions and groups of everything else.
     what a query is     model, draft, parameters, grouping, changes
     written in Python   builder, duration
     names and types     resolve, clauses, scope, sources, visible, names, views, qualify, opened, inline, calls
-                        connectivity
+                        reused, connectivity
     joins               rewrite, outer, simplify, nulls, asof, waiting, withins, lateral, foreach, elements, onerow
     subqueries          subqueries, tied, groupedsub, onlyrow, regroup
     groups              groups, aggregates, gathering, sets, windowing, closing, unfold
-    numbers of rows     ranking, overcall, overs
+    numbers of rows     ranking, overcall, overs, ordered
     rows that change    whole, versions, upserts, tables, bags, derived
     times               timebounds, moment
     subscriptions       subscribe

@@ -45,8 +45,7 @@ AGGREGATES: dict[str, Kind] = {
 """Aggregate functions by the names SQL has for them."""
 
 NOT_DONE = frozenset([
-    "cume_dist", "dense_rank", "first", "first_value", "histogram", "lag", "last",
-    "last_value", "lead", "nth_value", "ntile", "percent_rank", "rank", "row_number",
+    "cume_dist", "dense_rank", "histogram", "lag", "lead", "ntile", "percent_rank", "rank", "row_number",
 ])  # fmt: skip
 """Aggregate and window functions of SQL that Weft does not have."""
 

@@ -22,7 +22,7 @@ _FIRST, _SECOND, _TIMES = Column("", "#first"), Column("", "#second"), "#times"
 def counted_rows(draft: Draft, other: Draft, is_both: bool, span: Span) -> Draft:
     """The rows of a SELECT as often as another one has them too, or as often as it has them more."""
     text = draft.text
-    both = add_branch(_marked(replace(draft, named=()), 1, 0), _marked(other, 0, 1))
+    both = add_branch(_marked(draft, 1, 0), _marked(other, 0, 1))
     first, second = (Udf("sum", (mark,), None, span) for mark in (_FIRST, _SECOND))
     times: Expr = Call("least", (first, second)) if is_both else Call("-", (first, second), None, span)
     counted = Draft(
@@ -34,7 +34,7 @@ def counted_rows(draft: Draft, other: Draft, is_both: bool, span: Span) -> Draft
         having=(Condition(Call(">", (times, Literal(0)), None, span), text),),
         times=_TIMES,
     )
-    return replace(all_rows(counted, text), named=draft.named)
+    return all_rows(counted, text)
 
 
 def _marked(draft: Draft, first: int, second: int) -> Draft:

@@ -18,13 +18,16 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+
 from weft.errors import QueryError, Span
 from weft.expr.coerce import unify
-from weft.expr.model import Column, Expr, text_of, transform
+from weft.expr.model import Column, Expr, Literal, text_of, transform
 from weft.query import model
 from weft.query.changes import Changes
 from weft.query.draft import Closes, Draft, Item, Named, Source, Star
 from weft.query.model import Output, Query, Relation, Stream
+from weft.query.names import find
 
 SIGN = "#"
 """How names of derived streams begin."""
@@ -116,9 +119,9 @@ def branches(draft: Draft) -> tuple[Draft, ...]:
 # --------------------------------------------------------------------------------------------- streams
 
 
-def derive(made: Sequence[Query], times: str | None = None) -> Stream:
+def derive(made: Sequence[Query], times: str | None = None, *, by_name: bool = False) -> Stream:
     """The derived stream that has the rows of some queries; a column of theirs may say how often each row counts."""
-    even = _unite(made)
+    even = _unite(_by_names(made) if by_name else made)
     depth = 1 + max(relation.stream.depth for query in even for relation in query.relations)
     name = SIGN + _digest(*map(_content, even), times or "")
     changes = Changes() if any(query.gives_changes for query in even) else None
@@ -245,6 +248,22 @@ def _unite(made: Sequence[Query]) -> tuple[Query, ...]:
         _with_outputs(query, tuple(Output(name, column[place]) for name, column in zip(names, columns, strict=True)))
         for place, query in enumerate(made)
     )
+
+
+def _by_names(made: Sequence[Query]) -> list[Query]:
+    """The queries with all columns that any of them has, as they come; NULL where one has none."""
+    names: list[str] = []
+    for output in (output for query in made for output in _outputs(query)):
+        if find(output.name, names) is None:
+            names.append(output.name)
+
+    def aligned(query: Query) -> Query:
+        own = {output.name: output.expr for output in _outputs(query)}
+        places = [find(name, own) for name in names]
+        exprs = (Literal(None, pa.null()) if place is None else own[place] for place in places)
+        return _with_outputs(query, tuple(map(Output, names, exprs)))
+
+    return [aligned(query) for query in made]
 
 
 def _span_of(outputs: Sequence[Output]) -> Span | None:

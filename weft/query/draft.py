@@ -188,6 +188,8 @@ class Draft:
     """What WITH names; each may use the ones before it."""
     unions: tuple[Draft, ...] = ()
     """Further SELECTs, whose rows are added by UNION ALL."""
+    by_name: bool = False
+    """Whether the columns of further SELECTs are found by their names, not by their places."""
     times: str | None = None
     """A whole-number column of what is selected that says how often each row counts; it is not shown."""
     closes: Closes | None = None

@@ -3,7 +3,8 @@
     ARRAY_AGG([DISTINCT] x [ORDER BY y DESC])    STRING_AGG(x, ', ' [ORDER BY y])    ARG_MAX(x, y)    MEDIAN(x)
     STDDEV(x)    VARIANCE(x)    CORR(y, x)    REGR_SLOPE(y, x)    QUANTILE_CONT(x, 0.9)
     PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)
-    SUM(DISTINCT x)
+    SUM(DISTINCT x)    FIRST([DISTINCT] x [IGNORE NULLS] ORDER BY y)    LAST    NTH_VALUE(x, 2 ORDER BY y)
+    ANY_VALUE(x ORDER BY y)
 
 Each is one aggregate of the kind "list", over structs of a value and what it is ordered by, and a call around it that
 makes of the list what the function gives (`weft.expr.gathered`).
@@ -11,13 +12,14 @@ makes of the list what the function gives (`weft.expr.gathered`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import types as pt
 
 from weft.errors import QueryError
+from weft.expr.coerce import cast_to
 from weft.expr.gathered import GATHERINGS, PAIRED
 from weft.expr.model import Call, Expr, Literal, Udf
 from weft.expr.types import is_comparable, is_number, sql_name
@@ -25,6 +27,8 @@ from weft.expr.typing import add_types
 
 ORDERED = "ordered"
 """ordered(argument, ..., sorted(...), ...): the arguments of a call with ORDER BY in it."""
+KNOWN = "known"
+"""known(argument): IGNORE NULLS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,8 @@ class _Call:
     """How many arguments there are beside the value."""
     keyed: str = ""
     """If the second argument is what values are ordered by: how."""
+    needs_order: bool = False
+    """Whether the value is another one in another order."""
 
 
 _CALLS: dict[str, _Call] = {
@@ -62,23 +68,37 @@ _CALLS: dict[str, _Call] = {
     "bit_or": _Call("bit_or"),
     "bit_xor": _Call("bit_xor"),
 }
+PLACED = {
+    **dict.fromkeys(("first", "first_value"), _Call("leading", needs_order=True)),
+    **dict.fromkeys(("last", "last_value"), _Call("trailing", needs_order=True)),
+    "nth_value": _Call("nth", more=1, needs_order=True),
+}
+"""Calls that take one of the values, by its place."""
+_CALLS |= PLACED
 NAMES = tuple(_CALLS)
+IN_ORDER = frozenset(name for name, how in _CALLS.items() if how.gathers in ("list", "text") or how.needs_order)
+"""Functions whose values come in the order of the window around them."""
+_ORDERED = {"any_value": _Call("leading known")}
 _DISTINCT = {"sum": _Call("sum"), "avg": _Call("avg"), "mean": _Call("avg")}
 
 
 def is_gathering(call: Udf) -> bool:
     """Whether an aggregate is over all values of a group."""
-    return call.name in _CALLS or (call.name in _DISTINCT and _is_marked(call))
+    marked = {"distinct": _DISTINCT, ORDERED: _ORDERED}.get(_mark_of(call), {})
+    return call.name in _CALLS or call.name in marked
 
 
-def _is_marked(call: Udf) -> bool:
-    return len(call.args) == 1 and isinstance(call.args[0], Call) and call.args[0].op == "distinct"
+def _mark_of(call: Udf) -> str:
+    """DISTINCT or ORDER BY in a call of one argument."""
+    return call.args[0].op if len(call.args) == 1 and isinstance(call.args[0], Call) else ""
 
 
 def packed(call: Udf) -> tuple[Expr, tuple[Literal, ...]]:
     """What the list of a call has for each row, with types; and the constants of the call around the list."""
-    how = _CALLS.get(call.name) or _DISTINCT[call.name]
+    how = _CALLS.get(call.name) or _DISTINCT.get(call.name) or _ORDERED[call.name]
     args, order = _parted(call)
+    if args and isinstance(args[0], Call) and args[0].op == KNOWN:
+        how, args = replace(how, gathers=f"{how.gathers} known"), (*args[0].args, *args[1:])
     distinct = bool(args) and isinstance(args[0], Call) and args[0].op == "distinct"
     if distinct and isinstance(args[0], Call):
         args = (*args[0].args, *args[1:])
@@ -86,6 +106,9 @@ def packed(call: Udf) -> tuple[Expr, tuple[Literal, ...]]:
         count = "2 arguments" if how.keyed else f"1 to {1 + how.more} arguments" if how.more else "1 argument"
         hint = "leave arguments out, or write those that are missing."
         raise QueryError(f'"{call.name}" takes {count}, not {len(args)}', hint=hint, span=call.span)
+    if how.needs_order and not order:
+        hint = f"write {call.name.upper()}(x ORDER BY y), or OVER (ORDER BY y); in any order it is ANY_VALUE(x)."
+        raise QueryError(f"{call.name.upper()} depends on an order", hint=hint, span=call.span)
     keys, marks = [key.args[0] for key in order], [_mark(key) for key in order]
     constant = how.constant
     if how.keyed:
@@ -94,6 +117,8 @@ def packed(call: Udf) -> tuple[Expr, tuple[Literal, ...]]:
     elif len(args) == 2:
         constant = _constant(args[1], call)
     value = add_types(args[0])
+    if how.gathers == "text" and is_number(value.type):
+        value = cast_to(value, pa.string())
     if call.name in PAIRED:
         keys[0] = _number(add_types(keys[0]), call)
     if pt.is_null(value.type):
@@ -147,6 +172,8 @@ def _constant(written: Expr, call: Udf) -> Any:
 
 
 def _require_share(how: _Call, constant: Any, call: Udf) -> None:
+    if how.gathers.startswith("nth") and type(constant) is not int:
+        raise QueryError("NTH_VALUE counts rows", hint="write NTH_VALUE(x, 2).", span=call.span)
     if how.gathers == "text" and not isinstance(constant, str):
         raise QueryError("the separator is no text", hint="write it in single quotes: ', '.", span=call.span)
     if how.gathers.startswith("quantile") and (isinstance(constant, str) or not 0 <= constant <= 1):

@@ -100,8 +100,6 @@ def group(
             groups.add_key(key.expr)
     outputs = tuple(_output(groups, entry, united=united) for entry in entries)
     kept = sorted((_condition(groups, entry) for entry in having), key=lambda one: not cannot_fail(one))
-    if distinct:
-        _require_distinct(groups, outputs, entries)
     one = reduce(lambda left, right: add_types(Call("and", (left, right))), kept) if kept else None
     closing = None if closes is None else find_closing(query, groups.keys, outputs, closes)
     grouping = Grouping(
@@ -121,17 +119,14 @@ def _condition(groups: _Groups, entry: Entry) -> Expr:
         return require_condition(groups.finish(entry.expr))
 
 
-def _require_distinct(groups: _Groups, outputs: Sequence[Output], entries: Sequence[Entry]) -> None:
-    shown = {output.expr.name for output in outputs if isinstance(output.expr, Column)}
-    if groups.window is not None and any(is_window_part(entry.expr) for entry in entries):
-        shown.add(groups.window.key)
-    if missing := [name for name in groups.keys if name not in shown]:
-        raise QueryError(
-            "DISTINCT is not supported over groups that differ in what is not selected",
-            detail=f"the groups differ in {groups.source(missing[0])}.",
-            hint="select every expression of GROUP BY, or leave DISTINCT out.",
-            span=entries[0].expr.span,
-        )
+def shows_groups(query: Query, entries: Sequence[Entry]) -> bool:
+    """Whether rows of different groups differ in what is selected."""
+    made = query.grouping
+    assert made is not None
+    shown = {output.expr.name for output in made.outputs if isinstance(output.expr, Column)}
+    if made.window is not None and any(is_window_part(entry.expr) for entry in entries):
+        shown.add(made.window.key)
+    return shown.issuperset(made.keys)
 
 
 class _Groups:

@@ -27,6 +27,7 @@ from weft.query.groups import Entry
 from weft.query.model import BATCH, Output, Query, Relation, Stream
 from weft.query.names import find, suggestion
 from weft.query.ranking import bound
+from weft.query.reused import without_reuse
 from weft.query.versions import history
 from weft.query.views import Views, add_views
 from weft.query.visible import Visible, numbered, unique_names
@@ -97,7 +98,8 @@ class Inliner:
         clauses = Clauses(draft, tables, self.resolver.functions)
         predicates += tuple(part for using in draft.usings for part in clauses.merge(using))
         predicates += tuple(part for condition in draft.conditions for part in clauses.predicate(condition))
-        found = [(output, item.text) for item in draft.items for output in clauses.outputs(item)]
+        items = without_reuse(draft.items, clauses.scope.has)
+        found = [(output, item.text) for item in items for output in clauses.outputs(item)]
         names = unique_names(output.name for output, _ in found)
         entries = tuple(Entry(name, output.expr, text) for name, (output, text) in zip(names, found, strict=True))
         grouped = bool(draft.distinct or draft.group_by or draft.having) or any(has_aggregate(e.expr) for e in entries)

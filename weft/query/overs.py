@@ -8,7 +8,8 @@ Rows get one more column by joins of the rows with themselves; nothing of it is 
     ... ROWS BETWEEN 2 PRECEDING AND ...        the same with the number of a row in place of o; GROUPS with that of o
     LAG(x, n) OVER (PARTITION BY g ORDER BY o)  rows JOIN (all rows, and all rows n places before with NULL for x, UNION
                                                 ALL, GROUP BY g and the place) ON the place is the row's number - n
-    FIRST_VALUE(x) OVER (...)                   rows JOIN rows ON the number of the other is 1
+    FIRST_VALUE(x) OVER (...)                   rows JOIN rows ON the number of the other is 1; in a frame that may lack
+                                                the row it is an aggregate, like LAST_VALUE and NTH_VALUE
 
 What must hold: NULL and NaN are values of g and o like any other.  A place meets the rows at it even where these are
 not in its frame, so that no group is missing; FILTER keeps them out then.  All of these are inner joins, of one row
@@ -23,6 +24,7 @@ from datetime import timedelta
 
 from weft.expr.model import Call, Column, Expr, Literal, Udf
 from weft.query.draft import Condition, Draft, Item, Source, Star
+from weft.query.gathering import KNOWN, ORDERED
 from weft.query.grouping import Sorted
 
 ROWS = "rows"
@@ -97,9 +99,18 @@ class Over:
     """The column with the number of a row in its group, where it is needed."""
 
 
-def needs_number(function: str, frame: Frame) -> bool:
+def needs_number(function: str, args: Sequence[Expr], frame: Frame) -> bool:
     """Whether rows must be numbered first."""
-    return function in (*NEIGHBOURS, *EDGES) or frame.unit in ("rows", "groups")
+    return function in NEIGHBOURS or is_edge(function, args, frame) or frame.unit in ("rows", "groups")
+
+
+def is_edge(function: str, args: Sequence[Expr], frame: Frame) -> bool:
+    """Whether the row itself says which one is asked for: the first of a frame that holds it, the last of all."""
+    if function not in EDGES or any(isinstance(arg, Call) and arg.op in (KNOWN, ORDERED) for arg in args):
+        return False
+    if function in LAST:
+        return frame.unit == "all"
+    return frame.has_row and frame.unit != "groups" and not frame.is_by_value
 
 
 def with_columns(rows: Draft, overs: Sequence[Over]) -> Draft:
@@ -124,7 +135,7 @@ class _Beside:
 
 
 def _beside(rows: Draft, over: Over, alias: str) -> _Beside:
-    if over.function in EDGES:
+    if is_edge(over.function, over.args, over.frame):
         return _edge(rows, over, alias)
     if over.function in NEIGHBOURS:
         return _neighbour(rows, over, alias)

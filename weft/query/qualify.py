@@ -34,6 +34,7 @@ from weft.query.draft import (
 )
 from weft.query.names import find
 from weft.query.opened import Kind, Known, Node, Opened, Part, conditions_of
+from weft.query.reused import without_reuse
 from weft.query.scope import Scope, Shown, merge
 from weft.query.visible import numbered, unique_names
 
@@ -76,6 +77,7 @@ class Reader:
         before, self.tied = self.tied, []
         part, scope = self._tree(draft, _tree_of(draft), around)
         tied, self.tied = tuple(self.tied), before
+        draft = replace(draft, items=without_reuse(draft.items, scope.has))
         items = tuple(spelled(item, self.places) for item in self._items(draft, scope))
         keys = tuple(key for condition in draft.group_by for key in _keys(condition, scope, items))
         keys = tuple(spelled(key, self.places) for key in keys)

@@ -25,21 +25,21 @@ from dataclasses import replace
 import pyarrow as pa
 
 from weft.errors import QueryError, Span
-from weft.expr.model import Call, Column, Expr, Literal, Udf, conjuncts, text_of, transform, walk
+from weft.expr.model import Call, Column, Expr, Literal, Udf, columns, conjuncts, text_of, transform, walk
 from weft.expr.spelling import Places, normal
 from weft.expr.types import is_comparable, is_orderable, sql_name
 from weft.expr.typing import add_types, require_type
 from weft.query.aggregates import AGGREGATES, refuse_aggregates
 from weft.query.derived import all_rows
 from weft.query.draft import EVERY, Condition, Draft, Item, Ranked, Source, Star
-from weft.query.gathering import ORDERED
+from weft.query.gathering import IN_ORDER, KNOWN, ORDERED
 from weft.query.grouping import Grouping, Ranking, RankKind, Sorted, argument_field, key_field, value_field
 from weft.query.groups import Entry
 from weft.query.model import Output, Query
 from weft.query.names import find
 from weft.query.opened import Opened
 from weft.query.overcall import OverCall, SortKey, is_number, is_over
-from weft.query.overs import LAST, ROWS, Over, needs_number, with_columns
+from weft.query.overs import LAST, ROWS, Over, is_edge, needs_number, with_columns
 from weft.query.qualify import every
 
 GROUPING = ("grouping", "grouping_id")
@@ -269,27 +269,45 @@ class _Rows:
         asked = OverCall.read(call)
         assert asked.frame is not None
         counted = None
-        if needs_number(asked.function, asked.frame):
-            order = tuple(key.reversed() for key in asked.order) if asked.function in LAST else asked.order
+        edge = is_edge(asked.function, asked.args, asked.frame)
+        if needs_number(asked.function, asked.args, asked.frame):
+            is_last = edge and asked.function in LAST
+            order = tuple(key.reversed() for key in asked.order) if is_last else asked.order
             kind: RankKind = "dense_rank" if asked.frame.unit == "groups" else "row_number"
             place = OverCall(kind, asked.by, order).call()
             counted = self.numbers.setdefault(place, f"#rank{len(self.numbers)}")
         args = tuple(map(self._argument, asked.args))
+        if asked.function in IN_ORDER and not edge:
+            args = self._in_order(args, asked.order, counted)
         test = None if asked.where is None else self._argument(asked.where)
         keys = tuple(self.column(self._at(one)) for one in asked.by)
         sorted_ = tuple(map(self._sorted, asked.order))
         return Over(name, asked.function, args, test, keys, sorted_, asked.frame, counted)
 
+    def _in_order(self, args: tuple[Expr, ...], order: Sequence[SortKey], number: str | None) -> tuple[Expr, ...]:
+        """The arguments in the order of the window, where they have none of their own."""
+        first = args[0]
+        keys = [replace(key, expr=Column(ROWS, self.column(self._at(key.expr)))) for key in order]
+        if isinstance(first, Call) and first.op == "distinct":
+            keys = keys if all(key.expr == first.args[0] for key in keys) else []
+        elif number is not None:
+            keys = [SortKey(Column(ROWS, number))]
+        if not keys or (isinstance(first, Call) and first.op == ORDERED):
+            return args
+        return (Call(ORDERED, (*args, *(key.call() for key in keys)), None, first.span),)
+
     def _argument(self, expr: Expr) -> Expr:
         """An argument over columns of the rows."""
         if isinstance(expr, Literal):
             return expr
-        if isinstance(expr, Call) and expr.op in ("distinct", "sorted", ORDERED):
+        if isinstance(expr, Call) and expr.op in ("distinct", "sorted", KNOWN, ORDERED):
             return replace(expr, args=tuple(map(self._argument, expr.args)))
         return Column(ROWS, self.column(expr), None, expr.span)
 
     def _at(self, written: Expr) -> Expr:
-        """The output at a position, if one is written."""
+        """The output at a position or of a name, if one is written."""
+        if isinstance(written, Call) and written.op == _SHOWN:
+            return self.meant(written)
         if not isinstance(written, Call) or written.op != _POSITION:
             return written
         (place,) = written.args
@@ -320,7 +338,12 @@ def _output(draft: Draft, written: Expr) -> Expr:
     named = {item.name: _expr(item) for item in draft.items if item.name}
     bare = written.name if isinstance(written, Column) and not written.alias else None
     name = None if bare is None else find(bare, [one for one in named if one])
-    return written if name is None else named[name]
+    if name is None:
+        return written
+    is_made_of_others = any(
+        not column.alias and find(column.name, named) is not None for column in columns(named[name])
+    )
+    return Call(_SHOWN, (Literal(name),), None, written.span) if is_made_of_others else named[name]
 
 
 def _expr(written: Condition | Item) -> Expr:

@@ -16,9 +16,9 @@ from weft.expr.spelling import normal, order
 from weft.query.calls import FunctionSignature
 from weft.query.closing import has_one_watermark, timed_streams
 from weft.query.connectivity import adds_single_rows, require_connected
-from weft.query.derived import Derived, all_rows, branches, derive
+from weft.query.derived import Derived, all_rows, branches, derive, different_rows
 from weft.query.draft import Draft, Within
-from weft.query.groups import group, spelled
+from weft.query.groups import group, shows_groups, spelled
 from weft.query.inline import Inliner, output
 from weft.query.model import Query, Stream
 from weft.query.moment import fix_now
@@ -93,6 +93,9 @@ class _Resolver:
             asked = spelled((flat.clauses.having(one, entries, keys) for one in draft.having), places)
             having = sorted(asked, key=lambda one: order(one.expr, places))
             query = group(query, entries, keys, having, distinct=draft.distinct, united=united, closes=draft.closes)
+            if draft.distinct and not shows_groups(query, entries):
+                groups = replace(draft, distinct=False)
+                return self._query(different_rows(groups, draft.text), views, default, united=united)
             if draft.grows and query.grouping is not None:
                 query = replace(query, grouping=replace(query.grouping, grows=draft.times))
         else:
@@ -123,7 +126,7 @@ class _Resolver:
         parts = branches(draft)
         made = [self.query(part, views, default, united=len(parts) > 1) for part in parts]
         with placed(next((part.place for part in parts if part.place is not None), None)):
-            return derive(made, draft.times)
+            return derive(made, draft.times, by_name=draft.by_name)
 
 
 def _reads_nothing(draft: Draft) -> QueryError:

@@ -35,7 +35,7 @@ def rewrite(draft: Draft, know: Callable[[Draft], Known]) -> Draft:
     written = [one for part in branches(draft) for one in branches(_without_sets(part, know))]
     parts = [part if _is_plain(part) else _rewrite(part, know) for part in written]
     first, *rest = (one for part in parts for one in branches(part))
-    return replace(first, unions=tuple(rest), times=draft.times, closes=draft.closes)
+    return replace(first, unions=tuple(rest), by_name=draft.by_name, times=draft.times, closes=draft.closes)
 
 
 def _without_sets(draft: Draft, know: Callable[[Draft], Known]) -> Draft:
@@ -43,7 +43,8 @@ def _without_sets(draft: Draft, know: Callable[[Draft], Known]) -> Draft:
     if not draft.sets or is_ranking(draft):
         return draft
     with placed(draft.place):
-        return each_set(draft, Reader(know(draft), beside).open(draft))
+        opened = Reader(know(draft), beside).open(draft)
+        return each_set(opened.draft, opened)
 
 
 def refuse_closed(draft: Draft) -> None:
@@ -75,7 +76,8 @@ def _rewrite(draft: Draft, know: Callable[[Draft], Known]) -> Draft:
             reader = Reader(known, beside)
             opened = reader.open(draft)
             return rank(draft, opened, reader.places, lambda rows: _over(opened, rows, reader))
-        draft = regroup(draft, Reader(known, beside).open(draft))
+        opened = Reader(known, beside).open(draft)
+        draft = regroup(opened.draft, opened)
         reader = Reader(known, beside)
         return _joined(reader.open(draft), reader)
 

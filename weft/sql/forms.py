@@ -12,7 +12,7 @@ from weft.errors import Span
 from weft.expr.dates import UNITS, unit_of
 from weft.expr.model import Call, Column, Expr, Literal, Udf
 from weft.query.draft import Draft, Item
-from weft.query.gathering import ORDERED
+from weft.query.gathering import KNOWN, ORDERED, PLACED
 from weft.sql.cursor import Cursor
 from weft.sql.over import read_order, read_over
 from weft.sql.refused import refuse_clause
@@ -94,11 +94,12 @@ def function(cursor: Cursor, read: Read) -> Expr:
         return filtered(cursor, read, _count_all(cursor, name.text, start), start)
     inside = cursor.at
     distinct = cursor.accept("DISTINCT")
-    args = () if cursor.accept(")") else _ordered_arguments(cursor, read)
+    args = () if cursor.accept(")") else _ordered_arguments(cursor, read, name.text)
     if distinct:
         span = cursor.tokens[inside].span.to(cursor.tokens[cursor.at - 2].span)
         args = _distinct(args, span)
     args = _within_group(cursor, read, name.upper, args)
+    args = _known(args) if _ignores_nulls(cursor, name.text) else args
     args = _with_unit(name.upper, args)
     made = _window(name.upper, args, cursor.span_from(start))
     return made or filtered(cursor, read, Udf(name.text, args, None, cursor.span_from(start)), start)
@@ -166,18 +167,38 @@ def arguments(cursor: Cursor, read: Read) -> tuple[Expr, ...]:
     return tuple(args)
 
 
-def _ordered_arguments(cursor: Cursor, read: Read) -> tuple[Expr, ...]:
+def _ordered_arguments(cursor: Cursor, read: Read, name: str) -> tuple[Expr, ...]:
     """The arguments of a call; ORDER BY in them makes them one."""
     start = cursor.at
     args = [read(cursor)]
     while cursor.accept(","):
         args.append(read(cursor))
+    ignores = _ignores_nulls(cursor, name)
     if cursor.accept("ORDER", "BY"):
         args = [
             Call(ORDERED, (*args, *(key.call() for key in read_order(cursor, read))), None, cursor.span_from(start))
         ]
+    ignores = _ignores_nulls(cursor, name) or ignores
     cursor.expect(")", "the list of arguments is never closed.")
-    return tuple(args)
+    return _known(tuple(args)) if ignores else tuple(args)
+
+
+def _ignores_nulls(cursor: Cursor, name: str) -> bool:
+    """Read IGNORE NULLS, in a call or behind it; RESPECT NULLS says nothing."""
+    if not cursor.sees("IGNORE", "NULLS"):
+        return cursor.accept("RESPECT", "NULLS") and False
+    if name.lower() not in PLACED:
+        hint = "leave it out, and select rows without NULL in a derived table."
+        raise cursor.fail(cursor.token.span, f"IGNORE NULLS is not supported in {name.upper()}", hint=hint)
+    return cursor.accept("IGNORE", "NULLS")
+
+
+def _known(args: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The arguments of a call that ignores NULL."""
+    first, *rest = args
+    if isinstance(first, Call) and first.op == ORDERED:
+        return (replace(first, args=_known(first.args)),)
+    return (Call(KNOWN, (first,), None, first.span), *rest)
 
 
 def _within_group(cursor: Cursor, read: Read, name: str, args: tuple[Expr, ...]) -> tuple[Expr, ...]:

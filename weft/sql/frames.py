@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from weft.query.overs import EDGES, LAST, Bound, Frame
+from weft.query.overs import Bound, Frame
 from weft.sql.cursor import Cursor
 from weft.sql.interval import interval_literal
 
 _FORM = "ROWS BETWEEN 2 PRECEDING AND CURRENT ROW."
 
 
-def read_frame(cursor: Cursor, name: str, *, is_ordered: bool) -> Frame:
+def read_frame(cursor: Cursor, *, is_ordered: bool) -> Frame:
     """Read a frame, or nothing."""
     start = cursor.at
     if not cursor.sees_any("ROWS", "RANGE", "GROUPS"):
@@ -35,12 +35,6 @@ def read_frame(cursor: Cursor, name: str, *, is_ordered: bool) -> Frame:
         frame = _frame(cursor, start, unit, low, high, is_ordered=is_ordered)
     if cursor.sees("EXCLUDE"):
         raise cursor.fail(cursor.token.span, "EXCLUDE is not supported", hint="leave it out.")
-    if name in EDGES and (frame.is_by_value or frame.unit == "groups" or not frame.has_row):
-        hint = "take the first of all rows, or of a frame of ROWS that holds the row itself."
-        raise cursor.fail(cursor.span_from(start), f"{name.upper()} has no such frame", hint=hint)
-    if name in LAST and frame.unit != "all":
-        hint = "write ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING."
-        raise cursor.fail(cursor.token.span, f"{name.upper()} needs all rows of the group", hint=hint)
     return frame
 
 

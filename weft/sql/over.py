@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from weft.errors import QueryError
-from weft.expr.model import Call, Column, Expr, Literal, Udf, transform, walk
+from weft.expr.model import Call, Expr, Literal, Udf, walk
 from weft.expr.typing import add_types
 from weft.query.aggregates import AGGREGATES, calls_aggregate
-from weft.query.derived import all_rows
 from weft.query.draft import Draft, Item
 from weft.query.grouping import RankKind
-from weft.query.overcall import OverCall, SortKey
+from weft.query.ordered import around
+from weft.query.overcall import OverCall, SortKey, is_over
 from weft.query.ranking import first_of_groups, first_rows, is_ranking
 from weft.sql.cursor import Cursor
 from weft.sql.shares import PLACES, place
@@ -31,10 +31,8 @@ from weft.sql.window import FORM, read_window
 Read = Callable[[Cursor], Expr]
 
 _RANKS: dict[str, RankKind] = {"row_number": "row_number", "rank": "rank", "dense_rank": "dense_rank"}
-_EDGE = "number the rows with ROW_NUMBER() in a derived table, take those with n = 1 and join them."
 _GROUP = "group the rows: SELECT key, COUNT(*) ... GROUP BY key, and join the groups where rows need them."
-_CURES = {"nth_value": _EDGE}
-_OTHERS = {"lag": 3, "lead": 3, "first_value": 1, "last_value": 1}
+_OTHERS = {"lag": 3, "lead": 3, "first_value": 1, "last_value": 1, "nth_value": 2}
 """Functions that find other rows -> how many arguments they take."""
 _SIGNS = ("+", "-", "*")
 """What LIMIT may work out; `/` gives no whole number, and `%` a share of the rows elsewhere."""
@@ -51,7 +49,7 @@ def read_over(cursor: Cursor, read: Read, call: Expr, start: int) -> Expr:
             cursor.token.span,
             f"{name.upper()} ... OVER is not supported",
             detail=f"window functions are: {', '.join((*_RANKS, *PLACES, *_OTHERS)).upper()}, and aggregates.",
-            hint=_CURES.get(name, _GROUP),
+            hint=_GROUP,
         )
     if name in _RANKS and call.args:
         raise cursor.fail(cursor.span_from(start), f"{name.upper()} takes no argument", hint=f"write {name}() {FORM}")
@@ -62,14 +60,14 @@ def read_over(cursor: Cursor, read: Read, call: Expr, start: int) -> Expr:
         hint = f"write {name}(value) {FORM}"
         raise cursor.fail(cursor.span_from(start), f"{name.upper()} cannot be called so", hint=hint)
     cursor.next()
-    window = read_window(cursor, read, read_order, name)
+    window = read_window(cursor, read, read_order)
     if name in _RANKS:  # all rows are numbered, whatever the frame
         return OverCall(_RANKS[name], window.by, window.order).call(cursor.span_from(start))
     if name in PLACES:
         return place(name, call.args, window, cursor.span_from(start))
     if cursor.sees("IGNORE", "NULLS") or cursor.sees("RESPECT", "NULLS"):
-        hint = "leave it out, and select rows without NULL in a derived table."
-        raise cursor.fail(cursor.token.span, f"{cursor.token.upper} NULLS is not supported", hint=hint)
+        hint = "write it before OVER."
+        raise cursor.fail(cursor.token.span, f"{cursor.token.upper} NULLS cannot stand here", hint=hint)
     return OverCall(None, window.by, window.order, name, call.args, where, window.frame).call(cursor.span_from(start))
 
 
@@ -112,8 +110,9 @@ def read_limit(cursor: Cursor, draft: Draft, read: Read) -> Draft:
         return draft  # inside of a query, rows without a number have no order
     if not (ordered or skipped or draft.unions or draft.group_by) and most and any(map(_is_aggregate, draft.items)):
         return draft  # one row
-    if draft.unions or draft.distinct or is_ranking(draft):
-        draft, order = _around(draft), _over_outputs(order)
+    if draft.unions or draft.distinct or is_ranking(draft) or any(_is_numbered(key.expr) for key in order):
+        draft, keys = around(draft, [key.expr for key in order])
+        order = tuple(replace(key, expr=shown) for key, shown in zip(order, keys, strict=True))
     return first_rows(draft, order, most, skipped or 0, cursor.span_from(start))
 
 
@@ -124,7 +123,9 @@ def first_of_each(cursor: Cursor, draft: Draft, by: tuple[Expr, ...], read: Read
     if cursor.sees_any("LIMIT", "OFFSET", "FETCH"):
         cursor.at = start
     if draft.qualify:  # it says first which rows there are
-        draft, by, order = _around(draft), tuple(map(_shown, by)), _over_outputs(order)
+        draft, keys = around(draft, [*by, *(key.expr for key in order)])
+        by, keys = keys[: len(by)], keys[len(by) :]
+        order = tuple(replace(key, expr=shown) for key, shown in zip(order, keys, strict=True))
     return first_of_groups(draft, by, order)
 
 
@@ -132,18 +133,8 @@ def _is_aggregate(item: Item) -> bool:
     return calls_aggregate(item.expr)
 
 
-def _around(draft: Draft) -> Draft:
-    """SELECT * over all rows of a SELECT."""
-    return replace(all_rows(replace(draft, named=()), draft.text), named=draft.named)
-
-
-def _over_outputs(order: tuple[SortKey, ...]) -> tuple[SortKey, ...]:
-    return tuple(replace(key, expr=_shown(key.expr)) for key in order)
-
-
-def _shown(written: Expr) -> Expr:
-    """An order over the outputs of a SELECT, whose aliases cannot be seen."""
-    return transform(written, lambda node: replace(node, alias="") if isinstance(node, Column) else node)
+def _is_numbered(written: Expr) -> bool:
+    return any(map(is_over, walk(written)))
 
 
 def _skipped(cursor: Cursor, read: Read) -> int | None:

@@ -2,7 +2,7 @@
 
     [WITH name AS (SELECT ...), ...] SELECT item, ... FROM ... [WHERE condition] [GROUP BY key, ...]
     [HAVING condition] [WINDOW name AS (...), ...] [QUALIFY condition] [WITHIN length]
-    [UNION [ALL] | EXCEPT | INTERSECT SELECT ...] [ORDER BY key, ... LIMIT n] [;]
+    [UNION [ALL] [BY NAME] | EXCEPT | INTERSECT SELECT ...] [ORDER BY key, ... LIMIT n] [;]
 
 WITHIN after a table factor is the window of that alias; at the very end, or before GROUP BY, it is the default of all
 others.
@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from weft.expr.model import Column, Expr, columns, conjuncts
 from weft.query.bags import counted_rows
-from weft.query.derived import add_branch, different_rows
+from weft.query.derived import add_branch, all_rows, different_rows
 from weft.query.draft import Condition, Draft, Item, Join, JoinKind, Source, Star, Using
 from weft.sql.cursor import Cursor
 from weft.sql.expression import parse_condition
@@ -62,8 +62,9 @@ def read_body(cursor: Cursor) -> Draft:
             continue
         cursor.next()
         is_all = cursor.accept("ALL") or (cursor.accept("DISTINCT") and False)
+        unite = _by_name if cursor.accept("BY", "NAME") else add_branch
         cursor.depth += 1
-        draft = add_branch(draft, _intersection(cursor))
+        draft = unite(_closed(draft), _closed(_intersection(cursor)))
         cursor.depth -= 1
         if not is_all:
             draft = different_rows(draft, cursor.source(cursor.span_from(start)))
@@ -91,12 +92,21 @@ def _by_rows(cursor: Cursor, draft: Draft, kind: JoinKind, read: Callable[[Curso
     if is_all:
         return counted_rows(draft, other, kind == "semi", span)
     using = Using((), range(1), range(1, 2), span, places=True)
-    sources = (Source("the rows", "rows", derived=replace(draft, named=())), Source("others", "others", derived=other))
+    sources = (Source("the rows", "rows", derived=draft), Source("others", "others", derived=other))
     star = Item(Star(), None, cursor.text)
-    return Draft(
-        sources, (), (star,), None, cursor.text, distinct=True, named=draft.named,
-        tree=Join(kind, 0, 1, (), using, span),
-    )  # fmt: skip
+    tree = Join(kind, 0, 1, (), using, span)
+    return Draft(sources, (), (star,), None, cursor.text, distinct=True, tree=tree)
+
+
+def _by_name(draft: Draft, other: Draft) -> Draft:
+    """All rows of both, with the columns of both; no further SELECT is one of the same UNION."""
+    first, second = (all_rows(one, one.text) if one.unions else one for one in (draft, other))
+    return all_rows(replace(add_branch(first, second), by_name=True), draft.text)
+
+
+def _closed(draft: Draft) -> Draft:
+    """A SELECT of a UNION: what a WITH in its own parentheses names, no other one sees."""
+    return all_rows(draft, draft.text) if draft.named else draft
 
 
 def _branch(cursor: Cursor) -> Draft:

@@ -59,17 +59,17 @@ def read_windows(cursor: Cursor, read: Read, order: Order) -> None:
         cursor.name("the name of a window")
         if not cursor.accept("AS"):
             raise cursor.unexpected("AS is missing", _CLAUSE)
-        _definition(cursor, read, order, "")
+        _definition(cursor, read, order)
         if not cursor.accept(","):
             return
 
 
-def read_window(cursor: Cursor, read: Read, order: Order, function: str) -> Window:
+def read_window(cursor: Cursor, read: Read, order: Order) -> Window:
     """Read what stands behind OVER."""
-    return _named(cursor, read, order, function) if cursor.is_name() else _parenthesised(cursor, read, order, function)
+    return _named(cursor, read, order) if cursor.is_name() else _parenthesised(cursor, read, order)
 
 
-def _parenthesised(cursor: Cursor, read: Read, order: Order, function: str) -> Window:
+def _parenthesised(cursor: Cursor, read: Read, order: Order) -> Window:
     cursor.expect("(", FORM)
     base = _base(cursor, read, order)
     by, keys = base.by if base else (), base.order if base else ()
@@ -83,7 +83,7 @@ def _parenthesised(cursor: Cursor, read: Read, order: Order, function: str) -> W
         keys = order(cursor, read)
     has_frame = cursor.sees_any("ROWS", "RANGE", "GROUPS")
     start = cursor.at
-    frame = read_frame(cursor, function, is_ordered=bool(keys))
+    frame = read_frame(cursor, is_ordered=bool(keys))
     if frame.is_by_value and len(keys) > 1:
         hint = "order by one key, or write ROWS."
         raise cursor.fail(cursor.span_from(start), "this RANGE needs an order by one key", hint=hint)
@@ -96,14 +96,14 @@ def _base(cursor: Cursor, read: Read, order: Order) -> Window | None:
     if not cursor.is_name() or cursor.sees("PARTITION", "BY") or cursor.sees_any("ROWS", "RANGE", "GROUPS"):
         return None
     start = cursor.at
-    base = _named(cursor, read, order, "")
+    base = _named(cursor, read, order)
     if base.has_frame:
         span, name = cursor.span_from(start), cursor.tokens[start].text
         raise cursor.fail(span, f'the window "{name}" has a frame', hint="write OVER name without parentheses.")
     return base
 
 
-def _named(cursor: Cursor, read: Read, order: Order, function: str) -> Window:
+def _named(cursor: Cursor, read: Read, order: Order) -> Window:
     """A window by its name: one behind this call, or, in another window, one before it."""
     token = cursor.next()
     at = cursor.windows.get(token.text.lower())
@@ -112,16 +112,16 @@ def _named(cursor: Cursor, read: Read, order: Order, function: str) -> Window:
         detail = f"windows are: {names}." if names else ""
         raise cursor.fail(token.span, f'there is no window "{token.text}" here', detail=detail, hint=_CLAUSE)
     back, cursor.at = cursor.at, at
-    window = _definition(cursor, read, order, function)
+    window = _definition(cursor, read, order)
     cursor.at = back
     return window
 
 
-def _definition(cursor: Cursor, read: Read, order: Order, function: str) -> Window:
+def _definition(cursor: Cursor, read: Read, order: Order) -> Window:
     """A window of the WINDOW clause; it knows those before it."""
     windows, at = cursor.windows, cursor.at
     cursor.windows = {name: place for name, place in windows.items() if place < at}
-    window = _parenthesised(cursor, read, order, function)
+    window = _parenthesised(cursor, read, order)
     cursor.windows = windows
     return window
 
