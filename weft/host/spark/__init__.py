@@ -2,7 +2,7 @@
 
 when a batch begins   pace, polling, streaming
 what it reads         sources, reader, reading, oldrows
-one job of Spark      waves, exchange, parcels, homing
+one job of Spark      waves, mapped, exchange, parcels, homing
 a run                 run, epochs, ground, delivery
 what went wrong       failing, lost, missing
 """
