@@ -11,7 +11,7 @@ names the steps that make inner joins, unions and groups of everything else.
     subqueries          subqueries, tied, groupedsub, onlyrow, regroup
     groups              groups, aggregates, gathering, sets, windowing, closing, unfold
     numbers of rows     ranking, overcall, overs, ordered
-    rows that change    whole, versions, upserts, tables, bags, derived
+    rows that change    whole, settled, versions, upserts, tables, bags, derived
     times               timebounds, moment
     subscriptions       subscribe
     errors              elsewhere

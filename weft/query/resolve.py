@@ -25,6 +25,7 @@ from weft.query.moment import fix_now
 from weft.query.onerow import with_rows
 from weft.query.ranking import ranked
 from weft.query.rewrite import is_plain, rewrite
+from weft.query.settled import settled
 from weft.query.sources import Sources
 from weft.query.tables import refuse_changes_beside_tables
 from weft.query.versions import keep_versions
@@ -103,7 +104,7 @@ class _Resolver:
         if not query.cross_product:
             require_connected(query)
         refuse_changes_beside_tables(query)
-        return fix_now(query)
+        return settled(fix_now(query))
 
     def plain(self, draft: Draft, views: Views, default: Within = None) -> Draft:
         """The draft without outer joins and subqueries."""

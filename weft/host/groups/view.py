@@ -63,8 +63,12 @@ class View:
 
     def _counted(self, groups: Frame, more: Ints) -> Frame:
         """Rows of groups, each as often as there are more of them now, or fewer."""
+        groups, more = groups.filter(pa.array(more != 0)), more[more != 0]
+        if self.grouped.groups.grouping.having is not None:
+            wanted = self._passes(groups)
+            groups, more = groups.filter(wanted), more[wanted.to_numpy(zero_copy_only=False)]
         places = pa.array(np.repeat(np.arange(groups.num_rows), np.abs(more)))
-        ops = pa.array(np.where(more > 0, "insert", "delete"))
+        ops = pa.array(np.where(more > 0, "insert", "delete"), pa.string())
         return self.rows(groups, ops).take(places)
 
     def deltas(self, parts: Frame, segments: Sequence[Segment], stored: dict[str, Frame]) -> Frame:
@@ -131,7 +135,13 @@ class View:
         there = pc.greater(groups.column(WEIGHT), 0) if grouping.keys else pa.repeat(True, groups.num_rows)
         if grouping.having is None:
             return there
-        return pc.and_(there, pc.fill_null(evaluate(grouping.having, self.finish(groups), self.functions), False))
+        return pc.and_(there, self._passes(groups))
+
+    def _passes(self, groups: Frame) -> pa.Array:
+        """Which groups make HAVING true."""
+        having = self.grouped.groups.grouping.having
+        assert having is not None
+        return pc.fill_null(evaluate(having, self.finish(groups), self.functions), False)
 
     # --------------------------------------------------------------------------------------------- rows
 
