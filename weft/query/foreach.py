@@ -44,7 +44,7 @@ def for_each(
     reader: Reader, opened: Opened, sources: Iterable[Source], scope: Scope, name: str, *, is_grouped: bool
 ) -> Each | None:
     """The SELECT for each row of the one source that it refers to; None if there is no such source."""
-    draft = _own(opened)
+    draft = own_names(opened)
     if draft is None:
         return None
     if draft.sets or draft.within is not None or any(source.within is not None for source in draft.sources):
@@ -67,11 +67,11 @@ def for_each(
     return None
 
 
-def _own(opened: Opened) -> Draft | None:
+def own_names(opened: Opened) -> Draft | None:
     """The SELECT with its own columns named so that no column of another source can be meant; None if it cannot be."""
     draft = opened.draft
     is_merged = bool(draft.usings) or any(join.using is not None for join in joins(draft.tree or 0))
-    stars = [i.expr for one in (draft, *draft.unions) for i in one.items if isinstance(i.expr, Star)]
+    stars = [item.expr for item in draft.items if isinstance(item.expr, Star)]
     if any(not star.alias and (is_merged or star.without) for star in stars):
         return None
     shown = {item.name.lower() for item in draft.items if item.name}
@@ -94,7 +94,6 @@ def _own(opened: Opened) -> Draft | None:
         conditions=tuple(map(written, draft.conditions)),
         group_by=tuple(map(written, draft.group_by)),
         qualify=tuple(written(one, frozenset(shown)) for one in draft.qualify),
-        unions=tuple(map(_starred, draft.unions)),
     )
     return _starred(made)
 
@@ -126,14 +125,21 @@ def _inside(reader: Reader, draft: Draft, asking: Source, columns: Sequence[Show
     keys = tuple(Column(alias, one.name) for one in columns)
     if is_ranking(draft):
         draft = within_ties(draft, draft.conditions, keys)
-    return replace(
+    made = replace(
         draft,
-        sources=(values, *(_reaching(reader, source) for source in draft.sources)),
         items=(*(Item(key, f"{_OF}{at}") for at, key in enumerate(keys)), *draft.items),
         group_by=(*map(Condition, keys), *draft.group_by) if is_grouped and not draft.distinct else draft.group_by,
+    )
+    return with_rows(reader, made, values)
+
+
+def with_rows(reader: Reader, draft: Draft, rows: Source) -> Draft:
+    """The SELECT for each of some rows, which everything in it can read."""
+    return replace(
+        draft,
+        sources=(rows, *(_reaching(reader, source) for source in draft.sources)),
         usings=tuple(_moved(using) for using in draft.usings),
         tree=None if draft.tree is None else _beside_rows(_shifted(draft.tree)),
-        unions=tuple(_inside(reader, one, asking, columns, is_grouped=is_grouped) for one in draft.unions),
         crossed=True,
     )
 

@@ -15,22 +15,19 @@ from weft.errors import QueryError
 from weft.expr.model import Call, Column, Expr, columns, transform
 from weft.query.draft import Condition, Draft, Item, Source
 from weft.query.opened import Opened, Part, conditions_of, sources_of
-from weft.query.tied import COMPARED, equal_sides, expr_of, flat_joins, sides
+from weft.query.tied import COMPARED, Tie, equal_sides, expr_of, flat_joins, sides
 
 
-def grouped(opened: Opened, call: Call, around: Part, text: str) -> tuple[Source, list[Expr]]:
+def grouped(opened: Opened, call: Call, around: Part, text: str) -> tuple[Source, list[Tie]]:
     """A subquery that groups rows as a derived table, and what the query `around` compares its first columns with."""
     mine = {source.alias for source in sources_of(opened.part)}
     if not _far(opened, mine):
         _refuse_elsewhere(opened, mine, call)
         return Source("subquery", "subquery", derived=opened.draft), []
-    if opened.draft.unions:
-        hint = "write a subquery for each SELECT of the UNION, and combine what they give."
-        raise QueryError("a subquery with UNION cannot refer to the query around it", hint=hint, span=call.span)
     return tied(opened, call, around, text)
 
 
-def tied(opened: Opened, call: Call, around: Part | None, text: str) -> tuple[Source, list[Expr]]:
+def tied(opened: Opened, call: Call, around: Part | None, text: str) -> tuple[Source, list[Tie]]:
     """The same of a subquery with the items that it is given, over flat joins."""
     name, mine = "subquery", {source.alias for source in sources_of(opened.part)}
     far = _far(opened, mine)
@@ -43,7 +40,7 @@ def tied(opened: Opened, call: Call, around: Part | None, text: str) -> tuple[So
     _refuse_elsewhere(rest, mine, call)
     flat = _again(rest)
     made = replace(flat, items=(*items, *opened.items), group_by=(*keys, *opened.group_by), having=opened.having)
-    return Source(name, name, derived=made), [outer for _, outer in pairs]
+    return Source(name, name, derived=made), [tie for _, tie in pairs]
 
 
 def _far(opened: Opened, mine: set[str]) -> list[Condition]:
@@ -63,7 +60,7 @@ def _asking(far: list[Condition], mine: set[str], around: Part | None) -> Source
     return found[0] if len(outside) == 1 and found else None
 
 
-def _for_each(opened: Opened, far: list[Condition], asking: Source, call: Call) -> tuple[Source, list[Expr]]:
+def _for_each(opened: Opened, far: list[Condition], asking: Source, call: Call) -> tuple[Source, list[Tie]]:
     """The groups of a subquery for each different value that the query around compares with; NULLs have none."""
     asked = sorted({c.name for one in far for c in columns(expr_of(one)) if c.alias == asking.alias})
     items = tuple(Item(Column(asking.alias, name), name) for name in asked)
@@ -84,7 +81,7 @@ def _for_each(opened: Opened, far: list[Condition], asking: Source, call: Call) 
         group_by=(*map(Condition, keys), *opened.group_by),
         having=opened.having,
     )
-    return Source("subquery", "subquery", derived=made), [Column(asking.alias, name) for name in asked]
+    return Source("subquery", "subquery", derived=made), [Tie(Column(asking.alias, name)) for name in asked]
 
 
 def _again(opened: Opened) -> Draft:

@@ -28,6 +28,7 @@ from weft.query.draft import Condition, Draft, Item, Source, Star, has_subquery,
 from weft.query.elements import unnested
 from weft.query.foreach import for_each
 from weft.query.groupedsub import tied
+from weft.query.lifted import is_combined, lifted
 from weft.query.onerow import ROW, is_row
 from weft.query.opened import Opened, Part, sources_of
 from weft.query.qualify import Beside, Reader
@@ -49,20 +50,18 @@ def beside(reader: Reader, source: Source, left: Scope, part: Part | None, *, pa
         return _row(reader, source, draft, left)
     if draft.unions and all(one.sources and one.sources[0].stream == ROW for one in (draft, *draft.unions)):
         return _rows(reader, source, (replace(draft, unions=()), *draft.unions), left)
+    if is_combined(draft):
+        return lifted(reader, source, draft, left)
     opened = reader.open(draft, left)
-    if is_ranking(draft) and not draft.unions and (first := _first(reader, source, opened)) is not None:
+    if is_ranking(draft) and (first := _first(reader, source, opened)) is not None:
         return first
-    if (
-        opened.is_grouped
-        and not is_ranking(draft)
-        and not (draft.unions or draft.group_by or draft.having or draft.distinct)
-    ):
+    if opened.is_grouped and not is_ranking(draft) and not (draft.group_by or draft.having or draft.distinct):
         return _values(source, draft, opened, left)
     asked: tuple[Condition | Item, ...] = (*draft.conditions, *draft.items)
     found: tuple[Condition | Item, ...] = (*opened.where, *opened.items)
     left_asks = padded and any(has_subquery(one.expr) for one in found)
     if (
-        draft.unions or draft.sets or opened.is_grouped or is_ranking(draft) or left_asks or not _is_near(opened)
+        draft.sets or opened.is_grouped or is_ranking(draft) or left_asks or not _is_near(opened)
         or any(has_subquery(one.expr) for one in asked)
     ):  # fmt: skip
         return _each(reader, source, opened, left, part)
@@ -96,15 +95,15 @@ def _by_keys(reader: Reader, source: Source, opened: Opened, left: Scope) -> Bes
     """Groups that are tied by equalities, as those of each value: what is compared is one more key of them."""
     draft = opened.draft
     written: tuple[Condition | Item, ...] = (*opened.where, *opened.items, *opened.having, *opened.group_by)
-    if draft.unions or draft.sets or draft.distinct or is_ranking(draft):
+    if draft.sets or draft.distinct or is_ranking(draft):
         return None
     if any(has_subquery(one.expr) for one in written):
         return None
-    made, outer = tied(opened, Call("exists", (), None, source.span), None, draft.text)
+    made, ties = tied(opened, Call("exists", (), None, source.span), None, draft.text)
     placed, shown = reader.place(replace(source, derived=made.derived, columns=(), lateral=False))
-    keys, values = shown.columns[: len(outer)], shown.columns[len(outer) :]
-    pairs = ((key.value, other) for key, other in zip(keys, outer, strict=True))
-    on = tuple(Condition(Call("=", pair, None, source.span), draft.text) for pair in pairs)
+    keys, values = shown.columns[: len(ties)], shown.columns[len(ties) :]
+    pairs = zip(keys, ties, strict=True)
+    on = tuple(Condition(tie.compared(key.value, source.span), draft.text) for key, tie in pairs)
     return Beside(placed, Scope(_named(source, [(one.name, one.value) for one in values]), around=left.around), on)
 
 

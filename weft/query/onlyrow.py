@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from weft.expr.model import Call, Column, Expr, Literal, transform
 from weft.query.aggregates import calls_aggregate
-from weft.query.draft import Draft, Item, Star
+from weft.query.draft import Condition, Draft, Item, Star
 from weft.query.ranking import is_ranking
 from weft.query.tied import expr_of, many_columns, one_column, operator_of
 
@@ -35,6 +35,20 @@ def without_having(draft: Draft) -> Draft:
         return draft
     (item,) = draft.items
     return replace(draft, items=(replace(item, expr=Call("case", (test, expr_of(item), Literal(None)))),), having=())
+
+
+def as_values(draft: Draft) -> tuple[tuple[Item, ...], tuple[Condition, ...]]:
+    """Its columns as subqueries that are a value, and the condition on which the row is there."""
+
+    def value(expr: Expr) -> Call:
+        made = replace(draft, items=(Item(expr, "value", draft.text),), having=())
+        return Call("subquery", (Literal(made),), None, draft.place)
+
+    items = (
+        replace(item, expr=value(expr_of(item)), name=item.name or f"#value{at}") for at, item in enumerate(draft.items)
+    )
+    test = _having(draft)
+    return tuple(items), () if test is None else (Condition(value(test), draft.text),)
 
 
 def compared(call: Call, draft: Draft) -> Expr:

@@ -70,6 +70,14 @@ class Reader:
         """What ties derived tables of the SELECT that is read to the query around it."""
         self.types: dict[tuple[str, str], pa.DataType] = {}
         """(Alias, column) -> its type."""
+        self.placed: dict[str, tuple[Source, bool]] = {}
+        """Alias -> its source, and whether an outer join may pad it."""
+
+    def apart(self) -> Reader:
+        """One that reads the same, and leaves this one as it is."""
+        found = Reader(self.known, self.lateral)
+        found.places, found.placed = {**self.places}, {**self.placed}
+        return found
 
     def open(self, draft: Draft, around: Scope | None = None, within: Within = None) -> Opened:
         """The SELECT that a draft states; `around` are the names of the query around it, `within` is its window."""
@@ -90,7 +98,9 @@ class Reader:
         scope = Scope((), around=around)
         return tuple(self._items(draft, scope)), tuple(_resolved(one, scope) for one in draft.conditions)
 
-    def place(self, source: Source, around: Scope | None = None) -> tuple[Source, Scope]:
+    def place(
+        self, source: Source, around: Scope | None = None, *, padded: bool = False
+    ) -> tuple[Source, Scope]:  # fmt: skip
         """A source under an alias of its own, and what it shows."""
         alias = next(name for name in numbered(source.alias) if name not in self.places)
         self.places[alias] = len(self.places)
@@ -99,7 +109,9 @@ class Reader:
         shown = Scope.of(source.alias, alias, found)
         meant = (Shown(of, name, Column(alias, own), found[own]) for of, name, own in source.meant)
         shown = replace(shown, merged=tuple(meant))
-        return replace(source, alias=alias), replace(shown, around=around)
+        placed = replace(source, alias=alias)
+        self.placed[alias] = placed, padded
+        return placed, replace(shown, around=around)
 
     def _tree(self, draft: Draft, tree: Tree, around: Scope | None, *, padded: bool = False) -> tuple[Part, Scope]:
         if isinstance(tree, int):
@@ -151,7 +163,7 @@ class Reader:
     def _leaf(self, source: Source, around: Scope | None, *, padded: bool) -> tuple[Part, Scope]:
         """A table factor; in a subquery, a derived table may refer to the query around, as if it were LATERAL."""
         try:
-            return self.place(source, around)
+            return self.place(source, around, padded=padded)
         except QueryError as alone:
             if source.derived is None or around is None:
                 raise
@@ -186,8 +198,7 @@ class Reader:
 
     def reads(self, expr: Expr, scope: Scope) -> frozenset[str]:
         """The aliases that an expression reads, and the subqueries in it; its own columns are looked up."""
-        found, inside = set(aliases(expr)), Reader(self.known, self.lateral)
-        inside.places = {**self.places}
+        found, inside = set(aliases(expr)), self.apart()
         for call in subqueries(expr):
             found = found.union(*(self.reads(arg, scope) for arg in call.args[:-1]))
             for draft in _selects(call.args[-1]):

@@ -63,6 +63,7 @@ def _is_plain(draft: Draft) -> bool:
     written: tuple[Condition | Item, ...] = (*draft.conditions, *draft.items, *draft.having, *draft.group_by)
     return (
         draft.tree is None
+        and not any(source.lateral for source in draft.sources)
         and not draft.sets
         and not is_ranking(draft)
         and not any(has_subquery(one.expr) for one in written)

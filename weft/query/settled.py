@@ -19,7 +19,7 @@ keeps the join small.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -65,20 +65,46 @@ def settled(query: Query) -> Query:
 
 def as_groups(query: Query) -> Query | None:
     """A query that was cut in two as one whose groups are the rows of its join; None if it was not cut."""
-    stream = query.relations[0].stream
-    if len(query.relations) > 1 or stream.weight != _TIMES:
+    below = _below(query)
+    if below is None:
         return None
-    (below,) = stream.made
+    grouping = _grouping(below)
+    late, outputs = _over(query, {shown.name: shown.expr for shown in grouping.outputs})
+    having = Call("and", late, pa.bool_()) if late else None
+    return replace(below, grouping=replace(grouping, aggregates=(), outputs=outputs, having=having))
+
+
+def in_one(query: Query) -> Query:
+    """A query that was cut in two as it was before; others as they are."""
+    below = _below(query)
+    if below is None:
+        return query
+    names = (shown.name for shown in _grouping(below).outputs)
+    late, outputs = _over(query, dict(zip(names, (key.expr for key in below.outputs), strict=False)))
+    return replace(
+        query, relations=below.relations, predicates=(*below.predicates, *late), outputs=outputs
+    )  # fmt: skip
+
+
+def _below(query: Query) -> Query | None:
+    """The join of a query that was cut in two."""
+    stream = query.relations[0].stream
+    return stream.made[0] if len(query.relations) == 1 and stream.weight == _TIMES else None
+
+
+def _grouping(below: Query) -> Grouping:
     assert below.grouping is not None
-    *shown, _ = below.grouping.outputs
-    keys = {output.name: output.expr for output in shown}
+    return below.grouping
+
+
+def _over(query: Query, meant: Mapping[str, Expr]) -> tuple[tuple[Expr, ...], tuple[Output, ...]]:
+    """Conditions and outputs of the upper part over what the columns of the lower one mean."""
 
     def put(node: Expr) -> Expr:
-        return keys[node.name] if isinstance(node, Column) else node
+        return meant[node.name] if isinstance(node, Column) else node
 
-    outputs = tuple(Output(output.name, transform(output.expr, put)) for output in query.outputs)
-    having = transform(Call("and", query.predicates, pa.bool_()), put) if query.predicates else None
-    return replace(below, grouping=replace(below.grouping, aggregates=(), outputs=outputs, having=having))
+    outputs = (Output(output.name, transform(output.expr, put)) for output in query.outputs)
+    return tuple(transform(one, put) for one in query.predicates), tuple(outputs)
 
 
 def _counted(query: Query, predicates: Sequence[Expr], read: Sequence[Column], names: Sequence[str]) -> Stream:

@@ -23,6 +23,7 @@ from weft.query.derived import all_rows, branches, different_rows, in_place
 from weft.query.draft import SUBQUERIES, Condition, Draft, Item, Source, has_subquery, subqueries
 from weft.query.foreach import for_each
 from weft.query.groupedsub import grouped, tied
+from weft.query.lifted import is_combined
 from weft.query.nulls import fold, is_null, null
 from weft.query.onerow import ROW
 from weft.query.onlyrow import compared, has_one_row, without_having
@@ -30,6 +31,7 @@ from weft.query.opened import Kind, Node, Opened, Part, conditions_of, sources_o
 from weft.query.qualify import Reader
 from weft.query.ranking import is_ranking, without_limit
 from weft.query.tied import (
+    Tie,
     expr_of,
     many_columns,
     maybe,
@@ -254,30 +256,32 @@ class _Unnester:
 
     def _value(self, call: Call) -> Expr:
         """A scalar subquery: one aggregate."""
-        draft = _draft(call)
+        draft = _whole(_draft(call))
         draft = without_having(draft) if has_one_row(draft) else draft
         opened = self.reader.open(draft, self.opened.scope, self.opened.draft.within)
         _refuse_outer_aggregates(opened)
         if len(opened.items) != 1:
             raise one_column(call)
-        if draft.sources[0].stream == ROW and not (opened.where or draft.unions or opened.is_grouped):
+        if draft.sources[0].stream == ROW and not (opened.where or opened.is_grouped):
             return self._values(expr_of(opened.items[0]))
-        if not calls_aggregate(expr_of(opened.items[0])) or opened.group_by or draft.unions:
+        if not calls_aggregate(expr_of(opened.items[0])) or opened.group_by:
             return self._only(opened, call)
         try:
-            derived, equal = grouped(opened, call, self.part, self.text)
+            derived, ties = grouped(_with_there(opened), call, self.part, self.text)
         except QueryError:
             found = self._aggregate_of_each(opened)
             if found is None:
                 raise
             return found
         source, shown = self.reader.place(derived)
-        *keys, value = (one.value for one in shown.columns)
-        self.part = Node("left" if keys else "inner", self.part, source, self._equal(keys, equal, call))
+        values = [one.value for one in shown.columns]
+        keys, value = values[: len(ties)], values[len(ties)]
+        self.part = Node("left" if keys else "inner", self.part, source, self._equal(keys, ties, call))
         empty = fold(_over_nothing(expr_of(opened.items[0])))
         if not keys or is_null(empty):
             return value
-        return Call("case", (null_test(keys[0]), empty, value), None, call.span)
+        there = values[-1] if len(values) > len(ties) + 1 else keys[0]
+        return Call("case", (null_test(there), empty, value), None, call.span)
 
     def _aggregate_of_each(self, opened: Opened) -> Expr | None:
         """An aggregate that is worked out for each different row of the one source that it refers to."""
@@ -298,12 +302,12 @@ class _Unnester:
     def _only(self, opened: Opened, call: Call) -> Expr:
         """A scalar subquery that is no aggregate: its value, if there is one; more than one is an error."""
         mine = {source.alias for source in sources_of(opened.part)}
-        item, is_many = expr_of(opened.items[0]), opened.is_grouped or bool(opened.draft.unions)
+        item, is_many = expr_of(opened.items[0]), opened.is_grouped
         is_far = any(c.alias not in mine for c in columns(item))
         if not is_far and all(c.alias in mine for one in opened.where for c in columns(expr_of(one))):
             whole = Source("subquery", "whole", derived=opened.draft, columns=("only",))
             inner = Draft((whole,), (), _at_most_one([Column("whole", "only")]), text=opened.draft.text)
-            derived, equal = Source("subquery", "subquery", derived=inner), list[Expr]()
+            derived, ties = Source("subquery", "subquery", derived=inner), list[Tie]()
         elif is_many:
             raise QueryError(
                 "a subquery that is a value, and is tied to the query around it, must be an aggregate or a plain join",
@@ -313,11 +317,11 @@ class _Unnester:
             )
         else:
             read = sorted((c for c in columns(item) if c.alias in mine), key=lambda c: c.field) if is_far else [item]
-            derived, equal = tied(replace(opened, items=_at_most_one(read)), call, self.part, self.text)
+            derived, ties = tied(replace(opened, items=_at_most_one(read)), call, self.part, self.text)
         source, shown = self.reader.place(derived)
-        keys, values, count = shown.columns[: len(equal)], shown.columns[len(equal) : -1], shown.columns[-1].value
+        keys, values, count = shown.columns[: len(ties)], shown.columns[len(ties) : -1], shown.columns[-1].value
         self.part = Node(
-            "left" if keys else "inner", self.part, source, self._equal([one.value for one in keys], equal, call)
+            "left" if keys else "inner", self.part, source, self._equal([one.value for one in keys], ties, call)
         )
         value = values[0].value if values else Literal(None)
         if is_far:
@@ -325,29 +329,29 @@ class _Unnester:
             found = transform(item, lambda node: there.get(node, node) if isinstance(node, Column) else node)
             value = Call("case", (Call(">", (count, Literal(0))), found, Literal(None)), None, call.span)
         # What it is compared with keeps it from being asked of groups that no row needs.
-        return Call("only", (value, count, *equal), None, call.span)
+        return Call("only", (value, count, *(tie.outer for tie in ties)), None, call.span)
 
     # ------------------------------------------------------------------------------------------ subqueries
 
     def _open(self, call: Call) -> _Joined:
         """The tables, conditions and items of EXISTS or IN."""
-        draft = _draft(call)
+        draft = _whole(_draft(call))
         opened = self.reader.open(draft, self.opened.scope, self.opened.draft.within)
         _refuse_outer_aggregates(opened)
-        if not draft.unions and not (opened.group_by or opened.having) and not _aggregates(opened):
+        if not (opened.group_by or opened.having) and not _aggregates(opened):
             inner = unnest(self.reader, opened) if _has_more(opened) else opened
             if self._is_far(inner):
                 return self._each(opened, call)
             return _Joined(inner.part, inner.where, tuple(expr_of(item) for item in inner.items))
-        derived, equal = grouped(opened, call, self.part, self.text)
+        derived, ties = grouped(opened, call, self.part, self.text)
         source, shown = self.reader.place(derived)
         values = [one.value for one in shown.columns]
-        keys = values[: len(equal)]
-        return _Joined(source, self._equal(keys, equal, call), tuple(values[len(equal) :]))
+        keys = values[: len(ties)]
+        return _Joined(source, self._equal(keys, ties, call), tuple(values[len(ties) :]))
 
-    def _equal(self, keys: Sequence[Expr], others: Sequence[Expr], call: Call) -> tuple[Condition, ...]:
-        pairs = zip(keys, others, strict=True)
-        return tuple(Condition(Call("=", pair, None, call.span), self.text) for pair in pairs)
+    def _equal(self, keys: Sequence[Expr], ties: Sequence[Tie], call: Call) -> tuple[Condition, ...]:
+        pairs = zip(keys, ties, strict=True)
+        return tuple(Condition(tie.compared(key, call.span), self.text) for key, tie in pairs)
 
     def _is_far(self, inner: Opened) -> bool:
         """Whether a condition of a join inside, or of a subquery there, refers to the query around."""
@@ -434,6 +438,18 @@ def _draft(call: Call) -> Draft:
     draft = without_limit(draft) if call.op == "exists" else draft
     draft = replace(draft, items=tuple(_named(item, place) for place, item in enumerate(draft.items)))
     return all_rows(draft, draft.text) if is_ranking(draft) or draft.sets else draft
+
+
+def _whole(draft: Draft) -> Draft:
+    """SELECTs that are joined by UNION, EXCEPT or INTERSECT as one derived table."""
+    return all_rows(draft, draft.text) if is_combined(draft) else draft
+
+
+def _with_there(opened: Opened) -> Opened:
+    """An aggregate with a column that is never NULL, where NULL may be what it is tied by."""
+    if not any(isinstance(one.expr, Call) and one.expr.op == "same" for one in opened.where):
+        return opened
+    return replace(opened, items=(*opened.items, Item(Literal(1), "#there")))
 
 
 def _named(item: Item, place: int) -> Item:

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from weft.errors import QueryError
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from weft.errors import QueryError, Span
 from weft.expr.model import Call, Expr, Literal, columns
 from weft.query.draft import Condition, Item, Source, Star
 from weft.query.opened import Part
 
 Pairs = list[tuple[Expr, Expr]]
 """Values outside, and the columns of a subquery that they are compared with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tie:
+    """What one of the first columns of a subquery is compared with outside."""
+
+    outer: Expr
+    op: str = "="
+    """`same` if NULL is the same as NULL."""
+
+    def compared(self, key: Expr, span: Span | None) -> Call:
+        """The comparison with that column."""
+        return Call(self.op, (key, self.outer), None, span)
+
+
 COMPARED = frozenset(["=", "<>", "<", "<=", ">", ">="])
 
 
@@ -55,22 +73,22 @@ def one_column(call: Call) -> QueryError:
     return QueryError("this subquery must select one column", hint="name one column behind SELECT.", span=call.span)
 
 
-def sides(condition: Condition, mine: set[str], call: Call) -> tuple[Expr, Expr]:
+def sides(condition: Condition, mine: set[str], call: Call) -> tuple[Expr, Tie]:
     """`inner = outer` of a subquery that groups rows."""
     expr = expr_of(condition)
-    found = equal_sides(expr, mine)
-    if found is None:
+    found = equal_sides(expr, mine, ("=", "same"))
+    if found is None or not isinstance(expr, Call):
         raise QueryError(
             "a subquery that groups rows can be tied to the query around it by comparisons with one stream alone",
             hint="write inner column = outer column, or join first and group around it.",
             span=expr.span or call.span,
         )
-    return found
+    return found[0], Tie(found[1], expr.op)
 
 
-def equal_sides(expr: Expr, mine: set[str]) -> tuple[Expr, Expr] | None:
+def equal_sides(expr: Expr, mine: set[str], ops: Collection[str] = ("=",)) -> tuple[Expr, Expr] | None:
     """The side inside and the side outside of an equality; None if it is no such equality."""
-    if not isinstance(expr, Call) or expr.op != "=":
+    if not isinstance(expr, Call) or expr.op not in ops:
         return None
     first, second = expr.args
     for inner, outer in ((first, second), (second, first)):

@@ -23,6 +23,7 @@ from weft.expr.render import quote_name, to_sql
 from weft.expr.types import normalize_schema, sql_name
 from weft.query.grouping import TimeWindow
 from weft.query.model import Output, Query, Relation, Stream
+from weft.query.settled import in_one
 from weft.query.timebounds import retention
 from weft.query.whole import as_join
 from weft.testing.grouped import BATCH, Marks, grouped_sql
@@ -47,6 +48,7 @@ def oracle(query: Query, tables: Tables, functions: Functions | None = None) -> 
 
 def _answer(query: Query, tables: Tables, functions: Functions | None, marks: Marks) -> pa.Table:
     """The answer over rows that have a batch if there are watermarks."""
+    query = in_one(query)
     duck = _connect()
     registry = _Registry(duck, functions or {})
     try:
@@ -96,7 +98,7 @@ def oracle_sql(query: Query, rename: Rename = lambda expr: expr) -> str:
 
 
 def _statement(query: Query, rename: Rename, marks: Marks) -> str:
-    query = as_join(query)
+    query = in_one(as_join(query))
     if query.grouping is None:
         return _join_sql(query, [f"{_sql(o.expr, rename)} AS {_quote(o.name)}" for o in query.outputs], rename)
     window = query.grouping.window
@@ -122,6 +124,7 @@ def _join_sql(query: Query, outputs: Sequence[str], rename: Rename) -> str:
 
 def expires(query: Query) -> bool:
     """Whether state of the query ever expires, so that rows can be late for it."""
+    query = in_one(query)
     return len(query.relations) > 1 and any(keep is not None for keep in retention(query).values())
 
 
@@ -140,7 +143,7 @@ def _accept(
     query: Query, batches: Sequence[Tables], policy: Policy, idle: Idle = ()
 ) -> tuple[dict[str, pa.Table], Marks]:
     """The rows that are not late, each with its batch, and the watermark at the start of each batch."""
-    streams = {relation.stream.name: relation.stream for relation in query.relations}
+    streams = {relation.stream.name: relation.stream for relation in in_one(query).relations}
     kept = {name: [_number(_given(None, stream), 0)] for name, stream in streams.items()}
     newest: dict[str, int] = {}
     marks: list[int | None] = []
