@@ -91,7 +91,7 @@ class World:
         return table if self.changes else table.drop_columns("op")
 
     def answer(self, text: str) -> list[str]:
-        with duckdb.connect() as oracle:
+        with duckdb.connect(config={"threads": 1}) as oracle:
             for name, here in self.here.items():
                 rows = [("", *row) for row in here]
                 held = World(self.rng, changes=True)._table(list(rows)).drop_columns("op")

@@ -17,17 +17,18 @@ others, so that places of outputs stay.  NULL is the same as NULL.  A source tha
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 
 from weft.errors import QueryError
-from weft.expr.model import Call, Column, Expr, Literal, Udf
+from weft.expr.model import Call, Column, Expr
 from weft.query.derived import in_place
 from weft.query.draft import EVERY, Condition, Draft, Item, Join, Source, Star
 from weft.query.foreach import own_names, with_rows
 from weft.query.onlyrow import as_values, has_one_row
 from weft.query.qualify import Beside, Reader
 from weft.query.ranking import is_ranking, within_ties
-from weft.query.scope import Scope, Shown
+from weft.query.scope import Scope
+from weft.query.values import Read, names_in, seen, values_of
 
 _OF = "#of"
 
@@ -53,20 +54,6 @@ def lifted(reader: Reader, source: Source, draft: Draft, left: Scope) -> Beside:
     return Beside(placed, replace(shown, columns=shown.columns[:first], around=left.around), on)
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """A column of the query around."""
-
-    shown: Shown
-    source: Source
-    is_padded: bool
-
-    @property
-    def owner(self) -> str:
-        """The alias of its source, as it is written."""
-        return self.shown.alias
-
-
 def _shows_all(draft: Draft) -> bool:
     """Whether a SELECT has all columns of the derived tables in it, and hidden ones behind them."""
     first, *more = draft.items
@@ -88,26 +75,19 @@ def _leaves(draft: Draft) -> Iterator[Draft]:
             yield from (one,) if not one.unions else _leaves(one)
 
 
-def _read(reader: Reader, source: Source, draft: Draft, left: Scope) -> list[_Read]:
+def _read(reader: Reader, source: Source, draft: Draft, left: Scope) -> list[Read]:
     """The columns of the query around that the SELECTs may read."""
     aliases = frozenset[str]().union(*(reader.apart().read_around(leaf, left) for leaf in _leaves(draft)))
-    names = set(_names(draft))
+    names = set(names_in(draft))
     found = [
-        _Read(shown, *reader.placed[shown.value.alias])
-        for shown in _seen(left)
+        Read(shown, *reader.placed[shown.value.alias])
+        for shown in seen(left)
         if isinstance(shown.value, Column) and shown.value.alias in aliases and shown.name.lower() in names
     ]
     left_over = (aliases & set(reader.places)) - {one.source.alias for one in found}
-    timed = [one for one in found if isinstance(one.source.within, int) or one.source.as_of is not None]
-    if left_over or timed or not found or any(not one.owner for one in found):
+    if left_over or any(one.is_timed for one in found) or not found or any(not one.owner for one in found):
         raise _refusal(source)
     return found
-
-
-def _seen(scope: Scope | None) -> Iterator[Shown]:
-    """All columns that a subquery sees of the queries around it."""
-    if scope is not None:
-        yield from (*scope.columns, *scope.merged, *_seen(scope.around))
 
 
 def _refusal(source: Source) -> QueryError:
@@ -119,18 +99,6 @@ def _refusal(source: Source) -> QueryError:
     )
 
 
-def _names(part: object) -> Iterator[str]:
-    """All names of columns in what is written."""
-    if isinstance(part, Column):
-        yield from (part.name.lower(), part.alias.lower())
-    elif isinstance(part, Literal):
-        yield from _names(part.value) if isinstance(part.value, Draft) else ()
-    elif isinstance(part, Call | Udf | tuple):
-        yield from (name for one in (part if isinstance(part, tuple) else part.args) for name in _names(one))
-    elif is_dataclass(part):
-        yield from (name for one in fields(part) for name in _names(getattr(part, one.name)))
-
-
 @dataclass(frozen=True, slots=True)
 class _Lifter:
     """Lets SELECTs show the values that they are asked for."""
@@ -138,7 +106,7 @@ class _Lifter:
     reader: Reader
     source: Source
     left: Scope
-    read: list[_Read]
+    read: list[Read]
 
     def draft(self, draft: Draft) -> Draft:
         """All SELECTs of a UNION."""
@@ -168,7 +136,7 @@ class _Lifter:
         return _numbered(made, tuple(Column("", name) for name in self._keys())) if is_ranking(made) else made
 
     def _leaf(self, draft: Draft) -> Draft:
-        values, columns = self._values({source.alias.lower() for source in draft.sources})
+        values, columns = values_of(self.read, {source.alias.lower() for source in draft.sources})
         if is_ranking(draft):
             draft = _numbered(draft, columns)
         by_place = draft.group_by and all(key.expr != EVERY for key in draft.group_by)
@@ -184,35 +152,13 @@ class _Lifter:
 
     def _one_row(self, draft: Draft) -> Draft:
         """Aggregates without GROUP BY, which have a row also where there is nothing."""
-        values, columns = self._values(set())
+        values, columns = values_of(self.read)
         items, where = as_values(draft)
         keys = tuple(Item(column, name) for column, name in zip(columns, self._keys(), strict=True))
         return Draft(tuple(values), where, (*items, *keys), text=draft.text, crossed=True)
 
     def _keys(self) -> list[str]:
         return [f"{_OF}{at}" for at in range(len(self.read))]
-
-    def _values(self, taken: set[str]) -> tuple[list[Source], tuple[Column, ...]]:
-        """The different values of each source, under its alias unless something inside hides it; and all of them."""
-        called = {one.owner: f"#{one.owner}" if one.owner.lower() in taken else one.owner for one in self.read}
-        sources = [
-            Source("the rows", alias, derived=_different([one for one in self.read if one.owner == owner]))
-            for owner, alias in called.items()
-        ]
-        return sources, tuple(Column(called[one.owner], one.shown.name) for one in self.read)
-
-
-def _different(read: list[_Read]) -> Draft:
-    """The different values of some columns of one source."""
-    first = read[0]
-    items = tuple(Item(one.shown.value, one.shown.name) for one in read)
-    found = Draft((first.source,), (), items, distinct=True)
-    if not first.is_padded:
-        return found
-    always = (Condition(Literal(True)),)
-    absent = Draft((first.source,), (), tuple(Item(Literal(None), item.name) for item in items), having=always)
-    both = Source("the rows", first.owner, derived=replace(found, unions=(absent,)))
-    return Draft((both,), (), (Item(Star()),), distinct=True)
 
 
 def _numbered(draft: Draft, keys: tuple[Expr, ...]) -> Draft:
