@@ -133,7 +133,7 @@ class World:
         around = next(one for one in sorted(AROUND, key=len, reverse=True) if f"FROM {one}" in text)
         outer, found = AROUND[around], Counter[str]()
         inner = text.replace(f"FROM {around}", "FROM (SELECT 1) AS one", 1)
-        with self._database() as oracle:
+        with self.database() as oracle:
             for values in oracle.execute(f"SELECT {', '.join(outer)} FROM {around}").fetchall():
                 meant = {
                     name: "CAST(NULL AS BIGINT)" if value is None else f"CAST({value} AS BIGINT)"
@@ -145,10 +145,10 @@ class World:
 
     def whole(self, text: str) -> Counter[str]:
         """What DuckDB makes of a text."""
-        with self._database() as oracle:
+        with self.database() as oracle:
             return Counter(map(repr, oracle.execute(text).fetchall()))
 
-    def _database(self) -> duckdb.DuckDBPyConnection:
+    def database(self) -> duckdb.DuckDBPyConnection:
         oracle = duckdb.connect(config={"threads": 1})
         for name, columns in COLUMNS.items():
             oracle.execute(f"CREATE TABLE {name} ({', '.join(f'{column} BIGINT' for column in columns)})")

@@ -28,7 +28,7 @@ from weft.query.onlyrow import as_values, has_one_row
 from weft.query.qualify import Beside, Reader
 from weft.query.ranking import is_ranking, within_ties
 from weft.query.scope import Scope
-from weft.query.values import Read, names_in, seen, values_of
+from weft.query.values import Read, is_timed, names_in, seen, values_of
 
 _OF = "#of"
 
@@ -85,7 +85,7 @@ def _read(reader: Reader, source: Source, draft: Draft, left: Scope) -> list[Rea
         if isinstance(shown.value, Column) and shown.value.alias in aliases and shown.name.lower() in names
     ]
     left_over = (aliases & set(reader.places)) - {one.source.alias for one in found}
-    if left_over or any(one.is_timed for one in found) or not found or any(not one.owner for one in found):
+    if left_over or any(is_timed(one.source) for one in found) or not found or any(not one.owner for one in found):
         raise _refusal(source)
     return found
 

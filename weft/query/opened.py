@@ -91,6 +91,14 @@ def shown_sources(part: Part | None) -> Iterator[Source]:
         yield from shown_sources(part.right) if part.kind not in ("semi", "anti", "mark") else ()
 
 
+def padded_sources(part: Part | None) -> Iterator[Source]:
+    """The table factors that a join in a part may pad."""
+    if isinstance(part, Node):
+        left, right = part.kind == "full", part.kind in ("left", "full")
+        yield from sources_of(part.left) if left else padded_sources(part.left)
+        yield from sources_of(part.right) if right else padded_sources(part.right)
+
+
 def conditions_of(part: Part | None) -> Iterator[Condition]:
     """All conditions of joins in a part."""
     if isinstance(part, Node):

@@ -33,10 +33,14 @@ from weft.query.draft import (
     subqueries,
 )
 from weft.query.names import find
-from weft.query.opened import Kind, Known, Node, Opened, Part, conditions_of
+from weft.query.opened import Kind, Known, Node, Opened, Part, conditions_of, padded_sources, sources_of
 from weft.query.reused import without_reuse
 from weft.query.scope import Scope, Shown, merge
+from weft.query.values import Read, is_timed, names_in, values_of
 from weft.query.visible import numbered, unique_names
+
+_Side = tuple[Part, Scope]
+"""A side of a join, and what it shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +132,7 @@ class Reader:
         right, other = self._tree(draft, tree.right, around, padded=padded or tree.kind in ("left", "full"))
         self.tied, there = self._ties(tree, outer, tied)
         if tree.kind != "inner" and not tree.asof and (far := self._far(tree.on, mine, other)) is not None:
-            return self._paired(draft, tree, far, (left, mine), (right, other))
+            return self._paired(tree, far, draft.text, (left, mine), (right, other))
         nearest = tree.asof
         if isinstance(right, Source) and right.as_of is not None:
             right, nearest = replace(right, as_of=_resolved(right.as_of, mine)), False
@@ -223,24 +227,52 @@ class Reader:
                     return call
         return None
 
-    def _paired(
-        self, draft: Draft, join: Join, asking: Call, left: tuple[Part, Scope], right: tuple[Part, Scope]
-    ) -> tuple[Part, Scope]:
-        """A join with a subquery that reads both sides: one side is a LATERAL table beside the rows of the other."""
-        turned = join.kind == "right"
-        (part, mine), place = (right, join.left) if turned else (left, join.right)
-        if join.kind == "full" or not isinstance(place, int):
+    def _paired(self, join: Join, asking: Call, text: str, left: _Side, right: _Side) -> _Side:
+        """A join with a subquery that reads both sides: they are joined by the values for which its ON holds.
+
+            a LEFT JOIN b ON p        a LEFT JOIN (pairs JOIN b ON the values of b) ON the values of a
+            a FULL JOIN b ON p        (a LEFT JOIN pairs ON the values of a) FULL JOIN b ON the values of b
+
+        The pairs are the different values of all columns that ON may read, of both sides, where p holds.
+        """
+        turned = join.kind == "right" or (join.kind == "full" and not isinstance(right[0], Source))
+        (part, mine), (other, its) = (right, left) if turned else (left, right)
+        near, far = self._read(join, part, mine), self._read(join, other, its)
+        if not (near and far) or (join.kind == "full" and not isinstance(other, Source)):
             raise _reads_both(asking, join)
-        source = draft.sources[place]
-        source = replace(source, within=self._within(source, draft.within))
-        inner = Draft((source,), join.on, (Item(Star(), text=draft.text),), text=draft.text)
+        values, columns_of = values_of([*near, *far])
+        items = (*(Item(column, f"#of{at}") for at, column in enumerate(columns_of)), Item(Literal(1), "#there"))
+        made = Draft(tuple(values), join.on, items, text=text, distinct=True, crossed=True)
         try:
-            found = self.lateral(self, Source("", source.alias, derived=inner, lateral=True), mine, part, padded=True)
+            pairs, shown = self.place(Source("the pairs", "pairs", derived=made))
         except QueryError:
             raise _reads_both(asking, join) from None
+        *keys, there = (one.value for one in shown.columns)
+        same = tuple(
+            Condition(Call("same", (one.shown.value, key), None, asking.span), text)
+            for one, key in zip((*near, *far), keys, strict=True)
+        )
+        by_mine, by_its = same[: len(near)], same[len(near) :]
+        scope = left[1].beside(right[1])
+        if join.kind == "full":
+            is_pair = Condition(Call("=", (there, Literal(1))), text)
+            return Node("full", Node("left", part, pairs, by_mine), other, (*by_its, is_pair), scope=scope), scope
         kind: Kind = "left" if join.kind == "right" else join.kind
-        scope = found.scope.beside(mine) if turned else mine.beside(found.scope)
-        return Node(kind, part, found.part, found.on), mine if kind in ("semi", "anti") else scope
+        return Node(kind, part, Node("inner", pairs, other, by_its), by_mine), mine if kind in (
+            "semi",
+            "anti",
+        ) else scope
+
+    def _read(self, join: Join, part: Part, scope: Scope) -> list[Read]:
+        """The columns of a side that ON may read; none if one of its sources counts only for a time."""
+        names, padded = set(names_in(join.on)), {source.alias for source in padded_sources(part)}
+        found = [
+            Read(shown, self.placed[shown.value.alias][0], shown.value.alias in padded)
+            for shown in (*scope.columns, *scope.merged)
+            if isinstance(shown.value, Column) and shown.name.lower() in names
+        ]
+        whole = all(one.owner for one in found) and not any(is_timed(source) for source in sources_of(part))
+        return found if whole else []
 
     def _within(self, source: Source, default: Within) -> Within:
         if source.within is not None or not isinstance(default, int) or self.known.is_table(source):
@@ -275,11 +307,11 @@ def _aliases(scope: Scope) -> set[str]:
 
 def _reads_both(asking: Call, join: Join) -> QueryError:
     detail = (
-        "it can where the join is no FULL JOIN, has no window, and adds one stream or derived table to the rows of one."
+        "it can where no stream of the join has a window, and it reads columns of streams, tables and derived tables."
     )
+    hint = "let it refer to one side; or leave WITHIN out."
     if join.kind == "full":
-        hint = "let it refer to one side; or write a LEFT JOIN, and add the other rows by UNION ALL with NOT EXISTS."
-    else:
+        detail = f"{detail[:-1]}; of a FULL JOIN, one side must be a single one of these."
         hint = "let it refer to one side; or put what stands on a side into a derived table: (SELECT ...) AS name."
     return QueryError("a subquery in ON refers to both sides", detail=detail, hint=hint, span=asking.span)
 

@@ -27,10 +27,10 @@ class Read:
         """The alias of its source, as it is written."""
         return self.shown.alias
 
-    @property
-    def is_timed(self) -> bool:
-        """Whether rows of its source count only for a time, or have versions."""
-        return isinstance(self.source.within, int) or self.source.as_of is not None or self.source.lateral
+
+def is_timed(source: Source) -> bool:
+    """Whether rows of a source count only for a time, or as of one."""
+    return isinstance(source.within, int) or source.as_of is not None
 
 
 def seen(scope: Scope | None) -> Iterator[Shown]:
