@@ -184,51 +184,41 @@ def test_random_set_operations(seed: int) -> None:
     check(Sets(rng).text(), seed, changes=rng.random() < 0.5)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "SELECT o.k FROM a o WHERE EXISTS (SELECT b.x FROM b WHERE b.k = o.k EXCEPT SELECT o.z FROM c o)",
-        "SELECT o.k FROM a o WHERE EXISTS (WITH w AS (SELECT b.x FROM b WHERE b.k = o.k INTERSECT SELECT c.z FROM c) "
-        "SELECT * FROM w WHERE x > 0)",
-        "SELECT o.k FROM a o WHERE EXISTS (SELECT b.x, b.y FROM b WHERE b.k = o.k EXCEPT SELECT c.z, o.x FROM c)",
-        "SELECT o.k, d.* FROM a o, LATERAL (SELECT x, y FROM b WHERE k = o.k UNION SELECT z, k FROM c WHERE k > o.x) d",
-        "SELECT o.k, p FROM a o, LATERAL (SELECT b.x FROM b WHERE b.k = o.k UNION ALL SELECT c.z FROM c "
-        "ORDER BY 1 DESC NULLS LAST LIMIT 2) d (p)",
-        "SELECT o.k, COUNT(*) AS n FROM a o WHERE EXISTS (SELECT x FROM b WHERE b.k = o.k EXCEPT SELECT 1) GROUP BY o.k",
-    ],
-)
+OTHERS = """
+SELECT o.k FROM a o WHERE EXISTS (SELECT b.x FROM b WHERE b.k = o.k EXCEPT SELECT o.z FROM c o)
+SELECT o.k FROM a o WHERE EXISTS (WITH w AS (SELECT x FROM b WHERE k = o.k UNION SELECT z FROM c) FROM w WHERE x > 2)
+SELECT o.k FROM a o WHERE EXISTS (SELECT b.x, b.y FROM b WHERE b.k = o.k EXCEPT SELECT c.z, o.x FROM c)
+SELECT o.k, d.* FROM a o, LATERAL (SELECT x, y FROM b WHERE k = o.k UNION SELECT z, k FROM c WHERE k > o.x) d
+SELECT o.k, p FROM a o, LATERAL (SELECT x FROM b WHERE k = o.k UNION ALL SELECT z FROM c ORDER BY 1 LIMIT 2) d (p)
+SELECT o.k, COUNT(*) AS n FROM a o WHERE EXISTS (SELECT x FROM b WHERE b.k = o.k EXCEPT SELECT 1) GROUP BY o.k
+SELECT o.k FROM a o, c p WHERE o.x = (SELECT MAX(b.y) FROM b WHERE b.y < o.k + p.k OR b.y = 1)
+SELECT o.k FROM a o, c p WHERE EXISTS (SELECT 1 FROM b WHERE EXISTS (SELECT 1 FROM c WHERE c.z = o.k + p.z + b.x))
+SELECT o.k, n FROM a o JOIN c p USING (k), LATERAL (SELECT x, COUNT(*) AS n FROM b WHERE b.k < o.x + z GROUP BY x) d
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("text", OTHERS)
 def test_other_forms(text: str) -> None:
-    grouped = "GROUP BY" in text
-    for seed in range(3):
+    for seed in range(2):
         world = World(random.Random(seed), changes=seed == 1)
         trial = Trial(world.session(text))
         for _ in range(3):
             trial.feed(world.batch())
             rows = Counter(repr(tuple(row.values())) for row in trial.table("q").to_pylist())
-            assert rows == (world.whole(text) if grouped else world.answer(text))
+            assert rows == world.whole(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "at"),
-    [
-        (
-            "SELECT o.k FROM t o WITHIN INTERVAL '5' SECOND JOIN t p ON o.k = p.k "
-            "WHERE EXISTS (SELECT p.k EXCEPT SELECT b.k FROM t b WHERE b.k = o.k)",
-            "UNION, EXCEPT or INTERSECT",
-        ),
-        (
-            "SELECT o.k, d.k FROM t o, LATERAL (SELECT b.k FROM t b WHERE b.k = o.k GROUP BY ROLLUP (b.k) "
-            "UNION ALL SELECT o.k) d",
-            "UNION, EXCEPT or INTERSECT",
-        ),
-    ],
-)
-def test_what_is_not_answered_says_so(text: str, at: str) -> None:
+REFUSED = """
+SELECT o.k FROM t o WITHIN INTERVAL '5' SECOND, t p WHERE EXISTS (SELECT p.k EXCEPT SELECT b.k FROM t b WHERE b.k = o.k)
+SELECT o.k FROM t o, LATERAL (SELECT b.k FROM t b WHERE b.k = o.k GROUP BY ROLLUP (b.k) UNION ALL SELECT o.k) d
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_is_not_answered_says_so(text: str) -> None:
     session = weft.Session("never-made", progress=False)
-    table = pa.table({"k": [1], "ts": [1]})
-    session.stream("t", weft.read.batches([table]), event_time="ts")
-    with pytest.raises(WeftError) as caught:
+    session.stream("t", weft.read.batches([pa.table({"k": [1], "ts": [1]})]), event_time="ts")
+    with pytest.raises(WeftError, match="a SELECT cannot read this of the query around it") as caught:
         session.query("q", text, cross_product=True)
-    assert at in caught.value.message
-    assert caught.value.span is not None
-    assert caught.value.hint
+    assert "^" in str(caught.value)
+    assert "hint: " in str(caught.value)

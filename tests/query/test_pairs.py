@@ -101,20 +101,17 @@ def test_random_joins_by_subqueries_that_read_both_sides(seed: int) -> None:
     check(seed)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "SELECT l.k FROM t l WITHIN INTERVAL '5' SECOND LEFT JOIN t r WITHIN INTERVAL '5' SECOND "
-        "ON EXISTS (SELECT 1 FROM t m WHERE m.k = l.k AND m.ts = r.ts)",
-        "SELECT l.k FROM (t l JOIN t n ON l.k = n.k) FULL JOIN (t r JOIN t s ON r.k = s.k) "
-        "ON EXISTS (SELECT 1 FROM t m WHERE m.k = l.k AND m.ts = r.ts)",
-    ],
-)
+REFUSED = [
+    "SELECT l.k FROM t l LEFT JOIN t r WITHIN INTERVAL '5' SECOND ON {}",
+    "SELECT l.k FROM (t l JOIN t n ON l.k = n.k) FULL JOIN (t r JOIN t s ON r.k = s.k) ON {}",
+]
+
+
+@pytest.mark.parametrize("text", REFUSED)
 def test_others_are_refused_at_the_subquery(text: str) -> None:
     session = weft.Session("never-made", progress=False)
     session.stream("t", weft.read.batches([pa.table({"k": [1], "ts": [1]})]), event_time="ts")
     with pytest.raises(WeftError, match="a subquery in ON refers to both sides") as caught:
-        session.query("q", text)
-    assert caught.value.span is not None
-    assert "EXISTS" in text[caught.value.span.start : caught.value.span.end]
-    assert caught.value.hint
+        session.query("q", text.format("EXISTS (SELECT 1 FROM t m WHERE m.k = l.k AND m.ts = r.ts)"))
+    assert "^" in str(caught.value)
+    assert "hint: " in str(caught.value)

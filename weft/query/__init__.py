@@ -8,7 +8,7 @@ names the steps that make inner joins, unions and groups of everything else.
     names and types     resolve, clauses, scope, sources, visible, names, views, qualify, opened, inline, calls
                         reused, connectivity
     joins               rewrite, outer, simplify, nulls, asof, waiting, withins, lateral, foreach, elements, onerow
-    subqueries          subqueries, tied, groupedsub, lifted, onlyrow, regroup
+    subqueries          subqueries, tied, groupedsub, lifted, values, onlyrow, regroup
     groups              groups, aggregates, gathering, sets, windowing, closing, unfold
     numbers of rows     ranking, overcall, overs, ordered
     rows that change    whole, settled, versions, upserts, tables, bags, derived

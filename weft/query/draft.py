@@ -263,12 +263,17 @@ def _sketch(part: object) -> str:
         return order(normal(transform(part, _bare)))[2]
     if isinstance(part, tuple):
         found = [_sketch(one) for one in part]
-        return str(sorted(found) if all(isinstance(one, Condition) for one in part) else found)
+        return _listed(sorted(found) if all(isinstance(one, Condition) for one in part) else found)
     if isinstance(part, Source) and part.derived is not None:
         part = replace(part, stream="")
     if is_dataclass(part):
-        return str([_sketch(getattr(part, one.name)) for one in fields(part) if one.name not in _WRITTEN])
+        return _listed([_sketch(getattr(part, one.name)) for one in fields(part) if one.name not in _WRITTEN])
     return str(part).lower()
+
+
+def _listed(texts: Iterable[str]) -> str:
+    """Texts as one; quoted, they would double with each level."""
+    return f"[{', '.join(texts)}]"
 
 
 def _bare(node: Expr) -> Expr:

@@ -1,70 +1,21 @@
-"""A SELECT for each different row of a source that it refers to.
+"""A SELECT beside rows of the query around it, which everything in it can read: see `weft.query.lifted`.
 
-    FROM a, LATERAL (SELECT b.g, COUNT(*) AS n FROM b WHERE b.x < a.x GROUP BY b.g) d
+    SELECT COUNT(*) FROM b WHERE b.x < a.x      becomes      SELECT COUNT(*) FROM (the rows) AS a, b WHERE b.x < a.x
 
-is a join with a derived table that refers to nothing outside: it reads the different rows of `a` itself.
-
-    FROM a JOIN (SELECT a.*, b.g, COUNT(*) AS n
-                 FROM (SELECT DISTINCT * FROM a) AS a, b WHERE b.x < a.x GROUP BY a.*, b.g) d
-           ON all columns of a are the same in d
-
-Inside, the source has the alias under which it is written, so that everything in there finds it, to any depth.
-
-What must hold: a group is one of a row of `a`, and so is a number of rows.  NULL is the same as NULL.
+What must hold: the rows have the alias under which their source is written, so that names find them to any depth.
+Names of its own columns say whose they are, so that none of the rows is meant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from weft.errors import QueryError
-from weft.expr.model import Call, Column, Expr, transform
+from weft.expr.model import Column, Expr, transform
 from weft.query.draft import Condition, Draft, Item, Join, Source, Star, Tree, Using, joins
 from weft.query.opened import Opened
 from weft.query.qualify import Reader
-from weft.query.ranking import is_ranking, within_ties
-from weft.query.scope import Scope, Shown
 from weft.query.tied import expr_of
-
-_OF = "#of"
-
-
-@dataclass(frozen=True, slots=True)
-class Each:
-    """A derived table beside the source that it was made for."""
-
-    source: Source
-    shown: tuple[Shown, ...]
-    """Its own columns."""
-    on: tuple[Expr, ...]
-
-
-def for_each(
-    reader: Reader, opened: Opened, sources: Iterable[Source], scope: Scope, name: str, *, is_grouped: bool
-) -> Each | None:
-    """The SELECT for each row of the one source that it refers to; None if there is no such source."""
-    draft = own_names(opened)
-    if draft is None:
-        return None
-    if draft.sets or draft.within is not None or any(source.within is not None for source in draft.sources):
-        return None
-    for asking in sources:
-        columns = [one for one in scope.columns if isinstance(one.value, Column) and one.value.alias == asking.alias]
-        if asking.within is not None or asking.lateral or not columns or not columns[0].alias:
-            continue
-        try:
-            derived = _inside(reader, draft, asking, columns, is_grouped=is_grouped)
-            placed, shown = reader.place(Source("subquery", name, derived=derived))
-        except QueryError:
-            continue
-        first = len(columns)
-        on = (
-            Call("same", (mine.value, its.value))
-            for mine, its in zip(columns, shown.columns[:first], strict=True)
-        )  # fmt: skip
-        return Each(placed, shown.columns[first : first + _width(draft, shown, first)], tuple(on))
-    return None
 
 
 def own_names(opened: Opened) -> Draft | None:
@@ -109,28 +60,6 @@ def _starred(draft: Draft) -> Draft:
     own = tuple(Item(Star(source.alias), text=draft.text) for source in draft.sources)
     items = [own if isinstance(i.expr, Star) and not i.expr.alias else (i,) for i in draft.items]
     return replace(draft, items=tuple(item for part in items for item in part))
-
-
-def _width(draft: Draft, shown: Scope, first: int) -> int:
-    """How many columns the SELECT has; behind them there are more if its rows get numbers."""
-    return len(shown.columns) - first - (first if is_ranking(draft) else 0)
-
-
-def _inside(reader: Reader, draft: Draft, asking: Source, columns: Sequence[Shown], *, is_grouped: bool) -> Draft:
-    alias = columns[0].alias
-    own = tuple(Item(one.value, one.name) for one in columns)
-    values = Source("the rows", alias, derived=Draft((asking,), (), own, distinct=True))
-    if any(source.alias.lower() == alias.lower() for source in draft.sources):
-        raise QueryError("the name is taken")
-    keys = tuple(Column(alias, one.name) for one in columns)
-    if is_ranking(draft):
-        draft = within_ties(draft, draft.conditions, keys)
-    made = replace(
-        draft,
-        items=(*(Item(key, f"{_OF}{at}") for at, key in enumerate(keys)), *draft.items),
-        group_by=(*map(Condition, keys), *draft.group_by) if is_grouped and not draft.distinct else draft.group_by,
-    )
-    return with_rows(reader, made, values)
 
 
 def with_rows(reader: Reader, draft: Draft, rows: Source) -> Draft:

@@ -26,7 +26,6 @@ from weft.expr.spelling import normal, order
 from weft.query.derived import in_place
 from weft.query.draft import Condition, Draft, Item, Source, Star, has_subquery, in_order
 from weft.query.elements import unnested
-from weft.query.foreach import for_each
 from weft.query.groupedsub import tied
 from weft.query.lifted import is_combined, lifted
 from weft.query.onerow import ROW, is_row
@@ -75,20 +74,10 @@ def _is_near(opened: Opened) -> bool:
 
 
 def _each(reader: Reader, source: Source, opened: Opened, left: Scope, part: Part | None) -> Beside:
-    """One that is worked out for each different row of the one source that it refers to."""
-    found = None
+    """One that is worked out for all different values that it reads."""
     if part is None and opened.group_by and (keyed := _by_keys(reader, source, opened, left)) is not None:
         return keyed
-    if part is not None and (opened.group_by or not opened.is_grouped or opened.draft.distinct):
-        found = for_each(
-            reader, opened, sources_of(part), left, source.alias, is_grouped=opened.is_grouped
-        )  # fmt: skip
-    if found is None:
-        detail = "it may refer to one stream or table that stands left of it, if that has no window."
-        raise QueryError("this LATERAL is not supported", detail=detail, hint=_HINT, span=source.span)
-    values = _named(source, [(one.name, one.value) for one in found.shown])
-    on = tuple(Condition(one, opened.draft.text) for one in found.on)
-    return Beside(found.source, Scope(values, around=left.around), on)
+    return lifted(reader, source, opened.draft, left)
 
 
 def _by_keys(reader: Reader, source: Source, opened: Opened, left: Scope) -> Beside | None:
@@ -105,9 +94,6 @@ def _by_keys(reader: Reader, source: Source, opened: Opened, left: Scope) -> Bes
     pairs = zip(keys, ties, strict=True)
     on = tuple(Condition(tie.compared(key.value, source.span), draft.text) for key, tie in pairs)
     return Beside(placed, Scope(_named(source, [(one.name, one.value) for one in values]), around=left.around), on)
-
-
-_HINT = "join a derived table, and write in ON what ties it to the others."
 
 
 def _row(reader: Reader, source: Source, draft: Draft, left: Scope) -> Beside:

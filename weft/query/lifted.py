@@ -1,8 +1,8 @@
-"""SELECTs joined by UNION, EXCEPT or INTERSECT that read columns of a query around them.
+"""SELECTs that read columns of a query around them, also several that UNION, EXCEPT or INTERSECT join.
 
     FROM a, LATERAL (SELECT b.x FROM b WHERE b.k = a.k EXCEPT SELECT c.z FROM c WHERE c.k = a.k) d
 
-is a join with a derived table that reads nothing outside: every SELECT is asked for all different values of the columns
+is a join with a derived table that reads nothing outside: each SELECT is asked for all different values of the columns
 that any of them reads there, and shows these values, too.
 
     FROM a JOIN (SELECT b.x, v.k FROM v, b WHERE b.k = v.k EXCEPT SELECT c.z, v.k FROM v, c WHERE c.k = v.k) d
@@ -41,10 +41,13 @@ def is_combined(draft: Draft) -> bool:
     return _shows_all(draft) and (len(draft.sources) == 2 or inside[0].times is not None or is_combined(inside[0]))
 
 
-def lifted(reader: Reader, source: Source, draft: Draft, left: Scope) -> Beside:
-    """A derived table that is such SELECTs, beside what it reads."""
+def lifted(reader: Reader, source: Source, draft: Draft, left: Scope, *, sparse: bool = False) -> Beside:
+    """A derived table beside what it reads: such SELECTs, or a single one.
+
+    If `sparse`, an aggregate without GROUP BY has no row for values that find nothing.
+    """
     read = _read(reader, source, draft, left)
-    made = _Lifter(reader, source, left, read).draft(draft)
+    made = _Lifter(reader, source, left, read, sparse).draft(draft)
     placed, shown = reader.place(replace(source, derived=made, lateral=False))
     first = len(shown.columns) - len(read)
     on = tuple(
@@ -85,16 +88,22 @@ def _read(reader: Reader, source: Source, draft: Draft, left: Scope) -> list[Rea
         if isinstance(shown.value, Column) and shown.value.alias in aliases and shown.name.lower() in names
     ]
     left_over = (aliases & set(reader.places)) - {one.source.alias for one in found}
-    if left_over or any(is_timed(one.source) for one in found) or not found or any(not one.owner for one in found):
+    if (
+        left_over
+        or is_timed(source)
+        or any(is_timed(one.source) for one in found)
+        or not found
+        or any(not one.owner for one in found)
+    ):
         raise _refusal(source)
     return found
 
 
 def _refusal(source: Source) -> QueryError:
     return QueryError(
-        "SELECTs joined by UNION, EXCEPT or INTERSECT cannot read this of the query around them",
-        detail="they may read columns of streams, tables and derived tables that have no window.",
-        hint="write a subquery for each SELECT; or leave WITHIN out.",
+        "a SELECT cannot read this of the query around it",
+        detail="but for plain joins, it may read columns of streams, tables and derived tables that have no window.",
+        hint="join a derived table, and write in ON what ties it to the others; or leave WITHIN out.",
         span=source.span,
     )
 
@@ -107,6 +116,7 @@ class _Lifter:
     source: Source
     left: Scope
     read: list[Read]
+    sparse: bool
 
     def draft(self, draft: Draft) -> Draft:
         """All SELECTs of a UNION."""
@@ -123,7 +133,7 @@ class _Lifter:
         own = own_names(self.reader.apart().open(draft, self.left))
         if own is None:
             raise _refusal(self.source)
-        return self._one_row(own) if has_one_row(own) else self._leaf(own)
+        return self._one_row(own) if has_one_row(own) and not self.sparse else self._leaf(own)
 
     def _around(self, draft: Draft) -> Draft:
         """A SELECT of all columns: the values are among them."""
@@ -139,12 +149,12 @@ class _Lifter:
         values, columns = values_of(self.read, {source.alias.lower() for source in draft.sources})
         if is_ranking(draft):
             draft = _numbered(draft, columns)
-        by_place = draft.group_by and all(key.expr != EVERY for key in draft.group_by)
+        by_keys = has_one_row(draft) or (draft.group_by and all(key.expr != EVERY for key in draft.group_by))
         keys = tuple(Item(column, name) for column, name in zip(columns, self._keys(), strict=True))
         draft = replace(
             draft,
             items=(*draft.items, *keys),
-            group_by=(*draft.group_by, *map(Condition, columns)) if by_place else draft.group_by,
+            group_by=(*draft.group_by, *map(Condition, columns)) if by_keys else draft.group_by,
         )
         for one in reversed(values):
             draft = with_rows(self.reader, draft, one)

@@ -21,9 +21,8 @@ from weft.expr.model import Call, Column, Expr, Literal, Udf, children, columns,
 from weft.query.aggregates import AGGREGATES, calls_aggregate
 from weft.query.derived import all_rows, branches, different_rows, in_place
 from weft.query.draft import SUBQUERIES, Condition, Draft, Item, Source, has_subquery, subqueries
-from weft.query.foreach import for_each
 from weft.query.groupedsub import grouped, tied
-from weft.query.lifted import is_combined
+from weft.query.lifted import is_combined, lifted
 from weft.query.nulls import fold, is_null, null
 from weft.query.onerow import ROW
 from weft.query.onlyrow import compared, has_one_row, without_having
@@ -284,18 +283,17 @@ class _Unnester:
         return Call("case", (null_test(there), empty, value), None, call.span)
 
     def _aggregate_of_each(self, opened: Opened) -> Expr | None:
-        """An aggregate that is worked out for each different row of the one source that it refers to."""
-        asked = replace(
-            opened, draft=replace(opened.draft, items=(*opened.draft.items, Item(Literal(1), "#there")))
-        )  # fmt: skip
-        around = sources_of(self.opened.part)
+        """An aggregate that is worked out for all different values that it reads around it."""
         if opened.having or not all(_is_of_rows(expr_of(item)) for item in opened.items):
             return None
-        found = for_each(self.reader, asked, around, self.opened.scope, "subquery", is_grouped=True)
-        if found is None:
+        asked = replace(opened.draft, items=(*opened.draft.items, Item(Literal(1), "#there")))
+        try:
+            found = lifted(self.reader, Source("subquery", "subquery"), asked, self.opened.scope, sparse=True)
+        except QueryError:
             return None
-        value, there = (one.value for one in found.shown)
-        self.part = Node("left", self.part, found.source, tuple(Condition(one, self.text) for one in found.on))
+        assert found.part is not None
+        value, there = (one.value for one in found.scope.columns)
+        self.part = Node("left", self.part, found.part, found.on)
         empty = fold(_over_nothing(expr_of(opened.items[0])))
         return value if is_null(empty) else Call("case", (null_test(there), empty, value))
 
@@ -363,19 +361,13 @@ class _Unnester:
         )
 
     def _each(self, opened: Opened, call: Call) -> _Joined:
-        """A subquery that is worked out for each different row of the one source that it refers to."""
-        around = sources_of(self.opened.part)
+        """A subquery that is worked out for all different values that it reads around it."""
         if call.op == "exists":  # what it selects does not matter
             opened = replace(opened, draft=replace(opened.draft, items=(Item(Literal(1), "one"),)))
-        found = for_each(self.reader, opened, around, self.opened.scope, "subquery", is_grouped=False)
-        if found is None:
-            raise QueryError(
-                "a subquery refers to several sources of a query that is not directly around it",
-                hint="join the streams of both subqueries in one.",
-                span=call.span,
-            )
-        on = tuple(Condition(one, self.text) for one in found.on)
-        return _Joined(found.source, on, tuple(one.value for one in found.shown))
+        source = Source("subquery", "subquery", span=call.span)
+        found = lifted(self.reader, source, opened.draft, self.opened.scope)
+        assert found.part is not None
+        return _Joined(found.part, found.on, tuple(one.value for one in found.scope.columns))
 
     def _compared(self, found: _Joined, call: Call) -> list[tuple[Expr, Expr]]:
         """What IN, ANY or ALL compares: a value, or a row of values, with the columns of the subquery."""
