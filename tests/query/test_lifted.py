@@ -186,7 +186,7 @@ def test_random_set_operations(seed: int) -> None:
 
 OTHERS = """
 SELECT o.k FROM a o WHERE EXISTS (SELECT b.x FROM b WHERE b.k = o.k EXCEPT SELECT o.z FROM c o)
-SELECT o.k FROM a o WHERE EXISTS (WITH w AS (SELECT x FROM b WHERE k = o.k UNION SELECT z FROM c) FROM w WHERE x > 2)
+SELECT o.k FROM a o WHERE EXISTS (WITH w AS (SELECT x FROM b WHERE k = o.k UNION SELECT 1) SELECT * FROM w WHERE x > 2)
 SELECT o.k FROM a o WHERE EXISTS (SELECT b.x, b.y FROM b WHERE b.k = o.k EXCEPT SELECT c.z, o.x FROM c)
 SELECT o.k, d.* FROM a o, LATERAL (SELECT x, y FROM b WHERE k = o.k UNION SELECT z, k FROM c WHERE k > o.x) d
 SELECT o.k, p FROM a o, LATERAL (SELECT x FROM b WHERE k = o.k UNION ALL SELECT z FROM c ORDER BY 1 LIMIT 2) d (p)
