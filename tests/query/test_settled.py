@@ -140,9 +140,10 @@ def test_rows_that_are_gone_at_the_end_of_their_batch_are_not_asked() -> None:
 
 def test_what_fails_on_a_row_of_the_answer_still_ends_the_run() -> None:
     world = World(random.Random(0), changes=True)
-    trial = Trial(world.session(["SELECT id, 6 % x AS e FROM a", "SELECT SUM(6 % x) AS e FROM a"]))
-    with pytest.raises(QueryError, match=r"cannot compute 6 % "):
-        trial.feed({"a": world._table([("insert", 1, 1, 0)])})
+    for text, says in (("SELECT id, 6 % x AS e FROM a", "6 % "), ("SELECT SUM(6 % x) AS e FROM a", "6 % x")):
+        trial = Trial(world.session([text]))
+        with pytest.raises(QueryError, match=f"cannot compute {says}"):
+            trial.feed({"a": world._table([("insert", 1, 1, 0)])})
 
 
 def test_joins_are_cut_only_where_something_may_fail_and_rows_may_go() -> None:

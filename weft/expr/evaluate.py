@@ -11,6 +11,7 @@ all rows, so if a guarded part fails, it is computed again for only those rows t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +21,7 @@ from weft.errors import InternalError, QueryError, own_traceback
 from weft.expr.casts import Datum, as_array
 from weft.expr.functions import FUNCTIONS
 from weft.expr.logic import MORE_THAN_ONE
-from weft.expr.model import Call, Column, Expr, Literal, Udf
+from weft.expr.model import Call, Column, Expr, Literal, Udf, transform
 from weft.expr.render import to_sql
 
 Functions = Mapping[str, Callable[..., pa.Array]]
@@ -85,7 +86,12 @@ def _failure(call: Call, error: Exception) -> QueryError:
         hint = "TRY_CAST(x AS type) is NULL where CAST fails."
     if "verflow" in problem or "fit" in problem:
         hint = "CAST its operands AS DOUBLE, or filter such rows."
-    return QueryError(f"cannot compute {to_sql(call)}", detail=f"{problem}.", hint=hint)
+    return QueryError(f"cannot compute {to_sql(transform(call, _named))}", detail=f"{problem}.", hint=hint)
+
+
+def _named(node: Expr) -> Expr:
+    """A column as people know it: names of derived streams say what their rows are, to nobody."""
+    return replace(node, alias="") if isinstance(node, Column) and node.alias.startswith("#") else node
 
 
 _INEQUALITIES = {"<", "<=", ">", ">="}
