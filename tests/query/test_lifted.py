@@ -211,6 +211,7 @@ def test_other_forms(text: str) -> None:
 REFUSED = """
 SELECT o.k FROM t o WITHIN INTERVAL '5' SECOND, t p WHERE EXISTS (SELECT p.k EXCEPT SELECT b.k FROM t b WHERE b.k = o.k)
 SELECT o.k FROM t o, LATERAL (SELECT b.k FROM t b WHERE b.k = o.k GROUP BY ROLLUP (b.k) UNION ALL SELECT o.k) d
+SELECT o.k FROM t o, LATERAL (SELECT b.k FROM t b WHERE b.k = o.k UNION ALL BY NAME SELECT b.ts FROM t b) d
 """.strip().splitlines()
 
 

@@ -120,6 +120,8 @@ class _Lifter:
 
     def draft(self, draft: Draft) -> Draft:
         """All SELECTs of a UNION."""
+        if draft.by_name:  # the values would stand between the columns of the SELECTs
+            raise _refusal(self.source)
         first, *rest = (draft, *draft.unions)
         made = self._select(replace(first, unions=()))
         return replace(made, unions=tuple(map(self.draft, rest)))
