@@ -92,6 +92,7 @@ class Life:
             from weft.launch.spark import local_session
 
             spark = self.spark or local_session(self.workers)
+            spark.conf.set("spark.sql.streaming.fileSource.log.deletion", "false")  # see docs/chaos.md
             reader = spark.readStream.schema(from_arrow_schema(schema, prefer_timestamp_ntz=True))
             return reader.option("maxFilesPerTrigger", 1).parquet(str(folder))
         read = {"parquet": weft.read.parquet, "csv": weft.read.csv, "json": weft.read.json}[given.kind]
