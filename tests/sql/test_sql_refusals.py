@@ -193,12 +193,6 @@ MEANING = [
     ),
     ("SELECT * EXCLUDE (a) FROM orders", '* has no column "a"', "a", "leave it out"),
     ("SELECT grouping(o_custkey) FROM orders GROUP BY o_custkey", "GROUPING", "grouping(o_custkey)", "ROLLUP"),
-    (
-        f"{O}, lineitem l, LATERAL (SELECT l_ts FROM lineitem i WHERE i.l_ts < o_ts AND i.l_ts > l.l_ts GROUP BY 1) x",
-        "this LATERAL",
-        "LATERAL (SELECT l_ts FROM lineitem i WHERE i.l_ts < o_ts AND i.l_ts > l.l_ts GROUP BY 1) x",
-        "ON",
-    ),
     (f"{O}, TUMBLE(orders, o_custkey, INTERVAL '1' DAY) t", "needs a date or timestamp", "o_custkey", "CAST"),
     (f"{O} WHERE (o_custkey, 1)", "row of values", "(o_custkey, 1)", ""),
     (
